@@ -47,7 +47,7 @@ class PassClass(StrEnum):
     SINGLE = "single"
     """Fits in one pass with all others of this class, on compute capability 8.0 to 10.0."""
     ALONE = "alone"
-    """One pass, but not the one that those of class `SINGLE` share."""
+    """One pass, but not the one that those of class `SINGLE` share, nor that of another."""
     MULTI = "multi"
     """Needs passes of its own: the kernel is replayed."""
     DERIVED = "derived"
@@ -97,6 +97,9 @@ class Metric:
     """Raw ncu names of the parts, for `Combine.RATIO_OF_SUMS`."""
     scale: float = 1.0
     """Raw value in ncu's base unit times this is the value in `unit`."""
+    beside: tuple[str, ...] = ()
+    """Metrics that are collected in the same launch where both are asked for: a ceiling moves with
+    the clock of its launch."""
     formula: Formula | None = None
     """What a derived metric is computed by; None for all others."""
     fact: str | None = None
@@ -411,8 +414,8 @@ def _rolled(names: Mapping[str, str | None], rollup: str) -> dict[str, str | Non
 
 
 def _tensor_metrics(kind: str, names: Mapping[str, str | None]) -> tuple[Metric, ...]:
-    # One pass beside the others for bf16, several for fp16 (measured on an H200).
-    passes = PassClass.SINGLE if kind == "bf16" else PassClass.MULTI
+    # One pass for bf16, but three with those of class SINGLE; three for fp16 (measured on an H200).
+    passes = PassClass.ALONE if kind == "bf16" else PassClass.MULTI
     label = kind.upper()
     dense = 1.0 if kind == "fp64" else SPARSE_PEAK
     return (
@@ -424,12 +427,13 @@ def _tensor_metrics(kind: str, names: Mapping[str, str | None]) -> tuple[Metric,
             definition=f"Operations that tensor cores did on inputs of type {label}; a "
             "multiply-add counts as two.",
             ncu=_rolled(names, "sum"),
+            beside=(f"tensor_{kind}_peak", "sm_clock_hz"),
         ),
         Metric(
             name=f"tensor_{kind}_peak",
             label=f"Peak of tensor cores, {label}",
             unit="op/cycle",
-            pass_class=passes,
+            pass_class=PassClass.SINGLE,
             definition=f"Dense operations on inputs of type {label} that all tensor cores together "
             "sustain in a cycle of the SM clock.",
             ncu=_rolled(names, "sum.peak_sustained"),
@@ -480,8 +484,10 @@ _ROOFLINE = (
             label=f"FP32 {label}",
             unit="inst",
             pass_class=PassClass.MULTI,
-            definition=f"FP32 {label}, counted for each thread.",
+            definition=f"FP32 {label}, counted for each thread. ncu rewrites the machine code to "
+            "count them: a kernel of 25 ms took 1.6 s.",
             ncu={DEFAULT: f"smsp__sass_thread_inst_executed_op_f{name}_pred_on.sum"},
+            beside=("fp32_fma_peak", "sm_clock_hz"),
         )
         for name, label in (("fma", "multiply-adds"), ("add", "additions"), ("mul", "products"))
     ),
@@ -923,6 +929,11 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "timing": ("duration_ns", "cycles"),
         "roofline": tuple(entry.name for entry in _ROOF_METRICS),
+        # Without the counters for which ncu rewrites the machine code: those of FP32 operations.
+        "tensor_roofline": (
+            *(entry.name for entry in _ROOF_METRICS if entry.name != "roof_fp32_pct"),
+            "fp32_fma_peak",
+        ),
         "default": (
             "duration_ns",
             "cycles",

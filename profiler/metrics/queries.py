@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from profiler.errors import UsageError
 from profiler.metrics.catalogue import (
@@ -32,25 +32,22 @@ __all__ = [
     "PassClass",
     "absent_on",
     "better",
-    "counter_visit_seconds",
     "expand",
     "is_known",
     "is_raw_name",
     "ncu_name",
     "ncu_names",
     "of_types",
+    "pass_class",
     "raw_combine",
     "raw_sources",
-    "split_by_pass",
     "suggest",
     "tensor_types",
+    "with_needs",
 ]
 
 _RAW_NAME = re.compile(r"[a-z][a-z0-9]*__[A-Za-z0-9_]+(?:\.[a-z0-9_]+)*")
 _STATIC_RAW_PREFIXES = ("launch__", "device__attribute_")
-
-_TIMING = ("duration_ns", "cycles")
-"""Of every timing session: a difference in time is confirmed in cycles."""
 
 _CLASS_OF_RAW = {
     raw: metric.pass_class
@@ -127,20 +124,11 @@ def ncu_names(names: Iterable[str], compute_capability: str | None = None) -> tu
     architecture, and those that come from the build, give nothing.
     """
     raw: dict[str, None] = {}
-    for name in _with_needs(names):
+    for name in with_needs(names):
         measured = ncu_name(name, compute_capability)
         if measured is not None:
             raw.update(dict.fromkeys((measured, *_companions(name))))
     return tuple(raw)
-
-
-def _with_needs(names: Iterable[str]) -> tuple[str, ...]:
-    """Metrics in their order, each behind those that its formula reads, and those behind theirs."""
-    ordered: dict[str, None] = {}
-    for name in names:
-        needs = CATALOGUE[name].needs if name in CATALOGUE else ()
-        ordered.update(dict.fromkeys((*_with_needs(needs), name)))
-    return tuple(ordered)
 
 
 def _companions(name: str) -> tuple[str, ...]:
@@ -182,60 +170,17 @@ def of_types(names: Iterable[str], kinds: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in names if not any(other in name for other in others))
 
 
-ONE_PASS_S, THREE_PASSES_S, SEVERAL_PASSES_S = 0.065, 0.16, 0.45
-"""Seconds a visit of a counter session, inputs and preparation included, on an H200: 1008 of the
-counters of one pass took 70 s, 360 of the default counters (15 passes) 160 s. With the hits of L2
-beside them, those of one pass take three, and a launch 0.1 s longer."""
-SESSION_S = 0.8
-"""Seconds that one more session takes there beside its visits, although its start overlaps with the
-session before: its context, and the end of the ncu before."""
+def with_needs(names: Iterable[str]) -> tuple[str, ...]:
+    """Metrics in their order, each behind those that its formula reads, and those behind theirs."""
+    ordered: dict[str, None] = {}
+    for name in names:
+        needs = CATALOGUE[name].needs if name in CATALOGUE else ()
+        ordered.update(dict.fromkeys((*with_needs(needs), name)))
+    return tuple(ordered)
 
 
-def split_by_pass(
-    names: Iterable[str], launches: int | None = None
-) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Metrics of timing sessions, and those of each counter session.
-
-    A timing session has the duration, cycles and what costs nothing. All counters share a session
-    where one of them needs several passes, else those that fit in one pass do; all of them, too,
-    where that takes less time, because each session makes few `launches` (None: many). Raw names
-    that the catalogue does not know are taken to need several. Each counter session begins with
-    `duration_ns`, so that percentages can be weighted by time. Derived metrics are replaced by what
-    they are computed from, and metrics of the build are left out.
-    """
-    by_class: dict[PassClass, list[str]] = {pass_class: [] for pass_class in PassClass}
-    for name in _with_needs(names):
-        if name not in CATALOGUE or CATALOGUE[name].ncu:
-            by_class[_pass_class(name)].append(name)
-    timing = dict.fromkeys((*_TIMING, *by_class[PassClass.TIMING], *by_class[PassClass.STATIC]))
-    single, alone = by_class[PassClass.SINGLE], by_class[PassClass.ALONE]
-    several = by_class[PassClass.MULTI]
-    groups = [group for group in (single, *([name] for name in alone)) if group]
-    if several or _is_quicker_together(groups, launches):
-        groups = [[*single, *alone, *several]]
-    return tuple(timing), tuple(("duration_ns", *group) for group in groups)
-
-
-def _is_quicker_together(groups: Sequence[Sequence[str]], launches: int | None) -> bool:
-    """Whether groups of one pass each take less time in one session than in one each.
-
-    Known for two; what more of them would cost together has not been measured.
-    """
-    if launches is None or len(groups) != 2:
-        return False
-    apart_s = 2 * (SESSION_S + launches * ONE_PASS_S)
-    return SESSION_S + launches * THREE_PASSES_S < apart_s
-
-
-def counter_visit_seconds(names: Iterable[str]) -> float:
-    """Rough duration of a visit of a counter session, on a GPU like an H200."""
-    classes = {_pass_class(name) for name in names}
-    if PassClass.MULTI in classes:  # ncu has to replay the kernel
-        return SEVERAL_PASSES_S
-    return THREE_PASSES_S if {PassClass.SINGLE, PassClass.ALONE} <= classes else ONE_PASS_S
-
-
-def _pass_class(name: str) -> PassClass:
+def pass_class(name: str) -> PassClass:
+    """What a metric costs; raw names that the catalogue does not know are taken to need several."""
     if name in CATALOGUE:
         return CATALOGUE[name].pass_class
     if name.startswith(_STATIC_RAW_PREFIXES):

@@ -33,13 +33,14 @@ _CLASSES = {
     ),
     PassClass.ALONE: (
         "A pass of its own",
-        "One pass that the others do not share. Where nothing needs several passes it has a "
-        "session of its own: two launches cost less than one that ncu replays.",
+        "One pass that the others do not share. It has a session of its own where launches are "
+        "many and nothing else needs several passes: two launches cost less than one that ncu "
+        "replays.",
     ),
     PassClass.MULTI: (
         "Several passes",
-        "ncu saves what the kernel writes to and replays it. Where a metric needs this, all "
-        "counters are collected in the same session.",
+        "ncu saves what the kernel writes to and replays it. Where a metric needs this, those of "
+        "one pass usually cost least in the same session.",
     ),
     PassClass.STATIC: ("At no cost", "Facts of the launch and of the build, and the timer."),
     PassClass.DERIVED: (

@@ -14,7 +14,9 @@ from typing import Any
 from profiler.collect.kind import Records
 from profiler.collect.registry import kinds_of
 from profiler.errors import SpecError
+from profiler.metrics import passes
 from profiler.metrics import queries as metrics
+from profiler.metrics.passes import CounterSession
 from profiler.model import (
     SCHEMA_VERSION,
     Cell,
@@ -61,6 +63,8 @@ USUAL_FINALISTS = 5
 taken."""
 MAX_VISITS = 1_000_000
 """Most visits of a session: about a day under ncu."""
+_PROGRAM_S = 4.0
+"""Start of a program of an external command: of Python with torch and a context, on an H200."""
 
 
 def make_plan(
@@ -367,10 +371,11 @@ def _sessions(
     values = [value for cell in cells for value in _values(cell.variant, cell.problem).values()]
     types = metrics.tensor_types(value for value in values if isinstance(value, str))
     names = metrics.of_types(metrics.expand(collect.measured_metrics), types)
-    # What an external command launches in a visit is not known.
-    launches = None if isinstance(experiment.workload, CommandWorkload) else counted
-    timing, counters = metrics.split_by_pass(names, launches)
-    together = counters != metrics.split_by_pass(names)[1]
+    is_command = isinstance(experiment.workload, CommandWorkload)
+    # Each visit of a command starts a program, in each session.
+    session_s = passes.SESSION_S + is_command * counted * _PROGRAM_S
+    timing = passes.timing_metrics(names)
+    counters = passes.counter_sessions(names, counted, session_s)
 
     def session(
         name: str, collector: str, kind: SessionKind, names: tuple[str, ...]
@@ -386,16 +391,14 @@ def _sessions(
         if kind.records is Records.TIMES:
             yield session(kind.session_name, kind.name, SessionKind.TIMING, ("duration_ns",))
         elif kind.records is Records.COUNTERS:
-            # Its own name, so that a run whose number of cells changed counts what is missing.
-            first = f"{kind.session_name}-counters{'-together' if together else ''}"
             groups = counters
             if collect.ncu_timing:
                 yield session(f"{kind.session_name}-timing", kind.name, SessionKind.TIMING, timing)
             else:
                 groups = _with_first(counters, timing)
-            for number, names in enumerate(groups, start=1):
-                name = first if number == 1 else f"{first}-{number}"
-                yield session(name, kind.name, SessionKind.COUNTERS, names)
+            for group in groups:
+                name = f"{kind.session_name}-counters{group.suffix}"
+                yield session(name, kind.name, SessionKind.COUNTERS, group.metrics)
     # Last, because nothing that is judged depends on them.
     for kind in kinds:
         if kind.records is Records.TIMELINE:
@@ -412,11 +415,12 @@ def _sessions(
 
 
 def _with_first(
-    counters: Sequence[tuple[str, ...]], timing: Sequence[str]
-) -> tuple[tuple[str, ...], ...]:
+    counters: Sequence[CounterSession], timing: Sequence[str]
+) -> tuple[CounterSession, ...]:
     """Counter sessions of which the first also has what a timing session would."""
-    first = counters[0] if counters else ()
-    return (tuple(dict.fromkeys((*first, *timing))), *counters[1:])
+    first = counters[0] if counters else CounterSession("", ())
+    names = tuple(dict.fromkeys((*first.metrics, *timing)))
+    return (replace(first, metrics=names), *counters[1:])
 
 
 def timeline_session(experiment: Experiment, collector: str, cells: Sequence[Cell]) -> SessionPlan:

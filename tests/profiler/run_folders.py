@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from profiler.metrics import queries
+from profiler.metrics import passes
 from profiler.metrics.queries import ncu_names
 from profiler.model import BuildResult, Cell, Environment, Plan, SessionPlan, Visit
 from profiler.planning.plan import make_plan
@@ -156,7 +156,7 @@ class Workplace:
         (folder / "spec.yaml").write_text(spec, encoding="utf-8")
         self.loaded: LoadedSpec = load_spec(folder / "spec.yaml")
         self.space = load_space(self.loaded.experiment.workload, self.loaded.base)
-        with patch.object(queries, "SESSION_S", 0.0):  # two sessions of counters, as of many cells
+        with patch.object(passes, "SESSION_S", 0.0):  # two sessions of counters, as of many cells
             self.plan: Plan = make_plan(self.loaded, self.space)
         if begun:
             self.run = create_run(folder / "reports", self.plan.experiment, CREATED)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import dataclasses
 import gzip
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from profiler.errors import UsageError
+from profiler.metrics import passes
 from profiler.metrics import queries as metrics
 from profiler.metrics import reference_page as catalogue_page
 from profiler.metrics.queries import CATALOGUE, GROUPS, Combine, PassClass
@@ -159,60 +162,92 @@ def test_derived_metrics_bring_what_they_are_computed_from() -> None:
     )
 
 
-def test_split_puts_the_duration_into_every_session() -> None:
-    timing, groups = metrics.split_by_pass(["l2_hit_pct", "registers", "dram_read_bytes"])
-    assert timing == ("duration_ns", "cycles", "registers")
-    assert groups == (
-        ("duration_ns", "l2_bytes", "dram_read_bytes"),
-        ("duration_ns", "l2_hit_sectors"),
-    )
+MANY = 1_000_000
 
 
-def test_hits_of_l2_are_alone_where_nothing_is_replayed() -> None:
-    assert metrics.split_by_pass(["l2_hit_sectors"])[1] == (("duration_ns", "l2_hit_sectors"),)
+def counted(names: Sequence[str], launches: int = MANY, **costs: float) -> dict[str, list[str]]:
+    """Metrics of each counter session, by the end of its name, without the duration before them."""
+    sessions = passes.counter_sessions(names, launches, **costs)
+    assert all(session.metrics[0] == "duration_ns" for session in sessions)
+    return {session.suffix: [*session.metrics[1:]] for session in sessions}
 
 
-def test_split_puts_all_counters_together_where_one_is_replayed() -> None:
-    _, groups = metrics.split_by_pass(["bank_conflicts", "l2_hit_pct", "dram_read_bytes"])
-    assert groups == (
-        ("duration_ns", "l2_bytes", "dram_read_bytes", "l2_hit_sectors", "bank_conflicts"),
-    )
+def test_what_does_not_fit_in_one_pass_is_counted_apart_where_launches_are_many() -> None:
+    names = ["l2_hit_pct", "registers", "dram_read_bytes"]
+    assert passes.timing_metrics(names) == ("duration_ns", "cycles", "registers")
+    apart = {"": ["l2_bytes", "dram_read_bytes"], "-l2_hit_sectors": ["l2_hit_sectors"]}
+    assert counted(names) == apart
+    together = {"-together": ["l2_bytes", "dram_read_bytes", "l2_hit_sectors"]}
+    assert counted(names, 2) == together
+    few, many = (len(counted(names, 20, session_s=seconds)) for seconds in (80.0, 0.0))
+    assert (few, many) == (1, 2)
+
+
+def test_what_is_alone_has_the_usual_name() -> None:
+    assert counted(["l2_hit_sectors"]) == {"": ["l2_hit_sectors"]}
+    assert counted(["bank_conflicts"]) == {"": ["bank_conflicts"]}
+
+
+def test_a_launch_that_is_replayed_counts_everything() -> None:
+    assert counted(["bank_conflicts", "l2_hit_pct", "dram_read_bytes"]) == {
+        "-together": ["l2_bytes", "dram_read_bytes", "l2_hit_sectors", "bank_conflicts"],
+    }
+
+
+def test_a_ceiling_is_of_the_launch_of_its_operations() -> None:
+    sessions = counted(metrics.of_types(GROUPS["tensor_roofline"], ["bf16"]))
+    assert sessions.keys() == {"", "-tensor_bf16_ops"}
+    ceiling = ["sm_clock_hz", "tensor_bf16_peak"]
+    assert sessions["-tensor_bf16_ops"] == ["tensor_bf16_ops", *ceiling]
+    assert {"dram_peak", "dram_clock_hz", "fp32_fma_peak", *ceiling} <= {*sessions[""]}
+    assert counted(["tensor_bf16_ops"]) == {"": ["tensor_bf16_ops"]}, "nobody asked for a ceiling"
+
+
+def test_fp32_operations_are_no_part_of_the_roofline_of_tensor_cores() -> None:
+    every, cheap = (metrics.with_needs(GROUPS[name]) for name in ("roofline", "tensor_roofline"))
+    assert {*every} - {*cheap} == {"fp32_fma", "fp32_add", "fp32_mul", "roof_fp32_pct"}
+    assert {*cheap} <= {*every}
+
+
+def test_every_grouping_of_four_is_tried() -> None:
+    units = [passes._Unit(name, (name,), 0.0) for name in "abcd"]
+    groupings = [*passes._partitions(units)]
+    assert len(groupings) == len({*groupings}) == 15, "Bell's number"
+    for grouping in groupings:
+        assert sorted(unit.name for group in grouping for unit in group) == [*"abcd"]
 
 
 @pytest.mark.parametrize("names", [[], ["duration_ns"], ["cycles"], ["registers"], GROUPS["all"]])
 def test_cycles_confirm_the_time_of_every_timing_session(names: list[str]) -> None:
-    timing, _ = metrics.split_by_pass(names)
+    timing = passes.timing_metrics(names)
     assert timing[:2] == ("duration_ns", "cycles")
     light = (PassClass.TIMING, PassClass.STATIC)
     assert {CATALOGUE[name].pass_class for name in timing} <= set(light)
 
 
-def test_split_makes_no_counter_session_for_nothing() -> None:
-    assert metrics.split_by_pass(["cycles", "tflops", "spill_store_bytes"]) == (
-        ("duration_ns", "cycles"),
-        (),
-    )
+def test_there_is_no_counter_session_for_nothing() -> None:
+    assert counted(["cycles", "tflops", "spill_store_bytes"]) == {}
 
 
-def test_split_sorts_raw_names_by_what_is_known_of_them() -> None:
+def test_raw_names_are_sorted_by_what_is_known_of_them() -> None:
     raw = ["dram__bytes_read.sum", "launch__sm_count", "sm__throughput.max", "foo__bar.sum"]
-    timing, groups = metrics.split_by_pass(raw)
-    assert timing == ("duration_ns", "cycles", "launch__sm_count")
-    assert groups == (
-        ("duration_ns", "dram__bytes_read.sum", "sm__throughput.max", "foo__bar.sum"),
-    )
-    assert metrics.split_by_pass(raw[:2])[1] == (("duration_ns", "dram__bytes_read.sum"),)
+    assert passes.timing_metrics(raw) == ("duration_ns", "cycles", "launch__sm_count")
+    assert counted(raw) == {
+        "-together": ["dram__bytes_read.sum", "sm__throughput.max", "foo__bar.sum"]
+    }
+    assert counted(raw[:2]) == {"": ["dram__bytes_read.sum"]}
 
 
-def test_split_loses_nothing_that_ncu_measures() -> None:
-    for names in (GROUPS["all"], GROUPS["default"]):
-        timing, groups = metrics.split_by_pass(names)
-        counters = [name for group in groups for name in group[1:]]
+@pytest.mark.parametrize("launches", [1, MANY])
+def test_nothing_that_ncu_measures_is_lost(launches: int) -> None:
+    for names in (GROUPS["all"], GROUPS["default"], GROUPS["tensor_roofline"]):
+        timing = passes.timing_metrics(names)
+        counters = [name for group in counted(names, launches).values() for name in group]
         measured = {name for name in names if CATALOGUE[name].ncu}
         needed = {need for name in names for need in CATALOGUE[name].needs}
         assert {*timing, *counters} == measured | needed | {"duration_ns", "cycles"}
-        assert len({*timing, *counters}) == len(timing) + len(counters)
-        assert all(group[0] == "duration_ns" for group in groups)
+        twice = {name for name, times in Counter([*timing, *counters]).items() if times > 1}
+        assert twice <= {"sm_clock_hz"}, "the clock, in each session with a ceiling that needs it"
 
 
 @pytest.mark.parametrize(

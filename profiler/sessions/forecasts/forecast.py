@@ -13,7 +13,8 @@ from pathlib import Path
 from profiler.collect.kind import Tools
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import UsageError
-from profiler.metrics.queries import counter_visit_seconds, ncu_names
+from profiler.metrics.passes import counter_visit_seconds
+from profiler.metrics.queries import ncu_names
 from profiler.model import Plan, SessionKind, SessionPlan, SessionStep, Visit
 from profiler.planning.plan import command_values
 from profiler.planning.spec import CommandWorkload, Experiment

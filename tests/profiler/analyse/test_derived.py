@@ -14,7 +14,7 @@ from analyse_frames import launch, make_cell, ours, samples_of
 from profiler.analyse.derived import add_build_facts, add_derived, add_status_facts
 from profiler.analyse.samples import missing_metrics, samples_from_launches
 from profiler.analyse.summary import summarise
-from profiler.metrics import queries
+from profiler.metrics import passes
 from profiler.metrics.catalogue import CATALOGUE, Combine, Metric, PassClass
 from profiler.metrics.formulas import Formula, Number, Quantity, metric, of_gpu, stated
 from profiler.model import BuildResult, CellStatus, Environment, KernelFacts, Outcome
@@ -77,9 +77,9 @@ def test_what_a_new_derived_entry_needs_is_collected_with_it(
 ) -> None:
     first = _entry("first", metric("instructions") / metric("cycles"))
     _extend(monkeypatch, first, _entry("second", metric("first") / metric("l2_bytes")))
-    timing, groups = queries.split_by_pass(["second"])
-    assert timing == ("duration_ns", "cycles")
-    assert groups == (("duration_ns", "instructions", "l2_bytes"),)
+    assert passes.timing_metrics(["second"]) == ("duration_ns", "cycles")
+    (session,) = passes.counter_sessions(["second"], 1)
+    assert session.metrics == ("duration_ns", "instructions", "l2_bytes")
 
 
 def test_every_derived_entry_has_a_formula_and_no_other_has_one() -> None:

@@ -8,7 +8,8 @@ import pytest
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.practical_roofs import practical_shares, roofs_countable
 from profiler.analyse.why.roofs import roofs
-from profiler.metrics.queries import expand, ncu_names, of_types, split_by_pass
+from profiler.metrics.passes import counter_sessions, timing_metrics
+from profiler.metrics.queries import expand, ncu_names, of_types
 from profiler.parse.ncu_csv import NvtxRange
 
 COPY = {
@@ -48,7 +49,10 @@ def test_a_kernel_has_its_share_of_the_practical_roof_beside_that_of_the_hardwar
 
 
 def test_a_session_tells_the_roofs_of_which_it_has_every_counter() -> None:
-    timing, (counters,) = split_by_pass(of_types(expand(["roofline"]), ["bf16"]))
+    names = of_types(expand(["roofline"]), ["bf16"])
+    timing = timing_metrics(names)
+    (session,) = counter_sessions(names, 1)
+    counters = session.metrics
     assert roofs_countable(counters) == ("dram", "tensor_bf16", "fp32")
     assert roofs_countable(timing) == ()
     assert set(COPY) - {"dram__bytes.sum"} <= set(ncu_names(counters, "9.0"))

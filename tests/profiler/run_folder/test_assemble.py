@@ -243,7 +243,7 @@ def test_a_replay_gives_the_same_samples_as_the_run(place, tmp_path):
     place.attempt(visits=visits[:3], result=None)
     place.attempt(visits=visits[2:], journal=[{**where, "flops": 5.0}, *measured(visits[2:])])
     place.attempt("ncu-counters")
-    place.attempt("ncu-counters-2")
+    place.attempt("ncu-counters-l2_hit_sectors")
     place.attempt(visits=[(TREE, 1)], journal=[failed(TREE, "crashed")])
     live = finish(place)
     again = assemble(record(place, tmp_path / "rec"), place.loaded, place.plan, replay=True)

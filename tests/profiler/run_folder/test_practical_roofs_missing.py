@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from profiler.metrics.queries import expand, of_types, split_by_pass
+from profiler.metrics.passes import counter_sessions
+from profiler.metrics.queries import expand, of_types
 from profiler.run_folder.load.practical_roofs import missing_roofs, roof_faults
 
-_, (COUNTERS,) = split_by_pass(of_types(expand(["roofline"]), ["bf16"]))
+COUNTERS = counter_sessions(of_types(expand(["roofline"]), ["bf16"]), 1)[0].metrics
 ALL = ("dram", "tensor_bf16", "fp32")
 
 

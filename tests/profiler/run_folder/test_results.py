@@ -47,7 +47,7 @@ def test_a_whole_run(place):
     assert set(outcomes(results).values()) == {Outcome.MEASURED}
     assert blocks(results) == {cell.id: [0, 1] for cell in place.cells}
     assert blocks(results, arm=1) == {PLAIN: [0, 1], "plain..large": [0, 1]}
-    for counters in ("ncu-counters", "ncu-counters-2"):
+    for counters in ("ncu-counters", "ncu-counters-l2_hit_sectors"):
         assert blocks(results, counters) == {cell.id: [0] for cell in place.cells}
         assert blocks(results, counters, arm=1) == {}
     assert results.samples.loc[results.samples["session"] == "ncu-timing", "cycles"].gt(0).all()
@@ -376,7 +376,7 @@ def described(cell, **facts):
 
 def test_compilation_is_as_long_as_in_the_session_where_it_took_longest(place):
     """Later sessions find what was compiled in a cache."""
-    seconds = {"ncu-timing": 1.5, "ncu-counters": 0.25, "ncu-counters-2": 0.5}
+    seconds = {"ncu-timing": 1.5, "ncu-counters": 0.25, "ncu-counters-l2_hit_sectors": 0.5}
     for session, each in seconds.items():
         facts = {"compile_seconds": each, "buffer_bytes": 4096.0, "peak_bytes": 2048.0}
         journal = [described(PLAIN, **facts), *measured([(PLAIN, 0)])]
@@ -610,7 +610,7 @@ def test_that_a_tool_saw_no_kernel_is_kept_whatever_becomes_of_its_csv(place):
 
 def test_a_metric_that_did_not_come_back_is_named_in_the_cell(place):
     place.attempt()
-    place.attempt("ncu-counters-2")
+    place.attempt("ncu-counters-l2_hit_sectors")
     session = place.session("ncu-counters")
     lost = [name for name in ncu_names(session.metrics, "9.0") if name.startswith("lts__")]
     csv = ncu_csv(place.visits("ncu-counters"), session.metrics, drop=lost)
@@ -623,7 +623,7 @@ def test_a_metric_that_did_not_come_back_is_named_in_the_cell(place):
 def test_a_metric_that_one_cell_lacks_is_named_there_only(place):
     place.attempt()
     place.attempt("ncu-counters")
-    place.attempt("ncu-counters-2", visits=[(PLAIN, 0)])
+    place.attempt("ncu-counters-l2_hit_sectors", visits=[(PLAIN, 0)])
     lacking = {c: s.missing_metrics for c, s in place.results().statuses.items()}
     assert lacking.pop(PLAIN) == ()
     assert set(lacking.values()) == {("l2_hit_sectors",)}

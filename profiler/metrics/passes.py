@@ -1,0 +1,138 @@
+"""Which metrics share a session: what a launch costs under ncu, and which grouping costs least."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from profiler.metrics.catalogue import CATALOGUE
+from profiler.metrics.queries import PassClass, pass_class, with_needs
+
+_TIMING = ("duration_ns", "cycles")
+"""Of every timing session: a difference in time is confirmed in cycles."""
+
+_LAUNCH_S = 0.01
+_REPLAY_S = 0.09
+_SINGLE_S, _ALONE_S, _MULTI_S = 0.04, 0.02, 0.03
+"""Seconds of a launch under ncu on an H200, for a kernel that takes no time itself: with the
+duration alone; more where the kernel is replayed, in however few passes; with all of class SINGLE,
+with what has a pass ALONE, and with each of class MULTI. Measured: SINGLE 0.040, hits of L2 0.026,
+operations on bf16 0.012, SINGLE with these 0.123 and with both 0.141 (three passes), operations on
+fp16 0.114 (three passes), FP32 operations 0.090 (three passes), both 0.122, with SINGLE and hits
+of L2 0.187. A kernel of 25 ms took 0.05, 0.05, 0.05, 0.20, 0.22, 0.20, 1.59, 1.66 and 1.74 s: to
+count FP32 operations ncu rewrites its machine code."""
+_MOST_MULTI_S = 0.3
+"""Of several that share passes: a launch with the default counters (15 passes) takes 0.45 s."""
+SESSION_S = 0.8
+"""Seconds that one more session takes there beside its visits, although its start overlaps with the
+session before: its context, and the end of the ncu before."""
+
+
+@dataclass(frozen=True)
+class CounterSession:
+    """Metrics that are counted in the same launches."""
+
+    suffix: str
+    """End of the session's name: it tells a session from those of other groupings."""
+    metrics: tuple[str, ...]
+    """The first is the duration: percentages are weighted by time."""
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Metrics that fit in one pass, or all that need several: what is grouped."""
+
+    name: str
+    metrics: tuple[str, ...]
+    seconds: float
+    """What it adds to a launch."""
+    is_replayed: bool = False
+
+
+def timing_metrics(names: Iterable[str]) -> tuple[str, ...]:
+    """Metrics of a timing session: the duration, cycles, and what costs nothing."""
+    classes = (PassClass.TIMING, PassClass.STATIC)
+    light = [name for name in _collected(names) if pass_class(name) in classes]
+    return tuple(dict.fromkeys((*_TIMING, *light)))
+
+
+def counter_sessions(
+    names: Iterable[str], launches: int, session_s: float = SESSION_S
+) -> tuple[CounterSession, ...]:
+    """Counters in the sessions that together take the least time for so many launches of each.
+
+    Derived metrics are replaced by what they are computed from; what costs nothing and what is of
+    the build is left out. A metric brings those of its `beside` that are asked for.
+    """
+    collected = _collected(names)
+    units = tuple(_units(collected))
+    if not units:
+        return ()
+
+    def cost(groups: Sequence[Sequence[_Unit]]) -> tuple[float, int]:
+        visits_s = sum(_launch_s(group) for group in groups)
+        return len(groups) * session_s + launches * visits_s, len(groups)
+
+    groups = min(_partitions(units), key=cost)
+    return tuple(
+        CounterSession(_suffix(group, units), _with_beside(group, collected)) for group in groups
+    )
+
+
+def counter_visit_seconds(names: Iterable[str]) -> float:
+    """Rough duration of a visit of a counter session, on a GPU like an H200."""
+    return _launch_s(tuple(_units(tuple(names))))
+
+
+def _collected(names: Iterable[str]) -> tuple[str, ...]:
+    """What ncu is asked for: without derived metrics and those of the build."""
+    return tuple(name for name in with_needs(names) if name not in CATALOGUE or CATALOGUE[name].ncu)
+
+
+def _units(names: Sequence[str]) -> Iterator[_Unit]:
+    """What shares a pass, what has one alone, and what is replayed; none where there is nothing."""
+    single = tuple(name for name in names if pass_class(name) is PassClass.SINGLE)
+    multi = tuple(name for name in names if pass_class(name) is PassClass.MULTI)
+    if single:
+        yield _Unit("single", single, _SINGLE_S)
+    for name in names:
+        if pass_class(name) is PassClass.ALONE:
+            yield _Unit(name, (name,), _ALONE_S)
+    if multi:
+        yield _Unit("replayed", multi, min(_MOST_MULTI_S, len(multi) * _MULTI_S), is_replayed=True)
+
+
+def _launch_s(group: Sequence[_Unit]) -> float:
+    """Seconds of a launch that is asked for all of these."""
+    replayed = len(group) > 1 or any(unit.is_replayed for unit in group)
+    return _LAUNCH_S + replayed * _REPLAY_S + sum(unit.seconds for unit in group)
+
+
+def _partitions(units: Sequence[_Unit]) -> Iterator[tuple[tuple[_Unit, ...], ...]]:
+    """Every way to put units into groups; groups are in the order of their first units."""
+    if not units:
+        yield ()
+        return
+    *others, last = units
+    for groups in _partitions(others):
+        yield (*groups, (last,))
+        for number, group in enumerate(groups):
+            yield (*groups[:number], (*group, last), *groups[number + 1 :])
+
+
+def _suffix(group: Sequence[_Unit], units: Sequence[_Unit]) -> str:
+    """What a session's name ends in; nothing where it has no unit but the first of all."""
+    if tuple(group) == tuple(units[:1]):
+        return ""
+    if len(group) == len(units):
+        return "-together"
+    return "".join(f"-{unit.name}" for unit in group)
+
+
+def _with_beside(group: Sequence[_Unit], collected: Sequence[str]) -> tuple[str, ...]:
+    """The duration, metrics of a group, and those that must be of the same launch."""
+    metrics = [name for unit in group for name in unit.metrics]
+    beside = {name for each in metrics if each in CATALOGUE for name in CATALOGUE[each].beside}
+    return tuple(
+        dict.fromkeys(("duration_ns", *metrics, *(name for name in collected if name in beside)))
+    )
