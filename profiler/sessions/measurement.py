@@ -389,11 +389,12 @@ class Measurement:
             with_roofs = replace(template, job=replace(job, practical_roofs=self._roofs(session)))
             folder = self._new_attempt(session, record, waiting)
             self.run.write_command(folder, shlex.join(template.command(folder).argv))
-            last = visits[-1] == missing[-1]
+            again = session if visits[-1] != missing[-1] else None
+            following = [session, *work.expected] if again and _overlaps(session) else work.expected
 
             def on_record(record: Record) -> None:
                 progress.record(record)
-                room.saw(record, last=last)
+                room.saw(record, again=again and again.name)
 
             began = time.monotonic() if waiting is None else waiting.began
             with self._clocks(folder, waiting):
@@ -403,7 +404,7 @@ class Measurement:
                     folder,
                     on_record,
                     waiting=waiting,
-                    on_start=lambda: self._session_started(work.expected),
+                    on_start=lambda: self._session_started(following),
                 )
             journal = protocol.read_journal(folder / JOURNAL_FILE)
             self.seconds.session(folder.name, began, journal)

@@ -24,9 +24,10 @@ from profiler.sessions.attempt import JOURNAL, journal_visits
 from profiler.sessions.process import Cause, SessionResult
 from profiler.sessions.watchdog import Record
 
-MAX_VISITS_PER_SESSION = 3000
-"""More go to sessions of their own, so that a report that is lost or damaged costs two minutes;
-starting a session costs about 5 s (ncu, torch and a context on an H200)."""
+MAX_VISITS_PER_SESSION = 1500
+"""More go to other attempts, so that a report that is lost or damaged costs a minute, and because
+ncu's end takes longer than in proportion: 2.0, 3.6 and 16.8 s after 704, 1408 and 2816 launches on
+an H200. The process of the next attempt waits meanwhile, so that its start costs half a second."""
 
 _STALLS = 2
 """Attempts in a row that may end without progress."""

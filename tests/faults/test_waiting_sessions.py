@@ -8,6 +8,7 @@ import pytest
 from whole_runs import TESTS, CommandLine, attempts, finish, visits_of, wait_for
 
 from profiler.runner import protocol
+from profiler.sessions.recovery import MAX_VISITS_PER_SESSION
 
 ENDINGS = TESTS / "workloads/endings.py"
 FAILS_ONCE = """\
@@ -167,6 +168,29 @@ def test_a_waiting_session_that_fails_to_import_is_started_again(profiler):
     (run,) = profiler.runs()
     assert_complete(run)
     assert (profiler.folder / "times").read_text() == "x" * 3  # two sessions, one of them twice
+
+
+def test_the_process_of_a_second_attempt_starts_while_the_first_measures(profiler):
+    blocks, arms = 64, 2 + 1
+    problems = range(1, MAX_VISITS_PER_SESSION // (blocks * arms) + 2)
+    spec = profiler.write_spec(
+        workload=str(ENDINGS),
+        variants={"list": [{"name": name, "params": {"how": name}} for name in ("one", "other")]},
+        problems={"matrix": {"rows": list(problems)}},
+        collect={"device": "cpu", "final_blocks": 0, "warmups": 0, "metrics": ["cycles"]},
+    )
+    done = profiler.measure(
+        spec, "--blocks", str(blocks), "--no-report", ENDINGS_GO=profiler.folder
+    )
+    assert done.code == 0, done.err
+    (run,) = profiler.runs()
+    assert_complete(run, len(problems) * blocks * arms)
+    spans = json.loads((run / "seconds.json").read_text())["executions"][0]
+    seconds = {(span["row"], span["step"]): span for span in spans}
+    first = seconds["ncu-timing.001", "measures"]
+    second = seconds["ncu-timing.002", "starts"]
+    assert second["begin_s"] < first["end_s"]
+    assert seconds["ncu-timing.002", "measures"]["begin_s"] > first["end_s"]
 
 
 # ---- the first session, before anything is built -------------------------------------------------

@@ -218,14 +218,17 @@ class WaitingRoom:
         self.say(f"{waiting.session}: what waited for its turn has ended; another is started.")
         waiting.end()
 
-    def saw(self, record: Record, *, last: bool) -> None:
-        """Take a record of the session that measures; `last`: no other attempt of it is planned."""
+    def saw(self, record: Record, *, again: str | None = None) -> None:
+        """Take a record of the session that measures.
+
+        `again`: its name, where more visits are left than this attempt makes.
+        """
         event = record.get("event")
         if event == protocol.SESSION_STARTED and not self._import_is_safe:
             self._imported(context_at_import=record.get("context_at_import") is not False)
-        elif event == protocol.SESSION_FINISHED and last and self._waiting:
+        elif event == protocol.SESSION_FINISHED and self._waiting:
             name, waiting = next(iter(self._waiting.items()))
-            if name in self._ready and self._import_is_safe:
+            if name in self._ready and again in (None, name) and self._import_is_safe:
                 waiting.open(protocol.DEVICE_GATE)
 
     def _imported(self, *, context_at_import: bool) -> None:

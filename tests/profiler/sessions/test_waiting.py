@@ -71,7 +71,7 @@ def test_what_is_not_expected_any_more_is_ended_and_its_folder_goes(bench):
 def test_nobody_imports_the_workload_before_a_session_did_without_a_context(bench):
     bench.room.expect([planned("a")])
     assert bench.open_gates("a") == []
-    bench.room.saw(CLEAN, last=True)
+    bench.room.saw(CLEAN)
     assert bench.open_gates("a") == ["import"]
     bench.room.expect([planned("a"), planned("b")])
     assert bench.open_gates("b") == ["import"]
@@ -79,7 +79,7 @@ def test_nobody_imports_the_workload_before_a_session_did_without_a_context(benc
 
 def test_a_workload_that_creates_a_context_at_import_runs_without_overlap(bench):
     bench.room.expect([planned("a")])
-    bench.room.saw(DIRTY, last=True)
+    bench.room.saw(DIRTY)
     assert bench.room.take("a") is None
     assert "creates a CUDA context" in bench.said[0]
     bench.room.expect([planned("b")])
@@ -88,25 +88,25 @@ def test_a_workload_that_creates_a_context_at_import_runs_without_overlap(bench)
 
 def test_after_the_last_launch_only_the_next_session_may_open_the_device(bench):
     bench.room.expect([planned("a"), planned("b")])
-    bench.room.saw(CLEAN, last=True)
-    bench.room.saw(FINISHED, last=False)  # another attempt of the same session is to come
+    bench.room.saw(CLEAN)
+    bench.room.saw(FINISHED, again="z")  # visits of another session are left
     assert bench.open_gates("a") == ["import"]
-    bench.room.saw(FINISHED, last=True)
+    bench.room.saw(FINISHED)
     assert bench.open_gates("a") == ["import", "device"]
     assert bench.open_gates("b") == ["import"]
 
 
 def test_a_session_whose_visits_are_open_waits_without_the_device(bench):
     bench.room.expect([planned("a", visits=0)])
-    bench.room.saw(CLEAN, last=True)
-    bench.room.saw(FINISHED, last=True)
+    bench.room.saw(CLEAN)
+    bench.room.saw(FINISHED)
     assert bench.open_gates("a") == ["import"]
 
 
 def test_whoever_has_a_context_is_gone_before_another_session_begins(bench):
     bench.room.expect([planned("a"), planned("b")])
-    bench.room.saw(CLEAN, last=True)
-    bench.room.saw(FINISHED, last=True)
+    bench.room.saw(CLEAN)
+    bench.room.saw(FINISHED)
     taken = bench.room.take("b")
     assert taken is bench.started["b"]
     assert not bench.started["a"].lives
