@@ -394,7 +394,7 @@ class Measurement:
 
             def on_record(record: Record) -> None:
                 progress.record(record)
-                room.saw(record, again=again and again.name)
+                room.saw(record, again=again.name if again else None)
 
             began = time.monotonic() if waiting is None else waiting.began
             with self._clocks(folder, waiting):
