@@ -150,7 +150,7 @@ def _chart(
     block = inside.blocks[0]
     panels = [
         _panel(inside, block, inside.window(block), colours, title="all that was recorded"),
-        _panel(inside, block, _close_up(inside, block), colours, title="from the middle of it"),
+        _panel(inside, block, _close_up(inside, block), colours, title="a third into it"),
     ]
     drawn = [panel for panel in panels if panel is not None]
     if not drawn:
@@ -165,7 +165,10 @@ def _chart(
 
 
 def _close_up(inside: InKernelFindings, block: int) -> tuple[float, float]:
-    """A window in the middle that holds a few activities of the busiest warpgroup."""
+    """A window a third into it that holds a few activities of the busiest warpgroup.
+
+    Not in the middle, where a persistent kernel goes from the first tile on to the second.
+    """
     start, end = inside.window(block)
     spans = inside.stamps.spans
     spans = spans[
@@ -174,7 +177,7 @@ def _close_up(inside: InKernelFindings, block: int) -> tuple[float, float]:
     if spans.empty:
         return start, end
     busiest = spans[spans["group"] == spans["group"].value_counts().idxmax()]
-    first = max(len(busiest) // 2 - _SHOWN_ACTIVITIES // 2, 0)
+    first = max(len(busiest) // 3 - _SHOWN_ACTIVITIES // 2, 0)
     shown = busiest.iloc[first : first + _SHOWN_ACTIVITIES]
     return float(shown["start_ns"].min()), float(shown["end_ns"].max())
 
