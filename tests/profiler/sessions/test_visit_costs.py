@@ -78,7 +78,7 @@ def is_measured(record):
 @pytest.mark.parametrize(
     ("name", "attempt"),
     [
-        ("autotune", "ncu-counters.001"),  # problems of 512 to 16384: no rate would tell
+        ("autotune", "ncu-counters-together.001"),  # problems of 512 to 16384: no rate would tell
         ("fusion_attention", "ncu-timing.001"),
         ("softmax_forms", "ncu-timing.001"),  # half a minute of compiling comes first
         ("transpose", "ncu-timing.001"),
