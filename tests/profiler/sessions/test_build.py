@@ -29,6 +29,12 @@ extern "C" __global__ void scale(float* x) { x[threadIdx.x] *= FACTOR * WIDTH; }
 extern "C" int launch(float* x) { scale<<<1, 32>>>(x); return cudaGetLastError(); }
 """
 
+HOST = """
+#include "factor.cuh"
+extern "C" int launch() { return FACTOR * WIDTH; }
+"""
+"""No kernel: nvcc takes a tenth of the time, where only files and their order matter."""
+
 MARKED = """
 #include <cuda_runtime.h>
 #include <profiler/timeline.cuh>
@@ -55,7 +61,17 @@ def folder(tmp_path):
     path.mkdir()
     (path / "scale.cu").write_text(SOURCE)
     (path / "marked.cu").write_text(MARKED)
+    (path / "host.cpp").write_text(HOST)
     (path / "factor.cuh").write_text("#define FACTOR 2\n")
+    return path
+
+
+@pytest.fixture
+def elsewhere(folder, tmp_path):
+    """A folder of headers that is not that of the sources."""
+    path = tmp_path / "include"
+    path.mkdir()
+    (folder / "factor.cuh").rename(path / "factor.cuh")
     return path
 
 
@@ -67,25 +83,23 @@ def run(recipes, root, arch="sm_90", **options):
 
 
 @needs_nvcc
-def test_one_build_of_good_broken_equal_and_absent_recipes(folder):
+def test_one_build_of_good_broken_equal_and_absent_recipes(folder, monkeypatch):
     scale = folder / "scale.cu"
     (folder / "broken.cu").write_text("int launch() { return undefined_name; }\n")
     steps = []
-    results = run(
-        {
-            "none": None,
-            "first": Recipe((scale,), {"WIDTH": 4}),
-            "broken": Recipe((folder / "broken.cu",)),
-            "other": Recipe((scale,), {"WIDTH": 8}),
-            "marked": Recipe((folder / "marked.cu",), {"WIDTH": 4}),
-            "stamped": with_stamps(Recipe((folder / "marked.cu",), {"WIDTH": 4})),
-            "same_recipe": Recipe((scale,), {"WIDTH": 4}),
-            "no_file": Recipe((folder / "missing.cu",)),
-            "no_link": Recipe((scale,), {"WIDTH": 4}, ("-lthere_is_no_such_library",)),
-        },
-        folder / "$HOME build: root",
-        on_progress=lambda done, total: steps.append((done, total)),
-    )
+    recipes = {
+        "none": None,
+        "first": Recipe((scale,), {"WIDTH": 4}),
+        "broken": Recipe((folder / "broken.cu",)),
+        "other": Recipe((scale,), {"WIDTH": 8}),
+        "marked": Recipe((folder / "marked.cu",), {"WIDTH": 4}),
+        "stamped": with_stamps(Recipe((folder / "marked.cu",), {"WIDTH": 4})),
+        "same_recipe": Recipe((scale,), {"WIDTH": 4}),
+        "no_file": Recipe((folder / "missing.cu",)),
+        "no_link": Recipe((folder / "host.cpp",), {"WIDTH": 4}, ("-lthere_is_no_such_library",)),
+    }
+    root = folder / "$HOME build: root"
+    results = run(recipes, root, on_progress=lambda done, total: steps.append((done, total)))
     assert {name: result.ok for name, result in results.items()} == {
         "none": True,
         "first": True,
@@ -124,19 +138,26 @@ def test_one_build_of_good_broken_equal_and_absent_recipes(folder):
     assert results["none"].library is None
     assert steps[-1][0] == max(done for done, _ in steps) > 0
 
+    os.utime(scale, (time.time() + 100, time.time() + 100))
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "run_ninja", lambda *_, **__: pytest.fail("a build was started"))
+        again = run({"first": recipes["first"]}, root)["first"]
+    assert again.cached
+    assert again.kernels == first.kernels
+    assert (again.library, again.code_hash) == (first.library, first.code_hash)
+
 
 @needs_nvcc
 def test_the_cache_knows_contents_and_not_times(folder, monkeypatch):
-    recipe = Recipe((folder / "scale.cu",), {"WIDTH": 4})
+    recipe = Recipe((folder / "host.cpp",), {"WIDTH": 4})
     root = folder / "root"
     first = run({"v": recipe}, root)["v"]
-    for name in ("scale.cu", "factor.cuh"):
+    for name in ("host.cpp", "factor.cuh"):
         os.utime(folder / name, (time.time() + 100, time.time() + 100))
     with monkeypatch.context() as patch:
         patch.setattr(build, "run_ninja", lambda *_, **__: pytest.fail("a build was started"))
         again = run({"v": recipe}, root)["v"]
     assert again.cached
-    assert again.kernels == first.kernels
     assert (again.library, again.code_hash) == (first.library, first.code_hash)
 
     (folder / "factor.cuh").write_text("#define FACTOR 3\n")
@@ -150,10 +171,7 @@ def test_the_cache_knows_contents_and_not_times(folder, monkeypatch):
 
 
 @needs_nvcc
-def test_headers_from_elsewhere_are_watched_and_damage_is_repaired(folder, tmp_path):
-    elsewhere = tmp_path / "include"
-    elsewhere.mkdir()
-    (folder / "factor.cuh").rename(elsewhere / "factor.cuh")
+def test_headers_from_elsewhere_are_watched(folder, elsewhere):
     recipe = Recipe((folder / "scale.cu",), {"WIDTH": 4}, (f"-I{elsewhere}",))
     root = folder / "root"
     first = run({"v": recipe}, root)["v"]
@@ -165,24 +183,31 @@ def test_headers_from_elsewhere_are_watched_and_damage_is_repaired(folder, tmp_p
     assert changed.recipe_hash == first.recipe_hash
     assert changed.code_hash != first.code_hash
 
+
+@needs_nvcc
+def test_a_broken_header_fails_and_damage_is_repaired(folder, elsewhere):
+    recipe = Recipe((folder / "host.cpp",), {"WIDTH": 4}, (f"-I{elsewhere}",))
+    root = folder / "root"
+    first = run({"v": recipe}, root)["v"]
+
     (elsewhere / "factor.cuh").write_text("#error no factor\n")
     broken = run({"v": recipe}, root)["v"]
     assert not broken.ok
     assert broken.library is None
     assert "no factor" in broken.error
 
-    (elsewhere / "factor.cuh").write_text("#define FACTOR 3\n")
-    assert run({"v": recipe}, root)["v"].code_hash == changed.code_hash
-    (root / "sm_90" / first.recipe_hash / "scale.d").write_text("cut o")
+    (elsewhere / "factor.cuh").write_text("#define FACTOR 2\n")
+    assert run({"v": recipe}, root)["v"].code_hash == first.code_hash
+    (root / "sm_90" / first.recipe_hash / "host.d").write_text("cut o")
     (root / "sm_90" / first.recipe_hash / build.FACTS_FILE).write_text('{"version": 1, "ker')
     repaired = run({"v": recipe}, root)["v"]
     assert repaired.ok
-    assert repaired.code_hash == changed.code_hash
+    assert repaired.code_hash == first.code_hash
 
 
 @needs_nvcc
 def test_a_failure_is_tried_again(folder):
-    recipe = Recipe((folder / "scale.cu",), {"WIDTH": 4})
+    recipe = Recipe((folder / "host.cpp",), {"WIDTH": 4})
     (folder / "factor.cuh").rename(folder / "elsewhere.txt")
     assert "factor.cuh" in run({"v": recipe}, folder / "root")["v"].error
     (folder / "elsewhere.txt").rename(folder / "factor.cuh")
@@ -195,7 +220,7 @@ def test_two_processes_building_at_once_both_succeed(folder):
         "import sys; from pathlib import Path\n"
         "from profiler.kernels.recipe import Recipe; from profiler.model import Variant\n"
         "from profiler.sessions.build import build_variants\n"
-        "folder = Path(sys.argv[1]); recipe = Recipe((folder / 'scale.cu',), {'WIDTH': 4})\n"
+        "folder = Path(sys.argv[1]); recipe = Recipe((folder / 'host.cpp',), {'WIDTH': 4})\n"
         "(result,) = build_variants([Variant('v', 'v')], {'v': recipe}, arch='sm_90',"
         " build_root=folder / 'root')\n"
         "print(result.ok, result.cached)\n"
