@@ -13,7 +13,7 @@ from profiler.sessions.process import Cause, run_session
 from profiler.sessions.watchdog import Limits
 
 WORKLOAD = """\
-import {module}, threading, time
+import {modules}, time
 import torch
 {leave}
 def make_inputs(problem, device, seed): return torch.ones(8)
@@ -31,21 +31,23 @@ sys.exit(runner.returncode)
 """
 """A tool that waits until nothing that its target has started is left, however it was started."""
 LEFT = {
-    "a child": ("subprocess", "subprocess.Popen(['sleep', '600'], close_fds=False)"),
-    "an orphan": (
-        "subprocess",
-        "subprocess.run(['sh', '-c', 'setsid sleep 600 &'], close_fds=False)",
+    "processes": (
+        "os, subprocess",
+        """\
+subprocess.Popen(['sleep', '600'], close_fds=False)
+subprocess.run(['sh', '-c', 'setsid sleep 600 &'], close_fds=False)
+os.fork() or time.sleep(600)""",
     ),
-    "a fork": ("os", "os.fork() or time.sleep(600)"),
-    "a thread": ("os", "threading.Thread(target=time.sleep, args=[600]).start()"),
+    "a thread": ("threading", "threading.Thread(target=time.sleep, args=[600]).start()"),
     "a handler": ("atexit", "atexit.register(time.sleep, 600)"),
 }
+"""A child, an orphan and a fork in one workload: any that is not ended keeps the tool waiting."""
 
 
 @pytest.mark.parametrize("left", LEFT)
 def test_the_runner_ends_a_few_seconds_after_its_last_record(tmp_path, left):
-    module, leave = LEFT[left]
-    (tmp_path / "work.py").write_text(WORKLOAD.format(module=module, leave=leave))
+    modules, leave = LEFT[left]
+    (tmp_path / "work.py").write_text(WORKLOAD.format(modules=modules, leave=leave))
     cell = protocol.JobCell("a..p", "a", {}, "p", {})
     journal = tmp_path / "journal.jsonl"
     job = protocol.Job(
@@ -74,7 +76,7 @@ def test_the_runner_ends_a_few_seconds_after_its_last_record(tmp_path, left):
     assert records[-1]["event"] == protocol.SESSION_FINISHED
     assert time.time() - records[-1]["time"] < 3
     assert (result.cause, result.returncode) == (Cause.FINISHED, 0)
-    if left in ("a thread", "a handler"):
+    if left != "processes":
         assert "was ended after 0.3 s" in (tmp_path / "stderr.txt").read_text()
 
 
