@@ -9,7 +9,7 @@ EXTRA := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo '[torch]')
 PARALLEL := -n $(shell expr $$(nproc) + 2) --maxprocesses 4 --dist loadfile
 # In a new checkout each worker would rewrite and compile all files of tests, all of them at once: it is
 # done once before. What it finds wrong, the tests will say.
-COMPILE_TESTS := $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1
+COMPILE_TESTS := test -d tests/__pycache__ || $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1
 
 # Pages are tested in a real browser. Debian's is installed where that is possible, and where it is not,
 # the tests that need it are skipped, and the last line says so.

@@ -278,7 +278,7 @@ def start_afresh(environment, keep=()):
     numbers = sorted({2, *keep})
     for number, following in zip(numbers, [*numbers[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
         os.closerange(number + 1, following)
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
