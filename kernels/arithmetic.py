@@ -104,7 +104,9 @@ class Arithmetic:
         """Value as a finite number, true as 1; raises ExpressionError where it is none."""
         value = self.value(values)
         if not isinstance(value, int | float) or not math.isfinite(value):
-            raise ExpressionError(f"'{self.text}' is {_shown(value)}, which is no number")
+            raise ExpressionError(
+                f"'{self.text}' is {_shown(value)}, which is no number{_worked_out(value)}"
+            )
         return int(value) if isinstance(value, bool) else value
 
     def whole(self, values: Mapping[str, Value]) -> int:
@@ -256,7 +258,10 @@ def _combined(node: ast.expr, values: Mapping[str, Value]) -> Value:
 
 def _calculated(op: ast.operator, left: Value, right: Value) -> Value:
     if any(isinstance(side, str) or side is None for side in (left, right)):
-        raise ExpressionError(f"cannot calculate with {_shown(left)} and {_shown(right)}")
+        raise ExpressionError(
+            f"cannot calculate with {_shown(left)} and {_shown(right)}"
+            f"{_worked_out(left) or _worked_out(right)}"
+        )
     if isinstance(op, ast.Pow) and _bits(left) * abs(right) > MAX_BITS:  # type: ignore[arg-type]
         raise ExpressionError(f"{left} ** {right} is too large")
     result = OPERATORS[type(op)](left, right)
@@ -268,6 +273,15 @@ def _calculated(op: ast.operator, left: Value, right: Value) -> Value:
 def _shown(value: Value) -> str:
     """A value as an experiment file has it."""
     return "null" if value is None else repr(value)
+
+
+def _worked_out(value: Value) -> str:
+    """Hint for a text such as `2**12` in the place of a number; empty for any other value."""
+    try:
+        number = parse(value).number({}) if isinstance(value, str) else None
+    except ExpressionError:
+        return ""
+    return "" if number is None else f": values of parameters are not calculated, write {number}"
 
 
 def _signed(op: ast.unaryop, value: Value) -> Value:

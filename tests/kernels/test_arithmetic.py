@@ -97,6 +97,13 @@ def test_a_size_is_whole():
         parse("dtype").whole(VALUES)
 
 
+@pytest.mark.parametrize("size", ["2**12", "4 * 1024", "4096"])
+def test_a_size_that_was_written_as_arithmetic_is_worked_out(size):
+    for text in ("rows", "rows * 4"):
+        with pytest.raises(ExpressionError, match="are not calculated, write 4096$"):
+            parse(text).whole({"rows": size})
+
+
 @given(st.text(max_size=40))
 def test_no_text_gets_anything_else_done(text):
     try:
