@@ -100,7 +100,7 @@ def test_a_size_is_whole():
 @pytest.mark.parametrize("size", ["2**12", "4 * 1024", "4096"])
 def test_a_size_that_was_written_as_arithmetic_is_worked_out(size):
     for text in ("rows", "rows * 4"):
-        with pytest.raises(ExpressionError, match="are not calculated, write 4096$"):
+        with pytest.raises(ExpressionError, match=r"are not calculated, write 4096$"):
             parse(text).whole({"rows": size})
 
 
