@@ -63,18 +63,13 @@ def _properties(parameter: Parameter) -> list[Floats]:
     if not parameter.is_ordered:
         return [np.eye(count) / np.sqrt(2)]
     properties = [np.arange(count, dtype=np.float64)]
-    if count > 2 and all(float(v).is_integer() and v > 0 for v in _numbers(parameter)):
-        twos = [(int(v) & -int(v)).bit_length() - 1.0 for v in _numbers(parameter)]
-        properties.append(np.array(twos))
+    if parameter.factors_of_two is not None:
+        properties.append(parameter.factors_of_two.astype(np.float64))
     return [
         (column / np.ptp(column) - column.min() / np.ptp(column))[:, None]
         for column in properties
         if np.ptp(column)
     ]
-
-
-def _numbers(parameter: Parameter) -> list[int | float]:
-    return [value for value in parameter.values if isinstance(value, int | float)]
 
 
 class GaussianProcess:

@@ -19,12 +19,19 @@ class History:
         """NaN where nothing was told yet, infinity where the configuration failed."""
         self.best: int | None = None
         self.unseen_count = len(space)
+        self.random_draws: set[int] = set()
+        """Configurations that were drawn from all unseen ones with the same chance for each."""
 
     def see(self, configuration: int) -> None:
         """Mark a configuration as proposed."""
         if not self.seen[configuration]:
             self.seen[configuration] = True
             self.unseen_count -= 1
+
+    def see_random_draw(self, configuration: int) -> None:
+        """Mark a configuration as proposed, and that no result or value had a say in it."""
+        self.see(configuration)
+        self.random_draws.add(configuration)
 
     def tell(self, configuration: int, value: float | None) -> None:
         """Record the value of a configuration; None: it failed."""

@@ -45,6 +45,16 @@ class Parameter:
         """Whether the values are numbers, so that near codes are near values."""
         return _are_numbers(self.values)
 
+    @property
+    def factors_of_two(self) -> NDArray[np.int64] | None:
+        """How often 2 divides each value; None unless they are more than two positive integers."""
+        numbers = [value for value in self.values if isinstance(value, int | float)]
+        if not self.is_ordered or len(numbers) <= 2:
+            return None
+        if not all(float(number).is_integer() and number > 0 for number in numbers):
+            return None
+        return np.array([(int(n) & -int(n)).bit_length() - 1 for n in numbers], dtype=np.int64)
+
     def distances(self, code: int) -> NDArray[np.float32]:
         """Distance of each value to that of a code: 0 to 1."""
         positions = np.arange(len(self.values))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from recorded import RECORDINGS
 
 from profiler.errors import UsageError
 from profiler.findings.kinds.search import find_search, search_document
@@ -293,8 +294,11 @@ def measured(variant, *logs, problems=PROBLEMS):
     return Evaluated(variant, Outcome.MEASURED, log_ratios=dict.fromkeys(problems, logs))
 
 
-def recorded(*evaluations, looks=(), **changes):
-    proposals = [Proposed(e.variant, VARIANTS[e.variant].params) for e in evaluations]
+def recorded(*evaluations, looks=(), random_draws=(), **changes):
+    proposals = [
+        Proposed(e.variant, VARIANTS[e.variant].params, e.variant in random_draws)
+        for e in evaluations
+    ]
     return search_record((terms(**changes), *proposals, *evaluations, *looks))
 
 
@@ -342,13 +346,21 @@ def test_finalists_are_those_near_the_best_and_the_quickest_of_each_problem():
 
 def test_random_draws_bound_what_was_missed():
     tried = list(VARIANTS)[:40]
-    record = recorded(*(measured(v, 0.0) for v in tried), strategy="portfolio")
+    untried = list(VARIANTS)[40]
+    record = recorded(*(measured(v, 0.0) for v in tried), random_draws=(*tried[20:], untried))
     cover = coverage(record)
     assert (cover.tried, cover.random_draws) == (40, 20)
     assert cover.better_share == pytest.approx(1 - 0.05 ** (1 / 20))
     assert coverage(recorded(measured(tried[0], 0.0))).better_share is None
     everything = recorded(*(measured(v, 0.0) for v in VARIANTS), strategy="exhaustive")
     assert (coverage(everything).untried, coverage(everything).better_share) == (0, 0.0)
+
+
+def test_a_journal_says_which_proposals_were_random():
+    """The first 30 of that search: what proposes what has changed since."""
+    recorded_search = read_search(RECORDINGS / "autotune_large" / "search" / "journal.jsonl")
+    assert recorded_search.random_draws == set(list(recorded_search.proposed)[:30])
+    assert coverage(recorded_search).better_share == pytest.approx(1 - 0.05 ** (1 / 30))
 
 
 def test_the_parameter_that_matters_is_the_most_important():

@@ -14,9 +14,10 @@ from profiler.commands.simulate import SimulateRequest, simulate
 from profiler.errors import EnvironmentUnusable, ExitCode, ParseError, UsageError
 from profiler.search.gaussian_process import GaussianProcess
 from profiler.search.history import History
-from profiler.search.portfolio_turns import RANDOM_TURNS
+from profiler.search.portfolio import ALIGNED, EARLY, RANDOM
 from profiler.search.registry import STRATEGIES, make_strategy
 from profiler.search.replay import recorded_space, replay
+from profiler.search.sampling import AlignedSizes
 from profiler.search.space import SearchSpace
 from profiler.search.summary import checkpoints, summarise
 from profiler.search.t1 import TuningProblem, t1_document
@@ -131,18 +132,46 @@ def test_a_model_uses_one_core(monkeypatch):
 def test_no_value_has_a_say_in_the_random_turns_of_a_portfolio(seed):
     space = bowl((30, 30, 4))[0].space
     proposals = []
+    random_turns = range(ALIGNED + EARLY, ALIGNED + EARLY + RANDOM)
     for sign in (1, -1):
         history = History(space)
         strategy = make_strategy("portfolio", history, seed)
         proposals.append([])
-        for _ in range(RANDOM_TURNS[-1] + 10):
+        for _ in range(random_turns[-1] + 10):
             configuration = strategy.ask()
             history.tell(configuration, 1.0 + abs(sign * configuration - 500))
             strategy.tell(configuration, history.values[configuration])
             proposals[-1].append(configuration)
+        assert history.random_draws == {proposals[-1][turn] for turn in random_turns}
     first, second = proposals
-    assert first[1:] != second[1:]
-    assert [first[turn] for turn in RANDOM_TURNS] == [second[turn] for turn in RANDOM_TURNS]
+    assert first[:ALIGNED] == second[:ALIGNED]
+    assert first[ALIGNED:] != second[ALIGNED:]
+    assert [first[turn] for turn in random_turns] == [second[turn] for turn in random_turns]
+
+
+def aligned_draws(configurations, count, seed=1):
+    """Configurations by their sizes alone, in the order in which they are proposed."""
+    history = History(SearchSpace.of_configurations(configurations))
+    aligned = AlignedSizes(history, np.random.default_rng(seed))
+    return [history.space.params(aligned.ask()) for _ in range(count)]
+
+
+def test_sizes_that_fill_warps_are_proposed_before_others():
+    threads = [{"threads": threads, "unroll": 1} for threads in range(8, 257, 8)]
+    draws = [draw["threads"] for seed in range(50) for draw in aligned_draws(threads, 1, seed)]
+    assert np.mean([draw % 64 == 0 for draw in draws]) > 0.6  # 4 of 32 have so many factors
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[1, 2, 4, 16], [32, 64], ["a", "b", "c"], [0, 32, 96], [0.5, 32.0, 64.0], [33, 35, 37]],
+    ids=["less than a warp", "two", "names", "zero", "fractions", "odd"],
+)
+def test_where_sizes_say_nothing_all_are_proposed_alike(values):
+    space = [{"value": value, "other": other} for value in values for other in (1, 2)]
+    draws = [draw["value"] for seed in range(60) for draw in aligned_draws(space, 1, seed)]
+    assert {draws.count(value) > 5 for value in values} == {True}
+    assert len(aligned_draws(space, len(space))) == len(space)
 
 
 @settings(max_examples=40, deadline=None)

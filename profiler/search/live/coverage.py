@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from profiler.search.live.records import SearchRecord
-from profiler.search.portfolio_turns import RANDOM_TURNS
 
 CONFIDENCE = 0.95
 
@@ -35,19 +34,9 @@ def coverage(record: SearchRecord) -> Coverage:
     drawing none of them is at most (1 - p)^n. What else was tried only makes the best better.
     """
     tried = {evaluated.variant for evaluated in record.evaluations}
-    drawn = _drawn_at_random(record.terms.strategy, list(record.proposed))
-    count = sum(variant in tried for variant in drawn)
+    count = len(record.random_draws & tried)
     untried_share = max(0.0, 1 - len(tried) / record.terms.configurations)
     share = None if untried_share else 0.0
     if count:
         share = min(1 - (1 - CONFIDENCE) ** (1 / count), untried_share)
     return Coverage(record.terms.configurations, len(tried), count, share)
-
-
-def _drawn_at_random(strategy: str, proposed: list[str]) -> list[str]:
-    """Those of the proposals, in their order, that no result had a say in."""
-    if strategy == "random":
-        return proposed
-    if strategy == "portfolio":
-        return [variant for turn, variant in enumerate(proposed) if turn in RANDOM_TURNS]
-    return []

@@ -39,6 +39,8 @@ class Proposed:
     variant: str
     """Variant id."""
     params: Mapping[str, Value]
+    is_random_draw: bool = False
+    """Whether every unseen configuration had the same chance to be proposed."""
     event: Literal["proposed"] = "proposed"
 
 
@@ -120,6 +122,8 @@ class SearchRecord:
     terms: Terms
     proposed: Mapping[str, Mapping[str, Value]]
     """Parameters by variant id, in the order of the proposals."""
+    random_draws: frozenset[str]
+    """Ids of the proposed variants that no result had a say in."""
     evaluations: tuple[Evaluated, ...]
     looks: tuple[LookedAgain, ...]
     runner_ends: tuple[str, ...]
@@ -136,6 +140,9 @@ def search_record(records: tuple[Record, ...]) -> SearchRecord | None:
     return SearchRecord(
         terms=records[0],
         proposed={r.variant: r.params for r in records if isinstance(r, Proposed)},
+        random_draws=frozenset(
+            r.variant for r in records if isinstance(r, Proposed) and r.is_random_draw
+        ),
         evaluations=tuple(r for r in records if isinstance(r, Evaluated)),
         looks=tuple(r for r in records if isinstance(r, LookedAgain)),
         runner_ends=tuple(r.cause for r in records if isinstance(r, RunnerEnded)),

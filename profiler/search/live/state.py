@@ -129,8 +129,10 @@ class LiveSearch:
 
     def propose(self) -> str:
         """Id of the variant that the strategy proposes; there must be an unseen one."""
-        variant = self._id_of[self._strategy.ask()]
-        self._write(Proposed(variant, dict(self._params[variant])))
+        configuration = self._strategy.ask()
+        variant = self._id_of[configuration]
+        is_random_draw = configuration in self._history.random_draws
+        self._write(Proposed(variant, dict(self._params[variant]), is_random_draw))
         return variant
 
     def take(self, evaluated: Evaluated) -> None:
