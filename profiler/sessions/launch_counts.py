@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from profiler.collect.registry import is_judged
-from profiler.model import FEWEST_BLOCKS, Plan, SessionKind
+from profiler.model import FEWEST_BLOCKS, FEWEST_OF_A_CHOICE, Plan, SessionKind
 
 GO_ON = 0.1
 """Share of the cells of a problem that is expected to go on to each later look, and to the final.
@@ -45,6 +45,11 @@ class _Field:
     def alone(self) -> bool:
         """Whether there is nothing to compare: such a problem has no later looks."""
         return self.rivals + self.references < 2
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether it has a final."""
+        return self.rivals > 0 and self.rivals + self.references >= FEWEST_OF_A_CHOICE
 
     def visits(self, rivals: int, references: int) -> int:
         """Visits of one block with so many cells; the baseline is in it twice."""
@@ -96,7 +101,7 @@ def _later_looks(plan: Plan) -> Iterator[Launches]:
 def _finals(plan: Plan) -> Iterator[Launches]:
     if min(plan.final_blocks, plan.looks[-1] if plan.looks else 0) < FEWEST_BLOCKS:
         return
-    fields = [field for field in _fields(plan) if field.rivals]
+    fields = [field for field in _fields(plan) if field.is_choice]
     expected = most = 0
     for field in fields:
         finalists = min(field.rivals, MOST_FINALISTS)

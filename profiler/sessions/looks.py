@@ -46,13 +46,13 @@ def final_session(
 ) -> SessionPlan:
     """Session that measures the finalists and references of each problem again."""
     finalists = _finalists(plan, _judge(plan, samples, None, delta))
-    problems = {problem for problem, _ in finalists}
+    problems = {problem for problem, _ in finalists} & plan.problems_of_choice
     references = {plan.baseline, *plan.references}
     cells = [
         cell
         for cell in plan.cells
-        if (cell.problem.id, cell.variant.id) in finalists
-        or (cell.problem.id in problems and cell.variant.id in references)
+        if cell.problem.id in problems
+        and ((cell.problem.id, cell.variant.id) in finalists or cell.variant.id in references)
     ]
     final = empty_final(session)
     return _with_visits(plan, final, _comparable(cells), range(plan.final_blocks))
@@ -102,12 +102,12 @@ def _finalists(plan: Plan, judge: Judge) -> set[tuple[str, str]]:
 def has_final(plan: Plan) -> bool:
     """Whether a final is measured: not where its blocks are too few for a verdict.
 
-    Nor where nobody asks for one.
+    Nor where nobody asks for one, or no problem has a choice.
     """
     if Question.BEST not in plan.questions:
         return False
     enough = min(plan.final_blocks, plan.looks[-1] if plan.looks else 0)
-    return enough >= FEWEST_BLOCKS and len({cell.variant.id for cell in plan.cells}) > 1
+    return enough >= FEWEST_BLOCKS and bool(plan.problems_of_choice)
 
 
 def _judge(plan: Plan, samples: pd.DataFrame, blocks: int | None, delta: float) -> Judge:

@@ -380,7 +380,8 @@ class Collect(SpecModel):
     final_blocks: Natural = Field(
         default=8,
         description="Passes in which the variants that may be the best are measured once more, so "
-        "that the winner's number does not flatter it. 0: none; none below 6 blocks either.",
+        "that the winner's number does not flatter it. 0: none; none below 6 blocks, and none "
+        "where a problem has only two variants.",
     )
     counter_samples: Positive = Field(
         default=1, description="Samples per cell of metrics that need several passes of a kernel."

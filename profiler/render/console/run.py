@@ -86,7 +86,7 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
         )
     add_rest_caption(rich_table, len(rows) - len(shown), "variants are in the page")
     winner = findings.deciding_winners.get(problem.id)
-    source = _caption([winner]) if winner and findings.gives_verdicts else ""
+    source = _caption(findings, [winner]) if winner and findings.gives_verdicts else ""
     rich_table.caption = _joined(rich_table.caption, source, key_to_names(findings))
     return rich_table
 
@@ -151,7 +151,7 @@ def _winners_table(findings: Findings) -> TextTable:
         rich_table, len(findings.problems) - len(best.keys() | tried), "problems: not measured"
     )
     if given:
-        rich_table.caption = _joined(rich_table.caption, _caption(list(best.values())))
+        rich_table.caption = _joined(rich_table.caption, _caption(findings, list(best.values())))
     return rich_table
 
 
@@ -179,11 +179,12 @@ def _rest(winner: Winner) -> str:
     return "alone" if not winner.others else "lowest median, not judged"
 
 
-def _caption(winners: Sequence[Winner]) -> str:
+def _caption(findings: Findings, winners: Sequence[Winner]) -> str:
     """Source of the numbers: confirmation or timing blocks, with the number of blocks."""
     final = sum(winner.final for winner in winners)
     if not final:
-        return "Numbers of the timing blocks: nothing was confirmed."
+        is_choice = findings.report.plan.problems_of_choice
+        return f"Numbers of the timing blocks{': nothing was confirmed' if is_choice else ''}."
     blocks = sorted({winner.value.n for winner in winners if winner.final})
     of = "" if final == len(winners) else f" at {final} of {len(winners)} problems"
     span = " to ".join(map(str, blocks[:: max(1, len(blocks) - 1)]))

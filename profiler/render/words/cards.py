@@ -145,7 +145,7 @@ def _difference_card(findings: Findings) -> Card:
     against = f"the {noun(findings)} of {baseline.name}"
     if findings.baseline_rank:
         against += f" in {row.variant.name}, first of the rest"
-    source = _source(row.verdicts)
+    source = _source(findings, row.verdicts)
     if len(row.ratios) == 1:
         value = row.best[1]
         between = numbers.interval(value.ratio_low, value.ratio_high)
@@ -154,14 +154,14 @@ def _difference_card(findings: Findings) -> Card:
     return Card(question, numbers.ratio(row.geometric_mean), f"{against}; {span}{source}")
 
 
-def _source(verdicts: Sequence[PairVerdict]) -> str:
+def _source(findings: Findings, verdicts: Sequence[PairVerdict]) -> str:
     """Source of a ratio: the confirmation, free of selection bias, or the timing blocks."""
     judged = [pair for pair in verdicts if pair.verdict is not None]
     if not judged:
         return ""
     final = sum(pair.final for pair in judged)
     if not final:
-        return "; not confirmed"
+        return "; not confirmed" if findings.report.plan.problems_of_choice else ""
     return "; confirmed" if final == len(judged) else f"; confirmed at {final} of {len(judged)}"
 
 

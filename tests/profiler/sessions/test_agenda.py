@@ -18,7 +18,10 @@ SPEC = """
 name: agenda
 workload: ./workload.py
 variants:
-  list: [{name: base, params: {how: base}}, {name: other, params: {how: other}}]
+  list:
+    - {name: base, params: {how: base}}
+    - {name: other, params: {how: other}}
+    - {name: slow, params: {how: slow}}
 problems: {matrix: {rows: [4]}}
 baseline: base
 collect: {device: cpu, blocks: [8, 16], final_blocks: FINAL, metrics: [cycles, l2_hit_pct]}
@@ -33,9 +36,10 @@ def planned(folder, final_blocks=8):
 
 
 def timed(plan, *, ratio, noise):
-    """Samples of the first look, in which the other variant takes `ratio` of the baseline."""
+    """Samples of the first look, in which `other` takes `ratio` of the baseline, `slow` twice."""
     generator = np.random.default_rng(5)
     session = plan.sessions[0]
+    ratios = {"base": 1.0, "other": ratio, "slow": 2.0}
     rows = [
         {
             "session": session.name,
@@ -47,9 +51,7 @@ def timed(plan, *, ratio, noise):
             "repeat": 0,
             "kernels": 1,
             "kernel_names": "k",
-            "duration_ns": 1000.0
-            * (1.0 if cell.variant.id == plan.baseline else ratio)
-            * math.exp(generator.normal(0, noise)),
+            "duration_ns": 1000.0 * ratios[cell.variant.id] * math.exp(generator.normal(0, noise)),
         }
         for cell in plan.cells
         for visit in session.visits

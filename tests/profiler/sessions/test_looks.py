@@ -435,5 +435,13 @@ def test_a_final_needs_six_blocks_before_and_in_it(bench, collect, expected):
     assert has_final(bench(collect=collect).plan) is expected
 
 
-def test_one_variant_alone_has_no_final(bench):
-    assert not has_final(bench("[base]").plan)
+@pytest.mark.parametrize("variants", ["[base]", "[base, one]"])
+def test_without_a_choice_there_is_no_final(bench, variants):
+    assert not has_final(bench(variants).plan)
+
+
+def test_only_problems_with_a_choice_are_in_the_final(bench):
+    exclude = "[{name: too large, when: {variant: [two, three], problem: q}}]"
+    made = bench(problems="{list: [p, q]}", exclude=exclude)
+    final = made.final(made.samples({"base": 1000.0, "one": 700.0, "two": 701.0, "three": 1000.0}))
+    assert visited(final) == {"base..p", "one..p", "two..p"}
