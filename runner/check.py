@@ -186,8 +186,27 @@ class _Tally:
         for region in regions(tuple(got.shape), region_elements(got.device)):
             here = _widen(got[region])
             there = _widen(expected[region].to(got.device))
-            self._count_region(region, here, there)
+            if not self._all_match(here, there):
+                self._count_region(region, here, there)
         return self
+
+    def _all_match(self, got: torch.Tensor, expected: torch.Tensor) -> bool:
+        """Whether all elements of a region are finite and match; then its errors are counted.
+
+        A third of the launches that telling the wrong ones takes, for what is right nearly always:
+        what is not finite makes a maximum that is no number, or too large.
+        """
+        if not got.is_floating_point():
+            return False
+        difference = (got - expected).abs_()
+        magnitude = expected.abs()
+        excess = difference.sub(magnitude, alpha=self.tolerance.relative).amax()
+        relative = (difference / magnitude).where(magnitude > 0, _NOTHING).amax()
+        maxima = torch.stack((excess, difference.amax(), relative)).tolist()
+        if not maxima[0] <= self.tolerance.absolute:
+            return False
+        self._widen_errors(*maxima[1:])
+        return True
 
     def _count_region(
         self, region: tuple[slice, ...], got: torch.Tensor, expected: torch.Tensor
@@ -203,12 +222,15 @@ class _Tally:
         # Stacked, because each value fetched from the device by itself would be one more wait.
         wrong_count = wrong.sum().to(torch.float64)
         max_abs, max_rel, count = torch.stack((absolute, relative, wrong_count)).tolist()
-        self.max_abs = _largest((self.max_abs, _present(max_abs)))
-        self.max_rel = _largest((self.max_rel, _present(max_rel)))
+        self._widen_errors(max_abs, max_rel)
         if count:
             self.wrong += int(count)
             self._keep_worst(region, difference.nan_to_num(nan=math.inf).where(wrong, -math.inf))
             self._need(difference.where(finite, math.inf)[wrong], magnitude[wrong])
+
+    def _widen_errors(self, max_abs: float, max_rel: float) -> None:
+        self.max_abs = _largest((self.max_abs, _present(max_abs)))
+        self.max_rel = _largest((self.max_rel, _present(max_rel)))
 
     def _need(self, difference: torch.Tensor, magnitude: torch.Tensor) -> None:
         """Widen what would do by the wrong elements of a region."""

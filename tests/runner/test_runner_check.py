@@ -7,6 +7,8 @@ import re
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from profiler.runner import check
 from profiler.runner.check import (
@@ -97,6 +99,25 @@ def test_values_that_are_not_finite_match_only_themselves(got, expected, matches
     else:
         with pytest.raises(WrongResultError, match="1 of 1 elements are wrong"):
             compare(*pair, loose)
+
+
+VALUES = st.sampled_from([0.0, -0.0, 1e-30, 1.0, 1.001, -1.001, 3e4, NAN, INF, -INF])
+
+
+@given(
+    st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=6),
+    st.sampled_from([0.0, 1e-3, 0.5]),
+    st.sampled_from([0.0, 2e-3]),
+)
+def test_a_short_comparison_says_what_the_long_one_does(pairs, absolute, relative):
+    """Where it is sure that all is right; else the long one decides."""
+    got, expected = torch.tensor(pairs, dtype=torch.float64).unbind(dim=1)
+    short, long = (check._Tally(Tolerance(absolute, relative)) for _ in range(2))
+    long._count_region((slice(0, len(pairs)),), got, expected)
+    if short._all_match(got, expected):
+        assert (long.wrong, long.max_abs, long.max_rel) == (0, short.max_abs, short.max_rel)
+    else:
+        assert long.wrong or not (got.isfinite() & expected.isfinite()).all()
 
 
 def test_the_worst_element_is_found_across_regions(monkeypatch):
