@@ -11,7 +11,6 @@ from pathlib import Path
 import softmax
 import torch
 
-SAMPLES = 3
 SEED = 0
 
 
@@ -22,24 +21,24 @@ def launch_of(variant, rows, columns):
     return softmax.prepare({"result": variant}, problem, inputs, None)
 
 
-def under_ncu(cells):
+def under_ncu(cells, samples):
     """Each cell warmed up, then launched in a range that ncu looks for."""
     for cell in cells:
         launch = launch_of(*cell)
         launch()
         torch.cuda.synchronize()
-        for _ in range(SAMPLES):
+        for _ in range(samples):
             torch.cuda.nvtx.range_push("cell")
             launch()
             torch.cuda.synchronize()
             torch.cuda.nvtx.range_pop()
 
 
-def by_nsight(cells, metrics):
+def by_nsight(cells, metrics, samples):
     """nsight-python with its own settings, and the same number of runs."""
     import nsight  # noqa: PLC0415 - ncu's own run needs none
 
-    @nsight.analyze.kernel(configs=[tuple(cell) for cell in cells], runs=SAMPLES, metrics=metrics)
+    @nsight.analyze.kernel(configs=[tuple(cell) for cell in cells], runs=samples, metrics=metrics)
     def cell(variant, rows, columns):
         launch = launch_of(variant, rows, columns)
         with nsight.annotate("softmax"):
@@ -51,6 +50,6 @@ def by_nsight(cells, metrics):
 if __name__ == "__main__":
     document = json.loads(Path(sys.argv[2]).read_text())
     if sys.argv[1] == "ncu":
-        under_ncu(document["cells"])
+        under_ncu(document["cells"], document["samples"])
     else:
-        by_nsight(document["cells"], document["metrics"])
+        by_nsight(document["cells"], document["metrics"], document["samples"])

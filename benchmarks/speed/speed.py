@@ -5,7 +5,9 @@
 Cases: 20 cells of softmax (two kernels at ten shapes) with five metrics and at least six timing
 samples, and 2 cells; each as a run of this project (page included, `--no-explain`, into an empty
 folder), as bare ncu with three samples of each cell, and by nsight-python with three runs, where it
-can be imported. They take turns, `--repeats` times; the table has the medians. `--project` is
+can be imported. 100 cells with eight blocks beside nsight-python with eight runs, on 4 and on 20 of
+the cells: the line through both says what 100 take. They take turns, `--repeats` times; the table
+has the medians. `--project` is
 another checkout of this project to measure in place of this one. Of each run of this project it
 prints when each session's process began, had torch, had the workload, was let through, had its
 context and its visits, made its last launch, in seconds since the command began.
@@ -43,18 +45,29 @@ VARIANTS = ("half", "float")
 SHAPES = tuple(
     (rows, columns) for rows in (1024, 4096) for columns in (512, 1024, 2048, 4096, 8192)
 )
+MANY_SHAPES = tuple(
+    (rows, columns)
+    for rows in (1024, 2048, 4096, 8192, 16384)
+    for columns in (256, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192)
+)
+SAMPLES = 3
+"""Of each cell, by bare ncu and by nsight-python."""
 LIMIT_S = 300
 
 
 @dataclass(frozen=True)
 class Case:
-    """Cells to measure, with the bars against ncu and nsight-python."""
+    """Cells to measure, with the bars against ncu and nsight-python (None: not measured)."""
 
     name: str
     shapes: tuple[tuple[int, int], ...]
     collect: dict[str, object]
-    bar_of_ncu: float
+    bar_of_ncu: float | None
     bar_of_nsight: float | None
+    samples: int = SAMPLES
+    """Of each cell, by the other tools."""
+    shares: tuple[int, int] | None = None
+    """Numbers of cells that nsight-python measures where all would take too long."""
 
     @property
     def cells(self) -> list[tuple[str, int, int]]:
@@ -65,6 +78,7 @@ class Case:
 CASES = (
     Case("20 cells", SHAPES, {"blocks": 6, "final_blocks": 6}, 0.75, 0.5),
     Case("2 cells", ((4096, 4096),), {"blocks": 8, "final_blocks": 0}, 1.2, None),
+    Case("100 cells", MANY_SHAPES, {"blocks": 8}, None, 0.22, samples=8, shares=(4, 20)),
 )
 
 
@@ -100,12 +114,17 @@ def timed(argv: list[str], folder: Path, **environment: str) -> float:
     return time.monotonic() - began
 
 
+def python_path(project: Path) -> str:
+    """PYTHONPATH by which a checkout of this project is imported."""
+    return os.pathsep.join(filter(None, (str(project), os.environ.get("PYTHONPATH"))))
+
+
 def ours(case: Case, folder: Path, options: argparse.Namespace) -> float:
     """Seconds of a run of this project, from an empty folder."""
     (folder / "speed.yaml").write_text(spec(case))
     began, epoch = time.monotonic(), time.time()
     argv = [sys.executable, "-m", "profiler", "run", "speed.yaml", "--live", "--no-explain"]
-    path = os.pathsep.join(filter(None, (str(options.project), os.environ.get("PYTHONPATH"))))
+    path = python_path(options.project)
     seconds = timed([*argv, "--out", "reports"], folder, PYTHONPATH=path)
     print(f"\n{case.name}, this project: {seconds:.1f} s")
     print((folder / "printed.txt").read_text().splitlines()[-1])
@@ -120,25 +139,36 @@ def bare_ncu(case: Case, folder: Path, _options: argparse.Namespace) -> float:
         *(str(find_ncu()), "--metrics", ",".join(NCU_METRICS), "--clock-control", "none"),
         *("--nvtx", "--nvtx-include", "cell/", "--csv", "--page", "raw"),
         *("--log-file", "rows.csv", "-f", "-o", "report"),
-        *(sys.executable, str(HERE / "bare.py"), "ncu", str(cells_file(case, folder))),
+        *(sys.executable, str(HERE / "bare.py"), "ncu", str(cells_file(case, case.cells, folder))),
     ]
     seconds = timed(argv, folder)
     rows = (folder / "rows.csv").read_text().casefold().count("softmax")
-    if rows < 3 * len(case.cells):
-        raise SystemExit(f"bare ncu measured {rows} launches of {3 * len(case.cells)}")
+    if rows < case.samples * len(case.cells):
+        raise SystemExit(f"bare ncu measured {rows} launches of {case.samples * len(case.cells)}")
     return seconds
 
 
 def nsight_python(case: Case, folder: Path, _options: argparse.Namespace) -> float:
-    """Seconds of nsight-python with three runs."""
-    argv = [sys.executable, str(HERE / "bare.py"), "nsight", str(cells_file(case, folder))]
-    return timed(argv, folder)
+    """Seconds of nsight-python; of all cells by the line through two shares where it has shares."""
+
+    def seconds_of(cells: list[tuple[str, int, int]]) -> float:
+        argv = [sys.executable, str(HERE / "bare.py"), "nsight"]
+        seconds = timed([*argv, str(cells_file(case, cells, folder))], folder)
+        print(f"{case.name}, nsight-python: {len(cells)} cells in {seconds:.1f} s")
+        return seconds
+
+    if case.shares is None:
+        return seconds_of(case.cells)
+    few, more = case.shares
+    few_s, more_s = seconds_of(case.cells[:few]), seconds_of(case.cells[:more])
+    return more_s + (len(case.cells) - more) * (more_s - few_s) / (more - few)
 
 
-def cells_file(case: Case, folder: Path) -> Path:
+def cells_file(case: Case, cells: list[tuple[str, int, int]], folder: Path) -> Path:
     """File that says to `bare.py` what to launch."""
     path = folder / "cells.json"
-    path.write_text(json.dumps({"cells": case.cells, "metrics": NCU_METRICS}))
+    document = {"cells": cells, "metrics": NCU_METRICS, "samples": case.samples}
+    path.write_text(json.dumps(document))
     return path
 
 
@@ -199,6 +229,12 @@ def row(case: Case, seconds: dict[str, list[float]]) -> dict[str, object]:
     return result
 
 
+def wanted(case: Case, ways: dict[str, Way]) -> dict[str, Way]:
+    """The ways that a case compares."""
+    left_out = {"bare ncu"} if case.bar_of_ncu is None else set()
+    return {name: way for name, way in ways.items() if name not in left_out}
+
+
 def print_table(rows: list[dict[str, object]]) -> None:
     """The table of the README."""
     columns = ("case", *(f"{name}, s" for name in WAYS), "÷ ncu (bar)", "÷ nsight-python (bar)")
@@ -229,7 +265,7 @@ def main() -> int:
         if importlib.util.find_spec("nsight") is not None:
             ways["nsight-python"] = nsight_python
     cases = [case for case in CASES if options.only in (None, case.name)]
-    rows = [row(case, measure(case, ways, options)) for case in cases]
+    rows = [row(case, measure(case, wanted(case, ways), options)) for case in cases]
     print_table(rows)
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1))
