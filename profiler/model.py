@@ -17,8 +17,8 @@ SCHEMA_VERSION = 1
 
 FEWEST_BLOCKS = 6
 """Of a verdict: the smallest two-sided p value of 5 pairs is 0.0625."""
-FEWEST_OF_A_CHOICE = 3
-"""Variants of a problem whose best is confirmed. Two have one ratio: it was not chosen among
+FEWEST_TO_CONFIRM = 3
+"""Fewest variants of a problem whose best is confirmed. Two have one ratio: it was not chosen among
 others, so that it flatters nobody."""
 MARGIN_PCT = 1.0
 """Differences of duration up to this many percent are the same, unless a spec says otherwise."""
@@ -238,10 +238,10 @@ class Plan:
         return tuple(variant for variant in self.variants if variant.id not in references)
 
     @property
-    def problems_of_choice(self) -> frozenset[str]:
+    def problems_to_confirm(self) -> frozenset[str]:
         """Ids of the problems that have enough variants for a final."""
         counts = Counter(cell.problem.id for cell in self.cells)
-        return frozenset(id_ for id_, count in counts.items() if count >= FEWEST_OF_A_CHOICE)
+        return frozenset(id_ for id_, count in counts.items() if count >= FEWEST_TO_CONFIRM)
 
 
 class Outcome(StrEnum):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from profiler.collect.registry import is_judged
-from profiler.model import FEWEST_BLOCKS, FEWEST_OF_A_CHOICE, Plan, SessionKind
+from profiler.model import FEWEST_BLOCKS, FEWEST_TO_CONFIRM, Plan, SessionKind
 
 GO_ON = 0.1
 """Share of the cells of a problem that is expected to go on to each later look, and to the final.
@@ -47,9 +47,9 @@ class _Field:
         return self.rivals + self.references < 2
 
     @property
-    def is_choice(self) -> bool:
+    def is_confirmed(self) -> bool:
         """Whether it has a final."""
-        return self.rivals > 0 and self.rivals + self.references >= FEWEST_OF_A_CHOICE
+        return self.rivals > 0 and self.rivals + self.references >= FEWEST_TO_CONFIRM
 
     def visits(self, rivals: int, references: int) -> int:
         """Visits of one block with so many cells; the baseline is in it twice."""
@@ -101,7 +101,7 @@ def _later_looks(plan: Plan) -> Iterator[Launches]:
 def _finals(plan: Plan) -> Iterator[Launches]:
     if min(plan.final_blocks, plan.looks[-1] if plan.looks else 0) < FEWEST_BLOCKS:
         return
-    fields = [field for field in _fields(plan) if field.is_choice]
+    fields = [field for field in _fields(plan) if field.is_confirmed]
     expected = most = 0
     for field in fields:
         finalists = min(field.rivals, MOST_FINALISTS)

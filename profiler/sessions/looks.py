@@ -46,7 +46,7 @@ def final_session(
 ) -> SessionPlan:
     """Session that measures the finalists and references of each problem again."""
     finalists = _finalists(plan, _judge(plan, samples, None, delta))
-    problems = {problem for problem, _ in finalists} & plan.problems_of_choice
+    problems = {problem for problem, _ in finalists} & plan.problems_to_confirm
     references = {plan.baseline, *plan.references}
     cells = [
         cell
@@ -107,7 +107,7 @@ def has_final(plan: Plan) -> bool:
     if Question.BEST not in plan.questions:
         return False
     enough = min(plan.final_blocks, plan.looks[-1] if plan.looks else 0)
-    return enough >= FEWEST_BLOCKS and bool(plan.problems_of_choice)
+    return enough >= FEWEST_BLOCKS and bool(plan.problems_to_confirm)
 
 
 def _judge(plan: Plan, samples: pd.DataFrame, blocks: int | None, delta: float) -> Judge:

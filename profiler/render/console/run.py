@@ -183,8 +183,8 @@ def _caption(findings: Findings, winners: Sequence[Winner]) -> str:
     """Source of the numbers: confirmation or timing blocks, with the number of blocks."""
     final = sum(winner.final for winner in winners)
     if not final:
-        is_choice = findings.report.plan.problems_of_choice
-        return f"Numbers of the timing blocks{': nothing was confirmed' if is_choice else ''}."
+        is_missing = bool(findings.report.plan.problems_to_confirm)
+        return f"Numbers of the timing blocks{': nothing was confirmed' if is_missing else ''}."
     blocks = sorted({winner.value.n for winner in winners if winner.final})
     of = "" if final == len(winners) else f" at {final} of {len(winners)} problems"
     span = " to ".join(map(str, blocks[:: max(1, len(blocks) - 1)]))

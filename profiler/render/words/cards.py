@@ -161,7 +161,7 @@ def _source(findings: Findings, verdicts: Sequence[PairVerdict]) -> str:
         return ""
     final = sum(pair.final for pair in judged)
     if not final:
-        return "; not confirmed" if findings.report.plan.problems_of_choice else ""
+        return "; not confirmed" if findings.report.plan.problems_to_confirm else ""
     return "; confirmed" if final == len(judged) else f"; confirmed at {final} of {len(judged)}"
 
 
