@@ -1,12 +1,13 @@
 """Searches of 100 seeds on recorded spaces, beside random search, against the bars.
 
-`python benchmarks/search/bars.py FOLDER [--seeds N] [--budget N] [--json FILE]`, where FOLDER has
-`*.T1.json` and for each a `*_T4.json.gz` whose name begins as its own does.
+`python benchmarks/search/bars.py FOLDER [--seeds N] [--budget N] [--json FILE] [--by-seed FILE]`,
+where FOLDER has `*.T1.json` and for each a `*_T4.json.gz` whose name begins as its own does.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import statistics
 import sys
@@ -29,6 +30,7 @@ def main() -> int:
     parser.add_argument("--budget", type=int, default=240)
     parser.add_argument("--mean", action="store_true", help="mean of the runs, as the hub has it")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--by-seed", type=Path, help="CSV of the evaluations to 95 %% by seed")
     arguments = parser.parse_args()
     rows = []
     for space_file in sorted(arguments.folder.glob("*.T1.json")):
@@ -59,7 +61,19 @@ def main() -> int:
             print({key: row[key] for key in row if key != "to_95_by_seed"}, flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1))
+    if arguments.by_seed:
+        write_by_seed(rows, arguments.by_seed)
     return int(any(missed_bars(rows)))
+
+
+def write_by_seed(rows: list[dict], path: Path) -> None:
+    """Write a row for each seed and a column for each search; empty where it did not get there."""
+    searches = [f"{row['space']} {row['strategy']}" for row in rows]
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(["seed", *searches])
+        by_seed = zip(*(row["to_95_by_seed"] for row in rows), strict=True)
+        writer.writerows([seed, *evaluations] for seed, evaluations in enumerate(by_seed))
 
 
 def missed_bars(rows: list[dict]) -> list[str]:
