@@ -782,10 +782,12 @@ def main() -> None:
         if error.errno not in _FULL_OR_CLOSED:
             _own_fault()
         _discard_output()
+        refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+        remedy = "Change its permissions" if refused else "Make room"
         _fail(
             EnvironmentUnusable(
                 f"{error.filename or 'stdout'}: {error.strerror}.",
-                remedy="Make room, or give another folder with --out.",
+                remedy=f"{remedy}, or write to another folder.",
             )
         )
     except Exception:

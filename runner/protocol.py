@@ -7,7 +7,6 @@ the process leaves a journal that names the failing cell.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import json
@@ -16,7 +15,7 @@ import re
 import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -357,8 +356,8 @@ def _beginning(path: Path) -> bytes:
         return stream.read(MAX_JOURNAL_BYTES + 1)
 
 
-def _unpacked(packed: bytes) -> bytes:
-    """Content of a gzip file as far as it can be read: it may have been cut off, or damaged.
+def _unpacked(packed: bytes) -> tuple[bytes, bool]:
+    """Content of a gzip file as far as it can be read, and whether that is all of it.
 
     Of one that holds more than MAX_JOURNAL_BYTES about that much is read.
 
@@ -366,19 +365,23 @@ def _unpacked(packed: bytes) -> bytes:
     """
     pieces: list[bytes] = []
     size = 0
+    ended = False
     stream = zlib.decompressobj(wbits=_GZIP)
-    with contextlib.suppress(zlib.error):
+    try:
         for start in range(0, len(packed), _PART_BYTES):
             part = packed[start : start + _PART_BYTES]
             while part:
                 pieces.append(stream.decompress(part))
                 size += len(pieces[-1])
                 if size > MAX_JOURNAL_BYTES:
-                    return b"".join(pieces)
-                if not stream.eof:
+                    return b"".join(pieces), True
+                ended = stream.eof
+                if not ended:
                     break
                 part, stream = stream.unused_data, zlib.decompressobj(wbits=_GZIP)
-    return b"".join(pieces)
+    except zlib.error:
+        ended = False
+    return b"".join(pieces), ended
 
 
 _READ_JOURNALS = 16
@@ -391,7 +394,8 @@ class JournalContent:
 
     records: tuple[dict[str, Any], ...]
     skipped: int
-    """Whole lines that are no record of this protocol."""
+    """Whole lines that are no record of this protocol; one more where it could not be unpacked to
+    its end."""
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:
@@ -409,7 +413,9 @@ def read_whole_journal(path: Path) -> JournalContent:
     if path.is_file():
         content = _beginning(path)
     elif packed.is_file():
-        content = _unpacked(_beginning(packed))
+        unpacked, is_whole = _unpacked(_beginning(packed))
+        journal = _journal_content(unpacked)
+        return journal if is_whole else replace(journal, skipped=journal.skipped + 1)
     else:  # a FIFO or a device of that name is no journal
         return JournalContent((), 0)
     return _journal_content(content)

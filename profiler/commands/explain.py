@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiler.commands.output import write_json_target
+from profiler.commands.output import print_notices, write_json_target
 from profiler.commands.report import read_run
 from profiler.commands.targets import write_stdout
 from profiler.comparison.find_run import find_run
@@ -16,6 +16,7 @@ from profiler.findings.why.document import explain_document
 from profiler.findings.why.find import pair_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell, Problem, Variant
+from profiler.notices import NoticeKind
 from profiler.planning.spec import did_you_mean
 from profiler.run_folder.folder import RunFolder
 from profiler.sessions.progress import make_console
@@ -24,6 +25,21 @@ _REMEDY = (
     "Explain it with `--explain CELL|PROBLEM|all`, which needs ncu; the default is the fastest "
     "variant, the baseline and the fastest other reference."
 )
+
+_OF_FILES = frozenset(
+    {
+        NoticeKind.ATTEMPT_DAMAGED,
+        NoticeKind.ATTEMPT_FILE_DAMAGED,
+        NoticeKind.EXPLAINING_DIED,
+        NoticeKind.JOURNAL_ODD,
+        NoticeKind.CSV_UNREADABLE,
+        NoticeKind.CSV_TRUNCATED,
+        NoticeKind.CSV_BAD_ROWS,
+        NoticeKind.CSV_BAD_CELLS,
+        NoticeKind.SOURCE_BAD_ROWS,
+    }
+)
+"""Notices of what could not be read: a cause may be missing for that."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +58,7 @@ class ExplainRequest:
 def explain(request: ExplainRequest) -> ExitCode:
     """Print the why of the pair that the answer is about, or of the cells that are named."""
     findings = find(read_run(RunFolder(find_run(str(request.run), request.reports))).report)
+    print_notices([n for n in findings.notices if n.kind in _OF_FILES], color="auto")
     cell, pair = explained_pair(findings, request)
     why = findings.why.cells[cell.id]
     if request.json_target != "-":
@@ -100,7 +117,7 @@ def _cells_of_problem(
     by_problem = [(other, _explained_at(findings, other)) for other in findings.problems]
     explained = [(other, cells) for other, cells in by_problem if cells]
     if problem is not None:
-        explained = [pair for pair in explained if problem in (pair[0].id, pair[0].name)]
+        explained = [pair for pair in explained if _is_named(pair[0], problem)]
         if not explained:
             problems = [other.name for other, cells in by_problem if cells]
             raise UsageError(
@@ -109,6 +126,11 @@ def _cells_of_problem(
             )
     complete = [cells for _, cells in explained if all(name in cells for name in wanted)]
     return complete[0] if complete else explained[0][1]
+
+
+def _is_named(problem: Problem, text: str) -> bool:
+    """Whether a text is what pages, or plans, call a problem."""
+    return text in (problem.id, problem.name) or text.replace(",", ".") == problem.id
 
 
 def _explained_at(findings: Findings, problem: Problem) -> dict[str, Cell]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profiler.commands.targets import write_target
+from profiler.commands.targets import write_stdout, write_target
 from profiler.errors import ExitCode, UsageError
 from profiler.sessions.progress import make_console
 
@@ -52,9 +52,12 @@ def write_space(request: ExportSpaceRequest) -> ExitCode:
     problem = TuningProblem(loaded.experiment.name, space, derived_conditions(space))
     _write(request.out, t1_document(problem))
     left_out = len(variants) - len(tuned)
-    _say(f"{request.out}: {len(space)} configurations of {len(space.parameters)} parameters")
+    _say(
+        request.out,
+        f"{request.out}: {len(space)} configurations of {len(space.parameters)} parameters",
+    )
     if left_out:
-        _say(f"Left out: {left_out} variants with other parameters.")
+        _say(request.out, f"Left out: {left_out} variants with other parameters.")
     return ExitCode.COMPLETE
 
 
@@ -71,13 +74,16 @@ def write_run_results(request: ExportResultsRequest) -> ExitCode:
     results = tuning_results(report, request.problem)
     _write(request.out, t4_document(results))
     failed = sum(result.invalidity != CORRECT for result in results)
-    _say(f"{request.out}: {len(results)} configurations, {failed} of them failed")
+    _say(request.out, f"{request.out}: {len(results)} configurations, {failed} of them failed")
     return ExitCode.COMPLETE
 
 
 def _write(target: Path, document: Mapping[str, Any]) -> None:
     """Write JSON, compressed where the name ends in .gz; the same content gives the same bytes."""
     text = json.dumps(document, indent=1, allow_nan=False) + "\n"
+    if str(target) == "-":
+        write_stdout((text,))
+        return
     try:
         if target.suffix == ".gz":
             target.write_bytes(gzip.compress(text.encode(), mtime=0))
@@ -89,5 +95,7 @@ def _write(target: Path, document: Mapping[str, Any]) -> None:
         ) from error
 
 
-def _say(text: str) -> None:
-    make_console("auto").print(text, markup=False, soft_wrap=True)
+def _say(target: Path, text: str) -> None:
+    """Print a line; to stderr where the target is stdout."""
+    console = make_console("auto", stderr=str(target) == "-")
+    console.print(text, markup=False, soft_wrap=True)

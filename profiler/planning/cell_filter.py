@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -49,7 +50,7 @@ def select_cells(
     or id), and `cell` (id). `labels`: what pages call a variant, by its id; `variant` takes them
     too. Raises `UsageError` for a key that does not exist, and where nothing matches.
     """
-    terms = [_parse(term, only) for term in only.split(",")]
+    terms = [_parse(term, only) for term in _with_ids(only, cells).split(",")]
     _check_keys(terms, cells, only)
     matching = {cell.id for cell in cells if all(term.holds(cell, labels) for term in terms)}
     if not matching:
@@ -60,6 +61,14 @@ def select_cells(
         for cell in cells
         if cell.id in matching or (cell.variant.id == baseline and cell.problem.id in problems)
     )
+
+
+def _with_ids(only: str, cells: Sequence[Cell]) -> str:
+    """A filter with ids in place of names of problems, whose commas are no end of a term."""
+    for problem in {cell.problem.id: cell.problem for cell in cells}.values():
+        name = re.escape(problem.name)
+        only = re.sub(rf"([=|]\s*){name}(?=\s*(?:[,|]|$))", rf"\g<1>{problem.id}", only)
+    return only
 
 
 def _parse(term: str, only: str) -> _Term:

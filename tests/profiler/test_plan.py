@@ -639,6 +639,15 @@ def test_only_keeps_what_fits_and_the_baseline(plan, only: str, ids: list[str]) 
 
 
 @pytest.mark.parametrize(
+    "only", ["problem=n=4,m=2", "problem=n=4.m=2", "x=3|1,problem=n=4,m=2 | n=8,m=2,x=3", "n=4,m=2"]
+)
+def test_a_problem_is_named_as_plans_write_it_or_by_its_id(plan, only: str) -> None:
+    """Its name has commas, which end a condition elsewhere."""
+    text = "variants: {matrix: {x: [1, 3]}}\nproblems: {matrix: {n: [4], m: [2, 9]}}\n"
+    assert {cell.problem.name for cell in plan(text, only=only).cells} == {"n=4,m=2"}
+
+
+@pytest.mark.parametrize(
     ("only", "words"),
     [
         ("bock=1", "--only bock=1: no cell has 'bock'; did you mean 'block'?"),

@@ -18,7 +18,7 @@ from profiler.planning.spec import (
     load_spec,
 )
 from profiler.planning.spec.rules import Condition
-from profiler.planning.spec.source import parse_value
+from profiler.planning.spec.source import as_yaml, parse_value
 
 SPECS = Path(__file__).parent / "specs"
 
@@ -480,6 +480,18 @@ def test_other_text_is_text(load, value) -> None:
         f"name: x\nworkload: kernels.x\nvariants: {{list: [{{a: '1'}}]}}\ntitle: 1K\n"
         f"problems: {{list: [{value if value.startswith('{') else '{n: ' + value + '}'}]}}\n"
     )
+
+
+@pytest.mark.parametrize(
+    "text", ["1e3", "1E3", "1e-3", "4k", "2Mi", "yes", "010", "1:30", "2024-01-02", "1", "~", "x"]
+)
+def test_text_that_is_written_is_read_as_text(load, text) -> None:
+    variants = {"list": [{"name": "v", "params": {"mode": text}}]}
+    data = {"problems": {"matrix": {"n": [text]}}, "variants": variants}
+    written = as_yaml({"name": "x", "workload": "kernels.x", **data})
+    load(written)  # nothing is refused as a number that was meant
+    assert parse_value(written)["problems"] == data["problems"]
+    assert parse_value(written)["variants"] == variants
 
 
 @pytest.mark.parametrize("given", ["visit", "Visits", "progam", "program "])

@@ -7,9 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from profiler.planning.spec.source import Document, FieldPath, read_text
+from profiler.planning.spec.source import Document, FieldPath, as_yaml, read_text
 
 
 def document_of(path: Path, description: Mapping[str, Any]) -> Document:
@@ -30,10 +28,7 @@ def document_of(path: Path, description: Mapping[str, Any]) -> Document:
         **_baseline(description["baseline"]),
         **description["fields"],
     }
-    body = yaml.safe_dump(
-        data, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
-    )
-    text = f"# Made from the functions of {path.name}.\n{body}"
+    text = f"# Made from the functions of {path.name}.\n{as_yaml(data)}"
     return replace(read_text(path, text), lines=_lines(description))
 
 

@@ -43,11 +43,16 @@ class _Loader(yaml.SafeLoader):
     """`yaml.SafeLoader` that reads `1e-3` as a number."""
 
 
-_Loader.add_implicit_resolver(
-    _FLOAT,
-    re.compile(r"[-+]?[0-9][0-9_]*(?:\.[0-9_]*)?[eE][-+]?[0-9]+$"),
-    list("-+0123456789"),
-)
+class _Dumper(yaml.SafeDumper):
+    """`yaml.SafeDumper` that puts in quotes what `_Loader` would not read as text."""
+
+
+for _either in (_Loader, _Dumper):
+    _either.add_implicit_resolver(
+        _FLOAT,
+        re.compile(r"[-+]?[0-9][0-9_]*(?:\.[0-9_]*)?[eE][-+]?[0-9]+$"),
+        list("-+0123456789"),
+    )
 
 
 @dataclass(frozen=True, order=True)
@@ -194,6 +199,27 @@ def parse_value(text: str) -> Any:
     if faults:
         raise ValueError(faults[0].text)
     return data
+
+
+def _represent_text(dumper: _Dumper, text: str) -> yaml.ScalarNode:
+    style = "'" if _ABBREVIATED.fullmatch(text) else None
+    return dumper.represent_scalar(_STRING, text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def as_yaml(data: Mapping[str, Any]) -> str:
+    """Text of an experiment file that is read as these values."""
+    text: str = yaml.dump(
+        data,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        default_flow_style=None,
+        width=100,
+    )
+    return text
 
 
 def kind_of(value: object) -> str:

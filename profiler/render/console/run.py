@@ -9,6 +9,7 @@ from rich.text import Text
 
 from profiler.findings.findings import Findings
 from profiler.findings.ranking import VariantRank
+from profiler.findings.values import FINAL
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Cell, Outcome, Problem, Variant, Verdict
@@ -87,6 +88,8 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     add_rest_caption(rich_table, len(rows) - len(shown), "variants are in the page")
     winner = findings.deciding_winners.get(problem.id)
     source = _caption(findings, [winner]) if winner and findings.gives_verdicts else ""
+    if winner and winner.final and any(value.source != FINAL for _, value in shown):
+        source = f"{source} Of variants that were not confirmed: of the timing blocks."
     rich_table.caption = _joined(rich_table.caption, source, key_to_names(findings))
     return rich_table
 
@@ -197,8 +200,8 @@ def _caption(findings: Findings, winners: Sequence[Winner]) -> str:
 def _top_table(findings: Findings) -> TextTable:
     """The first variants over all problems, and what they are compared with."""
     given = findings.gives_verdicts
-    title = f"Geometric means over {len(findings.problems)} problems{_axes(findings)}"
-    rich_table = table(title)
+    rows = _top_ranks(findings)
+    rich_table = table(_top_title(findings, rows))
     columns(rich_table, "variant", name=True)
     columns(rich_table, _against(findings), right=True)
     columns(rich_table, "worst", right=True, drop=3)
@@ -207,7 +210,6 @@ def _top_table(findings: Findings) -> TextTable:
         columns(rich_table, "verdicts", drop=1)
     columns(rich_table, "not shown slower", right=True, drop=2)
     columns(rich_table, "at most", right=True)
-    rows = _top_ranks(findings)
     for row in rows:
         total = len(row.planned)
         held = len(findings.contenders.get(row.variant.id, ()))
@@ -227,6 +229,14 @@ def _top_table(findings: Findings) -> TextTable:
         rich_table.caption, _verdict_caption(findings), key_to_names(findings)
     )
     return rich_table
+
+
+def _top_title(findings: Findings, rows: Sequence[VariantRank]) -> str:
+    """Title that says over how many problems the means are."""
+    total = len(findings.problems)
+    fewest = min((len(row.ratios) for row in rows if row.ratios), default=total)
+    span = f" over {total}" if fewest == total else f", each over its own {fewest} to {total}"
+    return f"Geometric means{span} problems{_axes(findings)}"
 
 
 def _verdict_caption(findings: Findings) -> str:

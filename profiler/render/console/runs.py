@@ -52,7 +52,7 @@ def comparison_tables(comparison: RunComparison) -> RenderableType:
 def _runs(comparison: RunComparison) -> TextTable:
     """Runs as columns, what differs between them as rows."""
     heads = run_heads(comparison)
-    shown = table("Runs, the older first")
+    shown = table("Runs, in the order in which they were named")
     columns(shown, "", *(f"{head.number} \u00b7 {head.name}" for head in heads))
     shown.add_row("measured", *(plain(head.when) for head in heads))
     shown.add_row("blocks", *(plain(head.blocks) for head in heads))
@@ -70,7 +70,7 @@ def _cells(comparison: RunComparison, rows: Sequence[ChangeRow]) -> TextTable:
     shown = table(f"{newer.name} relative to {older.name}, {order} ones first")
     columns(shown, "variant", name=True)
     columns(shown, "problem")
-    columns(shown, "older", "newer", right=True, drop=1)
+    columns(shown, f"run {older.number}", f"run {newer.number}", right=True, drop=1)
     columns(shown, "ratio", right=True)
     columns(shown, "interval", right=True, drop=2)
     columns(shown, "verdict", fixed=True)

@@ -197,6 +197,13 @@ def test_the_command_explains_the_answer_or_the_cells_that_are_named(
     assert set(alone["answer"]) == {"duration_ns"}
 
 
+def test_a_problem_is_named_as_pages_or_plans_do(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = explained(capsys)
+    (problem,) = softmax_findings().problems
+    names = (problem.name, problem.id, problem.id.replace(".", ","))
+    assert [explained(capsys, problem=name) for name in names] == [answer] * 3
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
