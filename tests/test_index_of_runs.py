@@ -345,3 +345,6 @@ def test_a_name_without_runs_is_its_recording(tmp_path, monkeypatch):
     assert find_run("sums", Path("reports")) == Path("recordings/sums")
     with pytest.raises(UsageError):
         find_run("sums~1", Path("reports"))
+    (recording / "run.json").unlink()
+    with pytest.raises(UsageError, match="reports/sums holds only replays"):
+        find_run("sums", Path("reports"))

@@ -484,7 +484,10 @@ def _recorded_cells(recording: RunFolder, plan: Plan) -> str:
     planned = {cell.id for cell in plan.cells}
     others = [cell for cell in keys if cell not in planned]
     if others:
-        return f"It has {len(others)} others, such as {others[0]}: select them with --only."
+        return (
+            f"It has {len(others)} others, such as {others[0]}; --only selects them where the "
+            "experiment has them."
+        )
     return "Its measurements cannot be read: take another copy of it." if keys else "It is empty."
 
 

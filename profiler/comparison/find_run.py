@@ -31,6 +31,11 @@ def find_run(text: str, out: Path) -> Path:
         recording = recordings_here().get(name["experiment"]) if back == 0 else None
         if recording is not None:
             return recording
+        if not recorded and (out / name["experiment"]).is_dir():
+            raise UsageError(
+                f"{text}: {out / name['experiment']} holds only replays, which have no raw files.",
+                remedy="Name the folder of the recording that was replayed.",
+            )
     if path.is_dir():
         return _newest_in(path, text)
     raise UsageError(
@@ -46,5 +51,5 @@ def _newest_in(folder: Path, text: str) -> Path:
         return recorded[-1].path
     raise UsageError(
         f"{text}: not a run folder (no run.json), and no runs in it",
-        remedy="The folder of a replay holds no raw files: name its recording instead.",
+        remedy="Name a run folder or a recording; the folder of a replay holds no raw files.",
     )
