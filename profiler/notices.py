@@ -231,7 +231,7 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.NO_BASELINE: NoticeTemplate(
         Severity.WARNING,
-        "No sample of the baseline {baseline} for: {problems}; ratios are missing there.",
+        "Ratios are missing at {problems}: no sample of the baseline {baseline}.",
     ),
     NoticeKind.NOISE_FLOOR_UNKNOWN: NoticeTemplate(
         Severity.INFO,

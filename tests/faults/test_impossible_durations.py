@@ -61,7 +61,7 @@ def test_a_cell_without_any_duration_is_not_measured_and_not_tried_for_ever(time
 def test_a_baseline_without_any_says_so(timed):
     place = timed(lambda cell, block: cell.startswith(BASELINE), 0.0)
     notices = notices_of(place)
-    assert any("No sample of the baseline" in line for line in notices), notices
+    assert any("no sample of the baseline" in line for line in notices), notices
     findings = find(assemble(place.run, place.loaded, place.plan).report)
     assert findings.report.summary["ratio"].isna().all()
 
