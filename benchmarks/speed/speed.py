@@ -7,10 +7,10 @@ samples, and 2 cells; each as a run of this project (page included, `--no-explai
 folder), as bare ncu with three samples of each cell, and by nsight-python with three runs, where it
 can be imported. 100 cells with eight blocks beside nsight-python with eight runs, on 4 and on 20 of
 the cells: the line through both says what 100 take. They take turns, `--repeats` times; the table
-has the medians. `--project` is
-another checkout of this project to measure in place of this one. Of each run of this project it
-prints when each session's process began, had torch, had the workload, was let through, had its
-context and its visits, made its last launch, in seconds since the command began.
+has the medians. `--project` is another checkout of this project to measure in place of this one. Of
+each run of this project it prints when each session's process began, had torch, had the workload,
+was let through, had its context and its visits, made its last launch, in seconds since the command
+began.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MANY_SHAPES = tuple(
     for columns in (256, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192)
 )
 SAMPLES = 3
-"""Of each cell, by bare ncu and by nsight-python."""
+"""Samples of each cell that bare ncu and nsight-python take."""
 LIMIT_S = 300
 
 
@@ -65,7 +65,7 @@ class Case:
     bar_of_ncu: float | None
     bar_of_nsight: float | None
     samples: int = SAMPLES
-    """Of each cell, by the other tools."""
+    """Samples of each cell that the other tools take."""
     shares: tuple[int, int] | None = None
     """Numbers of cells that nsight-python measures where all would take too long."""
 

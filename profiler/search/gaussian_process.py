@@ -63,8 +63,9 @@ def _properties(parameter: Parameter) -> list[Floats]:
     if not parameter.is_ordered:
         return [np.eye(count) / np.sqrt(2)]
     properties = [np.arange(count, dtype=np.float64)]
-    if parameter.factors_of_two is not None:
-        properties.append(parameter.factors_of_two.astype(np.float64))
+    factors = parameter.factors_of_two
+    if factors is not None:
+        properties.append(factors.astype(np.float64))
     return [
         (column / np.ptp(column) - column.min() / np.ptp(column))[:, None]
         for column in properties

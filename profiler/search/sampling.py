@@ -51,7 +51,7 @@ class RandomSearch:
 
 
 class AlignedSizes:
-    """Of a few random configurations the one whose large sizes two divides most often.
+    """Proposals by sizes alone: of a few random ones that whose large sizes two divides most often.
 
     Warps, vectors, banks and sectors are powers of two: a size with many factors of two fills them.
     """

@@ -39,6 +39,10 @@ def test_the_space_of_an_experiment_has_its_variants_and_no_others(tmp_path, cap
     target = tmp_path / "tiles.T1.json"
     assert write_space(ExportSpaceRequest(spec, target)) is ExitCode.COMPLETE
     assert "Left out: 1 variants with other parameters." in capsys.readouterr().out
+    assert write_space(ExportSpaceRequest(spec, Path("-"))) is ExitCode.COMPLETE
+    printed = capsys.readouterr()
+    assert printed.out == target.read_text()
+    assert "Left out: 1 variants with other parameters." in printed.err
     space = read_t1(target).space
     combinations = itertools.product((16, 32, 64), (1, 2, 4), "ab")
     expected = {c for c in combinations if not (c[0] >= 32 and c[1] == 4) and c != (16, 1, "b")}

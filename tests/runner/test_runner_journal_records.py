@@ -1,5 +1,6 @@
 """Records of a journal are checked once, where they are read: odd ones are skipped and counted."""
 
+import gzip
 import json
 import random
 
@@ -56,6 +57,20 @@ def test_a_line_that_was_cut_off_is_not_odd(tmp_path):
     path = tmp_path / "journal.jsonl"
     path.write_text(json.dumps(VISIT) + "\n" + json.dumps(VISIT)[:20])
     assert protocol.read_whole_journal(path) == protocol.JournalContent((VISIT,), 0)
+
+
+@pytest.mark.parametrize(
+    ("damage", "records"),
+    [(lambda packed: packed[:-9], 1), (lambda packed: b"\xff\xfe", 0), (lambda packed: b"", 0)],
+    ids=["cut off", "no gzip file", "empty"],
+)
+def test_a_packed_journal_that_does_not_end_is_odd(tmp_path, damage, records):
+    packed = tmp_path / "journal.jsonl.gz"
+    packed.write_bytes(gzip.compress(f"{json.dumps(VISIT)}\n".encode()))
+    path = tmp_path / "journal.jsonl"
+    assert protocol.read_whole_journal(path) == protocol.JournalContent((VISIT,), 0)
+    packed.write_bytes(damage(packed.read_bytes()))
+    assert protocol.read_whole_journal(path) == protocol.JournalContent((VISIT,) * records, 1)
 
 
 def test_errors_of_an_overflow_are_no_odd_numbers(tmp_path):

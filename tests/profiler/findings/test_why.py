@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -195,6 +196,16 @@ def test_the_command_explains_the_answer_or_the_cells_that_are_named(
     alone = explained(capsys, variant="torch")
     assert (alone["against"], alone["account"]) == (None, None)
     assert set(alone["answer"]) == {"duration_ns"}
+
+
+def test_the_command_names_files_that_are_damaged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(SOFTMAX, run)
+    (run / "raw/ncu-explain.001/sass.csv.gz").write_bytes(b"\xff\xfe")
+    explain(ExplainRequest(run))
+    assert "ncu-explain.001/sass.csv.gz is damaged" in capsys.readouterr().err
 
 
 def test_a_problem_is_named_as_pages_or_plans_do(capsys: pytest.CaptureFixture[str]) -> None:
