@@ -44,6 +44,21 @@ $("theme")?.addEventListener("click", () => {
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
 });
+// What lies above a target is laid out only as it comes near the window, and moves the target when it
+// is: scroll until it stays where it is for some frames, or the reader moves the page.
+const STEADY_FRAMES = 10;
+const MOST_FRAMES = 120;
+let following = null; // the target that is being scrolled to
+const scrollToStay = (target, steady = 0, frames = 0) => {
+  if (following !== target || steady === STEADY_FRAMES || frames === MOST_FRAMES) return;
+  const before = target.getBoundingClientRect().top;
+  target.scrollIntoView();
+  const moved = Math.abs(target.getBoundingClientRect().top - before) >= 1;
+  requestAnimationFrame(() => scrollToStay(target, moved ? 0 : steady + 1, frames + 1));
+};
+for (const input of ["wheel", "touchstart", "pointerdown", "keydown"]) {
+  addEventListener(input, () => { following = null; }, { capture: true, passive: true });
+}
 const reveal = () => {
   if (location.hash.length < 2 || location.hash.startsWith("#?")) return;
   const id = decodeURIComponent(location.hash.slice(1));
@@ -51,7 +66,8 @@ const reveal = () => {
   const cell = target || !id.startsWith("cell-") ? -1 : numberOf(id.slice("cell-".length));
   if (cell >= 0) openCell(cell);
   for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
-  target?.scrollIntoView();
+  following = target;
+  if (target) scrollToStay(target);
 };
 addEventListener("hashchange", reveal);
 
