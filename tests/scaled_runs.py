@@ -9,7 +9,7 @@ import re
 import shutil
 
 TIME = "gpu__time_duration.sum"
-CYCLES = "sm__cycles_elapsed.max"
+CYCLES = "gpc__cycles_elapsed.max"
 LATER = "2026-12-01T08:00:00+00:00"
 
 

@@ -209,7 +209,7 @@ def test_every_failure_costs_its_own_cell_and_no_other(profiler):
     odd = {
         "FAKE_NCU_FAULT_IN": "fault..",
         "FAKE_NCU_BLIND_TO": "unseen..",
-        "FAKE_NCU_DROP_METRIC": "sm__cycles_elapsed.max",
+        "FAKE_NCU_DROP_METRIC": "gpc__cycles_elapsed.max",
     }
     done = profiler(spec, "--json", "summary.json", "--verbose", **odd)
     assert done.code == 4, done.err

@@ -72,7 +72,9 @@ def _measured(task: str, way: str, file: Path, folder: Path, runs: int) -> str:
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
+    """Of the ways: this checkout is imported first, then what the caller's PYTHONPATH has."""
+    paths = filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 if __name__ == "__main__":

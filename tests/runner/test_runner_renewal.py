@@ -301,3 +301,24 @@ def test_positions_are_spread_over_all_dimensions_and_repeat():
     assert len(set(taken.tolist())) > 0.8 * renewal.SAMPLED
     assert [len(set(index.tolist())) for index in (positions[0], positions[2])] == [3, 2]
     assert torch.equal(taken, values[renewal._positions(values)])
+
+
+def test_samples_are_compared_on_one_thread_and_a_workload_keeps_its_own(monkeypatch):
+    seen = []
+    count = renewal.check.count_wrong
+
+    def watched(*arguments):
+        seen.append(torch.get_num_threads())
+        return count(*arguments)
+
+    monkeypatch.setattr(renewal.check, "count_wrong", watched)
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        values = (Sample((4,), torch.arange(4.0)),)
+        require_same(values, values)
+        with pytest.raises(ImplausibleError):
+            require_same(values, (Sample((4,), torch.ones(4)),))
+        assert (seen, torch.get_num_threads()) == ([1, 1], 3)
+    finally:
+        torch.set_num_threads(before)
