@@ -47,7 +47,7 @@ def other_seed(seed: int) -> int:
 
 @contextmanager
 def on_one_thread() -> Iterator[None]:
-    """torch's work on the CPU uses one thread: for 65,536 elements, the others are not worth waking.
+    """Work of torch on the CPU uses one thread: for 65,536 elements, others are not worth waking.
 
     Where a container may use fewer CPUs than torch counts, they wait in turns until its share of
     time is used up: 96 ms a comparison on an H200's host, whatever was compared.
