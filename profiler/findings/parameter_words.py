@@ -45,6 +45,9 @@ class ParameterWords:
     """Words for the parameters of a family of variants."""
 
     family: tuple[Variant, ...]
+    dense: bool = False
+    """Whether all neighbouring numbers that differ are read together: `3/64/2` for `consumers`,
+    `B_c` and `stages`, where their keys would make a label too long."""
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
@@ -55,8 +58,9 @@ class ParameterWords:
     def units(self) -> tuple[Unit, ...]:
         """The keys in their order; neighbours that are read together in one unit."""
         units: list[Unit] = []
+        belong = self._differ_in_numbers if self.dense else self._belong_together
         for key in self.keys:
-            if units and self._belong_together((*units[-1], key)):
+            if units and belong((*units[-1], key)):
                 units[-1] = (*units[-1], key)
             else:
                 units.append((key,))
@@ -170,8 +174,14 @@ class ParameterWords:
 
     def _belong_together(self, unit: Unit) -> bool:
         """Whether keys differ in one short part, and are numbers in every variant."""
-        numbers = (is_number(variant.params.get(key)) for variant in self.family for key in unit)
-        return _place(unit) is not None and all(numbers)
+        return _place(unit) is not None and self._are_numbers(unit)
+
+    def _differ_in_numbers(self, unit: Unit) -> bool:
+        """Whether all of the keys differ in the family, and are numbers in every variant."""
+        return set(unit) <= set(varying(self.family)) and self._are_numbers(unit)
+
+    def _are_numbers(self, unit: Unit) -> bool:
+        return all(is_number(variant.params.get(key)) for variant in self.family for key in unit)
 
 
 def _value_text(key: str, value: Scalar) -> str:

@@ -4,7 +4,8 @@ A label is, in this order of preference:
 
 1. of a numbered version of a ladder: its number and its note, `12: one division per row`;
 2. a name of at most `LONGEST_PLAIN` characters, as it is;
-3. where a longer name says nothing but parameters: those that differ, `2/2/2 · buffer`;
+3. where names are longer, and this one says nothing but parameters: those that differ,
+   `2/2/2 · buffer`;
 4. the words of a longer name that not all long names begin or end with.
 
 No two labels are equal: where what differs is not enough, the full name or a number tells them
@@ -105,8 +106,8 @@ def find_names(
     `references`: ids of those that others are compared with. `ladder`: whether the variants are
     versions, each made from the one before.
     """
-    words = ParameterWords(_family(variants, references))
-    maker = _Labels(tuple(variants), words)
+    maker = _labels(tuple(variants), _family(variants, references))
+    words = maker.words
     labels = {variant.id: maker.label(variant) for variant in variants}
     if ladder:
         labels |= _ladder_labels([item for item in variants if item.id not in references])
@@ -146,6 +147,14 @@ def _family(variants: Sequence[Variant], references: Collection[str]) -> tuple[V
     )
 
 
+def _labels(variants: tuple[Variant, ...], family: tuple[Variant, ...]) -> _Labels:
+    """Labels with the keys of all numbers, or without where one of them would be too long."""
+    labels = _Labels(variants, ParameterWords(family))
+    if all(len(labels.of_parameters(item)) <= LONGEST_LABEL for item in variants):
+        return labels
+    return _Labels(variants, ParameterWords(family, dense=True))
+
+
 @dataclass(frozen=True)
 class _Labels:
     """Labels of variants by their own names and parameters."""
@@ -157,11 +166,14 @@ class _Labels:
         """Label of a variant; that of another may be the same."""
         if len(variant.name) <= LONGEST_PLAIN:
             return variant.name
-        if variant in self._long_in_family and self._says_parameters(variant):
-            chips = self.words.differing_chips(variant.params)
-            if chips:
-                return _fitted(JOINT.join(chip.text for chip in chips), LONGEST_LABEL)
-        return _fitted(self._differing_words(variant.name.split()), LONGEST_LABEL)
+        text = self.of_parameters(variant) or self._differing_words(variant.name.split())
+        return _fitted(text, LONGEST_LABEL)
+
+    def of_parameters(self, variant: Variant) -> str:
+        """The parameters that differ, of a long name that says nothing else; empty for others."""
+        if variant not in self._long_in_family or not self._says_parameters(variant):
+            return ""
+        return JOINT.join(chip.text for chip in self.words.differing_chips(variant.params))
 
     @cached_property
     def _long(self) -> tuple[Variant, ...]:
@@ -170,7 +182,9 @@ class _Labels:
 
     @cached_property
     def _long_in_family(self) -> tuple[Variant, ...]:
-        return tuple(item for item in self._long if item in self.words.family)
+        """Long names of the family where most are: beside short ones, parameters tell little."""
+        family = tuple(item for item in self._long if item in self.words.family)
+        return family if 2 * len(family) > len(self.words.family) else ()
 
     @cached_property
     def _pieces_of_all(self) -> frozenset[str]:
@@ -189,7 +203,27 @@ class _Labels:
     def _says_parameters(self, variant: Variant) -> bool:
         """Whether all that a name has beside the other long names is in its parameters."""
         pieces = _pieces(variant.name) - self._pieces_of_all
-        return all(_is_of_parameters(piece, variant.params) for piece in pieces)
+        return all(
+            _is_of_parameters(piece, variant.params) or self._follows_from_one(piece)
+            for piece in pieces
+        )
+
+    def _follows_from_one(self, piece: str) -> bool:
+        """Whether a number that is no parameter stands for certain values of one.
+
+        192 rows are what three consumers have.
+        """
+        if piece.isalpha():
+            return False
+        with_it = [item for item in self._long_in_family if piece in _pieces(item.name)]
+        derived = [item for item in with_it if not _is_of_parameters(piece, item.params)]
+        without = [item for item in self._long_in_family if item not in with_it]
+        return any(
+            {item.params.get(key) for item in derived}.isdisjoint(
+                item.params.get(key) for item in without
+            )
+            for key in self.words.keys
+        )
 
     def _differing_words(self, name: Sequence[str]) -> str:
         """A long name without the words that all long names begin or end with."""

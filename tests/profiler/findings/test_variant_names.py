@@ -177,3 +177,23 @@ def test_a_reference_with_the_parameters_of_the_others_is_one_of_them():
     names = find_names(variants, references=["v1"])
     assert names.label(variants[0]) == "size 1"
     assert names.family == {"v1", "v2", "v3"}
+
+
+def test_where_keys_are_too_long_neighbouring_numbers_are_read_together():
+    """192 rows are what three consumers have: no parameter, and yet it says nothing else."""
+    variants, names = names_of_recording("hopper_autotune")
+    by_full = {names.full(variant): variant for variant in variants}
+    flags = "producer+overlap+ping_pong+lazy_rescale+tensor_store+persistent"
+    best = by_full[f"(BF16, 128, 192, 64, 3): {flags}"]
+    assert names.label(best) == "3/64/3 \u00b7 ping-pong \u00b7 persistent"
+    assert names.keys == ("consumers/B_c/stages", "ping-pong", "persistent")
+    assert names.chips(best)[0].params == (("consumers", 3), ("B_c", 64), ("stages", 3))
+
+
+def test_beside_short_names_long_ones_keep_their_words():
+    labels = named(
+        ("192x80", {"rows": 192, "masked": False}),
+        ("masked-192x80", {"rows": 192, "masked": True}),
+        ("masked-192x80-heads-innermost", {"rows": 192, "masked": True, "heads_innermost": True}),
+    )
+    assert labels == ["192x80", "masked-192x80", "masked-192x80-heads-innermost"]
