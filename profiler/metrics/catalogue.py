@@ -395,15 +395,21 @@ _ROOF_PEAKS = (
 _ROOF_CLOCKS = (("dram", "DRAM"), ("lts", "L2"), ("sm", "SM"))
 TENSOR_TYPES: Mapping[str, Mapping[str, str | None]] = MappingProxyType(
     {
-        "bf16": {DEFAULT: "sm__ops_path_tensor_src_bf16_dst_fp32"},
+        "bf16": {DEFAULT: "sm__ops_path_tensor_src_bf16_dst_fp32", "7": None},
         "fp16": {
             DEFAULT: "sm__ops_path_tensor_src_fp16_dst_fp32",
             "9.0": "sm__ops_path_tensor_src_fp16",
+            "7": None,  # it counts products that are added up in fp16, no others
         },
-        "tf32": {DEFAULT: "sm__ops_path_tensor_src_tf32_dst_fp32"},
-        "fp8": {DEFAULT: None, "9.0": "sm__ops_path_tensor_src_fp8"},
+        "tf32": {DEFAULT: "sm__ops_path_tensor_src_tf32_dst_fp32", "7": None},
+        "fp8": {
+            DEFAULT: None,
+            "8.9": "sm__ops_path_tensor_src_fp8",
+            "9.0": "sm__ops_path_tensor_src_fp8",
+            "12": "sm__ops_path_tensor_src_fp8_dst_fp32",
+        },
         "int8": {DEFAULT: "sm__ops_path_tensor_src_int8"},
-        "fp64": {DEFAULT: "sm__ops_path_tensor_src_fp64"},
+        "fp64": {DEFAULT: "sm__ops_path_tensor_src_fp64", "7": None},
     }
 )
 """Raw counter of the operations of tensor cores by type of the inputs, without its roll-up."""
@@ -616,7 +622,7 @@ STALL_CAUSES: Mapping[str, str] = MappingProxyType(
 
 _STALL_EXCEPTIONS: Mapping[str, Mapping[str, str | None]] = {
     "gmma": {DEFAULT: None, "9.0": "{name}"},
-    "imc_miss": {DEFAULT: "{name}", "10": None},
+    "imc_miss": {DEFAULT: "{name}", "10": None, "12": None},
 }
 
 

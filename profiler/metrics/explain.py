@@ -1,7 +1,7 @@
 """Raw ncu metrics of an explain session, beside those of its sections.
 
-Names and their presence by architecture: `ncu --query-metrics --chips gh100` (2025.3.1), and the
-PerfWorks host library of CUPTI 13.0 for the others. What is not known to exist is not asked for.
+Names and their presence by architecture: `ncu --query-metrics --chips …` (2025.3.1), see
+`profiler.metrics.raw_names`. What is not known to exist is not asked for.
 """
 
 from __future__ import annotations

@@ -16,7 +16,15 @@ from importlib.resources import files
 
 from profiler.metrics.catalogue import CATALOGUE
 
-CHIPS: Mapping[str, str] = {"9.0": "gh100"}
+CHIPS: Mapping[str, str] = {
+    "7.5": "tu102",
+    "8.0": "ga100",
+    "8.6": "ga102",
+    "8.9": "ad102",
+    "9.0": "gh100",
+    "10.0": "gb100",
+    "12.0": "gb202",
+}
 """Chips whose lists are here, by compute capability."""
 COMMONEST = "9.0"
 

@@ -232,9 +232,12 @@ METRICS = (
 
 
 def test_a_misspelled_metric_is_an_error_where_the_chip_is_known(ready):
-    with pytest.raises(SpecError, match=r"4: collect.metrics\[1\]: ncu knows no metric 'smsp__"):
-        ready(METRICS, capability="9.0")
-    assert ready(METRICS, capability="8.0") == ()
+    for capability in ("8.0", "9.0", "12.0"):
+        with pytest.raises(
+            SpecError, match=r"4: collect.metrics\[1\]: ncu knows no metric 'smsp__"
+        ):
+            ready(METRICS, capability=capability)
+    assert ready(METRICS, capability="6.0") == ()
     (note,) = ready(METRICS)
     assert note.endswith("did you mean 'smsp__inst_executed.sum'? (on a GPU of 9.0)")
 
