@@ -5,6 +5,7 @@ Syntax trees and files only: nothing of the user's runs here, and no GPU is need
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -98,16 +99,18 @@ def _module_file(workload: ModuleWorkload, base: Path) -> Path | None:
 
 
 def _missing_sources(plan: Plan, space: Space, base: Path) -> Iterator[str]:
-    """A sentence for each source that is not there, with the first variant that needs it."""
+    """A sentence for each source that is not there or cannot be read, with the first variant that needs it."""
     missing: dict[Path, str] = {}
     for variant in plan.variants:
         recipe = space.recipe(variant.params)
         files = () if recipe is None else (*recipe.sources, *recipe.included)
         for file in files:
-            if not file.is_file():
+            if not (file.is_file() and os.access(file, os.R_OK)):
                 missing.setdefault(file, variant.name)
     for file, name in missing.items():
-        fault = "is no file" if file.exists() else f"there is no such file{nearest_file(file)}"
+        fault = f"there is no such file{nearest_file(file)}"
+        if file.exists():
+            fault = "it cannot be read" if file.is_file() else "is no file"
         folder = base.resolve()
         shown = file.relative_to(folder) if file.is_relative_to(folder) else file
         yield f"the source {shown} of variant '{name}': {fault}"

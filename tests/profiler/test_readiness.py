@@ -1,5 +1,7 @@
 """What `plan` finds missing by looking: files, functions, kernels, programs, metrics."""
 
+import os
+
 import pytest
 
 from profiler.errors import SpecError
@@ -128,6 +130,13 @@ def test_a_source_that_a_space_names_is_looked_for(ready):
 def test_kernels_of_a_file_and_its_headers_are_found(ready, tmp_path):
     assert ready(CUDA_SPEC, scale__cu=CUDA, kernels__cuh=HEADER) == ()
     assert read_source(tmp_path / "scale.cu").kernels == ("scale", "plain")
+
+
+def test_a_source_that_may_not_be_read_is_said(ready, monkeypatch):
+    """Root may read any file, so that the answer of the system is made up."""
+    monkeypatch.setattr(os, "access", lambda path, mode: path.suffix != ".cu" or mode != os.R_OK)
+    with pytest.raises(SpecError, match=r"the source scale.cu of variant '.*': it cannot be read"):
+        ready(CUDA_SPEC, scale__cu=CUDA, kernels__cuh=HEADER)
 
 
 @pytest.mark.parametrize(
