@@ -99,7 +99,7 @@ def _module_file(workload: ModuleWorkload, base: Path) -> Path | None:
 
 
 def _missing_sources(plan: Plan, space: Space, base: Path) -> Iterator[str]:
-    """A sentence for each source that is not there or cannot be read, with the first variant that needs it."""
+    """A sentence for each source that is missing or unreadable, with the first variant of it."""
     missing: dict[Path, str] = {}
     for variant in plan.variants:
         recipe = space.recipe(variant.params)
