@@ -9,12 +9,13 @@ import re
 import shutil
 
 TIME = "gpu__time_duration.sum"
-CYCLES = "gpc__cycles_elapsed.max"
+CYCLES = ("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max")
+"""Of runs of today, and of recordings before they were counted by GPC."""
 LATER = "2026-12-01T08:00:00+00:00"
 
 
 def scaled_copy(
-    run, target, factors=None, *, columns=(TIME, CYCLES), created=LATER, environment=None, seed=1
+    run, target, factors=None, *, columns=(TIME, *CYCLES), created=LATER, environment=None, seed=1
 ):
     """Copy a run folder or recording; gives the target.
 
