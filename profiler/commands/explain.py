@@ -17,6 +17,7 @@ from profiler.findings.why.find import pair_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell, Problem, Variant
 from profiler.notices import NoticeKind
+from profiler.planning.problem_lookup import problems_called
 from profiler.planning.spec import did_you_mean
 from profiler.run_folder.folder import RunFolder
 from profiler.sessions.progress import make_console
@@ -117,7 +118,8 @@ def _cells_of_problem(
     by_problem = [(other, _explained_at(findings, other)) for other in findings.problems]
     explained = [(other, cells) for other, cells in by_problem if cells]
     if problem is not None:
-        explained = [pair for pair in explained if _is_named(pair[0], problem)]
+        called = problems_called(findings.problems, problem)
+        explained = [pair for pair in explained if pair[0] in called]
         if not explained:
             problems = [other.name for other, cells in by_problem if cells]
             raise UsageError(
@@ -126,11 +128,6 @@ def _cells_of_problem(
             )
     complete = [cells for _, cells in explained if all(name in cells for name in wanted)]
     return complete[0] if complete else explained[0][1]
-
-
-def _is_named(problem: Problem, text: str) -> bool:
-    """Whether a text is what pages, or plans, call a problem."""
-    return text in (problem.id, problem.name) or text.replace(",", ".") == problem.id
 
 
 def _explained_at(findings: Findings, problem: Problem) -> dict[str, Cell]:

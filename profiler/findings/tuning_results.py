@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from profiler.errors import UsageError
 from profiler.model import Cell, CellStatus, Outcome, SessionKind
+from profiler.planning.problem_lookup import problems_called
 from profiler.run_folder.load.report import Report
 from profiler.search.parameter_groups import largest_group
 from profiler.search.t4 import CORRECT, RecordedResult
@@ -20,32 +21,33 @@ _INVALIDITY: Mapping[Outcome, str] = {
     Outcome.TIMED_OUT: "timeout",
 }
 """Every other outcome is a failure at run time."""
+MOST_NAMED = 20
+"""Problems that a message names."""
 
 
 def tuning_results(report: Report, problem: str | None) -> tuple[RecordedResult, ...]:
-    """What was measured of the tuned variants at a problem (name or id; None: the only one).
+    """What was measured of the tuned variants at the problem that a text means; None: the only one.
 
     Cells that were not measured have no record. Raises UsageError where the run has no such
     problem, several and no name is given, or nothing was measured.
     """
     cells = report.plan.cells
-    names = list(dict.fromkeys(cell.problem.name for cell in cells))
-    if problem is None and len(names) > 1:
+    there = report.plan.problems
+    called = there if problem is None else problems_called(there, problem)
+    names = "; ".join(other.name for other in (called or there)[:MOST_NAMED])
+    if len(called) > 1:
         raise UsageError(
-            f"The run has {len(names)} problems, and a T4 file holds one: {'; '.join(names[:20])}.",
+            f"A T4 file holds one problem, and there are {len(called)} of them: {names}.",
             remedy="Name one with --problem.",
         )
-    short = [name for name in names if set((problem or "").split(",")) <= set(name.split(","))]
-    # Pages leave out of a name what all problems share: `rows=64` of `rows=64,columns=1024`.
-    wanted = short[0] if problem not in names and len(short) == 1 else problem
-    of_problem = [c for c in cells if wanted in (None, c.problem.name, c.problem.id)]
-    if not of_problem:
-        raise UsageError(f"--problem {problem}: there are {'; '.join(names[:20])}.")
+    if not called:
+        raise UsageError(f"--problem {problem}: there are {names}.")
+    of_problem = [cell for cell in cells if cell.problem == called[0]]
     variants = list({cell.variant.id: cell.variant for cell in cells}.values())
     tuned = {variant.id for variant in largest_group(variants)}
     results = tuple(_results(report, [c for c in of_problem if c.variant.id in tuned]))
     if not results:
-        raise UsageError(f"No variant was measured at {of_problem[0].problem.name}.")
+        raise UsageError(f"No variant was measured at {called[0].name}.")
     return results
 
 

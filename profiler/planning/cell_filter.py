@@ -10,8 +10,7 @@ from types import MappingProxyType
 from profiler.errors import UsageError
 from profiler.model import Cell, Params
 from profiler.planning.matrix import value_text
-from profiler.planning.spec.rules import same
-from profiler.planning.spec.source import parse_value
+from profiler.planning.problem_lookup import is_value, spellings
 from profiler.planning.spec.values import did_you_mean
 
 MAX_SHOWN_VALUES = 12
@@ -22,6 +21,9 @@ _IDENTITIES: dict[str, Callable[[Cell], tuple[str, ...]]] = {
     "problem": lambda cell: (cell.problem.name, cell.problem.id),
     "cell": lambda cell: (cell.id,),
 }
+
+_PROBLEM_TERM = r"((?:^|,)\s*problem\s*=\s*(?:[^,]*\|\s*)?)"
+"""Beginning of a term about problems, with the ids of others that may be."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,9 @@ class _Term:
         if self.key in _IDENTITIES:
             return any(name in self.wanted for name in _IDENTITIES[self.key](cell))
         params = _params(cell)
-        return self.key in params and any(_fits(value, params[self.key]) for value in self.wanted)
+        return self.key in params and any(
+            is_value(value, params[self.key]) for value in self.wanted
+        )
 
 
 def select_cells(
@@ -64,10 +68,15 @@ def select_cells(
 
 
 def _with_ids(only: str, cells: Sequence[Cell]) -> str:
-    """A filter with ids in place of names of problems, whose commas are no end of a term."""
-    for problem in {cell.problem.id: cell.problem for cell in cells}.values():
-        name = re.escape(problem.name)
-        only = re.sub(rf"([=|]\s*){name}(?=\s*(?:[,|]|$))", rf"\g<1>{problem.id}", only)
+    """A filter with ids in place of what problems are called, whose commas are no end of a term."""
+    problems = {cell.problem.id: cell.problem for cell in cells}
+    names = spellings(tuple(problems.values()))
+    before = ""
+    while before != only:  # the names after the first of a term, once that one has no commas
+        before = only
+        for id_, of_problem in names.items():
+            name = "|".join(map(re.escape, of_problem))
+            only = re.sub(rf"{_PROBLEM_TERM}(?:{name})(?=\s*(?:[,|]|$))", rf"\g<1>{id_}", only)
     return only
 
 
@@ -89,15 +98,6 @@ def _check_keys(terms: Sequence[_Term], cells: Sequence[Cell], only: str) -> Non
 
 def _params(cell: Cell) -> Params:
     return {**cell.variant.params, **cell.problem.params}
-
-
-def _fits(wanted: str, value: str | int | float | bool | None) -> bool:
-    if wanted == value_text(value):
-        return True
-    try:
-        return same(parse_value(wanted), value)
-    except ValueError:
-        return False
 
 
 def _remedy(cells: Sequence[Cell], terms: Sequence[_Term], labels: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ import pandas as pd
 from profiler.analyse.judge import times_of
 from profiler.errors import UsageError
 from profiler.model import Cell, Plan, SessionKind
+from profiler.planning.problem_lookup import problems_called
 from profiler.planning.questions import Question
 
 ALL = "all"
@@ -96,17 +97,28 @@ def asked_cells(plan: Plan, asked: str) -> tuple[Cell, ...]:
     if asked == ALL:
         return plan.cells
     found: set[str] = set()
-    for name in (word.strip() for word in asked.split(",")):
-        cells = [
-            cell.id for cell in plan.cells if name in (cell.id, cell.problem.id, cell.problem.name)
-        ]
+    words = asked.split(",")
+    while words:
+        # Names of problems have commas, too: as many words as are a name together.
+        counts = range(len(words), 0, -1)
+        named = ((count, _called(plan, ",".join(words[:count]).strip())) for count in counts)
+        count, cells = next((pair for pair in named if pair[1]), (0, frozenset()))
         if not cells:
             raise UsageError(
-                f"--explain: no cell and no problem is called '{name}'.",
+                f"--explain: no cell and no problem is called '{words[0].strip()}'.",
                 remedy="`profiler plan SPEC --json -` lists them; `all` explains every cell.",
             )
-        found.update(cells)
+        found |= cells
+        words = words[count:]
     return tuple(cell for cell in plan.cells if cell.id in found)
+
+
+def _called(plan: Plan, name: str) -> frozenset[str]:
+    """Ids of the cell with this id, else of the cells at the problems that are called so."""
+    problems = {problem.id for problem in problems_called(plan.problems, name)}
+    return frozenset(
+        cell.id for cell in plan.cells if cell.id == name or cell.problem.id in problems
+    )
 
 
 def _durations(plan: Plan, samples: pd.DataFrame) -> dict[str, float]:
