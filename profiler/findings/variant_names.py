@@ -150,7 +150,7 @@ def _family(variants: Sequence[Variant], references: Collection[str]) -> tuple[V
 def _labels(variants: tuple[Variant, ...], family: tuple[Variant, ...]) -> _Labels:
     """Labels with the keys of all numbers, or without where one of them would be too long."""
     labels = _Labels(variants, ParameterWords(family))
-    if all(len(labels.of_parameters(item)) <= LONGEST_LABEL for item in variants):
+    if all(len(text) <= LONGEST_LABEL for text in labels.of_parameters.values()):
         return labels
     return _Labels(variants, ParameterWords(family, dense=True))
 
@@ -166,14 +166,17 @@ class _Labels:
         """Label of a variant; that of another may be the same."""
         if len(variant.name) <= LONGEST_PLAIN:
             return variant.name
-        text = self.of_parameters(variant) or self._differing_words(variant.name.split())
+        text = self.of_parameters.get(variant.id) or self._differing_words(variant.name.split())
         return _fitted(text, LONGEST_LABEL)
 
-    def of_parameters(self, variant: Variant) -> str:
-        """The parameters that differ, of a long name that says nothing else; empty for others."""
-        if variant not in self._long_in_family or not self._says_parameters(variant):
-            return ""
-        return JOINT.join(chip.text for chip in self.words.differing_chips(variant.params))
+    @cached_property
+    def of_parameters(self) -> Mapping[str, str]:
+        """By variant id, the parameters that differ: of long names that say nothing else."""
+        return {
+            variant.id: JOINT.join(chip.text for chip in self.words.differing_chips(variant.params))
+            for variant in self._long_in_family
+            if self._says_parameters(variant)
+        }
 
     @cached_property
     def _long(self) -> tuple[Variant, ...]:
@@ -183,8 +186,9 @@ class _Labels:
     @cached_property
     def _long_in_family(self) -> tuple[Variant, ...]:
         """Long names of the family where most are: beside short ones, parameters tell little."""
-        family = tuple(item for item in self._long if item in self.words.family)
-        return family if 2 * len(family) > len(self.words.family) else ()
+        members = {variant.id for variant in self.words.family}
+        family = tuple(item for item in self._long if item.id in members)
+        return family if 2 * len(family) > len(members) else ()
 
     @cached_property
     def _pieces_of_all(self) -> frozenset[str]:
@@ -204,20 +208,24 @@ class _Labels:
         """Whether all that a name has beside the other long names is in its parameters."""
         pieces = _pieces(variant.name) - self._pieces_of_all
         return all(
-            _is_of_parameters(piece, variant.params) or self._follows_from_one(piece)
+            _is_of_parameters(piece, variant.params) or piece in self._derived_numbers
             for piece in pieces
         )
 
-    def _follows_from_one(self, piece: str) -> bool:
-        """Whether a number that is no parameter stands for certain values of one.
+    @cached_property
+    def _derived_numbers(self) -> frozenset[str]:
+        """Numbers of names that are no parameter, and stand for certain values of one.
 
         192 rows are what three consumers have.
         """
-        if piece.isalpha():
-            return False
-        with_it = [item for item in self._long_in_family if piece in _pieces(item.name)]
-        derived = [item for item in with_it if not _is_of_parameters(piece, item.params)]
-        without = [item for item in self._long_in_family if item not in with_it]
+        pieces_of = {item.id: _pieces(item.name) for item in self._long_in_family}
+        numbers = {piece for pieces in pieces_of.values() for piece in pieces if piece[0].isdigit()}
+        return frozenset(piece for piece in numbers if self._is_derived(piece, pieces_of))
+
+    def _is_derived(self, piece: str, pieces_of: Mapping[str, frozenset[str]]) -> bool:
+        having = [item for item in self._long_in_family if piece in pieces_of[item.id]]
+        derived = [item for item in having if not _is_of_parameters(piece, item.params)]
+        without = [item for item in self._long_in_family if piece not in pieces_of[item.id]]
         return any(
             {item.params.get(key) for item in derived}.isdisjoint(
                 item.params.get(key) for item in without
