@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import gc
 import os
 import signal
 import sys
@@ -16,16 +17,20 @@ import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 if not __package__:  # started by its path; last, so that nothing beside the project is found first
     sys.path.append(str(Path(__file__).absolute().parents[2]))
 
 from profiler.runner import protocol
+from profiler.runner.garbage import no_garbage_collection
 from profiler.runner.journal import Journal
 from profiler.runner.opened import OpenedFiles
 from profiler.runner.protocol import Job
 from profiler.runner.turn import ContextAtImportError, NotWantedError, Turn
+
+if TYPE_CHECKING:  # it imports torch
+    from profiler.runner.session import Session
 
 GRACE_S = 3.0
 """For threads that a workload left, and what it registered for the end of the process."""
@@ -33,6 +38,14 @@ GRACE_S = 3.0
 
 class TerminatedError(BaseException):
     """SIGTERM came; no workload's `except Exception` shall swallow it."""
+
+
+class _RefusedError(Exception):
+    """There is no session to run; the message says why."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,27 +95,43 @@ def _run(job: Job, journal: Journal, turn: Turn) -> int:
 
 def _run_session(job: Job, journal: Journal, turn: Turn) -> int:
     try:
+        with no_garbage_collection():
+            opened = _opened_session(job, journal, turn)
+    except _RefusedError as refused:
+        return _refuse(journal, refused.code, str(refused))
+    from profiler.runner.session import ContextLostError  # noqa: PLC0415 - it imports torch
+
+    gc.freeze()  # libraries are no garbage
+    try:
+        opened.run()
+    except ContextLostError:
+        return protocol.EXIT_CONTEXT_LOST
+    return 0
+
+
+def _opened_session(job: Job, journal: Journal, turn: Turn) -> Session:
+    """The session of a job, with torch and the workload imported.
+
+    Raises _RefusedError where the job or this machine has no such session.
+    """
+    try:
         import torch  # noqa: F401, PLC0415 - takes seconds, which --help need not wait for
     except ImportError as error:
-        return _refuse(journal, protocol.EXIT_NO_DEVICE, f"torch cannot be imported: {error}")
+        message = f"torch cannot be imported: {error}"
+        raise _RefusedError(protocol.EXIT_NO_DEVICE, message) from error
     turn.stamp(protocol.TORCH_IMPORTED)
     from profiler.runner import device, session, workload  # noqa: PLC0415 - they import torch
     from profiler.runner.standing.session import StandingSession  # noqa: PLC0415
 
     kind = StandingSession if job.orders else session.Session
     try:
-        opened = session.open_session(job, journal, turn, kind)
+        return session.open_session(job, journal, turn, kind)
     except (workload.WorkloadError, ValueError) as error:
         if error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
-        return _refuse(journal, protocol.EXIT_BAD_JOB, str(error))
+        raise _RefusedError(protocol.EXIT_BAD_JOB, str(error)) from error
     except device.DeviceMissingError as error:
-        return _refuse(journal, protocol.EXIT_NO_DEVICE, str(error))
-    try:
-        opened.run()
-    except session.ContextLostError:
-        return protocol.EXIT_CONTEXT_LOST
-    return 0
+        raise _RefusedError(protocol.EXIT_NO_DEVICE, str(error)) from error
 
 
 def _refuse(journal: Journal, code: int, cause: str) -> int:

@@ -16,7 +16,7 @@ if not __package__:  # started by its path; last, so that nothing beside the pro
     sys.path.append(str(Path(__file__).absolute().parents[2]))
 
 from profiler.runner.experiment import ExperimentError, experiment_of
-from profiler.runner.user_file import import_file
+from profiler.runner.import_path import import_file
 
 
 def main(file: Path, out: Path) -> None:

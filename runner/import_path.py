@@ -1,4 +1,4 @@
-"""How a user's modules are found and loaded.
+"""How a user's modules are found and loaded, and a file under a name of its own.
 
 Their folder comes first on the search path, but not before the standard library. A file that an
 experiment names is loaded from its source.
@@ -13,6 +13,8 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
+
+from profiler.runner.experiment import importing
 
 OWN_NAME = "profiler"
 
@@ -79,3 +81,20 @@ def module_spec(name: str, file: Path) -> ModuleSpec | None:
         return None
     loader = _SourceLoader(name, str(file))
     return importlib.util.spec_from_file_location(name, file, loader=loader)
+
+
+def import_file(path: Path) -> ModuleType:
+    """Import a file, with its folder on sys.path for the modules beside it."""
+    path = path.resolve()
+    # Prefixed, so that a user's `random.py` or `workload.py` does not replace another module.
+    name = f"workload_file_{path.stem}"
+    spec = module_spec(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"not a Python file: {path.name}")
+    add_folder(path.parent)
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses and pickle look their module up there while it is still being executed.
+    sys.modules[name] = module
+    with importing():
+        spec.loader.exec_module(module)
+    return module

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from profiler.runner.device import Device
+from profiler.runner.garbage import no_garbage_collection
 
 Launch = Callable[[], Any]
 
@@ -161,18 +160,6 @@ class ProfiledKernels:
 def _flush_buffer() -> torch.Tensor:
     l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
     return torch.empty(2 * l2_bytes, dtype=torch.uint8, device="cuda")
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Keep the collector's pauses, milliseconds with torch loaded, out of what is timed."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _timing_event() -> torch.cuda.Event:

@@ -13,9 +13,10 @@ import torch
 
 from profiler.runner import protocol, ranges
 from profiler.runner.device import Device
+from profiler.runner.garbage import no_garbage_collection
 from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.stamps import StampedVisits
-from profiler.runner.timing import Launch, Stopwatch, make_stopwatch, no_garbage_collection, on_cuda
+from profiler.runner.timing import Launch, Stopwatch, make_stopwatch, on_cuda
 from profiler.runner.traces import TraceWriter
 
 

@@ -12,10 +12,9 @@ from typing import Any
 
 from profiler.runner.experiment import ExperimentError, experiment_of
 from profiler.runner.functions import FunctionWorkload
-from profiler.runner.import_path import OWN_NAME, add_folder
+from profiler.runner.import_path import OWN_NAME, add_folder, import_file
 from profiler.runner.protocol import Tolerance
 from profiler.runner.timing import Launch
-from profiler.runner.user_file import import_file
 
 Parameters = dict[str, Any]
 Amount = Callable[[Parameters], float | None]
