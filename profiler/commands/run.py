@@ -29,8 +29,9 @@ from profiler.findings.gates import Gate, not_judged, parse_gate, regressions, t
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Outcome, Plan
 from profiler.notices import Notice, NoticeKind
-from profiler.planning.plan import EXPLAINS, judged_plan
+from profiler.planning.plan import judged_plan
 from profiler.planning.readiness import check_ready
+from profiler.planning.session_plans import EXPLAINS
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import (

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.metrics.catalogue import CATALOGUE
-from profiler.metrics.queries import PassClass, pass_class, with_needs
+from profiler.metrics.queries import PassClass, of_operations, of_types, pass_class, with_needs
+
+Types = tuple[str, ...]
+"""Types of the inputs of tensor cores, as in `queries.tensor_types`."""
 
 _TIMING = ("duration_ns", "cycles")
 """Of every timing session: a difference in time is confirmed in cycles."""
@@ -36,6 +39,8 @@ class CounterSession:
     """End of the session's name: it tells a session from those of other groupings."""
     metrics: tuple[str, ...]
     """The first is the duration: percentages are weighted by time."""
+    types: frozenset[Types]
+    """Of which launches: by the types that tensor cores work on in them."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,9 @@ class _Unit:
     is_replayed: bool = False
 
 
+_Group = tuple[_Unit, ...]
+
+
 def timing_metrics(names: Iterable[str]) -> tuple[str, ...]:
     """Metrics of a timing session: the duration, cycles, and what costs nothing."""
     classes = (PassClass.TIMING, PassClass.STATIC)
@@ -57,31 +65,76 @@ def timing_metrics(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def counter_sessions(
-    names: Iterable[str], launches: int, session_s: float = SESSION_S
+    names: Iterable[str], launches: Mapping[Types, int], session_s: float = SESSION_S
 ) -> tuple[CounterSession, ...]:
     """Counters in the sessions that together take the least time for so many launches of each.
 
-    Derived metrics are replaced by what they are computed from; what costs nothing and what is of
-    the build is left out. A metric brings those of its `beside` that are asked for.
+    `launches`: how many, by the types that tensor cores work on in them. Operations on other types
+    are not counted in a launch, unless sessions for each type take longer. Derived metrics are
+    replaced by what they are computed from; what costs nothing and what is of the build is left
+    out. A metric brings those of its `beside` that are asked for.
     """
-    collected = _collected(names)
-    units = tuple(_units(collected))
-    if not units:
-        return ()
-
-    def cost(groups: Sequence[Sequence[_Unit]]) -> tuple[float, int]:
-        visits_s = sum(_launch_s(group) for group in groups)
-        return len(groups) * session_s + launches * visits_s, len(groups)
-
-    groups = min(_partitions(units), key=cost)
+    named = frozenset(kind for types in launches for kind in types)
+    collected = of_types(_collected(names), named)
+    layouts = (
+        _layout(collected, launches, scopes, session_s)
+        for scopes in ([tuple(launches)], [(types,) for types in launches])
+    )
+    layout = min(layouts, key=lambda layout: layout.seconds)
     return tuple(
-        CounterSession(_suffix(group, units), _with_beside(group, collected)) for group in groups
+        CounterSession(suffix, _with_beside(group, collected), frozenset(layout.types[group]))
+        for group, suffix in layout.suffixes.items()
     )
 
 
+@dataclass
+class _Layout:
+    """Sessions, each a group of units, with the types of the launches that are asked for them."""
+
+    types: dict[_Group, tuple[Types, ...]]
+    suffixes: dict[_Group, str]
+    seconds: float
+
+
+def _layout(
+    names: Sequence[str],
+    launches: Mapping[Types, int],
+    scopes: Iterable[tuple[Types, ...]],
+    session_s: float,
+) -> _Layout:
+    """The cheapest sessions where launches of the types of one scope are asked for the same."""
+    layout = _Layout({}, {}, 0.0)
+    for scope in scopes:
+        kinds = frozenset(kind for types in scope for kind in types)
+        count = sum(launches[types] for types in scope)
+        units = tuple(_units(of_operations(names, kinds)))
+        groups = _cheapest(units, count, session_s)
+        layout.seconds += count * sum(_launch_s(group) for group in groups)
+        for group in groups:
+            layout.types[group] = (*layout.types.get(group, ()), *scope)
+            layout.suffixes.setdefault(group, _free_suffix(group, units, kinds, layout.suffixes))
+    layout.seconds += len(layout.types) * session_s
+    return layout
+
+
+def _cheapest(units: Sequence[_Unit], launches: int, session_s: float) -> tuple[_Group, ...]:
+    """The grouping that takes the least time for so many launches; the fewest groups of equal."""
+
+    def cost(groups: tuple[_Group, ...]) -> tuple[float, int]:
+        visits_s = sum(_launch_s(group) for group in groups)
+        return len(groups) * session_s + launches * visits_s, len(groups)
+
+    return min(_partitions(units), key=cost)
+
+
 def counter_visit_seconds(names: Iterable[str]) -> float:
-    """Rough duration of a visit of a counter session, on a GPU like an H200."""
-    return _launch_s(tuple(_units(tuple(names))))
+    """Rough duration of a visit of a counter session, on a GPU like an H200.
+
+    What a metric brings `beside` it costs nothing, although it would have a pass of its own.
+    """
+    counted = tuple(names)
+    beside = {other for name in counted if name in CATALOGUE for other in CATALOGUE[name].beside}
+    return _launch_s(tuple(_units([name for name in counted if name not in beside])))
 
 
 def _collected(names: Iterable[str]) -> tuple[str, ...]:
@@ -108,7 +161,7 @@ def _launch_s(group: Sequence[_Unit]) -> float:
     return _LAUNCH_S + replayed * _REPLAY_S + sum(unit.seconds for unit in group)
 
 
-def _partitions(units: Sequence[_Unit]) -> Iterator[tuple[tuple[_Unit, ...], ...]]:
+def _partitions(units: Sequence[_Unit]) -> Iterator[tuple[_Group, ...]]:
     """Every way to put units into groups; groups are in the order of their first units."""
     if not units:
         yield ()
@@ -127,6 +180,16 @@ def _suffix(group: Sequence[_Unit], units: Sequence[_Unit]) -> str:
     if len(group) == len(units):
         return "-together"
     return "".join(f"-{unit.name}" for unit in group)
+
+
+def _free_suffix(
+    group: _Group, units: Sequence[_Unit], kinds: frozenset[str], taken: Mapping[_Group, str]
+) -> str:
+    """What a session's name ends in; with the types where another session has the same end."""
+    suffix = _suffix(group, units)
+    if suffix not in taken.values():
+        return suffix
+    return "-".join((suffix, *sorted(kinds)))
 
 
 def _with_beside(group: Sequence[_Unit], collected: Sequence[str]) -> tuple[str, ...]:

@@ -25,7 +25,9 @@ __all__ = [
     "DEFAULT",
     "GROUPS",
     "ISSUED",
+    "TENSOR_TYPES",
     "TIME",
+    "USUAL_TYPES",
     "Better",
     "Combine",
     "Metric",
@@ -37,6 +39,7 @@ __all__ = [
     "is_raw_name",
     "ncu_name",
     "ncu_names",
+    "of_operations",
     "of_types",
     "pass_class",
     "raw_combine",
@@ -154,20 +157,26 @@ _TYPE_WORDS = {
     "fp64": ("fp64", "float64", "double"),
 }
 """Words by which parameters name the type of the inputs of tensor cores."""
-_USUAL_TYPES = ("bf16", "fp16", "tf32")
+USUAL_TYPES = ("bf16", "fp16", "tf32")
+"""Types of tensor operations that are counted where no parameter names one."""
 
 
 def tensor_types(values: Iterable[object]) -> tuple[str, ...]:
-    """Types of tensor operations that parameter values name; the usual ones where none does."""
+    """Types of tensor operations that parameter values name."""
     words = {str(value).lower() for value in values}
-    named = tuple(kind for kind, spellings in _TYPE_WORDS.items() if words & set(spellings))
-    return named or _USUAL_TYPES
+    return tuple(kind for kind, spellings in _TYPE_WORDS.items() if words & set(spellings))
 
 
 def of_types(names: Iterable[str], kinds: Collection[str]) -> tuple[str, ...]:
     """Metrics without those of tensor operations on other types: each may cost a pass."""
     others = [f"tensor_{kind}_" for kind in TENSOR_TYPES if kind not in kinds]
     return tuple(name for name in names if not any(other in name for other in others))
+
+
+def of_operations(names: Iterable[str], kinds: Collection[str]) -> tuple[str, ...]:
+    """Metrics without counters of tensor operations on other types; ceilings cost nothing."""
+    others = {f"tensor_{kind}_ops" for kind in TENSOR_TYPES if kind not in kinds}
+    return tuple(name for name in names if name not in others)
 
 
 def with_needs(names: Iterable[str]) -> tuple[str, ...]:

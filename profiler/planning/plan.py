@@ -5,18 +5,10 @@ Pure and deterministic: the same spec gives the same plan on every machine.
 
 from __future__ import annotations
 
-import hashlib
-import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from profiler.collect.kind import Records
-from profiler.collect.registry import kinds_of
-from profiler.errors import SpecError
-from profiler.metrics import passes
-from profiler.metrics import queries as metrics
-from profiler.metrics.passes import CounterSession
 from profiler.model import (
     SCHEMA_VERSION,
     Cell,
@@ -25,10 +17,7 @@ from profiler.model import (
     Plan,
     Problem,
     SearchPlan,
-    SessionKind,
-    SessionPlan,
     Variant,
-    Visit,
     cell_id,
 )
 from profiler.planning.cell_filter import NO_LABELS, select_cells
@@ -45,6 +34,7 @@ from profiler.planning.matrix import (
 )
 from profiler.planning.questions import pairs_asked
 from profiler.planning.searched import search_plan
+from profiler.planning.session_plans import planned_sessions
 from profiler.planning.space import Space
 from profiler.planning.spec import (
     CommandWorkload,
@@ -55,16 +45,9 @@ from profiler.planning.spec import (
 from profiler.planning.spec.parts import Parts
 from profiler.planning.spec.source import FieldPath
 
-EXPLAINS = "ncu"
-"""Collector of explain sessions."""
-
 USUAL_FINALISTS = 5
 """Finalists that a forecast counts with; three to eight and the quickest at each problem are
 taken."""
-MAX_VISITS = 1_000_000
-"""Most visits of a session: about a day under ncu."""
-_PROGRAM_S = 4.0
-"""Start of a program of an external command: of Python with torch and a context, on an H200."""
 
 
 def make_plan(
@@ -93,7 +76,7 @@ def make_plan(
     _check_parts(loaded, expanded)
     _check_page_parameters(loaded, expanded)
     _check_page_grid(loaded, expanded)
-    of_all = len(cells)
+    whole = cells
     if only is not None:
         cells = select_cells(cells, only, baseline.id, labels)
     plan = Plan(
@@ -110,18 +93,18 @@ def make_plan(
     )
     if experiment.search is not None:
         return replace(plan, search=search_plan(loaded, plan))
-    return measured_plan(experiment, plan, of_all)
+    return measured_plan(experiment, plan, whole)
 
 
-def measured_plan(experiment: Experiment, plan: Plan, of_all: int | None = None) -> Plan:
+def measured_plan(experiment: Experiment, plan: Plan, whole: Sequence[Cell] | None = None) -> Plan:
     """A plan with the sessions and the pairs of its cells.
 
-    `of_all`: number of cells of the whole experiment, where the plan has a part of them.
+    `whole`: cells of the whole experiment, where the plan has a part of them.
     """
-    counted = (of_all or len(plan.cells)) * experiment.collect.counter_samples
+    sessions = planned_sessions(experiment, plan.cells, str(plan.baseline), whole or plan.cells)
     return replace(
         plan,
-        sessions=tuple(_sessions(experiment, plan.cells, str(plan.baseline), counted)),
+        sessions=tuple(sessions),
         pairs=pairs_asked(plan.rivals, experiment.asked, experiment.page.parameters),
     )
 
@@ -145,6 +128,15 @@ def foreseen_plan(experiment: Experiment, plan: Plan) -> Plan:
     """
     first = plan.search.variants[:USUAL_FINALISTS] if plan.search is not None else ()
     return judged_plan(experiment, plan, first)
+
+
+def _looks(experiment: Experiment) -> tuple[int, ...]:
+    """Numbers of blocks to judge after; one for external commands.
+
+    What a command launches is known only when it ran, and each visit is a process of its own.
+    """
+    blocks = experiment.collect.blocks
+    return blocks[:1] if isinstance(experiment.workload, CommandWorkload) else blocks
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -345,148 +337,3 @@ def _check_parts(loaded: LoadedSpec, expanded: Expanded) -> None:
     if parts is not None and parts.axis in _keys(expanded):
         message = f"variants or problems have a parameter '{parts.axis}' already"
         raise loaded.error(("workload", "parts", parts.axis), message)
-
-
-# ---- sessions ------------------------------------------------------------------------------------
-
-
-def _looks(experiment: Experiment) -> tuple[int, ...]:
-    """Numbers of blocks to judge after; one for external commands.
-
-    What a command launches is known only when it ran, and each visit is a process of its own.
-    """
-    blocks = experiment.collect.blocks
-    return blocks[:1] if isinstance(experiment.workload, CommandWorkload) else blocks
-
-
-def _sessions(
-    experiment: Experiment, cells: Sequence[Cell], baseline: str, counted: int
-) -> Iterator[SessionPlan]:
-    """Sessions with the visits of the first look; those of later looks depend on its results.
-
-    `counted`: visits of a counter session of the whole experiment. They decide which counters share
-    a session, so that a part of the cells goes on with the sessions of all.
-    """
-    collect = experiment.collect
-    values = [value for cell in cells for value in _values(cell.variant, cell.problem).values()]
-    types = metrics.tensor_types(value for value in values if isinstance(value, str))
-    names = metrics.of_types(metrics.expand(collect.measured_metrics), types)
-    is_command = isinstance(experiment.workload, CommandWorkload)
-    # Each visit of a command starts a program, in each session.
-    session_s = passes.SESSION_S + is_command * counted * _PROGRAM_S
-    timing = passes.timing_metrics(names)
-    counters = passes.counter_sessions(names, counted, session_s)
-
-    def session(
-        name: str, collector: str, kind: SessionKind, names: tuple[str, ...]
-    ) -> SessionPlan:
-        timed = kind is SessionKind.TIMING
-        blocks = range(collect.blocks[0] if timed else collect.counter_samples)
-        twice = baseline if timed else None
-        visits = tuple(block_visits(cells, name, blocks, seed=collect.seed, twice=twice))
-        return SessionPlan(name=name, collector=collector, kind=kind, metrics=names, visits=visits)
-
-    kinds = kinds_of(collect.collectors)
-    for kind in kinds:
-        if kind.records is Records.TIMES:
-            yield session(kind.session_name, kind.name, SessionKind.TIMING, ("duration_ns",))
-        elif kind.records is Records.COUNTERS:
-            groups = counters
-            if collect.ncu_timing:
-                yield session(f"{kind.session_name}-timing", kind.name, SessionKind.TIMING, timing)
-            else:
-                groups = _with_first(counters, timing)
-            for group in groups:
-                name = f"{kind.session_name}-counters{group.suffix}"
-                yield session(name, kind.name, SessionKind.COUNTERS, group.metrics)
-    # Last, because nothing that is judged depends on them.
-    for kind in kinds:
-        if kind.records is Records.TIMELINE:
-            yield timeline_session(experiment, kind.name, cells)
-        elif kind.records is Records.STAMPS:
-            visits = tuple(block_visits(cells, kind.name, range(1), seed=collect.seed))
-            yield SessionPlan(
-                name=kind.session_name,
-                collector=kind.name,
-                kind=SessionKind.IN_KERNEL,
-                metrics=(),
-                visits=visits,
-            )
-
-
-def _with_first(
-    counters: Sequence[CounterSession], timing: Sequence[str]
-) -> tuple[CounterSession, ...]:
-    """Counter sessions of which the first also has what a timing session would."""
-    first = counters[0] if counters else CounterSession("", ())
-    names = tuple(dict.fromkeys((*first.metrics, *timing)))
-    return (replace(first, metrics=names), *counters[1:])
-
-
-def timeline_session(experiment: Experiment, collector: str, cells: Sequence[Cell]) -> SessionPlan:
-    """The session in which a collector records timelines of these cells."""
-    collect = experiment.collect
-    blocks = range(collect.timeline.blocks)
-    visits = tuple(block_visits(cells, collector, blocks, seed=collect.seed))
-    return SessionPlan(
-        name=collector,
-        collector=collector,
-        kind=SessionKind.TIMELINE,
-        metrics=("duration_ns",),
-        visits=visits,
-    )
-
-
-def explain_session(
-    experiment: Experiment, cells: Sequence[Cell], names: Sequence[str]
-) -> SessionPlan:
-    """The session in which ncu counts once, of these cells, all that tells why."""
-    name = f"{EXPLAINS}-{SessionKind.EXPLAIN.value}"
-    visits = tuple(block_visits(cells, name, range(1), seed=experiment.collect.seed))
-    return SessionPlan(
-        name=name,
-        collector=EXPLAINS,
-        kind=SessionKind.EXPLAIN,
-        metrics=tuple(names),
-        visits=visits,
-    )
-
-
-def block_visits(
-    cells: Sequence[Cell],
-    session: str,
-    blocks: Iterable[int],
-    *,
-    seed: int,
-    twice: str | None = None,
-) -> Iterator[Visit]:
-    """Problem by problem, block by block; within a block in an order of its own.
-
-    The variant `twice` (id) is visited a second time in each block where there is another to
-    compare it with. The order of a block depends on nothing but the seed, the session, the problem,
-    the block and which cells there are: more blocks leave those before them as they were.
-
-    Raises SpecError for more than MAX_VISITS.
-    """
-    numbers = tuple(blocks)
-    if len(numbers) * len(cells) > MAX_VISITS:
-        raise SpecError(
-            f"session {session}: {len(numbers)} blocks of {len(cells)} cells are more than "
-            f"{MAX_VISITS} visits (limit MAX_VISITS in profiler/planning/plan)",
-            remedy="Measure fewer blocks, or a part of the cells with --only.",
-        )
-    by_problem: dict[str, list[tuple[str, int]]] = {}
-    for cell in cells:
-        visits = by_problem.setdefault(cell.problem.id, [])
-        visits += [(cell.id, arm) for arm in range(2 if cell.variant.id == twice else 1)]
-    for problem, arms in by_problem.items():
-        alone = len({cell for cell, _ in arms}) == 1
-        for block in numbers:
-            order = sorted((cell, arm) for cell, arm in arms if not (alone and arm))
-            _order(seed, session, problem, block).shuffle(order)
-            yield from (Visit(cell, block, arm) for cell, arm in order)
-
-
-def _order(seed: int, session: str, problem: str, block: int) -> random.Random:
-    digest = hashlib.sha256(f"{seed}|{session}|{problem}|{block}".encode()).digest()
-    return random.Random(int.from_bytes(digest[:8], "big"))  # noqa: S311 - an order, not a secret

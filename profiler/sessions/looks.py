@@ -17,8 +17,8 @@ from profiler.analyse.judge import Judge, Pair, Rules, times_of
 from profiler.analyse.verdicts import DELTA, Reason, undecided
 from profiler.collect.registry import COLLECTORS
 from profiler.model import FEWEST_BLOCKS, Cell, Plan, SessionKind, SessionPlan
-from profiler.planning.plan import block_visits
 from profiler.planning.questions import Question
+from profiler.planning.session_plans import block_visits
 from profiler.sessions.launch_counts import MOST_FINALISTS
 
 

@@ -19,7 +19,7 @@ from profiler.kernels.recipe import Recipe
 from profiler.machine.gpu_lock import gpu_lock
 from profiler.metrics.explain import explain_metrics
 from profiler.model import BuildResult, Params, Plan, SessionKind, SessionPlan, Variant
-from profiler.planning.plan import EXPLAINS, explain_session, timeline_session
+from profiler.planning.session_plans import EXPLAINS, explain_session, timeline_session
 from profiler.planning.space import Space
 from profiler.planning.spec import Experiment
 from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable

@@ -11,7 +11,8 @@ from profiler.parse.bounded_files import read_packed
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.clock_file import read_clocks
 from profiler.parse.ncu_csv import read_ncu_csv
-from profiler.planning.plan import MAX_VISITS, make_plan
+from profiler.planning.plan import make_plan
+from profiler.planning.session_plans import MAX_VISITS
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
 from profiler.planning.spec.source import parse_value, read_document

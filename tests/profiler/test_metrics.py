@@ -167,7 +167,7 @@ MANY = 1_000_000
 
 def counted(names: Sequence[str], launches: int = MANY, **costs: float) -> dict[str, list[str]]:
     """Metrics of each counter session, by the end of its name, without the duration before them."""
-    sessions = passes.counter_sessions(names, launches, **costs)
+    sessions = passes.counter_sessions(names, {(*metrics.TENSOR_TYPES,): launches}, **costs)
     assert all(session.metrics[0] == "duration_ns" for session in sessions)
     return {session.suffix: [*session.metrics[1:]] for session in sessions}
 
@@ -201,6 +201,35 @@ def test_a_ceiling_is_of_the_launch_of_its_operations() -> None:
     assert sessions["-tensor_bf16_ops"] == ["tensor_bf16_ops", *ceiling]
     assert {"dram_peak", "dram_clock_hz", "fp32_fma_peak", *ceiling} <= {*sessions[""]}
     assert counted(["tensor_bf16_ops"]) == {"": ["tensor_bf16_ops"]}, "nobody asked for a ceiling"
+
+
+def typed(**launches: int) -> dict[str, tuple[set[str], frozenset[passes.Types]]]:
+    """Counters of tensor operations and types of the launches of each session of a roofline."""
+    by_types = {tuple(types.split("_")): count for types, count in launches.items()}
+    sessions = passes.counter_sessions(GROUPS["tensor_roofline"], by_types)
+    return {
+        session.suffix: ({n for n in session.metrics if n.endswith("_ops")}, session.types)
+        for session in sessions
+    }
+
+
+def test_operations_are_counted_where_the_launch_works_on_their_type() -> None:
+    both = frozenset({("bf16",), ("fp16",)})
+    assert typed(bf16=300, fp16=300) == {
+        "": (set(), frozenset({("bf16",)})),
+        "-tensor_bf16_ops": ({"tensor_bf16_ops"}, frozenset({("bf16",)})),
+        "-together": ({"tensor_fp16_ops"}, frozenset({("fp16",)})),
+    }
+    assert typed(bf16=2, fp16=2) == {"-together": ({"tensor_bf16_ops", "tensor_fp16_ops"}, both)}
+    assert typed(bf16_fp16=300).keys() == {"-together"}, "launches that work on both"
+
+
+def test_sessions_of_the_same_kind_for_other_types_have_names_of_their_own() -> None:
+    sessions = typed(fp16=300, tf32=300)
+    assert {suffix: types for suffix, (_, types) in sessions.items()} == {
+        "-together": frozenset({("fp16",)}),
+        "-together-tf32": frozenset({("tf32",)}),
+    }
 
 
 def test_fp32_operations_are_no_part_of_the_roofline_of_tensor_cores() -> None:

@@ -15,7 +15,8 @@ from profiler.errors import SpecError, UsageError
 from profiler.findings.variant_names import find_names
 from profiler.model import Cell, Plan, Problem, SessionKind, Variant, cell_id
 from profiler.planning.matrix import default_name, identify
-from profiler.planning.plan import block_visits, command_values, make_plan, plan_document
+from profiler.planning.plan import command_values, make_plan, plan_document
+from profiler.planning.session_plans import block_visits
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import load_spec
 
@@ -453,6 +454,48 @@ def test_a_part_of_the_cells_goes_on_with_the_sessions_of_all(plan) -> None:
     assert [session.metrics for session in part.sessions] == [
         session.metrics for session in all_cells.sessions
     ]
+
+
+TYPED = """
+problems: {matrix: {precision: [BF16, FP16], size: [1, 2, 3, 4]}}
+collect: {metrics: [tensor_roofline]}
+"""
+
+
+def test_tensor_operations_are_counted_where_a_cell_names_their_type(plan) -> None:
+    result = plan(MANY + TYPED)
+    problem_of = {cell.id: cell.problem.params["precision"] for cell in result.cells}
+    counted = {
+        session.name: (
+            {name for name in session.metrics if name.endswith("_ops")},
+            {problem_of[visit.cell] for visit in session.visits},
+        )
+        for session in result.sessions[1:]
+    }
+    assert counted == {
+        "ncu-counters": (set(), {"BF16"}),
+        "ncu-counters-tensor_bf16_ops": ({"tensor_bf16_ops"}, {"BF16"}),
+        "ncu-counters-together": ({"tensor_fp16_ops"}, {"FP16"}),
+    }
+    part = plan(MANY + TYPED, only="precision=FP16")
+    names = {session.name for session in part.sessions}
+    assert names == {"ncu-timing", "ncu-counters-together"}
+
+
+def test_tensor_operations_that_are_asked_for_by_name_are_counted(plan) -> None:
+    by_name = TYPED.replace("tensor_roofline", "tensor_fp8_ops")
+    sessions = plan(MANY + by_name).sessions
+    assert {name for session in sessions for name in session.metrics} >= {"tensor_fp8_ops"}
+
+
+def test_without_a_timing_session_the_first_counters_of_each_cell_time_it(plan) -> None:
+    result = plan(
+        MANY + TYPED.replace("metrics", "ncu_timing: false, collectors: [ncu, timer], metrics")
+    )
+    timed = [s for s in result.sessions if s.collector == "ncu" and "cycles" in s.metrics]
+    assert [session.name for session in timed] == ["ncu-counters", "ncu-counters-together"]
+    visited = Counter(visit.cell for session in timed for visit in session.visits)
+    assert visited == {cell.id: 1 for cell in result.cells}
 
 
 def test_more_samples_weigh_like_more_cells(plan) -> None:

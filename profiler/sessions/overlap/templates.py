@@ -16,7 +16,7 @@ from profiler.machine.requirements import Machine
 from profiler.metrics.explain import explain_sections
 from profiler.metrics.queries import ncu_names
 from profiler.model import Cell, Plan, SessionKind, SessionPlan
-from profiler.planning.plan import EXPLAINS
+from profiler.planning.session_plans import EXPLAINS
 from profiler.planning.spec import CudaWorkload, LoadedSpec, ModuleWorkload
 from profiler.run_folder.folder import COMPILED_FOLDER, RunFolder
 from profiler.runner import protocol

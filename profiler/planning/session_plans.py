@@ -1,0 +1,206 @@
+"""Sessions of a plan: which metrics each collects of which cells, and the order of its visits."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from profiler.collect.kind import CollectorKind, Records
+from profiler.collect.registry import kinds_of
+from profiler.errors import SpecError
+from profiler.metrics import passes
+from profiler.metrics import queries as metrics
+from profiler.metrics.passes import CounterSession, Types
+from profiler.model import Cell, SessionKind, SessionPlan, Visit
+from profiler.planning.spec import CommandWorkload, Experiment
+
+EXPLAINS = "ncu"
+"""Collector of explain sessions."""
+MAX_VISITS = 1_000_000
+"""Most visits of a session: about a day under ncu."""
+_PROGRAM_S = 4.0
+"""Start of a program of an external command: of Python with torch and a context, on an H200."""
+
+
+def planned_sessions(
+    experiment: Experiment, cells: Sequence[Cell], baseline: str, whole: Sequence[Cell]
+) -> Iterator[SessionPlan]:
+    """Sessions with the visits of the first look; those of later looks depend on its results.
+
+    `whole`: cells of the whole experiment. They decide which counters share a session, so that a
+    part of the cells goes on with the sessions of all.
+    """
+    collect = experiment.collect
+    kinds = kinds_of(collect.collectors)
+
+    def timing(kind: CollectorKind, suffix: str, names: tuple[str, ...]) -> SessionPlan:
+        name = f"{kind.session_name}{suffix}"
+        blocks = range(collect.blocks[0])
+        visits = tuple(block_visits(cells, name, blocks, seed=collect.seed, twice=baseline))
+        return SessionPlan(name, kind.name, SessionKind.TIMING, names, visits)
+
+    for kind in kinds:
+        if kind.records is Records.TIMES:
+            yield timing(kind, "", ("duration_ns",))
+        elif kind.records is Records.COUNTERS:
+            types_of = _types_of(whole, collect.measured_metrics)
+            names = _measured_names(experiment, types_of.values())
+            if collect.ncu_timing:
+                yield timing(kind, "-timing", passes.timing_metrics(names))
+            yield from _counter_sessions(experiment, kind, names, cells, types_of)
+    # Last, because nothing that is judged depends on them.
+    for kind in kinds:
+        if kind.records is Records.TIMELINE:
+            yield timeline_session(experiment, kind.name, cells)
+        elif kind.records is Records.STAMPS:
+            yield _stamps_session(experiment, kind, cells)
+
+
+def _types_of(cells: Iterable[Cell], asked: Collection[str]) -> dict[str, Types]:
+    """Types of tensor operations to count, by cell id.
+
+    Those that its own parameters name; where they name none, those that any cell's do, or else the
+    usual ones. And those of the metrics that are `asked` for by their names.
+    """
+    own = {
+        cell.id: metrics.tensor_types(
+            value
+            for value in (*cell.variant.params.values(), *cell.problem.params.values())
+            if isinstance(value, str)
+        )
+        for cell in cells
+    }
+    every = metrics.tensor_types(kind for types in own.values() for kind in types)
+    by_name = tuple(kind for kind in metrics.TENSOR_TYPES if f"tensor_{kind}_ops" in asked)
+    return {
+        cell: tuple(dict.fromkeys((*(types or every or metrics.USUAL_TYPES), *by_name)))
+        for cell, types in own.items()
+    }
+
+
+def _measured_names(experiment: Experiment, types: Iterable[Types]) -> tuple[str, ...]:
+    """Metrics that an experiment measures, of tensor operations those of its cells' types."""
+    named = {kind for kinds in types for kind in kinds}
+    return metrics.of_types(metrics.expand(experiment.collect.measured_metrics), named)
+
+
+def _counter_sessions(
+    experiment: Experiment,
+    kind: CollectorKind,
+    names: Sequence[str],
+    cells: Sequence[Cell],
+    types_of: Mapping[str, Types],
+) -> Iterator[SessionPlan]:
+    """Sessions in which ncu counts, each with the cells whose types it counts.
+
+    Where ncu does not time, the first of each cell has what a timing session would.
+    """
+    collect = experiment.collect
+    by_types = Counter(types_of.values())
+    launches = {types: count * collect.counter_samples for types, count in by_types.items()}
+    # Each visit of a command starts a program, in each session.
+    is_command = isinstance(experiment.workload, CommandWorkload)
+    session_s = passes.SESSION_S + is_command * sum(launches.values()) * _PROGRAM_S
+    groups = passes.counter_sessions(names, launches, session_s)
+    if not collect.ncu_timing:
+        groups = tuple(_with_timing(groups, passes.timing_metrics(names), launches))
+    for group in groups:
+        name = f"{kind.session_name}-counters{group.suffix}"
+        of_types = [cell for cell in cells if types_of[cell.id] in group.types]
+        blocks = range(collect.counter_samples)
+        visits = tuple(block_visits(of_types, name, blocks, seed=collect.seed))
+        if visits:
+            yield SessionPlan(name, kind.name, SessionKind.COUNTERS, group.metrics, visits)
+
+
+def _with_timing(
+    counters: Iterable[CounterSession], timing: Sequence[str], every: Iterable[Types]
+) -> Iterator[CounterSession]:
+    """Counter sessions of which the first of each types also has what a timing session would."""
+    left = frozenset(every)
+    for session in counters:
+        added = timing if left & session.types else ()
+        yield replace(session, metrics=tuple(dict.fromkeys((*session.metrics, *added))))
+        left -= session.types
+    if left:
+        yield CounterSession("", tuple(timing), left)
+
+
+def _stamps_session(
+    experiment: Experiment, kind: CollectorKind, cells: Sequence[Cell]
+) -> SessionPlan:
+    """The session in which kernels record stamps of their stages."""
+    visits = tuple(block_visits(cells, kind.name, range(1), seed=experiment.collect.seed))
+    return SessionPlan(kind.session_name, kind.name, SessionKind.IN_KERNEL, (), visits)
+
+
+def timeline_session(experiment: Experiment, collector: str, cells: Sequence[Cell]) -> SessionPlan:
+    """The session in which a collector records timelines of these cells."""
+    collect = experiment.collect
+    blocks = range(collect.timeline.blocks)
+    visits = tuple(block_visits(cells, collector, blocks, seed=collect.seed))
+    return SessionPlan(
+        name=collector,
+        collector=collector,
+        kind=SessionKind.TIMELINE,
+        metrics=("duration_ns",),
+        visits=visits,
+    )
+
+
+def explain_session(
+    experiment: Experiment, cells: Sequence[Cell], names: Sequence[str]
+) -> SessionPlan:
+    """The session in which ncu counts once, of these cells, all that tells why."""
+    name = f"{EXPLAINS}-{SessionKind.EXPLAIN.value}"
+    visits = tuple(block_visits(cells, name, range(1), seed=experiment.collect.seed))
+    return SessionPlan(
+        name=name,
+        collector=EXPLAINS,
+        kind=SessionKind.EXPLAIN,
+        metrics=tuple(names),
+        visits=visits,
+    )
+
+
+def block_visits(
+    cells: Sequence[Cell],
+    session: str,
+    blocks: Iterable[int],
+    *,
+    seed: int,
+    twice: str | None = None,
+) -> Iterator[Visit]:
+    """Problem by problem, block by block; within a block in an order of its own.
+
+    The variant `twice` (id) is visited a second time in each block where there is another to
+    compare it with. The order of a block depends on nothing but the seed, the session, the problem,
+    the block and which cells there are: more blocks leave those before them as they were.
+
+    Raises SpecError for more than MAX_VISITS.
+    """
+    numbers = tuple(blocks)
+    if len(numbers) * len(cells) > MAX_VISITS:
+        raise SpecError(
+            f"session {session}: {len(numbers)} blocks of {len(cells)} cells are more than "
+            f"{MAX_VISITS} visits (limit MAX_VISITS in profiler/planning/session_plans)",
+            remedy="Measure fewer blocks, or a part of the cells with --only.",
+        )
+    by_problem: dict[str, list[tuple[str, int]]] = {}
+    for cell in cells:
+        visits = by_problem.setdefault(cell.problem.id, [])
+        visits += [(cell.id, arm) for arm in range(2 if cell.variant.id == twice else 1)]
+    for problem, arms in by_problem.items():
+        alone = len({cell for cell, _ in arms}) == 1
+        for block in numbers:
+            order = sorted((cell, arm) for cell, arm in arms if not (alone and arm))
+            _order(seed, session, problem, block).shuffle(order)
+            yield from (Visit(cell, block, arm) for cell, arm in order)
+
+
+def _order(seed: int, session: str, problem: str, block: int) -> random.Random:
+    digest = hashlib.sha256(f"{seed}|{session}|{problem}|{block}".encode()).digest()
+    return random.Random(int.from_bytes(digest[:8], "big"))  # noqa: S311 - an order, not a secret
