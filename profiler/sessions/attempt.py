@@ -63,14 +63,15 @@ def run_attempt(  # noqa: PLR0913 - the last two by keyword
     """Run one process that makes these visits, and save what it left if its tool was killed.
 
     Writes `job.json`; the runner writes `journal.jsonl`; the tool and the console output add their
-    files. `waiting`: the process, where it was started before its turn. `on_start` is called when
-    it has been started. Raises Interrupted on Ctrl-C.
+    files. `waiting`: the process, where it was started before its turn; it may make its visits
+    already. `on_start` is called when it has been started. Raises Interrupted on Ctrl-C.
     """
     folder.mkdir(parents=True, exist_ok=True)
     journal = folder / JOURNAL
-    write_job(_job(session.job, visits, journal), folder / JOB)
-    if waiting is not None:
-        waiting.open(*protocol.GATES)
+    if waiting is None:
+        write_job(_job(session.job, visits, journal), folder / JOB)
+    elif not waiting.has_visits:
+        hand_visits(session, visits, waiting)
     try:
         return run_session(
             session.command(folder),
@@ -86,6 +87,12 @@ def run_attempt(  # noqa: PLR0913 - the last two by keyword
         if waiting is not None:
             waiting.clear()
         recover(session.collector, folder)
+
+
+def hand_visits(session: Session, visits: Sequence[Visit], waiting: Waiting) -> None:
+    """Let a process that waits make these visits."""
+    write_job(_job(session.job, visits, waiting.folder / JOURNAL), waiting.folder / JOB)
+    waiting.open(*protocol.GATES)
 
 
 def start_waiting(session: Session, folder: Path, *, inherits: int | None = None) -> Waiting:

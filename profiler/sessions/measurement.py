@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -59,6 +59,7 @@ from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.seconds import Seconds
 from profiler.runner import protocol
 from profiler.sessions.attempt import (
+    hand_visits,
     has_started,
     recover,
     run_attempt,
@@ -73,13 +74,14 @@ from profiler.sessions.forecasts.forecast import (
 )
 from profiler.sessions.forecasts.visit_costs import VisitCosts
 from profiler.sessions.kernel_checks import check_kernels
+from profiler.sessions.overlap.handing_on import Begun, SeenSoFar, after
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.overlap.templates import Templates
 from profiler.sessions.overlap.waiting import Waiting, WaitingRoom, clear_abandoned
 from profiler.sessions.process import Cause, SessionResult
 from profiler.sessions.program import Program, run_check, run_visit
 from profiler.sessions.progress import ProgressReporter, VisitProgress
-from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, run_visits
+from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, chunk, run_visits
 from profiler.sessions.watchdog import Record
 
 
@@ -90,6 +92,9 @@ class _Work:
     session: SessionPlan
     missing: Sequence[Visit]
     expected: Sequence[SessionPlan]
+    earlier: Sequence[Loaded]
+    """Attempts of the run before this session."""
+    seen: SeenSoFar = field(default_factory=SeenSoFar)
 
 
 @dataclass
@@ -127,6 +132,8 @@ class Measurement:
     """Results so far, and the attempts that they are of."""
     _templates: Templates = field(init=False)
     _waiting_room: WaitingRoom = field(init=False)
+    _begun: Begun | None = None
+    """The next session, which makes visits while the one before still ends."""
     _packing: Executor = field(default_factory=lambda: ThreadPoolExecutor(1, "packing"))
     """Compresses reports of sessions beside those that follow."""
     _gpu_processes: dict[Path, dict[str, int | None]] = field(default_factory=dict)
@@ -151,6 +158,7 @@ class Measurement:
 
     def __exit__(self, *_: object) -> None:
         """End the processes that wait for sessions which do not come, and finish what is packed."""
+        self._take_begun(None)
         self._waiting_room.__exit__()
         self._packing.shutdown()
 
@@ -254,13 +262,13 @@ class Measurement:
             if missing:
                 suffix = " (repeating throttled blocks)" if repeats else ""
                 expected = self._expected(session, upcoming, earlier)
-                work = _Work(session, missing, expected)
-                self._make(work, earlier, f"{title}{suffix}")
+                work = _Work(session, missing, expected, earlier)
+                self._make(work, f"{title}{suffix}")
             else:
                 self.reporter.say(f"{title}: nothing is missing.")
 
-    def _make(self, work: _Work, earlier: Sequence[Loaded], title: str) -> None:
-        session, missing = work.session, work.missing
+    def _make(self, work: _Work, title: str) -> None:
+        session, missing, earlier = work.session, work.missing, work.earlier
         cells = {cell.id: cell for cell in self.plan.cells}
         counts = Counter(visit.cell for visit in missing)
         self.reporter.say(f"{title}: {len(missing)} visits of {len(counts)} cells")
@@ -377,16 +385,21 @@ class Measurement:
         room = self._waiting_room
 
         def attempt(visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
-            waiting = room.take(session.name)
-            folder, result = run(visits, waiting)
+            begun = self._take_begun(session)
+            waiting = begun.waiting if begun is not None else room.take(session.name)
+            folder, result = run(visits if begun is None else begun.visits, waiting, begun)
             if waiting is not None and not has_started(folder):
                 room.discard(waiting)
                 return run(visits, None)
             return folder, result
 
-        def run(visits: Sequence[Visit], waiting: Waiting | None) -> tuple[Path, SessionResult]:
+        def run(
+            visits: Sequence[Visit], waiting: Waiting | None, begun: Begun | None = None
+        ) -> tuple[Path, SessionResult]:
             record = self._attempt_record(session, visits)
-            with_roofs = replace(template, job=replace(job, practical_roofs=self._roofs(session)))
+            with_roofs = replace(
+                template, job=replace(job, practical_roofs=self._roofs(session, self._attempts()))
+            )
             folder = self._new_attempt(session, record, waiting)
             self.run.write_command(folder, shlex.join(template.command(folder).argv))
             again = session if visits[-1] != missing[-1] else None
@@ -394,10 +407,13 @@ class Measurement:
 
             def on_record(record: Record) -> None:
                 progress.record(record)
-                room.saw(record, again=again.name if again else None)
+                work.seen.record(record)
+                comes_next = room.saw(record, again=again.name if again else None)
+                if comes_next is not None:
+                    self._begin(comes_next, work, after(missing, visits))
 
             began = time.monotonic() if waiting is None else waiting.began
-            with self._clocks(folder, waiting):
+            with begun.sampling if begun is not None else self._clocks(folder, waiting):
                 result = run_attempt(
                     with_roofs,
                     visits,
@@ -412,7 +428,9 @@ class Measurement:
             return folder, result
 
         def ended(end: Ended) -> None:
-            finish_attempt(end.folder, self._attempt_result(end))
+            result = self._attempt_result(end)
+            work.seen.blame(result.failed)
+            finish_attempt(end.folder, result)
             self._packing.submit(compress_reports, end.folder)
             self._check_kernels(self.run.attempt(end.folder))
             self._written(end.folder)
@@ -432,6 +450,41 @@ class Measurement:
                 limit=_most_visits(session),
             )
             has_samples = has_samples or bool(recovered.measured)
+
+    def _begin(self, waiting: Waiting, work: _Work, rest: Sequence[Visit]) -> None:
+        """Have the next process make the visits that are foreseen of it.
+
+        `rest`: what is left of the session that ends.
+        """
+        upcoming = [session for session in work.expected if session.visits]
+        if waiting.session == work.session.name:
+            session = work.session
+        else:
+            session = next(later for later in upcoming if later.name == waiting.session)
+            rest = self._missing(session, work.earlier, frozenset())
+        problem_of = {cell.id: cell.problem.id for cell in self.plan.cells}
+        visits = chunk(work.seen.wanted(rest), problem_of, _most_visits(session))
+        workload = self.loaded.experiment.workload
+        if not visits or isinstance(workload, CommandWorkload):
+            return
+        checked = {cell for attempt in work.earlier for cell in attempt.checked()}
+        job = replace(
+            self._templates.job(session, workload, checked | work.seen.checked),
+            practical_roofs=work.seen.roofs_left(self._roofs(session, work.earlier)),
+        )
+        with ExitStack() as sampling:
+            sampling.enter_context(self._clocks(waiting.folder, waiting))
+            hand_visits(self._templates.session(session, job, self.lock_file), visits, waiting)
+            self._waiting_room.release(waiting)
+            self._begun = Begun(waiting, visits, sampling.pop_all())
+
+    def _take_begun(self, session: SessionPlan | None) -> Begun | None:
+        """The process that has begun with a session; one of another is ended."""
+        begun, self._begun = self._begun, None
+        if begun is None or (session is not None and begun.waiting.session == session.name):
+            return begun
+        begun.end()
+        return None
 
     def _written(self, folder: Path) -> None:
         """Hand on the folder of an attempt that is complete."""
@@ -506,14 +559,14 @@ class Measurement:
     def _measured(self, folder: Path) -> Set[Visit]:
         return self._load(self.run.attempt(folder)).visits()
 
-    def _roofs(self, session: SessionPlan) -> tuple[str, ...]:
+    def _roofs(self, session: SessionPlan, earlier: Sequence[Loaded]) -> tuple[str, ...]:
         """Practical roofs that a session is to measure: those that no earlier attempt has.
 
         None where nothing is explained: they are part of the why, and take some seconds.
         """
         if not self.loaded.experiment.collect.explain:
             return ()
-        return missing_roofs(session.metrics, self._attempts())
+        return missing_roofs(session.metrics, earlier)
 
     def _attempt_record(self, session: SessionPlan, visits: Sequence[Visit]) -> AttemptRecord:
         recorded = session.kind is SessionKind.TIMELINE

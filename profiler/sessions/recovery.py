@@ -79,7 +79,8 @@ def run_visits(  # noqa: PLR0913 - callables by keyword, so that this knows no t
 ) -> Recovered:
     """Run attempts until every visit has results or its cell has failed.
 
-    `attempt` runs one process over some visits and says in which folder; `measured` says which
+    `attempt` runs one process over some visits, or over others of the list where it had begun
+    before these were known, and says in which folder; `measured` says which
     visits of a folder have results (rows of ncu, records of the timer). `problem_of`: problem of
     each cell. `has_samples`: this run has measured something before, so a session in which the
     tool saw nothing is the cells' fault, not the machine's.
@@ -98,7 +99,7 @@ def run_visits(  # noqa: PLR0913 - callables by keyword, so that this knows no t
     while state.missing:
         batch = chunk(state.missing, problem_of, limit)
         folder, result = attempt(batch)
-        ended(state.learn(folder, result, batch))
+        ended(state.learn(folder, result))
     return Recovered(frozenset(state.measured), dict(state.failures), tuple(state.notices))
 
 
@@ -143,16 +144,18 @@ class _State:
     strikes: Counter[str] = field(default_factory=Counter)
     stalls: int = 0
 
-    def learn(self, folder: Path, result: SessionResult, batch: Sequence[Visit]) -> Ended:
+    def learn(self, folder: Path, result: SessionResult) -> Ended:
         records = tuple(protocol.read_journal(folder / JOURNAL))
-        got = self.read_measured(folder) & set(batch)
-        self._refuse_what_no_attempt_can_mend(folder, result, records, got)
+        wanted = set(self.missing)
+        finished = journal_visits(folder) & wanted
+        got = self.read_measured(folder) & wanted
+        self._refuse_what_no_attempt_can_mend(folder, result, records, got, finished - got)
         progress_before = len(self.failures) + len(self.measured) + sum(self.strikes.values())
         self.measured |= got
         self._fail(_failed(records))
         blamed = self._blame(folder, result)
         if result.cause is Cause.FINISHED:
-            self._fail(_unseen(journal_visits(folder) & set(batch), got, self.failures))
+            self._fail(_unseen(finished, got, self.failures))
         else:
             self.notices.append(self._died(result, len(got)))
         progress = (
@@ -167,10 +170,14 @@ class _State:
         return Ended(folder, result, blamed, len(got))
 
     def _refuse_what_no_attempt_can_mend(
-        self, folder: Path, result: SessionResult, records: Sequence[Record], got: Set[Visit]
+        self,
+        folder: Path,
+        result: SessionResult,
+        records: Sequence[Record],
+        got: Set[Visit],
+        lost: Set[Visit],
     ) -> None:
         error = session_failed(result, records)
-        lost = journal_visits(folder) - got
         if error is None and (lost or result.cause is not Cause.FINISHED):
             error = self.collector.diagnose(folder, result.returncode)
         if error is None and result.cause is Cause.FINISHED and lost:

@@ -7,6 +7,7 @@ import psutil
 import pytest
 from whole_runs import TESTS, CommandLine, attempts, finish, visits_of, wait_for
 
+from profiler.collect.ncu import LOG
 from profiler.runner import protocol
 from profiler.sessions.recovery import MAX_VISITS_PER_SESSION
 
@@ -37,11 +38,11 @@ def recipe(params):
 """A space whose builds stand still while the first session waits, and then go on or fail."""
 
 
-def write_spec(profiler, workload=str(ENDINGS), blocks=2):
-    """Spec with a session of times and one of counters, in which two variants are compared."""
+def write_spec(profiler, workload=str(ENDINGS), blocks=2, variants=("one", "other")):
+    """Spec with a session of times and one of counters, in which variants are compared."""
     return profiler.write_spec(
         workload=workload,
-        variants={"list": [{"name": name, "params": {"how": name}} for name in ("one", "other")]},
+        variants={"list": [{"name": name, "params": {"how": name}} for name in variants]},
         problems={"matrix": {"rows": [4]}},
         collect={
             "device": "cpu",
@@ -191,6 +192,91 @@ def test_the_process_of_a_second_attempt_starts_while_the_first_measures(profile
     second = seconds["ncu-timing.002", "starts"]
     assert second["begin_s"] < first["end_s"]
     assert seconds["ncu-timing.002", "measures"]["begin_s"] > first["end_s"]
+
+
+# ---- while the session before still ends ---------------------------------------------------------
+
+
+class Ending:
+    """A run whose first ncu has measured all and does not print it yet; the counters go on."""
+
+    def __init__(self, folder, fork_server):
+        self.profiler, self.go = CommandLine(folder, fork_server), folder / "go"
+        self.spec = write_spec(self.profiler, variants=("one", "other", "wrong"))
+        self.process = self.profiler.start(
+            self.spec, "--no-report", FAKE_NCU_END_AFTER=self.go, ENDINGS_GO=self.go
+        )
+        self.run = wait_for(self._has_counted)
+        self.folder = self.run / "raw/ncu-timing.001"
+
+    def _has_counted(self):
+        """The run folder, once the second session has made its last visit."""
+        pattern = "reports/mine/*/raw/ncu-counters-together.001/journal.jsonl"
+        for journal in self.profiler.folder.glob(pattern):
+            if protocol.SESSION_FINISHED in journal.read_text():
+                return journal.parents[2]
+        return None
+
+    def of_ncu(self):
+        """The first ncu."""
+        (ncu,) = [
+            process
+            for process in psutil.Process(self.process.pid).children(recursive=True)
+            if any(file.path == str(self.folder / LOG) for file in process.open_files())
+        ]
+        return ncu
+
+    def finish(self):
+        self.go.touch()
+        return finish(self.process)
+
+
+@pytest.fixture
+def ending(tmp_path, fork_server):
+    run = Ending(tmp_path, fork_server)
+    try:
+        yield run
+    finally:
+        run.go.touch()
+        run.process.kill()
+        run.process.communicate()
+
+
+def test_the_next_session_measures_while_ncu_still_writes_what_it_has(ending):
+    assert ending.of_ncu().is_running()
+    assert not (ending.run / "raw/ncu-counters-together.001/session.json").exists()
+    code, _, err = ending.finish()
+    assert (code, "another is started" in err) == (4, False), err  # one variant is wrong
+    assert_complete(ending.run)
+    counted = records(ending.run, "ncu-counters-together.001")
+    assert {record.get("cell", "")[:5] for record in counted} == {"", "one..", "other"}
+    assert not [record for record in counted if record.get("phase") == protocol.CHECK]
+
+
+def test_what_ncu_loses_at_its_end_is_measured_again_before_the_counters(ending):
+    ncu = ending.of_ncu()
+    (ending.folder / "report.ncu-rep").unlink()
+    ncu.kill()
+    code, _, err = ending.finish()
+    assert code == 4, err
+    assert_complete(ending.run, visits=6 + 6 + 2)
+    names = sorted(folder.name for folder in ending.run.glob("raw/*"))
+    assert names == ["ncu-counters-together.001", "ncu-timing.001", "ncu-timing.002"]
+    again = records(ending.run, "ncu-timing.002")[-1]
+    counted = records(ending.run, "ncu-counters-together.001")
+    assert counted[-1]["monotonic"] > again["monotonic"]  # by another process: no two at once
+
+
+def test_what_a_session_has_begun_with_is_gone_where_the_profiler_is_killed(ending):
+    below = psutil.Process(ending.process.pid).children(recursive=True)
+    ending.process.kill()
+    ending.process.wait(timeout=60)
+    ending.go.touch()  # ncu may write what it has
+    _, alive = psutil.wait_procs(below, timeout=60)
+    assert not alive
+    done = ending.profiler.measure(ending.spec)
+    assert done.code == 4, done.err
+    assert_complete(ending.run)
 
 
 # ---- the first session, before anything is built -------------------------------------------------

@@ -105,6 +105,11 @@ class Waiting:
         """Whether it was let through to the device."""
         return self.gates.is_open(protocol.DEVICE_GATE)
 
+    @property
+    def has_visits(self) -> bool:
+        """Whether it was told what to visit."""
+        return self.gates.is_open(protocol.VISITS_GATE)
+
     def clear(self) -> None:
         """Take the gates away: the session has ended."""
         self.gates.let_go()
@@ -218,10 +223,12 @@ class WaitingRoom:
         self.say(f"{waiting.session}: what waited for its turn has ended; another is started.")
         waiting.end()
 
-    def saw(self, record: Record, *, again: str | None = None) -> None:
-        """Take a record of the session that measures.
+    def saw(self, record: Record, *, again: str | None = None) -> Waiting | None:
+        """Take a record of the session that measures; gives the process that comes next.
 
-        `again`: its name, where more visits are left than this attempt makes.
+        After its last launch that one is let through to the device. None where none waits, or its
+        visits are not known. `again`: name of the session, where more visits are left than this
+        attempt makes.
         """
         event = record.get("event")
         if event == protocol.SESSION_STARTED and not self._import_is_safe:
@@ -230,6 +237,12 @@ class WaitingRoom:
             name, waiting = next(iter(self._waiting.items()))
             if name in self._ready and again in (None, name) and self._import_is_safe:
                 waiting.open(protocol.DEVICE_GATE)
+                return waiting
+        return None
+
+    def release(self, waiting: Waiting) -> None:
+        """Keep a process no longer: it makes its visits."""
+        self._waiting.pop(waiting.session)
 
     def _imported(self, *, context_at_import: bool) -> None:
         """Let the others import the workload where that creates no context; else end them."""
