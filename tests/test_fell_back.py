@@ -63,7 +63,9 @@ def test_it_gets_no_further_looks_and_no_place_in_the_final(measured):
     profiler, _, _ = measured
     (run,) = profiler.runs()
     visits = {each.name: {v[0] for v in visits_of(each)} for each in attempts(run)}
-    assert [name for name, cells in visits.items() if QUICK in cells] == ["ncu-timing.001"]
+    # Counters may have begun before the report of the first look was there, which named the kernel.
+    measured_in = {name for name, cells in visits.items() if QUICK in cells}
+    assert measured_in - {"ncu-counters-together.001"} == {"ncu-timing.001"}
     assert "twin..rows=4" in visits["ncu-final.001"]
 
 

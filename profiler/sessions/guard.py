@@ -124,8 +124,7 @@ def _stop_when_told(
     while os.read(0, 1):
         pass
     if grace > 0:  # a compiler has no rows to print, but files of its own to take away
-        _kill(_targets(journal))
-        if _gone(child, grace):
+        if _end_runner(child, journal, grace):
             return
     told_to_end.set()
     for process in _descendants():
@@ -139,7 +138,7 @@ def _stop_when_told(
 def _end_what_is_left(journal: Path, linger: float) -> None:
     """Wait for the end of the runner; then, after some seconds, end what it has started."""
     while (pid := _runner_pid(journal)) is None:
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)  # a short session ends soon after, and its command line with it
     words: list[str] = []
     with contextlib.suppress(psutil.Error):  # it may be gone already
         runner = psutil.Process(pid)
@@ -160,16 +159,50 @@ def _is_left(process: psutil.Process, runner: int, words: list[str]) -> bool:
         return False
 
 
+def _end_runner(child: subprocess.Popen[bytes], journal: Path | None, grace: float) -> bool:
+    """Whether the command ends in time, after its runner was killed: its tool writes what it has.
+
+    Before a runner has begun there is nothing to write: what is innermost is killed until all have
+    gone, because a shell goes on to its next command.
+    """
+    until = time.monotonic() + grace
+    while (left := until - time.monotonic()) > 0:
+        has_begun = journal is None or _has_begun(journal)
+        _kill(_targets(journal))
+        if has_begun:
+            return _gone(child, left)
+        if _gone(child, min(left, _LOOK_S)):
+            return True
+    return False
+
+
 def _targets(journal: Path | None) -> list[psutil.Process]:
     """Processes to end first: the runner that the journal names, else the innermost ones.
 
-    None where the runner is gone: its tool writes what it has.
+    None where the runner is gone.
     """
     descendants = _descendants()
     runner = _runner_pid(journal) if journal is not None else None
-    if runner is not None:
-        return [process for process in descendants if process.pid == runner]
-    return [process for process in descendants if not _children(process)]
+    if runner is None:
+        return _innermost(descendants)
+    return [process for process in descendants if process.pid == runner]
+
+
+def _innermost(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those of the processes that are the parent of none of them."""
+    parents = set()
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            parents.add(process.ppid())
+    return [process for process in processes if process.pid not in parents]
+
+
+def _has_begun(journal: Path) -> bool:
+    """Whether the journal has a record."""
+    try:
+        return journal.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def _runner_pid(journal: Path) -> int | None:
@@ -183,13 +216,6 @@ def _runner_pid(journal: Path) -> int | None:
 
 def _descendants() -> list[psutil.Process]:
     return list(psutil.Process().children(recursive=True))
-
-
-def _children(process: psutil.Process) -> list[psutil.Process]:
-    try:
-        return list(process.children())
-    except psutil.Error:
-        return []
 
 
 def _kill(processes: list[psutil.Process]) -> None:

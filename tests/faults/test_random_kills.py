@@ -202,12 +202,14 @@ def test_a_guard_whose_orchestrator_died_while_it_waited_starts_nothing(tmp_path
     assert not started.exists()
 
 
-def test_a_session_without_any_record_ends_with_its_orchestrator(tmp_path):
+@pytest.mark.parametrize("then", ["", "; sleep 90"])
+def test_a_session_without_any_record_ends_with_its_orchestrator(tmp_path, then):
+    """A shell around the tool goes on to its next command when one is killed."""
     started = tmp_path / "started"
     # The shell makes the file itself: a `touch` could be what is ended, before `sleep` begins.
-    command = ("sh", "-c", f": > {started}; sleep 600")
+    command = ("sh", "-c", f": > {started}; sleep 90{then}")
     journal = str(tmp_path / "journal.jsonl")
-    with guarded("--grace", "600", "--journal", journal, "--", *command) as process:
+    with guarded("--grace", "90", "--journal", journal, "--", *command) as process:
         wait_for(started.exists)
         process.stdin.close()
         assert process.wait(PATIENCE_S) != 0
