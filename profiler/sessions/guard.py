@@ -123,9 +123,9 @@ def _stop_when_told(
 ) -> None:
     while os.read(0, 1):
         pass
-    if grace > 0:  # a compiler has no rows to print, but files of its own to take away
-        if _end_runner(child, journal, grace):
-            return
+    # A compiler has no rows to print, but files of its own to take away: it has no such grace.
+    if grace > 0 and _end_runner(child, journal, grace):
+        return
     told_to_end.set()
     for process in _descendants():
         with contextlib.suppress(psutil.Error):
