@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -317,12 +317,34 @@ def _lacking(
 ) -> Mapping[str, tuple[str, ...]]:
     """Metrics that were asked for and did not come back, by cell.
 
-    Of a recording those that its sessions asked for: groups may have grown since.
+    Of a recording those that its sessions asked for: groups may have grown since. What is planned
+    for other cells only, as operations on another type are, is not missing.
     """
     asked = [loaded.attempt.record.metrics for loaded in _that_decide(attempts)]
-    planned = [session.metrics for session in plan.sessions]
-    requested = dict.fromkeys(name for names in (asked if recorded else planned) for name in names)
-    return missing_metrics(samples, requested, compute_capability)
+    planned_for = _planned_for(plan)
+    requested = (
+        dict.fromkeys(name for names in asked for name in names) if recorded else planned_for
+    )
+    lacking = missing_metrics(samples, requested, compute_capability)
+    planned = {cell.id for cell in plan.cells}
+    return {
+        cell: tuple(
+            name
+            for name in names
+            if name not in planned_for or planned_cell(cell, planned) in planned_for[name]
+        )
+        for cell, names in lacking.items()
+    }
+
+
+def _planned_for(plan: Plan) -> dict[str, Set[str]]:
+    """Ids of the cells that each metric is planned for."""
+    cells: dict[str, Set[str]] = {}
+    for session in plan.sessions:
+        visited = frozenset(visit.cell for visit in session.visits)
+        for name in session.metrics:
+            cells[name] = cells.get(name, frozenset()) | visited
+    return cells
 
 
 def _status(

@@ -185,9 +185,9 @@ def test_where_keys_are_too_long_neighbouring_numbers_are_read_together():
     by_full = {names.full(variant): variant for variant in variants}
     flags = "producer+overlap+ping_pong+lazy_rescale+tensor_store+persistent"
     best = by_full[f"(BF16, 128, 192, 64, 3): {flags}"]
-    assert names.label(best) == "3/64/3 \u00b7 ping-pong \u00b7 persistent"
-    assert names.keys == ("consumers/B_c/stages", "ping-pong", "persistent")
-    assert names.chips(best)[0].params == (("consumers", 3), ("B_c", 64), ("stages", 3))
+    assert names.label(best) == "BF16 \u00b7 3/64/3 \u00b7 ping-pong \u00b7 persistent"
+    assert names.keys == ("dtype", "consumers/B_c/stages", "ping-pong", "persistent")
+    assert names.chips(best)[1].params == (("consumers", 3), ("B_c", 64), ("stages", 3))
 
 
 def test_beside_short_names_long_ones_keep_their_words():

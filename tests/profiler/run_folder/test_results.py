@@ -629,6 +629,21 @@ def test_a_metric_that_one_cell_lacks_is_named_there_only(place):
     assert set(lacking.values()) == {("l2_hit_sectors",)}
 
 
+def test_a_metric_that_is_asked_of_other_cells_only_is_not_missing(place):
+    """As tensor operations on bf16 are, of cells that work on fp16."""
+    place.attempt()
+    place.attempt("ncu-counters")
+    place.attempt("ncu-counters-l2_hit_sectors", visits=[(PLAIN, 0)])
+    sessions = [
+        replace(session, visits=tuple(v for v in session.visits if v.cell == PLAIN))
+        if session.name == "ncu-counters-l2_hit_sectors"
+        else session
+        for session in place.plan.sessions
+    ]
+    place.plan = replace(place.plan, sessions=tuple(sessions))
+    assert {s.missing_metrics for s in place.results().statuses.values()} == {()}
+
+
 # ---- external commands ---------------------------------------------------------------------------
 
 
