@@ -69,5 +69,6 @@ class SeenSoFar:
 
 def after(visits: Sequence[Visit], made: Collection[Visit]) -> tuple[Visit, ...]:
     """Visits behind the last of those that were made."""
-    places = [place for place, visit in enumerate(visits) if visit in made]
+    done = frozenset(made)
+    places = [place for place, visit in enumerate(visits) if visit in done]
     return tuple(visits[max(places, default=-1) + 1 :])
