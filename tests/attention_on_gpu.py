@@ -10,7 +10,10 @@ from profiler.sessions.build import build_variants
 
 
 def build_libraries(named_params, space, arch, folder):
-    """Library of each variant by its name; every one has to compile."""
+    """Library of each variant by its name; every one has to compile.
+
+    `folder`: one for all workers, so that only the first of them compiles, and not all at once.
+    """
     variants = [Variant(name, "", params) for name, params in named_params.items()]
     recipes = {variant.id: space.recipe(variant.params) for variant in variants}
     results = build_variants(variants, recipes, arch=arch, build_root=folder)

@@ -35,12 +35,12 @@ SHAPES = [(1, 8), (33, 1000), (5, 1024), (513, 4096), (7, 16384), (3, 65544)]
 
 
 @pytest.fixture(scope="module")
-def libraries(tmp_path_factory):
+def libraries(shared_folder):
     major, minor = torch.cuda.get_device_capability()
     variants = [Variant(space.variant_name(params), "", params) for params in VARIANTS]
     recipes = {variant.id: space.recipe(variant.params) for variant in variants}
     results = build_variants(
-        variants, recipes, arch=f"sm_{major}{minor}", build_root=tmp_path_factory.mktemp("build")
+        variants, recipes, arch=f"sm_{major}{minor}", build_root=shared_folder / "build"
     )
     assert [result.error for result in results if not result.ok] == []
     return {result.variant: result.library for result in results}

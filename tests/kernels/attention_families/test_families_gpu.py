@@ -27,8 +27,8 @@ LONG_UNEVEN = {"batch": 1, "seq_len": 2049, "heads": 3}
 
 
 @pytest.fixture(scope="module")
-def libraries(tmp_path_factory):
-    return build_libraries(REFERENCES, space, "sm_90", tmp_path_factory.mktemp("build"))
+def libraries(shared_folder):
+    return build_libraries(REFERENCES, space, "sm_90", shared_folder / "build")
 
 
 def excess(params, problem, library):

@@ -58,9 +58,9 @@ PROBLEMS = [
 
 
 @pytest.fixture(scope="module")
-def libraries(tmp_path_factory):
+def libraries(shared_folder):
     major, minor = torch.cuda.get_device_capability()
-    return build_libraries(VARIANTS, space, f"sm_{major}{minor}", tmp_path_factory.mktemp("build"))
+    return build_libraries(VARIANTS, space, f"sm_{major}{minor}", shared_folder / "build")
 
 
 def excess(inputs, params, problem, library):

@@ -109,8 +109,8 @@ SIZES = [
 
 
 @pytest.fixture(scope="module")
-def libraries(tmp_path_factory):
-    return build_libraries(VARIANTS, space, "sm_90", tmp_path_factory.mktemp("build"))
+def libraries(shared_folder):
+    return build_libraries(VARIANTS, space, "sm_90", shared_folder / "build")
 
 
 @pytest.fixture(scope="module")
