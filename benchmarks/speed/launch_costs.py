@@ -14,6 +14,7 @@ import argparse
 import csv
 import io
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -55,7 +56,8 @@ ASKED = {
     "all of one pass, and of HGMMA on fp16": (*ncu_names(ONE_PASS, "9.0"), HGMMA),
 }
 """Raw metrics of each row, beside the duration."""
-PASSES = "profiler__replayer_passes"
+PASSES = re.compile(r"- (\d+) pass")
+"""In the line that ncu prints of each launch."""
 KERNELS = ("product", "attention")
 LIMIT_S = 120
 
@@ -104,8 +106,9 @@ def costs_of(metrics: tuple[str, ...], launches: int) -> tuple[Mapping[str, floa
             check=True,
         )
         took = json.loads(times.read_text())
-        rows = ncu_rows(log.read_text())
-    passes = " ".join(dict.fromkeys(row.get(PASSES, "?") for row in rows))
+        printed = log.read_text()
+    rows = ncu_rows(printed)
+    passes = " ".join(dict.fromkeys(PASSES.findall(printed)))
     counted = " ".join(dict.fromkeys("/".join(row[name] for name in metrics[:3]) for row in rows))
     return {name: statistics.median(all_ms[1:]) for name, all_ms in took.items()}, passes, counted
 
