@@ -14,7 +14,6 @@ import argparse
 import csv
 import io
 import json
-import re
 import statistics
 import subprocess
 import sys
@@ -56,8 +55,8 @@ ASKED = {
     "all of one pass, and of HGMMA on fp16": (*ncu_names(ONE_PASS, "9.0"), HGMMA),
 }
 """Raw metrics of each row, beside the duration."""
-PASSES = re.compile(r"- (\d+) pass")
-"""In the line that ncu prints of each launch."""
+PASSES = "profiler__replayer_passes"
+"""In the rows of some versions of ncu, unasked."""
 KERNELS = ("product", "attention")
 LIMIT_S = 120
 
@@ -106,9 +105,8 @@ def costs_of(metrics: tuple[str, ...], launches: int) -> tuple[Mapping[str, floa
             check=True,
         )
         took = json.loads(times.read_text())
-        printed = log.read_text()
-    rows = ncu_rows(printed)
-    passes = " ".join(dict.fromkeys(PASSES.findall(printed)))
+        rows = ncu_rows(log.read_text())
+    passes = " ".join(dict.fromkeys(row.get(PASSES, "?") for row in rows))
     counted = " ".join(dict.fromkeys("/".join(row[name] for name in metrics[:3]) for row in rows))
     return {name: statistics.median(all_ms[1:]) for name, all_ms in took.items()}, passes, counted
 
