@@ -58,7 +58,7 @@
   };
 
   // ---- the page's colours, as a canvas understands them ---------------------------------------------
-  const NAMES = ["page", "panel", "ink", "muted", "grid", "other", "best", "baseline", "series-1", "series-2", "series-3"];
+  const NAMES = ["page", "panel", "ink", "muted", "grid", "other", "best", "baseline", "series-1", "series-2", "series-3", "series-4"];
   const coloursOf = (element) => {
     const probe = document.createElement("span");
     element.append(probe);

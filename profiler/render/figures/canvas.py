@@ -45,8 +45,10 @@ COLOURS = {
     "series-1": svg.SERIES[0],
     "series-2": svg.SERIES[1],
     "series-3": svg.SERIES[2],
+    "series-4": svg.SERIES[3],
 }
-MARKERS = {"best": "o", "baseline": "s", "series-1": "^", "series-2": "D", "series-3": "v"}
+MARKERS = dict(zip(COLOURS, "os^Dv>", strict=True))
+"""Of matplotlib, by role."""
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def circle(radius: float) -> str:
 
 
 def marker(kind: str, size: float) -> str:
-    """Outline of a marker of matplotlib's kinds `o s ^ v D`, around a point."""
+    """Outline of a marker of matplotlib's kinds `o s ^ v > D`, around a point."""
     half, diagonal = size / 2, size / 2 * 2**0.5
     if kind == "o":
         return circle(half)
@@ -147,6 +147,7 @@ def marker(kind: str, size: float) -> str:
         "s": [(-half, half), (half, half), (half, -half), (-half, -half)],
         "^": [(0, -half), (-half, half), (half, half)],
         "v": [(0, half), (half, -half), (-half, -half)],
+        ">": [(half, 0), (-half, -half), (-half, half)],
         "D": [(0, diagonal), (diagonal, 0), (0, -diagonal), (-diagonal, 0)],
     }
     return path_of(corners[kind]) + "z"

@@ -27,7 +27,7 @@ GRID = "#070809"
 BEST = "#0a0b0c"
 BASELINE = "#0d0e0f"
 OTHER = "#101112"
-SERIES = ("#131415", "#161718", "#191a1b")
+SERIES = ("#131415", "#161718", "#191a1b", "#1c1d1e")
 HEAT_STEPS = range(-6, 7)
 """Classes of ratios, as the style sheet has them: far less (-6) to far more (6)."""
 HEAT: Mapping[int, str] = {step: f"#2020{0x30 + step:02x}" for step in HEAT_STEPS}
@@ -44,6 +44,7 @@ _VARIABLES = {
     SERIES[0]: "--series-1",
     SERIES[1]: "--series-2",
     SERIES[2]: "--series-3",
+    SERIES[3]: "--series-4",
     **{colour: f"--h{step}" for step, colour in HEAT.items()},
     **{colour: f"--h{step}-ink" for step, colour in HEAT_INK.items()},
 }

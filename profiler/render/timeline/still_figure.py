@@ -21,7 +21,7 @@ from profiler.render.words.names import shorten
 
 PHASE_COLOURS = (svg.BEST, svg.BASELINE, *svg.SERIES)
 """Colours of the first phases in their order; all others are grey."""
-PHASE_NAMES = ("best", "baseline", "series-1", "series-2", "series-3")
+PHASE_NAMES = ("best", "baseline", "series-1", "series-2", "series-3", "series-4")
 """The same as the page's variables."""
 
 _LEFT_IN, _RIGHT_IN = 1.75, 0.15
