@@ -38,12 +38,20 @@ HGMMA = "sm__ops_path_tensor_op_hgmma_src_fp16.sum"
 HMMA = "sm__ops_path_tensor_op_hmma_src_fp16.sum"
 HMMA_FP32 = "sm__ops_path_tensor_op_hmma_src_fp16_dst_fp32.sum"
 HMMA_FP16 = "sm__ops_path_tensor_op_hmma_src_fp16_dst_fp16.sum"
+BF16 = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
+BF16_PARTS = (
+    "sm__ops_path_tensor_op_hgmma_src_bf16_dst_fp32.sum",
+    "sm__ops_path_tensor_op_hmma_src_bf16_dst_fp32.sum",
+)
+FMA = ncu_names(["fp32_fma"], "9.0")
+ALL_OF_ONE_PASS = ncu_names(ONE_PASS, "9.0")
+HITS = ncu_names(["l2_hit_sectors"], "9.0")
 ASKED = {
     "duration": (),
     "cycles": ncu_names(["cycles"], "9.0"),
-    "all of one pass": ncu_names(ONE_PASS, "9.0"),
-    "hits of L2": ncu_names(["l2_hit_sectors"], "9.0"),
-    "operations on bf16": ("sm__ops_path_tensor_src_bf16_dst_fp32.sum",),
+    "all of one pass": ALL_OF_ONE_PASS,
+    "hits of L2": HITS,
+    "operations on bf16": (BF16,),
     "operations on fp16": (FP16,),
     "of HGMMA on fp16": (HGMMA,),
     "of HMMA on fp16": (HMMA,),
@@ -51,8 +59,15 @@ ASKED = {
     "of HMMA on fp16, sums in fp16": (HMMA_FP16,),
     "of HGMMA, and of HMMA with sums in fp32": (HGMMA, HMMA_FP32),
     "the three parts of fp16": (HGMMA, HMMA_FP32, HMMA_FP16),
-    "all of one pass, and on fp16": (*ncu_names(ONE_PASS, "9.0"), FP16),
-    "all of one pass, and of HGMMA on fp16": (*ncu_names(ONE_PASS, "9.0"), HGMMA),
+    "all of one pass, and on fp16": (*ALL_OF_ONE_PASS, FP16),
+    "all of one pass, and of HGMMA on fp16": (*ALL_OF_ONE_PASS, HGMMA),
+    "shared: all of one pass, HGMMA, HMMA with sums in fp32": (*ALL_OF_ONE_PASS, HGMMA, HMMA_FP32),
+    "shared: all of one pass, HGMMA and HMMA on bf16": (*ALL_OF_ONE_PASS, *BF16_PARTS),
+    "shared: hits of L2, HMMA with sums in fp16": (*HITS, HMMA_FP16),
+    "shared: hits of L2, HGMMA, HMMA with sums in fp32": (*HITS, HGMMA, HMMA_FP32),
+    "shared: hits of L2, on bf16": (*HITS, BF16),
+    "shared: HGMMA and HMMA on bf16, HMMA on fp16 with sums in fp16": (*BF16_PARTS, HMMA_FP16),
+    "shared: FP32 multiply-adds": FMA,
 }
 """Raw metrics of each row, beside the duration."""
 PASSES = "profiler__replayer_passes"
@@ -107,7 +122,8 @@ def costs_of(metrics: tuple[str, ...], launches: int) -> tuple[Mapping[str, floa
         took = json.loads(times.read_text())
         rows = ncu_rows(log.read_text())
     passes = " ".join(dict.fromkeys(row.get(PASSES, "?") for row in rows))
-    counted = " ".join(dict.fromkeys("/".join(row[name] for name in metrics[:3]) for row in rows))
+    operations = [name for name in metrics if "_ops_path_tensor_" in name]
+    counted = " ".join(dict.fromkeys("/".join(row[name] for name in operations) for row in rows))
     return {name: statistics.median(all_ms[1:]) for name, all_ms in took.items()}, passes, counted
 
 

@@ -219,12 +219,15 @@ class Ending:
 
     def of_ncu(self):
         """The first ncu."""
-        (ncu,) = [
-            process
-            for process in psutil.Process(self.process.pid).children(recursive=True)
-            if any(file.path == str(self.folder / LOG) for file in process.open_files())
-        ]
+        below = psutil.Process(self.process.pid).children(recursive=True)
+        (ncu,) = [process for process in below if self._writes_the_log(process)]
         return ncu
+
+    def _writes_the_log(self, process):
+        try:
+            return any(file.path == str(self.folder / LOG) for file in process.open_files())
+        except psutil.NoSuchProcess:  # children end all the time: git, nvidia-smi
+            return False
 
     def finish(self):
         self.go.touch()
