@@ -27,7 +27,7 @@ from profiler.runner.garbage import no_garbage_collection
 from profiler.runner.journal import Journal
 from profiler.runner.opened import OpenedFiles
 from profiler.runner.protocol import Job
-from profiler.runner.turn import ContextAtImportError, DriverStart, NotWantedError, Turn
+from profiler.runner.turn import ContextAtImportError, NotWantedError, Turn
 
 if TYPE_CHECKING:  # it imports torch
     from profiler.runner.session import Session
@@ -62,8 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _tell(f"cannot read the job or open its journal: {error}")
         return protocol.EXIT_BAD_JOB
     os.environ[protocol.RUNNER_VARIABLE] = str(os.getpid())
-    driver = DriverStart() if job.device == "cuda" else None
-    turn = Turn(path, job.waits, {protocol.PYTHON_BEGUN: begun}, driver)
+    turn = Turn(path, job.waits, {protocol.PYTHON_BEGUN: begun})
     opened = OpenedFiles(job.watched, job.unwatched)
     opened.install()
     with stream:

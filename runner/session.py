@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import platform
-import shlex
 import sys
 import time
 import traceback
@@ -29,7 +28,7 @@ from profiler.runner.seal import ImplausibleError, Seal, refuse_replaced
 from profiler.runner.timing import Launch
 from profiler.runner.turn import Turn
 from profiler.runner.visits import Visits, make_visits
-from profiler.runner.workload import Workload, WorkloadError, load_workload
+from profiler.runner.workload import Workload, load_workload
 
 
 class PhaseFailedError(Exception):
@@ -387,7 +386,6 @@ def open_session(job: Job, journal: Journal, turn: Turn, kind: type[Session] = S
     seal = Seal()
     workload = load_workload(job.workload, job.description)
     journal.note_opened()
-    _refuse_late_settings(turn.after_import())
     context_at_import = has_context(job.device)
     turn.before_device(has_context=context_at_import)
     try:
@@ -407,16 +405,6 @@ def open_session(job: Job, journal: Journal, turn: Turn, kind: type[Session] = S
         seal=seal,
         start={"context_at_import": context_at_import, "stamps": turn.stamps},
     )
-
-
-def _refuse_late_settings(names: tuple[str, ...]) -> None:
-    """Raise WorkloadError where importing the workload set what the driver had read already."""
-    if names:
-        settings = " ".join(f"{name}={shlex.quote(os.environ.get(name, ''))}" for name in names)
-        raise WorkloadError(
-            f"importing the workload sets {', '.join(names)}, which the CUDA driver reads before: "
-            f"set it for the whole command instead, `env {settings} python -m profiler ...`"
-        )
 
 
 def _tell(line: str) -> None:

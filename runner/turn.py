@@ -5,26 +5,13 @@ Whatever ends the orchestrator lets all gates go without opening them, and the s
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
-import os
-import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from profiler.runner import protocol
 from profiler.runner.protocol import Job
-
-
-DRIVER_VARIABLES = (
-    *("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING"),
-    *("CUDA_MODULE_DATA_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_SCALE_LAUNCH_QUEUES"),
-    *("CUDA_DEVICE_MAX_COPY_CONNECTIONS", "CUDA_CACHE_DISABLE", "CUDA_CACHE_PATH"),
-    *("CUDA_CACHE_MAXSIZE", "CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PTX_JIT", "CUDA_FORCE_JIT"),
-    *("CUDA_DISABLE_JIT", "CUDA_AUTO_BOOST", "CUDA_MANAGED_FORCE_DEVICE_ALLOC"),
-)
-"""Environment variables that the CUDA driver reads when it is initialised."""
 
 
 class NotWantedError(Exception):
@@ -35,41 +22,6 @@ class ContextAtImportError(Exception):
     """Importing the workload created a CUDA context, beside that of the session that measures."""
 
 
-class DriverStart:
-    """The CUDA driver, initialised on a thread while Python imports torch and the workload.
-
-    That creates no context. Under ncu it takes half a second, for which the import does not wait.
-    """
-
-    def __init__(self) -> None:
-        # As torch sets it before it initialises the driver.
-        os.environ.setdefault("CUDA_MODULE_LOADING", "LAZY")
-        self._read = _driver_variables()
-        self._thread = threading.Thread(target=_initialise_driver, daemon=True)
-        self._thread.start()
-
-    def wait(self) -> None:
-        """Wait until the driver is initialised, or known to be absent."""
-        self._thread.join()
-
-    def variables_set_since(self) -> tuple[str, ...]:
-        """Variables that have changed since the driver read them: it does not read them again."""
-        now = _driver_variables()
-        return tuple(name for name in DRIVER_VARIABLES if now.get(name) != self._read.get(name))
-
-
-def _driver_variables() -> dict[str, str]:
-    return {name: os.environ[name] for name in DRIVER_VARIABLES if name in os.environ}
-
-
-def _initialise_driver() -> None:
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:  # torch will say that there is no device
-        return
-    driver.cuInit(0)  # torch does it again, and says what is wrong
-
-
 @dataclass(frozen=True)
 class Turn:
     """Gates between the steps of a session; a session that does not wait passes them all."""
@@ -78,8 +30,6 @@ class Turn:
     waits: bool
     stamps: dict[str, float] = field(default_factory=dict)
     """When each of `STAMPS` was reached, in seconds of the system's monotonic clock."""
-    driver: DriverStart | None = None
-    """None where the device of the session is not a GPU, and where torch initialises the driver."""
 
     def stamp(self, name: str) -> None:
         """Take down that a step has been reached."""
@@ -88,13 +38,6 @@ class Turn:
     def before_import(self) -> None:
         """Wait until the workload may be imported."""
         self._pass(protocol.IMPORT_GATE)
-
-    def after_import(self) -> tuple[str, ...]:
-        """Wait for the driver; names of its variables that the import set too late for it."""
-        if self.driver is None:
-            return ()
-        self.driver.wait()
-        return self.driver.variables_set_since()
 
     def before_device(self, *, has_context: bool) -> None:
         """Wait until a context may be created.

@@ -17,9 +17,7 @@ from profiler.runner.device import has_context
 from profiler.runner.journal import Journal
 from profiler.runner.opened import OpenedFiles
 from profiler.runner.protocol import file_digest, write_job
-from profiler.runner.session import open_session
-from profiler.runner.turn import ContextAtImportError, DriverStart, NotWantedError, Turn
-from profiler.runner.workload import WorkloadError
+from profiler.runner.turn import ContextAtImportError, NotWantedError, Turn
 
 
 @pytest.fixture
@@ -41,58 +39,6 @@ def test_a_session_that_does_not_wait_needs_no_gates(tmp_path, bench):
     turn.before_device(has_context=True)
     assert turn.job_with_visits(job) is job
     assert list(turn.stamps) == ["loaded", "turn", "device", "visits"]
-
-
-@pytest.fixture
-def driver(monkeypatch):
-    """The calls of a driver that is not on this machine."""
-    calls = []
-
-    class Driver:
-        def __init__(self, name):
-            calls.append(name)
-
-        def cuInit(self, flags):  # noqa: N802 - the driver's name
-            calls.append(flags)
-
-    monkeypatch.setattr(ctypes, "CDLL", Driver)
-    monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8")
-    monkeypatch.delenv("CUDA_MODULE_LOADING", raising=False)
-    return calls
-
-
-def test_the_driver_is_initialised_beside_the_import(tmp_path, driver):
-    turn = Turn(tmp_path, waits=False, driver=DriverStart())
-    assert turn.after_import() == ()
-    assert driver == ["libcuda.so.1", 0]
-    assert os.environ["CUDA_MODULE_LOADING"] == "LAZY"
-
-
-def test_variables_that_the_driver_has_read_before_the_workload_sets_them_are_named(
-    tmp_path, driver, bench, monkeypatch
-):
-    (tmp_path / "late.py").write_text(
-        "import os\n"
-        "os.environ['CUDA_DEVICE_MAX_CONNECTIONS'] = '1'\n"
-        "os.environ['CUDA_HOME'] = '/elsewhere'\n"
-        "reference = make_inputs = prepare = lambda *_: None\n"
-    )
-    monkeypatch.setenv("CUDA_HOME", "/usr/local/cuda")  # of no concern to the driver
-    job = bench.job(["plain"], workload=str(tmp_path / "late.py"))
-    turn = Turn(tmp_path, waits=False, driver=DriverStart())
-    with pytest.raises(WorkloadError, match=r"env CUDA_DEVICE_MAX_CONNECTIONS=1 python"):
-        open_session(job, Journal(io.StringIO()), turn)
-    assert len(driver) == 2
-
-
-def test_a_machine_without_a_driver_says_so_later(monkeypatch):
-    def absent(name):
-        raise OSError(name)
-
-    monkeypatch.setattr(ctypes, "CDLL", absent)
-    start = DriverStart()
-    start.wait()
-    assert start.variables_set_since() == ()
 
 
 def test_a_gate_is_waited_at_until_it_is_opened(waiting):
