@@ -1,11 +1,11 @@
-"""Softmax of 16-bit rows by torch, with a result of 16 or 32 bits: one kernel each."""
+"""Softmax of 16-bit rows by torch, one kernel for a result of 16 or 32 bits, two for 64."""
 
 import torch
 
-RESULTS = {"half": None, "float": torch.float32}
+RESULTS = {"half": None, "float": torch.float32, "double": torch.float64}
 """Variant → type of the result; None: that of the input."""
 
-TOLERANCES = {"float16": (1e-3, 1e-2), "float32": (1e-4, 1e-3)}
+TOLERANCES = {"float16": (1e-3, 1e-2), "float32": (1e-4, 1e-3), "float64": (1e-4, 1e-3)}
 
 
 def make_inputs(problem, device, seed):
