@@ -203,6 +203,16 @@ def test_a_ceiling_is_of_the_launch_of_its_operations() -> None:
     assert counted(["tensor_bf16_ops"]) == {"": ["tensor_bf16_ops"]}, "nobody asked for a ceiling"
 
 
+def test_hits_of_l2_and_operations_on_bf16_are_counted_in_one_pass() -> None:
+    names = ["dram_read_bytes", "l2_hit_sectors", "tensor_bf16_ops"]
+    shared = ["l2_hit_sectors", "tensor_bf16_ops"]
+    assert counted(names) == {"": ["dram_read_bytes"], "-l2_hit_sectors-tensor_bf16_ops": shared}
+    replayed = ["l2_hit_sectors", "bank_conflicts"]
+    assert counted(replayed) == {"-together": replayed}, "what is replayed is replayed together"
+    with_bf16, hits = (passes.counter_visit_seconds(shared[:count]) for count in (2, 1))
+    assert hits < with_bf16 < 2 * hits
+
+
 def typed(**launches: int) -> dict[str, tuple[set[str], frozenset[passes.Types]]]:
     """Counters of tensor operations and types of the launches of each session of a roofline."""
     by_types = {tuple(types.split("_")): count for types, count in launches.items()}
