@@ -27,7 +27,7 @@ from profiler.commands.selected_plan import selected_plan
 from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError, UsageError
 from profiler.findings.gates import Gate, not_judged, parse_gate, regressions, tripped_message
 from profiler.machine.requirements import Machine, find_machine
-from profiler.model import Outcome, Plan
+from profiler.model import Outcome, Plan, Span
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.plan import judged_plan
 from profiler.planning.readiness import check_ready
@@ -41,7 +41,7 @@ from profiler.run_folder.folder import (
     find_recording,
     require_folder,
 )
-from profiler.run_folder.seconds import Seconds
+from profiler.run_folder.seconds import Seconds, seconds_in_sessions
 from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.overlap.early import EarlyStart, started_early
 from profiler.sessions.overlap.likely_start import Execution
@@ -126,6 +126,8 @@ class WrittenRun:
     page: Path | None
     stages: Mapping[str, float] | None
     """Stage → seconds of this execution; None for a replay, which has no stages."""
+    spans: tuple[Span, ...]
+    """Where the seconds of this execution went; empty for a replay."""
     exit_code: ExitCode
 
 
@@ -147,7 +149,7 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
         return _run_on_workers(request, gate, reporter)
     run = written_run(request, reporter)
     _print_results(run, request, reporter)
-    reporter.say(_time_line(run.stages, time.monotonic() - started))
+    reporter.say(_time_line(run, time.monotonic() - started))
     return _exit_code(run.exit_code, run.findings, gate, reporter)
 
 
@@ -219,6 +221,7 @@ def _written(
         document=written.document,
         page=written.page,
         stages=results.stages,
+        spans=() if seconds is None else tuple(seconds.spans),
         exit_code=results.finished.exit_code,
     )
 
@@ -512,17 +515,16 @@ def _print_results(run: WrittenRun, request: RunRequest, reporter: ProgressRepor
     write_json_target(run.document, request.json_target)
 
 
-def _time_line(stages: Mapping[str, float] | None, total_s: float) -> str:
-    """Seconds of this execution: inside sessions (tool, runner, kernels) and outside."""
-    if stages is None:
+def _time_line(run: WrittenRun, total_s: float) -> str:
+    """Seconds of this execution: of each session, and those in which none did anything."""
+    if run.stages is None:
         return f"{total_s:.1f} s."
-    build_s = stages.get("build", 0.0)
-    sessions = {name: seconds for name, seconds in stages.items() if name != "build"}
-    inside_s = sum(sessions.values())
+    sessions = {name: seconds for name, seconds in run.stages.items() if name != "build"}
     parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in sessions.items())
+    outside_s = max(total_s - seconds_in_sessions(run.spans), 0.0)
     return (
-        f"{total_s:.1f} s: {inside_s:.1f} s inside sessions ({parts}), "
-        f"{total_s - inside_s:.1f} s outside (build {build_s:.1f})."
+        f"{total_s:.1f} s: sessions {parts or 'none'}; {outside_s:.1f} s in which none starts, "
+        f"measures or ends (build {run.stages.get('build', 0.0):.1f})."
     )
 
 

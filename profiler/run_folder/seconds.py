@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -11,6 +11,8 @@ from profiler.model import SessionStep, Span
 from profiler.run_folder.documents import read_dataclass
 
 SECONDS_FILE = "seconds.json"
+PROFILER = "profiler"
+"""Row of what the orchestrator does itself."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,23 @@ def session_seconds(seconds: Seconds) -> tuple[Span, ...]:
         if any(span.step == SessionStep.MEASURES for span in spans):
             return spans
     return ()
+
+
+def seconds_in_sessions(spans: Iterable[Span]) -> float:
+    """Seconds in which a session starts, measures or ends, not those in which it waits.
+
+    Sessions beside each other count once.
+    """
+    busy = sorted(
+        (span.begin_s, span.end_s)
+        for span in spans
+        if span.row != PROFILER and span.step != SessionStep.WAITS
+    )
+    seconds, until = 0.0, 0.0
+    for begin, end in busy:
+        seconds += max(end - max(begin, until), 0.0)
+        until = max(until, end)
+    return seconds
 
 
 def seconds_document(earlier: Seconds, spans: Sequence[Span]) -> dict[str, object]:

@@ -19,11 +19,10 @@ from profiler.model import Plan, SessionKind, SessionPlan, SessionStep, Visit
 from profiler.planning.plan import command_values
 from profiler.planning.spec import CommandWorkload, Experiment
 from profiler.run_folder.folder import AttemptRecord, RunFolder, runs
-from profiler.run_folder.seconds import session_seconds
+from profiler.run_folder.seconds import PROFILER, session_seconds
 from profiler.runner import protocol
 from profiler.sessions.attempt import JOB, journal_visits
 from profiler.sessions.forecasts.visit_costs import Rest, VisitCosts, duration_words, read_costs
-from profiler.sessions.overlap.recorder import PROFILER
 
 START_S = 8.0
 """Seconds until the first visit of a session: ncu, Python, torch, a CUDA context (4.5 s on an H200)

@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from profiler.model import SessionStep, Span
+from profiler.run_folder.seconds import PROFILER
 from profiler.runner import protocol
 from profiler.sessions.watchdog import Record
-
-PROFILER = "profiler"
-"""Row of what the orchestrator does itself."""
 
 _STEPS = (
     (SessionStep.STARTS, protocol.LOADED),

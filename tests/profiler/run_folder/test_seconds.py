@@ -4,7 +4,12 @@ import time
 
 from profiler.model import Span
 from profiler.run_folder.folder import RunFolder
-from profiler.run_folder.seconds import Seconds, read_seconds, session_seconds
+from profiler.run_folder.seconds import (
+    Seconds,
+    read_seconds,
+    seconds_in_sessions,
+    session_seconds,
+)
 from profiler.runner import protocol
 from profiler.sessions.overlap.recorder import SecondsRecorder
 
@@ -45,6 +50,20 @@ def test_executions_are_kept_and_the_newest_that_measured_is_shown(tmp_path):
     run.write_seconds(run.seconds(), [idle])
     assert run.seconds() == Seconds(((measured,), (idle,)))
     assert session_seconds(run.seconds()) == (measured,)
+
+
+def test_sessions_beside_each_other_count_once_and_waiting_not_at_all():
+    spans = [
+        Span("profiler", "builds", 0.0, 9.0),
+        Span("a.001", "starts", 1.0, 5.0),
+        Span("b.001", "starts", 2.0, 4.0),
+        Span("b.001", "waits", 4.0, 7.0),
+        Span("a.001", "measures", 5.0, 6.0),
+        Span("b.001", "measures", 7.0, 8.5),
+        Span("a.001", "ends", 6.0, 6.5),
+    ]
+    assert seconds_in_sessions(spans) == 5.5 + 1.5
+    assert seconds_in_sessions(spans[:1]) == 0.0
 
 
 def test_a_damaged_file_costs_the_figure_alone(tmp_path):
