@@ -81,7 +81,7 @@ class MeasureRequest(Execution):
     meanwhile: Callable[[], None] | None = None
     """What is done once, beside the start of the first session, in a thread of its own."""
     early: EarlyStart | None = None
-    """The process of the first session of a new run, where one was started."""
+    """The processes of the first sessions, where some were started."""
     on_attempt: Callable[[Path], None] | None = None
     """Called with the folder of each attempt when all of its files are written."""
     reader: AttemptReader = field(default_factory=AttemptReader)
@@ -165,6 +165,8 @@ def build_all(
     request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatch
 ) -> tuple[BuildResult, ...]:
     """Build every variant of the plan."""
+    if request.early is not None:
+        request.early.start_another()
     experiment = request.loaded.experiment
     with watch.stage("build"), request.seconds.step("builds"):
         builds = build_plan(
@@ -286,9 +288,8 @@ def build_all_stamped(
 
 
 def _adopt_early(early: EarlyStart | None, run: RunFolder, measurement: Measurement) -> None:
-    """Have the process that was started early make its session, if it belongs to this run."""
-    waiting = early.take() if early is not None and early.run == run else None
-    if waiting is not None:
+    """Have the processes that were started early make their sessions, if they are of this run."""
+    for waiting in early.take() if early is not None and early.run == run else ():
         measurement.adopt(waiting)
 
 

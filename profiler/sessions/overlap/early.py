@@ -1,16 +1,18 @@
-"""The process of the first session, started before anything is built or the GPU is taken.
+"""Processes of the first two sessions, started before anything is built or the GPU is taken.
 
-It loads its tool, Python and torch, and waits at its first gate, in the folder of a new run or of
-the one that probably goes on (`likely_start`). Where the builds show that it is another, or that
-nothing is missing, the process ends, and its folder goes.
+They load their tool, Python and torch, and wait at their first gate, in the folder of a new run or
+of the one that probably goes on (`likely_start`): the first from the start, the second beside the
+builds, where two may wait. Where the builds show that it is another session, or that nothing is
+missing, the process ends, and its folder goes.
 """
 
 from __future__ import annotations
 
 import fcntl
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from profiler.collect.kind import Records
@@ -18,7 +20,7 @@ from profiler.collect.registry import COLLECTORS
 from profiler.errors import UsageError
 from profiler.machine.gpu_lock import session_lock_file
 from profiler.machine.lock_files import open_lock_file
-from profiler.model import SessionPlan
+from profiler.model import Plan, SessionPlan
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import RunFolder, create_run
 from profiler.runner import protocol
@@ -29,38 +31,59 @@ from profiler.sessions.overlap.waiting import Waiting, is_held, places
 
 
 class EarlyStart:
-    """A first session that waits, in the folder of a run."""
+    """First sessions that wait, in the folder of a run."""
 
-    def __init__(
-        self, run: RunFolder, waiting: Waiting, lock: int, held: ExitStack, *, begins: bool
+    def __init__(  # noqa: PLR0913, PLR0917 - what they have in common
+        self,
+        run: RunFolder,
+        first: Waiting,
+        start: Callable[[SessionPlan], Waiting],
+        later: Iterator[SessionPlan],
+        lock: int,
+        held: ExitStack,
+        *,
+        begins: bool,
     ) -> None:
         self.run = run
         self.begins = begins
         """Whether the folder is that of a new run."""
-        self._waiting: Waiting | None = waiting
+        self._waiting = [first]
+        self._start = start
+        self._later = later
+        """Sessions whose processes are not started so far, in their order."""
         self._lock = lock
-        """Descriptor that the process has open as well, of a file that nobody has locked so far."""
+        """Descriptor that the processes have open as well, of a file that nobody has locked yet."""
         self._held = held
         """Closes it here."""
 
-    def take(self) -> Waiting | None:
-        """Lock the GPU's session file in its name, and hand the process over; once.
+    def start_another(self) -> None:
+        """Start the process of the next session, where there is one and another may wait."""
+        if not self._waiting or len(self._waiting) >= places():
+            return
+        session = next(self._later, None)
+        if session is not None:
+            with suppress(OSError, UsageError):  # said when its turn comes
+                self._waiting.append(self._start(session))
 
-        To be called by who holds the lock on the GPU. The lock lasts while anything of the process
-        lives: both have one open file.
+    def take(self) -> tuple[Waiting, ...]:
+        """Lock the GPU's session file in their name, and hand the processes over; once.
+
+        To be called by who holds the lock on the GPU. The lock lasts while anything of a process
+        lives: all have one open file.
         """
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
+        taken, self._waiting = tuple(self._waiting), []
+        if taken:
             fcntl.flock(self._lock, fcntl.LOCK_SH)
             self._held.close()
-        return waiting
+        return taken
 
     def leave(self) -> None:
-        """End the process where nobody took it; the folder of a run that did not begin goes."""
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
+        """End the processes where nobody took them; the folder of a run that did not begin goes."""
+        left, self._waiting = self._waiting, []
+        if left:
             self._held.close()
-            waiting.end()
+            for waiting in left:
+                waiting.end()
             if self.begins:
                 _remove_run(self.run.path)
 
@@ -69,7 +92,7 @@ class EarlyStart:
 def started_early(execution: Execution) -> Iterator[EarlyStart | None]:
     """Start the process of the session that probably comes first; None where none does.
 
-    On leaving it is ended, unless it was taken.
+    On leaving it and what was started beside it is ended, unless it was taken.
     """
     with ExitStack() as held:
         start = likely_start(execution) if _can_wait(execution) else None
@@ -101,8 +124,10 @@ def _started(execution: Execution, start: LikelyStart, held: ExitStack) -> Early
     try:
         path = session_lock_file(execution.machine.environment.gpu_uuid)
         lock = held.enter_context(open_lock_file(path))
-        waiting = _waiting(execution, start.session, run, lock)
-        return EarlyStart(run, waiting, lock, held.pop_all(), begins=begins)
+        waiting = partial(_waiting, execution, run=run, lock=lock)
+        first = waiting(start.session)
+        later = _after(start.session, execution.plan)
+        return EarlyStart(run, first, waiting, later, lock, held.pop_all(), begins=begins)
     except BaseException as error:
         if begins:
             _remove_run(run.path)
@@ -111,7 +136,13 @@ def _started(execution: Execution, start: LikelyStart, held: ExitStack) -> Early
         raise
 
 
-def _waiting(execution: Execution, session: SessionPlan, run: RunFolder, lock: int) -> Waiting:
+def _after(first: SessionPlan, plan: Plan) -> Iterator[SessionPlan]:
+    """The sessions after one under the same tool."""
+    later = plan.sessions[plan.sessions.index(first) + 1 :]
+    return (session for session in later if session.collector == first.collector)
+
+
+def _waiting(execution: Execution, session: SessionPlan, *, run: RunFolder, lock: int) -> Waiting:
     workload = execution.loaded.experiment.workload
     if isinstance(workload, CommandWorkload):
         raise TypeError("the session of an external command does not wait")

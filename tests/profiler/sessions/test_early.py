@@ -1,4 +1,4 @@
-"""The process of the first session that is started before anything is built."""
+"""Processes of the first sessions that are started before anything is built."""
 
 import os
 import subprocess
@@ -97,6 +97,40 @@ def test_the_process_of_a_run_that_goes_on_waits_in_its_folder(tmp_path, started
     assert not list((place.run.path / "raw").iterdir())
 
 
+def test_where_two_may_wait_the_second_session_starts_beside_the_builds(
+    tmp_path, started, monkeypatch
+):
+    place = Workplace(tmp_path, begun=False)
+    with started_early(execution_of(place)) as waits:
+        waits.start_another()
+        assert len(started) == 1  # one may wait
+        monkeypatch.setattr(early, "places", lambda: 2)
+        waits.start_another()
+        waits.start_another()
+        assert [waiting.session for waiting in started] == [
+            "ncu-timing",
+            place.plan.sessions[1].name,
+        ]
+        with gpu_lock(H200.gpu_uuid, timeout_s=0.0, on_wait=pytest.fail):
+            assert waits.take() == tuple(started)
+        waits.start_another()  # what was handed over is none of its business any more
+        assert len(started) == 2
+    for waiting in started:  # the lock is held until both have ended
+        assert not session_is_free()
+        waiting.end()
+    assert session_is_free()
+
+
+def test_where_the_run_does_not_begin_the_second_process_goes_as_well(
+    tmp_path, started, monkeypatch
+):
+    monkeypatch.setattr(early, "places", lambda: 2)
+    with started_early(execution_of(Workplace(tmp_path, begun=False))) as waits:
+        waits.start_another()
+    assert [waiting.lives for waiting in started] == [False, False]
+    assert not list((tmp_path / "reports").iterdir())
+
+
 def likely(place, **changes):
     """Name of the session that is guessed to come first, and whether the run goes on."""
     start = likely_start(replace(execution_of(place), **changes))
@@ -191,9 +225,9 @@ def test_the_session_lock_is_held_from_the_turn_to_the_end_of_the_process(tmp_pa
     with started_early(execution_of(place)) as waits:
         # The lock on the GPU is to be had while it waits: by this run, and by others.
         with gpu_lock(H200.gpu_uuid, timeout_s=0.0, on_wait=pytest.fail):
-            waiting = waits.take()
+            (waiting,) = waits.take()
             assert not session_is_free()
-        assert waits.take() is None
+        assert waits.take() == ()
     assert waiting.lives
     assert not session_is_free()
     waiting.end()
