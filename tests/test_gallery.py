@@ -74,7 +74,7 @@ def test_every_recording_and_every_comparison_has_a_page(gallery):
     assert {file.name for file in gallery.iterdir()} == {f"{name}.html" for name in PAGES}
     for name in RUNS:
         assert "Replayed recording: measured on" in (gallery / f"{name}.html").read_text()
-    assert "Comparison of 2 runs" in (gallery / "fusion_two_gpus.html").read_text()
+    assert "Comparison of 2 runs" in (gallery / "softmax_twice.html").read_text()
 
 
 def test_the_why_of_a_timeline_is_how_long_the_gpu_was_idle(gallery):
@@ -98,11 +98,11 @@ def test_the_index_lists_them_with_machine_date_and_answer(gallery):
     (section,) = document.xpath("//section[@id='pages']")
     assert section.xpath(".//a/@href") == [f"{name}.html" for name in PAGES[:-1]]
     titles = [link.text_content() for link in section.xpath(".//a")]
-    assert titles[-1] == CONTENTS["comparisons"]["fusion_two_gpus"]["title"]
+    assert titles[-1] == CONTENTS["comparisons"]["softmax_twice"]["title"]
     lines = [paragraph.text_content() for paragraph in section.xpath(".//p")]
     assert lines[0] == "NVIDIA H200 \u00b7 2026-11-23 02:12 UTC"
     assert lines[-2].startswith(
-        "NVIDIA H200 \u2192 NVIDIA H200 \u00b7 2026-11-21 21:40 UTC \u2192 "
+        "NVIDIA H200 \u2192 NVIDIA H200 \u00b7 2026-11-24 16:40 UTC \u2192 2026-11-24 16:44 UTC"
     )
     page = unescape(re.sub(r"<[^>]+>", "", (gallery / f"{RUNS[0]}.html").read_text()))
     assert titles[0] in page

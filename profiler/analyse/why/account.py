@@ -134,8 +134,8 @@ class Account:
     second_ns: float
     parts: tuple[Part, ...]
     """Largest first; they add up to `difference_ns`."""
-    residual: float
-    """Part of the durations of both sides by which the products of the factors are off."""
+    residuals: tuple[float, float]
+    """Part of the duration of each side by which the products of its factors are off."""
     pooled: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     """Names of the kernels of each side without a counterpart, compared together; empty without."""
 
@@ -145,8 +145,13 @@ class Account:
         return self.first_ns - self.second_ns
 
     @property
+    def residual(self) -> float:
+        """The larger of both `residuals`."""
+        return max(self.residuals)
+
+    @property
     def closes(self) -> bool:
-        """Whether the factors give every duration within CLOSES_WITHIN."""
+        """Whether the factors give both durations within CLOSES_WITHIN."""
         return self.residual <= CLOSES_WITHIN
 
 
@@ -164,15 +169,19 @@ def account(first: Sequence[KernelProfile], second: Sequence[KernelProfile]) -> 
     of_pairs = itertools.chain.from_iterable(itertools.starmap(_parts, pairs))
     for part in (*of_pairs, *_parts_of_rest(first_rest, second_rest)):
         parts[part.name] += part.ns
-    times = (*first_times, *second_times)
-    off = sum(abs(time.duration_ns - time.modelled_ns) for time in times)
     return Account(
         first_ns=sum(time.duration_ns for time in first_times),
         second_ns=sum(time.duration_ns for time in second_times),
         parts=_largest_first(parts),
-        residual=off / sum(time.duration_ns for time in times),
+        residuals=(_part_off(first_times), _part_off(second_times)),
         pooled=_pooled(first_rest, second_rest),
     )
+
+
+def _part_off(times: Sequence[KernelTime]) -> float:
+    """Part of the duration of several launches by which the products of the factors are off."""
+    off_ns = sum(abs(time.duration_ns - time.modelled_ns) for time in times)
+    return off_ns / sum(time.duration_ns for time in times)
 
 
 def _pooled(

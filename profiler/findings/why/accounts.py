@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from profiler.analyse.why.account import (
     CLOCK,
+    CLOSES_WITHIN,
     IMBALANCE,
     INSTRUCTIONS,
     ONLY,
@@ -19,6 +20,7 @@ from profiler.analyse.why.roofs import BYTES
 __all__ = [
     "BYTES",
     "CLOCK",
+    "CLOSES_WITHIN",
     "IMBALANCE",
     "INSTRUCTIONS",
     "ONLY",

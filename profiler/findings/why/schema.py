@@ -67,7 +67,7 @@ class AccountDocument(_Part):
     difference_ns: Number
     closes: bool = Field(description="whether residual_pct is at most 3")
     residual_pct: Number = Field(
-        description="of both durations: by how much the products of the factors are off"
+        description="of the duration that the product of the factors is off by more"
     )
     parts: list[AccountPart] = Field(max_length=MOST_PARTS, description="largest first")
     rest_ns: Number = Field(description="sum of the parts that are not listed")

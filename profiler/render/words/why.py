@@ -235,12 +235,20 @@ def why_sentence(pair: PairWhy) -> str:
     sentence = f"{first} takes {time} {direction} than {second} under ncu{_kernels(pair)}: {parts}."
     if (difference < 0) != (pair.verdict.verdict is Verdict.FASTER):
         sentence += " That is not the direction of the verdict, which it does not explain."
-    if not account.closes:
-        sentence += (
-            f" The factors are {numbers.show(100 * account.residual, '%')} off the durations: they "
-            "are counted in several passes."
-        )
-    return sentence
+    return sentence + _not_closed(pair, account)
+
+
+def _not_closed(pair: PairWhy, account: Account) -> str:
+    """Sentence on factors that do not give a duration, and by how much; empty where they do."""
+    names = (pair.cell.variant.name, pair.against.variant.name)
+    off = [
+        f"{numbers.show(100 * residual, '%')} off the duration of {name}"
+        for name, residual in zip(names, account.residuals, strict=True)
+        if residual > accounts.CLOSES_WITHIN
+    ]
+    if not off:
+        return ""
+    return f" The factors are {' and '.join(off)}: they are counted in several passes."
 
 
 def _kernels(pair: PairWhy) -> str:

@@ -200,7 +200,7 @@ def test_the_account_of_time_closes_on_every_explained_cell(findings: Findings) 
         assert why.duration_ns < SHORT_NS, cell
         pairs = [pair for pair in findings.why.pairs if cell in (pair.cell.id, pair.against.id)]
         assert pairs
-        assert all("off the durations" in why_sentence(pair) for pair in pairs if pair.told), cell
+        assert all("off the duration of" in why_sentence(pair) for pair in pairs if pair.told), cell
 
 
 def test_parts_of_every_account_add_up(findings: Findings) -> None:
