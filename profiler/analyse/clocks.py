@@ -1,7 +1,7 @@
-"""Which visits of a session were throttled, and which of their measurements counts.
+"""The SM clock of each cell; which visits were throttled, and which of their measurements counts.
 
-Pure functions of what was sampled (`parse.clock_file`) and of the journal, so that a run folder
-says at any time which visits are to be measured again.
+Pure functions of samples, of what was asked of NVML meanwhile (`parse.clock_file`) and of the
+journal, so that a run folder says at any time which visits are to be measured again.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from profiler.collect import ncu
+from profiler.model import SessionKind
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.clock_file import PERIOD_S, in_order
 from profiler.runner import protocol
@@ -65,6 +67,28 @@ an H200 of 700 W, attention kernels draw 690 W with SW_POWER_CAP set nearly all 
 measuring again would change nothing and never end. It is reported instead (share of visits, clock),
 and a verdict on durations is confirmed in cycles.
 """
+
+
+def cell_clocks(samples: pd.DataFrame) -> pd.Series[Any]:
+    """Median SM clock of each cell under ncu in GHz, by id: of its timing visits, else of others.
+
+    From cycles ÷ durations; without a value where no launch of a cell counted cycles. NVML does not
+    see what a kernel is clocked at. The clock of a cell hardly moves from launch to launch (by
+    0.2 %, median of the recordings), while two cells of a problem may differ by 37 %, by the power
+    that they draw: so one launch tells cycles from durations, and timing visits count none, which
+    halves what a launch costs under ncu (`benchmarks/verdicts/cell_clocks.py`).
+    """
+    if not {"cycles", "duration_ns"} <= set(samples.columns):
+        return pd.Series(dtype="float64")
+    rows = samples[samples["collector"] == ncu.KIND.name]
+    rows = rows.assign(clock=(rows["cycles"] / rows["duration_ns"]).astype("float64"))
+    rows = rows[rows["clock"] > 0]
+    of_timing, of_counters = (
+        rows[rows["kind"] == kind.value].groupby("cell")["clock"].median()
+        for kind in (SessionKind.TIMING, SessionKind.COUNTERS)
+    )
+    clocks: pd.Series[Any] = of_timing.combine_first(of_counters)
+    return clocks
 
 
 def reason_names(bits: int) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from profiler.analyse.clocks import cell_clocks
 from profiler.analyse.samples import check_samples
 from profiler.analyse.verdicts import (
     COLUMNS,
@@ -21,6 +22,7 @@ from profiler.analyse.verdicts import (
     noise_floors,
     still_in_the_race,
 )
+from profiler.collect import ncu
 from profiler.collect.registry import primary_timer
 from profiler.model import Cell, SessionKind
 
@@ -46,15 +48,17 @@ def times_of(
     """Duration and cycles by cell, block and arm; columns `TIME_COLUMNS`.
 
     Of sessions of one kind and of one collector: the primary timer of those that measured. Repeats
-    of a visit count as their median. `blocks`: only those before this number. Cycles are NaN where
-    nothing counted them.
+    of a visit count as their median. `blocks`: only those before this number. Where a visit of ncu
+    did not count cycles, they are its duration times the clock of the cell in launches that did,
+    and NaN without any.
     """
     check_samples(samples)
     rows = samples[samples["kind"] == kind.value].reindex(
         columns=["collector", "cell", "block", "arm", "duration_ns", "cycles"]
     )
     rows = rows[rows["duration_ns"].notna()]
-    rows = rows[rows["collector"] == primary_timer(rows["collector"])]
+    collector = primary_timer(rows["collector"])
+    rows = rows[rows["collector"] == collector]
     if blocks is not None:
         rows = rows[rows["block"] < blocks]
     made = rows.drop(columns="collector").groupby(["cell", "block", "arm"], sort=False)
@@ -63,6 +67,9 @@ def times_of(
         columns=["cell", "variant", "problem"],
     )
     times = made.median().reset_index().astype({"cell": object})  # an empty frame has floats
+    if collector == ncu.KIND.name and times["cycles"].isna().any():
+        by_clock = times["duration_ns"] * times["cell"].map(cell_clocks(samples))
+        times["cycles"] = times["cycles"].fillna(by_clock.astype("float64"))
     return times.merge(plan.astype(object), on="cell")[list(TIME_COLUMNS)]
 
 

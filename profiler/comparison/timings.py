@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from profiler.analyse.clocks import cell_clocks
 from profiler.analyse.samples import SAMPLE_COLUMNS
 from profiler.analyse.summary import summarise
 from profiler.analyse.verdicts import noise_floors
+from profiler.collect import ncu
 from profiler.collect.registry import duration_metrics
 from profiler.comparison.runs import ComparedRun, is_correct
 from profiler.model import SessionKind
@@ -29,7 +31,7 @@ class Timings:
     blocks: pd.DataFrame
     """One row per cell, block and arm: `cell variant problem block arm duration_ns`."""
     clock: pd.Series[Any]
-    """SM clock in GHz while each cell ran (median), by cell; only where cycles were counted."""
+    """SM clock of each cell in GHz, by id, where ncu timed it: as `cell_clocks` has it."""
 
     samples: pd.DataFrame
     """What the blocks are made of."""
@@ -125,11 +127,5 @@ def timings(run: ComparedRun, source: str | None) -> Timings:
     samples = samples.assign(**{_ARM: samples.get(_ARM, 0)})
     keys = ["cell", "block", _ARM]
     blocks = samples.groupby(keys, sort=False)["duration_ns"].median().reset_index()
-    return Timings(blocks.merge(plan, on="cell"), _clock(samples), samples)
-
-
-def _clock(samples: pd.DataFrame) -> pd.Series[Any]:
-    if "cycles" not in samples:
-        return pd.Series(dtype=float)
-    rate = samples["cycles"] / samples["duration_ns"]
-    return rate[rate > 0].groupby(samples["cell"]).median()
+    clocks = cell_clocks(report.samples) if source == ncu.KIND.name else pd.Series(dtype="float64")
+    return Timings(blocks.merge(plan, on="cell"), clocks[clocks.index.isin(correct)], samples)

@@ -43,7 +43,7 @@ class PassClass(StrEnum):
     STATIC = "static"
     """Known from the launch or the build: no counter, no pass."""
     TIMING = "timing"
-    """Of every timing visit: with nothing but these, ncu takes half as long over a launch."""
+    """Durations, of every visit, and cycles, where no other session can count them."""
     SINGLE = "single"
     """Fits in one pass with all others of this class, on compute capability 8.0 to 10.0."""
     ALONE = "alone"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.queries import PassClass, of_operations, of_types, pass_class, with_needs
@@ -11,8 +11,12 @@ from profiler.metrics.queries import PassClass, of_operations, of_types, pass_cl
 Types = tuple[str, ...]
 """Types of the inputs of tensor cores, as in `queries.tensor_types`."""
 
-_TIMING = ("duration_ns", "cycles")
-"""Of every timing session: a difference in time is confirmed in cycles."""
+_TIMING = ("duration_ns",)
+"""Of every timing session."""
+_CYCLES = ("cycles",)
+"""What confirms a difference in time. Beside the duration they cost a launch 8 ms on an H200, which
+alone takes 8 ms: a cell's clock hardly moves, so one launch of it tells cycles from its durations
+(`analyse/clocks.py: cell_clocks`)."""
 
 _LAUNCH_S = 0.01
 _REPLAY_S = 0.09
@@ -59,11 +63,35 @@ class _Unit:
 _Group = tuple[_Unit, ...]
 
 
-def timing_metrics(names: Iterable[str]) -> tuple[str, ...]:
-    """Metrics of a timing session: the duration, cycles, and what costs nothing."""
+def timing_metrics(names: Iterable[str], *, with_cycles: bool) -> tuple[str, ...]:
+    """Metrics of a timing session: the duration, what costs nothing, and cycles if wanted."""
     classes = (PassClass.TIMING, PassClass.STATIC)
     light = [name for name in _collected(names) if pass_class(name) in classes]
-    return tuple(dict.fromkeys((*_TIMING, *light)))
+    first = (*_TIMING, *_CYCLES) if with_cycles else _TIMING
+    left_out = frozenset(_CYCLES) - {*first}
+    return tuple(dict.fromkeys((*first, *(name for name in light if name not in left_out))))
+
+
+def confirmation_metrics(timing: Iterable[str]) -> tuple[str, ...]:
+    """Metrics of the confirmation that follows a timing session: cycles in any case."""
+    return tuple(dict.fromkeys((*_TIMING, *_CYCLES, *timing)))
+
+
+def counting_cycles(
+    sessions: Sequence[CounterSession], every: Iterable[Types]
+) -> tuple[CounterSession, ...] | None:
+    """Counter sessions of which the first of each types counts cycles; None where types have none.
+
+    `every`: the types of all launches.
+    """
+    left = frozenset(every)
+    counting = []
+    for session in sessions:
+        cycles = _CYCLES if left & session.types else ()
+        metrics = tuple(dict.fromkeys((*session.metrics, *cycles)))
+        counting.append(replace(session, metrics=metrics))
+        left -= session.types
+    return None if left else tuple(counting)
 
 
 def counter_sessions(

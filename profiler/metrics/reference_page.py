@@ -26,7 +26,11 @@ This page is written from the catalogue:
 """
 
 _CLASSES = {
-    PassClass.TIMING: ("Timing", "Collected in every timing visit, in one pass."),
+    PassClass.TIMING: (
+        "Timing",
+        "The duration of every visit. Cycles of the confirmation, and once of each cell beside its "
+        "counters; of every visit where nothing else is counted.",
+    ),
     PassClass.SINGLE: (
         "One pass",
         "Collected together, in one pass over the kernel, in counter sessions.",

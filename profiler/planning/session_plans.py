@@ -48,9 +48,13 @@ def planned_sessions(
         elif kind.records is Records.COUNTERS:
             types_of = _types_of(whole, collect.measured_metrics)
             names = _measured_names(experiment, types_of.values())
+            groups = _counter_groups(experiment, names, types_of)
             if collect.ncu_timing:
-                yield timing(kind, "-timing", passes.timing_metrics(names))
-            yield from _counter_sessions(experiment, kind, names, cells, types_of)
+                counting = passes.counting_cycles(groups, types_of.values())
+                light = passes.timing_metrics(names, with_cycles=counting is None)
+                yield timing(kind, "-timing", light)
+                groups = groups if counting is None else counting
+            yield from _counter_sessions(experiment, kind, groups, cells, types_of)
     # Last, because nothing that is judged depends on them.
     for kind in kinds:
         if kind.records is Records.TIMELINE:
@@ -87,16 +91,12 @@ def _measured_names(experiment: Experiment, types: Iterable[Types]) -> tuple[str
     return metrics.of_types(metrics.expand(experiment.collect.measured_metrics), named)
 
 
-def _counter_sessions(
-    experiment: Experiment,
-    kind: CollectorKind,
-    names: Sequence[str],
-    cells: Sequence[Cell],
-    types_of: Mapping[str, Types],
-) -> Iterator[SessionPlan]:
-    """Sessions in which ncu counts, each with the cells whose types it counts.
+def _counter_groups(
+    experiment: Experiment, names: Sequence[str], types_of: Mapping[str, Types]
+) -> tuple[CounterSession, ...]:
+    """Which counters share a session.
 
-    Where ncu does not time, the first of each cell has what a timing session would.
+    Where ncu does not time, the first session of each cell has what a timing session would.
     """
     collect = experiment.collect
     by_types = Counter(types_of.values())
@@ -105,8 +105,21 @@ def _counter_sessions(
     is_command = isinstance(experiment.workload, CommandWorkload)
     session_s = passes.SESSION_S + is_command * sum(launches.values()) * _PROGRAM_S
     groups = passes.counter_sessions(names, launches, session_s)
-    if not collect.ncu_timing:
-        groups = tuple(_with_timing(groups, passes.timing_metrics(names), launches))
+    if collect.ncu_timing:
+        return groups
+    timing = passes.timing_metrics(names, with_cycles=True)
+    return tuple(_with_timing(groups, timing, launches))
+
+
+def _counter_sessions(
+    experiment: Experiment,
+    kind: CollectorKind,
+    groups: Iterable[CounterSession],
+    cells: Sequence[Cell],
+    types_of: Mapping[str, Types],
+) -> Iterator[SessionPlan]:
+    """Sessions in which ncu counts, each with the cells whose types it counts."""
+    collect = experiment.collect
     for group in groups:
         name = f"{kind.session_name}-counters{group.suffix}"
         of_types = [cell for cell in cells if types_of[cell.id] in group.types]

@@ -15,7 +15,9 @@ import pandas as pd
 
 from profiler.analyse.judge import Judge, Pair, Rules, times_of
 from profiler.analyse.verdicts import DELTA, Reason, undecided
+from profiler.collect.kind import Records
 from profiler.collect.registry import COLLECTORS
+from profiler.metrics.passes import confirmation_metrics
 from profiler.model import FEWEST_BLOCKS, Cell, Plan, SessionKind, SessionPlan
 from profiler.planning.questions import Question
 from profiler.planning.session_plans import block_visits
@@ -60,11 +62,13 @@ def final_session(
 
 def empty_final(session: SessionPlan) -> SessionPlan:
     """The session of `final_session` for a timing session, without its visits."""
+    kind = COLLECTORS[session.collector]
+    counts = kind.records is Records.COUNTERS
     return SessionPlan(
-        name=f"{COLLECTORS[session.collector].session_name}-final",
+        name=f"{kind.session_name}-final",
         collector=session.collector,
         kind=SessionKind.FINAL,
-        metrics=session.metrics,
+        metrics=confirmation_metrics(session.metrics) if counts else session.metrics,
         visits=(),
     )
 

@@ -89,13 +89,13 @@ def test_a_metric_whose_values_are_mostly_missing_is_said(tmp_path, blocks, said
     missing = [visit for visit in visits if visit[0] == cell and 0 < visit[1] < blocks]
     text = ncu_csv(visits, session.metrics)
     for _, block, _ in missing if said else ():
-        text = with_values(text, f"cell={cell};block={block}", "n/a", "cycles_elapsed")
+        text = with_values(text, f"cell={cell};block={block}", "n/a", "registers_per_thread")
     place.attempt(csv=text)
     place.attempt("ncu-counters")
     lines = [line for line in notices_of(place) if "values of" in line]
     assert len(lines) == said
     if said:
-        assert "values of cycles" in lines[0]
+        assert "values of registers" in lines[0]
         assert "missing, up to 90 % of them" in lines[0]
         assert cell in lines[0]
 

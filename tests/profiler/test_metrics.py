@@ -174,7 +174,7 @@ def counted(names: Sequence[str], launches: int = MANY, **costs: float) -> dict[
 
 def test_what_does_not_fit_in_one_pass_is_counted_apart_where_launches_are_many() -> None:
     names = ["l2_hit_pct", "registers", "dram_read_bytes"]
-    assert passes.timing_metrics(names) == ("duration_ns", "cycles", "registers")
+    assert passes.timing_metrics(names, with_cycles=False) == ("duration_ns", "registers")
     apart = {"": ["l2_bytes", "dram_read_bytes"], "-l2_hit_sectors": ["l2_hit_sectors"]}
     assert counted(names) == apart
     together = {"-together": ["l2_bytes", "dram_read_bytes", "l2_hit_sectors"]}
@@ -257,11 +257,31 @@ def test_every_grouping_of_four_is_tried() -> None:
 
 
 @pytest.mark.parametrize("names", [[], ["duration_ns"], ["cycles"], ["registers"], GROUPS["all"]])
-def test_cycles_confirm_the_time_of_every_timing_session(names: list[str]) -> None:
-    timing = passes.timing_metrics(names)
-    assert timing[:2] == ("duration_ns", "cycles")
+def test_a_timing_session_has_cycles_where_nothing_else_counts_them(names: list[str]) -> None:
+    alone, beside = (passes.timing_metrics(names, with_cycles=cycles) for cycles in (True, False))
+    assert alone[:2] == ("duration_ns", "cycles")
+    assert beside == tuple(name for name in alone if name != "cycles")
     light = (PassClass.TIMING, PassClass.STATIC)
-    assert {CATALOGUE[name].pass_class for name in timing} <= set(light)
+    assert {CATALOGUE[name].pass_class for name in alone} <= set(light)
+    assert passes.confirmation_metrics(beside) == passes.confirmation_metrics(alone) == alone
+
+
+def test_the_first_counters_of_each_cell_count_cycles() -> None:
+    types = (("bf16",), ("fp16",))
+    sessions = passes.counter_sessions(GROUPS["tensor_roofline"], dict.fromkeys(types, 300))
+    counting = passes.counting_cycles(sessions, types)
+    assert counting is not None
+    of_type = {
+        kind: [session.suffix for session in counting if (kind,) in session.types]
+        for kind in ("bf16", "fp16")
+    }
+    assert of_type == {"bf16": ["", "-tensor_bf16_ops"], "fp16": ["-together"]}
+    with_cycles = [session.suffix for session in counting if "cycles" in session.metrics]
+    assert with_cycles == ["", "-together"]
+    assert all(session.metrics[0] == "duration_ns" for session in counting)
+    bf16_only = passes.counter_sessions(["tensor_bf16_ops"], dict.fromkeys(types, 300))
+    assert passes.counting_cycles(bf16_only, types) is None, "nothing is counted in those on fp16"
+    assert passes.counting_cycles((), types) is None
 
 
 def test_there_is_no_counter_session_for_nothing() -> None:
@@ -270,7 +290,8 @@ def test_there_is_no_counter_session_for_nothing() -> None:
 
 def test_raw_names_are_sorted_by_what_is_known_of_them() -> None:
     raw = ["dram__bytes_read.sum", "launch__sm_count", "sm__throughput.max", "foo__bar.sum"]
-    assert passes.timing_metrics(raw) == ("duration_ns", "cycles", "launch__sm_count")
+    timing = passes.timing_metrics([*raw, "gpc__cycles_elapsed.max"], with_cycles=False)
+    assert timing == ("duration_ns", "launch__sm_count", "gpc__cycles_elapsed.max")
     assert counted(raw) == {
         "-together": ["dram__bytes_read.sum", "sm__throughput.max", "foo__bar.sum"]
     }
@@ -280,7 +301,7 @@ def test_raw_names_are_sorted_by_what_is_known_of_them() -> None:
 @pytest.mark.parametrize("launches", [1, MANY])
 def test_nothing_that_ncu_measures_is_lost(launches: int) -> None:
     for names in (GROUPS["all"], GROUPS["default"], GROUPS["tensor_roofline"]):
-        timing = passes.timing_metrics(names)
+        timing = passes.timing_metrics(names, with_cycles=True)
         counters = [name for group in counted(names, launches).values() for name in group]
         measured = {name for name in names if CATALOGUE[name].ncu}
         needed = {need for name in names for need in CATALOGUE[name].needs}

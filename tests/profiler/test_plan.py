@@ -394,11 +394,11 @@ def test_sessions_of_both_collectors() -> None:
     cells = len(plan.cells)
     problems = len({cell.problem.id for cell in plan.cells})
     assert (timing.name, timing.collector, timing.kind) == ("ncu-timing", "ncu", SessionKind.TIMING)
-    assert timing.metrics == ("duration_ns", "cycles")
+    assert timing.metrics == ("duration_ns",)
     assert len(timing.visits) == 4 * (cells + problems)  # the baseline twice
     assert (counters.name, counters.kind) == ("ncu-counters", SessionKind.COUNTERS)
     assert (hits.name, hits.kind) == ("ncu-counters-l2_hit_sectors", SessionKind.COUNTERS)
-    assert counters.metrics == ("duration_ns", "l2_bytes", "smsp__inst_executed.sum")
+    assert counters.metrics == ("duration_ns", "l2_bytes", "smsp__inst_executed.sum", "cycles")
     assert hits.metrics == ("duration_ns", "l2_hit_sectors")
     assert len(counters.visits) == len(hits.visits) == 2 * cells
     assert (timer.name, timer.collector, timer.kind) == ("timer", "timer", SessionKind.TIMING)
@@ -516,8 +516,14 @@ def test_a_metric_that_is_replayed_brings_all_counters_into_its_session(plan) ->
         "variants: {list: [a, b]}\ncollect: {metrics: [l2_hit_pct, bank_conflicts, registers]}\n"
     )
     assert [session.name for session in result.sessions] == ["ncu-timing", "ncu-counters-together"]
-    assert set(result.sessions[1].metrics[1:]) == {"l2_hit_sectors", "l2_bytes", "bank_conflicts"}
-    assert result.sessions[0].metrics == ("duration_ns", "cycles", "registers")
+    counted = {"l2_hit_sectors", "l2_bytes", "bank_conflicts", "cycles"}
+    assert set(result.sessions[1].metrics[1:]) == counted
+    assert result.sessions[0].metrics == ("duration_ns", "registers")
+
+
+def test_cycles_are_of_every_visit_where_nothing_else_is_counted(plan) -> None:
+    (session,) = plan("variants: {list: [a, b]}\ncollect: {metrics: timing}\n").sessions
+    assert session.metrics == ("duration_ns", "cycles")
 
 
 def test_visits_are_by_problem_then_block_and_complete() -> None:

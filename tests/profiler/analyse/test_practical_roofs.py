@@ -50,7 +50,7 @@ def test_a_kernel_has_its_share_of_the_practical_roof_beside_that_of_the_hardwar
 
 def test_a_session_tells_the_roofs_of_which_it_has_every_counter() -> None:
     names = of_types(expand(["roofline"]), ["bf16"])
-    timing = timing_metrics(names)
+    timing = timing_metrics(names, with_cycles=True)
     (session,) = counter_sessions(names, {("bf16",): 1})
     counters = session.metrics
     assert roofs_countable(counters) == ("dram", "tensor_bf16", "fp32")

@@ -110,7 +110,7 @@ def test_a_linked_attempt_is_not_read(folder, tmp_path, monkeypatch):
     document = look(folder, tmp_path, monkeypatch)
     assert {cell["outcome"] for cell in document["cells"]} == {"measured"}
     assert "attempt_linked" in {one["kind"] for one in document["notices"]}
-    assert {"cycles", "l2_bytes"} & document["cells"][0]["metrics"].keys() == {"l2_bytes"}
+    assert {"registers", "l2_bytes"} & document["cells"][0]["metrics"].keys() == {"l2_bytes"}
 
 
 @pytest.mark.parametrize("name", ["run.json", "spec.yaml", "raw"])
