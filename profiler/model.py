@@ -317,8 +317,10 @@ class CellStatus:
     peak_bytes: float | None = None
     """The most of it at one time."""
     tuned: tuple[TunedConfig, ...] = ()
-    """What a compiler's autotuner tried for it; empty where nothing was tuned or that was not
-    recorded."""
+    """What a compiler's autotuner tried for it in the session whose durations count; empty where
+    nothing was tuned or that was not recorded."""
+    tuned_otherwise: tuple[str, ...] = ()
+    """Names of the sessions for which it chose another configuration."""
 
 
 @dataclass(frozen=True)

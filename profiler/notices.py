@@ -33,6 +33,7 @@ class NoticeKind(StrEnum):
     OTHER_TIMER = "other_timer"
     DUPLICATE_CODE = "duplicate_code"
     RESULTS_OF_OTHER_TYPES = "results_of_other_types"
+    TUNED_OTHERWISE = "tuned_otherwise"
     SESSION_DIED = "session_died"
     EXPLAINING_DIED = "explaining_died"
     JOURNAL_ODD = "journal_odd"
@@ -153,6 +154,14 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "Not all results have the type of the baseline's: {results}. Each passed the check by the "
         "tolerance of its own type, and times are compared as they are.",
         "Where the same work is to be compared, let all variants return the same type.",
+    ),
+    NoticeKind.TUNED_OTHERWISE: NoticeTemplate(
+        Severity.WARNING,
+        "For {count} of {total} tuned cells the compiler's autotuner chose another configuration "
+        "in {sessions} than for the durations ({cells}): what was counted there is of another "
+        "kernel.",
+        "Take counters of these cells with care. Where two configurations take nearly as long, the "
+        "choice is chance; from torch 2.13 on its cache keeps those with scaled blocks, too.",
     ),
     NoticeKind.DUPLICATE_CODE: NoticeTemplate(
         Severity.INFO,

@@ -58,6 +58,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_failed(statuses),
         *_wrong(statuses),
         *_other_types(cells, statuses, baseline),
+        *_tuned_otherwise(statuses),
         *_not_measured(statuses),
         *_missing_metrics(statuses),
         *_missing_values(usable),
@@ -104,6 +105,21 @@ def _other_types(
             for (its, usual), names in variants.items()
         )
         yield Notice(NoticeKind.RESULTS_OF_OTHER_TYPES, {"results": results})
+
+
+def _tuned_otherwise(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
+    """Cells that one session ran in another configuration than the session that timed them."""
+    usable = [status for status in statuses.values() if status.outcome in _USABLE]
+    otherwise = [status for status in usable if status.tuned_otherwise]
+    if otherwise:
+        sessions = dict.fromkeys(name for status in otherwise for name in status.tuned_otherwise)
+        values: Values = {
+            "count": len(otherwise),
+            "total": sum(bool(status.tuned) for status in usable),
+            "sessions": ", ".join(sessions),
+            "cells": _some([status.cell for status in otherwise]),
+        }
+        yield Notice(NoticeKind.TUNED_OTHERWISE, values)
 
 
 def _not_measured(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:

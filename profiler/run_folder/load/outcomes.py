@@ -29,13 +29,13 @@ from profiler.model import (
     SessionKind,
 )
 from profiler.notices import Notice, NoticeKind
-from profiler.parse.inductor import tuned_of_record
 from profiler.run_folder.folder import RESULT_FILE
 from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import FINISHED, Loaded
 from profiler.run_folder.load.part_cells import cells_of_parts, planned_cell
 from profiler.run_folder.load.throttling import CountingVisits
 from profiler.run_folder.load.timelines import joined_timelines
+from profiler.run_folder.load.tuned import tuned_by_cell
 from profiler.run_folder.load.workers import worker_notices
 from profiler.runner import protocol
 
@@ -129,6 +129,8 @@ def gather(
     samples = _without_strangers(_first_of_each_visit(samples), plan)
     cells = _cells(plan, attempts, samples)
     facts, planned = _facts(plan, _that_decide(attempts)), {cell.id for cell in plan.cells}
+    for cell_id, tuned in tuned_by_cell(attempts).items():
+        facts[cell_id].described |= {"tuned": tuned.configs, "tuned_otherwise": tuned.otherwise}
     aliases = find_aliases(plan.cells, builds)
     by_variant = {build.variant: build for build in builds}
     timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"])
@@ -298,10 +300,6 @@ def _take_description(facts: dict[str, _Facts], record: Mapping[str, Any]) -> No
         values["compile_seconds"] = max(
             values["compile_seconds"], described.get("compile_seconds", 0.0)
         )
-    if protocol.TUNED in record:
-        tuned = tuned_of_record(record[protocol.TUNED])
-        # The session that compiled tells of everything that it tried; later ones find the winner.
-        described[protocol.TUNED] = max(described.get(protocol.TUNED, ()), tuned, key=len)
     if "result_dtypes" in record:
         described["result_dtypes"] = tuple(record["result_dtypes"])
     described |= values  # a wrong result has its errors, too

@@ -15,6 +15,7 @@ from profiler.model import (
     Environment,
     Outcome,
     Problem,
+    TunedConfig,
     Variant,
 )
 from profiler.notices import NoticeKind, text
@@ -37,6 +38,7 @@ def found():
         cells=CELLS,
         lacking=(),
         dtypes=(),
+        tuned_otherwise=(),
         delta=0.01,
     ):
         statuses = {cell.id: CellStatus(cell.id, Outcome.MEASURED) for cell in cells}
@@ -48,6 +50,10 @@ def found():
         statuses |= {
             cell: replace(statuses[cell], result_dtypes=names)
             for cell, names in dict(dtypes).items()
+        }
+        statuses |= {
+            cell: replace(statuses[cell], tuned=(TunedConfig("op", ""),), tuned_otherwise=sessions)
+            for cell, sessions in dict(tuned_otherwise).items()
         }
         notices = caveats(
             cells=cells,
@@ -99,6 +105,19 @@ def test_results_of_another_type_than_the_baselines_are_said_once(found):
     assert found(baseline="a", samples=twice(ENOUGH), dtypes={"b..p": half}) == {}
     wrong = found({"b..p": Outcome.WRONG_RESULT}, dtypes=dtypes, baseline="a")
     assert NoticeKind.RESULTS_OF_OTHER_TYPES not in wrong
+
+
+def test_sessions_that_ran_another_choice_of_the_autotuner_are_said(found):
+    otherwise = {"a..p": ("ncu-counters",), "b..q": ("ncu-counters", "ncu-explain"), "c..p": ()}
+    notices = found(baseline="a", samples=twice(ENOUGH), tuned_otherwise=otherwise)
+    assert notices == {
+        NoticeKind.TUNED_OTHERWISE: {
+            "count": 2,
+            "total": 3,
+            "sessions": "ncu-counters, ncu-explain",
+            "cells": "a..p, b..q",
+        }
+    }
 
 
 def test_without_a_second_arm_the_noise_floor_is_not_known(found):

@@ -765,7 +765,26 @@ def test_the_session_that_compiled_tells_what_was_tried(place):
         (30.0, None, False),
     ]
     assert found[0].config == {"XBLOCK": 512}
+    assert place.results().statuses[PLAIN].tuned_otherwise == ()
     assert place.results().statuses[TREE].tuned == ()
+
+
+def test_what_is_shown_as_tuned_is_what_was_timed(place):
+    """Counters tried as much, and their files come first; both sessions of them chose otherwise."""
+    small, large = (
+        {"operation": "triton_red_0", "config": {"R0_BLOCK": size}} for size in (2048, 4096)
+    )
+    tried = {
+        "ncu-counters": [{**small, "best": True}, {**large, "best": False}],
+        "ncu-timing": [{**small, "best": False}, {**large, "best": True}],
+        "ncu-counters-l2_hit_sectors": [{**small, "best": True}],
+    }
+    for session, tuned in tried.items():
+        journal = [described(PLAIN, tuned=tuned), *measured([(PLAIN, 0)])]
+        place.attempt(session, visits=[(PLAIN, 0)], journal=journal)
+    status = place.results().statuses[PLAIN]
+    assert [one.config for one in status.tuned if one.best] == [{"R0_BLOCK": 4096}]
+    assert status.tuned_otherwise == ("ncu-counters", "ncu-counters-l2_hit_sectors")
 
 
 def test_a_choice_told_as_a_text_is_read_and_nonsense_is_left_out(place):

@@ -1,0 +1,64 @@
+"""What a compiler's autotuner chose for each cell, which one session may do otherwise than another.
+
+A session compiles anew what it cannot take from the compiler's cache, and configurations that take
+nearly as long are chosen by chance. Durations, counters and the explanation of a cell are then of
+several programs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from profiler.collect.registry import duration_metrics
+from profiler.model import SessionKind, TunedConfig
+from profiler.parse.inductor import tuned_of_record
+from profiler.run_folder.load.attempts import Loaded
+from profiler.runner import protocol
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What was tried for one cell, and who chose otherwise."""
+
+    configs: tuple[TunedConfig, ...]
+    """Of the session whose durations count; of another where that one tuned nothing."""
+    otherwise: tuple[str, ...]
+    """Names of the sessions that ran something else, of which this may be one."""
+
+
+def tuned_by_cell(attempts: Sequence[Loaded]) -> Mapping[str, Tuned]:
+    """What the autotuner tried, by cell id; cells for which it said nothing are left out."""
+    said: dict[str, list[tuple[str, tuple[TunedConfig, ...]]]] = defaultdict(list)
+    for loaded in sorted(attempts, key=_priority):
+        for record in loaded.records:
+            if configs := tuned_of_record(record.get(protocol.TUNED)):
+                said[str(record.get("cell"))].append((loaded.attempt.record.session, configs))
+    return {cell: _tuned(sessions) for cell, sessions in said.items()}
+
+
+def _tuned(sessions: Sequence[tuple[str, tuple[TunedConfig, ...]]]) -> Tuned:
+    first = sessions[0][0]
+    # The attempt that compiled tells of everything that it tried; later ones find the winner.
+    configs = max((tried for session, tried in sessions if session == first), key=len)
+    chosen = _chosen(configs)
+    otherwise = (session for session, tried in sessions if _chosen(tried) != chosen)
+    return Tuned(configs, tuple(dict.fromkeys(otherwise)))
+
+
+def _chosen(configs: Sequence[TunedConfig]) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """Operations with what was chosen for them; kernels of one name in a fixed order."""
+    return sorted(
+        (tried.operation, tried.choice, sorted((key, str(v)) for key, v in tried.config.items()))
+        for tried in configs
+        if tried.best
+    )
+
+
+def _priority(loaded: Loaded) -> tuple[bool, int]:
+    """Timing sessions before others, that of the primary timer first."""
+    record = loaded.attempt.record
+    timers = list(duration_metrics())
+    place = timers.index(record.collector) if record.collector in timers else len(timers)
+    return record.kind != SessionKind.TIMING.value, place
