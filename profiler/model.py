@@ -217,6 +217,8 @@ class Plan:
     pairs: tuple[tuple[str, str], ...] = ()
     """Pairs of variants (ids, the later one first) that are compared at every problem, beside those
     with the baseline."""
+    capability: str | None = None
+    """Compute capability (`9.0`) of the GPU that the sessions are for; None: of any."""
     search: SearchPlan | None = None
     """Given where the cells are those of a search: it has no sessions then, and those that are
     measured are in the plan that `planning.plan.judged_plan` makes of it."""

@@ -37,6 +37,22 @@ _OVER_KERNELS: Mapping[Combine, Callable[[Iterable[float]], float]] = {
 }
 
 
+def add_wholes(samples: pd.DataFrame) -> pd.DataFrame:
+    """Samples with metrics that were counted in parts: their sum, beside the first part.
+
+    Each part may be of another session of the same visit. A new frame.
+    """
+    wholes: dict[str, pd.Series[Any]] = {}
+    for name, metric in CATALOGUE.items():
+        if not metric.parts or any(part not in samples for part in metric.parts):
+            continue
+        parts = [_measured_in_visit(samples, part) for part in metric.parts]
+        total = reduce(operator.add, parts).where(_measured(samples, metric.parts[0]).notna())
+        whole = _measured(samples, name)
+        wholes[name] = whole.where(whole.notna(), total)
+    return _with_columns(samples, wholes)
+
+
 def add_derived(
     samples: pd.DataFrame, statuses: Mapping[str, CellStatus], environment: Environment
 ) -> pd.DataFrame:

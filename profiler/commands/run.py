@@ -31,7 +31,7 @@ from profiler.model import Outcome, Plan, Span
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.plan import judged_plan
 from profiler.planning.readiness import check_ready
-from profiler.planning.session_plans import EXPLAINS
+from profiler.planning.session_plans import EXPLAINS, planned_otherwise
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import (
@@ -236,8 +236,10 @@ def _planned_for(request: RunRequest, planned: _Planned, machine: Machine) -> _P
     """The plan without variants whose kernels need another GPU than this one."""
     arch = machine.resolved_architecture(planned.loaded.experiment.build.arch)
     space = replace(planned.space, arch=arch)
-    if all(space.check_variant(variant.params) is None for variant in planned.plan.variants):
-        return planned
+    plan = planned.plan
+    fits = all(space.check_variant(variant.params) is None for variant in plan.variants)
+    if fits and not planned_otherwise(plan, space.capability):
+        return replace(planned, plan=replace(plan, capability=space.capability))
     plan = selected_plan(planned.loaded, space, request.only)
     return replace(planned, space=space, plan=plan)
 

@@ -24,6 +24,7 @@ from types import ModuleType
 from typing import Any
 
 import profiler
+from profiler.kernels import recipe
 from profiler.model import Environment
 
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -150,8 +151,7 @@ def capability_of(architecture: str) -> str | None:
     if architecture == "auto":
         gpu = find_gpu()
         return None if gpu is None else gpu.compute_capability
-    digits = architecture.removeprefix("sm_").rstrip("af")
-    return f"{digits[:-1]}.{digits[-1]}"
+    return recipe.capability_of(architecture)
 
 
 def probe_environment(  # noqa: PLR0913 - facts about a run, all by keyword

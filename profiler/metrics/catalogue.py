@@ -100,6 +100,9 @@ class Metric:
     beside: tuple[str, ...] = ()
     """Metrics that are collected in the same launch where both are asked for: a ceiling moves with
     the clock of its launch."""
+    parts: tuple[str, ...] = ()
+    """Metrics that add up to it where they exist, and may be counted in its place: each in one
+    pass. Its ceiling is collected beside the first, which is nearly all of it in new kernels."""
     formula: Formula | None = None
     """What a derived metric is computed by; None for all others."""
     fact: str | None = None
@@ -413,6 +416,18 @@ TENSOR_TYPES: Mapping[str, Mapping[str, str | None]] = MappingProxyType(
     }
 )
 """Raw counter of the operations of tensor cores by type of the inputs, without its roll-up."""
+TENSOR_PARTS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "fp16": {
+            "hgmma": "sm__ops_path_tensor_op_hgmma_src_fp16",
+            "hmma_to_fp32": "sm__ops_path_tensor_op_hmma_src_fp16_dst_fp32",
+            "hmma_to_fp16": "sm__ops_path_tensor_op_hmma_src_fp16_dst_fp16",
+        }
+    }
+)
+"""Counters that together count what one of `TENSOR_TYPES` does on compute capability 9.0, by type
+and part. That one takes ncu three passes there (0.21 s a launch of attention on an H200), each of
+these one (`benchmarks/speed/launch_costs.py`, which has seen them add up)."""
 SPARSE_PEAK = 0.5
 """Dense part of ncu's peak of tensor operations: it is that of sparse inputs (seen on 9.0)."""
 
@@ -436,6 +451,7 @@ def _tensor_metrics(kind: str, names: Mapping[str, str | None]) -> tuple[Metric,
             "multiply-add counts as two.",
             ncu=_rolled(names, "sum"),
             beside=(f"tensor_{kind}_peak", "sm_clock_hz"),
+            parts=tuple(_part_name(kind, part) for part in TENSOR_PARTS.get(kind, ())),
         ),
         Metric(
             name=f"tensor_{kind}_peak",
@@ -448,6 +464,27 @@ def _tensor_metrics(kind: str, names: Mapping[str, str | None]) -> tuple[Metric,
             combine=Combine.MAX,
             scale=dense,
         ),
+        *(_tensor_part(kind, part) for part in TENSOR_PARTS.get(kind, ())),
+    )
+
+
+def _part_name(kind: str, part: str) -> str:
+    return f"tensor_{kind}_{part}_ops"
+
+
+def _tensor_part(kind: str, part: str) -> Metric:
+    instruction, _, result = part.partition("_to_")
+    sums = f", with sums in {result.upper()}" if result else ""
+    first = part == next(iter(TENSOR_PARTS[kind]))
+    return Metric(
+        name=_part_name(kind, part),
+        label=f"Tensor operations, {kind.upper()} by {instruction.upper()}{sums}",
+        unit="op",
+        pass_class=PassClass.ALONE,
+        definition=f"Operations on inputs of type {kind.upper()} that {instruction.upper()} did"
+        f"{sums}; a part of `tensor_{kind}_ops`, counted in its place where launches are many.",
+        ncu={DEFAULT: None, "9.0": f"{TENSOR_PARTS[kind][part]}.sum"},
+        beside=(f"tensor_{kind}_peak", "sm_clock_hz") if first else (),
     )
 
 
@@ -985,7 +1022,11 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "spills": ("local_load_bytes", "local_store_bytes"),
         "stalls": _STALL_NAMES,
-        "all": tuple(entry.name for entry in CATALOGUE.values() if entry.ncu),
+        "all": tuple(
+            entry.name
+            for entry in CATALOGUE.values()
+            if entry.ncu and all(entry.name not in whole.parts for whole in CATALOGUE.values())
+        ),
     }
 )
 """Names that stand for several metrics in `collect.metrics`."""

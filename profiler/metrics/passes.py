@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.metrics.catalogue import CATALOGUE
-from profiler.metrics.queries import PassClass, of_operations, of_types, pass_class, with_needs
+from profiler.metrics.queries import (
+    PassClass,
+    in_parts,
+    of_operations,
+    of_types,
+    pass_class,
+    with_needs,
+)
 
 Types = tuple[str, ...]
 """Types of the inputs of tensor cores, as in `queries.tensor_types`."""
@@ -28,8 +35,22 @@ operations on bf16 0.012, SINGLE with these 0.123 and with both 0.141 (three pas
 fp16 0.114 (three passes), FP32 operations 0.090 (three passes), both 0.122, with SINGLE and hits
 of L2 0.187. A kernel of 25 ms took 0.05, 0.05, 0.05, 0.20, 0.22, 0.20, 1.59, 1.66 and 1.74 s: to
 count FP32 operations ncu rewrites its machine code."""
-_SHARE_A_PASS = frozenset({"l2_hit_sectors", "tensor_bf16_ops"})
-"""Of class ALONE, but with one another: a launch took 0.031 s with both, 0.026 with the first."""
+_HGMMA = "tensor_fp16_hgmma_ops"
+_HMMA_TO_FP32, _HMMA_TO_FP16 = "tensor_fp16_hmma_to_fp32_ops", "tensor_fp16_hmma_to_fp16_ops"
+_SHARE_A_PASS = (
+    frozenset({"l2_hit_sectors", "tensor_bf16_ops"}),
+    frozenset({"l2_hit_sectors", _HGMMA, _HMMA_TO_FP32}),
+    frozenset({"l2_hit_sectors", _HMMA_TO_FP16}),
+)
+"""Of class ALONE, but with one another: a launch took 0.031 s with the first two, 0.048 with the
+second three and 0.032 with the last two, 0.026 with hits of L2; of one pass all."""
+_OF_ALONE_S = {
+    "tensor_bf16_ops": 0.004,
+    _HGMMA: 0.025,
+    _HMMA_TO_FP32: 0.004,
+    _HMMA_TO_FP16: 0.004,
+}
+"""Seconds in place of those of ALONE."""
 _MOST_MULTI_S = 0.3
 """Of several that share passes: a launch with the default counters (15 passes) takes 0.45 s."""
 SESSION_S = 0.8
@@ -95,24 +116,29 @@ def counting_cycles(
 
 
 def counter_sessions(
-    names: Iterable[str], launches: Mapping[Types, int], session_s: float = SESSION_S
+    names: Iterable[str],
+    launches: Mapping[Types, int],
+    session_s: float = SESSION_S,
+    capability: str | None = None,
 ) -> tuple[CounterSession, ...]:
     """Counters in the sessions that together take the least time for so many launches of each.
 
     `launches`: how many, by the types that tensor cores work on in them. Operations on other types
     are not counted in a launch, unless sessions for each type take longer. Derived metrics are
-    replaced by what they are computed from; what costs nothing and what is of the build is left
-    out. A metric brings those of its `beside` that are asked for.
+    replaced by what they are computed from, and, on a GPU of this compute `capability`, metrics by
+    their parts, if that is less. What costs nothing and what is of the build is left out. A metric
+    brings those of its `beside` that are asked for.
     """
     named = frozenset(kind for types in launches for kind in types)
-    collected = of_types(_collected(names), named)
+    whole = of_types(_collected(names), named)
     layouts = (
         _layout(collected, launches, scopes, session_s)
+        for collected in dict.fromkeys((whole, in_parts(whole, capability)))
         for scopes in ([tuple(launches)], [(types,) for types in launches])
     )
     layout = min(layouts, key=lambda layout: layout.seconds)
     return tuple(
-        CounterSession(suffix, _with_beside(group, collected), frozenset(layout.types[group]))
+        CounterSession(suffix, _with_beside(group, layout.names), frozenset(layout.types[group]))
         for group, suffix in layout.suffixes.items()
     )
 
@@ -121,19 +147,21 @@ def counter_sessions(
 class _Layout:
     """Sessions, each a group of units, with the types of the launches that are asked for them."""
 
+    names: tuple[str, ...]
+    """Metrics that are counted."""
     types: dict[_Group, tuple[Types, ...]]
     suffixes: dict[_Group, str]
     seconds: float
 
 
 def _layout(
-    names: Sequence[str],
+    names: tuple[str, ...],
     launches: Mapping[Types, int],
     scopes: Iterable[tuple[Types, ...]],
     session_s: float,
 ) -> _Layout:
     """The cheapest sessions where launches of the types of one scope are asked for the same."""
-    layout = _Layout({}, {}, 0.0)
+    layout = _Layout(names, {}, {}, 0.0)
     for scope in scopes:
         kinds = frozenset(kind for types in scope for kind in types)
         count = sum(launches[types] for types in scope)
@@ -180,14 +208,15 @@ def _units(names: Sequence[str]) -> Iterator[_Unit]:
         yield _Unit("single", single, _SINGLE_S)
     for name in names:
         if pass_class(name) is PassClass.ALONE:
-            yield _Unit(name, (name,), _ALONE_S)
+            yield _Unit(name, (name,), _OF_ALONE_S.get(name, _ALONE_S))
     if multi:
         yield _Unit("replayed", multi, min(_MOST_MULTI_S, len(multi) * _MULTI_S), is_replayed=True)
 
 
 def _launch_s(group: Sequence[_Unit]) -> float:
     """Seconds of a launch that is asked for all of these."""
-    several = len(group) > 1 and not {unit.name for unit in group} <= _SHARE_A_PASS
+    names = {unit.name for unit in group}
+    several = len(group) > 1 and not any(names <= shared for shared in _SHARE_A_PASS)
     replayed = several or any(unit.is_replayed for unit in group)
     return _LAUNCH_S + replayed * _REPLAY_S + sum(unit.seconds for unit in group)
 

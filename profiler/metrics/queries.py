@@ -35,6 +35,7 @@ __all__ = [
     "absent_on",
     "better",
     "expand",
+    "in_parts",
     "is_known",
     "is_raw_name",
     "ncu_name",
@@ -175,8 +176,18 @@ def of_types(names: Iterable[str], kinds: Collection[str]) -> tuple[str, ...]:
 
 def of_operations(names: Iterable[str], kinds: Collection[str]) -> tuple[str, ...]:
     """Metrics without counters of tensor operations on other types; ceilings cost nothing."""
-    others = {f"tensor_{kind}_ops" for kind in TENSOR_TYPES if kind not in kinds}
-    return tuple(name for name in names if name not in others)
+    others = tuple(f"tensor_{kind}_" for kind in TENSOR_TYPES if kind not in kinds)
+    return tuple(n for n in names if not (n.startswith(others) and n.endswith("_ops")))
+
+
+def in_parts(names: Iterable[str], compute_capability: str | None) -> tuple[str, ...]:
+    """Metrics with the parts of each that has some on an architecture in its place."""
+    counted: dict[str, None] = {}
+    for name in names:
+        parts = CATALOGUE[name].parts if name in CATALOGUE else ()
+        exist = compute_capability is not None and not absent_on(parts, compute_capability)
+        counted.update(dict.fromkeys(parts if parts and exist else (name,)))
+    return tuple(counted)
 
 
 def with_needs(names: Iterable[str]) -> tuple[str, ...]:

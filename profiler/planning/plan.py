@@ -90,6 +90,7 @@ def make_plan(
         looks=_looks(experiment),
         final_blocks=experiment.collect.final_blocks,
         questions=experiment.asked,
+        capability=space.capability,
     )
     if experiment.search is not None:
         return replace(plan, search=search_plan(loaded, plan))
@@ -101,7 +102,9 @@ def measured_plan(experiment: Experiment, plan: Plan, whole: Sequence[Cell] | No
 
     `whole`: cells of the whole experiment, where the plan has a part of them.
     """
-    sessions = planned_sessions(experiment, plan.cells, str(plan.baseline), whole or plan.cells)
+    sessions = planned_sessions(
+        experiment, plan.cells, str(plan.baseline), whole or plan.cells, plan.capability
+    )
     return replace(
         plan,
         sessions=tuple(sessions),

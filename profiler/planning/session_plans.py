@@ -14,7 +14,7 @@ from profiler.errors import SpecError
 from profiler.metrics import passes
 from profiler.metrics import queries as metrics
 from profiler.metrics.passes import CounterSession, Types
-from profiler.model import Cell, SessionKind, SessionPlan, Visit
+from profiler.model import Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.planning.spec import CommandWorkload, Experiment
 
 EXPLAINS = "ncu"
@@ -26,12 +26,17 @@ _PROGRAM_S = 4.0
 
 
 def planned_sessions(
-    experiment: Experiment, cells: Sequence[Cell], baseline: str, whole: Sequence[Cell]
+    experiment: Experiment,
+    cells: Sequence[Cell],
+    baseline: str,
+    whole: Sequence[Cell],
+    capability: str | None = None,
 ) -> Iterator[SessionPlan]:
     """Sessions with the visits of the first look; those of later looks depend on its results.
 
     `whole`: cells of the whole experiment. They decide which counters share a session, so that a
-    part of the cells goes on with the sessions of all.
+    part of the cells goes on with the sessions of all. `capability`: compute capability of the
+    GPU, where it is known.
     """
     collect = experiment.collect
     kinds = kinds_of(collect.collectors)
@@ -48,7 +53,7 @@ def planned_sessions(
         elif kind.records is Records.COUNTERS:
             types_of = _types_of(whole, collect.measured_metrics)
             names = _measured_names(experiment, types_of.values())
-            groups = _counter_groups(experiment, names, types_of)
+            groups = _counter_groups(experiment, names, types_of, capability)
             if collect.ncu_timing:
                 counting = passes.counting_cycles(groups, types_of.values())
                 light = passes.timing_metrics(names, with_cycles=counting is None)
@@ -91,8 +96,19 @@ def _measured_names(experiment: Experiment, types: Iterable[Types]) -> tuple[str
     return metrics.of_types(metrics.expand(experiment.collect.measured_metrics), named)
 
 
+def planned_otherwise(plan: Plan, capability: str | None) -> bool:
+    """Whether the sessions of a plan may be others on a GPU of this compute capability."""
+    return any(
+        metrics.in_parts(session.metrics, capability) != session.metrics
+        for session in plan.sessions
+    )
+
+
 def _counter_groups(
-    experiment: Experiment, names: Sequence[str], types_of: Mapping[str, Types]
+    experiment: Experiment,
+    names: Sequence[str],
+    types_of: Mapping[str, Types],
+    capability: str | None,
 ) -> tuple[CounterSession, ...]:
     """Which counters share a session.
 
@@ -104,7 +120,7 @@ def _counter_groups(
     # Each visit of a command starts a program, in each session.
     is_command = isinstance(experiment.workload, CommandWorkload)
     session_s = passes.SESSION_S + is_command * sum(launches.values()) * _PROGRAM_S
-    groups = passes.counter_sessions(names, launches, session_s)
+    groups = passes.counter_sessions(names, launches, session_s, capability)
     if collect.ncu_timing:
         return groups
     timing = passes.timing_metrics(names, with_cycles=True)

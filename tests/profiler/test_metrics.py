@@ -242,6 +242,38 @@ def test_sessions_of_the_same_kind_for_other_types_have_names_of_their_own() -> 
     }
 
 
+def test_operations_that_take_several_passes_are_counted_by_parts_of_one_pass_each() -> None:
+    """As measured on an H200: hits of L2 share a pass with the first two parts, or the third."""
+    hgmma, to_fp32, to_fp16 = CATALOGUE["tensor_fp16_ops"].parts
+    asked = [*GROUPS["tensor_roofline"], "l2_hit_pct"]
+
+    def sessions(capability: str | None, launches: int) -> list[set[str]]:
+        found = passes.counter_sessions(asked, {("fp16",): launches}, capability=capability)
+        return [{n for n in s.metrics if n.endswith(("_ops", "_hit_sectors"))} for s in found]
+
+    assert sessions("9.0", 300) == [set(), {hgmma, to_fp32}, {to_fp16, "l2_hit_sectors"}]
+    whole = [{"tensor_fp16_ops", "l2_hit_sectors"}]
+    assert sessions("9.0", 3) == whole, "few launches cost less than two more sessions"
+    assert all(sessions(other, 300) == whole for other in ("8.0", "10.0", None))
+
+
+def test_a_ceiling_is_beside_the_first_of_the_parts() -> None:
+    sessions = passes.counter_sessions(
+        GROUPS["tensor_roofline"], {("fp16",): 300}, capability="9.0"
+    )
+    first = CATALOGUE["tensor_fp16_ops"].parts[0]
+    (with_first,) = [session for session in sessions if first in session.metrics]
+    assert {"tensor_fp16_peak", "sm_clock_hz"} <= {*with_first.metrics}
+
+
+def test_parts_are_counted_in_place_of_a_metric_only_where_all_of_them_exist() -> None:
+    names = ("duration_ns", "tensor_fp16_ops", "tensor_bf16_ops", "dram__bytes.sum")
+    parts = CATALOGUE["tensor_fp16_ops"].parts
+    assert metrics.in_parts(names, "9.0") == (names[0], *parts, *names[2:])
+    assert all(metrics.in_parts(names, other) == names for other in ("8.0", "10.0", None))
+    assert not {*parts} & {*GROUPS["all"]}
+
+
 def test_fp32_operations_are_no_part_of_the_roofline_of_tensor_cores() -> None:
     every, cheap = (metrics.with_needs(GROUPS[name]) for name in ("roofline", "tensor_roofline"))
     assert {*every} - {*cheap} == {"fp32_fma", "fp32_add", "fp32_mul", "roof_fp32_pct"}

@@ -13,10 +13,11 @@ from profiler.collect.registry import is_judged
 from profiler.commands.selected_plan import selected_plan
 from profiler.errors import SpecError, UsageError
 from profiler.findings.variant_names import find_names
+from profiler.metrics.queries import CATALOGUE
 from profiler.model import Cell, Plan, Problem, SessionKind, Variant, cell_id
 from profiler.planning.matrix import default_name, identify
 from profiler.planning.plan import command_values, make_plan, plan_document
-from profiler.planning.session_plans import block_visits
+from profiler.planning.session_plans import block_visits, planned_otherwise
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import load_spec
 
@@ -33,10 +34,10 @@ def plan_file(path: Path, *, only: str | None = None, overrides: tuple[str, ...]
 
 @pytest.fixture
 def plan(tmp_path: Path):
-    def plan_text(text: str, **kwargs: object) -> Plan:
+    def plan_text(text: str, *, arch: str | None = None, **kwargs: object) -> Plan:
         path = tmp_path / "spec.yaml"
         path.write_text(HEAD + text if "workload:" not in text else text, encoding="utf-8")
-        return make_plan(load_spec(path), Space(), **kwargs)
+        return make_plan(load_spec(path), Space(arch=arch), **kwargs)
 
     return plan_text
 
@@ -480,6 +481,24 @@ def test_tensor_operations_are_counted_where_a_cell_names_their_type(plan) -> No
     part = plan(MANY + TYPED, only="precision=FP16")
     names = {session.name for session in part.sessions}
     assert names == {"ncu-timing", "ncu-counters-together"}
+
+
+def test_what_a_gpu_counts_in_parts_is_planned_so_where_its_architecture_is_known(plan) -> None:
+    unknown, ampere, hopper = (plan(MANY + TYPED, arch=arch) for arch in (None, "sm_80", "sm_90a"))
+    assert (unknown.capability, ampere.capability, hopper.capability) == (None, "8.0", "9.0")
+    assert unknown.sessions == ampere.sessions
+    problem_of = {cell.id: cell.problem.params["precision"] for cell in hopper.cells}
+    parts = {
+        name: {problem_of[visit.cell] for visit in session.visits}
+        for session in hopper.sessions
+        for name in session.metrics
+        if name.startswith("tensor_fp16_") and name.endswith("_ops")
+    }
+    assert parts == {part: {"FP16"} for part in CATALOGUE["tensor_fp16_ops"].parts}
+    assert planned_otherwise(unknown, "9.0")
+    assert not any(planned_otherwise(unknown, other) for other in (None, "8.0", "10.0"))
+    bf16 = plan(MANY + TYPED, only="precision=BF16")
+    assert not planned_otherwise(bf16, "9.0")
 
 
 def test_tensor_operations_that_are_asked_for_by_name_are_counted(plan) -> None:

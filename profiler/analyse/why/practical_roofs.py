@@ -22,10 +22,15 @@ from profiler.metrics.queries import CATALOGUE
 from profiler.parse.ncu_csv import NvtxRange
 from profiler.runner import protocol
 
+_STANDS_FOR = {entry.parts[0]: entry.name for entry in CATALOGUE.values() if entry.parts}
+"""First parts of metrics, and these: the products of torch work by them alone where they exist (on
+an H200 HGMMA counted all of their operations)."""
+_FIRST_PARTS = {whole: part for part, whole in _STANDS_FOR.items()}
+
 
 def roofs_countable(metrics: Collection[str]) -> tuple[str, ...]:
     """Practical roofs of which a session collects every counter that their share needs."""
-    collected = set(metrics)
+    collected = {_STANDS_FOR.get(name, name) for name in metrics}
     return tuple(
         roof
         for roof in protocol.PRACTICAL_ROOFS
@@ -67,7 +72,11 @@ def _values(formula: Formula, ranges: Ranges, compute_capability: str | None) ->
     """Percent of the hardware's roof that each range reached."""
 
     def lookup(quantity: Quantity) -> pd.Series[Any]:
-        return pd.Series(combine_metric(ranges, quantity.name, compute_capability))
+        values = pd.Series(combine_metric(ranges, quantity.name, compute_capability))
+        part = _FIRST_PARTS.get(quantity.name)
+        if part is None:
+            return values
+        return values.fillna(pd.Series(combine_metric(ranges, part, compute_capability)))
 
     return evaluate(formula, lookup)
 

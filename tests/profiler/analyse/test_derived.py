@@ -11,7 +11,12 @@ import pandas as pd
 import pytest
 from analyse_frames import launch, make_cell, ours, samples_of
 
-from profiler.analyse.derived import add_build_facts, add_derived, add_status_facts
+from profiler.analyse.derived import (
+    add_build_facts,
+    add_derived,
+    add_status_facts,
+    add_wholes,
+)
 from profiler.analyse.samples import missing_metrics, samples_from_launches
 from profiler.analyse.summary import summarise
 from profiler.metrics import passes
@@ -80,6 +85,27 @@ def test_what_a_new_derived_entry_needs_is_collected_with_it(
     assert passes.timing_metrics(["second"], with_cycles=True) == ("duration_ns", "cycles")
     (session,) = passes.counter_sessions(["second"], {(): 1})
     assert session.metrics == ("duration_ns", "instructions", "l2_bytes")
+
+
+def test_what_three_sessions_counted_in_parts_is_one_number_beside_the_first_of_them() -> None:
+    parts = CATALOGUE["tensor_fp16_ops"].parts
+    frames = [
+        samples_of({"a..p": [2.0e9, 4.0e9], "b..p": [8.0e9]}, part, kind="counters").assign(
+            session=part, duration_ns=1e6, tensor_fp16_peak=1e6, sm_clock_hz=2e9
+        )
+        for part in parts
+    ]
+    frames[2] = frames[2][frames[2]["cell"] == "a..p"]
+    samples = add_wholes(pd.concat(frames, ignore_index=True))
+    first = samples["session"] == parts[0]
+    assert samples.loc[first, "tensor_fp16_ops"].fillna(-1).tolist() == [6.0e9, 12.0e9, -1.0]
+    assert samples.loc[~first, "tensor_fp16_ops"].isna().all()
+    derived = add_derived(samples, {}, Environment())
+    assert derived.loc[first, "roof_tensor_fp16_pct"].tolist()[:2] == pytest.approx([0.3, 0.6])
+    counted_whole = samples_of({"a..p": [5.0]}, "tensor_fp16_ops", kind="counters")
+    both = add_wholes(pd.concat([counted_whole, *frames], ignore_index=True))
+    assert both["tensor_fp16_ops"].iloc[0] == 5.0
+    assert "tensor_fp16_ops" not in add_wholes(frames[0])
 
 
 def test_every_derived_entry_has_a_formula_and_no_other_has_one() -> None:

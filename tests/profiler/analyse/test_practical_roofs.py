@@ -9,7 +9,7 @@ from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.practical_roofs import practical_shares, roofs_countable
 from profiler.analyse.why.roofs import roofs
 from profiler.metrics.passes import counter_sessions, timing_metrics
-from profiler.metrics.queries import expand, ncu_names, of_types
+from profiler.metrics.queries import CATALOGUE, expand, ncu_names, of_types
 from profiler.parse.ncu_csv import NvtxRange
 
 COPY = {
@@ -38,6 +38,21 @@ def test_the_best_launch_of_a_finished_roof_counts() -> None:
     shares = practical_shares(pd.DataFrame(rows), ["dram", "fp32"], "9.0")
     assert shares == {"dram": pytest.approx(2.0e9 / 480e-6 / PEAK)}
     assert practical_shares(pd.DataFrame(rows), [], "9.0") == {}
+
+
+def test_a_product_of_torch_tells_a_roof_by_the_first_part_of_its_operations() -> None:
+    part, *others = CATALOGUE["tensor_fp16_ops"].parts
+    beside = ("duration_ns", "tensor_fp16_peak", "sm_clock_hz")
+    assert roofs_countable((*beside, part)) == ("tensor_fp16",)
+    assert roofs_countable((*beside, *others)) == ()
+    counted = {
+        "sm__ops_path_tensor_op_hgmma_src_fp16.sum": 8e8,
+        "sm__ops_path_tensor_src_fp16.sum.peak_sustained": 2e6,  # sparse
+        "sm__cycles_elapsed.avg.per_second": 1e9,
+    }
+    rows = [row("roof=tensor_fp16;launch=0", 1000.0, **counted)]
+    shares = practical_shares(pd.DataFrame(rows), ["tensor_fp16"], "9.0")
+    assert shares == {"tensor_fp16": pytest.approx(0.8)}
 
 
 def test_a_kernel_has_its_share_of_the_practical_roof_beside_that_of_the_hardware() -> None:
