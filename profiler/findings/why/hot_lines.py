@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from profiler.analyse.why.products import with_products_named
+
 _SAMPLES, _EXECUTED = "samples_not_issued", "executed"
 _STALL, _NOT_ISSUED = "stall_", "_not_issued"
 
@@ -64,6 +66,7 @@ def hot_lines(instructions: pd.DataFrame | None, most: int) -> tuple[HotLine, ..
     total = float(instructions[_SAMPLES].sum())
     if not total > 0:
         return ()
+    instructions = with_products_named(instructions)
     stalls = [
         str(name)
         for name in instructions.columns

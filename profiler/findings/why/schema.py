@@ -119,7 +119,10 @@ class RoofShare(_Part):
 
 
 class WaitShare(_Part):
-    """A stall reason: smsp__average_warp_latency_issue_stalled_REASON.ratio."""
+    """A stall reason: smsp__average_warp_latency_issue_stalled_REASON.ratio.
+
+    Of `barrier`, what samples find at WARPGROUP.DEPBAR is counted as `gmma`.
+    """
 
     reason: str
     share_pct: Number = Field(description="of a warp's time between two of its instructions")
