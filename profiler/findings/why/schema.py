@@ -136,6 +136,9 @@ class SourceLine(_Part):
     text: str
     share_pct: Number = Field(description="of the samples in which the warp could not issue")
     reason: str | None = Field(description="what most of them waited for")
+    loaded_at: str | None = Field(
+        default=None, description="FILE:LINE of the load from memory that it waits for, if another"
+    )
 
 
 class CauseDocument(_Part):

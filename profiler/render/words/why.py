@@ -361,9 +361,22 @@ def no_lines_words(kernel: KernelWhy) -> str:
 
 def place_words(line: HotLine) -> str:
     """File and line, or SASS where there is no line; of a long name both ends."""
-    stem, dot, rest = line.place.rpartition(".")
+    return _both_ends(line.place) or "SASS"
+
+
+def wait_words(line: HotLine) -> str:
+    """What a line waits for: a load from another line where it is known, else the stall reason."""
+    file, _, number = line.loaded_at.rpartition(":")
+    if not file:
+        return WAITS.get(line.reason, line.reason)
+    same_file = line.place.rpartition(":")[0] == file
+    return f"for the load in {'line ' + number if same_file else _both_ends(line.loaded_at)}"
+
+
+def _both_ends(place: str) -> str:
+    stem, dot, rest = place.rpartition(".")
     if not dot or len(stem) <= _MOST_STEM:
-        return line.place or "SASS"
+        return place
     return f"{stem[:_ENDS]}…{stem[-_ENDS:]}{dot}{rest}"
 
 
