@@ -106,13 +106,24 @@ def test_the_recording_names_every_planted_cause_first(modules):
 
 OF_OTHER_SECTIONS = {
     "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+    "lts__t_sectors.max.pct_of_peak_sustained_elapsed",
+    "sm__cycles_active.avg",
+    "sm__cycles_active.max",
+    "sm__inst_executed.avg.pct_of_peak_sustained_elapsed",
+    "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_elapsed",
     "sm__maximum_warps_per_active_cycle_pct",
+    "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
     "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
     "smsp__issue_active.avg.pct_of_peak_sustained_active",
     "smsp__thread_inst_executed_per_inst_executed.ratio",
 }
-"""Counters of SpeedOfLight, Occupancy, SchedulerStats and WarpStateStats (ncu 2025.3.1) that causes
-read; those that begin with launch__ and sass__ are of LaunchStats, Occupancy and SourceCounters."""
+"""Counters of SpeedOfLight, Occupancy, SchedulerStats, WarpStateStats and WorkloadDistribution (ncu
+2025.3.1) that causes read; each is in recordings that were made without the section of tables.
+Those that begin with launch__ and sass__ are of LaunchStats, Occupancy and SourceCounters."""
 
 
 def test_without_the_section_of_tables_every_cause_is_the_same():

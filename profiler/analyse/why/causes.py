@@ -3,8 +3,10 @@
 A share is an estimate: the part of the work that the cause makes (excess sectors of all sectors,
 conflicting wavefronts of all wavefronts, spill instructions of all) times how much the kernel
 depends on the unit that does it, which is how busy that unit is, or how much of their time warps
-wait for it, whichever is more. Shares of different causes overlap and are never added. What ncu's
-rules estimate is not used: the two stand beside each other.
+wait for it, whichever is more. And it is at most what the units leave whose work stays the same:
+a kernel at 96 % of the tensor cores' peak has 4 % to gain from shorter waits, however long they
+are. Shares of different causes overlap and are never added. What ncu's rules estimate is not used:
+the two stand beside each other.
 
 The counters are described in the metrics reference of the Nsight Compute Profiling Guide.
 """
@@ -17,7 +19,19 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from profiler.analyse.why.kernel_profiles import ACTIVE_AVERAGE, DURATION, ELAPSED, KernelProfile
+from profiler.analyse.why.facts import (
+    COMPUTE,
+    DRAM_BYTES,
+    ELAPSED_PEAK,
+    L2_BYTES,
+    UNITS,
+    Detected,
+    Evidence,
+    Facts,
+    part,
+)
+from profiler.analyse.why.filling import FILLING, MOST_WARPS, warps_there
+from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile, stall_per_issue
 from profiler.analyse.why.sass_classes import instruction_class
 from profiler.metrics.explain import operations
 
@@ -25,24 +39,20 @@ LEAST_SHARE = 0.02
 """Smaller shares of the duration are not told: counters of two passes differ by as much."""
 UNFUSED = "unfused_operations"
 """The cause that is of all kernels of a launch together."""
-_DRAM = "dram__bytes.sum"
 _LINE_BYTES = 16
 """Widest access of a thread in one instruction."""
+_BANK_BYTES = 4
+"""Bytes of a thread from which on an access of a warp fills its wavefronts, of 128 bytes."""
+_COUNTED_BY_L2 = 2
+"""How often L2 counts a sector that the SMs ask for, at most: also on its way from or to DRAM (1.6
+times in kernels with nothing but such accesses, on an H200)."""
+_BUSY_PIPE = 0.6
+"""From this part of its peak on a pipe limits, as a roof does."""
 _SECTOR_BYTES = 32
 _MATRIX_SHARE = 0.5
 """Multiply-adds of all instructions of a thread from which on it does too."""
 _MATRIX_LOADS = 1 / 64
 """Loads from shared memory per multiply-add from which on a kernel counts as a product of tiles."""
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """One counter behind a cause."""
-
-    value: float
-    unit: str
-    metric: str
-    """Raw name of ncu, or the column of the source page."""
 
 
 @dataclass(frozen=True)
@@ -55,80 +65,16 @@ class Cause:
     """By what it says, in words of the field."""
 
 
-@dataclass(frozen=True, eq=False)
-class Facts:
-    """One launch, and what the workload states of it."""
-
-    profile: KernelProfile
-    least_bytes: float
-    """Compulsory traffic to device memory as the workload states it; NaN where it does not."""
-    _sums: dict[str, dict[str, float]] = field(default_factory=dict, init=False, repr=False)
-    """Sums by opcode of the columns that were asked for: each is, many times."""
-
-    def value(self, raw: str) -> float:
-        """A raw metric; 0 where it was not measured, so that a cause of it is not told."""
-        value = self.profile.value(raw)
-        return 0.0 if math.isnan(value) else value
-
-    def percent(self, raw: str) -> float:
-        """A percentage as a share, at most 1."""
-        return min(self.value(raw) / 100, 1.0)
-
-    def waits(self, *reasons: str) -> float:
-        """Share of a warp's time that it waits for these reasons."""
-        stalls, total = self.profile.stalls(), self.profile.latency
-        return sum(stalls.get(reason, 0.0) for reason in reasons) / total if total else 0.0
-
-    def column(self, name: str, prefix: str = "") -> float:
-        """Sum of a column of the source page over opcodes that begin with a prefix."""
-        sums = self.by_opcode(name)
-        return sum((total for opcode, total in sums.items() if opcode.startswith(prefix)), 0.0)
-
-    def by_opcode(self, name: str) -> Mapping[str, float]:
-        """Sum of a column of the source page by opcode; empty where there is none."""
-        if name not in self._sums:
-            self._sums[name] = self._count(name)
-        return self._sums[name]
-
-    def _count(self, name: str) -> dict[str, float]:
-        rows = self.profile.instructions
-        if rows is None or name not in rows:
-            return {}
-        numbers = pd.to_numeric(rows[name], errors="coerce")
-        sums = numbers.groupby(rows["opcode"].astype(str)).sum()
-        return {str(opcode): float(total) for opcode, total in sums.items()}
-
-    @property
-    def issuing(self) -> float:
-        """Share of the cycles in which a scheduler issues."""
-        return self.percent("smsp__issue_active.avg.pct_of_peak_sustained_active")
-
-    @property
-    def memory(self) -> float:
-        """Share of the duration that depends on the way to L2 and DRAM."""
-        busy = max(
-            self.percent("lts__t_sectors.avg.pct_of_peak_sustained_elapsed"),
-            self.percent("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"),
-            self.percent("l1tex__m_xbar2l1tex_read_sectors.avg.pct_of_peak_sustained_elapsed"),
-            self.percent("l1tex__m_l1tex2xbar_req_cycles_active.avg.pct_of_peak_sustained_elapsed"),
-        )
-        return max(busy, self.waits("long_scoreboard", "lg_throttle", "drain"))
-
-    @property
-    def load_store(self) -> float:
-        """Share of the duration that depends on the load-store unit and its data stage."""
-        busy = max(
-            self.percent("l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"),
-            self.percent("l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"),
-            self.percent("sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed"),
-        )
-        return max(busy, self.waits("lg_throttle", "mio_throttle", "short_scoreboard"))
-
-
 def causes(profile: KernelProfile, least_bytes: float = math.nan) -> tuple[Cause, ...]:
     """Causes that the counters of a launch show, by their share, largest first."""
     facts = Facts(profile, least_bytes)
-    found = [Cause(name, *detect(facts)) for name, detect in _DETECTORS.items()]
+    estimates = [(name, *detect(facts)) for name, detect in _DETECTORS.items()]
+    # Of several that the same unit bounds, those that it bounds most come first.
+    in_order = sorted(estimates, key=lambda estimate: -estimate[1])
+    found = [
+        Cause(name, min(share, facts.left_by_others(_UNITS_OF.get(name, _NONE))), evidence)
+        for name, share, evidence in in_order
+    ]
     shown = [cause for cause in found if cause.share >= LEAST_SHARE]
     return tuple(sorted(shown, key=lambda cause: -cause.share))
 
@@ -143,31 +89,28 @@ def unfused(profiles: Sequence[KernelProfile], least_bytes: float = math.nan) ->
     duration_ns = sum(profile.value(DURATION) for profile in profiles)
     if len(profiles) < 2 or not duration_ns > 0:
         return None
-    moved = sum(profile.value(_DRAM) for profile in profiles)
-    depends = sum(Facts(item, least_bytes).memory * item.value(DURATION) for item in profiles)
+    moved = sum(profile.value(DRAM_BYTES) for profile in profiles)
+    depends = sum(Facts(item, least_bytes).dram * item.value(DURATION) for item in profiles)
     share, evidence = _more_than_needed(moved, least_bytes, depends / duration_ns)
     return Cause(UNFUSED, share, evidence) if share >= LEAST_SHARE else None
 
 
-Detected = tuple[float, Mapping[str, Evidence]]
-
-
-def _part(amount: float, of: float) -> float:
-    return min(max(amount / of, 0.0), 1.0) if of else 0.0
-
-
 def _uncoalesced(facts: Facts, opcode: str) -> Detected:
+    """Sectors beyond those needed of all that L2 served.
+
+    The source page has no sectors of asynchronous copies: where these are most of the traffic, all
+    of its sectors are few (0.5 to 1 % in attention with TMA on an H200).
+    """
     excess = facts.column("global_sectors_excessive", opcode)
-    every = facts.column("global_sectors")
+    served = facts.value(L2_BYTES) / _SECTOR_BYTES / _COUNTED_BY_L2
+    every = max(facts.column("global_sectors"), served)
     evidence = {
         "sectors beyond those needed": Evidence(
             excess, "sector", "L2 Theoretical Sectors Global Excessive"
         ),
-        "sectors of all global accesses": Evidence(
-            every, "sector", "L2 Theoretical Sectors Global"
-        ),
+        "sectors of all accesses": Evidence(every, "sector", "L2 Theoretical Sectors Global"),
     }
-    return _part(excess, every) * facts.memory, evidence
+    return part(excess, every) * facts.memory, evidence
 
 
 def _uncoalesced_loads(facts: Facts) -> Detected:
@@ -189,11 +132,11 @@ def _bank_conflicts(facts: Facts) -> Detected:
             every, "wavefront", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
         ),
     }
-    shared = _part(
+    shared = part(
         facts.value("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"),
-        facts.value("l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"),
+        facts.value(UNITS["l1"]),
     )
-    return _part(excess, every) * facts.load_store * max(shared, 0.5), evidence
+    return part(excess, every) * facts.load_store * max(shared, 0.5), evidence
 
 
 def _local_instructions(facts: Facts) -> float:
@@ -203,30 +146,29 @@ def _local_instructions(facts: Facts) -> float:
 
 
 _LOCAL_OUTPUT = "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_{}.sum.{}"
-_PEAK = "pct_of_peak_sustained_elapsed"
 _LOCAL_MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_{}_lookup_miss.sum"
 
 
 def _local_cost(facts: Facts) -> float:
     """Part of the duration for local memory: its wavefronts in L1, its misses on the way to L2."""
-    wavefronts = sum(facts.value(_LOCAL_OUTPUT.format(op, _PEAK)) for op in ("ld", "st"))
-    every = facts.value(f"l1tex__data_pipe_lsu_wavefronts.avg.{_PEAK}")
+    wavefronts = sum(facts.value(_LOCAL_OUTPUT.format(op, ELAPSED_PEAK)) for op in ("ld", "st"))
+    every = facts.value(UNITS["l1"])
     misses = sum(facts.value(_LOCAL_MISSES.format(op)) for op in ("ld", "st"))
-    in_l2 = _part(misses * _SECTOR_BYTES, facts.value("lts__t_bytes.sum"))
-    return max(_part(wavefronts, every) * facts.load_store, in_l2 * facts.memory)
+    in_l2 = part(misses * _SECTOR_BYTES, facts.value(L2_BYTES))
+    return max(part(wavefronts, every) * facts.load_store, in_l2 * facts.memory)
 
 
 def _local_memory(facts: Facts, instructions: float) -> Detected:
     """Cost of some of the instructions on local memory."""
     executed = facts.value("smsp__inst_executed.sum")
-    of_local = _part(instructions, _local_instructions(facts))
+    of_local = part(instructions, _local_instructions(facts))
     evidence = {
         "instructions on local memory": Evidence(
             instructions, "inst", "sass__inst_executed_register_spilling"
         ),
         "instructions executed": Evidence(executed, "inst", "smsp__inst_executed.sum"),
     }
-    share = max(of_local * _local_cost(facts), _part(instructions, executed) * facts.issuing)
+    share = max(of_local * _local_cost(facts), part(instructions, executed) * facts.issuing)
     return share, evidence
 
 
@@ -239,76 +181,6 @@ def _local_arrays(facts: Facts) -> Detected:
     return _local_memory(facts, max(_local_instructions(facts) - spills, 0.0))
 
 
-_LIMITS = {
-    "registers": "launch__occupancy_limit_registers",
-    "shared_memory": "launch__occupancy_limit_shared_mem",
-    "block_size": "launch__occupancy_limit_warps",
-    "blocks": "launch__occupancy_limit_blocks",
-}
-
-
-def _occupancy(facts: Facts, limit: str) -> Detected:
-    """Issue slots that stay empty while the SM could hold more warps, if this is what limits it."""
-    limits = {name: facts.value(raw) for name, raw in _LIMITS.items() if facts.value(raw) > 0}
-    theoretical = facts.percent(_MOST_WARPS)
-    if not limits or not theoretical or limits.get(limit) != min(limits.values()):
-        return 0.0, {}
-    busiest = max(facts.issuing, facts.percent(_COMPUTE), facts.percent(_MEMORY_THROUGHPUT))
-    evidence = {
-        "theoretical occupancy": Evidence(100 * theoretical, "%", _MOST_WARPS),
-        "blocks per SM": Evidence(limits[limit], "block", _LIMITS[limit]),
-        "busiest unit": Evidence(100 * busiest, "%", _COMPUTE),
-    }
-    # More warps hide only what warps wait for because of latencies.
-    latencies = facts.waits("long_scoreboard", "short_scoreboard", "wait")
-    return (1 - theoretical) * (1 - busiest) * latencies, evidence
-
-
-_MOST_WARPS = "sm__maximum_warps_per_active_cycle_pct"
-_COMPUTE = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
-_MEMORY_THROUGHPUT = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
-
-
-def _occupancy_registers(facts: Facts) -> Detected:
-    return _occupancy(facts, "registers")
-
-
-def _occupancy_shared_memory(facts: Facts) -> Detected:
-    return _occupancy(facts, "shared_memory")
-
-
-def _idle_part(facts: Facts) -> float:
-    """Part of the elapsed cycles in which the average scheduler has no warp."""
-    active, elapsed = facts.value(ACTIVE_AVERAGE), facts.value(ELAPSED)
-    return 1 - _part(active, elapsed) if active and elapsed else 0.0
-
-
-_WAVES = "launch__waves_per_multiprocessor"
-
-
-def _tail(facts: Facts) -> float:
-    """Part of the last wave that stays empty, of all waves."""
-    waves = facts.value(_WAVES)
-    return 1 - waves / math.ceil(waves) if waves > 0 else 0.0
-
-
-def _idle_evidence(facts: Facts) -> dict[str, Evidence]:
-    return {
-        "waves": Evidence(facts.value(_WAVES), "wave/SM", _WAVES),
-        "cycles without a warp": Evidence(100 * _idle_part(facts), "%", ACTIVE_AVERAGE),
-    }
-
-
-def _tail_wave(facts: Facts) -> Detected:
-    idle, tail = _idle_part(facts), _tail(facts)
-    return (min(idle, tail) if tail >= idle / 2 else 0.0), _idle_evidence(facts)
-
-
-def _block_imbalance(facts: Facts) -> Detected:
-    idle, tail = _idle_part(facts), _tail(facts)
-    return (0.0 if tail >= idle / 2 else idle - tail), _idle_evidence(facts)
-
-
 _THREADS = "smsp__thread_inst_executed_per_inst_executed.ratio"
 
 
@@ -317,7 +189,7 @@ def _divergence(facts: Facts) -> Detected:
     if not threads:
         return 0.0, {}
     evidence = {"threads per instruction": Evidence(threads, "thread", _THREADS)}
-    return (1 - threads / 32) * max(facts.issuing, facts.percent(_COMPUTE), 0.5), evidence
+    return (1 - threads / 32) * max(facts.issuing, facts.percent(COMPUTE), 0.5), evidence
 
 
 _ATOMIC_BUSY = "lts__d_atomic_input_cycles_active.max.pct_of_peak_sustained_elapsed"
@@ -328,7 +200,7 @@ def _atomic_contention(facts: Facts) -> Detected:
     """Atomics of one slice of L2 while the others have none, by how busy or waited for it is."""
     busiest, average = facts.percent(_ATOMIC_BUSY), facts.percent(_ATOMIC_AVERAGE)
     waits = facts.waits("long_scoreboard", "lg_throttle", "drain") * _of_memory(facts, _ATOMICS)
-    uneven = 1 - _part(average, busiest) if busiest else 0.0
+    uneven = 1 - part(average, busiest) if busiest else 0.0
     evidence = {
         "busiest slice of L2 with atomics": Evidence(100 * busiest, "%", _ATOMIC_BUSY),
         "average slice": Evidence(100 * average, "%", _ATOMIC_AVERAGE),
@@ -336,7 +208,37 @@ def _atomic_contention(facts: Facts) -> Detected:
     return uneven * max(busiest, waits), evidence
 
 
+def _global_atomics(facts: Facts) -> Detected:
+    """Atomics that all slices of L2 share, by how busy they are with them or waited for."""
+    busiest, average = facts.percent(_ATOMIC_BUSY), facts.percent(_ATOMIC_AVERAGE)
+    part_of_accesses = _of_memory(facts, _GLOBAL_ATOMICS)
+    waits = facts.waits_for_memory * part_of_accesses
+    evidence = {
+        "slices of L2 with atomics": Evidence(100 * average, "%", _ATOMIC_AVERAGE),
+        "of the memory instructions": Evidence(
+            100 * part_of_accesses, "%", "Instructions Executed"
+        ),
+    }
+    return part(average, busiest) * max(average, waits), evidence
+
+
+_SLICES = f"lts__t_sectors.{{}}.{ELAPSED_PEAK}"
+
+
+def _uneven_l2_slices(facts: Facts) -> Detected:
+    """Accesses that a slice of L2 serves while others wait, as strides of powers of two make."""
+    average, busiest = (facts.percent(_SLICES.format(kind)) for kind in ("avg", "max"))
+    others = 1 - _of_memory(facts, _ATOMICS)
+    evidence = {
+        "busiest slice of L2": Evidence(100 * busiest, "%", _SLICES.format("max")),
+        "average slice": Evidence(100 * average, "%", _SLICES.format("avg")),
+    }
+    uneven = 1 - part(average, busiest) if busiest else 0.0
+    return uneven * busiest * others, evidence
+
+
 _ATOMICS = ("ATOM", "RED")
+_GLOBAL_ATOMICS = ("ATOM.", "ATOMG", "RED")
 _ACCESSES = ("LDG", "STG", "LDS", "STS")
 
 
@@ -344,52 +246,65 @@ def _of_memory(facts: Facts, opcodes: tuple[str, ...]) -> float:
     """Part of the executed memory instructions that have these opcodes."""
     local = ("LDL", "STL")
     every = sum(facts.column("executed", name) for name in (*_ATOMICS, *_ACCESSES, *local))
-    return _part(sum(facts.column("executed", name) for name in opcodes), every)
+    return part(sum(facts.column("executed", name) for name in opcodes), every)
 
 
 def _l2_reuse(facts: Facts) -> Detected:
-    return _more_than_needed(facts.value(_DRAM), facts.least_bytes, facts.memory)
+    return _more_than_needed(facts.value(DRAM_BYTES), facts.least_bytes, facts.dram)
 
 
-def _more_than_needed(moved: float, least_bytes: float, memory: float) -> Detected:
-    """Bytes of DRAM beyond those of the problem, where `memory` of the time depends on them."""
+def _more_than_needed(moved: float, least_bytes: float, dram: float) -> Detected:
+    """Bytes of DRAM beyond those of the problem, where `dram` of the time depends on them."""
     excess = moved - least_bytes
     if not excess > 0:  # also where the workload states nothing, or they were not counted
         return 0.0, {}
     evidence = {
-        "bytes of DRAM": Evidence(moved, "byte", _DRAM),
+        "bytes of DRAM": Evidence(moved, "byte", DRAM_BYTES),
         "bytes that the problem needs": Evidence(least_bytes, "byte", "bytes (workload)"),
     }
-    return _part(excess, moved) * memory, evidence
+    return part(excess, moved) * dram, evidence
 
 
-def _dependent_chain(facts: Facts) -> Detected:
-    share = facts.waits("wait") * (1 - facts.issuing)
-    metric = "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio"
-    return share, {"of a warp's time": Evidence(100 * facts.waits("wait"), "%", metric)}
+def _latency_of(reason: str) -> Callable[[Facts], Detected]:
+    """Issue slots that stay empty while warps wait for a reason."""
+
+    def detect(facts: Facts) -> Detected:
+        waits = facts.waits(reason)
+        evidence = {"of a warp's time": Evidence(100 * waits, "%", stall_per_issue(reason))}
+        return waits * (1 - facts.issuing), evidence
+
+    return detect
+
+
+def _tensor_core_waits(facts: Facts) -> Detected:
+    """Waits for the results of warpgroup matrix instructions, and to start the next ones."""
+    waits = facts.waits("gmma")
+    busy = facts.percent(UNITS["tensor"])
+    evidence = {
+        "of a warp's time": Evidence(100 * waits, "%", stall_per_issue("gmma")),
+        "tensor cores": Evidence(100 * busy, "%", UNITS["tensor"]),
+    }
+    return waits, evidence
 
 
 def _few_loads_in_flight(facts: Facts) -> Detected:
-    """Waits for memory that is not busy, in as many warps as the limits of the SM allow.
+    """Waits for memory that is not busy, in as many warps as there are.
 
-    What more warps would hide is the share of an occupancy limit; the rest takes more loads in
+    What more warps would hide is the share of causes of their own; the rest takes more loads in
     flight in each warp (Little's law: bytes in flight are throughput times latency).
     """
-    waits, occupancy = facts.waits("long_scoreboard"), facts.percent(_MOST_WARPS)
-    busiest = max(facts.issuing, facts.percent(_COMPUTE), facts.percent(_MEMORY_THROUGHPUT))
-    metric = "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"
+    waits, warps = facts.waits("long_scoreboard"), warps_there(facts)
     evidence = {
-        "of a warp's time": Evidence(100 * waits, "%", metric),
-        "busiest unit": Evidence(100 * busiest, "%", _MEMORY_THROUGHPUT),
-        "theoretical occupancy": Evidence(100 * occupancy, "%", _MOST_WARPS),
+        "of a warp's time": Evidence(100 * waits, "%", stall_per_issue("long_scoreboard")),
+        "busiest unit": facts.busiest,
+        "warps in flight of those that an SM has": Evidence(100 * warps, "%", MOST_WARPS),
     }
-    return occupancy * (1 - busiest) * waits, evidence
+    return warps * facts.idle * waits, evidence
 
 
 def _barrier_waits(facts: Facts) -> Detected:
     share = facts.waits("barrier", "membar")
-    metric = "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio"
-    return share, {"of a warp's time": Evidence(100 * share, "%", metric)}
+    return share, {"of a warp's time": Evidence(100 * share, "%", stall_per_issue("barrier"))}
 
 
 def _narrow_accesses(facts: Facts) -> Detected:
@@ -415,8 +330,11 @@ def _narrow_accesses(facts: Facts) -> Detected:
             100 * busy, "%", "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
         ),
     }
-    narrow = max(1 - average / _LINE_BYTES, 0.0)
-    return narrow * busy * _of_memory(facts, _ACCESSES), evidence
+    narrow = max(1 - average / _LINE_BYTES, 0.0) * busy * _of_memory(facts, _ACCESSES)
+    # Wider accesses are fewer, and each takes as many more wavefronts: those that words fill stay.
+    words = sizes[sized] / _BANK_BYTES
+    kept = (words * executed[sized]).sum() / (words.clip(lower=1.0) * executed[sized]).sum()
+    return min(narrow, 1 - facts.percent(UNITS["l1"]) * float(kept)), evidence
 
 
 _FMA_PIPE = "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"
@@ -461,12 +379,41 @@ def _fp64(facts: Facts) -> Detected:
     executed = pd.to_numeric(rows["executed"], errors="coerce")
     instructions, every = float(executed[double].sum()), float(executed.sum())
     waits = facts.waits("mio_throttle", "short_scoreboard", "math_pipe_throttle")
-    share = _part(instructions, every) * max(busy, waits, facts.percent(_COMPUTE))
+    share = part(instructions, every) * max(busy, waits, facts.percent(COMPUTE))
     evidence = {
         "FP64 instructions": Evidence(instructions, "inst", "Instructions Executed"),
         "FP64 pipe": Evidence(100 * busy, "%", _FP64_PIPE),
     }
     return share, evidence
+
+
+_ON_XU = ("MUFU", "F2F", "F2I", "I2F", "FRND", "POPC", "FLO", "BREV")
+"""Opcodes of the pipe XU, but those that other pipes take beside it (`I2FP`, `F2FP`)."""
+
+
+def _on_xu(facts: Facts, opcodes: Sequence[str]) -> Detected:
+    """The pipe of special functions where it limits, by the part of its instructions."""
+    counts = {
+        opcode: total
+        for opcode, total in facts.by_opcode("executed").items()
+        if opcode.split(".", 1)[0] in _ON_XU and ".F64" not in opcode
+    }
+    these = sum(total for name, total in counts.items() if name.startswith(tuple(opcodes)))
+    busy = facts.percent(UNITS["xu"])
+    evidence = {
+        "instructions": Evidence(these, "inst", "Instructions Executed"),
+        "pipe of special functions": Evidence(100 * busy, "%", UNITS["xu"]),
+    }
+    share = part(these, sum(counts.values())) * busy if busy >= _BUSY_PIPE else 0.0
+    return share, evidence
+
+
+def _special_functions(facts: Facts) -> Detected:
+    return _on_xu(facts, ("MUFU",))
+
+
+def _conversions(facts: Facts) -> Detected:
+    return _on_xu(facts, ("F2F", "F2I", "I2F", "FRND"))
 
 
 _INTEGERS = ("integer", "compare")
@@ -484,7 +431,7 @@ def _integer_arithmetic(facts: Facts) -> Detected:
         "integer instructions": Evidence(integer, "inst", "Instructions Executed"),
         "instructions executed": Evidence(every, "inst", "Instructions Executed"),
     }
-    return _part(integer, every) * max(facts.issuing, facts.percent(_COMPUTE)), evidence
+    return part(integer, every) * max(facts.issuing, facts.percent(COMPUTE)), evidence
 
 
 _DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {
@@ -493,23 +440,51 @@ _DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {
     "bank_conflicts": _bank_conflicts,
     "register_spills": _register_spills,
     "local_arrays": _local_arrays,
-    "occupancy_registers": _occupancy_registers,
-    "occupancy_shared_memory": _occupancy_shared_memory,
-    "tail_wave": _tail_wave,
-    "block_imbalance": _block_imbalance,
+    **FILLING,
     "divergence": _divergence,
     "atomic_contention": _atomic_contention,
+    "global_atomics": _global_atomics,
+    "uneven_l2_slices": _uneven_l2_slices,
     "l2_reuse": _l2_reuse,
-    "dependent_chain": _dependent_chain,
+    "dependent_chain": _latency_of("wait"),
     "few_loads_in_flight": _few_loads_in_flight,
     "barrier_waits": _barrier_waits,
+    "tensor_core_waits": _tensor_core_waits,
+    "instruction_fetch": _latency_of("no_instruction"),
+    "constant_misses": _latency_of("imc_miss"),
+    "dispatch_stalls": _latency_of("dispatch_stall"),
+    "sleeping": _latency_of("sleeping"),
     "narrow_accesses": _narrow_accesses,
+    "special_functions": _special_functions,
+    "conversions": _conversions,
     "no_tensor_cores": _no_tensor_cores,
     "fp64": _fp64,
     "integer_arithmetic": _integer_arithmetic,
 }
 CAUSES = tuple(_DETECTORS)
 """Names of the causes of one launch."""
+_NONE: frozenset[str] = frozenset()
+_MEMORY_UNITS = frozenset({"dram", "l2", "l1"})
+_ALL_INSTRUCTIONS = frozenset({"l1", "issue", "fma", "alu", "xu", "fp64"})
+_UNITS_OF: Mapping[str, frozenset[str]] = {
+    "uncoalesced_loads": _MEMORY_UNITS,
+    "uncoalesced_stores": _MEMORY_UNITS,
+    "bank_conflicts": frozenset({"l1"}),
+    "register_spills": _MEMORY_UNITS | {"issue"},
+    "local_arrays": _MEMORY_UNITS | {"issue", "alu"},
+    "divergence": _ALL_INSTRUCTIONS,
+    "atomic_contention": frozenset({"l2"}),
+    "global_atomics": frozenset({"l2"}),
+    "l2_reuse": frozenset({"dram"}),
+    "narrow_accesses": frozenset({"l1", "issue", "alu"}),
+    "special_functions": frozenset({"xu", "issue"}),
+    "conversions": frozenset({"xu", "issue"}),
+    "no_tensor_cores": _ALL_INSTRUCTIONS,
+    "fp64": frozenset({"fp64", "xu", "issue", "alu"}),
+    "integer_arithmetic": frozenset({"issue", "alu", "fma", "xu"}),
+}
+"""Units whose work a cause makes, in part; the work of all others stays without it. Causes that
+only let warps wait make none."""
 
 
 def cost_ns(cause: Cause, profile: KernelProfile) -> float:

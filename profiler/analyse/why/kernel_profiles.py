@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pandas as pd
 
+from profiler.analyse.why.products import BARRIER, PRODUCTS, share_of_barrier_waits
 from profiler.metrics.catalogue import STALL_CAUSES
 from profiler.parse.ncu_source import Listing
 
@@ -63,8 +65,12 @@ class KernelProfile:
     def stalls(self) -> dict[str, float]:
         """Cycles that a warp waits between two of its instructions, by reason; unseen ones absent.
 
-        From the counters with more digits where they and the number of warps are known.
+        From the counters with more digits where they and the number of warps are known. Waits for
+        the results of warpgroup matrix instructions, which ncu counts at barriers, are `gmma`.
         """
+        return self._with_products(self._counted_stalls())
+
+    def _counted_stalls(self) -> dict[str, float]:
         per_instruction = self.value(WARPS_LAUNCHED) / self.value(ISSUED)
         stalls: dict[str, float] = {}
         for reason in STALL_CAUSES:
@@ -73,6 +79,18 @@ class KernelProfile:
             if not math.isnan(value):
                 stalls[reason] = value
         return stalls
+
+    def _with_products(self, stalls: dict[str, float]) -> dict[str, float]:
+        """Stalls in which the waits at barriers that samples find at products are theirs."""
+        at_products = stalls.get(BARRIER, 0.0) * self._products_at_barriers
+        if not at_products:
+            return stalls
+        products = stalls.get(PRODUCTS, 0.0) + at_products
+        return stalls | {BARRIER: stalls[BARRIER] - at_products, PRODUCTS: products}
+
+    @cached_property
+    def _products_at_barriers(self) -> float:
+        return share_of_barrier_waits(self.instructions)
 
     @property
     def has_all_stalls(self) -> bool:

@@ -225,6 +225,7 @@ def _lines(kernel: KernelWhy) -> Sequence[Document]:
             "text": _short(line.text),
             "share_pct": _rounded(100 * line.share),
             "reason": line.reason or None,
+            **({"loaded_at": line.loaded_at} if line.loaded_at else {}),
         }
         for line in kernel.lines
     ]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
+
+from profiler.analyse.why.loads import LONG_SCOREBOARD, load_waited_for
+from profiler.analyse.why.products import with_products_named
 
 _SAMPLES, _EXECUTED = "samples_not_issued", "executed"
 _STALL, _NOT_ISSUED = "stall_", "_not_issued"
@@ -27,6 +30,8 @@ class HotLine:
     """Samples in which the warp could not issue."""
     executed: float = math.nan
     """Warp instructions."""
+    loaded_at: str = ""
+    """Another line that loads what most of them waited for from memory; empty where not known."""
 
     @property
     def place(self) -> str:
@@ -64,6 +69,7 @@ def hot_lines(instructions: pd.DataFrame | None, most: int) -> tuple[HotLine, ..
     total = float(instructions[_SAMPLES].sum())
     if not total > 0:
         return ()
+    instructions = with_products_named(instructions)
     stalls = [
         str(name)
         for name in instructions.columns
@@ -75,7 +81,23 @@ def hot_lines(instructions: pd.DataFrame | None, most: int) -> tuple[HotLine, ..
     sums = groups[[_SAMPLES, _EXECUTED, *stalls]].sum(min_count=1).reset_index()
     texts = instructions.drop_duplicates(place)[[*place, "text" if by_line else "sass"]]
     hottest = sums.loc[sums[_SAMPLES] > 0].merge(texts, on=place).nlargest(most, _SAMPLES)
-    return tuple(_hot_line(row, stalls, total) for row in hottest.to_dict("records"))
+    lines = [_hot_line(row, stalls, total) for row in hottest.to_dict("records")]
+    return tuple(replace(line, loaded_at=_loaded_at(line, instructions)) for line in lines)
+
+
+def _loaded_at(line: HotLine, instructions: pd.DataFrame) -> str:
+    """File and line of the load that a line waits for, if it is another one."""
+    waits = f"{_STALL}{LONG_SCOREBOARD}{_NOT_ISSUED}"
+    if line.file is None or line.reason != LONG_SCOREBOARD or waits not in instructions:
+        return ""
+    of_line = (instructions["file"] == line.file) & (instructions["line"] == line.line)
+    samples = instructions[waits].where(of_line.fillna(value=False), 0.0).fillna(0.0)
+    load = load_waited_for(instructions, int(samples.to_numpy().argmax()))
+    if load is None or pd.isna(instructions["line"].iloc[load]):
+        return ""
+    file, number = (instructions[name].iloc[load] for name in ("file", "line"))
+    place = f"{file_name(str(file))}:{number}"
+    return "" if place == line.place else place
 
 
 def _hot_line(row: Mapping[Hashable, object], stalls: Sequence[str], total: float) -> HotLine:

@@ -119,7 +119,10 @@ class RoofShare(_Part):
 
 
 class WaitShare(_Part):
-    """A stall reason: smsp__average_warp_latency_issue_stalled_REASON.ratio."""
+    """A stall reason: smsp__average_warp_latency_issue_stalled_REASON.ratio.
+
+    Of `barrier`, what samples find at WARPGROUP.DEPBAR is counted as `gmma`.
+    """
 
     reason: str
     share_pct: Number = Field(description="of a warp's time between two of its instructions")
@@ -133,6 +136,9 @@ class SourceLine(_Part):
     text: str
     share_pct: Number = Field(description="of the samples in which the warp could not issue")
     reason: str | None = Field(description="what most of them waited for")
+    loaded_at: str | None = Field(
+        default=None, description="FILE:LINE of the load from memory that it waits for, if another"
+    )
 
 
 class CauseDocument(_Part):

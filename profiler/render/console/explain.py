@@ -28,6 +28,7 @@ from profiler.render.words.why import (
     signed_share,
     signed_time,
     slower_name,
+    wait_words,
     why_sentence,
 )
 
@@ -186,7 +187,7 @@ def _hot_lines(kernel: KernelWhy) -> Iterator[str | _Prose]:
     yield "  where warps wait, as shares of all stalls:"
     for line in kernel.lines:
         share = numbers.show(100 * line.share, "%")
-        wait = f"  [{WAITS.get(line.reason, line.reason)}]" if line.reason else ""
+        wait = f"  [{wait_words(line)}]" if line.reason else ""
         yield f"  {share:>8}  {place_words(line)}{wait}  {line.text}"
 
 

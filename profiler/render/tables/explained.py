@@ -26,6 +26,7 @@ from profiler.render.words.why import (
     signed_share,
     signed_time,
     slower_name,
+    wait_words,
     why_sentence,
 )
 
@@ -286,7 +287,7 @@ def _lines(kernel: KernelWhy) -> tuple[TextRow, ...]:
             (
                 Datum(line.place or "SASS", ""),
                 _percent(line.share),
-                Datum(WAITS.get(line.reason, line.reason) or numbers.MISSING, ""),
+                Datum(wait_words(line) or numbers.MISSING, ""),
             ),
         )
         for line in kernel.lines

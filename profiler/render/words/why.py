@@ -57,7 +57,7 @@ WAITS: Mapping[str, str] = {
     "short_scoreboard": "for shared memory",
     "sleeping": "while sleeping",
     "tex_throttle": "for the queue of textures",
-    "unnamed": "for what ncu's source page has no column for",
+    "unnamed": "for a reason that ncu's source page does not name",
     "wait": "for fixed-latency dependencies",
 }
 CAUSES: Mapping[str, str] = {
@@ -68,15 +68,29 @@ CAUSES: Mapping[str, str] = {
     "local_arrays": "arrays in local memory",
     "occupancy_registers": "few warps in flight, limited by registers",
     "occupancy_shared_memory": "few warps in flight, limited by shared memory",
+    "occupancy_block_size": "few warps in flight: no further block of this size fits",
+    "occupancy_blocks": "few warps in flight: small blocks, and as many as an SM takes",
+    "unfilled_occupancy": "fewer warps in flight than fit: short or uneven blocks",
+    "small_grid": "too few blocks to fill the GPU",
+    "launch_overhead": "start and end of the kernel, while no SM has work",
     "tail_wave": "a last wave that is mostly empty",
     "block_imbalance": "blocks that take longer than others",
     "divergence": "divergent threads in warps",
     "atomic_contention": "atomics on few addresses",
+    "global_atomics": "atomics on global memory",
+    "uneven_l2_slices": "accesses that crowd on some slices of L2",
     "unfused_operations": "intermediate results in device memory",
     "l2_reuse": "more traffic to device memory than the problem needs",
     "dependent_chain": "chains of dependent instructions, too few warps to hide them",
     "few_loads_in_flight": "too few loads in flight to hide the latency of memory",
     "barrier_waits": "waiting at barriers",
+    "tensor_core_waits": "waiting for results of warpgroup matrix instructions",
+    "instruction_fetch": "waiting for instructions to be fetched (large code)",
+    "constant_misses": "misses of the constant cache",
+    "dispatch_stalls": "the dispatcher holds instructions back (register ports, busy pipes)",
+    "sleeping": "sleeping (__nanosleep)",
+    "special_functions": "special functions (exponentials, roots, reciprocals)",
+    "conversions": "conversions between types",
     "narrow_accesses": "narrow loads and stores",
     "no_tensor_cores": "FP32 multiply-adds instead of tensor cores",
     "fp64": "double-precision arithmetic and conversions",
@@ -347,9 +361,22 @@ def no_lines_words(kernel: KernelWhy) -> str:
 
 def place_words(line: HotLine) -> str:
     """File and line, or SASS where there is no line; of a long name both ends."""
-    stem, dot, rest = line.place.rpartition(".")
+    return _both_ends(line.place) or "SASS"
+
+
+def wait_words(line: HotLine) -> str:
+    """What a line waits for: a load from another line where it is known, else the stall reason."""
+    file, _, number = line.loaded_at.rpartition(":")
+    if not file:
+        return WAITS.get(line.reason, line.reason)
+    same_file = line.place.rpartition(":")[0] == file
+    return f"for the load in {'line ' + number if same_file else _both_ends(line.loaded_at)}"
+
+
+def _both_ends(place: str) -> str:
+    stem, dot, rest = place.rpartition(".")
     if not dot or len(stem) <= _MOST_STEM:
-        return line.place or "SASS"
+        return place
     return f"{stem[:_ENDS]}…{stem[-_ENDS:]}{dot}{rest}"
 
 

@@ -265,7 +265,7 @@ def test_the_text_has_the_answer_the_account_and_the_tree(
     assert "(one launch each under ncu; shares are of the time of torch)" in text
     assert "together" in text
     assert "What limits vector-b256-r1-v4" in text
-    assert "64.7\u202f%  vector.cu:35  [for global or local memory]  value[k][i] = " in text
+    assert "64.7\u202f%  vector.cu:35  [for the load in line 32]  value[k][i] = " in text
     assert "ncu's rule FPInstructions: estimated speedup 49.6\u202f% (local)" in text
     assert max(map(len, text.splitlines())) <= COLUMNS
 
@@ -322,7 +322,7 @@ def test_without_a_source_page_the_tree_ends_one_level_earlier(
 def test_a_name_of_a_file_leaves_room_for_the_line(findings: Findings, pair: PairWhy) -> None:
     (kernel,) = pair.first.kernels
     generated = f"/generated/{'c' * 30}{'d' * 22}.py"
-    line = dataclasses.replace(kernel.lines[0], file=generated, line=28)
+    line = dataclasses.replace(kernel.lines[0], file=generated, line=28, loaded_at="")
     named = CellWhy(pair.cell.id, (dataclasses.replace(kernel, lines=(line,)),))
     text = explain_text(findings, pair.cell, named, None)
     assert f"{'c' * 10}…{'d' * 10}.py:28  [for global or local memory]  value[k][i] = ins" in text

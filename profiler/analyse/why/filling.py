@@ -1,0 +1,195 @@
+"""Causes of how a grid fills the GPU: blocks, warps, and the SMs that have none.
+
+A launch has too few blocks, or more than fit at once; then the last of them, and how unevenly they
+end, leave SMs idle. Warps that would fit but are not there are counted once each: those of a small
+grid, those that a limit of the SM keeps away, and those that could be there and are not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from profiler.analyse.why.facts import Detected, Evidence, Facts, part
+from profiler.analyse.why.kernel_profiles import (
+    ACTIVE_AVERAGE,
+    ELAPSED,
+    WARPS_ACTIVE,
+    WARPS_LAUNCHED,
+)
+
+MOST_WARPS = "sm__maximum_warps_per_active_cycle_pct"
+_WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
+_GRID = "launch__grid_size"
+_WAVES = "launch__waves_per_multiprocessor"
+_SMS = "launch__sm_count"
+_SM_ACTIVE = "sm__cycles_active.avg"
+_BUSIEST_SM = "sm__cycles_active.max"
+_LIMITS = {
+    "registers": "launch__occupancy_limit_registers",
+    "shared_memory": "launch__occupancy_limit_shared_mem",
+    "block_size": "launch__occupancy_limit_warps",
+    "blocks": "launch__occupancy_limit_blocks",
+}
+_START_AND_END_CYCLES = 6_000
+"""Cycles of a launch in which no SM has a warp, at most: 2,700 to 5,500 in kernels of 4 to 200 µs
+on an H200. More is the difference between two passes, in which the two counters are taken."""
+
+
+def waves(facts: Facts) -> float:
+    """Blocks of the grid ÷ blocks that fit on all SMs at once; ncu prints two decimals of it."""
+    grid, sms, blocks = facts.value(_GRID), facts.value(_SMS), facts.value(_limit_counter(facts))
+    return grid / (sms * blocks) if sms and blocks else facts.value(_WAVES)
+
+
+def _limit_counter(facts: Facts) -> str:
+    """Counter of the limit that allows the fewest blocks per SM."""
+    counted = [raw for raw in _LIMITS.values() if facts.value(raw) > 0]
+    return min(counted, key=facts.value, default="")
+
+
+# ---- warps that are not there --------------------------------------------------------------------
+
+
+def more_warps(facts: Facts, missing: float) -> float:
+    """Share of the duration that so many more warps, as a part of all that an SM has, may hide.
+
+    They hide waits for latencies, as far as no unit is busy.
+    """
+    return missing * facts.idle * facts.waits("long_scoreboard", "short_scoreboard", "wait")
+
+
+def warps_there(facts: Facts) -> float:
+    """Warps in flight as a part of all that an SM has; where not counted, of what its limits allow.
+
+    Of the cycles in which it has any.
+    """
+    return facts.percent(_WARPS) or facts.percent(MOST_WARPS)
+
+
+def _occupancy(facts: Facts, limit: str) -> Detected:
+    """Warps that a limit keeps away, if this is the one and the grid has blocks for more.
+
+    A grid of exactly one wave was made as large as the limit allows.
+    """
+    limits = {name: facts.value(raw) for name, raw in _LIMITS.items() if facts.value(raw) > 0}
+    theoretical, of_grid = facts.percent(MOST_WARPS), waves(facts)
+    if not limits or not theoretical or limits.get(limit) != min(limits.values()):
+        return 0.0, {}
+    # Without shared memory ncu gives the most blocks of an SM as its limit.
+    if limit == "shared_memory" and limits[limit] == limits.get("blocks"):
+        return 0.0, {}
+    possible = 1.0 if math.isclose(of_grid, 1.0) else min(theoretical * of_grid, 1.0)
+    evidence = {
+        "theoretical occupancy": Evidence(100 * theoretical, "%", MOST_WARPS),
+        "blocks per SM": Evidence(limits[limit], "block", _LIMITS[limit]),
+        "busiest unit": facts.busiest,
+    }
+    return more_warps(facts, max(possible - theoretical, 0.0)), evidence
+
+
+def _occupancy_of(limit: str) -> Callable[[Facts], Detected]:
+    return lambda facts: _occupancy(facts, limit)
+
+
+def _unfilled_occupancy(facts: Facts) -> Detected:
+    """Warps that would fit, of a grid that has them: blocks end before others have started."""
+    theoretical, there = facts.percent(MOST_WARPS), warps_there(facts)
+    if waves(facts) < 1:
+        return 0.0, {}
+    launched = facts.value(WARPS_LAUNCHED)
+    life = facts.value(WARPS_ACTIVE) / launched if launched else 0.0
+    evidence = {
+        "occupancy": Evidence(100 * there, "%", _WARPS),
+        "theoretical occupancy": Evidence(100 * theoretical, "%", MOST_WARPS),
+        "life of a warp": Evidence(life, "cycle", WARPS_ACTIVE),
+        "busiest unit": facts.busiest,
+    }
+    return more_warps(facts, max(theoretical - there, 0.0)), evidence
+
+
+# ---- SMs that have no warp -----------------------------------------------------------------------
+
+
+def _start_and_end(facts: Facts) -> float:
+    """Part of the elapsed cycles in which not even the busiest SM has a warp."""
+    elapsed, busiest = facts.value(ELAPSED), facts.value(_BUSIEST_SM)
+    return part(min(elapsed - busiest, _START_AND_END_CYCLES), elapsed) if busiest else 0.0
+
+
+def _uneven(facts: Facts) -> float:
+    """Part of the elapsed cycles that the average SM has no warp, and the busiest one has."""
+    busiest, average = facts.value(_BUSIEST_SM), facts.value(_SM_ACTIVE)
+    if not busiest:
+        busiest, average = facts.value(ELAPSED), facts.value(ACTIVE_AVERAGE)
+    return part(busiest - average, facts.value(ELAPSED)) if average else 0.0
+
+
+def _empty_places(facts: Facts) -> float:
+    """Part of the places of the last wave that has no block, of all waves.
+
+    Of less than one wave: blocks that SMs have less than those with the most.
+    """
+    of_grid, sms = waves(facts), facts.value(_SMS)
+    full = facts.value(_GRID) / sms if of_grid < 1 and sms else of_grid
+    return 1 - full / math.ceil(full) if full > 0 else 0.0
+
+
+def _idle_evidence(facts: Facts) -> dict[str, Evidence]:
+    return {
+        "waves": Evidence(waves(facts), "wave/SM", _WAVES),
+        "cycles without a warp": Evidence(100 * _uneven(facts), "%", _SM_ACTIVE),
+    }
+
+
+def _for_empty_places(facts: Facts) -> float:
+    """Idle cycles for places without a block, where these explain half of them or more."""
+    uneven, empty = _uneven(facts), _empty_places(facts)
+    return min(uneven, empty) if empty >= uneven / 2 else 0.0
+
+
+def _small_grid(facts: Facts) -> Detected:
+    """SMs without a block, and warps that the others lack, of less than one wave."""
+    blocks, sms = facts.value(_GRID), facts.value(_SMS)
+    if not blocks or not sms or waves(facts) >= 1:
+        return 0.0, {}
+    idle = _for_empty_places(facts)
+    evidence = {
+        "blocks": Evidence(blocks, "block", _GRID),
+        "SMs": Evidence(sms, "SM", _SMS),
+        "occupancy": Evidence(100 * warps_there(facts), "%", _WARPS),
+        "busiest unit": facts.busiest,
+    }
+    return idle + (1 - idle) * more_warps(facts, 1 - warps_there(facts)), evidence
+
+
+def _tail_wave(facts: Facts) -> Detected:
+    return (_for_empty_places(facts) if waves(facts) >= 1 else 0.0), _idle_evidence(facts)
+
+
+def _block_imbalance(facts: Facts) -> Detected:
+    uneven, empty = _uneven(facts), _empty_places(facts)
+    return (0.0 if empty >= uneven / 2 else uneven - empty), _idle_evidence(facts)
+
+
+def _launch_overhead(facts: Facts) -> Detected:
+    elapsed, share = facts.value(ELAPSED), _start_and_end(facts)
+    evidence = {
+        "cycles without a warp on any SM": Evidence(share * elapsed, "cycle", _BUSIEST_SM),
+        "cycles of the launch": Evidence(elapsed, "cycle", ELAPSED),
+    }
+    return share, evidence
+
+
+FILLING: Mapping[str, Callable[[Facts], Detected]] = {
+    "occupancy_registers": _occupancy_of("registers"),
+    "occupancy_shared_memory": _occupancy_of("shared_memory"),
+    "occupancy_block_size": _occupancy_of("block_size"),
+    "occupancy_blocks": _occupancy_of("blocks"),
+    "unfilled_occupancy": _unfilled_occupancy,
+    "small_grid": _small_grid,
+    "tail_wave": _tail_wave,
+    "block_imbalance": _block_imbalance,
+    "launch_overhead": _launch_overhead,
+}
+"""Detectors by cause."""

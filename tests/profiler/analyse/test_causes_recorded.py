@@ -1,0 +1,70 @@
+"""Causes of kernels that were recorded on an H200 and that an engineer knows the reason of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from profiler.analyse.why.causes import Cause, causes
+from profiler.analyse.why.facts import UNITS
+from profiler.analyse.why.kernel_profiles import KernelProfile
+from profiler.commands.report import read_run
+from profiler.run_folder.folder import RunFolder
+
+RECORDINGS = Path(__file__).parents[3] / "experiments" / "recordings"
+EXPLAINED = ("fusion", "fusion_grid", "hopper", "layouts", "softmax", "waves")
+
+
+def kernels_of(experiment: str) -> Mapping[str, KernelProfile]:
+    """First kernel of each explained cell, by cell."""
+    report = read_run(RunFolder(RECORDINGS / experiment)).report
+    return {cell: profile.kernels[0] for cell, profile in report.profiles.items()}
+
+
+def first_causes(experiment: str, cell: str) -> list[Cause]:
+    found = [kernel for name, kernel in kernels_of(experiment).items() if name.startswith(cell)]
+    return list(causes(found[0]))
+
+
+@pytest.mark.parametrize("experiment", EXPLAINED)
+def test_no_wait_costs_more_than_the_tensor_cores_or_device_memory_leave(experiment: str) -> None:
+    waits = {"dependent_chain", "barrier_waits", "few_loads_in_flight", "dispatch_stalls"}
+    for kernel in kernels_of(experiment).values():
+        busiest = max(kernel.value(UNITS[unit]) for unit in ("dram", "tensor"))
+        for cause in causes(kernel):
+            if cause.name in waits:
+                assert cause.share <= 1 - busiest / 100 + 1e-9, cause
+
+
+@pytest.mark.parametrize(
+    ("experiment", "cell", "name", "least"),
+    [
+        # 16 blocks on 132 SMs; was called a last wave that is mostly empty.
+        ("fusion_grid", "eager..operator=reduction_reduction", "small_grid", 0.9),
+        # 33 blocks; was called a last wave, and few warps for shared memory as well.
+        ("waves", "1_block_SM-8eafc6..waves=0.25", "small_grid", 0.8),
+        # One block on each SM, 9.7 us: a fifth of it before and after all of them.
+        ("waves", "4_blocks_SM_busy-50879b..waves=0.25", "launch_overhead", 0.15),
+        ("fusion_grid", "compile..operator=reduction_reduction", "launch_overhead", 0.3),
+        # Blocks of 2 warps that live for 1,800 cycles: 37 % of the warps that fit are there.
+        ("fusion", "compile..operator=softmax.dim0=65536.dim1=128", "unfilled_occupancy", 0.3),
+        # wgmma.wait_group straight after each product.
+        ("hopper", "step-02", "tensor_core_waits", 0.4),
+    ],
+)
+def test_the_first_cause_is_what_an_engineer_would_name(
+    experiment: str, cell: str, name: str, least: float
+) -> None:
+    first = first_causes(experiment, cell)[0]
+    assert (first.name, first.share >= least) == (name, True), first
+
+
+def test_the_epilogue_of_a_kernel_that_loads_by_tma_is_no_cause() -> None:
+    """ncu's rule says 50 % (global) of it: half of the sectors that its page has are in excess.
+
+    They are 0.4 % of what L2 served.
+    """
+    found = {cause.name for cause in first_causes("hopper", "step-01")}
+    assert "uncoalesced_stores" not in found

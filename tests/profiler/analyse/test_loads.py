@@ -1,0 +1,77 @@
+"""The load that an instruction waits for, by the registers that it reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from profiler.analyse.why.loads import load_waited_for
+from profiler.commands.report import read_run
+from profiler.findings.why.hot_lines import HotLine, hot_lines
+from profiler.parse.ncu_source import opcode
+from profiler.render.words.why import wait_words
+from profiler.run_folder.folder import RunFolder
+
+RECORDINGS = Path(__file__).parents[3] / "experiments" / "recordings"
+
+
+def code(*sass: str) -> pd.DataFrame:
+    return pd.DataFrame({"sass": sass, "opcode": [opcode(text) for text in sass]})
+
+
+@pytest.mark.parametrize(
+    ("sass", "load"),
+    [
+        (("LDG.E R8, desc[UR4][R4.64]", "FADD R2, R8, R3"), 0),
+        # Of a wide load, any of its registers.
+        (("LDG.E.128 R4, desc[UR4][R2.64]", "FMNMX R10, R7, R15, !PT"), 0),
+        (("LDG.E.64 R4, desc[UR4][R2.64]", "FMNMX R10, R7, R15, !PT"), None),
+        # The later of two loads.
+        (("LDG.E R4, desc[UR4][R2.64]", "LDG.E R5, desc[UR4][R2.64]", "FADD R6, R4, R5"), 1),
+        # What is written in between is what is read.
+        (("LDG.E R4, desc[UR4][R2.64]", "MOV R4, R9", "FADD R6, R4, R4"), None),
+        # A store reads all of its registers, and a predicate is none.
+        (("@P0 LDG.E R5, desc[UR4][R4.64]", "@!P1 STG.E desc[UR4][R2.64], R5"), 0),
+        # It writes R8 and reads R9.
+        (("LDG.E R8, desc[UR4][R4.64]", "FADD R8, R9, 1"), None),
+        (("LDS R8, [R4]", "FADD R2, R8, R3"), None),
+    ],
+)
+def test_the_load_is_the_last_that_wrote_what_is_read(
+    sass: tuple[str, ...], load: int | None
+) -> None:
+    assert load_waited_for(code(*sass), len(sass) - 1) == load
+
+
+def test_a_loop_that_loads_ahead_waits_for_a_load_behind() -> None:
+    loop = code("FADD R2, R8, R3", "IADD3 R4, R4, 0x4, RZ", "LDG.E R8, desc[UR4][R4.64]", "BRA 0x0")
+    assert load_waited_for(loop, 0) == 2
+
+
+def lines_of(experiment: str, cell: str) -> tuple[HotLine, ...]:
+    profiles = read_run(RunFolder(RECORDINGS / experiment)).report.profiles
+    profile = next(profile for name, profile in profiles.items() if name.startswith(cell))
+    return hot_lines(profile.kernels[0].instructions, 5)
+
+
+def test_a_helper_of_triton_waits_for_the_load_of_the_kernel() -> None:
+    """Half of the stalls were told of `mask = a > b` in triton_helpers.py, and no more."""
+    hottest = lines_of("fusion", "compile..operator=softmax.dim0=65536.dim1=65536")[0]
+    assert hottest.place == "triton_helpers.py:116"
+    assert hottest.loaded_at.startswith("c2yrbsg44o")
+    assert hottest.loaded_at.endswith(":37")
+    assert wait_words(hottest) == "for the load in c2yrbsg44o…nlk62o5erc.py:37"
+
+
+def test_a_conversion_of_cuda_waits_for_the_load_of_the_kernel() -> None:
+    first, second, barrier = lines_of("softmax", "vector-b256-r1-v8..columns=16384")[:3]
+    assert (first.place, wait_words(first)) == ("cuda_fp16.hpp:708", "for the load in vector.cu:32")
+    assert (second.place, wait_words(second)) == ("vector.cu:35", "for the load in line 32")
+    assert (barrier.loaded_at, wait_words(barrier)) == ("", "for other warps at barriers")
+
+
+def test_a_load_in_the_line_itself_is_not_repeated() -> None:
+    hottest = lines_of("transpose", "padded")[0]
+    assert (hottest.place, hottest.loaded_at) == ("transpose.cu:17", "")
