@@ -58,7 +58,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_failed(statuses),
         *_wrong(statuses),
         *_other_types(cells, statuses, baseline),
-        *_tuned_otherwise(statuses),
+        *_tuned_otherwise(cells, statuses),
         *_not_measured(statuses),
         *_missing_metrics(statuses),
         *_missing_values(usable),
@@ -107,17 +107,19 @@ def _other_types(
         yield Notice(NoticeKind.RESULTS_OF_OTHER_TYPES, {"results": results})
 
 
-def _tuned_otherwise(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
+def _tuned_otherwise(cells: Sequence[Cell], statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
     """Cells that one session ran in another configuration than the session that timed them."""
-    usable = [status for status in statuses.values() if status.outcome in _USABLE]
-    otherwise = [status for status in usable if status.tuned_otherwise]
+    usable = [cell for cell in cells if statuses[cell.id].outcome in _USABLE]
+    otherwise = [cell for cell in usable if statuses[cell.id].tuned_otherwise]
     if otherwise:
-        sessions = dict.fromkeys(name for status in otherwise for name in status.tuned_otherwise)
+        sessions = dict.fromkeys(
+            name for cell in otherwise for name in statuses[cell.id].tuned_otherwise
+        )
         values: Values = {
             "count": len(otherwise),
-            "total": sum(bool(status.tuned) for status in usable),
+            "total": sum(bool(statuses[cell.id].tuned) for cell in usable),
             "sessions": ", ".join(sessions),
-            "cells": _some([status.cell for status in otherwise]),
+            "cells": _some([f"{cell.variant.name} at {cell.problem.name}" for cell in otherwise]),
         }
         yield Notice(NoticeKind.TUNED_OTHERWISE, values)
 

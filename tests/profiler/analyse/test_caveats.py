@@ -115,7 +115,7 @@ def test_sessions_that_ran_another_choice_of_the_autotuner_are_said(found):
             "count": 2,
             "total": 3,
             "sessions": "ncu-counters, ncu-explain",
-            "cells": "a..p, b..q",
+            "cells": "a at p, b at q",
         }
     }
 
