@@ -15,8 +15,8 @@ from profiler.render.words import numbers
 from profiler.render.words.verdicts import word_of
 from profiler.render.words.why import (
     WAITS,
+    cause_rows,
     cause_time,
-    cause_words,
     limit_of_cell,
     no_lines_words,
     no_practical_words,
@@ -135,10 +135,11 @@ def _account(account: Account, slower: str, bar: int) -> Iterator[str | _Prose]:
 def _changes(pair: PairWhy) -> Iterator[str | _Prose]:
     if pair.causes:
         yield "What went with it (time that each may cost; estimates overlap)"
-    for change in pair.causes[:_MOST_CAUSES]:
+    rows = cause_rows((each.name, (each.second_ns, each.first_ns)) for each in pair.causes)
+    for words, (second_ns, first_ns) in rows[:_MOST_CAUSES]:
         yield _Prose(
-            f"{cause_words(change.name)}: {cause_time(change.second_ns)} in "
-            f"{pair.against.variant.name}, {cause_time(change.first_ns)} here",
+            f"{words}: {cause_time(second_ns)} in {pair.against.variant.name}, "
+            f"{cause_time(first_ns)} here",
             "  ",
         )
 
@@ -166,8 +167,9 @@ def _tree(why: CellWhy, kernel: KernelWhy) -> Iterator[str | _Prose]:
     if waits:
         yield _Prose(f"a warp waits {waits}", "  ")
     yield from _hot_lines(kernel)
-    for cause, ns in why.costs[:_MOST_CAUSES]:
-        yield f"  may cost {numbers.show(ns, 'ns')}: {cause_words(cause.name)}"
+    rows = cause_rows((cause.name, (ns,)) for cause, ns in why.costs)
+    for words, (ns,) in rows[:_MOST_CAUSES]:
+        yield _Prose(f"may cost {numbers.show(ns, 'ns')}: {words}", "  ")
     for advice in kernel.advice[:_MOST_ADVICE]:
         yield f"  ncu's rule {advice.rule}: {_estimate(advice)}"
 

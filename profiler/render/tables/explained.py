@@ -14,6 +14,7 @@ from profiler.render.words import numbers
 from profiler.render.words.why import (
     CLASSES,
     WAITS,
+    cause_rows,
     cause_time,
     cause_words,
     limit_of_cell,
@@ -148,8 +149,10 @@ def _pair(pair: PairWhy) -> Explained:
         total="" if pair.account is None else signed_time(pair.account.difference_ns),
         pooled="" if pair.account is None else pooled_words(pair.account),
         causes=tuple(
-            TextRow(cause_words(change.name), (_cost(change.first_ns), _cost(change.second_ns)))
-            for change in pair.causes[:_MOST_CAUSES]
+            TextRow(words, (_cost(first_ns), _cost(second_ns)))
+            for words, (first_ns, second_ns) in cause_rows(
+                (change.name, (change.first_ns, change.second_ns)) for change in pair.causes
+            )[:_MOST_CAUSES]
         ),
         classes=_classes(pair),
         sass=None if pair.sass_diff is None else _sass(pair, pair.sass_diff),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from profiler.findings.why import accounts
 from profiler.findings.why.accounts import BYTES, Account, Part, RoofAccount
@@ -383,6 +384,18 @@ def _both_ends(place: str) -> str:
 def cause_time(ns: float) -> str:
     """Time that a cause may cost a cell; that it was not found where there is none."""
     return numbers.show(ns, "ns") if ns else "none found"
+
+
+def cause_rows(
+    causes: Iterable[tuple[str, tuple[float, ...]]],
+) -> list[tuple[str, tuple[float, ...]]]:
+    """Words of causes with the times that they may cost (ns): one row where these are the same.
+
+    So it is with what only the roof bounds, and with two limits of as many warps.
+    """
+    shown = itertools.groupby(causes, key=lambda cause: tuple(map(cause_time, cause[1])))
+    rows = [list(same) for _, same in shown]
+    return [("; ".join(cause_words(name) for name, _ in row), row[0][1]) for row in rows]
 
 
 def cause_words(name: str) -> str:

@@ -236,6 +236,18 @@ def test_an_account_that_does_not_close_says_by_how_much(pair: PairWhy) -> None:
     assert "off the duration" not in words.why_sentence(pair)
 
 
+def test_causes_that_may_cost_the_same_share_a_row() -> None:
+    """Those that only a roof bounds cost what it leaves; two limits may be of as many warps."""
+    costs = {"barrier_waits": 398_600.0, "dispatch_stalls": 398_612.0, "spills": 2e5, "x_y": 398e3}
+    rows = words.cause_rows((name, (ns, 0.0)) for name, ns in costs.items())
+    assert [row for row, _ in rows] == [
+        f"{words.cause_words('barrier_waits')}; {words.cause_words('dispatch_stalls')}",
+        words.cause_words("spills"),
+        "x y",
+    ]
+    assert [times for _, times in rows] == [(398_600.0, 0.0), (2e5, 0.0), (398e3, 0.0)]
+
+
 def test_a_roof_limits_from_its_share_on_and_else_latency(pair: PairWhy) -> None:
     (kernel,) = pair.first.kernels
     assert words.limit_words(kernel).startswith("bandwidth of device memory, 78.0")
