@@ -31,12 +31,6 @@ def architecture_refusal(recipe: Recipe, arch: str) -> str | None:
     return f"the kernel needs {recipe.arch}, and this GPU is {arch}"
 
 
-def capability_of(arch: str) -> str:
-    """Compute capability (`9.0`) of an architecture (`sm_90`, `sm_90a`)."""
-    digits = arch.removeprefix("sm_").rstrip("af")
-    return f"{digits[:-1]}.{digits[-1]}"
-
-
 STAMPS_DEFINE = "PROFILER_TIMELINE"
 """Definition that makes `profiler/timeline.cuh` record."""
 

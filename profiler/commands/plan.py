@@ -40,14 +40,18 @@ def show_plan(request: PlanRequest) -> ExitCode:
     from profiler.sessions.forecasts.forecast import first_command, forecast
 
     loaded = load_experiment(request.spec, overrides=request.overrides)
-    space = replace(space_of(loaded), arch=resolved_architecture(loaded.experiment.build.arch))
+    gpu = find_gpu()
+    space = replace(
+        space_of(loaded),
+        arch=resolved_architecture(loaded.experiment.build.arch),
+        capability=None if gpu is None else gpu.compute_capability,
+    )
     plan = selected_plan(loaded, space, request.only)
     notes = check_ready(loaded, plan, space, capability=capability_of(loaded.experiment.build.arch))
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=False)
     for note in notes:
         reporter.warn(note)
     foreseen = foreseen_plan(loaded.experiment, plan)
-    gpu = find_gpu()
     forecasts = forecast(
         foreseen, loaded.experiment, request.out, None if gpu is None else gpu.name
     )

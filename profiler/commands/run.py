@@ -233,13 +233,14 @@ def _plan(request: RunRequest, overrides: tuple[str, ...]) -> _Planned:
 
 
 def _planned_for(request: RunRequest, planned: _Planned, machine: Machine) -> _Planned:
-    """The plan without variants whose kernels need another GPU than this one."""
+    """The plan for this GPU: its sessions, and without variants whose kernels need another one."""
     arch = machine.resolved_architecture(planned.loaded.experiment.build.arch)
-    space = replace(planned.space, arch=arch)
+    capability = machine.environment.compute_capability
+    space = replace(planned.space, arch=arch, capability=capability)
     plan = planned.plan
     fits = all(space.check_variant(variant.params) is None for variant in plan.variants)
-    if fits and not planned_otherwise(plan, space.capability):
-        return replace(planned, plan=replace(plan, capability=space.capability))
+    if fits and not planned_otherwise(plan, capability):
+        return replace(planned, plan=replace(plan, capability=capability))
     plan = selected_plan(planned.loaded, space, request.only)
     return replace(planned, space=space, plan=plan)
 

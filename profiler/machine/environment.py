@@ -24,7 +24,6 @@ from types import ModuleType
 from typing import Any
 
 import profiler
-from profiler.kernels import recipe
 from profiler.model import Environment
 
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -151,7 +150,8 @@ def capability_of(architecture: str) -> str | None:
     if architecture == "auto":
         gpu = find_gpu()
         return None if gpu is None else gpu.compute_capability
-    return recipe.capability_of(architecture)
+    digits = architecture.removeprefix("sm_").rstrip("af")
+    return f"{digits[:-1]}.{digits[-1]}"
 
 
 def probe_environment(  # noqa: PLR0913 - facts about a run, all by keyword

@@ -15,7 +15,7 @@ from typing import Any
 
 from profiler.errors import SpecError, nearest_file
 from profiler.kernels.cuda_file.space import CudaFileSpace
-from profiler.kernels.recipe import Recipe, architecture_refusal, capability_of
+from profiler.kernels.recipe import Recipe, architecture_refusal
 from profiler.model import Params
 from profiler.planning.spec import CudaWorkload, LoadedSpec
 from profiler.planning.spec.values import did_you_mean
@@ -46,11 +46,9 @@ class Space:
     arch: str | None = None
     """Architecture that variants are built for (`sm_90`), where it is known: those whose recipe
     needs another one are invalid."""
-
-    @property
-    def capability(self) -> str | None:
-        """Compute capability (`9.0`) of `arch`."""
-        return None if self.arch is None else capability_of(self.arch)
+    capability: str | None = None
+    """Compute capability (`9.0`) of the GPU that measures, where it is known: by it counters are
+    grouped."""
 
     def variant_name(self, params: Params) -> str | None:
         """Short form of a variant for people, None where the space has no opinion."""

@@ -155,7 +155,8 @@ class Workplace:
         (folder / "workload.py").write_text("import torch\n", encoding="utf-8")
         (folder / "spec.yaml").write_text(spec, encoding="utf-8")
         self.loaded: LoadedSpec = load_spec(folder / "spec.yaml")
-        self.space = load_space(self.loaded.experiment.workload, self.loaded.base)
+        space = load_space(self.loaded.experiment.workload, self.loaded.base)
+        self.space = replace(space, capability=environment.compute_capability)
         with patch.object(passes, "SESSION_S", 0.0):  # two sessions of counters, as of many cells
             self.plan: Plan = make_plan(self.loaded, self.space)
         if begun:

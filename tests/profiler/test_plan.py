@@ -34,10 +34,10 @@ def plan_file(path: Path, *, only: str | None = None, overrides: tuple[str, ...]
 
 @pytest.fixture
 def plan(tmp_path: Path):
-    def plan_text(text: str, *, arch: str | None = None, **kwargs: object) -> Plan:
+    def plan_text(text: str, *, capability: str | None = None, **kwargs: object) -> Plan:
         path = tmp_path / "spec.yaml"
         path.write_text(HEAD + text if "workload:" not in text else text, encoding="utf-8")
-        return make_plan(load_spec(path), Space(arch=arch), **kwargs)
+        return make_plan(load_spec(path), Space(capability=capability), **kwargs)
 
     return plan_text
 
@@ -483,10 +483,10 @@ def test_tensor_operations_are_counted_where_a_cell_names_their_type(plan) -> No
     assert names == {"ncu-timing", "ncu-counters-together"}
 
 
-def test_what_a_gpu_counts_in_parts_is_planned_so_where_its_architecture_is_known(plan) -> None:
-    unknown, ampere, hopper = (plan(MANY + TYPED, arch=arch) for arch in (None, "sm_80", "sm_90a"))
+def test_what_a_gpu_counts_in_parts_is_planned_so_where_the_gpu_is_known(plan) -> None:
+    unknown, ampere, hopper = (plan(MANY + TYPED, capability=gpu) for gpu in (None, "8.0", "9.0"))
     assert (unknown.capability, ampere.capability, hopper.capability) == (None, "8.0", "9.0")
-    assert unknown.sessions == ampere.sessions
+    assert unknown.sessions == ampere.sessions != hopper.sessions
     problem_of = {cell.id: cell.problem.params["precision"] for cell in hopper.cells}
     parts = {
         name: {problem_of[visit.cell] for visit in session.visits}

@@ -12,6 +12,7 @@ from run_folders import CREATED, H200, SPEC, Workplace, failed, measured, ncu_cs
 
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
+from profiler.metrics.queries import CATALOGUE
 from profiler.model import BuildResult, Environment, Outcome
 from profiler.notices import NoticeKind, severity, text
 from profiler.planning.spec import load_spec
@@ -331,3 +332,25 @@ def test_cells_that_the_recording_does_not_have_are_not_measured(place, tmp_path
 def test_a_folder_without_a_run_is_refused(place, tmp_path):
     with pytest.raises(UsageError, match="not a run folder"):
         assemble(RunFolder(tmp_path), place.loaded, place.plan)
+
+
+FP16_SPEC = """\
+name: sums
+workload: ./workload.py
+variants: {list: [plain, tree]}
+problems: {matrix: {dtype: [float16], size: [1, 2]}}
+collect: {blocks: 2, metrics: [tensor_roofline], explain: false}
+"""
+
+
+def test_operations_that_several_sessions_counted_are_one_metric_with_its_roof(tmp_path):
+    """As on an H200, where the counter of all operations on fp16 takes three passes."""
+    place = Workplace(tmp_path / "place", FP16_SPEC)
+    parts = CATALOGUE["tensor_fp16_ops"].parts
+    assert sum(bool({*parts} & {*session.metrics}) for session in place.plan.sessions) == 2
+    place.measure_all()
+    report = finish(place).report
+    values = report.summary.pivot_table(index="cell", columns="metric", values="median")
+    assert list(values["tensor_fp16_ops"]) == list(values[[*parts]].sum(axis=1))
+    assert values["roof_tensor_fp16_pct"].gt(0).all()
+    assert not any(status.missing_metrics for status in report.statuses.values())
