@@ -4,6 +4,11 @@ Its cache on disk cannot be joined with the cells: a `*.best_config` names neith
 the shape that it was tuned for, and kernels of one operator are called the same at every size. In
 the process that compiles, it is known which compilation is whose.
 
+What was chosen once stays chosen in a run. The cache of torch 2.11 did not give back every choice
+(2.13 also reads those whose blocks were scaled), and the next process tried again: 10 of 100
+compiled softmaxes had their counters from another kernel than their times. So the choice is kept
+beside the kernel's file in the cache, which each run has for itself.
+
 All of this is private to torch. Where it is not as in torch 2.11 to 2.13, nothing is told, and the
 compilation goes on as ever.
 """
@@ -11,9 +16,12 @@ compilation goes on as ever.
 from __future__ import annotations
 
 import functools
+import json
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 Row = dict[str, Any]
@@ -21,6 +29,8 @@ Row = dict[str, Any]
 of `config` a `description` where it is a text. What is not known is None."""
 
 _NS_PER_MS = 1e6
+_CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+_CHOSEN = ".chosen.json"
 _OTHERWISE = (ImportError, AttributeError, TypeError, ValueError, KeyError, IndexError)
 """What is raised where torch is not as expected."""
 
@@ -44,7 +54,11 @@ def watch(*, choices: bool = False) -> Iterator[list[Row]]:
         yield rows
     rows.extend(_heard)
     with suppress(*_OTHERWISE):
-        rows.extend(row for kernel in _kernels(before) for row in _rows(kernel, tried))
+        kernels = tuple(_kernels(before))
+        rows.extend(row for kernel in kernels for row in _rows(kernel, tried))
+        for kernel in kernels:
+            if id(kernel) in tried:
+                _keep_choice(kernel)
 
 
 def _modules() -> Sequence[Any]:
@@ -67,7 +81,11 @@ def _kernels(before: int) -> Iterable[Any]:
 
 @contextmanager
 def _noted_benchmarks() -> Iterator[dict[int, list[tuple[Any, float]]]]:
-    """Note the time of every launcher that an autotuner tries, by the id of the autotuner."""
+    """Note the time of every launcher that an autotuner tries, by the id of the autotuner.
+
+    Of a kernel that an earlier process of the run has tuned the autotuner gets the time of that
+    choice alone, and so takes it again.
+    """
     tried: dict[int, list[tuple[Any, float]]] = {}
     try:
         from torch._inductor.runtime.triton_heuristics import CachingAutotuner
@@ -80,9 +98,11 @@ def _noted_benchmarks() -> Iterator[dict[int, list[tuple[Any, float]]]]:
     @functools.wraps(original)
     def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
         timings = original(self, *args, **kwargs)
-        if isinstance(timings, Mapping):
-            tried[id(self)] = list(timings.items())
-        return timings
+        if not isinstance(timings, Mapping):
+            return timings
+        tried[id(self)] = list(timings.items())
+        chosen = _chosen_before(self, timings)
+        return timings if chosen is None else {chosen: timings[chosen]}
 
     CachingAutotuner.benchmark_all_configs = noted
     try:
@@ -104,13 +124,47 @@ def _rows(kernel: Any, tried: Mapping[int, Sequence[tuple[Any, float]]]) -> Iter
         yield _row(kernel, winner, math.nan, best=True)
 
 
+def _chosen_before(kernel: Any, launchers: Iterable[Any]) -> Any:
+    """The launcher that an earlier process of the run chose of these; None where none did."""
+    with suppress(*_OTHERWISE, OSError):
+        file = _choice_file(kernel)
+        chosen = None if file is None else json.loads(file.read_text("utf-8"))
+        return next((each for each in launchers if _settings(each.config) == chosen), None)
+    return None
+
+
+def _keep_choice(kernel: Any) -> None:
+    """Write down what runs of a kernel that was tuned, unless that was done before."""
+    with suppress(OSError):
+        file = _choice_file(kernel)
+        if file is None or file.exists() or len(kernel.launchers) != 1:
+            return
+        partial = file.with_suffix(".partial")
+        partial.write_text(json.dumps(_settings(kernel.launchers[0].config)), "utf-8")
+        partial.replace(file)
+
+
+def _choice_file(kernel: Any) -> Path | None:
+    """Where the choice of a kernel stands: beside its file, if that is in the cache of the run."""
+    folder = os.environ.get(_CACHE_VARIABLE)
+    source = Path(kernel.filename or "")
+    if not folder or not source.is_relative_to(folder):
+        return None
+    return source.with_name(f"{source.name}{_CHOSEN}")
+
+
+def _settings(config: Any) -> dict[str, str | int | float | bool | None]:
+    """Block sizes, warps and stages of a configuration."""
+    sizes = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
+    return {str(key): _scalar(value) for key, value in sizes.items()}
+
+
 def _row(kernel: Any, launcher: Any, milliseconds: float, *, best: bool) -> Row:
     config = launcher.config
-    sizes = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
     return {
         "operation": str(kernel.inductor_meta.get("kernel_name") or kernel.fn.__name__),
         "choice": "coordinate descent" if getattr(config, "found_by_coordesc", False) else "",
-        "config": {str(key): _scalar(value) for key, value in sizes.items()},
+        "config": _settings(config),
         "time_ns": _nanoseconds(milliseconds),
         "registers": _count(getattr(launcher, "n_regs", None)),
         "spills": _count(getattr(launcher, "n_spills", None)),

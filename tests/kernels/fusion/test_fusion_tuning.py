@@ -88,6 +88,49 @@ def test_every_configuration_is_told_with_its_time_and_the_winner(load, timed):
     assert [found[0][name] for name in ("registers", "spills", "shared_bytes")] == [16, 0, 64]
 
 
+def tuned_in_a_process(load, times, cache, blocks=(2048, 4096)):
+    """Rows of a process that times two configurations of one kernel, whose file is in a cache."""
+    kernel = autotuner("triton_red_0", *make_hashable(*map(launcher, blocks)))
+    kernel.filename = str(cache / "ab/cabc.py")
+    (cache / "ab").mkdir(parents=True, exist_ok=True)
+    times()
+    with tuning.watch() as found:
+        load(kernel)
+        tune(kernel)
+    return {row["config"]["XBLOCK"]: (row["best"], row["time_ns"]) for row in found}
+
+
+def test_what_was_chosen_stays_chosen_in_the_cache_of_a_run(load, timed, tmp_path, monkeypatch):
+    """The second process finds the other configuration faster, by chance."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "run"))
+    first = tuned_in_a_process(load, lambda: timed(0.03, 0.02), tmp_path / "run")
+    again = tuned_in_a_process(load, lambda: timed(0.02, 0.03), tmp_path / "run")
+    assert first == {2048: (False, 30_000.0), 4096: (True, 20_000.0)}
+    assert again == {2048: (False, 20_000.0), 4096: (True, 30_000.0)}
+    other = tuned_in_a_process(load, lambda: timed(0.02, 0.03), tmp_path / "run", (1024, 512))
+    assert other == {1024: (True, 20_000.0), 512: (False, 30_000.0)}, "what was chosen is not there"
+
+
+@pytest.mark.parametrize("variable", ["", "elsewhere"])
+def test_nothing_is_kept_in_a_cache_that_is_not_of_the_run(
+    load, timed, tmp_path, monkeypatch, variable
+):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", variable and str(tmp_path / variable))
+    tuned_in_a_process(load, lambda: timed(0.03, 0.02), tmp_path / "run")
+    again = tuned_in_a_process(load, lambda: timed(0.02, 0.03), tmp_path / "run")
+    assert again == {2048: (True, 20_000.0), 4096: (False, 30_000.0)}
+    assert not list(tmp_path.rglob("*.json"))
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"XBLOCK": 4096}'])
+def test_a_damaged_choice_is_none(load, timed, tmp_path, monkeypatch, text):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    (tmp_path / "ab").mkdir()
+    (tmp_path / "ab/cabc.py.chosen.json").write_text(text)
+    rows = tuned_in_a_process(load, lambda: timed(0.02, 0.03), tmp_path)
+    assert rows == {2048: (True, 20_000.0), 4096: (False, 30_000.0)}
+
+
 def test_a_kernel_with_one_configuration_is_told_without_a_time(load):
     with tuning.watch() as found:
         load(autotuner("triton_poi_0", launcher(1024, registers=-1)))
