@@ -43,13 +43,21 @@ BF16_PARTS = (
     "sm__ops_path_tensor_op_hgmma_src_bf16_dst_fp32.sum",
     "sm__ops_path_tensor_op_hmma_src_bf16_dst_fp32.sum",
 )
+MEMORY = ncu_names(["dram_read_bytes", "dram_write_bytes", "l2_bytes", "l1_bytes"], "9.0")
+CYCLES = ncu_names(["cycles"], "9.0")
 FMA = ncu_names(["fp32_fma"], "9.0")
 ALL_OF_ONE_PASS = ncu_names(ONE_PASS, "9.0")
 HITS = ncu_names(["l2_hit_sectors"], "9.0")
+CEILING = ncu_names(["tensor_fp16_peak", "sm_clock_hz"], "9.0")
 ASKED = {
     "duration": (),
-    "cycles": ncu_names(["cycles"], "9.0"),
+    "cycles": CYCLES,
     "all of one pass": ALL_OF_ONE_PASS,
+    "all of one pass, and cycles": (*ALL_OF_ONE_PASS, *CYCLES),
+    "bytes of memory": MEMORY,
+    "shared: bytes of memory, cycles, on bf16": (*MEMORY, *CYCLES, BF16),
+    "shared: bytes of memory, hits of L2": (*MEMORY, *HITS),
+    "shared: bytes of memory, hits of L2, cycles, on bf16": (*MEMORY, *HITS, *CYCLES, BF16),
     "hits of L2": HITS,
     "operations on bf16": (BF16,),
     "operations on fp16": (FP16,),
@@ -65,6 +73,7 @@ ASKED = {
     "shared: all of one pass, HGMMA and HMMA on bf16": (*ALL_OF_ONE_PASS, *BF16_PARTS),
     "shared: hits of L2, HMMA with sums in fp16": (*HITS, HMMA_FP16),
     "shared: hits of L2, HGMMA, HMMA with sums in fp32": (*HITS, HGMMA, HMMA_FP32),
+    "shared: HGMMA, HMMA with sums in fp32, their ceiling": (HGMMA, HMMA_FP32, *CEILING),
     "shared: hits of L2, on bf16": (*HITS, BF16),
     "shared: HGMMA and HMMA on bf16, HMMA on fp16 with sums in fp16": (*BF16_PARTS, HMMA_FP16),
     "shared: FP32 multiply-adds": FMA,
