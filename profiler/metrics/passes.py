@@ -239,7 +239,8 @@ def _suffix(group: Sequence[_Unit], units: Sequence[_Unit]) -> str:
         return ""
     if len(group) == len(units):
         return "-together"
-    return "".join(f"-{unit.name}" for unit in group)
+    names = (unit.name.removeprefix("tensor_").removesuffix("_ops") for unit in group)
+    return "".join(f"-{name}" for name in names)
 
 
 def _free_suffix(

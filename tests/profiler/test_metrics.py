@@ -196,9 +196,9 @@ def test_a_launch_that_is_replayed_counts_everything() -> None:
 
 def test_a_ceiling_is_of_the_launch_of_its_operations() -> None:
     sessions = counted(metrics.of_types(GROUPS["tensor_roofline"], ["bf16"]))
-    assert sessions.keys() == {"", "-tensor_bf16_ops"}
+    assert sessions.keys() == {"", "-bf16"}
     ceiling = ["sm_clock_hz", "tensor_bf16_peak"]
-    assert sessions["-tensor_bf16_ops"] == ["tensor_bf16_ops", *ceiling]
+    assert sessions["-bf16"] == ["tensor_bf16_ops", *ceiling]
     assert {"dram_peak", "dram_clock_hz", "fp32_fma_peak", *ceiling} <= {*sessions[""]}
     assert counted(["tensor_bf16_ops"]) == {"": ["tensor_bf16_ops"]}, "nobody asked for a ceiling"
 
@@ -206,7 +206,7 @@ def test_a_ceiling_is_of_the_launch_of_its_operations() -> None:
 def test_hits_of_l2_and_operations_on_bf16_are_counted_in_one_pass() -> None:
     names = ["dram_read_bytes", "l2_hit_sectors", "tensor_bf16_ops"]
     shared = ["l2_hit_sectors", "tensor_bf16_ops"]
-    assert counted(names) == {"": ["dram_read_bytes"], "-l2_hit_sectors-tensor_bf16_ops": shared}
+    assert counted(names) == {"": ["dram_read_bytes"], "-l2_hit_sectors-bf16": shared}
     replayed = ["l2_hit_sectors", "bank_conflicts"]
     assert counted(replayed) == {"-together": replayed}, "what is replayed is replayed together"
     with_bf16, hits = (passes.counter_visit_seconds(shared[:count]) for count in (2, 1))
@@ -227,7 +227,7 @@ def test_operations_are_counted_where_the_launch_works_on_their_type() -> None:
     both = frozenset({("bf16",), ("fp16",)})
     assert typed(bf16=300, fp16=300) == {
         "": (set(), frozenset({("bf16",)})),
-        "-tensor_bf16_ops": ({"tensor_bf16_ops"}, frozenset({("bf16",)})),
+        "-bf16": ({"tensor_bf16_ops"}, frozenset({("bf16",)})),
         "-together": ({"tensor_fp16_ops"}, frozenset({("fp16",)})),
     }
     assert typed(bf16=2, fp16=2) == {"-together": ({"tensor_bf16_ops", "tensor_fp16_ops"}, both)}
@@ -307,7 +307,7 @@ def test_the_first_counters_of_each_cell_count_cycles() -> None:
         kind: [session.suffix for session in counting if (kind,) in session.types]
         for kind in ("bf16", "fp16")
     }
-    assert of_type == {"bf16": ["", "-tensor_bf16_ops"], "fp16": ["-together"]}
+    assert of_type == {"bf16": ["", "-bf16"], "fp16": ["-together"]}
     with_cycles = [session.suffix for session in counting if "cycles" in session.metrics]
     assert with_cycles == ["", "-together"]
     assert all(session.metrics[0] == "duration_ns" for session in counting)

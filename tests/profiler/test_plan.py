@@ -475,7 +475,7 @@ def test_tensor_operations_are_counted_where_a_cell_names_their_type(plan) -> No
     }
     assert counted == {
         "ncu-counters": (set(), {"BF16"}),
-        "ncu-counters-tensor_bf16_ops": ({"tensor_bf16_ops"}, {"BF16"}),
+        "ncu-counters-bf16": ({"tensor_bf16_ops"}, {"BF16"}),
         "ncu-counters-together": ({"tensor_fp16_ops"}, {"FP16"}),
     }
     part = plan(MANY + TYPED, only="precision=FP16")
