@@ -25,6 +25,7 @@ class DeviceCode:
 
     text_hash: str
     """Hash of the instructions of all functions."""
+    text_bytes: int
     kernels: tuple[KernelFacts, ...]
 
 
@@ -43,11 +44,13 @@ def _compile(name, recipe, arch, folder):
     command.remove("-c")
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return DeviceCode(_text_hash(cubin), parse_ptxas_log(done.stderr))
+    text = _text(cubin)
+    facts = parse_ptxas_log(done.stderr)
+    return DeviceCode(hashlib.sha256(text).hexdigest(), len(text), facts)
 
 
-def _text_hash(cubin):
+def _text(cubin):
     with cubin.open("rb") as stream:
         sections = [s for s in ELFFile(stream).iter_sections() if s.name.startswith(".text.")]
         assert sections
-        return hashlib.sha256(b"".join(section.data() for section in sections)).hexdigest()
+        return b"".join(section.data() for section in sections)

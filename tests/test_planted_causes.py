@@ -3,10 +3,12 @@
 import dataclasses
 import importlib
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
+from device_code import compile_device_code
 
 from profiler.analyse.why.account import IMBALANCE, INSTRUCTIONS, STALL, WARPS, kernel_time
 from profiler.analyse.why.causes import CAUSES, causes
@@ -42,13 +44,18 @@ def names_in_sources(pattern: str) -> set[str]:
     return set(re.findall(pattern, sources))
 
 
-def test_every_case_has_its_problem_its_kernel_its_right_result_and_its_expectation(modules):
-    loaded = load_spec(FOLDER / "why.yaml")
+@pytest.mark.parametrize(("spec", "attribute"), [("why", "CASES"), ("more", "MORE_CASES")])
+def test_an_experiment_has_a_problem_for_each_of_its_cases(modules, spec, attribute):
+    loaded = load_spec(FOLDER / f"{spec}.yaml")
     problems = expand(loaded, space_of(loaded)).problems
-    cases = modules["space"].CASES
-    assert len(cases) >= 14
+    cases = getattr(modules["space"], attribute)
     assert [problem.name for problem in problems] == list(cases)
     assert [problem.params["case"] for problem in problems] == list(cases)
+
+
+def test_every_case_has_its_kernel_its_right_result_and_its_expectation(modules):
+    cases = modules["space"].ALL_CASES
+    assert len(cases) == len(modules["space"].CASES) + len(modules["space"].MORE_CASES)
     assert modules["workload"]._REFERENCES.keys() == cases.keys()
     assert set(modules["workload"]._INPUTS) <= set(cases)
     assert modules["expected"].EXPECTED.keys() == cases.keys()
@@ -87,7 +94,9 @@ def document(cause: str, part: str) -> dict[str, object]:
 def test_the_recording_names_every_planted_cause_first(modules):
     run = RunFolder(FOLDER / "recording")
     findings = find(read_run(run).report)
-    for case, expected in modules["expected"].EXPECTED.items():
+    assert modules["score"].cases_of(FOLDER / "recording") == tuple(modules["space"].CASES)
+    for case in modules["space"].CASES:
+        expected = modules["expected"].EXPECTED[case]
         planted, plain = (
             next(
                 cell
@@ -102,6 +111,32 @@ def test_the_recording_names_every_planted_cause_first(modules):
         assert scored.cause_right, (case, scored.cause)
         assert scored.part_right, (case, scored.part)
         assert pair.account.residual < 0.05, case
+
+
+MORE_SOURCES = ("accumulate", "fetch", "launch", "pipes", "waiting")
+LOCAL_ARRAY_BYTES = 16 * 4
+INSTRUCTION_CACHE_BYTES = 128 * 1024
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_the_kernels_that_are_not_recorded_yet_compile_with_their_mistake_alone(modules, tmp_path):
+    recipes = {
+        f"{source}{planted}": dataclasses.replace(
+            modules["space"].recipe({"planted": planted}), sources=(FOLDER / f"{source}.cu",)
+        )
+        for source in MORE_SOURCES
+        for planted in (0, 1)
+    }
+    codes = compile_device_code(recipes, "sm_90", tmp_path)
+    kernels = [(name, kernel) for name, code in codes.items() for kernel in code.kernels]
+    for name, kernel in kernels:
+        assert kernel.spill_store_bytes == kernel.spill_load_bytes == 0, kernel
+        in_memory = name == "accumulate1" and "local_arrays" in kernel.name
+        assert kernel.stack_bytes == (LOCAL_ARRAY_BYTES if in_memory else 0), kernel
+    # The kernel of small_grid is the same with and without its mistake; its source has others, too.
+    assert all(codes[f"{name}0"].text_hash != codes[f"{name}1"].text_hash for name in MORE_SOURCES)
+    assert codes["fetch1"].text_bytes > 2 * INSTRUCTION_CACHE_BYTES
+    assert codes["fetch0"].text_bytes < INSTRUCTION_CACHE_BYTES / 16
 
 
 OF_OTHER_SECTIONS = {

@@ -21,6 +21,10 @@ class Expected:
     """Parts of the account, any of which may have the largest share."""
 
 
+_LATENCIES = ("stall:long_scoreboard", "stall:lg_throttle")
+_QUEUE = ("stall:mio_throttle", "stall:short_scoreboard", "stall:math_pipe_throttle")
+"""Of the pipe XU, which takes its instructions from the queue of shared memory."""
+
 EXPECTED: Mapping[str, Expected] = {
     "uncoalesced_loads": Expected(
         ("uncoalesced_loads",), ("stall:long_scoreboard", "stall:lg_throttle")
@@ -62,4 +66,24 @@ EXPECTED: Mapping[str, Expected] = {
         ),
     ),
     "excess_instructions": Expected(("integer_arithmetic",), ("instructions",)),
+    # Those of more.yaml: what the counters shall show, before any GPU has measured it.
+    "small_grid": Expected(("small_grid",), ("tail_and_imbalance",)),
+    "occupancy_blocks": Expected(("occupancy_blocks",), ("warps_in_flight",)),
+    # 16 kernels against one are compared together.
+    "launch_overhead": Expected(("launch_overhead",), ("tail_and_imbalance",)),
+    "instruction_fetch": Expected(("instruction_fetch",), ("stall:no_instruction",)),
+    "constant_misses": Expected(("constant_misses",), ("stall:imc_miss",)),
+    "sleeping": Expected(("sleeping",), ("stall:sleeping",)),
+    "special_functions": Expected(("special_functions",), _QUEUE),
+    "conversions": Expected(("conversions",), _QUEUE),
+    "predicated_threads": Expected(("predicated_threads",), ("instructions",)),
+    "global_atomics": Expected(("global_atomics",), (*_LATENCIES, "stall:drain")),
+    "shared_atomics": Expected(
+        ("shared_atomics",), ("stall:mio_throttle", "stall:short_scoreboard", "stall:lg_throttle")
+    ),
+    "local_arrays": Expected(("local_arrays",), ("instructions", *_LATENCIES)),
+    # A load of 16 bytes, split into 4 of 4 bytes each: narrower, and no longer beside each other.
+    "misaligned_vectors": Expected(
+        ("uncoalesced_loads", "narrow_accesses"), ("instructions", *_LATENCIES)
+    ),
 }

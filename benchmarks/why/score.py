@@ -2,8 +2,9 @@
 
     python benchmarks/why/score.py [RUN]
 
-RUN is a run folder or recording of `why.yaml`; by default the recording beside it. Prints a
-Markdown table, and exits with 1 below the bar: the cause first in 13 of 14, the part in all.
+RUN is a run folder or recording of `why.yaml` or `more.yaml`; by default the recording beside it.
+Prints a Markdown table of the cases that RUN has, then the names of all others, and exits with 1
+below the bar: the cause first in 13 of 14, the part in all.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from expected import EXPECTED, Expected
+
+from profiler.run_folder.folder import RunFolder
 
 RECORDING = Path(__file__).parent / "recording"
 SHARE_OF_CAUSES = 13 / 14
@@ -46,6 +49,12 @@ class Score:
     part_right: bool
     cause: Named | None
     cause_right: bool
+
+
+def cases_of(run: Path) -> tuple[str, ...]:
+    """Cases that a run has, in the order of EXPECTED."""
+    planned = {cell.problem.params["case"] for cell in RunFolder(run).plan().cells}
+    return tuple(case for case in EXPECTED if case in planned)
 
 
 def explain(run: Path, case: str) -> dict[str, Any]:
@@ -114,13 +123,17 @@ def _answer(right: bool) -> str:
 def main() -> int:
     """Print the table and the counts; 1 below the bar."""
     run = Path(sys.argv[1]) if len(sys.argv) > 1 else RECORDING
-    scores = [score(case, expected, explain(run, case)) for case, expected in EXPECTED.items()]
+    cases = cases_of(run)
+    scores = [score(case, EXPECTED[case], explain(run, case)) for case in cases]
     print(table(scores))
     causes, parts = (
         sum(row.cause_right for row in scores),
         sum(row.part_right for row in scores),
     )
     print(f"\nCause first: {causes} of {len(scores)}. Largest part: {parts} of {len(scores)}.")
+    missing = [case for case in EXPECTED if case not in cases]
+    if missing:
+        print(f"Not in this run: {', '.join(missing)}.")
     return 0 if meets_bar(scores) else 1
 
 

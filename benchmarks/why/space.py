@@ -18,7 +18,11 @@ ADDEND = 3.0 * 2.0**-15
 """Of the chains v = v * FACTOR + ADDEND; both exact in float32. Values go from their start towards
 3 and are still on their way when the longest chain ends, so that a wrong number of steps shows."""
 
-SOURCES = ("arithmetic", "grid", "memory", "occupancy", "product", "shared")
+SOURCES = (
+    *("arithmetic", "grid", "memory", "occupancy", "product", "shared"),
+    *("accumulate", "fetch", "launch", "pipes", "waiting"),
+)
+"""Those of `why.yaml`, then those of `more.yaml`."""
 
 _H200_MULTIPROCESSORS = 132
 _FULL = 2048 * _H200_MULTIPROCESSORS
@@ -56,7 +60,25 @@ CASES: Mapping[str, Case] = {
     "fp64_arithmetic": Case(inputs=_FULL, outputs=_FULL, steps=12288),
     "excess_instructions": Case(inputs=1021, outputs=4 * _FULL, steps=512),
 }
-"""By the name of the planted cause, which is also that of the kernel."""
+"""Those of `why.yaml`, by the name of the planted cause, which is also that of the kernel."""
+
+MORE_CASES: Mapping[str, Case] = {
+    "small_grid": Case(inputs=12 * _FULL, outputs=12 * _FULL, steps=1024),
+    "occupancy_blocks": Case(inputs=4 * _FULL * 64, outputs=4 * _FULL, steps=64),
+    "launch_overhead": Case(inputs=_FULL, outputs=_FULL, steps=6144),
+    "instruction_fetch": Case(inputs=_FULL, outputs=_FULL, steps=12288),
+    "constant_misses": Case(inputs=17 * 512, outputs=_FULL // 4, steps=64),
+    "sleeping": Case(inputs=_FULL // 1024 * 32, outputs=_FULL // 1024 * 32, steps=1024),
+    "special_functions": Case(inputs=4 * _FULL, outputs=4 * _FULL, steps=768),
+    "conversions": Case(inputs=4 * _FULL, outputs=4 * _FULL, steps=1536),
+    "predicated_threads": Case(inputs=2 * _FULL, outputs=2 * _FULL, steps=6144),
+    "global_atomics": Case(inputs=2, outputs=2**20, steps=64),
+    "shared_atomics": Case(inputs=4 * _FULL, outputs=4 * _FULL // 64, steps=512),
+    "local_arrays": Case(inputs=4 * _FULL, outputs=4 * _FULL, steps=1536),
+    "misaligned_vectors": Case(inputs=64 * _FULL, outputs=_FULL // 8, steps=256),
+}
+"""Those of `more.yaml`, likewise."""
+ALL_CASES: Mapping[str, Case] = {**CASES, **MORE_CASES}
 
 
 def variant_name(params: Mapping[str, Any]) -> str:
@@ -74,8 +96,8 @@ def check_variant(params: Mapping[str, Any]) -> str | None:
 
 def check_problem(params: Mapping[str, Any]) -> str | None:
     """Reason why there is no such pair, or None."""
-    if params.get("case") not in CASES:
-        return f"case must be one of {', '.join(CASES)}, not {params.get('case')!r}"
+    if params.get("case") not in ALL_CASES:
+        return f"case must be one of {', '.join(ALL_CASES)}, not {params.get('case')!r}"
     return None
 
 

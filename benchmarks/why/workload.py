@@ -7,12 +7,13 @@ relative bound is enough.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from space import ADDEND, CASES, FACTOR, Case
+from space import ADDEND, ALL_CASES, FACTOR, Case
 
 from profiler.kernels.library import KernelLibrary
 
@@ -26,12 +27,12 @@ def make_inputs(problem: Problem, device: torch.device, seed: int) -> torch.Tens
     """The one input tensor of a pair: by default floats in [1, 2)."""
     generator = torch.Generator(device=device).manual_seed(seed)
     make = _INPUTS.get(problem["case"], _floats)
-    return make(CASES[problem["case"]], device, generator)
+    return make(ALL_CASES[problem["case"]], device, generator)
 
 
 def reference(problem: Problem, inputs: torch.Tensor) -> torch.Tensor:
     """Right result of both kernels of a pair, in float64 or int64."""
-    return _REFERENCES[problem["case"]](CASES[problem["case"]], inputs)
+    return _REFERENCES[problem["case"]](ALL_CASES[problem["case"]], inputs)
 
 
 def prepare(
@@ -46,20 +47,20 @@ def prepare(
 
 def flops(problem: Problem) -> float | None:
     """Floating-point operations of the matrix product; None for what is not judged by them."""
-    case = CASES[problem["case"]]
+    case = ALL_CASES[problem["case"]]
     return 2.0 * case.steps**3 if problem["case"] == "no_tensor_cores" else None
 
 
 def bytes(problem: Problem) -> float | None:  # noqa: A001  # the name that workloads give it
     """Size of an input that is read from device memory; None where the kernel is not about that."""
-    return 4.0 * CASES[problem["case"]].inputs if problem["case"] in _STREAMS else None
+    return 4.0 * ALL_CASES[problem["case"]].inputs if problem["case"] in _STREAMS else None
 
 
 class PairLaunch:
     """One kernel of a pair with its arguments."""
 
     def __init__(self, library: Path, name: str, inputs: torch.Tensor) -> None:
-        case = CASES[name]
+        case = ALL_CASES[name]
         self._inputs = inputs
         dtype = torch.int32 if name in _INTEGER_RESULTS else torch.float32
         self.outputs = (torch.empty(case.outputs, dtype=dtype, device=inputs.device),)
@@ -107,6 +108,19 @@ def _weights(case: Case, device: torch.device, generator: torch.Generator) -> to
     return torch.randint(1, 5, shape, dtype=torch.int32, device=device, generator=generator)
 
 
+def _words(case: Case, device: torch.device, generator: torch.Generator) -> torch.Tensor:
+    shape = (case.inputs,)
+    kind = torch.int32
+    return torch.randint(-(2**31), 2**31, shape, dtype=kind, device=device, generator=generator)
+
+
+def _records(case: Case, device: torch.device, generator: torch.Generator) -> torch.Tensor:
+    """Small integers, and behind them as many records of 16 values that begin with them."""
+    shape = (case.inputs // 17, 1)
+    values = torch.randint(1, 5, shape, device=device, generator=generator).float()
+    return torch.cat((values.reshape(-1), values.repeat(1, 16).reshape(-1)))
+
+
 def _matrices(case: Case, device: torch.device, generator: torch.Generator) -> torch.Tensor:
     return _floats(case, device, generator).bfloat16()
 
@@ -117,8 +131,16 @@ _INPUTS: Mapping[str, Callable[[Case, torch.device, torch.Generator], torch.Tens
     "atomic_contention": _weights,
     "dependent_chain": _small_integers,
     "no_tensor_cores": _matrices,
+    "constant_misses": _records,
+    "global_atomics": _weights,
+    "shared_atomics": _words,
 }
-_INTEGER_RESULTS = frozenset({"uncoalesced_stores", "scalar_loads", "atomic_contention"})
+_INTEGER_RESULTS = frozenset(
+    {
+        *("uncoalesced_stores", "scalar_loads", "atomic_contention"),
+        *("global_atomics", "shared_atomics"),
+    }
+)
 _STREAMS = frozenset(
     {"uncoalesced_loads", "occupancy_shared_memory", "occupancy_registers", "no_l2_reuse"}
 )
@@ -172,6 +194,13 @@ def _spilled_chains(case: Case, inputs: torch.Tensor) -> torch.Tensor:
     chains = 48
     offsets = chains * (chains - 1) / 2 * FACTOR**case.steps
     return chains * chain(inputs, case.steps) + offsets
+
+
+def _sixteen_chains(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Sums of 16 chains, likewise, each of a 16th of the steps."""
+    chains = 16
+    steps = case.steps // chains
+    return chains * chain(inputs, steps) + chains * (chains - 1) / 2 * FACTOR**steps
 
 
 def _sums_and_held(case: Case, inputs: torch.Tensor) -> torch.Tensor:
@@ -234,6 +263,76 @@ def _strided_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
     return sums[torch.arange(case.outputs, device=inputs.device) % case.inputs]
 
 
+def _chains_of_loads(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Each thread adds a value of its chunk, and makes 24 steps, once for each value."""
+    values = inputs.view(-1, case.steps, WARP).double()
+    total = torch.zeros_like(values[:, 0])
+    for loaded in values.unbind(1):
+        total = chain(total + loaded, 24)
+    return total.reshape(-1)
+
+
+def _chains_of_paths(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Chains whose addend depends on the warp in its block, and on the half of the grid."""
+    threads = torch.arange(case.outputs, device=inputs.device)
+    half = threads * 2 // case.outputs
+    path = half * 32 + threads // WARP % 32
+    rest = FACTOR**case.steps
+    return rest * inputs.double() + ADDEND * (path + 1) / (1.0 - FACTOR) * (1.0 - rest)
+
+
+def _constant_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Sums of 512 values for each pass, by one of the first 16."""
+    values = inputs[: case.inputs // 17].double()
+    return (case.steps * values.sum() * values[:16]).repeat(case.outputs // 16)
+
+
+def _handed_on(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """32 steps at each turn."""
+    return chain(inputs, 32 * case.steps)
+
+
+def _sines_and_cosines(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Sums of sin(a) cos(a) = sin(2 a) / 2 of angles that are 2**-10 apart, in closed form."""
+    first = 0.5 * inputs.double()
+    apart = 2.0**-9
+    ratio = math.sin(case.steps * apart / 2) / math.sin(apart / 2)
+    return 0.5 * ratio * torch.sin(first + (case.steps - 1) * apart / 2)
+
+
+def _chain_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Sums of 1024 times the values of a chain after each step; rounded, they are as large."""
+    end = ADDEND / (1.0 - FACTOR)
+    powers = FACTOR * (1.0 - FACTOR**case.steps) / (1.0 - FACTOR)
+    return 1024.0 * (case.steps * end + (inputs.double() - end) * powers)
+
+
+def _record_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """8 threads add to each counter of a record what its weight and the step give."""
+    steps = torch.arange(case.steps, device=inputs.device)
+    values = inputs.long()[:, None] ^ steps
+    of_fields = 8 * values.view(2, -1, 8).sum(1)
+    return of_fields.repeat(case.outputs // 16, 1).reshape(-1)
+
+
+def _bin_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Sums of the steps whose 2 bits name the bin, over the 256 threads of a block."""
+    words = inputs.long().view(-1, 256)
+    rounds = torch.arange(0, case.steps, 16, device=inputs.device)
+    sums = torch.zeros(len(words), 4, dtype=torch.int64, device=inputs.device)
+    for k in range(16):
+        codes = words >> (2 * k) & 3
+        weight = (rounds + k).sum()
+        for name in range(4):
+            sums[:, name] += (codes == name).sum(1) * weight
+    return sums.reshape(-1)
+
+
+def _vector_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """A warp goes round its 512 floats once in 4 steps."""
+    return inputs.view(case.outputs, -1).sum(1, dtype=torch.float64) * (case.steps // 4)
+
+
 _REFERENCES: Mapping[str, Callable[[Case, torch.Tensor], torch.Tensor]] = {
     "uncoalesced_loads": _chunk_sums,
     "uncoalesced_stores": _masked_indices,
@@ -253,4 +352,17 @@ _REFERENCES: Mapping[str, Callable[[Case, torch.Tensor], torch.Tensor]] = {
     "no_tensor_cores": _matrix_product,
     "fp64_arithmetic": _chains,
     "excess_instructions": _strided_sums,
+    "small_grid": _chains,
+    "occupancy_blocks": _chains_of_loads,
+    "launch_overhead": _chains,
+    "instruction_fetch": _chains_of_paths,
+    "constant_misses": _constant_sums,
+    "sleeping": _handed_on,
+    "special_functions": _sines_and_cosines,
+    "conversions": _chain_sums,
+    "predicated_threads": _chains_of_kinds,
+    "global_atomics": _record_sums,
+    "shared_atomics": _bin_sums,
+    "local_arrays": _sixteen_chains,
+    "misaligned_vectors": _vector_sums,
 }

@@ -49,6 +49,9 @@ times in kernels with nothing but such accesses, on an H200)."""
 _BUSY_PIPE = 0.6
 """From this part of its peak on a pipe limits, as a roof does."""
 _SECTOR_BYTES = 32
+_USUALLY_OFF = 0.2
+"""Part of all threads that predicates switch off in code that has nothing wrong with it, at most:
+0 to 16 % in the explained kernels of this project's recordings."""
 _MATRIX_SHARE = 0.5
 """Multiply-adds of all instructions of a thread from which on it does too."""
 _MATRIX_LOADS = 1 / 64
@@ -122,7 +125,9 @@ def _uncoalesced_stores(facts: Facts) -> Detected:
 
 
 def _bank_conflicts(facts: Facts) -> Detected:
+    """Wavefronts of conflicts, without those of atomics, whose lanes meet at the same word."""
     excess = facts.column("shared_wavefronts_excessive")
+    excess -= facts.column("shared_wavefronts_excessive", "ATOMS")
     every = facts.value("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum")
     evidence = {
         "wavefronts beyond those needed": Evidence(
@@ -192,6 +197,24 @@ def _divergence(facts: Facts) -> Detected:
     return (1 - threads / 32) * max(facts.issuing, facts.percent(COMPUTE), 0.5), evidence
 
 
+def _predicated_threads(facts: Facts) -> Detected:
+    """Active threads whose instruction a predicate switches off, but those of branches."""
+    active, on = facts.by_opcode("thread_executed"), facts.by_opcode("predicated_on")
+    off = sum(
+        threads - on.get(opcode, threads)
+        for opcode, threads in active.items()
+        if instruction_class(opcode) != "control"
+    )
+    of_all = part(off, 32 * facts.column("executed"))
+    evidence = {
+        "threads predicated off": Evidence(
+            100 * of_all, "%", "Predicated-On Thread Instructions Executed"
+        )
+    }
+    depends = max(facts.issuing, facts.percent(COMPUTE))
+    return (of_all * depends if of_all > _USUALLY_OFF else 0.0), evidence
+
+
 _ATOMIC_BUSY = "lts__d_atomic_input_cycles_active.max.pct_of_peak_sustained_elapsed"
 _ATOMIC_AVERAGE = "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed"
 
@@ -220,6 +243,18 @@ def _global_atomics(facts: Facts) -> Detected:
         ),
     }
     return part(average, busiest) * max(average, waits), evidence
+
+
+def _shared_atomics(facts: Facts) -> Detected:
+    """Atomics on shared memory, by their part of its wavefronts or of the memory instructions."""
+    wavefronts = facts.column("shared_wavefronts", "ATOMS")
+    of_shared = part(wavefronts, facts.value("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"))
+    of_instructions = _of_memory(facts, ("ATOMS",))
+    evidence = {
+        "wavefronts of atomics": Evidence(wavefronts, "wavefront", "L1 Wavefronts Shared"),
+        "of the memory instructions": Evidence(100 * of_instructions, "%", "Instructions Executed"),
+    }
+    return max(of_shared, of_instructions) * facts.load_store, evidence
 
 
 _SLICES = f"lts__t_sectors.{{}}.{ELAPSED_PEAK}"
@@ -442,8 +477,10 @@ _DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {
     "local_arrays": _local_arrays,
     **FILLING,
     "divergence": _divergence,
+    "predicated_threads": _predicated_threads,
     "atomic_contention": _atomic_contention,
     "global_atomics": _global_atomics,
+    "shared_atomics": _shared_atomics,
     "uneven_l2_slices": _uneven_l2_slices,
     "l2_reuse": _l2_reuse,
     "dependent_chain": _latency_of("wait"),
@@ -473,8 +510,10 @@ _UNITS_OF: Mapping[str, frozenset[str]] = {
     "register_spills": _MEMORY_UNITS | {"issue"},
     "local_arrays": _MEMORY_UNITS | {"issue", "alu"},
     "divergence": _ALL_INSTRUCTIONS,
+    "predicated_threads": _ALL_INSTRUCTIONS,
     "atomic_contention": frozenset({"l2"}),
     "global_atomics": frozenset({"l2"}),
+    "shared_atomics": frozenset({"l1"}),
     "l2_reuse": frozenset({"dram"}),
     "narrow_accesses": frozenset({"l1", "issue", "alu"}),
     "special_functions": frozenset({"xu", "issue"}),

@@ -147,6 +147,9 @@ PLANTED: Mapping[str, Planted] = {
     "tail_wave": Planted({"launch__grid_size": 4 * 132 * 1.1, AVERAGE_SM: 60e3}),
     "block_imbalance": Planted({AVERAGE_SM: 60e3}),
     "divergence": Planted({"smsp__thread_inst_executed_per_inst_executed.ratio": 8.0}),
+    "predicated_threads": Planted(
+        rows={"FFMA": {"executed": 2e5, "thread_executed": 64e5, "predicated_on": 16e5}}
+    ),
     "atomic_contention": Planted(
         {ATOMICS.format("max"): 95.0, ATOMICS.format("avg"): 2.0},
         {"lg_throttle": 9.0},
@@ -156,6 +159,11 @@ PLANTED: Mapping[str, Planted] = {
         {ATOMICS.format("max"): 95.0, ATOMICS.format("avg"): 90.0},
         {"lg_throttle": 9.0},
         {"REDG.E.ADD": {"executed": 2e4}},
+    ),
+    "shared_atomics": Planted(
+        {LSU: 90.0},
+        {"mio_throttle": 9.0},
+        {"ATOMS.ADD": {"executed": 2e4, "shared_wavefronts": 8e5}},
     ),
     "uneven_l2_slices": Planted({SLICES.format("max"): 90.0}),
     "l2_reuse": Planted(
@@ -287,6 +295,18 @@ def test_traffic_to_idle_device_memory_costs_nothing() -> None:
     moved = PLANTED["l2_reuse"].values
     from_l2 = kernel(Planted({**moved, L2_BYTES: 400 * LEAST_BYTES}, {"long_scoreboard": 9.0}))
     assert "l2_reuse" not in shares(from_l2)
+
+
+def test_atomics_that_meet_at_a_word_are_no_bank_conflicts() -> None:
+    counted = {"executed": 2e4, "shared_wavefronts": 8e5, "shared_wavefronts_excessive": 7e5}
+    found = shares(kernel(PLANTED["shared_atomics"]._replace(rows={"ATOMS.ADD": counted})))
+    assert "bank_conflicts" not in found
+    assert found["shared_atomics"] == pytest.approx(0.7), "L2 is 30 % busy"
+
+
+def test_branches_that_are_not_taken_are_no_threads_switched_off() -> None:
+    loop = {"BRA": {"executed": 2e5, "thread_executed": 64e5, "predicated_on": 0.0}}
+    assert "predicated_threads" not in shares(kernel(Planted(rows=loop)))
 
 
 def test_the_pipe_of_special_functions_is_a_cause_where_it_limits() -> None:
