@@ -100,7 +100,7 @@ def errors_of(recording: Path) -> Iterator[tuple[str, int, float]]:
         before = ((earlier.record, records) for earlier, records in journals[:place])
         session = session_of(attempt.record)
         past = past_of_run(costs_of_sessions(before, problem_of), session, collect)
-        rest = rest_of(session, cells, collect, past.sessions, past.met)
+        rest = rest_of(session, cells, collect, past.sessions, past.checked)
         error = largest_error(with_declared(records, problem_of), problem_of, rest)
         yield f"{recording.name}/{attempt.folder.name}", visits, error
 

@@ -300,7 +300,7 @@ class Measurement:
         here = past_of_run(costs_of_sessions(journals, problem_of), session, collect)
         elsewhere = past_of_run(self._costs_elsewhere, session, collect)
         past = (*elsewhere.sessions, *here.sessions)
-        return rest_of(session, self.plan.cells, collect, past, here.met)
+        return rest_of(session, self.plan.cells, collect, past, here.checked)
 
     @cached_property
     def _costs_elsewhere(self) -> list[tuple[AttemptRecord, SessionCosts]]:

@@ -75,13 +75,13 @@ def _sessions(
     problem_of = {cell.id: cell.problem.id for cell in plan.cells}
     costs = costs_of_run(same_gpu, problem_of) if same_gpu is not None else []
     around_s = START_S if same_gpu is None else around_visits(same_gpu)
-    met: set[str] = set()
+    checked: set[str] = set()
     for session in plan.sessions:
         measured = _measured(session, newest) if newest is not None else set()
         missing = Counter(visit.cell for visit in session.visits if visit not in measured)
-        met |= {visit.cell for visit in measured}
+        checked |= {visit.cell for visit in measured}
         past = past_of_run(costs, session, collect).sessions
-        rest = rest_of(session, plan.cells, collect, past, met)
+        rest = rest_of(session, plan.cells, collect, past, checked)
         seconds = 0.0
         if missing and rest.has_earlier:
             seconds = around_s + _roofs_s(session, costs) + rest.seconds(missing, SessionCosts())
@@ -94,7 +94,7 @@ def _sessions(
             seconds,
             by_earlier_run=rest.has_earlier,
         )
-        met |= missing.keys()
+        checked |= missing.keys()
 
 
 def _roofs_s(session: SessionPlan, costs: Iterable[tuple[AttemptRecord, SessionCosts]]) -> float:
@@ -114,14 +114,14 @@ def rest_of(
     cells: Iterable[Cell],
     collect: Collect,
     past: Sequence[PastSession],
-    met: Set[str],
+    checked: Set[str],
 ) -> Rest:
-    """Forecasts the rest of a session; `met`: cells that its run has checked before."""
+    """Forecasts the rest of a session; `checked`: cells that its run has checked."""
     return Rest(
         cells,
         visit=typical_visit(session.collector, session.kind, session.metrics, collect),
         past=past,
-        met=met,
+        checked=checked,
         warmups=collect.warmups,
         rechecks=collect.recheck,
     )

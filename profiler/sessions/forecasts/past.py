@@ -33,8 +33,8 @@ class PastSession:
     visit: TypicalVisit
     likeness: Likeness
     """To the session that is forecast."""
-    met: frozenset[str] = frozenset()
-    """Cells that its run had checked before."""
+    checked_before: frozenset[str] = frozenset()
+    """Cells that its run had checked until then."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Past:
     """Sessions of a run, oldest first, as they matter to one that is forecast."""
 
     sessions: tuple[PastSession, ...] = ()
-    met: frozenset[str] = frozenset()
-    """Cells that they have checked."""
+    checked: frozenset[str] = frozenset()
+    """Cells that they have compared with their reference."""
 
 
 def past_of_run(
@@ -55,8 +55,8 @@ def past_of_run(
         visit = typical_visit(record.collector, record.kind, record.metrics, collect)
         of_another_build = record.kind == SessionKind.IN_KERNEL
         past = Past(
-            (*past.sessions, PastSession(costs, visit, _likeness(record, session), past.met)),
-            past.met if of_another_build else past.met | costs.checked,
+            (*past.sessions, PastSession(costs, visit, _likeness(record, session), past.checked)),
+            past.checked if of_another_build else past.checked | costs.checked,
         )
     return past
 

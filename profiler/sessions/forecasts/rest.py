@@ -32,7 +32,7 @@ class Rest:
         *,
         visit: TypicalVisit,
         past: Sequence[PastSession] = (),
-        met: Set[str] = frozenset(),
+        checked: Set[str] = frozenset(),
         warmups: int = 0,
         rechecks: bool = True,
     ) -> None:
@@ -41,7 +41,7 @@ class Rest:
         self._problem_of = {cell.id: cell.problem.id for cell in cells}
         self._visit = visit
         self._past = sorted(past, key=lambda session: session.likeness)
-        self._met = met
+        self._checked = checked
         """Cells that this run has checked: they are not checked again."""
         self._warmups = warmups
         """Launches of a warm-up."""
@@ -128,16 +128,19 @@ class Rest:
     def _set_ups_s(
         self, remaining: Mapping[str, int], now: SessionCosts, launches: LaunchTimes
     ) -> float:
-        met = {self._problem_of[cell] for cell in self._met}
+        prepared = self._problems(self._checked)
         set_ups = SetUps(launches)
         for session in self._past:
-            set_ups.add(session.costs, {self._problem_of[cell] for cell in session.met})
-        set_ups.compare(now, met)
+            set_ups.add(session.costs, self._problems(session.checked_before))
+        set_ups.follow(now, prepared)
         first = None if now.made else self._problem_of[next(iter(remaining))]
         return sum(
-            set_ups.seconds((stage, problem in met), problem, cells, is_first=problem == first)
+            set_ups.seconds((stage, problem in prepared), problem, cells, is_first=problem == first)
             for stage, problem, cells in self._stages_left(remaining, now)
         )
+
+    def _problems(self, cells: Iterable[str]) -> set[str]:
+        return {self._problem_of[cell] for cell in cells}
 
     def _stages_left(
         self, remaining: Mapping[str, int], now: SessionCosts
@@ -151,7 +154,7 @@ class Rest:
                 new[self._problem_of[cell]].append(cell)
         for problem, cells in new.items():
             yield Stage.PREPARE, problem, len(cells)
-            if count := sum(cell not in self._met for cell in cells):
+            if count := sum(cell not in self._checked for cell in cells):
                 yield Stage.CHECK, problem, count
                 unchecked[problem] = count
         last = self._problem_of[tuple(remaining)[-1]]

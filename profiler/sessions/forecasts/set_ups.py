@@ -36,15 +36,15 @@ class SetUps:
         self._excess: dict[Kind, float] = {}
         """Seconds of a problem beyond what is expected: of compiling, or of a slow reference."""
 
-    def add(self, session: SessionCosts, met: Set[str]) -> None:
-        """Take a session that is over; `met`: problems that its run had prepared before."""
-        for kind, problem, set_up in _set_ups(session, met):
+    def add(self, session: SessionCosts, prepared: Set[str]) -> None:
+        """Take a session that is over; `prepared`: problems that its run had prepared before."""
+        for kind, problem, set_up in _set_ups(session, prepared):
             if set_up.is_first:
                 self._first[kind[0]].append(set_up.seconds)
             else:
                 self._earlier[kind][problem].append(set_up.seconds / len(set_up.cells))
 
-    def compare(self, now: SessionCosts, met: Set[str]) -> None:
+    def follow(self, now: SessionCosts, prepared: Set[str]) -> None:
         """Take what the session that goes on took so far.
 
         What takes less than expected takes the same share of it at every problem; what takes more
@@ -52,7 +52,7 @@ class SetUps:
         """
         took: dict[Kind, list[float]] = defaultdict(list)
         expected: dict[Kind, list[float]] = defaultdict(list)
-        for kind, problem, set_up in _set_ups(now, met):
+        for kind, problem, set_up in _set_ups(now, prepared):
             expected_s = self._expected(kind, problem, len(set_up.cells))
             if not set_up.is_first:
                 took[kind].append(set_up.seconds)
@@ -79,10 +79,10 @@ class SetUps:
         return typical_s * self._launches.slowness
 
 
-def _set_ups(session: SessionCosts, met: Set[str]) -> Iterator[tuple[Kind, str, SetUp]]:
+def _set_ups(session: SessionCosts, prepared: Set[str]) -> Iterator[tuple[Kind, str, SetUp]]:
     for stage, by_problem in session.set_ups.items():
         for problem, set_up in by_problem.items():
-            yield (stage, problem in met), problem, set_up
+            yield (stage, problem in prepared), problem, set_up
 
 
 def _lasting_seconds(kind: Kind, first: SetUp) -> float:

@@ -103,7 +103,7 @@ def errors(records, session, *, before=(), cells=CELLS, collect=COLLECT, from_vi
     """Forecast of the whole time against what it took, at visits after the first tenth."""
     problem_of = {cell.id: cell.problem.id for cell in cells}
     past = past_of_run(costs_of_sessions(before, problem_of), session, collect)
-    rest = rest_of(session, cells, collect, past.sessions, past.met)
+    rest = rest_of(session, cells, collect, past.sessions, past.checked)
     done = [record for record in records if is_visit(record)]
     left, reader, made, found = Counter(r["cell"] for r in done), CostReader(problem_of), 0, []
     began, ended = records[0]["time"], done[-1]["time"]
@@ -215,7 +215,7 @@ def test_clocks_that_stand_still_divide_by_nothing():
     records = [{**record, "time": 1000.0} for record in Machine().journal()]
     before = [(attempt(TIMING), records)]
     past = past_of_run(costs_of_sessions(before, PROBLEM_OF), TIMING, COLLECT)
-    rest = rest_of(TIMING, CELLS, COLLECT, past.sessions, past.met)
+    rest = rest_of(TIMING, CELLS, COLLECT, past.sessions, past.checked)
     now = costs_of_sessions([(attempt(TIMING), records[: len(records) // 2])], PROBLEM_OF)
     assert rest.seconds({cell.id: 1 for cell in CELLS}, now[0][1]) >= 0
 
