@@ -142,6 +142,8 @@ SESSION_STARTED = "session_started"  # pid, torch, cuda, device (name), python, 
 # context_at_import (whether importing the workload created a CUDA context), stamps (when each of
 # STAMPS was reached, in seconds of the system's monotonic clock)
 SESSION_FAILED = "session_failed"  # cause: nothing could be run; never after session_started
+DECLARED = "declared"  # problem, flops, bytes: what the workload declares of a launch there; of all
+# problems before the first is set up, so that the rest can be forecast; no amounts where that fails
 STARTED = "started"  # cell, phase, block, arm
 FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (list, timer only),
 # trace (file beside the journal) and operators (list of OPERATOR_FIELDS) of `torch`
@@ -494,6 +496,7 @@ def _is_operator(value: object) -> bool:
 
 
 _NEEDED: Mapping[str, tuple[str, ...]] = {
+    DECLARED: ("problem",),
     STARTED: ("cell", "phase"),
     FINISHED: ("cell",),
     FAILED: ("cell", "outcome"),

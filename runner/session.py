@@ -95,6 +95,7 @@ class Session:
             self._device.release()
 
     def _run_problems(self) -> None:
+        self._declare_work()
         try:
             for _, visits in groupby(self._job.visits, key=self._problem_of):
                 self._run_problem(tuple(visits))
@@ -104,6 +105,27 @@ class Session:
                 gc.freeze()
         finally:
             self._visits.close()
+
+    def _declare_work(self) -> None:
+        """Journal the work of a launch at each problem, before any is set up.
+
+        Without amounts where that fails: the cells of the problem will say so in their turn.
+        """
+        cells = [self._cells[visit.cell] for visit in self._job.visits]
+        for problem, params in {cell.problem: cell.problem_params for cell in cells}.items():
+            work: dict[str, float | None] = {}
+            with suppress(Exception, SystemExit):
+                work = self._work(params)
+            self._journal.write(protocol.DECLARED, problem=problem, **work)
+
+    def _work(self, problem: protocol.Params) -> dict[str, float | None]:
+        """FLOPs and bytes that the workload declares of a launch; None where it declares none."""
+        amounts = {"flops": self._workload.flops, "bytes": self._workload.bytes}
+        counts = {
+            name: None if amount is None else amount(dict(problem))
+            for name, amount in amounts.items()
+        }
+        return {name: None if count is None else float(count) for name, count in counts.items()}
 
     def _problem_of(self, visit: JobVisit) -> str:
         return self._cells[visit.cell].problem
@@ -211,9 +233,7 @@ class Session:
                     findings[name] = float(getattr(launch, name))
             if getattr(launch, protocol.TUNED, None):
                 findings[protocol.TUNED] = list(getattr(launch, protocol.TUNED))
-            for name, amount in (("flops", self._workload.flops), ("bytes", self._workload.bytes)):
-                value = None if amount is None else amount(dict(cell.problem_params))
-                findings[name] = None if value is None else float(value)
+            findings.update(self._work(cell.problem_params))
 
     def _warmed_up(self, cell: JobCell, launch: Launch) -> bool:
         with suppress(PhaseFailedError), self._phase(protocol.WARMUP, [cell]):

@@ -5,6 +5,10 @@
 Each recorded attempt of at least ten visits is gone through as its journal has it, and forecast by
 what came before it in its own recording, as a new run would. The error is that of the whole time at
 any visit after the first tenth.
+
+A session journals what the workload declares of each problem (FLOPs and bytes) before its first
+problem begins. Where it was recorded before it did so, these records are put in front, from what
+the same journal has later: the numbers are functions of the problem alone.
 """
 
 from __future__ import annotations
@@ -18,14 +22,14 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(PROJECT))
 
-from profiler.run_folder.folder import Attempt, AttemptRecord, RunFolder  # noqa: E402
+from profiler.model import SessionKind, SessionPlan  # noqa: E402
+from profiler.planning.spec import load_spec  # noqa: E402
+from profiler.run_folder.folder import AttemptRecord, RunFolder  # noqa: E402
 from profiler.runner import protocol  # noqa: E402
-from profiler.sessions.forecasts.visit_costs import (  # noqa: E402
-    CostReader,
-    Rest,
-    VisitCosts,
-    read_costs,
-)
+from profiler.sessions.forecasts.forecast import rest_of  # noqa: E402
+from profiler.sessions.forecasts.past import costs_of_sessions, past_of_run  # noqa: E402
+from profiler.sessions.forecasts.rest import Rest  # noqa: E402
+from profiler.sessions.forecasts.session_costs import CostReader  # noqa: E402
 from profiler.sessions.watchdog import Record  # noqa: E402
 
 BAR = 0.3
@@ -38,33 +42,29 @@ def is_visit(record: Record) -> bool:
     return record["event"] == protocol.FINISHED and record.get("phase") == protocol.MEASURE
 
 
-def costs_before(
-    record: AttemptRecord, earlier: Sequence[Attempt], problem_of: Mapping[str, str]
-) -> VisitCosts:
-    """Costs by which a run that is new forecasts a session, as `sessions/measurement.py` has it."""
-
-    def costs(attempts: Sequence[Attempt]) -> VisitCosts:
-        found = VisitCosts()
-        for attempt in attempts:
-            found.add(read_costs(protocol.read_journal(attempt.journal), problem_of))
-        return found
-
-    same_tool = [a for a in earlier if a.record.collector == record.collector]
-    same = [a for a in same_tool if a.record.session == record.session]
-    alike = [a for a in same_tool if a.record.metrics == record.metrics]
-    for attempts in (same, alike):
-        if (found := costs(attempts).without_checks()).visits:
-            return found
-    return VisitCosts(costs(same_tool).visits)
+def with_declared(records: Sequence[Record], problem_of: Mapping[str, str]) -> list[Record]:
+    """Records of a journal with the work of each problem declared before the first begins."""
+    if any(record["event"] == protocol.DECLARED for record in records):
+        return list(records)
+    described = [
+        record
+        for record in records
+        if record["event"] == protocol.FINISHED and record.get("phase") == protocol.DESCRIBE
+    ]
+    work = {
+        problem_of[record["cell"]]: {name: record.get(name) for name in ("flops", "bytes")}
+        for record in described
+    }
+    began = {"event": protocol.DECLARED, "time": records[0]["time"]}
+    declared = [{**began, "problem": problem, **amounts} for problem, amounts in work.items()]
+    return [records[0], *declared, *records[1:]]
 
 
-def largest_error(
-    records: Sequence[Record], problem_of: Mapping[str, str], earlier: VisitCosts
-) -> float:
+def largest_error(records: Sequence[Record], problem_of: Mapping[str, str], rest: Rest) -> float:
     """Largest relative error of the whole time, forecast at a visit after the first tenth."""
     done = [record for record in records if is_visit(record)]
     left = Counter(record["cell"] for record in done)
-    reader, rest = CostReader(problem_of), Rest(problem_of, earlier)
+    reader = CostReader(problem_of)
     began, ended = records[0]["time"], done[-1]["time"]
     made, worst = 0, 0.0
     for record in records:
@@ -75,25 +75,34 @@ def largest_error(
         made += 1
         if AFTER * len(done) <= made < len(done):
             seconds = rest.seconds(left, reader.costs)
-            worst = max(worst, abs(record["time"] + seconds - ended) / (ended - began), key=abs)
+            worst = max(worst, (record["time"] + seconds - ended) / (ended - began), key=abs)
     return worst
+
+
+def session_of(record: AttemptRecord) -> SessionPlan:
+    """The session of an attempt, as a plan names it; without its visits."""
+    kind = SessionKind(record.kind)
+    return SessionPlan(record.session, record.collector, kind, record.metrics, visits=())
 
 
 def errors_of(recording: Path) -> Iterator[tuple[str, int, float]]:
     """Name, visits and largest error of each attempt of a recording that has enough visits."""
     run = RunFolder(recording)
-    problem_of = {cell.id: cell.problem.id for cell in run.plan().cells}
-    with_records = [(a, tuple(protocol.read_journal(a.journal))) for a in run.attempts()]
-    with_records = [(attempt, records) for attempt, records in with_records if records]
-    with_records.sort(key=lambda item: item[1][0]["time"])
-    for place, (attempt, records) in enumerate(with_records):
+    cells, collect = run.plan().cells, load_spec(run.spec_file).experiment.collect
+    problem_of = {cell.id: cell.problem.id for cell in cells}
+    journals = [(each, tuple(protocol.read_journal(each.journal))) for each in run.attempts()]
+    journals = [(attempt, records) for attempt, records in journals if records]
+    journals.sort(key=lambda item: item[1][0]["time"])
+    for place, (attempt, records) in enumerate(journals):
         visits = sum(map(is_visit, records))
-        if visits >= FEWEST_VISITS and attempt.record.visit is None:
-            before = [earlier for earlier, _ in with_records[:place]]
-            error = largest_error(
-                records, problem_of, costs_before(attempt.record, before, problem_of)
-            )
-            yield f"{recording.name}/{attempt.folder.name}", visits, error
+        if visits < FEWEST_VISITS or attempt.record.visit is not None:
+            continue
+        before = ((earlier.record, records) for earlier, records in journals[:place])
+        session = session_of(attempt.record)
+        past = past_of_run(costs_of_sessions(before, problem_of), session, collect)
+        rest = rest_of(session, cells, collect, past.sessions, past.checked)
+        error = largest_error(with_declared(records, problem_of), problem_of, rest)
+        yield f"{recording.name}/{attempt.folder.name}", visits, error
 
 
 def main() -> None:
@@ -106,9 +115,9 @@ def main() -> None:
         for file in sorted((PROJECT / "experiments/recordings").glob("*/run.json"))
         for error in errors_of(file.parent)
     ]
-    beyond = [item for item in found if item[2] > BAR]
+    beyond = [item for item in found if abs(item[2]) > BAR]
     for name, visits, error in found if options.verbose else beyond:
-        print(f"{name}: {visits} visits, {error:.0%}")
+        print(f"{name}: {visits} visits, {error:+.0%}")
     print(f"{len(beyond)} of {len(found)} attempts beyond {BAR:.0%}")
 
 

@@ -17,4 +17,5 @@ KIND: CollectorKind = CollectorKind(
     in_journal=False,
     create=lambda tools: Timer(tools.python, "in_kernel"),
     needs=frozenset({Need.GPU, Need.TORCH}),
+    visit_s=3e-3,
 )

@@ -74,6 +74,10 @@ class CollectorKind:
     needs: frozenset[Need] = frozenset()
     settings: tuple[str, ...] = ()
     """Keys under `collect` that change what it does."""
+    launches: int = 1
+    """Launches a visit, where none of its settings says how many."""
+    visit_s: float = 1e-3
+    """Seconds of a visit on an H200 for a kernel that takes no time itself."""
     measures_commands: bool = False
     """Whether it can measure an external command; others need the runner."""
     report_file: str | None = None

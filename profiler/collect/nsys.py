@@ -139,6 +139,7 @@ KIND: CollectorKind = CollectorKind(
     in_journal=False,
     create=_create,
     needs=frozenset({Need.NSYS}),
+    visit_s=3e-4,
     settings=("timeline",),
     measures_commands=True,
     report_file=f"{REPORT}.gz",

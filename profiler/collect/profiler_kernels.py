@@ -17,4 +17,5 @@ KIND: CollectorKind = CollectorKind(
     in_journal=True,
     create=lambda tools: Timer(tools.python, "torch_kernels"),
     needs=frozenset({Need.TORCH}),
+    visit_s=2e-3,
 )

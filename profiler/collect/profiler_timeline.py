@@ -17,5 +17,6 @@ KIND: CollectorKind = CollectorKind(
     in_journal=False,
     create=lambda tools: Timer(tools.python, "torch"),
     needs=frozenset({Need.TORCH}),
+    visit_s=0.05,
     settings=("timeline",),
 )

@@ -16,4 +16,6 @@ KIND: CollectorKind = CollectorKind(
     judged=True,
     in_journal=True,
     create=lambda tools: Timer(tools.python, "plain_timer"),
+    launches=4,
+    visit_s=2e-4,
 )

@@ -75,7 +75,7 @@ def _print_plan(
     plan: Plan, foreseen: Plan, forecasts: Sequence[Forecast], command: str, color: str
 ) -> None:
     from profiler.render.console.plan import plan_table
-    from profiler.sessions.forecasts.visit_costs import duration_words
+    from profiler.sessions.forecasts.duration_words import duration_words
     from profiler.sessions.launch_counts import launch_counts, launches_note
 
     console = make_console(color)

@@ -9,6 +9,7 @@ from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.queries import (
     PassClass,
     in_parts,
+    ncu_names,
     of_operations,
     of_types,
     pass_class,
@@ -51,6 +52,11 @@ _OF_ALONE_S = {
     _HMMA_TO_FP16: 0.004,
 }
 """Seconds in place of those of ALONE."""
+_REPLAYED_RUNS, _REWRITTEN_RUNS = 7.5, 25.0
+"""How many times a kernel's own time a launch takes longer: where it is replayed, 7.0 to 8.0 in
+recordings of attention, where its machine code is rewritten 22 to 50; else 1.0 to 1.1."""
+_REWRITING = "smsp__sass_"
+"""Beginning of the names of what ncu counts by rewriting the machine code."""
 _MOST_MULTI_S = 0.3
 """Of several that share passes: a launch with the default counters (15 passes) takes 0.45 s."""
 SESSION_S = 0.8
@@ -188,11 +194,27 @@ def _cheapest(units: Sequence[_Unit], launches: int, session_s: float) -> tuple[
 def counter_visit_seconds(names: Iterable[str]) -> float:
     """Rough duration of a visit of a counter session, on a GPU like an H200.
 
-    What a metric brings `beside` it costs nothing, although it would have a pass of its own.
+    For a kernel that takes no time itself.
+    """
+    return _launch_s(_counted(names))
+
+
+def kernel_runs(names: Iterable[str]) -> float:
+    """How many times a kernel's own time a visit of a counter session takes, beside those seconds.
+
+    ncu replays a kernel whose counters need several passes, each time with its memory restored.
     """
     counted = tuple(names)
+    if any(raw.startswith(_REWRITING) for raw in ncu_names(counted)):
+        return _REWRITTEN_RUNS
+    return _REPLAYED_RUNS if _is_replayed(_counted(counted)) else 1.0
+
+
+def _counted(names: Iterable[str]) -> _Group:
+    """What a session of these metrics is asked for; what comes `beside` another costs nothing."""
+    counted = tuple(names)
     beside = {other for name in counted if name in CATALOGUE for other in CATALOGUE[name].beside}
-    return _launch_s(tuple(_units([name for name in counted if name not in beside])))
+    return tuple(_units([name for name in counted if name not in beside]))
 
 
 def _collected(names: Iterable[str]) -> tuple[str, ...]:
@@ -215,10 +237,14 @@ def _units(names: Sequence[str]) -> Iterator[_Unit]:
 
 def _launch_s(group: Sequence[_Unit]) -> float:
     """Seconds of a launch that is asked for all of these."""
+    return _LAUNCH_S + _is_replayed(group) * _REPLAY_S + sum(unit.seconds for unit in group)
+
+
+def _is_replayed(group: Sequence[_Unit]) -> bool:
+    """Whether these need more than one pass."""
     names = {unit.name for unit in group}
     several = len(group) > 1 and not any(names <= shared for shared in _SHARE_A_PASS)
-    replayed = several or any(unit.is_replayed for unit in group)
-    return _LAUNCH_S + replayed * _REPLAY_S + sum(unit.seconds for unit in group)
+    return several or any(unit.is_replayed for unit in group)
 
 
 def _partitions(units: Sequence[_Unit]) -> Iterator[tuple[_Group, ...]]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Self
@@ -66,13 +67,10 @@ from profiler.sessions.attempt import (
     start_waiting,
 )
 from profiler.sessions.explain_files import keep_pages
-from profiler.sessions.forecasts.forecast import (
-    VisitForecast,
-    earlier_costs,
-    newest_run,
-    of_session,
-)
-from profiler.sessions.forecasts.visit_costs import VisitCosts
+from profiler.sessions.forecasts.forecast import VisitForecast, newest_run, rest_of
+from profiler.sessions.forecasts.past import costs_of_run, costs_of_sessions, past_of_run
+from profiler.sessions.forecasts.rest import Rest
+from profiler.sessions.forecasts.session_costs import SessionCosts
 from profiler.sessions.kernel_checks import check_kernels
 from profiler.sessions.overlap.handing_on import Begun, SeenSoFar, after
 from profiler.sessions.overlap.recorder import SecondsRecorder
@@ -277,7 +275,7 @@ class Measurement:
             title,
             cells,
             dict(counts),
-            earlier=self._earlier_costs(session),
+            rest=self._rest(session, earlier),
             durations_ns=_durations(earlier),
         )
         with progress:
@@ -292,36 +290,25 @@ class Measurement:
                 job = self._templates.job(session, workload, checked)
                 self._run_runner(job, work, progress, has_samples)
 
-    def _earlier_costs(self, session: SessionPlan) -> VisitCosts:
-        """Costs of a session earlier in this run, else in the newest other one on such a GPU.
+    def _rest(self, session: SessionPlan, earlier: Sequence[Loaded]) -> Rest | None:
+        """Forecasts a session by those of this run, and by the newest other one on such a GPU."""
+        if isinstance(self.loaded.experiment.workload, CommandWorkload):
+            return None
+        collect = self.loaded.experiment.collect
+        problem_of = {cell.id: cell.problem.id for cell in self.plan.cells}
+        journals = ((loaded.attempt.record, loaded.records) for loaded in earlier)
+        here = past_of_run(costs_of_sessions(journals, problem_of), session, collect)
+        elsewhere = past_of_run(self._costs_elsewhere, session, collect)
+        past = (*elsewhere.sessions, *here.sessions)
+        return rest_of(session, self.plan.cells, collect, past, here.checked)
 
-        Else those of sessions of this run with the same metrics, else of all under the same tool:
-        which cells take long, if not how long.
-        """
+    @cached_property
+    def _costs_elsewhere(self) -> list[tuple[AttemptRecord, SessionCosts]]:
+        """Costs of the sessions of the newest other run on such a GPU; none where there is none."""
         out, gpu = self.run.path.parent.parent, self.machine.environment.gpu
         run = newest_run(out, self.plan.experiment, gpu, besides=self.run.path)
         problem_of = {cell.id: cell.problem.id for cell in self.plan.cells}
-
-        is_same = of_session(session.name)
-
-        def is_alike(record: AttemptRecord) -> bool:
-            return (record.collector, record.metrics) == (session.collector, session.metrics)
-
-        # What this run has compared with its reference is not compared again.
-        here = earlier_costs(self.run, is_same, problem_of).without_checks()
-        if here.visits:
-            return here
-        elsewhere = earlier_costs(run, is_same, problem_of)
-        if elsewhere.visits:
-            return elsewhere
-        alike = earlier_costs(self.run, is_alike, problem_of).without_checks()
-        if alike.visits:
-            return alike
-
-        def under_same_tool(record: AttemptRecord) -> bool:
-            return record.collector == session.collector
-
-        return VisitCosts(earlier_costs(self.run, under_same_tool, problem_of).visits)
+        return costs_of_run(run, problem_of) if run is not None else []
 
     def _expected(
         self, session: SessionPlan, upcoming: Sequence[SessionPlan], earlier: Sequence[Loaded]

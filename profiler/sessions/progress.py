@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -18,8 +18,12 @@ from profiler.errors import UsageError
 from profiler.model import Cell
 from profiler.outside_text import safe
 from profiler.runner import protocol
-from profiler.sessions.forecasts.visit_costs import CostReader, Rest, VisitCosts, duration_words
+from profiler.sessions.forecasts.duration_words import duration_words
+from profiler.sessions.forecasts.session_costs import CostReader
 from profiler.sessions.watchdog import Record
+
+if TYPE_CHECKING:  # it imports what reads specs
+    from profiler.sessions.forecasts.rest import Rest
 
 _PIPE_WIDTH = 200
 """Columns where nothing says how wide the reader is: a file or a log."""
@@ -113,8 +117,8 @@ class VisitProgress:
     cells: Mapping[str, Cell]
     remaining: dict[str, int]
     """Cell id → visits still to come."""
-    earlier: VisitCosts = field(default_factory=VisitCosts)
-    """What the same session took in an earlier run."""
+    rest: Rest | None = None
+    """Forecasts what is left; None where nothing is forecast."""
     durations_ns: dict[str, float] = field(default_factory=dict)
     """Durations by cell id, as far as they are known."""
     clock: Callable[[], float] = time.monotonic
@@ -127,9 +131,7 @@ class VisitProgress:
     _bar: Progress | None = None
 
     def __post_init__(self) -> None:
-        problem_of = {id_: cell.problem.id for id_, cell in self.cells.items()}
-        self._costs = CostReader(problem_of)
-        self._rest = Rest(problem_of, self.earlier)
+        self._costs = CostReader({id_: cell.problem.id for id_, cell in self.cells.items()})
 
     def __enter__(self) -> VisitProgress:
         """Show the live line where there is a terminal."""
@@ -214,8 +216,8 @@ class VisitProgress:
         elapsed = self.clock() - self._began
         if elapsed > 0:
             yield f"{self._done / elapsed:.1f}/s"
-        left = self._rest.seconds(self.remaining, self._costs.costs)
-        if left is not None:
+        if self.rest is not None and self._costs.costs.made:
+            left = self.rest.seconds(self.remaining, self._costs.costs)
             yield f"about {duration_words(left)} left"
         problem = self.cells[cell].problem
         durations = {

@@ -1,6 +1,7 @@
 """What a plan says about its cost before it runs."""
 
-from collections import Counter
+import json
+import shutil
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -19,18 +20,16 @@ from profiler.run_folder.folder import (
     finish_attempt,
 )
 from profiler.runner import protocol
+from profiler.sessions.attempt import journal_visits
 from profiler.sessions.forecasts.forecast import (
     PROGRAM_S,
     START_S,
     VisitForecast,
     around_visits,
-    earlier_costs,
     first_command,
     forecast,
-    of_session,
     visit_seconds,
 )
-from profiler.sessions.forecasts.visit_costs import Rest, VisitCosts
 
 SOFTMAX = Path(__file__).parents[2] / "experiments" / "softmax.yaml"
 
@@ -72,24 +71,42 @@ def test_visits_of_the_newest_run_are_counted_once(softmax, tmp_path):
     assert timing.seconds < forecast(plan, experiment, tmp_path / "empty")[0].seconds
 
 
-def test_a_plan_goes_by_what_an_earlier_run_took_on_such_a_gpu():
-    """The transpose was recorded on an H200; its plan, in a folder where nothing is measured."""
-    run = RunFolder(RECORDINGS / "transpose")
-    loaded, plan, gpu = load_spec(run.spec_file), run.plan(), run.record().environment.gpu
-    problem_of = {cell.id: cell.problem.id for cell in plan.cells}
-    spans = [span for span in run.seconds().executions[-1] if span.row.startswith("ncu-")]
-    in_plan = [span for span in spans if span.row.startswith(("ncu-timing", "ncu-counters"))]
-    took = max(span.end_s for span in in_plan) - min(span.begin_s for span in in_plan)
-    expected = [
-        around_visits(run)
-        + Rest(problem_of, earlier_costs(run, of_session(session.name), problem_of)).seconds(
-            Counter(visit.cell for visit in session.visits), VisitCosts()
-        )
-        for session in plan.sessions
-    ]
-    assert sum(expected) == pytest.approx(took, rel=0.3)
-    elsewhere = forecast(plan, loaded.experiment, run.path.parent.parent / "nowhere", gpu)
-    assert not any(session.by_earlier_run for session in elsewhere)
+def forecast_by_recording(name, folder, gpu=None):
+    """Forecast of the plan of a recording in a run that has measured nothing yet."""
+    recording = RunFolder(RECORDINGS / name)
+    loaded, plan = load_spec(recording.spec_file), recording.plan()
+    shutil.copytree(recording.path, folder / plan.experiment / "20260101-000000")
+    newest = RunFolder(folder / plan.experiment / "20260102-000000")  # on another GPU
+    newest.write_record(
+        RunRecord(plan.experiment, "2099-01-02T00:00:00+00:00", 1, Environment(), {}, number=99)
+    )
+    return forecast(plan, loaded.experiment, folder, gpu or recording.record().environment.gpu)
+
+
+def seconds_of_plan(recording):
+    """Seconds of the attempts that made visits of the plan, and how many sessions these are."""
+    visits = {session.name: set(session.visits) for session in recording.plan().sessions}
+    seconds = {}
+    for attempt in recording.attempts():
+        if journal_visits(attempt.folder) & visits.get(attempt.record.session, set()):
+            records = list(protocol.read_journal(attempt.journal))
+            seconds[attempt.folder.name] = records[-1]["time"] - records[0]["time"]
+    return sum(seconds.values()), len(visits)
+
+
+@pytest.mark.parametrize("name", ["transpose", "hopper_causal", "timing_methods"])
+def test_a_plan_goes_by_what_an_earlier_run_took_on_such_a_gpu(name, tmp_path):
+    recording = RunFolder(RECORDINGS / name)
+    sessions = forecast_by_recording(name, tmp_path)
+    assert all(session.by_earlier_run and not session.measured for session in sessions)
+    took, count = seconds_of_plan(recording)
+    between = count * around_visits(recording)
+    assert sum(session.seconds for session in sessions) - between == pytest.approx(took, rel=0.2)
+
+
+def test_a_plan_does_not_go_by_a_run_on_another_gpu(tmp_path):
+    sessions = forecast_by_recording("transpose", tmp_path, gpu="another")
+    assert not any(session.by_earlier_run for session in sessions)
 
 
 def test_an_unfinished_run_tells_what_its_rest_takes(softmax, tmp_path):
@@ -98,16 +115,19 @@ def test_an_unfinished_run_tells_what_its_rest_takes(softmax, tmp_path):
     record = RunRecord("softmax", "2026-01-01T00:00:00+00:00", 1, Environment(gpu="H200"), {})
     run.write_record(record)
     session = plan.sessions[0]
-    where = {"phase": protocol.MEASURE, "cell": session.visits[0].cell, "block": 0, "arm": 1}
+    cell = session.visits[0].cell
     folder = run.new_attempt(AttemptRecord(session.name, "ncu", "timing", session.metrics, {}))
-    with (folder / "journal.jsonl").open("w") as stream:
-        protocol.append_record(stream, {"event": protocol.SESSION_STARTED, "time": 10.0})
-        protocol.append_record(stream, {"event": protocol.STARTED, "time": 13.0, **where})
-        protocol.append_record(stream, {"event": protocol.FINISHED, "time": 13.5, **where})
+    steps = [("inputs", 13.0), *[("measure", 13.5 + visit / 2) for visit in range(3)]]
+    records = [{"event": protocol.SESSION_STARTED, "time": 10.0}]
+    for number, (phase, ended) in enumerate(steps):
+        where = {"phase": phase, "cell": cell, "block": number, "arm": 1}
+        records.append({**where, "event": protocol.STARTED, "time": records[-1]["time"]})
+        records.append({**where, "event": protocol.FINISHED, "time": ended})
+    (folder / "journal.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records))
     timing, *_ = forecast(plan, experiment, tmp_path, "H200")
     assert timing.by_earlier_run
     visits = timing.visits - timing.measured
-    assert timing.seconds == pytest.approx(START_S + 3.0 + 0.5 * visits)
+    assert timing.seconds == pytest.approx(START_S + 3.0 + 0.5 * visits, rel=0.05)
     assert not forecast(plan, experiment, tmp_path, "another")[0].by_earlier_run
 
 

@@ -213,6 +213,18 @@ def test_hits_of_l2_and_operations_on_bf16_are_counted_in_one_pass() -> None:
     assert hits < with_bf16 < 2 * hits
 
 
+def test_a_kernel_runs_again_where_it_is_replayed_and_longest_where_it_is_rewritten():
+    alone, replayed, rewritten = (
+        passes.kernel_runs(("duration_ns", *names))
+        for names in (
+            ("instructions",),
+            ("instructions", "l2_hit_sectors"),
+            ("instructions", "fp32_fma"),
+        )
+    )
+    assert 1 == alone < replayed < rewritten
+
+
 def typed(**launches: int) -> dict[str, tuple[set[str], frozenset[passes.Types]]]:
     """Counters of tensor operations and types of the launches of each session of a roofline."""
     by_types = {tuple(types.split("_")): count for types, count in launches.items()}

@@ -9,6 +9,8 @@ from rich.console import Console
 from profiler.errors import UsageError
 from profiler.model import Cell, Problem, Variant
 from profiler.runner import protocol
+from profiler.sessions.forecasts.rest import Rest
+from profiler.sessions.forecasts.typical import TypicalVisit
 from profiler.sessions.progress import ProgressReporter, VisitProgress, make_console
 
 CELLS = {
@@ -93,7 +95,8 @@ def test_a_session_has_a_line_at_its_end(reporter):
 
 def test_a_line_comes_every_five_seconds_however_many_cells_there_are(reporter):
     records = [STARTED, *[started("a..p"), visited("a..p")] * 500]
-    lines = follow(reporter(), records, {"a..p": 500, "b..p": 100}, step=0.0625)
+    rest = Rest(CELLS.values(), visit=TypicalVisit(overhead_s=0.02, launches=1))
+    lines = follow(reporter(), records, {"a..p": 500, "b..p": 100}, step=0.0625, rest=rest)
     assert len(lines) == 12 + 1  # of 62.6 s
     assert lines[0] == "timing: 40/600 visits, 0/2 cells, 7.9/s, about 70 s left"
     assert lines[-1] == "timing: 500/600 visits, 1/2 cells in 63 s"

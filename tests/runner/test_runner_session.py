@@ -125,6 +125,28 @@ def test_findings_of_check_and_description(bench, select):
     assert (described["flops"], described["bytes"]) == (5 * 6, 4 * 5 * 8)
 
 
+def test_the_work_of_every_problem_is_declared_before_the_first_is_set_up(bench, select):
+    problems = [{"rows": 3, "columns": 4}, {"rows": 6, "columns": 2}]
+    records = bench.run(bench.job(["plain"], problems))
+
+    declared = [(r["problem"], r["flops"], r["bytes"]) for r in select(records, event="declared")]
+    assert declared == [("p0", 3 * 3, 4 * 3 * 5), ("p1", 6 * 1, 4 * 6 * 3)]
+    events = [record["event"] for record in records if record["event"] != "opened"]
+    assert events[:4] == ["session_started", "declared", "declared", "started"]
+
+
+def test_a_problem_whose_work_is_not_declared_fails_when_it_is_described(bench, select):
+    text = Path(bench.job(["plain"]).workload).read_text()
+    workload = bench.folder / "exits.py"
+    workload.write_text(f"{text}\n\ndef flops(problem):\n    raise SystemExit('no count')\n")
+    records = bench.run(bench.job(["plain"], workload=str(workload)))
+
+    (declared,) = select(records, event="declared")
+    assert (declared["problem"], "flops" in declared) == ("p0", False)
+    (failed,) = select(records, event="failed")
+    assert failed["phase"] == "describe"
+
+
 def test_inputs_come_from_the_recorded_seed(bench, select):
     jobs = [
         bench.job(["off by one"], journal=str(bench.folder / f"{n}"), seed=s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +15,17 @@ from profiler.collect.registry import COLLECTORS
 from profiler.errors import UsageError
 from profiler.metrics.passes import counter_visit_seconds
 from profiler.metrics.queries import ncu_names
-from profiler.model import Plan, SessionKind, SessionPlan, SessionStep, Visit
+from profiler.model import Cell, Plan, SessionKind, SessionPlan, SessionStep, Visit
 from profiler.planning.plan import command_values
-from profiler.planning.spec import CommandWorkload, Experiment
+from profiler.planning.spec import Collect, CommandWorkload, Experiment
 from profiler.run_folder.folder import AttemptRecord, RunFolder, runs
 from profiler.run_folder.seconds import PROFILER, session_seconds
-from profiler.runner import protocol
 from profiler.sessions.attempt import JOB, journal_visits
-from profiler.sessions.forecasts.visit_costs import Rest, VisitCosts, duration_words, read_costs
+from profiler.sessions.forecasts.duration_words import duration_words
+from profiler.sessions.forecasts.past import PastSession, costs_of_run, past_of_run
+from profiler.sessions.forecasts.rest import Rest
+from profiler.sessions.forecasts.session_costs import SessionCosts
+from profiler.sessions.forecasts.typical import typical_visit
 
 START_S = 8.0
 """Seconds until the first visit of a session: ncu, Python, torch, a CUDA context (4.5 s on an H200)
@@ -59,37 +62,68 @@ def forecast(
     """Forecast of each session of a plan on a GPU; reads runs under `out`, starts nothing."""
     earlier_runs = runs(out, plan.experiment)
     newest = earlier_runs[-1] if earlier_runs else None
-    same_gpu = newest_run(out, plan.experiment, gpu)
-    return tuple(_session(plan, session, experiment, newest, same_gpu) for session in plan.sessions)
-
-
-def _session(
-    plan: Plan,
-    session: SessionPlan,
-    experiment: Experiment,
-    newest: RunFolder | None,
-    same_gpu: RunFolder | None,
-) -> Forecast:
     if isinstance(experiment.workload, CommandWorkload):
-        made = _visits_of_programs(session, newest) if newest is not None else {}
-        rest = len(session.visits) - len(made)
-        visit_s = statistics.median(made.values()) if made else PROGRAM_S
-        return Forecast(session.name, len(session.visits), len(made), rest * visit_s, bool(made))
-    measured = _measured(session, newest) if newest is not None else set()
-    missing = Counter(visit.cell for visit in session.visits if visit not in measured)
-    rest = missing.total()
-    seconds = START_S + rest * visit_seconds(session) if rest else 0.0
+        return tuple(_of_program(session, newest) for session in plan.sessions)
+    same_gpu = newest_run(out, plan.experiment, gpu)
+    return tuple(_sessions(plan, experiment.collect, newest, same_gpu))
+
+
+def _sessions(
+    plan: Plan, collect: Collect, newest: RunFolder | None, same_gpu: RunFolder | None
+) -> Iterator[Forecast]:
+    """Forecasts of sessions one after another: what the first has checked the next does not."""
     problem_of = {cell.id: cell.problem.id for cell in plan.cells}
-    costs = earlier_costs(same_gpu, of_session(session.name), problem_of)
-    expected = Rest(problem_of, costs).seconds(missing, VisitCosts())
-    if same_gpu is not None and rest and expected is not None:
-        seconds = expected + around_visits(same_gpu)
-    return Forecast(
-        session.name,
-        len(session.visits),
-        len(session.visits) - rest,
-        seconds,
-        by_earlier_run=expected is not None,
+    costs = costs_of_run(same_gpu, problem_of) if same_gpu is not None else []
+    around_s = START_S if same_gpu is None else around_visits(same_gpu)
+    checked: set[str] = set()
+    for session in plan.sessions:
+        measured = _measured(session, newest) if newest is not None else set()
+        missing = Counter(visit.cell for visit in session.visits if visit not in measured)
+        checked |= {visit.cell for visit in measured}
+        past = past_of_run(costs, session, collect).sessions
+        rest = rest_of(session, plan.cells, collect, past, checked)
+        seconds = 0.0
+        if missing and rest.has_earlier:
+            seconds = around_s + _roofs_s(session, costs) + rest.seconds(missing, SessionCosts())
+        elif missing:
+            seconds = START_S + missing.total() * visit_seconds(session)
+        yield Forecast(
+            session.name,
+            len(session.visits),
+            len(measured),
+            seconds,
+            by_earlier_run=rest.has_earlier,
+        )
+        checked |= missing.keys()
+
+
+def _roofs_s(session: SessionPlan, costs: Iterable[tuple[AttemptRecord, SessionCosts]]) -> float:
+    return sum(cost.roofs_s for record, cost in costs if record.session == session.name)
+
+
+def _of_program(session: SessionPlan, newest: RunFolder | None) -> Forecast:
+    """Forecast of a session of an external command."""
+    made = _visits_of_programs(session, newest) if newest is not None else {}
+    rest = len(session.visits) - len(made)
+    visit_s = statistics.median(made.values()) if made else PROGRAM_S
+    return Forecast(session.name, len(session.visits), len(made), rest * visit_s, bool(made))
+
+
+def rest_of(
+    session: SessionPlan,
+    cells: Iterable[Cell],
+    collect: Collect,
+    past: Sequence[PastSession],
+    checked: Set[str],
+) -> Rest:
+    """Forecasts the rest of a session; `checked`: cells that its run has checked."""
+    return Rest(
+        cells,
+        visit=typical_visit(session.collector, session.kind, session.metrics, collect),
+        past=past,
+        checked=checked,
+        warmups=collect.warmups,
+        rechecks=collect.recheck,
     )
 
 
@@ -107,22 +141,6 @@ def around_visits(run: RunFolder) -> float:
         span.end_s - span.begin_s for span in spans if span.step == SessionStep.MEASURES
     )
     return max(whole_s - measured_s, 0.0) / len(sessions)
-
-
-def earlier_costs(
-    run: RunFolder | None, counts: Callable[[AttemptRecord], bool], problem_of: Mapping[str, str]
-) -> VisitCosts:
-    """Costs of the attempts of a run that count, oldest first."""
-    costs = VisitCosts()
-    for attempt in run.attempts() if run is not None else ():
-        if counts(attempt.record):
-            costs.add(read_costs(protocol.read_journal(attempt.journal), problem_of))
-    return costs
-
-
-def of_session(name: str) -> Callable[[AttemptRecord], bool]:
-    """Whether an attempt is one of a session."""
-    return lambda record: record.session == name
 
 
 def newest_run(

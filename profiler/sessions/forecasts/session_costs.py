@@ -1,0 +1,164 @@
+"""What the visits and set-ups of a session took, by its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from profiler.runner import protocol
+from profiler.sessions.watchdog import Record
+
+
+class Stage(StrEnum):
+    """Part of the set-up of a problem."""
+
+    PREPARE = "prepare"
+    """Inputs, and each cell prepared, described and warmed up."""
+    CHECK = "check"
+    """The reference, and each cell that this run has not compared yet compared with it."""
+    RECHECK = "recheck"
+    """After the visits: the same cells on inputs that were overwritten."""
+
+
+_STAGE_OF_PHASE = {
+    **dict.fromkeys(
+        (protocol.INPUTS, protocol.PREPARE, protocol.DESCRIBE, protocol.WARMUP), Stage.PREPARE
+    ),
+    **dict.fromkeys((protocol.REFERENCE, protocol.CHECK), Stage.CHECK),
+    **dict.fromkeys((protocol.RELAUNCH, protocol.RECHECK), Stage.RECHECK),
+}
+_ROOFS = (protocol.ROOF_STARTED, protocol.ROOF_FINISHED, protocol.ROOF_FAILED)
+
+
+@dataclass
+class SetUp:
+    """What a stage took for the cells of a problem."""
+
+    is_first: bool
+    """Whether the problem was the first of a process, which loads and compiles for all."""
+    seconds: float = 0.0
+    cells: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a workload declares of one launch at a problem; 0 where it declares nothing."""
+
+    flops: float
+    bytes: float
+
+
+@dataclass
+class SessionCosts:
+    """Seconds of a session, which goes on or is over."""
+
+    began: float = 0.0
+    """When its newest process began, in seconds since the epoch."""
+    visits: dict[str, list[float]] = field(default_factory=dict)
+    """By cell."""
+    first_visits: dict[str, list[float]] = field(default_factory=dict)
+    """Of each process: its tool takes up to a second for it, where others take 20 ms."""
+    set_ups: dict[Stage, dict[str, SetUp]] = field(
+        default_factory=lambda: {stage: {} for stage in Stage}
+    )
+    """By problem, in the order in which they came."""
+    warm_ups: dict[str, float] = field(default_factory=dict)
+    """By cell, all warm-up launches together."""
+    work: dict[str, Work] = field(default_factory=dict)
+    """By problem."""
+    roofs_s: float = 0.0
+    """Of launches for practical roofs, before the first problem."""
+
+    @property
+    def typical_visits(self) -> Mapping[str, Sequence[float]]:
+        """Visits by cell; the first of the process only where there are no others."""
+        return self.visits or self.first_visits
+
+    @property
+    def made(self) -> int:
+        """Number of visits."""
+        return sum(map(len, self.visits.values())) + sum(map(len, self.first_visits.values()))
+
+    @property
+    def checked(self) -> set[str]:
+        """Cells that were compared with their reference."""
+        return {cell for check in self.set_ups[Stage.CHECK].values() for cell in check.cells}
+
+
+class CostReader:
+    """Collects the costs of one session from the records of its journal, as they come."""
+
+    def __init__(self, problem_of: Mapping[str, str]) -> None:
+        self.costs = SessionCosts()
+        self._problem_of = problem_of
+        """Cell id → problem id."""
+        self._recorded: float | None = None
+        """Time of the last record; None before the first of a process."""
+        self._visit_began = 0.0
+        self._has_visits = False
+        """Whether this process has made a visit."""
+        self._first_problem: str | None = None
+        """The first problem of this process."""
+
+    def saw(self, record: Record) -> None:
+        """Take one record."""
+        at = record.get("time")
+        if not isinstance(at, int | float):
+            return
+        since, self._recorded = self._recorded, at
+        if record.get("event") == protocol.SESSION_STARTED:
+            self.costs.began = at
+            self._has_visits, self._first_problem = False, None
+        elif record.get("event") == protocol.DECLARED:
+            self._declared(str(record["problem"]), record)
+        elif since is not None:
+            since = min(since, at)  # the clock may have been set back
+            if record.get("event") in _ROOFS:
+                self.costs.roofs_s += at - since
+            self._took(record, since, at)
+
+    def _took(self, record: Record, since: float, at: float) -> None:
+        cell, phase, ended = record.get("cell"), record.get("phase"), _is_end(record)
+        problem = self._problem_of.get(str(cell))
+        if problem is None or phase is None:
+            return
+        cell = str(cell)
+        self._first_problem = self._first_problem or problem
+        if phase == protocol.MEASURE:
+            self._visit(cell, since, at, ended=ended)
+        elif phase in _STAGE_OF_PHASE:
+            self._set_up(_STAGE_OF_PHASE[phase], problem, cell, at - since)
+        if phase == protocol.WARMUP and ended:
+            self.costs.warm_ups[cell] = at - since
+        if phase == protocol.DESCRIBE and ended:
+            self._declared(problem, record)
+
+    def _visit(self, cell: str, since: float, at: float, *, ended: bool) -> None:
+        if not ended:
+            self._visit_began = since
+            return
+        visits = self.costs.visits if self._has_visits else self.costs.first_visits
+        visits.setdefault(cell, []).append(max(at - self._visit_began, 0.0))
+        self._has_visits = True
+
+    def _set_up(self, stage: Stage, problem: str, cell: str, seconds: float) -> None:
+        new = SetUp(is_first=problem == self._first_problem)
+        set_up = self.costs.set_ups[stage].setdefault(problem, new)
+        set_up.seconds += seconds
+        set_up.cells.add(cell)
+
+    def _declared(self, problem: str, record: Record) -> None:
+        self.costs.work[problem] = Work(record.get("flops") or 0.0, record.get("bytes") or 0.0)
+
+
+def _is_end(record: Record) -> bool:
+    return record.get("event") == protocol.FINISHED
+
+
+def read_costs(records: Iterable[Record], problem_of: Mapping[str, str]) -> SessionCosts:
+    """Costs of one session by its journal."""
+    reader = CostReader(problem_of)
+    for record in records:
+        reader.saw(record)
+    return reader.costs

@@ -1,0 +1,86 @@
+"""What visits and set-ups of a session took, by the records of its journal."""
+
+import pytest
+
+from profiler.runner import protocol
+from profiler.sessions.forecasts.session_costs import Stage, Work, read_costs
+
+PROBLEM_OF = {"a": "small", "b": "small", "c": "large"}
+START = {"event": protocol.SESSION_STARTED, "time": 100.0}
+
+
+def step(phase, cell, begin, end, **findings):
+    where = {"phase": phase, "cell": cell}
+    return [
+        {**where, "event": protocol.STARTED, "time": begin},
+        {**where, "event": protocol.FINISHED, "time": end, **findings},
+    ]
+
+
+def visit(cell, begin, end):
+    return step(protocol.MEASURE, cell, begin, end)
+
+
+def test_the_first_visit_of_a_process_is_told_from_the_others():
+    records = [START, *visit("a", 103, 103.5), *visit("a", 103.5, 103.6), *visit("b", 103.7, 104)]
+    costs = read_costs([*records, *visit("unknown", 104, 120)], PROBLEM_OF)
+    assert costs.first_visits == {"a": [3.5]}
+    assert costs.visits == {"a": [pytest.approx(0.1)], "b": [pytest.approx(0.4)]}
+    assert (costs.made, costs.typical_visits) == (3, costs.visits)
+    again = read_costs([*records, START | {"time": 200.0}, *visit("c", 201, 202)], PROBLEM_OF)
+    assert again.first_visits == {"a": [3.5], "c": [2.0]}
+    assert again.began == 200.0
+
+
+def test_one_visit_is_better_than_none():
+    assert read_costs([START, *visit("a", 100, 101)], PROBLEM_OF).typical_visits == {"a": [1.0]}
+
+
+def test_set_ups_are_told_apart_by_stage_and_problem():
+    records = [
+        START,
+        *step(protocol.INPUTS, "a", 101, 102),
+        *step(protocol.PREPARE, "a", 102, 103),
+        *step(protocol.CHECK, "a", 103, 107),
+        *step(protocol.PREPARE, "b", 107, 108),
+        *step(protocol.WARMUP, "a", 108, 108.5),
+        *visit("a", 108.5, 109),
+        *step(protocol.RELAUNCH, "a", 110, 110.5),
+        *step(protocol.RECHECK, "a", 111, 112),
+        *step(protocol.INPUTS, "c", 113, 114),
+    ]
+    costs = read_costs(records, PROBLEM_OF)
+    prepared = costs.set_ups[Stage.PREPARE]
+    assert (prepared["small"].seconds, prepared["small"].cells) == (4.5, {"a", "b"})
+    assert (prepared["large"].seconds, prepared["large"].cells) == (2.0, {"c"})
+    assert (prepared["small"].is_first, prepared["large"].is_first) == (True, False)
+    assert costs.set_ups[Stage.CHECK]["small"].seconds == 4.0
+    assert costs.set_ups[Stage.RECHECK]["small"].seconds == 3.0  # with the inputs before it
+    assert costs.warm_ups == {"a": 0.5}
+    assert costs.checked == {"a"}
+
+
+def test_work_is_declared_before_the_first_problem_or_when_a_cell_is_described():
+    declared = {"event": protocol.DECLARED, "time": 100.0, "problem": "large", "bytes": 8.0}
+    described = step(protocol.DESCRIBE, "a", 101, 102, flops=5.0, bytes=None)
+    costs = read_costs([START, declared, *described], PROBLEM_OF)
+    assert costs.work == {"large": Work(0.0, 8.0), "small": Work(5.0, 0.0)}
+
+
+def test_roofs_are_of_no_problem():
+    roof = {"roof": "dram", "launches": 3}
+    records = [
+        START,
+        {"event": protocol.ROOF_STARTED, "time": 101.0, **roof},
+        {"event": protocol.ROOF_FINISHED, "time": 104.0, **roof},
+        *step(protocol.INPUTS, "a", 104, 105),
+    ]
+    costs = read_costs(records, PROBLEM_OF)
+    assert (costs.roofs_s, costs.set_ups[Stage.PREPARE]["small"].seconds) == (4.0, 1.0)
+
+
+def test_a_clock_that_was_set_back_takes_nothing_away():
+    records = [START, *visit("a", 101, 102), *visit("a", 103, 90), *step("prepare", "c", 95, 80)]
+    costs = read_costs(records, PROBLEM_OF)
+    assert costs.visits == {"a": [0.0]}
+    assert costs.set_ups[Stage.PREPARE]["large"].seconds == 5.0
