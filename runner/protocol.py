@@ -142,8 +142,6 @@ SESSION_STARTED = "session_started"  # pid, torch, cuda, device (name), python, 
 # context_at_import (whether importing the workload created a CUDA context), stamps (when each of
 # STAMPS was reached, in seconds of the system's monotonic clock)
 SESSION_FAILED = "session_failed"  # cause: nothing could be run; never after session_started
-DECLARED = "declared"  # problem, flops, bytes: what the workload declares of a launch there; of all
-# problems before the first is set up, so that the rest can be forecast; no amounts where that fails
 STARTED = "started"  # cell, phase, block, arm
 FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (list, timer only),
 # trace (file beside the journal) and operators (list of OPERATOR_FIELDS) of `torch`
@@ -172,9 +170,11 @@ the device may be opened, a context is there, the visits are known."""
 # record after a wrong result), `describe` has flops and bytes, and LAUNCH_FACTS and TUNED as far as
 # the launch carries them, `warmup`, `measure` is one visit. A cell that was checked in this session
 # launches in `relaunch` on inputs that were overwritten, and `recheck` compares that result.
-# `inputs` and `reference` belong to a problem: their `cell` is the first cell that is visited
-# there, `problem` names the problem, and when one of them fails every cell of that problem that is
-# left gets a FAILED record.
+# `declare`, `inputs` and `reference` belong to a problem: their `cell` is the first cell that is
+# visited there, `problem` names the problem, and when one of them fails every cell of that problem
+# that is left gets a FAILED record. `declare` has flops and bytes too, of all problems before the
+# first is set up, so that the rest can be forecast.
+DECLARE = "declare"
 INPUTS = "inputs"
 REFERENCE = "reference"
 PREPARE = "prepare"
@@ -184,7 +184,7 @@ WARMUP = "warmup"
 RELAUNCH = "relaunch"
 RECHECK = "recheck"
 MEASURE = "measure"
-PROBLEM_PHASES = frozenset({INPUTS, REFERENCE})
+PROBLEM_PHASES = frozenset({DECLARE, INPUTS, REFERENCE})
 
 OUTCOMES = frozenset(
     {
@@ -496,7 +496,6 @@ def _is_operator(value: object) -> bool:
 
 
 _NEEDED: Mapping[str, tuple[str, ...]] = {
-    DECLARED: ("problem",),
     STARTED: ("cell", "phase"),
     FINISHED: ("cell",),
     FAILED: ("cell", "outcome"),

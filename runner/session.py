@@ -109,14 +109,19 @@ class Session:
     def _declare_work(self) -> None:
         """Journal the work of a launch at each problem, before any is set up.
 
-        Without amounts where that fails: the cells of the problem will say so in their turn.
+        Where that fails, all cells of the problem do.
         """
-        cells = [self._cells[visit.cell] for visit in self._job.visits]
-        for problem, params in {cell.problem: cell.problem_params for cell in cells}.items():
-            work: dict[str, float | None] = {}
-            with suppress(Exception, SystemExit):
-                work = self._work(params)
-            self._journal.write(protocol.DECLARED, problem=problem, **work)
+        by_problem: dict[str, dict[str, JobCell]] = {}
+        for visit in self._job.visits:
+            cell = self._cells[visit.cell]
+            by_problem.setdefault(cell.problem, {})[cell.id] = cell
+        for cells in by_problem.values():
+            with suppress(PhaseFailedError):
+                self._declare([*cells.values()])
+
+    def _declare(self, cells: Sequence[JobCell]) -> None:
+        with self._phase(protocol.DECLARE, cells) as findings:
+            findings.update(self._work(cells[0].problem_params))
 
     def _work(self, problem: protocol.Params) -> dict[str, float | None]:
         """FLOPs and bytes that the workload declares of a launch; None where it declares none."""

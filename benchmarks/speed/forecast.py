@@ -44,20 +44,16 @@ def is_visit(record: Record) -> bool:
 
 def with_declared(records: Sequence[Record], problem_of: Mapping[str, str]) -> list[Record]:
     """Records of a journal with the work of each problem declared before the first begins."""
-    if any(record["event"] == protocol.DECLARED for record in records):
+    if any(record.get("phase") == protocol.DECLARE for record in records):
         return list(records)
     described = [
         record
         for record in records
         if record["event"] == protocol.FINISHED and record.get("phase") == protocol.DESCRIBE
     ]
-    work = {
-        problem_of[record["cell"]]: {name: record.get(name) for name in ("flops", "bytes")}
-        for record in described
-    }
-    began = {"event": protocol.DECLARED, "time": records[0]["time"]}
-    declared = [{**began, "problem": problem, **amounts} for problem, amounts in work.items()]
-    return [records[0], *declared, *records[1:]]
+    of_problem = {problem_of[record["cell"]]: record for record in described}
+    began = {"phase": protocol.DECLARE, "time": records[0]["time"]}
+    return [records[0], *(record | began for record in of_problem.values()), *records[1:]]
 
 
 def largest_error(records: Sequence[Record], problem_of: Mapping[str, str], rest: Rest) -> float:

@@ -47,8 +47,8 @@ def run(bench, job, device):
         session.run()
 
 
-# Settlings before the first cell's check: inputs, reference, prepare.
-CHECK_OF_FIRST_CELL = 4
+# Settlings before the first cell's check: declare, inputs, reference, prepare.
+CHECK_OF_FIRST_CELL = 5
 
 
 def test_an_error_that_stays_ends_the_session_after_it_was_journalled(bench, select):

@@ -30,6 +30,7 @@ def test_cells_are_checked_before_any_block_and_blocks_follow_the_visits(bench):
     steps = [(r["cell"], r["phase"], r.get("block")) for r in records if r["event"] == "finished"]
     plain, fresh = (cell.id for cell in job.cells)
     assert steps == [
+        (plain, "declare", None),
         (plain, "inputs", None),
         (plain, "reference", None),
         *((plain, phase, None) for phase in PHASES),
@@ -129,22 +130,22 @@ def test_the_work_of_every_problem_is_declared_before_the_first_is_set_up(bench,
     problems = [{"rows": 3, "columns": 4}, {"rows": 6, "columns": 2}]
     records = bench.run(bench.job(["plain"], problems))
 
-    declared = [(r["problem"], r["flops"], r["bytes"]) for r in select(records, event="declared")]
-    assert declared == [("p0", 3 * 3, 4 * 3 * 5), ("p1", 6 * 1, 4 * 6 * 3)]
-    events = [record["event"] for record in records if record["event"] != "opened"]
-    assert events[:4] == ["session_started", "declared", "declared", "started"]
+    declared = select(records, event="finished", phase="declare")
+    work = [(record["problem"], record["flops"], record["bytes"]) for record in declared]
+    assert work == [("p0", 3 * 3, 4 * 3 * 5), ("p1", 6 * 1, 4 * 6 * 3)]
+    phases = [record["phase"] for record in select(records, event="started")]
+    assert phases[:3] == ["declare", "declare", "inputs"]
 
 
-def test_a_problem_whose_work_is_not_declared_fails_when_it_is_described(bench, select):
+def test_a_problem_whose_work_cannot_be_declared_fails_with_all_its_cells(bench, select):
     text = Path(bench.job(["plain"]).workload).read_text()
     workload = bench.folder / "exits.py"
     workload.write_text(f"{text}\n\ndef flops(problem):\n    raise SystemExit('no count')\n")
     records = bench.run(bench.job(["plain"], workload=str(workload)))
 
-    (declared,) = select(records, event="declared")
-    assert (declared["problem"], "flops" in declared) == ("p0", False)
     (failed,) = select(records, event="failed")
-    assert failed["phase"] == "describe"
+    assert (failed["phase"], failed["problem"]) == ("declare", "p0")
+    assert not select(records, phase="inputs")
 
 
 def test_inputs_come_from_the_recorded_seed(bench, select):

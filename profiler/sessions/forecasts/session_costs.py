@@ -28,6 +28,7 @@ _STAGE_OF_PHASE = {
     **dict.fromkeys((protocol.REFERENCE, protocol.CHECK), Stage.CHECK),
     **dict.fromkeys((protocol.RELAUNCH, protocol.RECHECK), Stage.RECHECK),
 }
+_WITH_WORK = (protocol.DECLARE, protocol.DESCRIBE)
 _ROOFS = (protocol.ROOF_STARTED, protocol.ROOF_FINISHED, protocol.ROOF_FAILED)
 
 
@@ -110,8 +111,6 @@ class CostReader:
         if record.get("event") == protocol.SESSION_STARTED:
             self.costs.began = at
             self._has_visits, self._first_problem = False, None
-        elif record.get("event") == protocol.DECLARED:
-            self._declared(str(record["problem"]), record)
         elif since is not None:
             since = min(since, at)  # the clock may have been set back
             if record.get("event") in _ROOFS:
@@ -131,7 +130,7 @@ class CostReader:
             self._set_up(_STAGE_OF_PHASE[phase], problem, cell, at - since)
         if phase == protocol.WARMUP and ended:
             self.costs.warm_ups[cell] = at - since
-        if phase == protocol.DESCRIBE and ended:
+        if phase in _WITH_WORK and ended:
             self._declared(problem, record)
 
     def _visit(self, cell: str, since: float, at: float, *, ended: bool) -> None:

@@ -65,8 +65,8 @@ class Machine:
 
         problems = list(dict.fromkeys(cell.problem.id for cell in cells))
         for problem in problems if self.declares else ():
-            declared = {"event": protocol.DECLARED, "problem": problem, "time": began}
-            records.append({**declared, "flops": 3e14 * self.of_launch(problem)})
+            first = next(cell for cell in cells if cell.problem.id == problem)
+            step(protocol.DECLARE, first, 0.0, flops=3e14 * self.of_launch(problem))
         for place, problem in enumerate(problems):
             own = [cell for cell in cells if cell.problem.id == problem]
             launch_s = self.of_launch(problem)
@@ -235,14 +235,10 @@ def recorded(name):
 def with_work_declared(records, cells):
     """As sessions journal it now: recordings have it where a cell is described."""
     problem_of = {cell.id: cell.problem.id for cell in cells}
-    work = {
-        problem_of[record["cell"]]: {"flops": record["flops"], "bytes": record["bytes"]}
-        for record in records
-        if record.get("phase") == protocol.DESCRIBE and "flops" in record
-    }
-    began = {"event": protocol.DECLARED, "time": records[0]["time"]}
-    declared = [{**began, "problem": problem, **amounts} for problem, amounts in work.items()]
-    return [records[0], *declared, *records[1:]]
+    described = [record for record in records if record.get("phase") == protocol.DESCRIBE]
+    of_problem = {problem_of[record["cell"]]: record for record in described if "flops" in record}
+    began = {"phase": protocol.DECLARE, "time": records[0]["time"]}
+    return [records[0], *(record | began for record in of_problem.values()), *records[1:]]
 
 
 @pytest.mark.parametrize(

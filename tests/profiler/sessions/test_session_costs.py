@@ -61,9 +61,10 @@ def test_set_ups_are_told_apart_by_stage_and_problem():
 
 
 def test_work_is_declared_before_the_first_problem_or_when_a_cell_is_described():
-    declared = {"event": protocol.DECLARED, "time": 100.0, "problem": "large", "bytes": 8.0}
+    large = next(cell for cell, problem in PROBLEM_OF.items() if problem == "large")
+    declared = step(protocol.DECLARE, large, 100, 100, bytes=8.0)
     described = step(protocol.DESCRIBE, "a", 101, 102, flops=5.0, bytes=None)
-    costs = read_costs([START, declared, *described], PROBLEM_OF)
+    costs = read_costs([START, *declared, *described], PROBLEM_OF)
     assert costs.work == {"large": Work(0.0, 8.0), "small": Work(5.0, 0.0)}
 
 
