@@ -18,6 +18,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # torch, MKL and BLAS: workers have all cor
 gc.set_threshold(100_000, 50, 100)
 READ_RECORDINGS = frozenset(
     {
+        "tests/profiler/analyse/test_causes_recorded.py",
         "tests/profiler/findings/test_pairs_judged_once.py",
         "tests/profiler/findings/test_recordings_agree.py",
         "tests/test_gallery.py",

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
+from recorded import RECORDINGS, report_of_recording
 
 from profiler.analyse.why.causes import Cause, causes
 from profiler.analyse.why.facts import UNITS
 from profiler.analyse.why.kernel_profiles import KernelProfile
-from profiler.commands.report import read_run
-from profiler.run_folder.folder import RunFolder
 
-RECORDINGS = Path(__file__).parents[3] / "experiments" / "recordings"
 EXPLAINED = ("fusion", "fusion_grid", "hopper", "layouts", "softmax", "waves")
 
 
 def kernels_of(experiment: str) -> Mapping[str, KernelProfile]:
     """First kernel of each explained cell, by cell."""
-    report = read_run(RunFolder(RECORDINGS / experiment)).report
+    report = report_of_recording(RECORDINGS / experiment)
     return {cell: profile.kernels[0] for cell, profile in report.profiles.items()}
 
 
