@@ -1,0 +1,112 @@
+"""What ncu counts in how many passes on a real GPU, and what is made of it.
+
+What is planned rests on passes that were measured on an H200: elsewhere they may be others.
+"""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = 1024
+OPERATIONS = 2 * ROWS**3
+SAMPLES = 150
+"""So many launches of a cell are worth sessions of their own."""
+WORKLOAD = """\
+import torch
+
+
+def make_inputs(problem, device, seed):
+    generator = torch.Generator(device).manual_seed(seed)
+    shape = (problem["rows"], problem["rows"])
+    make = lambda: torch.randn(shape, device=device, generator=generator).to(torch.float16)
+    return make(), make()
+
+
+def reference(problem, inputs):
+    left, right = inputs
+    return left.double() @ right.double()
+
+
+def prepare(variant, problem, inputs, library):
+    left, right = inputs
+    if variant["order"] == "as it is":
+        return lambda: left @ right
+    return lambda: (right.T @ left.T).T
+
+
+tolerances = {"default": (0.25, 0.01)}
+"""
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The folder of a run whose operations on fp16 are counted in parts."""
+    folder = tmp_path_factory.mktemp("counters")
+    (folder / "workload.py").write_text(WORKLOAD)
+    spec = {
+        "name": "counters",
+        "workload": "./workload.py",
+        "variants": {
+            "list": [{"name": name, "params": {"order": name}} for name in ("as it is", "turned")]
+        },
+        "problems": {"matrix": {"rows": [ROWS], "dtype": ["float16"]}},
+        "collect": {
+            "blocks": 8,
+            "final_blocks": 0,
+            "counter_samples": SAMPLES,
+            "explain": False,
+            "metrics": ["tensor_roofline", "l2_hit_pct", "cycles"],
+        },
+    }
+    path = folder / "counters.yaml"
+    path.write_text(json.dumps(spec))
+    command = [sys.executable, "-m", "profiler", str(path), "--live", "--out", str(folder)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (made,) = (folder / "counters").glob("2*")
+    capability = json.loads((made / "run.json").read_text())["environment"]["compute_capability"]
+    if capability != "9.0":
+        pytest.skip(f"on {capability} one counter has all operations on fp16")
+    return made
+
+
+def rows_of(run, session):
+    """Rows of what ncu printed in a session, without that of the units."""
+    text = (run / "raw" / f"{session}.001" / "ncu.csv").read_text()
+    return list(csv.DictReader(io.StringIO(text[text.index('"ID"') :])))[1:]
+
+
+def test_each_part_takes_one_pass_and_all_add_up_to_the_declared_operations(run):
+    sessions = sorted(folder.name.removesuffix(".001") for folder in (run / "raw").glob("*.001"))
+    parts = [session for session in sessions if "fp16_" in session]
+    assert len(parts) == 2, sessions
+    for session in parts:
+        passes = {row["profiler__replayer_passes"] for row in rows_of(run, session)}
+        assert passes == {"1"}, session
+    for cell in json.loads((run / "summary.json").read_text())["cells"]:
+        counted = cell["metrics"]["tensor_fp16_ops"]
+        assert counted["median"] == pytest.approx(OPERATIONS, rel=1e-3)
+        assert counted["n"] == SAMPLES
+        assert 0 < cell["metrics"]["roof_tensor_fp16_pct"]["median"] < 100
+        assert cell["missing_metrics"] == []
+
+
+def test_cycles_are_counted_beside_counters_and_confirm_the_verdict(run):
+    assert not any("cycles_elapsed.max" in name for name in rows_of(run, "ncu-timing")[0])
+    document = json.loads((run / "summary.json").read_text())
+    for cell in document["cells"]:
+        assert cell["metrics"]["cycles"]["n"] == SAMPLES
+        clock_ghz = cell["metrics"]["cycles"]["median"] / cell["metrics"]["duration_ns"]["median"]
+        assert 0.5 < clock_ghz < 3
+    (turned,) = [cell for cell in document["cells"] if cell["variant"] == "turned"]
+    assert not turned["metrics"]["duration_ns"]["reason"].endswith("_by_time")
