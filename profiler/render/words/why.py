@@ -342,10 +342,14 @@ def plain_kernel_words(roof: str) -> str:
 
 
 def practical_words(roof: str, share: float) -> str:
-    """Share of what a plain kernel reached, in brackets; empty where it is none or not known."""
+    """Share of what a plain kernel reached, in brackets; empty where it is none or not known.
+
+    A factor where it is more than that.
+    """
     if numbers.is_missing(share) or share < _NOTHING_UNDER:
         return ""
-    return f" ({numbers.show(100 * share, '%')} of what {plain_kernel_words(roof)} reached)"
+    of_it = f"{share:.2f}{numbers.TIMES}" if share > 1 else f"{numbers.show(100 * share, '%')} of"
+    return f" ({of_it} what {plain_kernel_words(roof)} reached)"
 
 
 def no_practical_words(measured: Collection[str], faults: Mapping[str, str]) -> str:

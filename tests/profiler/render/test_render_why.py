@@ -161,6 +161,10 @@ def test_under_a_roof_parts_that_are_next_to_nothing_are_left_out(pair: PairWhy)
 
 def test_nothing_of_a_roof_is_nothing_of_a_practical_one() -> None:
     assert plain(words.practical_words("dram", 0.5)) == " (50.0 % of what a copy reached)"
+    assert (
+        plain(words.practical_words("dram", 1.063))
+        == " (1.06\N{MULTIPLICATION SIGN} what a copy reached)"
+    )
     assert words.practical_words("dram", 0.0001) == words.practical_words("dram", math.nan) == ""
 
 
