@@ -110,3 +110,29 @@ def test_cycles_are_counted_beside_counters_and_confirm_the_verdict(run):
         assert 0.5 < clock_ghz < 3
     (turned,) = [cell for cell in document["cells"] if cell["variant"] == "turned"]
     assert not turned["metrics"]["duration_ns"]["reason"].endswith("_by_time")
+
+
+def test_what_inductor_chose_is_counted_as_it_was_timed(tmp_path):
+    """Softmaxes of which a session of counters once chose otherwise than that of the durations."""
+    cells = "operator=softmax,variant=eager|compile,dim0=128|256|512|1024,dim1=4096|8192"
+    command = [
+        sys.executable,
+        "-m",
+        "profiler",
+        "experiments/fusion.yaml",
+        "--live",
+        "--no-explain",
+    ]
+    done = subprocess.run(
+        [*command, "--only", cells, "--out", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (summary,) = tmp_path.glob("fusion/2*/summary.json")
+    compiled = [cell for cell in json.loads(summary.read_text())["cells"] if cell["tuned"]]
+    assert len(compiled) == 8
+    assert [cell["id"] for cell in compiled if cell["tuned_otherwise"]] == []
