@@ -95,8 +95,8 @@ class Session:
             self._device.release()
 
     def _run_problems(self) -> None:
-        self._declare_work()
         try:
+            self._declare_work()
             for _, visits in groupby(self._job.visits, key=self._problem_of):
                 self._run_problem(tuple(visits))
                 self._device.release()

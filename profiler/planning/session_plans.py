@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from profiler.collect.kind import CollectorKind, Records
@@ -83,11 +83,17 @@ def _types_of(cells: Iterable[Cell], asked: Collection[str]) -> dict[str, Types]
         for cell in cells
     }
     every = metrics.tensor_types(kind for types in own.values() for kind in types)
-    by_name = tuple(kind for kind in metrics.TENSOR_TYPES if f"tensor_{kind}_ops" in asked)
+    by_name = tuple(kind for kind in metrics.TENSOR_TYPES if _counts(kind) & {*asked})
     return {
         cell: tuple(dict.fromkeys((*(types or every or metrics.USUAL_TYPES), *by_name)))
         for cell, types in own.items()
     }
+
+
+def _counts(kind: str) -> Set[str]:
+    """Metrics that count the tensor operations of a type: all of them, or a part."""
+    whole = f"tensor_{kind}_ops"
+    return {whole, *metrics.CATALOGUE[whole].parts}
 
 
 def _measured_names(experiment: Experiment, types: Iterable[Types]) -> tuple[str, ...]:

@@ -505,6 +505,9 @@ def test_tensor_operations_that_are_asked_for_by_name_are_counted(plan) -> None:
     by_name = TYPED.replace("tensor_roofline", "tensor_fp8_ops")
     sessions = plan(MANY + by_name).sessions
     assert {name for session in sessions for name in session.metrics} >= {"tensor_fp8_ops"}
+    part = TYPED.replace("tensor_roofline", "tensor_fp16_hgmma_ops")
+    sessions = plan(MANY + part, only="precision=BF16", capability="9.0").sessions
+    assert "tensor_fp16_hgmma_ops" in {name for session in sessions for name in session.metrics}
 
 
 def test_without_a_timing_session_the_first_counters_of_each_cell_time_it(plan) -> None:

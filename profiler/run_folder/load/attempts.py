@@ -149,8 +149,9 @@ class Loaded:
             return {single_visit["cell"]} & self.current
         if self.attempt.record.kind == SessionKind.CHECK:
             return set(self.current)
-        started = (r for r in self.records if r.get("event") == protocol.STARTED)
-        return {record["cell"] for record in started}
+        result = self.attempt.result
+        blamed = set() if result is None else result.failed.keys() & self.current
+        return blamed | {record["cell"] for record in self.records if _tries(record)}
 
     def checked(self) -> set[str]:
         """Cells that were compared with the reference, or by a command, and found right.
@@ -397,6 +398,12 @@ def _left_out(
         "cells": ", ".join(cells[:_NAMED_CELLS]) + (", …" if len(cells) > _NAMED_CELLS else ""),
     }
     return (Notice(NoticeKind.DURATIONS_IMPOSSIBLE, values),)
+
+
+def _tries(record: Mapping[str, Any]) -> bool:
+    """Whether a record says that a cell was tried: its work is declared before any cell is."""
+    started = record.get("event") == protocol.STARTED and record.get("phase") != protocol.DECLARE
+    return started or record.get("event") == protocol.FAILED
 
 
 def _visits_of(samples: pd.DataFrame) -> frozenset[Visit]:

@@ -17,6 +17,7 @@ from profiler.analyse.range_counters import (
     tree_paths,
 )
 from profiler.analyse.timeline import merge_numbered, numbered_prefixes, range_tree
+from profiler.metrics.queries import CATALOGUE, ncu_name
 from profiler.model import Environment
 from profiler.parse.ncu_csv import read_ncu_csv
 from profiler.runner.protocol import launch_range_name, range_name
@@ -238,6 +239,21 @@ class TestNumbers:
             ),
         )
         assert found["l2_hit_pct"].tolist() == [25.0, 75.0]
+
+    def test_operations_that_were_counted_in_parts_are_whole_in_each_path(self):
+        parts = CATALOGUE["tensor_fp16_ops"].parts
+        visits = [
+            visits_of(
+                {**launch(stack(path), 1e6), str(ncu_name(part, "9.0")): operations},
+                session=part,
+                kind="counters",
+                metrics=("duration_ns", part),
+            )
+            for part in parts
+            for path, operations in (("up", 2.0), ("down", 5.0))
+        ]
+        found = counters(*visits).set_index("name")
+        assert found["tensor_fp16_ops"].to_dict() == {"up": 6.0, "down": 15.0}
 
 
 class TestNumberedRanges:

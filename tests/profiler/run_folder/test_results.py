@@ -317,6 +317,18 @@ def test_the_last_attempt_that_worked_on_a_cell_decides(place):
     assert outcomes(place.results())[PLAIN] is Outcome.MEASURED
 
 
+def test_an_attempt_that_only_declared_the_work_of_a_problem_has_not_tried_its_cells(place):
+    hung = AttemptResult("timed_out", 1.0, {PLAIN: ("timed_out", "no answer")})
+    place.attempt(visits=[(PLAIN, 0)], journal=measured([(PLAIN, 0)]), result=hung)
+    started = {"event": protocol.STARTED, "cell": PLAIN, "phase": protocol.DECLARE}
+    place.attempt(visits=[(PLAIN, 1)], journal=[started, {**started, "event": protocol.FINISHED}])
+    assert outcomes(place.results())[PLAIN] is Outcome.TIMED_OUT
+    place.attempt(
+        visits=[(PLAIN, 1)], journal=[started, failed(PLAIN, "raised", phase=protocol.DECLARE)]
+    )
+    assert outcomes(place.results())[PLAIN] is Outcome.RAISED
+
+
 def test_another_session_does_not_undo_a_failure(place):
     place.attempt("ncu-counters", visits=[(PLAIN, 0)], journal=[failed(PLAIN, "raised", "late")])
     started = {"event": protocol.STARTED, "cell": PLAIN, "phase": protocol.PREPARE}
