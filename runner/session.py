@@ -109,7 +109,8 @@ class Session:
     def _declare_work(self) -> None:
         """Journal the work of a launch at each problem, before any is set up.
 
-        Where that fails, all cells of the problem do.
+        Without amounts where that raises: `make_inputs` may have to come first, and else the cells
+        say so when they are described. Where it ends the process, the journal names the problem.
         """
         by_problem: dict[str, dict[str, JobCell]] = {}
         for visit in self._job.visits:
@@ -120,7 +121,10 @@ class Session:
                 self._declare([*cells.values()])
 
     def _declare(self, cells: Sequence[JobCell]) -> None:
-        with self._phase(protocol.DECLARE, cells) as findings:
+        with (
+            self._phase(protocol.DECLARE, cells) as findings,
+            suppress(Exception, SystemExit),
+        ):
             findings.update(self._work(cells[0].problem_params))
 
     def _work(self, problem: protocol.Params) -> dict[str, float | None]:

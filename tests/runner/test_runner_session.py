@@ -137,15 +137,43 @@ def test_the_work_of_every_problem_is_declared_before_the_first_is_set_up(bench,
     assert phases[:3] == ["declare", "declare", "inputs"]
 
 
-def test_a_problem_whose_work_cannot_be_declared_fails_with_all_its_cells(bench, select):
+def test_a_problem_whose_work_raises_fails_when_it_is_described(bench, select):
     text = Path(bench.job(["plain"]).workload).read_text()
     workload = bench.folder / "exits.py"
     workload.write_text(f"{text}\n\ndef flops(problem):\n    raise SystemExit('no count')\n")
     records = bench.run(bench.job(["plain"], workload=str(workload)))
 
+    (declared,) = select(records, event="finished", phase="declare")
+    assert (declared["problem"], "flops" in declared) == ("p0", False)
     (failed,) = select(records, event="failed")
-    assert (failed["phase"], failed["problem"]) == ("declare", "p0")
-    assert not select(records, phase="inputs")
+    assert failed["phase"] == "describe"
+
+
+WORK_OF_INPUTS = """
+
+_make_inputs = make_inputs
+SEEN = {}
+
+
+def make_inputs(problem, device, seed):
+    SEEN[problem["rows"]] = 7.0
+    return _make_inputs(problem, device, seed)
+
+
+def flops(problem):
+    return SEEN[problem["rows"]]
+"""
+
+
+def test_work_may_be_known_only_when_inputs_were_made(bench, select):
+    text = Path(bench.job(["plain"]).workload).read_text()
+    workload = bench.folder / "later.py"
+    workload.write_text(f"{text}{WORK_OF_INPUTS}")
+    records = bench.run(bench.job(["plain"], workload=str(workload)))
+
+    assert not select(records, event="failed")
+    (described,) = select(records, event="finished", phase="describe")
+    assert described["flops"] == 7.0
 
 
 def test_inputs_come_from_the_recorded_seed(bench, select):

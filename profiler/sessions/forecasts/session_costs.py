@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -148,7 +149,15 @@ class CostReader:
         set_up.cells.add(cell)
 
     def _declared(self, problem: str, record: Record) -> None:
-        self.costs.work[problem] = Work(record.get("flops") or 0.0, record.get("bytes") or 0.0)
+        flops, bytes_ = (_amount(record.get(name)) for name in ("flops", "bytes"))
+        self.costs.work[problem] = Work(flops, bytes_)
+
+
+def _amount(value: object) -> float:
+    """An amount of work; 0 where it is none that can be reckoned with."""
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return 0.0
+    return max(float(value), 0.0)
 
 
 def _is_end(record: Record) -> bool:
