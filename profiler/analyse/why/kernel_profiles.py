@@ -71,7 +71,8 @@ class KernelProfile:
         return self._with_products(self._counted_stalls())
 
     def _counted_stalls(self) -> dict[str, float]:
-        per_instruction = self.value(WARPS_LAUNCHED) / self.value(ISSUED)
+        # NaN without instructions, as where they were not counted.
+        per_instruction = self.value(WARPS_LAUNCHED) / (self.value(ISSUED) or math.nan)
         stalls: dict[str, float] = {}
         for reason in STALL_CAUSES:
             precise = self.value(stall_per_warp(reason)) * per_instruction

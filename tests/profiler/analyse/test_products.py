@@ -82,3 +82,8 @@ def test_kernels_that_wait_for_other_warps_still_do() -> None:
     planted = next(kernel for cell, kernel in kernels.items() if cell == "planted..barrier_waits")
     assert share_of_barrier_waits(planted.instructions) == 0
     assert planted.stalls()["barrier"] / planted.latency == pytest.approx(0.83, abs=0.01)
+
+
+def test_a_kernel_that_issued_nothing_has_no_stalls_by_instruction() -> None:
+    counters = {"smsp__inst_issued.sum": 0.0, "smsp__warps_launched.sum": 4.0}
+    assert KernelProfile("kernel", counters).stalls() == {}
