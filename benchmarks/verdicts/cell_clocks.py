@@ -60,8 +60,8 @@ def changes(report: Report) -> Iterator[tuple[str, int, Counter[tuple[str, str]]
         other = times.assign(cycles=times["duration_ns"] * clock)
         judged = Judge(other, report.baseline, report.rules).with_baseline(cells)
         changed = counted["verdict"] != judged["verdict"]
-        both = zip(counted["verdict"][changed], judged["verdict"][changed], strict=True)
-        yield way, len(counted), Counter((str(one), str(two)) for one, two in both)
+        pairs = zip(counted["verdict"][changed], judged["verdict"][changed], strict=True)
+        yield way, len(counted), Counter((str(old), str(new)) for old, new in pairs)
 
 
 def spread(times: pd.DataFrame) -> tuple[float, float]:
@@ -84,14 +84,16 @@ def main() -> None:
         ways = [*changes(report)]
         if not ways:
             continue
-        scatter, apart = spread(times_of(report.samples, report.plan.cells, SessionKind.TIMING))
+        times = times_of(report.samples, report.plan.cells, SessionKind.TIMING)
+        scatter_pct, range_pct = spread(times)
         words = []
         for way, verdicts, changed in ways:
             totals[way].update(verdicts=verdicts, changed=changed.total())
-            into = ", ".join(f"{one} → {two} {n}" for (one, two), n in changed.items())
+            into = ", ".join(f"{old} → {new} {count}" for (old, new), count in changed.items())
             words.append(f"{way}: {changed.total()}{f' ({into})' if into else ''}")
         name = folder.name if folder.name != "recording" else folder.parent.name
-        print(f"| {name} | {scatter:.2f} % | {apart:.1f} % | {ways[0][1]} | {'; '.join(words)} |")
+        clock = f"{scatter_pct:.2f} % | {range_pct:.1f} %"
+        print(f"| {name} | {clock} | {ways[0][1]} | {'; '.join(words)} |")
     for way, total in totals.items():
         print(f"{way}: {total['changed']} of {total['verdicts']} verdicts change")
 

@@ -295,9 +295,9 @@ def _handed_on(case: Case, inputs: torch.Tensor) -> torch.Tensor:
 def _sines_and_cosines(case: Case, inputs: torch.Tensor) -> torch.Tensor:
     """Sums of sin(a) cos(a) = sin(2 a) / 2 of angles that are 2**-10 apart, in closed form."""
     first = 0.5 * inputs.double()
-    apart = 2.0**-9
-    ratio = math.sin(case.steps * apart / 2) / math.sin(apart / 2)
-    return 0.5 * ratio * torch.sin(first + (case.steps - 1) * apart / 2)
+    step = 2.0**-9
+    ratio = math.sin(case.steps * step / 2) / math.sin(step / 2)
+    return 0.5 * ratio * torch.sin(first + (case.steps - 1) * step / 2)
 
 
 def _chain_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:

@@ -101,8 +101,8 @@ def _noted_benchmarks() -> Iterator[dict[int, list[tuple[Any, float]]]]:
         if not isinstance(timings, Mapping):
             return timings
         tried[id(self)] = list(timings.items())
-        chosen = _chosen_before(self, timings)
-        return timings if chosen is None else {chosen: timings[chosen]}
+        launcher = _chosen_before(self, timings)
+        return timings if launcher is None else {launcher: timings[launcher]}
 
     CachingAutotuner.benchmark_all_configs = noted
     try:
@@ -128,8 +128,10 @@ def _chosen_before(kernel: Any, launchers: Iterable[Any]) -> Any:
     """The launcher that an earlier process of the run chose of these; None where none did."""
     with suppress(*_OTHERWISE, OSError):
         file = _choice_file(kernel)
-        chosen = None if file is None else json.loads(file.read_text("utf-8"))
-        return next((each for each in launchers if _settings(each.config) == chosen), None)
+        settings = None if file is None else json.loads(file.read_text("utf-8"))
+        return next(
+            (launcher for launcher in launchers if _settings(launcher.config) == settings), None
+        )
     return None
 
 

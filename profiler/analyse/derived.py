@@ -58,8 +58,10 @@ def add_derived(
 ) -> pd.DataFrame:
     """Samples with the derived metrics of the catalogue that have what their formula needs.
 
-    A formula may read the derived metrics that stand before it. Returns a new frame.
+    A formula may read the derived metrics that stand before it, and what was counted in parts
+    (`add_wholes`). Returns a new frame.
     """
+    samples = add_wholes(samples)
     derived: dict[str, pd.Series[Any]] = {}
 
     @cache  # formulas share most of what they read

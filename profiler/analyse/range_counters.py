@@ -29,7 +29,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from profiler.analyse.combine import Ranges, combine_metric
-from profiler.analyse.derived import add_derived, add_wholes
+from profiler.analyse.derived import add_derived
 from profiler.analyse.phases import VISIT
 from profiler.analyse.samples import SAMPLE_COLUMNS
 from profiler.analyse.timeline import merged_name, numbered_prefixes
@@ -284,7 +284,7 @@ def _with_derived(
 ) -> pd.DataFrame:
     """Visits with what follows from their metrics; a path of a visit is its own, as a cell is."""
     samples = visits.assign(cell=codes, collector="ncu", repeat=0, kernel_names="")
-    derived = add_derived(add_wholes(samples), {}, environment)
+    derived = add_derived(samples, {}, environment)
     places = {*VISIT_COLUMNS, *SAMPLE_COLUMNS}
     names = [name for name in derived.columns if name not in places]
     return visits.assign(**{str(name): derived[name] for name in names})

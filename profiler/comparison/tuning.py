@@ -5,15 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from profiler.comparison.runs import ComparedRun
-from profiler.model import Params
+from profiler.run_folder.load.tuned import TunedChoice, choices_by_operation
 
-
-@dataclass(frozen=True)
-class TunedChoice:
-    """One choice of the autotuner: a name where it chose between several makers, and settings."""
-
-    choice: str
-    config: Params
+__all__ = ["Retuned", "TunedChoice", "retuned"]
 
 
 @dataclass(frozen=True)
@@ -55,11 +49,6 @@ def retuned(older: ComparedRun, newer: ComparedRun, cell: str) -> tuple[Retuned,
 
 
 def _choices(run: ComparedRun, cell: str) -> dict[str, tuple[TunedChoice, ...]]:
-    """Configurations that run, by operation; those of kernels of one name in a fixed order."""
+    """Configurations that run, by operation; empty where nothing was recorded."""
     status = run.report.statuses.get(cell)
-    choices: dict[str, tuple[TunedChoice, ...]] = {}
-    for tried in () if status is None else status.tuned:
-        if tried.best:
-            choice = TunedChoice(tried.choice, tried.config)
-            choices[tried.operation] = (*choices.get(tried.operation, ()), choice)
-    return {name: tuple(sorted(made, key=str)) for name, made in choices.items()}
+    return {} if status is None else choices_by_operation(status.tuned)

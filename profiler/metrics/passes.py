@@ -111,14 +111,25 @@ def counting_cycles(
 
     `every`: the types of all launches.
     """
+    counting, without_session = in_first_of_types(sessions, _CYCLES, every)
+    return None if without_session else counting
+
+
+def in_first_of_types(
+    sessions: Iterable[CounterSession], metrics: Iterable[str], every: Iterable[Types]
+) -> tuple[tuple[CounterSession, ...], frozenset[Types]]:
+    """Counter sessions of which the first of each types also has metrics; types without a session.
+
+    `every`: the types of all launches.
+    """
     left = frozenset(every)
-    counting = []
+    with_metrics = []
     for session in sessions:
-        cycles = _CYCLES if left & session.types else ()
-        metrics = tuple(dict.fromkeys((*session.metrics, *cycles)))
-        counting.append(replace(session, metrics=metrics))
+        added = tuple(metrics) if left & session.types else ()
+        together = tuple(dict.fromkeys((*session.metrics, *added)))
+        with_metrics.append(replace(session, metrics=together))
         left -= session.types
-    return None if left else tuple(counting)
+    return tuple(with_metrics), left
 
 
 def counter_sessions(

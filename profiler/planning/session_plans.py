@@ -6,7 +6,6 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import replace
 
 from profiler.collect.kind import CollectorKind, Records
 from profiler.collect.registry import kinds_of
@@ -130,7 +129,8 @@ def _counter_groups(
     if collect.ncu_timing:
         return groups
     timing = passes.timing_metrics(names, with_cycles=True)
-    return tuple(_with_timing(groups, timing, launches))
+    groups, without_session = passes.in_first_of_types(groups, timing, launches)
+    return (*groups, CounterSession("", timing, without_session)) if without_session else groups
 
 
 def _counter_sessions(
@@ -149,19 +149,6 @@ def _counter_sessions(
         visits = tuple(block_visits(of_types, name, blocks, seed=collect.seed))
         if visits:
             yield SessionPlan(name, kind.name, SessionKind.COUNTERS, group.metrics, visits)
-
-
-def _with_timing(
-    counters: Iterable[CounterSession], timing: Sequence[str], every: Iterable[Types]
-) -> Iterator[CounterSession]:
-    """Counter sessions of which the first of each types also has what a timing session would."""
-    left = frozenset(every)
-    for session in counters:
-        added = timing if left & session.types else ()
-        yield replace(session, metrics=tuple(dict.fromkeys((*session.metrics, *added))))
-        left -= session.types
-    if left:
-        yield CounterSession("", tuple(timing), left)
 
 
 def _stamps_session(

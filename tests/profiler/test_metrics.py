@@ -255,7 +255,7 @@ def test_sessions_of_the_same_kind_for_other_types_have_names_of_their_own() -> 
 
 
 def test_operations_that_take_several_passes_are_counted_by_parts_of_one_pass_each() -> None:
-    """As measured on an H200: hits of L2 share a pass with the first two parts, or the third."""
+    """Hits of L2 share a pass with the first two parts, or with the third: measured on an H200."""
     hgmma, to_fp32, to_fp16 = CATALOGUE["tensor_fp16_ops"].parts
     asked = [*GROUPS["tensor_roofline"], "l2_hit_pct"]
 

@@ -222,7 +222,7 @@ _ATOMIC_AVERAGE = "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_e
 def _atomic_contention(facts: Facts) -> Detected:
     """Atomics of one slice of L2 while the others have none, by how busy or waited for it is."""
     busiest, average = facts.percent(_ATOMIC_BUSY), facts.percent(_ATOMIC_AVERAGE)
-    waits = facts.waits("long_scoreboard", "lg_throttle", "drain") * _of_memory(facts, _ATOMICS)
+    waits = facts.waits_for_memory * _of_memory(facts, _ATOMICS)
     uneven = 1 - part(average, busiest) if busiest else 0.0
     evidence = {
         "busiest slice of L2 with atomics": Evidence(100 * busiest, "%", _ATOMIC_BUSY),

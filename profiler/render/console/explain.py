@@ -135,7 +135,7 @@ def _account(account: Account, slower: str, bar: int) -> Iterator[str | _Prose]:
 def _changes(pair: PairWhy) -> Iterator[str | _Prose]:
     if pair.causes:
         yield "What went with it (time that each may cost; estimates overlap)"
-    rows = cause_rows((each.name, (each.second_ns, each.first_ns)) for each in pair.causes)
+    rows = cause_rows((change.name, (change.second_ns, change.first_ns)) for change in pair.causes)
     for words, (second_ns, first_ns) in rows[:_MOST_CAUSES]:
         yield _Prose(
             f"{words}: {cause_time(second_ns)} in {pair.against.variant.name}, "

@@ -8,13 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
-from profiler.analyse.derived import (
-    add_build_facts,
-    add_derived,
-    add_own,
-    add_status_facts,
-    add_wholes,
-)
+from profiler.analyse.derived import add_build_facts, add_derived, add_own, add_status_facts
 from profiler.analyse.judge import Rules
 from profiler.analyse.range_counters import range_counters
 from profiler.analyse.safe_frames import safe_frames
@@ -89,7 +83,7 @@ def assemble(
     environment = with_attributes(environment, results.attributes)
     unmeasured = _unmeasured_metrics(loaded)
     samples = share_duplicates(results.samples, results.statuses)
-    samples = add_derived(add_wholes(samples), results.statuses, environment)
+    samples = add_derived(samples, results.statuses, environment)
     samples = add_build_facts(samples, _build_of(results, builds), _of_source("ptxas", unmeasured))
     samples = add_status_facts(samples, results.statuses, _of_source("runner", unmeasured))
     own_metrics = loaded.experiment.collect.own_metrics

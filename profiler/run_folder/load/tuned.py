@@ -8,14 +8,22 @@ several programs.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.collect.registry import duration_metrics
-from profiler.model import SessionKind, TunedConfig
+from profiler.model import Params, SessionKind, TunedConfig
 from profiler.parse.inductor import tuned_of_record
 from profiler.run_folder.load.attempts import Loaded
 from profiler.runner import protocol
+
+
+@dataclass(frozen=True)
+class TunedChoice:
+    """One choice of the autotuner: a name where it chose between several makers, and settings."""
+
+    choice: str
+    config: Params
 
 
 @dataclass(frozen=True)
@@ -42,22 +50,23 @@ def _tuned(sessions: Sequence[tuple[str, tuple[TunedConfig, ...]]]) -> Tuned:
     first = sessions[0][0]
     # The attempt that compiled tells of everything that it tried; later ones find the winner.
     configs = max((tried for session, tried in sessions if session == first), key=len)
-    chosen = _chosen(configs)
-    otherwise = (session for session, tried in sessions if _chosen(tried) != chosen)
+    timed = choices_by_operation(configs)
+    otherwise = (name for name, tried in sessions if choices_by_operation(tried) != timed)
     return Tuned(configs, tuple(dict.fromkeys(otherwise)))
 
 
-def _chosen(configs: Sequence[TunedConfig]) -> list[tuple[str, str, list[tuple[str, str]]]]:
-    """Operations with what was chosen for them; kernels of one name in a fixed order."""
-    return sorted(
-        (tried.operation, tried.choice, sorted((key, str(v)) for key, v in tried.config.items()))
-        for tried in configs
-        if tried.best
-    )
+def choices_by_operation(tried: Iterable[TunedConfig]) -> dict[str, tuple[TunedChoice, ...]]:
+    """Configurations that run, by operation; those of kernels of one name in a fixed order."""
+    choices: dict[str, tuple[TunedChoice, ...]] = {}
+    for config in tried:
+        if config.best:
+            choice = TunedChoice(config.choice, config.config)
+            choices[config.operation] = (*choices.get(config.operation, ()), choice)
+    return {name: tuple(sorted(made, key=str)) for name, made in choices.items()}
 
 
 def _priority(loaded: Loaded) -> tuple[bool, int]:
-    """Timing sessions before others, that of the primary timer first."""
+    """Key to sort attempts by: timing sessions first, that of the primary timer before others."""
     record = loaded.attempt.record
     timers = list(duration_metrics())
     place = timers.index(record.collector) if record.collector in timers else len(timers)

@@ -38,7 +38,7 @@ class LaunchTimes:
         return {cell: seconds - max(idle_s, 0.0) for cell, seconds in warm_ups.items()}
 
     def _measured_slowness(self) -> float:
-        """Of launches that are long enough to tell; 1 where there are none."""
+        """Time ÷ declared time, median of launches that are long enough to tell; 1 without any."""
         declared = {cell: self._declared(cell) for cell in self._seconds}
         ratios = [
             self._seconds[cell] / seconds
@@ -51,7 +51,7 @@ class LaunchTimes:
         return launch_seconds(self.work(self._problem_of[cell]))
 
     def work(self, problem: str) -> Work:
-        """What is declared of a launch at a problem."""
+        """FLOPs and bytes that are declared of a launch at a problem; 0 where none are."""
         return self._work.get(problem, Work(0.0, 0.0))
 
     def of(self, cell: str) -> float:

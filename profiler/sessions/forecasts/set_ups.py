@@ -65,14 +65,14 @@ class SetUps:
             self._scale[kind] = 1.0 if excess_s >= 0 else sum(seconds) / sum(expected[kind])
 
     def seconds(self, kind: Kind, problem: str, cells: int, *, is_first: bool = False) -> float:
-        """What a stage will take for the cells of a problem; `is_first`: of a process."""
+        """Seconds of a stage for the cells of a problem; `is_first`: the first of a process."""
         scale, excess_s = self._scale.get(kind, 1.0), self._excess.get(kind, 0.0)
         seconds = scale * self._expected(kind, problem, cells) + excess_s
         first = self._first[kind[0]] if is_first else []
         return max(seconds, statistics.median(first)) if first else seconds
 
     def _expected(self, kind: Kind, problem: str, cells: int) -> float:
-        """What a stage took earlier at a problem, else typical seconds."""
+        """Seconds of a stage by earlier ones at the same problem, else typical ones."""
         if earlier := self._earlier[kind].get(problem):
             return cells * statistics.median(earlier)
         typical_s = set_up_seconds(kind[0], self._launches.work(problem), cells)

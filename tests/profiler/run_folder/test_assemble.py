@@ -344,7 +344,7 @@ collect: {blocks: 2, metrics: [tensor_roofline], explain: false}
 
 
 def test_operations_that_several_sessions_counted_are_one_metric_with_its_roof(tmp_path):
-    """As on an H200, where the counter of all operations on fp16 takes three passes."""
+    """Three parts are planned, because the counter of all takes three passes on an H200."""
     place = Workplace(tmp_path / "place", FP16_SPEC)
     parts = CATALOGUE["tensor_fp16_ops"].parts
     assert sum(bool({*parts} & {*session.metrics}) for session in place.plan.sessions) == 2

@@ -41,7 +41,7 @@ class Machine:
     overhead_s: float = 0.02
     """Of a visit whose variant launches one kernel."""
     launch_s: float = 2e-4
-    """Of a launch at the smallest problem; four times as long at each one that follows."""
+    """Seconds of a launch at the smallest problem; at each that follows four times as many."""
     runs: float = 1.0
     """Launches of a visit."""
     compile_s: float = 0.0
@@ -233,7 +233,7 @@ def recorded(name):
 
 
 def with_work_declared(records, cells):
-    """As sessions journal it now: recordings have it where a cell is described."""
+    """Records with `declare` in front, as sessions write it; recordings have `describe` alone."""
     problem_of = {cell.id: cell.problem.id for cell in cells}
     described = [record for record in records if record.get("phase") == protocol.DESCRIBE]
     of_problem = {problem_of[record["cell"]]: record for record in described if "flops" in record}
