@@ -6,13 +6,10 @@ What is planned rests on passes that were measured on an H200: elsewhere they ma
 import csv
 import io
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from live_run import run_live
 
-ROOT = Path(__file__).resolve().parents[2]
 ROWS = 1024
 OPERATIONS = 2 * ROWS**3
 SAMPLES = 150
@@ -68,11 +65,7 @@ def run(tmp_path_factory):
     }
     path = folder / "counters.yaml"
     path.write_text(json.dumps(spec))
-    command = [sys.executable, "-m", "profiler", str(path), "--live", "--out", str(folder)]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    run_live(path, folder)
     (made,) = (folder / "counters").glob("2*")
     capability = json.loads((made / "run.json").read_text())["environment"]["compute_capability"]
     if capability != "9.0":
@@ -115,23 +108,7 @@ def test_cycles_are_counted_beside_counters_and_confirm_the_verdict(run):
 def test_what_inductor_chose_is_counted_as_it_was_timed(tmp_path):
     """Softmaxes of which a session of counters once chose otherwise than that of the durations."""
     cells = "operator=softmax,variant=eager|compile,dim0=128|256|512|1024,dim1=4096|8192"
-    command = [
-        sys.executable,
-        "-m",
-        "profiler",
-        "experiments/fusion.yaml",
-        "--live",
-        "--no-explain",
-    ]
-    done = subprocess.run(
-        [*command, "--only", cells, "--out", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_live("experiments/fusion.yaml", tmp_path, "--no-explain", "--only", cells, timeout_s=400)
     (summary,) = tmp_path.glob("fusion/2*/summary.json")
     compiled = [cell for cell in json.loads(summary.read_text())["cells"] if cell["tuned"]]
     assert len(compiled) == 8

@@ -3,13 +3,11 @@
 import itertools
 import json
 import math
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from live_run import run_live
 
 from profiler.commands.report import read_run
 from profiler.findings.find import find
@@ -83,16 +81,7 @@ def measured(folder, name, text):
     """The folder of a finished run."""
     spec = folder / f"{name}.yaml"
     spec.write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "profiler", str(spec), "--live", "--out", str(folder)],
-        cwd=ROOT,
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_live(spec, folder)
     (run,) = folder.glob(f"{name}/*/")
     return run
 

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from live_run import ROOT, run_live
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
 
 pytestmark = pytest.mark.gpu
 
@@ -35,16 +35,7 @@ def test_plain_kernels_come_near_the_roofs_and_cells_have_shares_of_both(tmp_pat
     }
     path = tmp_path / "roofs.yaml"
     path.write_text(json.dumps(spec))
-    command = [sys.executable, "-m", "profiler", str(path), "--live", "--out", str(tmp_path)]
-    done = subprocess.run(
-        [*command, "--explain", "all"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_live(path, tmp_path, "--explain", "all")
     (run,) = (tmp_path / "roofs").glob("2*")
     roofs = {
         roof["name"]: roof["share_pct"]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from live_run import ROOT, run_live
 
-ROOT = Path(__file__).parents[2]
 SOFTMAX = ROOT / "benchmarks/speed/softmax.py"
 AT_IMPORT = "torch.zeros(1, device='cuda')\n"
 
@@ -34,11 +32,7 @@ def run(folder: Path, workload: Path) -> tuple[str, dict[str, list[dict]]]:
     }
     path = folder / "overlap.yaml"
     path.write_text(json.dumps(spec))
-    command = [sys.executable, "-m", "profiler", str(path), "--live", "--out", str(folder)]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    said = run_live(path, folder)
     journals = {
         file.parent.name: [json.loads(line) for line in file.read_text().splitlines()]
         for file in folder.glob("overlap/*/raw/*/journal.jsonl")
@@ -46,7 +40,7 @@ def run(folder: Path, workload: Path) -> tuple[str, dict[str, list[dict]]]:
     (summary,) = folder.glob("overlap/*/summary.json")
     cells = json.loads(summary.read_text("utf-8"))["cells"]
     assert {cell["outcome"] for cell in cells} == {"measured"}
-    return done.stderr, journals
+    return said, journals
 
 
 def in_order(journals: dict[str, list[dict]]) -> list[tuple[dict[str, float], float]]:
