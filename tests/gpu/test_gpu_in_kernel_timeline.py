@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +13,6 @@ from profiler.findings.find import find
 from profiler.parse.stamps import read_stamps
 from profiler.run_folder.folder import RunFolder
 
-ROOT = Path(__file__).parents[2]
 CONSUMERS = {"consumer 1", "consumer 2"}
 COPIES = {"copies of K and V", "copies of Q"}
 
