@@ -44,6 +44,14 @@ BF16_PARTS = (
     "sm__ops_path_tensor_op_hmma_src_bf16_dst_fp32.sum",
 )
 MEMORY = ncu_names(["dram_read_bytes", "dram_write_bytes", "l2_bytes", "l1_bytes"], "9.0")
+DRAM_READ = ncu_names(["dram_read_bytes"], "9.0")
+ROOFS = ncu_names(
+    ["dram_peak", "l2_peak", "l1_peak", "dram_clock_hz", "lts_clock_hz", "sm_clock_hz"], "9.0"
+)
+OCCUPANCY = ncu_names(["achieved_occupancy_pct"], "9.0")
+INSTRUCTIONS = ncu_names(["instructions"], "9.0")
+TENSOR_PIPE = ncu_names(["tensor_pipe_pct"], "9.0")
+BF16_CEILING = ncu_names(["tensor_bf16_peak"], "9.0")
 CYCLES = ncu_names(["cycles"], "9.0")
 FMA = ncu_names(["fp32_fma"], "9.0")
 ALL_OF_ONE_PASS = ncu_names(ONE_PASS, "9.0")
@@ -57,7 +65,21 @@ ASKED = {
     "bytes of memory": MEMORY,
     "shared: bytes of memory, cycles, on bf16": (*MEMORY, *CYCLES, BF16),
     "shared: bytes of memory, hits of L2": (*MEMORY, *HITS),
+    "shared: bytes read of DRAM, hits of L2, cycles": (*DRAM_READ, *HITS, *CYCLES),
     "shared: bytes of memory, hits of L2, cycles, on bf16": (*MEMORY, *HITS, *CYCLES, BF16),
+    "shared: roofline on bf16": (*MEMORY, *CYCLES, BF16, *ROOFS, *BF16_CEILING),
+    "shared: roofline on bf16, hits of L2": (*MEMORY, *CYCLES, BF16, *ROOFS, *BF16_CEILING, *HITS),
+    "shared: roofline on bf16, occupancy": (*MEMORY, *CYCLES, BF16, *ROOFS, *OCCUPANCY),
+    "shared: roofline on bf16, instructions": (*MEMORY, *CYCLES, BF16, *ROOFS, *INSTRUCTIONS),
+    "shared: roofline on bf16, tensor pipe": (*MEMORY, *CYCLES, BF16, *ROOFS, *TENSOR_PIPE),
+    "shared: bytes of memory, roofs, cycles": (*MEMORY, *CYCLES, *ROOFS),
+    "shared: roofline on fp16 without HMMA to fp16": (
+        *MEMORY,
+        HGMMA,
+        HMMA_FP32,
+        *ROOFS,
+        *CEILING[:1],
+    ),
     "hits of L2": HITS,
     "operations on bf16": (BF16,),
     "operations on fp16": (FP16,),

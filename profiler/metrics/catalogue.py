@@ -45,11 +45,10 @@ class PassClass(StrEnum):
     TIMING = "timing"
     """Durations, of every visit, and cycles, where no other session can count them."""
     SINGLE = "single"
-    """Fits in one pass with all others of this class, on compute capability 8.0 to 10.0."""
-    ALONE = "alone"
-    """One pass, but not the one that those of class `SINGLE` share, nor that of another."""
+    """One pass on most GPUs: `profiler.metrics.conflicts` has those of which it is not true, and
+    which do not share one."""
     MULTI = "multi"
-    """Needs passes of its own: the kernel is replayed."""
+    """Needs several passes: the kernel is replayed."""
     DERIVED = "derived"
     """Computed from other metrics and from what the workload says about itself."""
 
@@ -437,8 +436,6 @@ def _rolled(names: Mapping[str, str | None], rollup: str) -> dict[str, str | Non
 
 
 def _tensor_metrics(kind: str, names: Mapping[str, str | None]) -> tuple[Metric, ...]:
-    # One pass for bf16, but three with those of class SINGLE; three for fp16 (measured on an H200).
-    passes = PassClass.ALONE if kind == "bf16" else PassClass.MULTI
     label = kind.upper()
     dense = 1.0 if kind == "fp64" else SPARSE_PEAK
     return (
@@ -446,7 +443,7 @@ def _tensor_metrics(kind: str, names: Mapping[str, str | None]) -> tuple[Metric,
             name=f"tensor_{kind}_ops",
             label=f"Tensor operations, {label}",
             unit="op",
-            pass_class=passes,
+            pass_class=PassClass.SINGLE,
             definition=f"Operations that tensor cores did on inputs of type {label}; a "
             "multiply-add counts as two.",
             ncu=_rolled(names, "sum"),
@@ -480,7 +477,7 @@ def _tensor_part(kind: str, part: str) -> Metric:
         name=_part_name(kind, part),
         label=f"Tensor operations, {kind.upper()} by {instruction.upper()}{sums}",
         unit="op",
-        pass_class=PassClass.ALONE,
+        pass_class=PassClass.SINGLE,
         definition=f"Operations on inputs of type {kind.upper()} that {instruction.upper()} did"
         f"{sums}; a part of `tensor_{kind}_ops`, counted in its place where launches are many.",
         ncu={DEFAULT: None, "9.0": f"{TENSOR_PARTS[kind][part]}.sum"},
@@ -557,7 +554,7 @@ _SEVERAL_PASSES = (
         name="l2_hit_sectors",
         label="L2 hits",
         unit="sector",
-        pass_class=PassClass.ALONE,
+        pass_class=PassClass.SINGLE,
         definition="Sectors of 32 bytes that were looked up in L2 and were there.",
         better=None,
         ncu={DEFAULT: "lts__t_sectors_lookup_hit.sum"},
@@ -566,7 +563,7 @@ _SEVERAL_PASSES = (
         name="bank_conflicts",
         label="Bank conflicts",
         unit="",
-        pass_class=PassClass.MULTI,
+        pass_class=PassClass.SINGLE,
         definition="Extra turns of the shared-memory data banks because threads of one warp "
         "needed the same bank.",
         better="lower",
@@ -599,7 +596,7 @@ _SEVERAL_PASSES = (
         name="dram_throughput_pct",
         label="DRAM throughput",
         unit="%",
-        pass_class=PassClass.MULTI,
+        pass_class=PassClass.SINGLE,
         definition="How busy the DRAM interface was, in percent of what it can sustain.",
         better="higher",
         ncu={DEFAULT: "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"},
@@ -610,7 +607,7 @@ _SEVERAL_PASSES = (
         name="local_load_bytes",
         label="Local memory loads",
         unit="byte",
-        pass_class=PassClass.MULTI,
+        pass_class=PassClass.SINGLE,
         definition="Bytes loaded from local memory: spilled registers, and arrays that the "
         "compiler could not keep in registers.",
         better="lower",
@@ -621,7 +618,7 @@ _SEVERAL_PASSES = (
         name="local_store_bytes",
         label="Local memory stores",
         unit="byte",
-        pass_class=PassClass.MULTI,
+        pass_class=PassClass.SINGLE,
         definition="Bytes stored to local memory: spilled registers, and arrays that the compiler "
         "could not keep in registers.",
         better="lower",

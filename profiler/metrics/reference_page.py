@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from profiler.metrics.conflicts import conflicts
 from profiler.metrics.queries import (
     CATALOGUE,
     DEFAULT,
@@ -14,6 +15,7 @@ from profiler.metrics.queries import (
     PassClass,
     ncu_names,
 )
+from profiler.metrics.raw_names import CHIPS, COMMONEST
 
 _HEAD = """\
 # Metrics
@@ -33,13 +35,9 @@ _CLASSES = {
     ),
     PassClass.SINGLE: (
         "One pass",
-        "Collected together, in one pass over the kernel, in counter sessions.",
-    ),
-    PassClass.ALONE: (
-        "A pass of its own",
-        "One pass that the others do not share. It has a session of its own where launches are "
-        "many and nothing else needs several passes: two launches cost less than one that ncu "
-        "replays.",
+        "Collected in one pass over the kernel. Which of them share one depends on the GPU "
+        "(below). Those that do not have a session each where launches are many and nothing needs "
+        "several passes by itself: two launches cost less than one that ncu replays.",
     ),
     PassClass.MULTI: (
         "Several passes",
@@ -70,7 +68,22 @@ def page() -> str:
         parts.extend(
             _entry(metric) for metric in CATALOGUE.values() if metric.pass_class is pass_class
         )
-    return "".join(parts)
+    return "".join([*parts, *_conflicts()])
+
+
+def _conflicts() -> Iterator[str]:
+    yield (
+        "\n## Not in the same pass\n\n"
+        "The smallest sets of metrics that ncu replays a kernel for, on compute capability "
+        f"{COMMONEST}; one by itself needs several passes. NVIDIA's library says so, and of those "
+        "that were tried on an H200 it was right (`profiler/metrics/predicted_passes.py`). Sets "
+        f"for {', '.join(each for each in CHIPS if each != COMMONEST)} stand in "
+        "`profiler/metrics/chips/conflicts.json`.\n\n"
+    )
+    for together in sorted(
+        map(sorted, conflicts(COMMONEST)), key=lambda names: (len(names), names)
+    ):
+        yield f"- {', '.join(f'`{name}`' for name in together)}\n"
 
 
 def _groups() -> Iterator[str]:

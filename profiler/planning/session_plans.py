@@ -12,6 +12,7 @@ from profiler.collect.registry import kinds_of
 from profiler.errors import SpecError
 from profiler.metrics import passes
 from profiler.metrics import queries as metrics
+from profiler.metrics.conflicts import conflicts
 from profiler.metrics.passes import CounterSession, Types
 from profiler.model import Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.planning.spec import CommandWorkload, Experiment
@@ -103,7 +104,7 @@ def _measured_names(experiment: Experiment, types: Iterable[Types]) -> tuple[str
 
 def planned_otherwise(plan: Plan, capability: str | None) -> bool:
     """Whether the sessions of a plan may be others on a GPU of this compute capability."""
-    return any(
+    return conflicts(plan.capability) != conflicts(capability) or any(
         metrics.in_parts(session.metrics, capability) != session.metrics
         for session in plan.sessions
     )

@@ -6,16 +6,22 @@ import csv
 import dataclasses
 import gzip
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from profiler.errors import UsageError
+from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.metrics import passes
 from profiler.metrics import queries as metrics
 from profiler.metrics import reference_page as catalogue_page
+from profiler.metrics.conflicts import conflicts, is_replayed
+from profiler.metrics.grouping import cheapest_groups
+from profiler.metrics.launch_costs import kernel_runs, ncu_launch_seconds
+from profiler.metrics.predicted_passes import PassScheduler, conflicts_of, minimal_misfits
 from profiler.metrics.queries import CATALOGUE, GROUPS, Combine, PassClass
+from profiler.metrics.raw_names import CHIPS
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings" / "ncu-2025.3.1"
@@ -148,7 +154,7 @@ def test_the_l2_hit_rate_brings_hits_and_traffic_but_not_the_rate_of_ncu() -> No
 
 
 def test_one_pass_metrics_bring_nothing_that_could_cost_a_pass() -> None:
-    one_pass = (PassClass.TIMING, PassClass.STATIC, PassClass.SINGLE, PassClass.ALONE)
+    one_pass = (PassClass.TIMING, PassClass.STATIC, PassClass.SINGLE)
     for name, metric in CATALOGUE.items():
         if metric.pass_class in one_pass and metric.ncu:
             assert metrics.ncu_names([name], "9.0") == (metrics.ncu_name(name, "9.0"),)
@@ -175,9 +181,9 @@ def counted(names: Sequence[str], launches: int = MANY, **costs: float) -> dict[
 def test_what_does_not_fit_in_one_pass_is_counted_apart_where_launches_are_many() -> None:
     names = ["l2_hit_pct", "registers", "dram_read_bytes"]
     assert passes.timing_metrics(names, with_cycles=False) == ("duration_ns", "registers")
-    apart = {"": ["l2_bytes", "dram_read_bytes"], "-l2_hit_sectors": ["l2_hit_sectors"]}
+    apart = {"": ["dram_read_bytes", "l2_bytes"], "-l2_hit_sectors": ["l2_hit_sectors"]}
     assert counted(names) == apart
-    together = {"-together": ["l2_bytes", "dram_read_bytes", "l2_hit_sectors"]}
+    together = {"-together": ["dram_read_bytes", "l2_bytes", "l2_hit_sectors"]}
     assert counted(names, 2) == together
     few, many = (len(counted(names, 20, session_s=seconds)) for seconds in (80.0, 0.0))
     assert (few, many) == (1, 2)
@@ -185,40 +191,128 @@ def test_what_does_not_fit_in_one_pass_is_counted_apart_where_launches_are_many(
 
 def test_what_is_alone_has_the_usual_name() -> None:
     assert counted(["l2_hit_sectors"]) == {"": ["l2_hit_sectors"]}
-    assert counted(["bank_conflicts"]) == {"": ["bank_conflicts"]}
+    assert counted(["fp32_fma"]) == {"": ["fp32_fma"]}
 
 
 def test_a_launch_that_is_replayed_counts_everything() -> None:
-    assert counted(["bank_conflicts", "l2_hit_pct", "dram_read_bytes"]) == {
-        "-together": ["l2_bytes", "dram_read_bytes", "l2_hit_sectors", "bank_conflicts"],
+    assert counted(["fp32_fma", "l2_hit_pct", "dram_read_bytes"]) == {
+        "-together": ["dram_read_bytes", "l2_bytes", "fp32_fma", "l2_hit_sectors"],
+    }
+
+
+def test_the_roofline_of_bf16_is_counted_in_one_pass_with_its_ceilings() -> None:
+    sessions = counted(metrics.of_types(GROUPS["tensor_roofline"], ["bf16"]))
+    assert sessions.keys() == {""}
+    ceilings = {"dram_peak", "dram_clock_hz", "fp32_fma_peak", "sm_clock_hz", "tensor_bf16_peak"}
+    assert {"dram_read_bytes", "l2_bytes", "l1_bytes", "tensor_bf16_ops", *ceilings} <= {
+        *sessions[""]
     }
 
 
 def test_a_ceiling_is_of_the_launch_of_its_operations() -> None:
-    sessions = counted(metrics.of_types(GROUPS["tensor_roofline"], ["bf16"]))
-    assert sessions.keys() == {"", "-bf16"}
-    ceiling = ["sm_clock_hz", "tensor_bf16_peak"]
-    assert sessions["-bf16"] == ["tensor_bf16_ops", *ceiling]
-    assert {"dram_peak", "dram_clock_hz", "fp32_fma_peak", *ceiling} <= {*sessions[""]}
+    asked = [*metrics.of_types(GROUPS["tensor_roofline"], ["bf16"]), "l2_hit_pct", "instructions"]
+    with_operations = [
+        metrics for metrics in counted(asked).values() if "tensor_bf16_ops" in metrics
+    ]
+    assert len(with_operations) == 1
+    assert {"sm_clock_hz", "tensor_bf16_peak"} <= {*with_operations[0]}
     assert counted(["tensor_bf16_ops"]) == {"": ["tensor_bf16_ops"]}, "nobody asked for a ceiling"
 
 
 def test_hits_of_l2_and_operations_on_bf16_are_counted_in_one_pass() -> None:
-    names = ["dram_read_bytes", "l2_hit_sectors", "tensor_bf16_ops"]
-    shared = ["l2_hit_sectors", "tensor_bf16_ops"]
-    assert counted(names) == {"": ["dram_read_bytes"], "-l2_hit_sectors-bf16": shared}
-    replayed = ["l2_hit_sectors", "bank_conflicts"]
-    assert counted(replayed) == {"-together": replayed}, "what is replayed is replayed together"
-    with_bf16, hits = (passes.counter_visit_seconds(shared[:count]) for count in (2, 1))
+    names = ["dram_read_bytes", "tensor_bf16_ops", "l2_hit_sectors"]
+    assert counted(names) == {"": names}
+    apart = {"": [names[0], "instructions", names[2]], "-bf16": ["tensor_bf16_ops"]}
+    assert counted([*names, "instructions"]) == apart
+    with_bf16, hits = (ncu_launch_seconds(names[start:]) for start in (1, 2))
     assert hits < with_bf16 < 2 * hits
+
+
+@pytest.mark.parametrize("capability", CHIPS)
+def test_no_two_conflicting_metrics_share_a_session_of_many_launches(capability: str) -> None:
+    """Peaks and clocks come beside others whose conflicts are checked: they must have none."""
+    singles = [name for name in CATALOGUE if metrics.pass_class(name) is PassClass.SINGLE]
+    exist = [name for name in singles if metrics.ncu_name(name, capability) is not None]
+    fit_alone = [name for name in exist if not is_replayed([name], capability)]
+    groups = cheapest_groups(fit_alone, MANY, 1.0, capability)
+    assert sorted(name for group in groups for name in group) == sorted(fit_alone)
+    assert not any(is_replayed(group, capability) for group in groups)
+    beside = {name for metric in CATALOGUE.values() for name in metric.beside}
+    assert not beside & {name for together in conflicts(capability) for name in together}
+
+
+@pytest.mark.parametrize(
+    ("capability", "as_on"),
+    [
+        (None, "9.0"),
+        ("8.7", "8.6"),
+        ("8.9", "8.9"),
+        ("10.3", "10.0"),
+        ("12.1", "12.0"),
+        ("6.1", "9.0"),
+    ],
+)
+def test_conflicts_of_an_unknown_gpu_are_those_of_one_like_it(
+    capability: str | None, as_on: str
+) -> None:
+    assert conflicts(capability) is conflicts(as_on)
+    assert not is_replayed(["l2_bytes", "tensor_bf16_ops"], capability)
+    assert is_replayed(["lts__t_bytes.sum", "l2_hit_sectors"], capability), "a raw name"
+
+
+def test_conflicts_are_what_the_library_of_nvidia_says(tmp_path: Path) -> None:
+    """Where a CUDA toolkit with CUPTI is installed, and of one chip."""
+    folders = [found.parent for found in Path("/usr/local").glob("cuda*/**/libnvperf_host.so")]
+    if not folders:
+        pytest.skip("no CUPTI here")
+    found = conflicts_of("9.0", PassScheduler(folders[0]))
+    assert sorted(map(sorted, conflicts("9.0"))) == sorted(found)
+    with pytest.raises(EnvironmentUnusable, match="cannot be loaded"):
+        PassScheduler(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_smallest_misfits_are_found(seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - no secret
+    names = "abcdefg"
+    bad = [frozenset(random.sample(names, random.choice((1, 2, 2, 3)))) for _ in range(5)]
+    minimal = {each for each in bad if not any(other < each for other in bad)}
+    found = minimal_misfits(names, lambda chosen: not any(each <= {*chosen} for each in bad))
+    assert found == minimal
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_cheapest_groups_are_those_of_all_ways_to_group(seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - no secret
+    singles = [name for name in CATALOGUE if metrics.pass_class(name) is PassClass.SINGLE]
+    chosen = [*random.sample(singles, 5), *random.sample(["fp32_fma", "stall_wait"], seed % 2)]
+    launches, session_s = random.choice((1, 10, 30, 300)), random.choice((0.2, 1.0))
+
+    def cost(groups: Iterable[Sequence[str]]) -> float:
+        return sum(session_s + launches * ncu_launch_seconds(group) for group in groups)
+
+    found = cheapest_groups(chosen, launches, session_s, None)
+    assert sorted(name for group in found for name in group) == sorted(chosen)
+    assert cost(found) == pytest.approx(min(map(cost, partitions(chosen))))
+
+
+def partitions(names: Sequence[str]) -> Iterator[list[list[str]]]:
+    """All ways to put names into groups."""
+    if not names:
+        yield []
+        return
+    for groups in partitions(names[1:]):
+        yield [[names[0]], *groups]
+        for number, group in enumerate(groups):
+            yield [*groups[:number], [names[0], *group], *groups[number + 1 :]]
 
 
 def test_a_kernel_runs_again_where_it_is_replayed_and_longest_where_it_is_rewritten():
     alone, replayed, rewritten = (
-        passes.kernel_runs(("duration_ns", *names))
+        kernel_runs(("duration_ns", *names))
         for names in (
             ("instructions",),
-            ("instructions", "l2_hit_sectors"),
+            ("instructions", "l2_bytes", "l2_hit_sectors"),
             ("instructions", "fp32_fma"),
         )
     )
@@ -238,8 +332,7 @@ def typed(**launches: int) -> dict[str, tuple[set[str], frozenset[passes.Types]]
 def test_operations_are_counted_where_the_launch_works_on_their_type() -> None:
     both = frozenset({("bf16",), ("fp16",)})
     assert typed(bf16=300, fp16=300) == {
-        "": (set(), frozenset({("bf16",)})),
-        "-bf16": ({"tensor_bf16_ops"}, frozenset({("bf16",)})),
+        "": ({"tensor_bf16_ops"}, frozenset({("bf16",)})),
         "-together": ({"tensor_fp16_ops"}, frozenset({("fp16",)})),
     }
     assert typed(bf16=2, fp16=2) == {"-together": ({"tensor_bf16_ops", "tensor_fp16_ops"}, both)}
@@ -247,15 +340,14 @@ def test_operations_are_counted_where_the_launch_works_on_their_type() -> None:
 
 
 def test_sessions_of_the_same_kind_for_other_types_have_names_of_their_own() -> None:
-    sessions = typed(fp16=300, tf32=300)
+    sessions = typed(bf16=300, tf32=300)
     assert {suffix: types for suffix, (_, types) in sessions.items()} == {
-        "-together": frozenset({("fp16",)}),
-        "-together-tf32": frozenset({("tf32",)}),
+        "": frozenset({("bf16",)}),
+        "-tf32": frozenset({("tf32",)}),
     }
 
 
 def test_operations_that_take_several_passes_are_counted_by_parts_of_one_pass_each() -> None:
-    """Hits of L2 share a pass with the first two parts, or with the third: measured on an H200."""
     hgmma, to_fp32, to_fp16 = CATALOGUE["tensor_fp16_ops"].parts
     asked = [*GROUPS["tensor_roofline"], "l2_hit_pct"]
 
@@ -263,10 +355,12 @@ def test_operations_that_take_several_passes_are_counted_by_parts_of_one_pass_ea
         found = passes.counter_sessions(asked, {("fp16",): launches}, capability=capability)
         return [{n for n in s.metrics if n.endswith(("_ops", "_hit_sectors"))} for s in found]
 
-    assert sessions("9.0", 300) == [set(), {hgmma, to_fp32}, {to_fp16, "l2_hit_sectors"}]
+    assert sessions("9.0", 300) == [{hgmma, to_fp32}, {to_fp16, "l2_hit_sectors"}]
     whole = [{"tensor_fp16_ops", "l2_hit_sectors"}]
-    assert sessions("9.0", 3) == whole, "few launches cost less than two more sessions"
-    assert all(sessions(other, 300) == whole for other in ("8.0", "10.0", None))
+    assert sessions("9.0", 3) == whole, "few launches cost less than one more session"
+    assert sessions(None, 300) == whole, "no GPU is known"
+    one_pass = [{"tensor_fp16_ops"}, {"l2_hit_sectors"}]
+    assert all(sessions(other, 300) == one_pass for other in ("8.0", "10.0"))
 
 
 def test_a_ceiling_is_beside_the_first_of_the_parts() -> None:
@@ -292,14 +386,6 @@ def test_fp32_operations_are_no_part_of_the_roofline_of_tensor_cores() -> None:
     assert {*cheap} <= {*every}
 
 
-def test_every_grouping_of_four_is_tried() -> None:
-    units = [passes._Unit(name, (name,), 0.0) for name in "abcd"]
-    groupings = [*passes._partitions(units)]
-    assert len(groupings) == len({*groupings}) == 15, "Bell's number"
-    for grouping in groupings:
-        assert sorted(unit.name for group in grouping for unit in group) == [*"abcd"]
-
-
 @pytest.mark.parametrize("names", [[], ["duration_ns"], ["cycles"], ["registers"], GROUPS["all"]])
 def test_a_timing_session_has_cycles_where_nothing_else_counts_them(names: list[str]) -> None:
     alone, beside = (passes.timing_metrics(names, with_cycles=cycles) for cycles in (True, False))
@@ -319,7 +405,7 @@ def test_the_first_counters_of_each_cell_count_cycles() -> None:
         kind: [session.suffix for session in counting if (kind,) in session.types]
         for kind in ("bf16", "fp16")
     }
-    assert of_type == {"bf16": ["", "-bf16"], "fp16": ["-together"]}
+    assert of_type == {"bf16": [""], "fp16": ["-together"]}
     with_cycles = [session.suffix for session in counting if "cycles" in session.metrics]
     assert with_cycles == ["", "-together"]
     assert all(session.metrics[0] == "duration_ns" for session in counting)

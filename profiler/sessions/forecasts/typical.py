@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler.collect.registry import COLLECTORS
-from profiler.metrics.passes import counter_visit_seconds, kernel_runs
+from profiler.metrics.launch_costs import kernel_runs, ncu_launch_seconds
 from profiler.model import SessionKind
 from profiler.planning.spec import Collect
 from profiler.sessions.forecasts.session_costs import Stage, Work
@@ -38,7 +38,7 @@ def typical_visit(
     """What a visit takes in a session of a kind under a collector."""
     tool = COLLECTORS[collector]
     if kind in (SessionKind.COUNTERS, SessionKind.EXPLAIN):
-        return TypicalVisit(counter_visit_seconds(metrics), kernel_runs(metrics))
+        return TypicalVisit(ncu_launch_seconds(metrics), kernel_runs(metrics))
     launches = tool.launches
     if "repeats" in tool.settings:
         launches = collect.repeats

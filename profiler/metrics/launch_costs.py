@@ -1,0 +1,69 @@
+"""What a launch under ncu takes by what it is asked for, as measured on an H200.
+
+The seconds are those of `benchmarks/speed/launch_costs.py` (ncu 2025.3.1), for a kernel that takes
+no time itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from profiler.metrics.conflicts import is_replayed
+from profiler.metrics.queries import PassClass, ncu_name, ncu_names, pass_class
+
+_LAUNCH_S = 0.0083
+"""With the duration alone."""
+_UNIT_S = {
+    "lts": 0.018,
+    "gpc": 0.0076,
+    "l1tex": 0.004,
+    "sm": 0.0035,
+    "smsp": 0.0035,
+    "dram": 0.0017,
+}
+"""More for each unit of the GPU that something is counted of, by the beginnings of raw names."""
+_BY_UNIT = (PassClass.TIMING, PassClass.SINGLE)
+_FREE = ".peak_sustained"
+"""End of the raw names of what is known of the chip without counting."""
+_HGMMA, _HGMMA_S = "_op_hgmma_", 0.0215
+"""More for operations of warpgroup instructions, and the part of a raw name that tells them."""
+_REPLAY_S = 0.085
+"""More where the kernel is replayed, in however few passes."""
+_MULTI_S, _MOST_MULTI_S = 0.03, 0.3
+"""More for each metric that needs several passes, and for all: of several that share passes a
+launch with 15 passes takes 0.45 s."""
+_REPLAYED_RUNS, _REWRITTEN_RUNS = 7.5, 25.0
+"""How many times a kernel's own time a launch takes longer: where it is replayed, 7.0 to 8.0 in
+recordings of attention, where its machine code is rewritten 22 to 50; else 1.0 to 1.1."""
+_REWRITING = "smsp__sass_"
+"""Beginning of the names of what ncu counts by rewriting the machine code."""
+
+
+def ncu_launch_seconds(names: Iterable[str], capability: str | None = None) -> float:
+    """Seconds of a launch that is asked for these metrics.
+
+    Within 14 % of the 20 sets of one pass that were measured, and of 6 of 9 of metrics that need
+    one each but several together. Of what needs several by itself it is a rough guess.
+    """
+    asked = tuple(names)
+    several = sum(pass_class(name) is PassClass.MULTI for name in asked)
+    raw = [ncu_name(name, capability) or "" for name in asked if pass_class(name) in _BY_UNIT]
+    units = {each.partition("__")[0] for each in raw if not each.endswith(_FREE)}
+    return (
+        _LAUNCH_S
+        + sum(_UNIT_S.get(unit, 0.0) for unit in units)
+        + _HGMMA_S * any(_HGMMA in each for each in raw)
+        + _REPLAY_S * is_replayed(asked, capability)
+        + min(_MOST_MULTI_S, several * _MULTI_S)
+    )
+
+
+def kernel_runs(names: Iterable[str], capability: str | None = None) -> float:
+    """How many times a kernel's own time a launch takes, beside its seconds.
+
+    ncu replays a kernel whose counters need several passes, each time with its memory restored.
+    """
+    asked = tuple(names)
+    if any(raw.startswith(_REWRITING) for raw in ncu_names(asked)):
+        return _REWRITTEN_RUNS
+    return _REPLAYED_RUNS if is_replayed(asked, capability) else 1.0
