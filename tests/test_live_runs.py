@@ -241,6 +241,15 @@ def test_every_failure_costs_its_own_cell_and_no_other(profiler):
     assert outcomes(run) == {name: cell["outcome"] for name, cell in found.items()}
 
 
+def test_a_session_whose_checks_all_fail_has_nothing_to_profile(profiler):
+    done = profiler(write_endings(profiler, ["wrong", "raise"]), "--verbose", "--no-report")
+    assert done.code == 4, done.err
+    (run,) = profiler.runs()
+    printed = (attempts(run)[0] / "ncu.csv.gz").read_bytes()
+    assert b"No kernels were profiled" in gzip.decompress(printed)
+    assert "cannot be read" not in done.err
+
+
 REFUSED = {
     "no_permission": ("ERR_NVGPUCTRPERM", "NVreg_RestrictProfilingToAdminUsers=0"),
     "driver_resource": ("Another tool is using the GPU's performance counters", "dcgmi"),

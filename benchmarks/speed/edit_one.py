@@ -3,7 +3,8 @@
     python benchmarks/speed/edit_one.py [--problems N]
 
 The row softmax of this project in 80 tunings, each in a source file of its own, against
-torch.softmax, with five metrics: a whole run into an empty folder, with its page, `--no-explain`.
+torch.softmax, at six sizes or the first N of them, with five metrics: a whole run into an empty
+folder, with its page, `--no-explain`.
 Then one loop of one kernel is unrolled twice in place of four times, and the same command is run
 again. Exits 1 where that takes more than 0.12 times the whole run, or more than 25 s.
 """
@@ -71,9 +72,14 @@ TUNINGS = (
     },
 )
 """80 in all."""
-COLUMNS = (4096, 1024, 16384)
+SHAPES = ((8192, 4096), (12288, 2048), (10240, 3072), (6144, 6144), (5120, 8192), (4096, 12288))
+"""Rows and columns of each problem: as many as a sweep of attention has lengths, each of another
+size. By what the recording of softmax has of neighbouring sizes (H200), the fastest kernels take
+25 to 50 µs, and nearly all less than 200 µs."""
 EDITED = "shared-b256-v8"
-SHARE, LIMIT_S = 0.12, 25.0
+SHARE, BAR_S = 0.12, 25.0
+LIMIT_S = 900
+"""More than a sweep of so many cells takes (autotune: 516 in 410 s)."""
 
 
 def tunings() -> Iterator[dict[str, str | int]]:
@@ -100,7 +106,10 @@ def write_experiment(folder: Path, problems: int) -> None:
             "matrix": list(TUNINGS),
         },
         "problems": {
-            "matrix": {"rows": 8192, "columns": list(COLUMNS[:problems]), "dtype": "float16"}
+            "list": [
+                {"params": {"rows": rows, "columns": columns, "dtype": "float16"}}
+                for rows, columns in SHAPES[:problems]
+            ]
         },
         "baseline": "torch",
         "collect": {"metrics": list(METRICS)},
@@ -120,7 +129,7 @@ def run_seconds(folder: Path) -> float:
     """Seconds of the command."""
     argv = [sys.executable, "-m", "profiler", "run", "edit_one.yaml", "--live", "--no-explain"]
     environment = {"PYTHONPATH": python_path(PROJECT), "XDG_CACHE_HOME": str(folder / "cache")}
-    seconds = timed([*argv, "--out", "reports"], folder, **environment)
+    seconds = timed([*argv, "--out", "reports"], folder, LIMIT_S, **environment)
     print((folder / "printed.txt").read_text().strip().splitlines()[-1], flush=True)
     return seconds
 
@@ -128,7 +137,9 @@ def run_seconds(folder: Path) -> float:
 def main() -> int:
     """Measure and print; 1 where a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--problems", type=int, default=len(COLUMNS), choices=(1, 2, 3))
+    parser.add_argument(
+        "--problems", type=int, default=len(SHAPES), choices=range(1, len(SHAPES) + 1)
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="edit.") as name:
         folder = Path(name)
@@ -137,7 +148,7 @@ def main() -> int:
         edit(folder / f"{EDITED}.cu")
         again = run_seconds(folder)
     print(f"whole run {whole:.1f} s, after the edit {again:.1f} s: {again / whole:.2f}")
-    return int(again > min(SHARE * whole, LIMIT_S))
+    return int(again > min(SHARE * whole, BAR_S))
 
 
 if __name__ == "__main__":

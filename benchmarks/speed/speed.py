@@ -97,7 +97,7 @@ def spec(case: Case) -> str:
     )
 
 
-def timed(argv: list[str], folder: Path, **environment: str) -> float:
+def timed(argv: list[str], folder: Path, limit_s: float = LIMIT_S, **environment: str) -> float:
     """Seconds of a command; what it printed stands in `folder`."""
     began = time.monotonic()
     with (folder / "printed.txt").open("w") as printed:
@@ -108,7 +108,7 @@ def timed(argv: list[str], folder: Path, **environment: str) -> float:
             stdout=printed,
             stderr=subprocess.STDOUT,
             env={**os.environ, **environment},
-            timeout=LIMIT_S,
+            timeout=limit_s,
             check=True,
         )
     return time.monotonic() - began

@@ -32,6 +32,7 @@ __all__ = [
     "LAUNCH_COLUMNS",
     "RULE_COLUMNS",
     "NcuTable",
+    "NothingProfiledError",
     "NvtxRange",
     "RangeKind",
     "parse_ncu_csv",
@@ -46,6 +47,11 @@ Page = Literal["raw", "details"]
 _SHOWN_MESSAGES = 3
 _NO_REASON = ("==PROF==", "==WARNING== Note:")
 """Messages that never say why there is no table."""
+_NOTHING = "==WARNING== No kernels were profiled"
+
+
+class NothingProfiledError(ParseError):
+    """A file in which ncu says that it profiled no kernel, and no error: it has no table."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +174,10 @@ def _parse(
 def _no_table(name: str, scanner: Scanner) -> ParseError:
     messages = [text for text in scanner.messages if not text.startswith(_NO_REASON)]
     if messages:
-        return ParseError(
+        said = any(text.startswith(_NOTHING) for text in messages)
+        failed = any(text.startswith("==ERROR==") for text in messages)
+        kind = NothingProfiledError if said and not failed else ParseError
+        return kind(
             f"{name}: no ncu table found; ncu printed: {' '.join(messages[:_SHOWN_MESSAGES])}"
         )
     where = ": it ends inside the header" if scanner.truncated else ""

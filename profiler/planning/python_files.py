@@ -9,6 +9,9 @@ from pathlib import Path
 
 Parameters = Sequence[str]
 
+_ALMOST = 0.85
+"""Least likeness of two names, in lower case, of which one is a slip of the other."""
+
 
 def function_faults(
     file: Path, needed: Mapping[str, Parameters], either: Mapping[str, Parameters]
@@ -38,6 +41,34 @@ def function_faults(
         if isinstance(node, ast.FunctionDef) and not _takes(node.args, len(parameters)):
             called = f"{name}({', '.join(parameters)})"
             yield f"{file.name}:{node.lineno}: {name} is called as {called}, which it does not take"
+
+
+def unread_names(file: Path, optional: Sequence[str]) -> Iterator[str]:
+    """Sentences about names that nothing reads, and that are almost an optional one.
+
+    An optional name that is absent is no fault, so that without these a slip goes unnoticed:
+    `tolerances` in place of `TOLERANCES` leaves the default ones in force.
+    """
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, OSError):
+        return  # `function_faults` says it
+    if _makes_experiment(tree) or _is_open(tree):
+        return
+    defined = dict(_definitions(tree.body))
+    read = {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+    absent = {name.lower(): name for name in optional if name not in defined}
+    for name, node in defined.items():
+        close = difflib.get_close_matches(name.lower(), absent, n=1, cutoff=_ALMOST)
+        if close and name not in read and not isinstance(node, ast.Import | ast.ImportFrom):
+            yield (
+                f"{file.name}:{node.lineno}: nothing reads '{name}'; "
+                f"did you mean '{absent[close[0]]}'?"
+            )
 
 
 def _makes_experiment(tree: ast.Module) -> bool:
@@ -73,7 +104,7 @@ def _close(name: str, defined: Mapping[str, ast.AST]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-def _definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
+def _definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
     """Names that statements bind at the top of a file, in branches of `if` and `try` too."""
     for node in body:
         match node:
@@ -87,7 +118,7 @@ def _definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
                 yield from _definitions(_inside(node))
 
 
-def _assigned(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, ast.AST]]:
+def _assigned(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, ast.stmt]]:
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     for target in targets:
         yield from ((n.id, node) for n in ast.walk(target) if isinstance(n, ast.Name))

@@ -18,7 +18,7 @@ from profiler.metrics.raw_names import COMMONEST, misspelling
 from profiler.model import Plan
 from profiler.planning.cuda_sources import cuda_faults, cuda_notes
 from profiler.planning.plan import command_values
-from profiler.planning.python_files import function_faults
+from profiler.planning.python_files import function_faults, unread_names
 from profiler.planning.space import Space
 from profiler.planning.spec import CommandWorkload, CudaWorkload, LoadedSpec, ModuleWorkload
 from profiler.planning.spec.source import FieldPath
@@ -29,6 +29,7 @@ NEEDED = {
 }
 RESULTS = {"reference": ("problem", "inputs"), "expected": ("variant", "problem", "inputs")}
 """Of these one is needed."""
+OPTIONAL = ("TOLERANCES", "flops", "bytes", "other_inputs")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,12 @@ def check_ready(
         errors = [loaded.error(complaint.field, complaint.message) for complaint in complaints]
         raise SpecError("\n".join(dict.fromkeys(error.message for error in errors)))
     notes = [] if capability else [f"{note.message} (on a GPU of 9.0)" for note in misspelled]
-    return (*notes, *cuda_notes(loaded, plan), *_command_notes(loaded, plan))
+    return (
+        *notes,
+        *_module_notes(loaded),
+        *cuda_notes(loaded, plan),
+        *_command_notes(loaded, plan),
+    )
 
 
 def _complaints(loaded: LoadedSpec, plan: Plan, space: Space) -> Iterator[_Complaint]:
@@ -86,6 +92,14 @@ def _of_module(workload: ModuleWorkload, base: Path) -> Iterator[_Complaint]:
         return
     for fault in function_faults(file, NEEDED, RESULTS):
         yield _Complaint(("workload",), fault)
+
+
+def _module_notes(loaded: LoadedSpec) -> Iterator[str]:
+    """Sentences about names of a workload that are almost those of optional functions."""
+    workload = loaded.experiment.workload
+    if isinstance(workload, ModuleWorkload):
+        file = _module_file(workload, loaded.base)
+        yield from () if file is None else unread_names(file, OPTIONAL)
 
 
 def _module_file(workload: ModuleWorkload, base: Path) -> Path | None:

@@ -104,6 +104,34 @@ def test_functions_that_may_come_from_elsewhere_are_not_missed(ready, line):
     assert ready(MODULE, mine__py=f"{line}\n") == ()
 
 
+@pytest.mark.parametrize(
+    ("line", "name", "meant"),
+    [
+        ("tolerances = {}", "tolerances", "TOLERANCES"),
+        ("TOLERANCE: dict = {}", "TOLERANCE", "TOLERANCES"),
+        ("def flop(problem): ...", "flop", "flops"),
+        ("def other_input(*arguments): ...", "other_input", "other_inputs"),
+    ],
+)
+def test_a_slip_in_an_optional_name_is_warned_of(ready, line, name, meant):
+    note = f"mine.py:13: nothing reads '{name}'; did you mean '{meant}'?"
+    assert ready(MODULE, mine__py=f"{GOOD}\n{line}\n") == (note,)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "TOLERANCES = {}\ntolerances = {}",
+        "tolerances = {}\nTOLERANCES = {**tolerances}",
+        "from other import flop",
+        "from other import *\ntolerances = {}",
+        "flow = 1\nloops = 2",
+    ],
+)
+def test_names_that_are_read_or_that_are_others_are_not_warned_of(ready, lines):
+    assert ready(MODULE, mine__py=f"{GOOD}\n{lines}\n") == ()
+
+
 def test_a_file_that_is_no_python_is_refused_with_the_right_form(ready):
     with pytest.raises(SpecError, match=r"write workload: \{source: \./mine\.cu, kernel: …"):
         ready(MODULE.replace("mine.py", "mine.cu"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
 from functools import cached_property
 
 import pandas as pd
@@ -221,7 +220,7 @@ def _step_notices(runs: Sequence[ComparedRun], step: RunStep) -> list[Notice]:
     older, newer = runs[step.older], runs[step.newer]
     names: dict[str, str | int | float] = {"older": older.name, "newer": newer.name}
     notices = []
-    if _moment(older) > _moment(newer):
+    if step.reversed:
         notices.append(Notice(NoticeKind.ORDER_REVERSED, names))
     if step.refused is not None:
         values = {**names, "why": step.refused_words}
@@ -232,7 +231,3 @@ def _step_notices(runs: Sequence[ComparedRun], step: RunStep) -> list[Notice]:
         percent = f"{100 * step.clock_moved:.1f}"
         notices.append(Notice(NoticeKind.CLOCK_MOVED, {**names, "percent": percent}))
     return notices
-
-
-def _moment(run: ComparedRun) -> float:
-    return datetime.fromisoformat(run.report.created).timestamp()

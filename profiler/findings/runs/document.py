@@ -88,6 +88,7 @@ def _step(step: RunStep, cells: Mapping[str, Cell]) -> dict[str, Any]:
     return {
         "older": step.older,
         "newer": step.newer,
+        "reversed": step.reversed,
         "machines": step.machines.value,
         "control": step.control,
         "withheld": None if step.refused is None else step.refused.value,

@@ -25,8 +25,8 @@ from profiler.planning.page_kinds import GRIDS
 class MissingTime:
     """A run that has no correct time of a cell."""
 
-    run: str
-    """`older` or `newer`."""
+    run: int
+    """Its number in the comparison, from 1."""
     outcome: Outcome | None
     """None: the cell is not in its plan."""
     cause: str
@@ -76,6 +76,8 @@ class RunGrids:
 
     names: tuple[str, str]
     """What the runs are told apart by: their machines, or the names of the runs."""
+    numbers: tuple[int, int]
+    """Their numbers in the comparison, from 1."""
     machines: Machines
     control: str | None
     """Id of the variant that verdicts are relative to."""
@@ -127,6 +129,7 @@ def find_grids(
     }
     return RunGrids(
         names=_names(older, newer),
+        numbers=step.numbers,
         machines=step.machines,
         control=step.control,
         grids=shared_grids,
@@ -195,16 +198,20 @@ class _Join:
         )
 
     @cached_property
-    def _planned(self) -> Mapping[str, frozenset[str]]:
+    def _planned(self) -> Mapping[int, frozenset[str]]:
         return {
-            name: frozenset(cell.id for cell in run.report.plan.cells)
-            for name, run in (("older", self.older), ("newer", self.newer))
+            number: frozenset(cell.id for cell in run.report.plan.cells)
+            for number, run in self._numbered
         }
 
+    @property
+    def _numbered(self) -> Iterator[tuple[int, ComparedRun]]:
+        return zip(self.step.numbers, (self.older, self.newer), strict=True)
+
     def _missing(self, cell: str) -> Iterator[MissingTime]:
-        for name, run in (("older", self.older), ("newer", self.newer)):
-            if cell not in self._planned[name]:
-                yield MissingTime(name, None, "")
+        for number, run in self._numbered:
+            if cell not in self._planned[number]:
+                yield MissingTime(number, None, "")
             elif not is_correct(run, cell):
                 status = run.report.statuses.get(cell)
-                yield MissingTime(name, outcome_in(run, cell), status.cause if status else "")
+                yield MissingTime(number, outcome_in(run, cell), status.cause if status else "")

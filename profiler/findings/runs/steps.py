@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +50,8 @@ class RunStep:
     older: int
     newer: int
     """Places of the two in the comparison."""
+    reversed: bool
+    """Whether what was named as the older one was measured later."""
     machines: Machines
     refused: Reason | None
     """Why no duration has a verdict; None where durations may be compared."""
@@ -61,6 +64,11 @@ class RunStep:
     only_newer: tuple[str, ...]
     timings: tuple[Timings, Timings]
     """Durations that were compared."""
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """Numbers of the two runs as readers count them, from 1."""
+        return self.older + 1, self.newer + 1
 
     @property
     def refused_words(self) -> str:
@@ -160,6 +168,7 @@ def step_between(runs: Sequence[ComparedRun], number: int) -> RunStep:
     return RunStep(
         older=number,
         newer=number + 1,
+        reversed=_moment(older) > _moment(newer),
         machines=machines_of(older.report.environment, newer.report.environment),
         refused=judged.refused,
         control=judged.control,
@@ -168,6 +177,10 @@ def step_between(runs: Sequence[ComparedRun], number: int) -> RunStep:
         only_newer=tuple(name for name in second if name not in first),
         timings=judged.timings,
     )
+
+
+def _moment(run: ComparedRun) -> float:
+    return datetime.fromisoformat(run.report.created).timestamp()
 
 
 def _changes(

@@ -53,9 +53,10 @@ def _mean_sentence(step: RunStep) -> Sentence:
     mean = step.mean_ratio
     if mean is None:
         return (Part("No cell was measured in both runs."),)
+    first, second = step.numbers
     return (
         Part(
-            f"The newer run's durations are {numbers.ratio(mean.mean)} those of the older "
+            f"Run {second}'s durations are {numbers.ratio(mean.mean)} those of run {first} "
             f"(geometric mean over {mean.count} cells; from {numbers.ratio(mean.smallest)} to "
             f"{numbers.ratio(mean.largest)})."
         ),
@@ -139,8 +140,8 @@ def _control_card(step: RunStep, names: Names) -> Card:
         return Card(question, control, "The baseline was not measured in both runs.")
     span = f"{numbers.ratio(shift.smallest)} to {numbers.ratio(shift.largest)}"
     detail = (
-        f"the baseline: {numbers.ratio(shift.mean)} its older duration by itself ({span}); ratios "
-        "leave that out"
+        f"the baseline: {numbers.ratio(shift.mean)} its duration in run {step.numbers[0]} by "
+        f"itself ({span}); ratios leave that out"
     )
     without, total = step.uncontrolled_problems
     if without:

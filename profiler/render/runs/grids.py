@@ -172,12 +172,13 @@ class _Drawing:
     def _twin(self, cell: GridCell) -> TwinRow:
         row = self._row(cell)
         outcomes = {missing.run: missing.outcome for missing in cell.missing}
+        first, second = self.grids.numbers
         ratio = Datum(title="no ratio", css="none")
         if cell.ratio > 0:
             ratio = Datum(short(cell.ratio), numbers.raw(cell.ratio))
         data = (
-            _time("older", row.older if row else None, outcomes),
-            _time("newer", row.newer if row else None, outcomes),
+            _time(first, row.older if row else None, outcomes),
+            _time(second, row.newer if row else None, outcomes),
             ratio,
             Datum(numbers.interval(cell.low, cell.high) or numbers.MISSING),
             row.verdict_datum if row else Datum("no verdict", css="outcome absent"),
@@ -186,7 +187,7 @@ class _Drawing:
         return TwinRow(self.names.mark(cell.cell), str(cell.row), str(cell.column), data)
 
 
-def _time(run: str, datum: Datum | None, outcomes: Mapping[str, Outcome | None]) -> Datum:
+def _time(run: int, datum: Datum | None, outcomes: Mapping[int, Outcome | None]) -> Datum:
     """Time of a cell in a run, or its outcome there."""
     if run in outcomes:
         return Datum(_outcome_words(outcomes[run]))
@@ -198,11 +199,13 @@ def _outcome_words(outcome: Outcome | None) -> str:
 
 
 def _missing_words(missing: MissingTime) -> str:
-    return f"{missing.run}: {_outcome_words(missing.outcome)}"
+    return f"run {missing.run}: {_outcome_words(missing.outcome)}"
 
 
 def _causes(cell: GridCell) -> str:
-    return "; ".join(f"{missing.run}: {missing.cause}" for missing in cell.missing if missing.cause)
+    return "; ".join(
+        f"run {missing.run}: {missing.cause}" for missing in cell.missing if missing.cause
+    )
 
 
 # ---- over all cells ------------------------------------------------------------------------------

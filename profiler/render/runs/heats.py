@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from profiler.findings.runs.steps import RunStep
 from profiler.model import Verdict
 from profiler.render.runs.rows import ChangeRow, Names
+from profiler.render.runs.words import ratio_words
 from profiler.render.tables.heat_scale import RatioScale, scale_of
 from profiler.render.tables.rows import Datum, Heat, Row, heat_heads
 from profiler.render.words import numbers
@@ -28,7 +29,7 @@ def variant_heat(step: RunStep, rows: Sequence[ChangeRow], names: Names) -> Heat
     scale = scale_of(row.ratio for row in rows)
     return Heat(
         against="",
-        caption="Ratio of the newer run to the older, variants by problems",
+        caption=f"{ratio_words(step)}, variants by problems",
         leads=(),
         heads=heat_heads(list(problems.values())),
         problems=tuple(problem.name for problem in problems.values()),

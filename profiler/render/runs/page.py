@@ -29,7 +29,7 @@ from profiler.render.runs.grids import grid_parts, grid_sentences, machine_label
 from profiler.render.runs.heats import variant_heat
 from profiler.render.runs.history import history_figure, history_rows, history_table, run_heads
 from profiler.render.runs.rows import Names, change_rows, metric_rows
-from profiler.render.runs.words import PROGRAM_WORDS, field_word, verdict_word
+from profiler.render.runs.words import PROGRAM_WORDS, field_word, ratio_words, verdict_word
 
 MOST_DOTS = 18
 MOST_COUNTERS = 300
@@ -59,6 +59,7 @@ def render_comparison(comparison: RunComparison) -> str:
         "sentences": (*sentences(comparison, names), *grid_sentences(comparison)),
         "cards": cards(comparison, names),
         "notice_rows": notice_rows(comparison.notices),
+        "ratio": ratio_words(step),
         "control": names.variant_name(step.control),
         "only_older": [_called(cell, names) for cell in step.only_older],
         "only_newer": [_called(cell, names) for cell in step.only_newer],
@@ -143,7 +144,7 @@ def _changed(step: RunStep, names: Names) -> Chart | None:
         reading = f"Orange: slower, blue: faster, grey: neither. {reading}"
     if len(measured) > MOST_DOTS:
         reading += f" {len(measured) - MOST_DOTS} more in the table."
-    figure = figures.dots(table, f"{quantity}, newer \u00f7 older", svg.MUTED)
+    figure = figures.dots(table, f"{quantity}, {ratio_words(step)}", svg.MUTED)
     return make_chart("first", "Cells that changed most", reading, figure)
 
 

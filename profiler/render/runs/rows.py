@@ -96,7 +96,7 @@ def change_rows(step: RunStep, names: Names) -> tuple[ChangeRow, ...]:
 
 def change_row(change: CellChange, control: str, names: Names) -> ChangeRow:
     """One cell; `control` is the name of the variant that ratios are relative to."""
-    quantity = f"ratio to {control}, newer \u00f7 older" if change.controlled else "duration"
+    quantity = f"relative to {control}" if change.controlled else "duration"
     title = f"{quantity}; durations alone: {numbers.ratio(change.raw_ratio)}"
     return ChangeRow(
         cell=change.cell,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from profiler.comparison.machines import Machines
 from profiler.comparison.programs import Program
 from profiler.findings.runs.changes import CellChange, Reason
+from profiler.findings.runs.steps import RunStep
 from profiler.model import FEWEST_BLOCKS, Verdict
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
@@ -65,6 +66,12 @@ MACHINE_WORDS: Mapping[Machines, str] = {
 def field_word(field: str) -> str:
     """Label of a field that differs between runs."""
     return FIELD_WORDS.get(field, field)
+
+
+def ratio_words(step: RunStep) -> str:
+    """`run 2 ÷ run 1`: right in whatever order the runs were given."""
+    first, second = step.numbers
+    return f"run {second} \u00f7 run {first}"
 
 
 def verdict_word(change: CellChange) -> str:

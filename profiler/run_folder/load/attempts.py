@@ -35,7 +35,7 @@ from profiler.errors import ParseError
 from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, Visit
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.clock_file import CLOCKS_FILE, empty_clocks, read_clocks
-from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
+from profiler.parse.ncu_csv import NcuTable, NothingProfiledError, read_ncu_csv
 from profiler.parse.stamps import KernelStamps, read_stamps
 from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt
@@ -254,7 +254,7 @@ def _load(attempt: Attempt, current: set[str], compute_capability: str | None) -
             clocks=clocks,
             stamps=stamps,
         )
-    table, unreadable = _read_csv(attempt)
+    table, unreadable = _read_csv(attempt, journal.records)
     of_table = () if table is None else table.notices
     if record.kind == SessionKind.EXPLAIN:
         cells = partial(_explained_cells, attempt, records, current, table)
@@ -550,13 +550,22 @@ def _rules(attempt: Attempt, table: NcuTable | None, current: set[str]) -> pd.Da
     return rules[rules["cell"].isin(current)]
 
 
-def _read_csv(attempt: Attempt) -> tuple[NcuTable | None, str]:
-    """The tool's table; or None, and the name of its file where that cannot be read."""
+def _read_csv(
+    attempt: Attempt, records: Sequence[Mapping[str, Any]]
+) -> tuple[NcuTable | None, str]:
+    """The tool's table; or None, and the name of its file where that cannot be read.
+
+    `records` are those of its whole journal. Where no visit was measured, because all checks
+    failed, ncu has nothing to profile, and a file that says so lacks nothing.
+    """
     path = attempt.csv()
     if path is None:
         return None, ""
     try:
         return read_ncu_csv(path), ""
+    except NothingProfiledError:
+        measured = attempt.record.visit is not None or any(protocol.measured(records))
+        return None, path.name if measured else ""
     except ParseError:
         return None, path.name
 

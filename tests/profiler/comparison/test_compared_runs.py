@@ -69,9 +69,12 @@ def test_a_shift_of_the_whole_run_is_no_regression(pair):
 
 def test_the_other_way_round_the_verdicts_are_flipped(pair):
     newer = pair.copy({"slow..": 1.06, "fast..": 0.9})
-    there = pair.compare(newer).last.cells
+    given = pair.compare(newer)
+    there = given.last.cells
     back = read_runs([newer, pair.older])
     turned = compare(back)
+    said = [comparison_document(one)["steps"][0]["reversed"] for one in (given, turned)]
+    assert said == [False, True]
     flipped = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
     for cell, row in turned.last.cells.items():
         before = there[cell]

@@ -23,6 +23,7 @@ from profiler.parse.ncu_csv import (
     CONSTANT_PREFIXES,
     LAUNCH_COLUMNS,
     RULE_COLUMNS,
+    NothingProfiledError,
     parse_ncu_csv,
     read_ncu_csv,
 )
@@ -247,6 +248,21 @@ def test_nothing_to_read_is_a_parse_error_that_names_the_file(data, words):
     with pytest.raises(ParseError, match=words) as caught:
         parse_ncu_csv(data, "some.csv")
     assert "some.csv" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "nothing"),
+    [
+        (b"==PROF== Disconnected from process 1\n==WARNING== No kernels were profiled.\n", True),
+        (b"==ERROR== LaunchFailed\n==WARNING== No kernels were profiled.\n", False),
+        (b"==WARNING== Found outstanding GPU clock reset.\n", False),
+        (b"", False),
+    ],
+)
+def test_a_file_that_says_that_nothing_was_profiled_is_told_from_others(data, nothing):
+    with pytest.raises(ParseError) as caught:
+        parse_ncu_csv(data)
+    assert isinstance(caught.value, NothingProfiledError) is nothing
 
 
 def test_files_that_cannot_be_opened(tmp_path):

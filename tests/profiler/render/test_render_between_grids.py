@@ -157,8 +157,8 @@ def test_a_cell_without_a_time_is_crossed_and_says_where(tree, other_machine):
     crossed = tree.xpath('//div[@class="grid-map"]//td[contains(@class, "crossed")]')
     said = [words(cell) for cell in crossed]
     assert sorted(said) == [
-        "\u00d7 newer: not planned",
-        "\u00d7 older: OUT OF MEMORY; newer: OUT OF MEMORY",
+        "\u00d7 run 1: OUT OF MEMORY; run 2: OUT OF MEMORY",
+        "\u00d7 run 2: not planned",
     ]
     assert "no-memory" in next(
         cell.get("class") for cell in crossed if "OUT OF MEMORY" in words(cell)

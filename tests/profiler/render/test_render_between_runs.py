@@ -103,6 +103,15 @@ def test_what_a_run_calls_itself_is_escaped(page):
     assert "&lt;script&gt;alert(1)" in page
 
 
+def test_runs_are_told_apart_by_their_order_and_not_by_an_age_that_may_be_wrong(tree, comparison):
+    text = words(tree.xpath("//main")[0])
+    assert "Ratios are run 2 \u00f7 run 1: above 1 it took longer in run 2." in text
+    heads = tree.xpath('//table[@id="main-table"]/thead//button')
+    assert [words(head) for head in heads][2:5] == ["run 1", "run 2", "ratio"]
+    for said in (text, answer(comparison), shown(comparison)):
+        assert not re.search("newer|older", said)
+
+
 def test_the_table_has_every_cell_with_its_verdict(tree, comparison):
     rows = tree.xpath('//table[@id="main-table"]/tbody/tr')
     assert len(rows) == len(comparison.last.cells)

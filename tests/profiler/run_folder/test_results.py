@@ -196,6 +196,16 @@ def test_a_csv_that_cannot_be_read_is_said_where_the_session_ended_well(place, c
     assert kinds.count(NoticeKind.CSV_UNREADABLE) == said
 
 
+@pytest.mark.parametrize(("visits", "said"), [([], 0), ([(PLAIN, 0)], 1)])
+def test_a_csv_without_rows_is_what_a_session_without_visits_leaves(place, visits, said):
+    journal = [*measured(visits), failed(TREE, "wrong_result")]
+    place.attempt(journal=journal, csv="==WARNING== No kernels were profiled.\n")
+    (loaded,) = place.load()
+    assert loaded.visits() == set()
+    kinds = [notice.kind for notice in place.results().notices]
+    assert kinds.count(NoticeKind.CSV_UNREADABLE) == said
+
+
 def test_a_csv_cut_off_in_the_middle_keeps_whole_rows_and_says_so(place):
     visits = place.visits("ncu-timing")
     csv = ncu_csv(visits, place.session("ncu-timing").metrics)
