@@ -167,9 +167,11 @@ def test_a_baseline_that_is_the_best_counts_as_itself(tmp_path):
     assert (point_of(entry).low, point_of(entry).high) == (1.0, 1.0)
 
 
+@pytest.mark.parametrize("name", ["summary.json", "run.json"])
 @pytest.mark.parametrize(
     "content",
     [
+        "",
         "{",
         "[]",
         "{}",
@@ -178,11 +180,11 @@ def test_a_baseline_that_is_the_best_counts_as_itself(tmp_path):
         '{"answer": {"problems": 1}}',
     ],
 )
-def test_damaged_and_foreign_folders_cost_only_themselves(tmp_path, content):
+def test_damaged_and_foreign_folders_cost_only_themselves(tmp_path, name, content):
     put(tmp_path, summary({"a": 0.5}))
     bad = tmp_path / "sums/20260304-110000"
     bad.mkdir()
-    (bad / "summary.json").write_text(content)
+    (bad / name).write_text(content)
     (tmp_path / "notes/pictures").mkdir(parents=True)
     (tmp_path / "sums/linked").symlink_to(tmp_path / "sums/20260304-100000")
     (tmp_path / KEPT_FILE).write_text(content)

@@ -38,6 +38,8 @@ class Source:
     kernels: tuple[str, ...]
     complete: bool
     """Whether all that it includes by quotes was found beside it."""
+    unreadable: tuple[Path, ...] = ()
+    """What it includes by quotes and is there, but cannot be read."""
 
 
 def cuda_faults(loaded: LoadedSpec, plan: Plan) -> Iterator[Fault]:
@@ -47,6 +49,7 @@ def cuda_faults(loaded: LoadedSpec, plan: Plan) -> Iterator[Fault]:
         return
     description = workload.description(loaded.base)
     yield from _function_faults(description.reference, ("workload", "reference"), loaded.base)
+    yield from _header_faults(description, plan)
     elsewhere = any(flag.startswith("-I") for flag in loaded.experiment.build.flags)
     for variant in plan.variants:
         torch = variant.params.get("torch")
@@ -74,18 +77,26 @@ def read_source(path: Path) -> Source:
     """Look into a file and the files that it includes by quotes, as far as they are there."""
     texts: dict[Path, str] = {}
     waiting, complete = [path], True
+    unreadable: list[Path] = []
     while waiting and len(texts) < MAX_INCLUDED:
         file = waiting.pop()
         if file in texts:
             continue
         try:
             texts[file] = _COMMENT.sub(" ", file.read_text(encoding="utf-8", errors="replace"))
+        except (FileNotFoundError, NotADirectoryError):
+            complete = False  # the compiler may find it elsewhere
+            continue
         except OSError:
             complete = False
+            unreadable.append(file)
             continue
         waiting += [(file.parent / name).resolve() for name in _INCLUDE.findall(texts[file])]
     source = "\n".join(texts.values())
-    return Source(frozenset(_WORD.findall(source)), tuple(_kernels(source)), complete)
+    words, kernels = frozenset(_WORD.findall(source)), tuple(_kernels(source))
+    # That the file itself can be read is looked at with all sources.
+    headers = (file for file in dict.fromkeys(unreadable) if file != path)
+    return Source(words, kernels, complete, tuple(headers))
 
 
 def _kernels(text: str) -> Iterator[str]:
@@ -115,6 +126,15 @@ def _closing(tokens: list[str], opening: int) -> int:
         if depth == 0:
             return place
     return len(tokens)
+
+
+def _header_faults(description: CudaFile, plan: Plan) -> Iterator[Fault]:
+    """Headers that are there and cannot be read, each once for each source."""
+    launched = (variant.params for variant in plan.variants if "torch" not in variant.params)
+    for path in dict.fromkeys(description.source_of(params).resolve() for params in launched):
+        for header in read_source(path).unreadable:
+            message = f"{path.name} includes {header.name}, which cannot be read"
+            yield ("workload", "source"), message
 
 
 def _kernel_faults(description: CudaFile, variant: Variant) -> Iterator[Fault]:

@@ -167,6 +167,14 @@ def test_a_source_that_may_not_be_read_is_said(ready, monkeypatch):
         ready(CUDA_SPEC, scale__cu=CUDA, kernels__cuh=HEADER)
 
 
+def test_a_header_that_is_there_and_cannot_be_read_is_said(ready, tmp_path):
+    (tmp_path / "kernels.cuh").mkdir()
+    with pytest.raises(
+        SpecError, match=r"3: .*scale\.cu includes kernels\.cuh, which cannot be read"
+    ):
+        ready(CUDA_SPEC.replace("a::plain", "scale<8>"), scale__cu=CUDA)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from profiler.findings.findings import Findings
 from profiler.metrics.labels import label
 from profiler.model import BuildResult, KernelFacts, Variant
 from profiler.render.console.run import run_tables
-from profiler.render.console.terminal import Paragraph
+from profiler.render.console.terminal import Paragraph, TextTable
 from profiler.render.console.terminal import add_rest_caption as _add_rest_caption
 from profiler.render.console.terminal import columns as _columns
 from profiler.render.console.terminal import plain as _plain
 from profiler.render.console.terminal import table as _table
 from profiler.render.tables.build_failures import build_failures
-from profiler.render.tables.launches import group_launches
+from profiler.render.tables.launches import LaunchGroups, group_launches
 from profiler.render.tables.rows import build_state
 from profiler.render.words import numbers
 from profiler.render.words.answer import answer_of
@@ -35,6 +36,7 @@ _MOST_SENTENCES = 5
 _MOST_LAUNCH_GROUPS = 40
 _MOST_LAUNCH_COLUMNS = 6
 _LONGEST_KERNEL = 60
+"""Characters of a kernel's name where the terminal has no room for more."""
 
 
 def final_summary(findings: Findings, *, verbose: bool = False) -> RenderableType:
@@ -95,30 +97,51 @@ def _build_state(build: BuildResult, names: Mapping[str, str]) -> Text:
 
 def import_table(launches: pd.DataFrame) -> RenderableType:
     """Show imported launches, grouped by kernel, grid and block: medians of each group."""
-    groups = group_launches(launches)
-    shown = groups.shown[:_MOST_LAUNCH_COLUMNS]
-    table = _table(f"{len(launches)} launches of {len(groups.rows)} kinds")
-    _columns(table, "kernel", name=True)
-    _columns(table, "grid", "block", fixed=True)
-    _columns(table, "launches", right=True, drop=1)
-    for place, name in enumerate(shown):
-        _columns(table, label(name).label, right=True, drop=place)
-    names = _kernel_names([row.kernel for row in groups.rows[:_MOST_LAUNCH_GROUPS]])
-    for row in groups.rows[:_MOST_LAUNCH_GROUPS]:
-        values = (numbers.show(row.medians.get(name), label(name).unit) for name in shown)
-        table.add_row(
-            _plain(names[row.kernel]),
-            _plain(row.grid),
-            _plain(row.block),
-            str(row.count),
-            *values,
-        )
-    _add_rest_caption(table, len(groups.rows) - _MOST_LAUNCH_GROUPS, "kinds are in the page")
-    return table
+    title = f"{len(launches)} launches"
+    return _LaunchTable(title, group_launches(launches))
 
 
-def _kernel_names(kernels: Sequence[str]) -> dict[str, str]:
+@dataclass(frozen=True, eq=False)
+class _LaunchTable:
+    """Groups of launches, with names of kernels as long as the terminal has room for."""
+
+    title: str
+    groups: LaunchGroups
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Give the table at the width of the console."""
+        width = options.max_width
+        longest = max(_LONGEST_KERNEL, self._table(_LONGEST_KERNEL).room_for_first(width))
+        # Names that would be cut to the same text stay whole, and make room for others.
+        yield self._table(max(longest, self._table(longest).first_width(width)))
+
+    def _table(self, longest: int) -> TextTable:
+        """The table with names of at most so many characters where these differ."""
+        groups = self.groups
+        shown = groups.shown[:_MOST_LAUNCH_COLUMNS]
+        table = _table(f"{self.title} of {len(groups.rows)} kinds")
+        _columns(table, "kernel", name=True)
+        _columns(table, "grid", "block", fixed=True)
+        _columns(table, "launches", right=True, drop=1)
+        for place, name in enumerate(shown):
+            _columns(table, label(name).label, right=True, drop=place)
+        rows = groups.rows[:_MOST_LAUNCH_GROUPS]
+        names = _kernel_names([row.kernel for row in rows], longest)
+        for row in rows:
+            values = (numbers.show(row.medians.get(name), label(name).unit) for name in shown)
+            table.add_row(
+                _plain(names[row.kernel]),
+                _plain(row.grid),
+                _plain(row.block),
+                str(row.count),
+                *values,
+            )
+        _add_rest_caption(table, len(groups.rows) - _MOST_LAUNCH_GROUPS, "kinds are in the page")
+        return table
+
+
+def _kernel_names(kernels: Sequence[str], longest: int) -> dict[str, str]:
     """Names of kernels, shortened where no two of them become the same."""
-    short = {kernel: shorten(kernel, _LONGEST_KERNEL) for kernel in kernels}
+    short = {kernel: shorten(kernel, longest) for kernel in kernels}
     counts = Counter(short.values())
     return {kernel: text if counts[text] == 1 else kernel for kernel, text in short.items()}

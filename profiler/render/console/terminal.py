@@ -103,6 +103,15 @@ class TextTable:
             line.rstrip()
             yield line
 
+    def room_for_first(self, width: int) -> int:
+        """Width that is left for the first column beside all others, unwrapped."""
+        natural = [self._natural(place) for place in range(len(self._columns))]
+        return width - _total(range(len(natural)), natural) + natural[0]
+
+    def first_width(self, width: int) -> int:
+        """Width that the first column has."""
+        return self._widths(width)[0]
+
     # ---- widths ----------------------------------------------------------------------------------
 
     def _widths(self, room: int) -> dict[int, int]:

@@ -84,6 +84,45 @@ def test_long_traces_are_cut_with_a_word() -> None:
     assert "400 more" in tree.xpath("//section[@id='launches']")[0].text_content()
 
 
+LONG = f"void kernel<{'Policy, ' * 20}float>(float *)"
+"""182 characters."""
+
+
+def kernels_at(width: int, *names: str) -> list[str]:
+    """First column of the table of launches of these kernels."""
+    launches = pd.DataFrame(
+        {
+            "id": range(len(names)),
+            "kernel": names,
+            "grid_size": "(1, 1, 1)",
+            "block_size": "(32, 1, 1)",
+            "stream": "7",
+            "nvtx": [()] * len(names),
+            "duration_ns": [1e3 * (len(names) - number) for number in range(len(names))],
+            **dict.fromkeys(("cycles", "registers", "dram_read_bytes", "l2_hit_pct"), 50.0),
+        }
+    )
+    stream = io.StringIO()
+    Console(file=stream, width=width, color_system=None).print(import_table(launches))
+    lines = stream.getvalue().splitlines()[3:]
+    return [line.partition("  ")[0] for line in lines if "(1, 1, 1)" in line]
+
+
+def test_a_kernel_is_cut_only_where_its_column_has_no_room() -> None:
+    assert kernels_at(270, LONG) == [LONG]
+    (cut,) = kernels_at(240, LONG)
+    assert "\u2026" in cut
+    assert 150 < len(cut) < 180
+    (least,) = kernels_at(120, LONG)
+    assert len(least) < 61
+    # Two that would be cut to the same text stay whole, and a third one has their column.
+    alike = [f"{LONG[:90]}{digit}{LONG[91:]}" for digit in "12"]
+    *whole, third = kernels_at(240, *alike, f"{LONG}_and_{'more_' * 20}")
+    assert whole == alike
+    assert "\u2026" in third
+    assert len(third) > 180
+
+
 def test_console_table() -> None:
     stream = io.StringIO()
     Console(file=stream, width=160, color_system=None).print(import_table(LAUNCHES))
