@@ -12,9 +12,10 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 from profiler.errors import EnvironmentUnusable, ParseError, naming
@@ -35,7 +36,7 @@ from profiler.model import BuildResult, KernelFacts, Params, Variant
 from profiler.parse.machine_code import code_hash, kernel_hash, launched_kernel
 from profiler.parse.ptxas import error_lines, parse_ptxas_log
 from profiler.planning.spec.models import DEFAULT_COMPILE_LIMIT_S
-from profiler.sessions.ninja import NinjaResult, Progress, run_ninja
+from profiler.sessions.ninja import NinjaResult, OnEnd, Progress, run_ninja
 
 FACTS_FILE = "facts.json"
 FACTS_VERSION = 2
@@ -81,9 +82,17 @@ def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyw
     folder = build_root.resolve() / arch
     with _obstacles_named(), _locked(folder / ".lock", on_wait) as lock:
         builds = {id_: _plan(recipe, arch, compiler) for id_, recipe in wanted.items()}
-        start_ninja = partial(
-            run_ninja, jobs=jobs, time_limit_s=time_limit_s, on_progress=on_progress, lock=lock
-        )
+
+        def start_ninja(build_file: Path, on_end: OnEnd) -> NinjaResult:
+            return run_ninja(
+                build_file,
+                jobs=jobs,
+                time_limit_s=time_limit_s,
+                on_progress=on_progress,
+                on_end=on_end,
+                lock=lock,
+            )
+
         built = _build_libraries(_libraries(builds.values()), folder, start_ninja)
     results = (_result(variant.id, builds[variant.id], built) for variant in variants)
     return _with_duplicates(results, launch_params or {})
@@ -200,7 +209,9 @@ def _libraries(builds: Iterable[_Build]) -> dict[str, Library]:
 
 
 def _build_libraries(
-    libraries: Mapping[str, Library], folder: Path, start_ninja: Callable[[Path], NinjaResult]
+    libraries: Mapping[str, Library],
+    folder: Path,
+    start_ninja: Callable[[Path, OnEnd], NinjaResult],
 ) -> dict[str, _Facts]:
     """Facts of all libraries: from the cache where it is valid, else built now."""
     hash_once = cache(content_hash)
@@ -212,10 +223,40 @@ def _build_libraries(
     missing = [library for digest, library in libraries.items() if digest not in facts]
     if missing:
         _forget_outcome(missing, folder)
-        ninja_result = start_ninja(_write_ninja(missing, folder))
-        for library in missing:
-            facts[library.recipe_hash] = _new_facts(library, folder, ninja_result, hash_once)
+        facts |= _built_facts(missing, folder, start_ninja, hash_once)
     return facts
+
+
+def _built_facts(
+    libraries: Sequence[Library],
+    folder: Path,
+    start_ninja: Callable[[Path, OnEnd], NinjaResult],
+    hash_once: Callable[[Path], str],
+) -> dict[str, _Facts]:
+    """Facts of libraries that are built now, of each read while others are still compiled."""
+    by_path = {str(library.library): library for library in libraries}
+    read: dict[str, Future[_Facts]] = {}
+    with ThreadPoolExecutor(1) as reader:
+
+        def read_if_made(path: str) -> None:
+            library = by_path.get(path)
+            if library is not None and _is_made(library, folder):
+                read[path] = reader.submit(_new_facts, library, folder, hash_once)
+
+        ninja_result = start_ninja(_write_ninja(libraries, folder), read_if_made)
+        for path, library in by_path.items():
+            if path not in read and _is_made(library, folder):
+                read[path] = reader.submit(_new_facts, library, folder, hash_once)
+    return {
+        library.recipe_hash: read[path].result()
+        if path in read
+        else _Facts(error=_error(library, folder, ninja_result))
+        for path, library in by_path.items()
+    }
+
+
+def _is_made(library: Library, folder: Path) -> bool:
+    return all((folder / output).exists() for output in _outputs(library))
 
 
 def _write_ninja(libraries: Sequence[Library], folder: Path) -> Path:
@@ -263,12 +304,9 @@ def _cached_facts(
         return None  # Damaged or gone: built again.
 
 
-def _new_facts(
-    library: Library, folder: Path, ninja_result: NinjaResult, hash_once: Callable[[Path], str]
-) -> _Facts:
+def _new_facts(library: Library, folder: Path, hash_once: Callable[[Path], str]) -> _Facts:
+    """Facts of a library that was made, which are written beside it."""
     path = folder / library.library
-    if not all((folder / output).exists() for output in _outputs(library)):
-        return _Facts(error=_error(library, folder, ninja_result))
     kernel, code = _identity([folder / compilation.object for compilation in library.compilations])
     logs = (folder / compilation.log for compilation in library.compilations)
     facts = _Facts(

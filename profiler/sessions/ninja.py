@@ -19,7 +19,8 @@ from profiler.machine.compilers import find_ninja
 from profiler.sessions.process import guarded, stopped_on_leaving
 from profiler.sessions.watchdog import Limits
 
-_STEP = re.compile(r"^\[(\d+)/(\d+)\]")
+_STEP = re.compile(r"^\[(\d+)/(\d+)\] \w+ (.*)")
+"""A step that has ended: how many have, of how many, and what it made or failed to make."""
 _NINJA_STATUS = "[%f/%t] "
 _FAILED = re.compile(r"^FAILED: (?:\[code=(\d+)\] )?(.*)")
 """ninja 1.12 and newer name the exit code."""
@@ -29,6 +30,8 @@ _LIMITS = Limits(step_s=math.inf, grace_s=0.0)
 
 Progress = Callable[[int, int], None]
 """Called after each step of ninja with the number of steps done and of all steps."""
+OnEnd = Callable[[str], None]
+"""Called when a step has ended, well or not, with the path of what it makes."""
 
 
 @dataclass
@@ -62,12 +65,13 @@ class NinjaResult:
         return "".join(self.complaints).strip() or "nvcc ended well, and wrote not all of its files"
 
 
-def run_ninja(
+def run_ninja(  # noqa: PLR0913 - all but the first by keyword
     build_file: Path,
     *,
     jobs: int | None,
     time_limit_s: float,
     on_progress: Progress | None,
+    on_end: OnEnd,
     lock: int,
 ) -> NinjaResult:
     """Build everything that can be built; no command of ninja's lives longer than the limit.
@@ -92,13 +96,14 @@ def run_ninja(
     )
     with process, stopped_on_leaving(process, _LIMITS.grace_s), _limited(process.pid, result):
         for line in process.stdout or ():
-            _read_line(line, result, on_progress)
+            _read_line(line, result, on_progress, on_end)
         process.wait()
     return result
 
 
-def _read_line(line: str, result: NinjaResult, on_progress: Progress | None) -> None:
+def _read_line(line: str, result: NinjaResult, on_progress: Progress | None, on_end: OnEnd) -> None:
     if step := _STEP.match(line):
+        on_end(step[3].strip())
         if on_progress is not None:
             on_progress(int(step[1]), int(step[2]))
     elif failed := _FAILED.match(line):

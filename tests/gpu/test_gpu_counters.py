@@ -4,6 +4,7 @@ What is planned rests on passes that were measured on an H200: elsewhere they ma
 """
 
 import csv
+import gzip
 import io
 import json
 
@@ -77,7 +78,8 @@ def run(tmp_path_factory):
 
 def rows_of(run, session):
     """Rows of what ncu printed in a session, without that of the units."""
-    text = (run / "raw" / f"{session}.001" / "ncu.csv").read_text()
+    packed = (run / "raw" / f"{session}.001" / "ncu.csv.gz").read_bytes()
+    text = gzip.decompress(packed).decode()
     return list(csv.DictReader(io.StringIO(text[text.index('"ID"') :])))[1:]
 
 
