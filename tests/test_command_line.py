@@ -103,6 +103,26 @@ def test_commands_that_answer_at_once_load_nothing_heavy():
     assert done.stderr.strip() == ""
 
 
+@pytest.mark.parametrize(
+    ("imported", "absent"),
+    [
+        # What the machine is asked with, before anything else of a run is imported.
+        ("profiler.cli, profiler.commands.ahead", {"pydantic", "yaml", "rich", "psutil", "pandas"}),
+        # What stands between the command and the process of its first session.
+        (
+            "profiler.commands.run",
+            {"pandas", "scipy", "matplotlib", "jinja2", "numpy", "psutil", "rich.progress"},
+        ),
+    ],
+)
+def test_what_comes_before_the_first_process_imports_only_what_it_needs(imported, absent):
+    code = f"import sys, {imported}\nsys.exit(', '.join({absent!r} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+    assert done.stderr.strip() == ""
+
+
 def test_a_failed_command_leaves_no_run_behind(ready):
     assert not (ready.folder / "reports").exists()
 
