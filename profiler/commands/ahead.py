@@ -11,8 +11,17 @@ from pathlib import Path
 
 from profiler.machine.inquiry import Inquiry, inquire
 
-_STATISTICS = ("scipy.special",)
-_PAGE = ("matplotlib.backends.backend_svg", "jinja2", "profiler.render.page")
+_RESULTS = (
+    "scipy.special",
+    "profiler.findings.find",
+    "profiler.findings.why.find",
+    "profiler.findings.document",
+    "profiler.findings.runs.history",
+    "profiler.commands.index",
+    "profiler.render.index",
+    "profiler.render.console.tables",
+)
+_PAGE = ("matplotlib.backends.backend_svg", "profiler.render.page")
 
 
 def ask_ahead(spec: Path) -> Inquiry:
@@ -21,11 +30,15 @@ def ask_ahead(spec: Path) -> Inquiry:
 
 
 def import_ahead(*, page: bool) -> None:
-    """Import modules of the statistics and, where a page is written, of its figures.
+    """Import what finds and prints results and, where a page is written, compile its templates.
 
-    While the first session starts, which takes seconds too. One that cannot be imported is an error
+    While the first session starts, which takes seconds too. What cannot be imported is an error
     where it is needed, and not here.
     """
-    for name in (*_STATISTICS, *(_PAGE if page else ())):
-        with suppress(ImportError):
+    with suppress(ImportError):
+        for name in (*_RESULTS, *(_PAGE if page else ())):
             importlib.import_module(name)
+        if page:
+            from profiler.render.page import compile_templates
+
+            compile_templates()
