@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     import psutil  # type: ignore[import-untyped]
 
 _GUARD = Path(__file__).with_name("guard.py")
-_POLL_S = 0.05
+_POLL_S = 0.02
+"""Between two looks at the journal of a session: the next one is let through to the GPU when it
+names the last launch."""
 _GONE_S = 5.0
 _HARD_STOP_S = 20.0
 """Longer than the guard needs after its grace (SIGTERM, 10 s, SIGKILL)."""
