@@ -293,6 +293,9 @@ def run(
     color: Color = "auto",
 ) -> None:
     """Build, check and measure every kernel variant, and write the page."""
+    from profiler.commands.ahead import ask_ahead
+
+    inquiry = ask_ahead(spec) if replay is None and workers is None else None
     from profiler.commands.run import RunRequest, run_command
     from profiler.commands.workers import Certificates
 
@@ -324,6 +327,7 @@ def run(
         quiet=quiet,
         verbose=verbose,
         color=color,
+        inquiry=inquiry,
     )
     raise typer.Exit(run_command(request))
 

@@ -29,8 +29,8 @@ class OpenedFiles:
     """
 
     def __init__(self, watched: Mapping[str, str], unwatched: Sequence[str]) -> None:
-        self._watched = {label: Path(folder).resolve() for label, folder in watched.items()}
-        self._unwatched = tuple(Path(folder).resolve() for folder in (*unwatched, sys.prefix))
+        self._watched = {label: _inside(folder) for label, folder in watched.items()}
+        self._unwatched = tuple(map(_inside, (*unwatched, sys.prefix)))
         self._began = time.time()
         self._waiting: dict[str, None] = {}
         self._given: dict[str, str] = {}
@@ -52,9 +52,10 @@ class OpenedFiles:
         """
         for path in self._written.intersection(self._given):
             yield self._given.pop(path), ""
+        folders = _Folders()
         while self._waiting:
             path, _ = self._waiting.popitem()
-            named = self._named(path)
+            named = self._named(_source_of(path), folders)
             if named is None or path in self._written or named[0] in self._given.values():
                 continue
             self._given[path] = named[0]
@@ -74,31 +75,63 @@ class OpenedFiles:
         else:
             self._waiting[path] = None
 
-    def _named(self, opened: str) -> tuple[str, Path] | None:
+    def _named(self, source: str, folders: _Folders) -> tuple[str, Path] | None:
         """Name and path of a file that counts; None of any other."""
-        file = _source_of(opened)
+        file = folders.resolved(source)
+        place = self._place(file)
+        if place is None:
+            return None
         try:
-            file = file.resolve()
-            facts = file.stat()
-        except (OSError, ValueError, RuntimeError):
+            facts = os.stat(file)  # noqa: PTH116 - as in the hook
+        except (OSError, ValueError):
             return None
         if not stat.S_ISREG(facts.st_mode) or facts.st_mtime >= self._began:
             return None
-        if any(file.is_relative_to(folder) for folder in self._unwatched):
+        label, inside = place
+        foreign = _FOREIGN_FOLDERS.intersection(Path(inside).parts)
+        return None if foreign else (f"{label}:{inside}", Path(file))
+
+    def _place(self, file: str) -> tuple[str, str] | None:
+        """Label of the watched folder that has a file, and its path there; None where none has."""
+        if file.startswith(self._unwatched):
             return None
         for label, folder in self._watched.items():
-            if file.is_relative_to(folder):
-                inside = file.relative_to(folder)
-                foreign = _FOREIGN_FOLDERS.intersection(inside.parts)
-                return None if foreign else (f"{label}:{inside.as_posix()}", file)
+            if file.startswith(folder):
+                return label, file.removeprefix(folder)
         return None
 
 
-def _source_of(path: str) -> Path:
+class _Folders:
+    """Folders without links on their way, each looked up once.
+
+    Importing torch opens a thousand files in 270 folders. To resolve one by one asks the file
+    system about each of the dozen parts of a path, and no visit begins before.
+    """
+
+    def __init__(self) -> None:
+        self._resolved: dict[str, str] = {}
+
+    def resolved(self, path: str) -> str:
+        """Path without links of an absolute one."""
+        folder, name = os.path.split(path)
+        if not name:
+            return path
+        if folder not in self._resolved:
+            self._resolved[folder] = self.resolved(folder)
+        path = os.path.join(self._resolved[folder], name)  # noqa: PTH118
+        return os.path.realpath(path) if os.path.islink(path) else path  # noqa: PTH114
+
+
+def _inside(folder: str) -> str:
+    """What the path of each file in a folder begins with."""
+    return os.path.join(Path(folder).resolve(), "")  # noqa: PTH118 - a Path ends without a slash
+
+
+def _source_of(path: str) -> str:
     """The Python source that a compiled file was made of; any other file itself."""
     if path.endswith(".pyc"):
         try:
-            return Path(importlib.util.source_from_cache(path))
+            return importlib.util.source_from_cache(path)
         except (ValueError, NotImplementedError):
             pass
-    return Path(path)
+    return path

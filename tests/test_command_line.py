@@ -103,6 +103,51 @@ def test_commands_that_answer_at_once_load_nothing_heavy():
     assert done.stderr.strip() == ""
 
 
+@pytest.mark.parametrize(
+    ("imported", "absent"),
+    [
+        # What the machine is asked with, before anything else of a run is imported.
+        ("profiler.cli, profiler.commands.ahead", {"pydantic", "yaml", "rich", "psutil", "pandas"}),
+        # What stands between the command and the process of its first session.
+        (
+            "profiler.commands.run",
+            {"pandas", "scipy", "matplotlib", "jinja2", "numpy", "psutil", "rich.progress"},
+        ),
+    ],
+)
+def test_what_comes_before_the_first_process_imports_only_what_it_needs(imported, absent):
+    code = f"import sys, {imported}\nsys.exit(', '.join({absent!r} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+    assert done.stderr.strip() == ""
+
+
+ENDS = """
+import sys
+from pathlib import Path
+import profiler.run_folder.load.assemble, profiler.sessions.measure
+from jinja2 import Environment
+from profiler.commands.ahead import import_ahead
+from profiler.commands.run import RunRequest, run_command
+import_ahead(page=True)
+before = set(sys.modules)
+Environment.compile = None
+recording, out = map(Path, sys.argv[1:])
+run_command(RunRequest(spec=recording / "spec.yaml", out=out, replay=recording))
+late = [name for name in set(sys.modules) - before if name.startswith("profiler.")]
+sys.exit(", ".join(late) or 0)
+"""
+"""Ends as a run does that has imported, beside its first session, what it needs at its end."""
+
+
+def test_after_the_last_session_no_module_is_imported_and_no_template_compiled(tmp_path):
+    recording = ROOT / "experiments/recordings/transpose"
+    command = [sys.executable, "-c", ENDS, recording, tmp_path]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_failed_command_leaves_no_run_behind(ready):
     assert not (ready.folder / "reports").exists()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.cluster.request import Certificates, ClusterRequest
-from profiler.commands.import_ahead import import_ahead
+from profiler.commands.ahead import import_ahead
 from profiler.commands.output import (
     notice_lines,
     require_one_stdout,
@@ -26,6 +26,7 @@ from profiler.commands.output import (
 from profiler.commands.selected_plan import selected_plan
 from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError, UsageError
 from profiler.findings.gates import Gate, not_judged, parse_gate, regressions, tripped_message
+from profiler.machine.inquiry import Inquiry
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Outcome, Plan, Span
 from profiler.notices import Notice, NoticeKind
@@ -86,6 +87,8 @@ class RunRequest:
     quiet: bool = False
     verbose: bool = False
     color: str = "auto"
+    inquiry: Inquiry | None = None
+    """What the machine was asked already; None: it is asked when the experiment is planned."""
     created: str = field(
         default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds")
     )
@@ -258,7 +261,9 @@ def _machine_or_recording(
         _warn_of_replay(request.replay, reporter)
         return request.replay
     try:
-        return find_machine(loaded.experiment, loaded.base, timeline=request.timeline)
+        return find_machine(
+            loaded.experiment, loaded.base, timeline=request.timeline, inquiry=request.inquiry
+        )
     except EnvironmentUnusable as problem:
         recording = find_recording(loaded.path, loaded.experiment.name)
         # Who asks for a timeline wants to record, and would not be helped by other people's.

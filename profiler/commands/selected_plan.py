@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from profiler.findings.variant_names import find_names
 from profiler.model import Plan
 from profiler.planning.page_kinds import LADDER, PAGE_KINDS
 from profiler.planning.plan import make_plan
@@ -15,6 +14,8 @@ def selected_plan(loaded: LoadedSpec, space: Space, only: str | None) -> Plan:
     plan = make_plan(loaded, space)
     if only is None:
         return plan
+    from profiler.findings.variant_names import find_names
+
     # Labels are made of what differs among all variants: those of the page of the whole experiment.
     names = find_names(
         plan.variants,

@@ -67,6 +67,18 @@ class Gpu:
         return _TRANSFERS_PER_CLOCK * hertz * self.memory_bus_bits / _BITS_PER_BYTE
 
 
+@dataclass(frozen=True)
+class HostFacts:
+    """What could change a number beside the GPU and the tools that measure."""
+
+    nvcc: str | None
+    torch: str | None
+    python: str
+    cpu: str | None
+    git_commit: str | None
+    git_dirty: bool | None
+
+
 def find_gpu(
     environ: Mapping[str, str] | None = None, nvml: ModuleType | None = None
 ) -> Gpu | None:
@@ -157,20 +169,19 @@ def capability_of(architecture: str) -> str | None:
 def probe_environment(  # noqa: PLR0913 - facts about a run, all by keyword
     *,
     gpu: Gpu | None,
+    host: HostFacts | None = None,
     ncu_version: str | None = None,
     nsys_version: str | None = None,
-    nvcc: Path | None = None,
-    source: Path | None = None,
     clock_control: str | None = None,
     cache_control: str | None = None,
 ) -> Environment:
     """Fingerprint of this machine, with the settings that a run was made with.
 
-    `gpu` None leaves the GPU out: for a run on the CPU it changes nothing. `source` is a folder of
-    the repository whose commit is recorded, the one that the experiment lies in.
+    `gpu` None leaves the GPU out: for a run on the CPU it changes nothing. `host`: facts that were
+    asked for already.
     """
     described = gpu if gpu is not None else Gpu()
-    commit, dirty = _commit(source)
+    facts = host if host is not None else host_facts()
     return Environment(
         gpu=described.name,
         gpu_uuid=described.uuid,
@@ -178,20 +189,37 @@ def probe_environment(  # noqa: PLR0913 - facts about a run, all by keyword
         memory_bytes=described.memory_bytes,
         driver=described.driver,
         cuda_driver=described.cuda_driver,
-        nvcc=nvcc_version(nvcc),
+        nvcc=facts.nvcc,
         ncu=ncu_version,
         nsys=nsys_version,
-        torch=package_version("torch"),
-        python=platform.python_version(),
-        cpu=_cpu(),
+        torch=facts.torch,
+        python=facts.python,
+        cpu=facts.cpu,
         max_sm_clock_mhz=described.max_sm_clock_mhz,
         max_memory_clock_mhz=described.max_memory_clock_mhz,
         peak_dram_bytes_per_s=described.peak_dram_bytes_per_s,
         clock_control=clock_control,
         cache_control=cache_control,
+        git_commit=facts.git_commit,
+        git_dirty=facts.git_dirty,
+        profiler_version=profiler.__version__,
+    )
+
+
+def host_facts(*, nvcc: Path | None = None, source: Path | None = None) -> HostFacts:
+    """Facts of this host; `nvcc` None is the one on PATH.
+
+    `source` is a folder of the repository whose commit is recorded, the one that the experiment
+    lies in.
+    """
+    commit, dirty = _commit(source)
+    return HostFacts(
+        nvcc=nvcc_version(nvcc),
+        torch=package_version("torch"),
+        python=platform.python_version(),
+        cpu=_cpu(),
         git_commit=commit,
         git_dirty=dirty,
-        profiler_version=profiler.__version__,
     )
 
 

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
 from profiler.collect.kind import Need
-from profiler.collect.ncu import WITHOUT_NCU, find_ncu, ncu_version, require_version
+from profiler.collect.ncu import WITHOUT_NCU, require_version
 from profiler.collect.nsys import Nsys, find_nsys
 from profiler.collect.nsys import require_version as require_nsys_version
 from profiler.collect.registry import needed
 from profiler.errors import EnvironmentUnusable, UsageError
-from profiler.machine.compilers import find_nvcc
 from profiler.machine.environment import (
     VISIBLE_VARIABLE,
     Gpu,
     architecture_of,
-    find_gpu,
     probe_environment,
     visible_gpus,
 )
+from profiler.machine.inquiry import Inquiry, inquire
 from profiler.machine.nsys_install import importer_fault, nsys_version
 from profiler.model import Environment
 from profiler.planning.spec import CommandWorkload, CudaWorkload, Experiment
@@ -50,31 +48,30 @@ class Machine:
         return wanted if wanted != "auto" else architecture_of(self.environment)
 
 
-def find_machine(experiment: Experiment, base: Path, *, timeline: bool = False) -> Machine:
+def find_machine(
+    experiment: Experiment, base: Path, *, timeline: bool = False, inquiry: Inquiry | None = None
+) -> Machine:
     """Check that this machine can do the experiment; raises EnvironmentUnusable with the remedy.
 
     `base` is the folder of the spec, whose git commit is recorded. `timeline`: nsys is needed,
-    whatever the experiment's collectors.
+    whatever the experiment's collectors. `inquiry`: what the machine was asked already.
     """
     collect = experiment.collect
-    # ncu takes some tenths of a second to say its version, and NVML as long to start.
-    with ThreadPoolExecutor(1, "ncu") as asking:
-        by_ncu = needed(collect.collectors, Need.NCU)
-        answer = asking.submit(_usable_ncu, experiment) if by_ncu else None
-        gpu = _asked_gpu(collect.gpu_index)
-        device = _device(experiment, gpu)
-        _require_torch(experiment)
-        ncu, version = (None, None) if answer is None else answer.result()
+    asked = inquire(base) if inquiry is None else inquiry
+    gpu = _asked_gpu(asked, collect.gpu_index)
+    device = _device(experiment, gpu)
+    _require_torch(experiment)
+    by_ncu = needed(collect.collectors, Need.NCU)
+    ncu, version = _usable_ncu(experiment, asked) if by_ncu else (None, None)
     nsys, recorder = None, None
     if timeline or needed(collect.collectors, Need.NSYS):
         nsys = find_nsys()
         recorder = _usable_nsys(nsys)
     environment = probe_environment(
         gpu=gpu if device == "cuda" else None,
+        host=asked.host.result(),
         ncu_version=version,
         nsys_version=recorder,
-        nvcc=_compiler(),
-        source=base,
         cache_control=collect.cache_control if ncu else None,
         clock_control=collect.clock_control if ncu else None,
     )
@@ -82,10 +79,11 @@ def find_machine(experiment: Experiment, base: Path, *, timeline: bool = False) 
     return Machine(environment, device, ncu, nsys, only)
 
 
-def _asked_gpu(index: int | None) -> Gpu | None:
+def _asked_gpu(asked: Inquiry, index: int | None) -> Gpu | None:
     """The GPU of this number, the first for None; UsageError where there are only others."""
+    first = asked.gpu.result()
     if index is None:
-        return find_gpu()
+        return first
     gpus = visible_gpus()
     if gpus and index >= len(gpus):
         there = ", ".join(f"cuda:{place} ({gpu.name})" for place, gpu in enumerate(gpus))
@@ -96,11 +94,10 @@ def _asked_gpu(index: int | None) -> Gpu | None:
     return gpus[index] if gpus else None
 
 
-def _usable_ncu(experiment: Experiment) -> tuple[Path, str]:
+def _usable_ncu(experiment: Experiment, asked: Inquiry) -> tuple[Path, str]:
     """Path and version of an ncu that has all options; else the error names the timer."""
     try:
-        ncu = find_ncu()
-        version = ncu_version(ncu)
+        ncu, version = asked.ncu.result()
         require_version(version)
     except EnvironmentUnusable as error:
         if not isinstance(experiment.workload, CommandWorkload):
@@ -117,14 +114,6 @@ def _usable_nsys(path: Path) -> str:
     if fault is not None:
         raise fault
     return version
-
-
-def _compiler() -> Path | None:
-    """The nvcc that a build would use; None where there is none, which only a build minds."""
-    try:
-        return find_nvcc()
-    except EnvironmentUnusable:
-        return None
 
 
 def _require_torch(experiment: Experiment) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -141,13 +141,7 @@ def _beside_banner(findings: Findings) -> list[Notice]:
 
 def render(template: str, parts: dict[str, Any]) -> str:
     """Fill a template; styles and script come with it."""
-    assets = {
-        "css": _asset("page.css"),
-        "script": _script(),
-        "timeline_css": _asset("timeline.css"),
-        "timeline_script": _asset("timeline.js"),
-    }
-    return templates().get_template(template).render(**assets, **parts)
+    return templates().get_template(template).render(**_assets(), **parts)
 
 
 def moment(text: str) -> str:
@@ -216,6 +210,27 @@ def templates() -> Environment:
     )
     environment.filters["moment"] = moment
     return environment
+
+
+def compile_templates() -> None:
+    """Compile all templates, and read the styles and scripts of a page, for `render` to find them.
+
+    Compiling them takes as long as all else of the page of a small run.
+    """
+    for name in templates().list_templates():
+        templates().get_template(name)
+    _assets()
+
+
+@cache
+def _assets() -> Mapping[str, Markup]:
+    """Styles and scripts by the names that templates have for them."""
+    return {
+        "css": _asset("page.css"),
+        "script": _script(),
+        "timeline_css": _asset("timeline.css"),
+        "timeline_script": _asset("timeline.js"),
+    }
 
 
 @cache

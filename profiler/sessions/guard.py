@@ -29,8 +29,10 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import psutil  # type: ignore[import-untyped]
+if TYPE_CHECKING:
+    import psutil  # type: ignore[import-untyped]
 
 CANNOT_START = 127
 """Exit code when the command is not there, as a shell gives it."""
@@ -64,6 +66,7 @@ def main() -> int:
     except OSError as error:
         print(f"cannot start {options.command[0]}: {error}", file=sys.stderr)  # noqa: T201
         return CANNOT_START
+    _import_psutil()
     told_to_end = threading.Event()
     stopper = threading.Thread(
         target=_stop_when_told,
@@ -86,6 +89,12 @@ def main() -> int:
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
+
+
+def _import_psutil() -> None:
+    """Import it while the command starts, which it would keep waiting for a third of this start."""
+    global psutil  # noqa: PLW0603 - all that needs it comes after
+    import psutil  # noqa: PLC0415
 
 
 def _options() -> argparse.Namespace:

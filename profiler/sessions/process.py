@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
-
-import psutil  # type: ignore[import-untyped]
+from typing import TYPE_CHECKING, Any
 
 from profiler.collect import STDERR, STDOUT, Command
 from profiler.errors import Interrupted
@@ -21,8 +19,13 @@ from profiler.machine.lock_files import open_lock_file
 from profiler.runner import protocol
 from profiler.sessions.watchdog import JournalTail, Limits, Record, Watchdog
 
+if TYPE_CHECKING:
+    import psutil  # type: ignore[import-untyped]
+
 _GUARD = Path(__file__).with_name("guard.py")
-_POLL_S = 0.05
+_POLL_S = 0.02
+"""Between two looks at the journal of a session: the next one is let through to the GPU when it
+names the last launch."""
 _GONE_S = 5.0
 _HARD_STOP_S = 20.0
 """Longer than the guard needs after its grace (SIGTERM, 10 s, SIGKILL)."""
@@ -250,6 +253,8 @@ def kill_group(group: int) -> None:
 
     Not for ever: a process that hangs in the driver outlives even SIGKILL.
     """
+    import psutil  # noqa: PLC0415 - the first session's process need not wait for it
+
     deadline = time.monotonic() + _GONE_S
     while (left := members(group)) and time.monotonic() < deadline:
         for process in left:
@@ -260,6 +265,8 @@ def kill_group(group: int) -> None:
 
 def members(group: int) -> list[psutil.Process]:
     """Living processes of a process group (not zombies: those only wait to be counted)."""
+    import psutil  # noqa: PLC0415
+
     processes = []
     for process in psutil.process_iter(["status"]):
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from profiler.errors import UsageError
 from profiler.model import Cell
@@ -22,7 +21,10 @@ from profiler.sessions.forecasts.duration_words import duration_words
 from profiler.sessions.forecasts.session_costs import CostReader
 from profiler.sessions.watchdog import Record
 
-if TYPE_CHECKING:  # it imports what reads specs
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    # It imports what reads specs.
     from profiler.sessions.forecasts.rest import Rest
 
 _PIPE_WIDTH = 200
@@ -140,14 +142,7 @@ class VisitProgress:
         self._line_at = self._began + _LINE_EVERY_S
         if self.reporter.progress.is_terminal and not self.reporter.quiet:
             self._line_at = self._began + _STATE_EVERY_S
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[state]}"),
-                console=self.reporter.progress,
-                transient=True,
-            )
+            self._bar = _live_line(self.reporter.progress)
             self._bar.add_task(self.title, total=self._total, state="")
             self._bar.start()
         return self
@@ -231,3 +226,22 @@ class VisitProgress:
 
     def _name(self, cell: str) -> str:
         return f"{self.cells[cell].variant.name} {self.cells[cell].problem.name}"
+
+
+def _live_line(console: Console) -> Progress:
+    """A line of a terminal that shows a task as it gets on."""
+    from rich.progress import (  # noqa: PLC0415 - only for terminals
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[state]}"),
+        console=console,
+        transient=True,
+    )

@@ -126,6 +126,34 @@ def test_files_that_are_written_young_special_or_elsewhere_are_not_noted(tmp_pat
     assert noted == {"spec:read.txt": protocol.file_digest(tmp_path / "read.txt")}
 
 
+def test_a_file_is_noted_under_its_own_name_whatever_link_leads_to_it(tmp_path):
+    watched, library = tmp_path / "mine", tmp_path / "lib"
+    (watched / "deep").mkdir(parents=True)
+    library.mkdir()
+    for name in ("by_file.py", "deep/by_folder.py", "theirs.py"):
+        path = (library if name == "theirs.py" else watched) / name
+        path.write_text(name)
+        os.utime(path, (1e9, 1e9))
+    (library / "file.py").symlink_to(watched / "by_file.py")
+    (library / "folder").symlink_to(watched / "deep")
+    (watched / "link.py").symlink_to(library / "theirs.py")
+    (watched / "round").symlink_to(watched / "round")
+    opened = [library / "file.py", library / "folder/by_folder.py", watched / "link.py"]
+    compiled = library / "folder/__pycache__/by_folder.cpython-311.pyc"
+    read = [(str(path), os.O_RDONLY) for path in (*opened, compiled, watched / "round/x", "/")]
+    noted = opened_in(watched, read, unwatched=[tmp_path / "reports"])
+    assert noted.keys() == {"spec:by_file.py", "spec:deep/by_folder.py"}
+
+
+def test_a_folder_is_looked_up_once_for_all_of_its_files(tmp_path, monkeypatch):
+    looked_up = []
+    is_link = os.path.islink
+    monkeypatch.setattr(os.path, "islink", lambda path: looked_up.append(path) or is_link(path))
+    read = [(str(tmp_path / f"lib/{number}.py"), os.O_RDONLY) for number in range(100)]
+    opened_in(tmp_path / "spec", read)
+    assert len(looked_up) <= len(read) + len((tmp_path / "lib/0.py").parts)
+
+
 def test_a_file_that_the_session_writes_later_is_taken_back(tmp_path):
     path = tmp_path / "cache"
     path.write_text("old")

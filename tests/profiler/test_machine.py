@@ -5,7 +5,9 @@ from run_folders import FAKE_NCU, SPEC
 
 from profiler.collect.kind import Tools
 from profiler.collect.registry import COLLECTORS
+from profiler.commands.ahead import ask_ahead
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
+from profiler.machine import inquiry
 from profiler.machine import requirements as machine_module
 from profiler.machine.environment import Gpu, architecture_of
 from profiler.machine.requirements import Machine, find_machine
@@ -20,7 +22,7 @@ def find(tmp_path, monkeypatch):
     """Look for a machine with this GPU; ncu is the stand-in unless `ncu` says something else."""
 
     def search(collect="", *, gpu=None, gpus=(), ncu=str(FAKE_NCU), **environment):
-        monkeypatch.setattr(machine_module, "find_gpu", lambda: gpu)
+        monkeypatch.setattr(inquiry, "find_gpu", lambda: gpu)
         monkeypatch.setattr(machine_module, "visible_gpus", lambda: gpus)
         monkeypatch.setenv("PROFILER_NCU", ncu)
         for name, value in environment.items():
@@ -109,7 +111,7 @@ collect: {collectors: timer}
 
 
 def test_kernels_of_a_cuda_file_never_go_to_a_cpu(monkeypatch, tmp_path):
-    monkeypatch.setattr(machine_module, "find_gpu", lambda: None)
+    monkeypatch.setattr(inquiry, "find_gpu", lambda: None)
     (tmp_path / "spec.yaml").write_text(CUDA)
     loaded = load_spec(tmp_path / "spec.yaml")
     with pytest.raises(EnvironmentUnusable, match="No NVIDIA GPU") as error:
@@ -165,3 +167,30 @@ def test_without_torch_a_workload_in_python_cannot_be_measured(monkeypatch, tmp_
     monkeypatch.setattr("profiler.machine.requirements.find_spec", lambda name: None)
     with pytest.raises(EnvironmentUnusable, match="torch is not installed"):
         find_machine(experiment, tmp_path)
+
+
+def test_what_was_asked_ahead_is_not_asked_again(tmp_path, monkeypatch):
+    asked = []
+
+    def gpu():
+        asked.append("gpu")
+        return H200
+
+    monkeypatch.setattr(inquiry, "find_gpu", gpu)
+    monkeypatch.setattr(inquiry, "find_ncu", lambda: asked.append("ncu") or FAKE_NCU)
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    (tmp_path / "workload.py").write_text("")
+    ahead = ask_ahead(tmp_path / "spec.yaml")
+    loaded = load_spec(tmp_path / "spec.yaml")
+    machine = find_machine(loaded.experiment, loaded.base, inquiry=ahead)
+    assert (machine.environment.gpu, machine.ncu) == (H200.name, FAKE_NCU)
+    assert sorted(asked) == ["gpu", "ncu"]
+
+
+def test_what_an_experiment_does_not_need_may_be_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(inquiry, "find_gpu", lambda: H200)
+    monkeypatch.setenv("PROFILER_NCU", "/nowhere/ncu")
+    answers = ask_ahead(tmp_path / "spec.yaml")
+    assert answers.gpu.result() is H200
+    with pytest.raises(EnvironmentUnusable, match="PROFILER_NCU"):
+        answers.ncu.result()

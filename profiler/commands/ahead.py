@@ -1,0 +1,44 @@
+"""What a run begins before it is needed, because it takes as long as what is done meanwhile.
+
+Imports nothing that takes long: the machine is asked before anything else of a run is there.
+"""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import suppress
+from pathlib import Path
+
+from profiler.machine.inquiry import Inquiry, inquire
+
+_RESULTS = (
+    "scipy.special",
+    "profiler.findings.find",
+    "profiler.findings.why.find",
+    "profiler.findings.document",
+    "profiler.findings.runs.history",
+    "profiler.commands.index",
+    "profiler.render.index",
+    "profiler.render.console.tables",
+)
+_PAGE = ("matplotlib.backends.backend_svg", "profiler.render.page")
+
+
+def ask_ahead(spec: Path) -> Inquiry:
+    """Answers to come of this machine, for a run of an experiment file."""
+    return inquire(spec.parent)
+
+
+def import_ahead(*, page: bool) -> None:
+    """Import what finds and prints results and, where a page is written, compile its templates.
+
+    While the first session starts, which takes seconds too. What cannot be imported is an error
+    where it is needed, and not here.
+    """
+    with suppress(ImportError):
+        for name in (*_RESULTS, *(_PAGE if page else ())):
+            importlib.import_module(name)
+        if page:
+            from profiler.render.page import compile_templates
+
+            compile_templates()
