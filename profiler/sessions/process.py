@@ -57,6 +57,8 @@ class SessionResult:
     cause: Cause
     failing_cell: FailingCell | None
     seconds: float
+    timed_out: bool = False
+    """Whether it was ended because it stood still, in a cell or after the last one."""
 
 
 def ignore(record: Record) -> None:
@@ -117,6 +119,7 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
         cause=cause_of(process.returncode, records, timed_out=timed_out),
         failing_cell=failing_cell(records or ()),
         seconds=time.monotonic() - started,
+        timed_out=timed_out,
     )
 
 
