@@ -31,6 +31,7 @@ from profiler.sessions.watchdog import Limits, Record
 
 HOLDER = Path(profiler.__file__).parent / "runner" / "external" / "held_program.py"
 """Script that the tool starts in place of a program that waits."""
+_POLL_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ def run_visit(  # noqa: PLR0913 - the last three by keyword
         end = run_session(
             command,
             folder=folder,
-            limits=replace(program.limits, startup_s=0.0),  # the limit is that of the tool, too
+            limits=_limits(program),
             journal=folder / JOURNAL,
             on_record=on_record,
             process=waiting.process,
@@ -188,6 +189,14 @@ def run_visit(  # noqa: PLR0913 - the last three by keyword
     finally:
         waiting.clear()
     return _as_told(program, end)
+
+
+def _limits(program: Program) -> Limits:
+    """Limits of a visit whose program is held: its time limit is that of its tool, too.
+
+    The journal is looked at often, because the GPU is idle until the end of a program is seen.
+    """
+    return replace(program.limits, startup_s=0.0, poll_s=_POLL_S)
 
 
 def ended_before_its_turn(folder: Path, end: SessionResult) -> bool:
