@@ -60,6 +60,8 @@ class SessionResult:
     cause: Cause
     failing_cell: FailingCell | None
     seconds: float
+    timed_out: bool = False
+    """Whether it was ended because it stood still, in a cell or after the last one."""
 
 
 def ignore(record: Record) -> None:
@@ -103,7 +105,7 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
     with stopped_on_leaving(process, limits.grace_s):
         try:
             on_start()
-            timed_out = _wait(process, follow, watchdog)
+            timed_out = _wait(process, follow, watchdog, limits.poll_s)
         except KeyboardInterrupt:
             stop(process, limits.grace_s)
             follow()
@@ -120,6 +122,7 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
         cause=cause_of(process.returncode, records, timed_out=timed_out),
         failing_cell=failing_cell(records or ()),
         seconds=time.monotonic() - started,
+        timed_out=timed_out,
     )
 
 
@@ -223,11 +226,16 @@ def stopped_on_leaving(process: subprocess.Popen[Any], grace_s: float) -> Iterat
         kill_group(process.pid)
 
 
-def _wait(process: subprocess.Popen[bytes], follow: Callable[[], None], watchdog: Watchdog) -> bool:
+def _wait(
+    process: subprocess.Popen[bytes],
+    follow: Callable[[], None],
+    watchdog: Watchdog,
+    poll_s: float,
+) -> bool:
     """Wait for the process; True when it was silent for too long and still lives."""
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=_POLL_S)
+            process.wait(timeout=poll_s)
             return False
         follow()
         if watchdog.expired():
