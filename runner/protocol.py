@@ -148,8 +148,7 @@ FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (l
 FAILED = "failed"  # cell, phase, block, arm, outcome (model.Outcome value), cause
 NOT_RECHECKED = "not_rechecked"  # cell, cause: why its inputs could not be overwritten
 ORDER_FINISHED = "order_finished"  # order: its number; all of it is done or has failed
-SESSION_FINISHED = "session_finished"  # monotonic: when, by the clock of the stamps; returncode of
-# an external program that was held until its turn (negative: its signal), all that it journals
+SESSION_FINISHED = "session_finished"  # monotonic: when, by the clock of the stamps
 ROOF_STARTED = "roof_started"  # roof: one of PRACTICAL_ROOFS; of no cell, and no cell's failure
 ROOF_FINISHED = "roof_finished"  # roof, launches: ranges `roof_range_name` that were made
 ROOF_FAILED = "roof_failed"  # roof, cause: why there is none

@@ -60,8 +60,6 @@ class SessionResult:
     cause: Cause
     failing_cell: FailingCell | None
     seconds: float
-    timed_out: bool = False
-    """Whether it was ended because it stood still, in a cell or after the last one."""
 
 
 def ignore(record: Record) -> None:
@@ -105,7 +103,7 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
     with stopped_on_leaving(process, limits.grace_s):
         try:
             on_start()
-            timed_out = _wait(process, follow, watchdog, limits.poll_s)
+            timed_out = _wait(process, follow, watchdog)
         except KeyboardInterrupt:
             stop(process, limits.grace_s)
             follow()
@@ -122,7 +120,6 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
         cause=cause_of(process.returncode, records, timed_out=timed_out),
         failing_cell=failing_cell(records or ()),
         seconds=time.monotonic() - started,
-        timed_out=timed_out,
     )
 
 
@@ -226,16 +223,11 @@ def stopped_on_leaving(process: subprocess.Popen[Any], grace_s: float) -> Iterat
         kill_group(process.pid)
 
 
-def _wait(
-    process: subprocess.Popen[bytes],
-    follow: Callable[[], None],
-    watchdog: Watchdog,
-    poll_s: float,
-) -> bool:
+def _wait(process: subprocess.Popen[bytes], follow: Callable[[], None], watchdog: Watchdog) -> bool:
     """Wait for the process; True when it was silent for too long and still lives."""
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=poll_s)
+            process.wait(timeout=_POLL_S)
             return False
         follow()
         if watchdog.expired():

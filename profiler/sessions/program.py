@@ -1,37 +1,22 @@
-"""External commands: one process under ncu or nsys is one visit of one cell.
-
-Under ncu it may be started before its turn: ncu then starts `runner/external/held_program.py` in
-place of the program. That stops at a gate, as the process of a session does (`runner/turn.py`), and
-tells by a journal when the program has ended, so that the next one need not wait for ncu.
-"""
+"""External commands: one process under ncu or nsys is one visit of one cell."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
-import profiler
 from profiler.analyse.parts import launch_window
 from profiler.collect import STDERR, STDOUT, Command, read_text, tail
 from profiler.collect.command import find_program
-from profiler.collect.ncu import APPLICATION_REPLAY, LaunchFilter, Ncu
+from profiler.collect.ncu import LaunchFilter, Ncu
 from profiler.collect.nsys import Nsys
 from profiler.model import Cell, OrderedParts, Outcome, Parts, RangeParts
 from profiler.planning.plan import command_values
 from profiler.planning.spec import CommandWorkload
-from profiler.runner import protocol
-from profiler.sessions.attempt import JOURNAL, has_started, start_at_gates
-from profiler.sessions.overlap.waiting import Waiting
-from profiler.sessions.process import Cause, SessionResult, ignore, run_session, start
+from profiler.sessions.process import Cause, SessionResult, run_session
 from profiler.sessions.recovery import ending, signal_of
-from profiler.sessions.watchdog import Limits, Record
-
-HOLDER = Path(profiler.__file__).parent / "runner" / "external" / "held_program.py"
-"""Script that the tool starts in place of a program that waits."""
-_POLL_S = 0.01
+from profiler.sessions.watchdog import Limits
 
 
 @dataclass(frozen=True)
@@ -49,25 +34,13 @@ class Program:
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables (`Machine.variables`)."""
 
-    @property
-    def can_wait(self) -> bool:
-        """Whether its visits can be held at a gate: where a visit runs the program once."""
-        return isinstance(self.tool, Ncu) and self.tool.replay_mode != APPLICATION_REPLAY
-
     def command(
-        self,
-        cell: Cell,
-        folder: Path,
-        parts: Parts | None = None,
-        *,
-        counted: bool = False,
-        held: bool = False,
+        self, cell: Cell, folder: Path, parts: Parts | None = None, *, counted: bool = False
     ) -> Command:
         """Command of one visit; its files go to `folder`.
 
         `parts`: those whose launches are profiled; None: all launches that the workload asks for.
         `counted`: launches after the last that is taken are profiled as well, to know their number.
-        `held`: the program waits for its turn at the gate in `folder`.
         Raises SpecError for a placeholder without a value, or a program that is not there.
         """
         workload = self.workload
@@ -75,7 +48,7 @@ class Program:
         values = command_values(cell)
         argv = workload.arguments(values)
         program = str(find_program(argv, where))
-        target = (*(_holder(folder) if held else ()), program, *argv[1:])
+        target = (program, *argv[1:])
         if isinstance(self.tool, Nsys):  # a timeline shows every kernel, whatever the filter
             return replace(self.tool.profile_command(target, folder), cwd=where)
         launches = self._launches(workload.kernel_filter(values), parts, counted=counted)
@@ -138,79 +111,9 @@ class Program:
         return Outcome.WRONG_RESULT if named and not signalled else Outcome.CRASHED
 
 
-def _holder(folder: Path) -> tuple[str, ...]:
-    """Command line that runs what follows it when the gate in `folder` opens."""
-    return (sys.executable, "-I", "-S", str(HOLDER), str(folder.absolute()))
-
-
-def start_waiting_visit(program: Program, name: str, command: Command, folder: Path) -> Waiting:
-    """Start the process of a visit before its turn; `command` is one of a program that is held.
-
-    Raises OSError where the file system of the folder has no locks, or the process cannot start.
-    """
-    begin = partial(
-        start,
-        _with_variables(program, command),
-        folder=folder,
-        limits=program.limits,
-        journal=None,  # the guard ends what is innermost: the program
-        lock_file=program.lock_file,
-    )
-    return start_at_gates(name, folder, begin)
-
-
-def run_visit(  # noqa: PLR0913 - the last three by keyword
-    program: Program,
-    command: Command,
-    folder: Path,
-    *,
-    waiting: Waiting | None = None,
-    on_record: Callable[[Record], None] = ignore,
-    on_start: Callable[[], None] = lambda: None,
-) -> SessionResult:
-    """Run the process of one visit; its time limit is that of a visit, from its turn on.
-
-    `waiting`: the process, where it was started before; its program may be running already.
-    `on_record` gets what its journal says, `on_start` is called when its turn has come.
-    """
-    if waiting is None:
-        return _as_told(program, _run(program, command, folder, on_start=on_start))
-    waiting.open(*protocol.GATES)
-    try:
-        end = run_session(
-            command,
-            folder=folder,
-            limits=_limits(program),
-            journal=folder / JOURNAL,
-            on_record=on_record,
-            process=waiting.process,
-            on_start=on_start,
-        )
-    finally:
-        waiting.clear()
-    return _as_told(program, end)
-
-
-def _limits(program: Program) -> Limits:
-    """Limits of a visit whose program is held: its time limit is that of its tool, too.
-
-    The journal is looked at often, because the GPU is idle until the end of a program is seen.
-    """
-    return replace(program.limits, startup_s=0.0, poll_s=_POLL_S)
-
-
-def ended_before_its_turn(folder: Path, end: SessionResult) -> bool:
-    """Whether a process that waited has ended before its program began.
-
-    Nothing is known where somebody deleted the folder, and nothing gained where it stood still.
-    """
-    return folder.exists() and not end.timed_out and not has_started(folder)
-
-
-def _as_told(program: Program, end: SessionResult) -> SessionResult:
-    """The end of a visit, by the exit code that the workload names for success."""
-    if end.timed_out:  # also where the program had ended, and its tool hangs: it has no other cell
-        return replace(end, cause=Cause.TIMED_OUT)
+def run_visit(program: Program, command: Command, folder: Path) -> SessionResult:
+    """Run the process of one visit; its time limit is that of a visit."""
+    end = _run(program, command, folder)
     if end.cause not in (Cause.FINISHED, Cause.DIED):
         return end
     succeeded = end.returncode == program.workload.success
@@ -231,22 +134,8 @@ def run_check(
     return end, (Outcome.WRONG_RESULT, f"{how}: {printed}" if printed else how)
 
 
-def _run(
-    program: Program,
-    command: Command,
-    folder: Path,
-    *,
-    on_start: Callable[[], None] = lambda: None,
-) -> SessionResult:
+def _run(program: Program, command: Command, folder: Path) -> SessionResult:
+    command = replace(command, env={**command.env, **program.variables})
     return run_session(
-        _with_variables(program, command),
-        folder=folder,
-        limits=program.limits,
-        journal=None,
-        lock_file=program.lock_file,
-        on_start=on_start,
+        command, folder=folder, limits=program.limits, journal=None, lock_file=program.lock_file
     )
-
-
-def _with_variables(program: Program, command: Command) -> Command:
-    return replace(command, env={**command.env, **program.variables})

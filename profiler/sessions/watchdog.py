@@ -46,8 +46,6 @@ class Limits:
     """For the tool to write its results after the runner was killed (1 s for 100 rows)."""
     linger_s: float = 3.0
     """For what a workload started to end after the runner has ended."""
-    poll_s: float = 0.05
-    """Between two looks at the journal."""
 
 
 class Watchdog:
