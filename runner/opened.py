@@ -123,7 +123,7 @@ class _Folders:
 
 
 def _inside(folder: str) -> str:
-    """What the path of each file in a folder begins with."""
+    """The beginning of the path of each file in a folder, links resolved."""
     return os.path.join(Path(folder).resolve(), "")  # noqa: PTH118 - a Path ends without a slash
 
 

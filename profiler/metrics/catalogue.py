@@ -297,7 +297,7 @@ _LAUNCHES = (
     ),
 )
 
-_ONE_PASS = (
+_OCCUPANCY_AND_TRAFFIC = (
     Metric(
         name="achieved_occupancy_pct",
         label="Achieved occupancy",
@@ -549,7 +549,7 @@ CEILING_PARTS = frozenset(
 )
 """Peaks and clocks: what ceilings of roofs are made of. Pages show the share of a roof instead."""
 
-_SEVERAL_PASSES = (
+_MEMORY_AND_LIMITS = (
     Metric(
         name="l2_hit_sectors",
         label="L2 hits",
@@ -950,9 +950,9 @@ CATALOGUE: Mapping[str, Metric] = MappingProxyType(
         entry.name: entry
         for entry in (
             *_TIMING,
-            *_ONE_PASS,
+            *_OCCUPANCY_AND_TRAFFIC,
             *_ROOFLINE,
-            *_SEVERAL_PASSES,
+            *_MEMORY_AND_LIMITS,
             *_STALLS,
             *_LAUNCHES,
             *_BUILD,

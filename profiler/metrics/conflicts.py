@@ -7,16 +7,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 
-from profiler.metrics.catalogue import CATALOGUE
-from profiler.metrics.queries import PassClass, pass_class
+from profiler.metrics.queries import PassClass, catalogue_name, pass_class
 from profiler.metrics.raw_names import COMMONEST
-
-_NAME_OF_RAW = {
-    raw: metric.name
-    for metric in CATALOGUE.values()
-    for raw in metric.ncu.values()
-    if raw is not None
-}
 
 
 def conflicts(capability: str | None) -> tuple[frozenset[str], ...]:
@@ -26,34 +18,36 @@ def conflicts(capability: str | None) -> tuple[frozenset[str], ...]:
     the newest one before it of its generation, else of the commonest. From
     `profiler.metrics.predicted_passes`.
     """
-    known = _known()
-    wanted = _number(capability or COMMONEST)
-    older = [each for each in known if _number(each)[0] == wanted[0] and _number(each) <= wanted]
-    return known[max(older, key=_number, default=COMMONEST)]
+    by_capability = _conflicts_by_capability()
+    major, minor = _number(capability or COMMONEST)
+    same_generation = (
+        version for version in by_capability if (major, 0) <= _number(version) <= (major, minor)
+    )
+    return by_capability[max(same_generation, key=_number, default=COMMONEST)]
 
 
 def is_replayed(names: Iterable[str], capability: str | None) -> bool:
     """Whether ncu needs several passes to count these, names or raw names, beside the duration."""
-    asked = {_NAME_OF_RAW.get(name, name) for name in names}
-    if any(pass_class(name) is PassClass.MULTI for name in asked):
+    metrics = set(map(catalogue_name, names))
+    if any(pass_class(name) is PassClass.MULTI for name in metrics):
         return True
-    return any(together <= asked for together in conflicts(capability))
+    return any(conflict <= metrics for conflict in conflicts(capability))
 
 
 def contested(names: Iterable[str], capability: str | None) -> frozenset[str]:
     """Those of these metrics that do not fit in one pass with all others of them."""
-    by_known_name = {_NAME_OF_RAW.get(name, name): name for name in names}
+    given_names = {catalogue_name(name): name for name in names}
     return frozenset(
-        by_known_name[name]
-        for together in conflicts(capability)
-        if together <= by_known_name.keys()
-        for name in together
+        given_names[name]
+        for conflict in conflicts(capability)
+        if conflict <= given_names.keys()
+        for name in conflict
     )
 
 
 @cache
-def _known() -> Mapping[str, tuple[frozenset[str], ...]]:
-    """Conflicts by compute capability."""
+def _conflicts_by_capability() -> Mapping[str, tuple[frozenset[str], ...]]:
+    """Conflicts by compute capability, as they are shipped."""
     text = (files("profiler.metrics") / "chips" / "conflicts.json").read_text(encoding="utf-8")
     return {
         capability: tuple(map(frozenset, sets)) for capability, sets in json.loads(text).items()

@@ -30,11 +30,9 @@ def cheapest_groups(
     in_conflict = contested(counted, capability)
     replayed = tuple(name for name in counted if pass_class(name) is PassClass.MULTI)
     placed = [(name,) for name in counted if name in in_conflict and name not in replayed]
-    free = [name for name in counted if name not in in_conflict and name not in replayed]
+    free = tuple(name for name in counted if name not in in_conflict and name not in replayed)
     search = _Search(launches, session_s, capability)
-    search.extend(
-        (), [*([replayed] if replayed else []), *placed, *([tuple(free)] if free else [])]
-    )
+    search.extend((), [unit for unit in (replayed, *placed, free) if unit])
     groups = (tuple(name for name in counted if name in group) for group in search.best)
     return tuple(sorted(groups, key=lambda group: counted.index(group[0])))
 

@@ -45,15 +45,17 @@ def ncu_launch_seconds(names: Iterable[str], capability: str | None = None) -> f
     Within 14 % of the 20 sets of one pass that were measured, and of 6 of 9 of metrics that need
     one each but several together. Of what needs several by itself it is a rough guess.
     """
-    asked = tuple(names)
-    several = sum(pass_class(name) is PassClass.MULTI for name in asked)
-    raw = [ncu_name(name, capability) or "" for name in asked if pass_class(name) in _BY_UNIT]
-    units = {each.partition("__")[0] for each in raw if not each.endswith(_FREE)}
+    metrics = tuple(names)
+    several = sum(pass_class(name) is PassClass.MULTI for name in metrics)
+    raw_names = [
+        ncu_name(name, capability) or "" for name in metrics if pass_class(name) in _BY_UNIT
+    ]
+    units = {raw.partition("__")[0] for raw in raw_names if not raw.endswith(_FREE)}
     return (
         _LAUNCH_S
         + sum(_UNIT_S.get(unit, 0.0) for unit in units)
-        + _HGMMA_S * any(_HGMMA in each for each in raw)
-        + _REPLAY_S * is_replayed(asked, capability)
+        + _HGMMA_S * any(_HGMMA in raw for raw in raw_names)
+        + _REPLAY_S * is_replayed(metrics, capability)
         + min(_MOST_MULTI_S, several * _MULTI_S)
     )
 
@@ -63,7 +65,7 @@ def kernel_runs(names: Iterable[str], capability: str | None = None) -> float:
 
     ncu replays a kernel whose counters need several passes, each time with its memory restored.
     """
-    asked = tuple(names)
-    if any(raw.startswith(_REWRITING) for raw in ncu_names(asked)):
+    metrics = tuple(names)
+    if any(raw.startswith(_REWRITING) for raw in ncu_names(metrics)):
         return _REWRITTEN_RUNS
-    return _REPLAYED_RUNS if is_replayed(asked, capability) else 1.0
+    return _REPLAYED_RUNS if is_replayed(metrics, capability) else 1.0

@@ -171,9 +171,9 @@ def _is_counter(name: str) -> bool:
 def _suffix(
     group: Group, groups: Sequence[Group], counted: Collection[str], capability: str | None
 ) -> str:
-    """What a session's name ends in.
+    """The end of a session's name.
 
-    Nothing where it has the first metric, else what it has that does not fit in one pass with all
+    Empty where it has the first metric, else what it has that does not fit in one pass with all
     others that are counted.
     """
     if len(groups) == 1:
@@ -190,7 +190,7 @@ def _short(name: str) -> str:
 
 
 def _free(suffix: str, kinds: frozenset[str], taken: Collection[str]) -> str:
-    """What a session's name ends in; with the types where another session has the same end."""
+    """The end of a session's name, with the types where another session has the same end."""
     return "-".join((suffix, *sorted(kinds))) if suffix in taken else suffix
 
 

@@ -15,6 +15,7 @@ import json
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, ClassVar
 
 from profiler.errors import EnvironmentUnusable
 from profiler.metrics.catalogue import CATALOGUE, TIME, PassClass
@@ -24,12 +25,18 @@ from profiler.metrics.raw_names import CHIPS
 _LIBRARIES = ("libnvperf_host.so", "libcupti.so")
 """CUPTI loads the first one, which has to be found."""
 _RANGE_PROFILER = 0
+_Fields = tuple[tuple[str, Any], ...]
+"""Names and C types of the fields that a structure adds to those of its base."""
 
 
-class _Initialize(ctypes.Structure):
+class _Parameters(ctypes.Structure):
+    """What the parameters of every call of CUPTI's host library begin with."""
+
+    _fields_: ClassVar[_Fields] = (("structSize", ctypes.c_size_t), ("pPriv", ctypes.c_void_p))
+
+
+class _Initialize(_Parameters):
     _fields_ = (
-        ("structSize", ctypes.c_size_t),
-        ("pPriv", ctypes.c_void_p),
         ("profilerType", ctypes.c_int),
         ("pChipName", ctypes.c_char_p),
         ("pCounterAvailabilityImage", ctypes.c_void_p),
@@ -37,47 +44,29 @@ class _Initialize(ctypes.Structure):
     )
 
 
-class _Deinitialize(ctypes.Structure):
-    _fields_ = (
-        ("structSize", ctypes.c_size_t),
-        ("pPriv", ctypes.c_void_p),
-        ("pHostObject", ctypes.c_void_p),
-    )
+class _OfHost(_Parameters):
+    """Parameters of calls about what `Initialize` made; those of `Deinitialize`."""
+
+    _fields_: ClassVar[_Fields] = (("pHostObject", ctypes.c_void_p),)
 
 
-class _AddMetrics(ctypes.Structure):
+class _AddMetrics(_OfHost):
     _fields_ = (
-        ("structSize", ctypes.c_size_t),
-        ("pPriv", ctypes.c_void_p),
-        ("pHostObject", ctypes.c_void_p),
         ("ppMetricNames", ctypes.POINTER(ctypes.c_char_p)),
         ("numMetrics", ctypes.c_size_t),
     )
 
 
-class _ImageSize(ctypes.Structure):
+class _ImageSize(_OfHost):
+    _fields_: ClassVar[_Fields] = (("configImageSize", ctypes.c_size_t),)
+
+
+class _Image(_ImageSize):
+    _fields_ = (("pConfigImage", ctypes.c_void_p),)
+
+
+class _Passes(_Parameters):
     _fields_ = (
-        ("structSize", ctypes.c_size_t),
-        ("pPriv", ctypes.c_void_p),
-        ("pHostObject", ctypes.c_void_p),
-        ("configImageSize", ctypes.c_size_t),
-    )
-
-
-class _Image(ctypes.Structure):
-    _fields_ = (
-        ("structSize", ctypes.c_size_t),
-        ("pPriv", ctypes.c_void_p),
-        ("pHostObject", ctypes.c_void_p),
-        ("configImageSize", ctypes.c_size_t),
-        ("pConfigImage", ctypes.c_void_p),
-    )
-
-
-class _Passes(ctypes.Structure):
-    _fields_ = (
-        ("structSize", ctypes.c_size_t),
-        ("pPriv", ctypes.c_void_p),
         ("configImageSize", ctypes.c_size_t),
         ("pConfigImage", ctypes.c_void_p),
         ("numOfPasses", ctypes.c_size_t),
@@ -125,9 +114,9 @@ class PassScheduler:
             self._call("GetNumOfPasses", counted)
             return int(counted.numOfPasses)
         finally:
-            self._call("Deinitialize", _Deinitialize(pHostObject=host))
+            self._call("Deinitialize", _OfHost(pHostObject=host))
 
-    def _call(self, name: str, parameters: ctypes.Structure) -> None:
+    def _call(self, name: str, parameters: _Parameters) -> None:
         parameters.structSize = ctypes.sizeof(parameters)
         result = getattr(self._cupti, f"cuptiProfilerHost{name}")(ctypes.byref(parameters))
         if result:
@@ -192,15 +181,17 @@ def _grown(
 
 def minimal_hitting_sets(sets: Iterable[frozenset[str]]) -> list[frozenset[str]]:
     """The smallest sets that have a member in each of these (Berge's algorithm)."""
-    hitting = {frozenset[str]()}
+    hitting_sets = {frozenset[str]()}
     for members in sets:
         extended = {
-            found if found & members else found | {member}
-            for found in hitting
+            hitting if hitting & members else hitting | {member}
+            for hitting in hitting_sets
             for member in members
         }
-        hitting = {found for found in extended if not any(other < found for other in extended)}
-    return sorted(hitting, key=lambda found: (len(found), sorted(found)))
+        hitting_sets = {
+            hitting for hitting in extended if not any(smaller < hitting for smaller in extended)
+        }
+    return sorted(hitting_sets, key=lambda hitting: (len(hitting), sorted(hitting)))
 
 
 def document(scheduler: PassScheduler) -> Mapping[str, list[list[str]]]:

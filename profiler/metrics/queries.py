@@ -34,6 +34,7 @@ __all__ = [
     "PassClass",
     "absent_on",
     "better",
+    "catalogue_name",
     "expand",
     "in_parts",
     "is_known",
@@ -53,8 +54,8 @@ __all__ = [
 _RAW_NAME = re.compile(r"[a-z][a-z0-9]*__[A-Za-z0-9_]+(?:\.[a-z0-9_]+)*")
 _STATIC_RAW_PREFIXES = ("launch__", "device__attribute_")
 
-_CLASS_OF_RAW = {
-    raw: metric.pass_class
+_NAME_OF_RAW = {
+    raw: metric.name
     for metric in CATALOGUE.values()
     for raw in metric.ncu.values()
     if raw is not None
@@ -201,11 +202,15 @@ def with_needs(names: Iterable[str]) -> tuple[str, ...]:
 
 def pass_class(name: str) -> PassClass:
     """What a metric costs; raw names that the catalogue does not know are taken to need several."""
-    if name in CATALOGUE:
-        return CATALOGUE[name].pass_class
-    if name.startswith(_STATIC_RAW_PREFIXES):
-        return PassClass.STATIC
-    return _CLASS_OF_RAW.get(name, PassClass.MULTI)
+    metric = CATALOGUE.get(catalogue_name(name))
+    if metric is not None:
+        return metric.pass_class
+    return PassClass.STATIC if name.startswith(_STATIC_RAW_PREFIXES) else PassClass.MULTI
+
+
+def catalogue_name(name: str) -> str:
+    """Name in the catalogue of a metric that may be named as ncu does; else the name itself."""
+    return _NAME_OF_RAW.get(name, name)
 
 
 def raw_sources(name: str) -> tuple[str, ...]:

@@ -77,13 +77,13 @@ def _conflicts() -> Iterator[str]:
         "The smallest sets of metrics that ncu replays a kernel for, on compute capability "
         f"{COMMONEST}; one by itself needs several passes. NVIDIA's library says so, and of those "
         "that were tried on an H200 it was right (`profiler/metrics/predicted_passes.py`). Sets "
-        f"for {', '.join(each for each in CHIPS if each != COMMONEST)} stand in "
+        f"for {', '.join(version for version in CHIPS if version != COMMONEST)} stand in "
         "`profiler/metrics/chips/conflicts.json`.\n\n"
     )
-    for together in sorted(
+    for conflict in sorted(
         map(sorted, conflicts(COMMONEST)), key=lambda names: (len(names), names)
     ):
-        yield f"- {', '.join(f'`{name}`' for name in together)}\n"
+        yield f"- {', '.join(f'`{name}`' for name in conflict)}\n"
 
 
 def _groups() -> Iterator[str]:

@@ -235,27 +235,27 @@ def _built_facts(
 ) -> dict[str, _Facts]:
     """Facts of libraries that are built now, of each read while others are still compiled."""
     by_path = {str(library.library): library for library in libraries}
-    read: dict[str, Future[_Facts]] = {}
+    facts: dict[str, Future[_Facts]] = {}
     with ThreadPoolExecutor(1) as reader:
 
         def read_if_made(path: str) -> None:
             library = by_path.get(path)
-            if library is not None and _is_made(library, folder):
-                read[path] = reader.submit(_new_facts, library, folder, hash_once)
+            if library is not None and path not in facts and _is_made(library, folder):
+                facts[path] = reader.submit(_new_facts, library, folder, hash_once)
 
         ninja_result = start_ninja(_write_ninja(libraries, folder), read_if_made)
-        for path, library in by_path.items():
-            if path not in read and _is_made(library, folder):
-                read[path] = reader.submit(_new_facts, library, folder, hash_once)
+        for path in by_path:  # also where ninja did not name what it made
+            read_if_made(path)
     return {
-        library.recipe_hash: read[path].result()
-        if path in read
+        library.recipe_hash: facts[path].result()
+        if path in facts
         else _Facts(error=_error(library, folder, ninja_result))
         for path, library in by_path.items()
     }
 
 
 def _is_made(library: Library, folder: Path) -> bool:
+    """Whether everything that is built of a library is there."""
     return all((folder / output).exists() for output in _outputs(library))
 
 

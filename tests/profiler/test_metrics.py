@@ -285,15 +285,15 @@ def test_the_smallest_misfits_are_found(seed: int) -> None:
 def test_the_cheapest_groups_are_those_of_all_ways_to_group(seed: int) -> None:
     random = Random(seed)  # noqa: S311 - no secret
     singles = [name for name in CATALOGUE if metrics.pass_class(name) is PassClass.SINGLE]
-    chosen = [*random.sample(singles, 5), *random.sample(["fp32_fma", "stall_wait"], seed % 2)]
+    sampled = [*random.sample(singles, 5), *random.sample(["fp32_fma", "stall_wait"], seed % 2)]
     launches, session_s = random.choice((1, 10, 30, 300)), random.choice((0.2, 1.0))
 
     def cost(groups: Iterable[Sequence[str]]) -> float:
         return sum(session_s + launches * ncu_launch_seconds(group) for group in groups)
 
-    found = cheapest_groups(chosen, launches, session_s, None)
-    assert sorted(name for group in found for name in group) == sorted(chosen)
-    assert cost(found) == pytest.approx(min(map(cost, partitions(chosen))))
+    found = cheapest_groups(sampled, launches, session_s, None)
+    assert sorted(name for group in found for name in group) == sorted(sampled)
+    assert cost(found) == pytest.approx(min(map(cost, partitions(sampled))))
 
 
 def partitions(names: Sequence[str]) -> Iterator[list[list[str]]]:
