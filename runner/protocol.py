@@ -21,6 +21,8 @@ from typing import Any, TextIO
 
 PROTOCOL_VERSION = 1
 NVTX_DOMAIN = "profiler"
+"""Domain of the runner's ranges in everything that is read. They are pushed into the default one,
+see `profiler.kernels.marks`; recordings of before 25 November 2026 have them in this."""
 CAPTURE_VISITS = "visits"
 CAPTURE_PROGRAM = "program"
 """What a timeline holds: what lies inside visits, or all that the program did. Any other value of
@@ -272,6 +274,14 @@ def parse_roof_range_name(name: str) -> tuple[str, int] | None:
     """Roof and number of the launch of a range name, or None when it is not the range of a roof."""
     match = _ROOF_RANGE_NAME.fullmatch(name)
     return (match["roof"], int(match["launch"])) if match else None
+
+
+def domain_of_range(domain: str, name: str) -> str:
+    """NVTX_DOMAIN for a range of the runner, which is known by its name; others keep their own."""
+    if domain:
+        return domain
+    parsers = (parse_range_name, parse_launch_range_name, parse_roof_range_name)
+    return NVTX_DOMAIN if any(parse(name) is not None for parse in parsers) else domain
 
 
 def write_job(job: Job, path: Path) -> None:

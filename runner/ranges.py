@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 
 import nvtx
 
-from profiler.kernels.marks import annotated_range
-from profiler.runner.protocol import NVTX_DOMAIN, launch_range_name, range_name, roof_range_name
+from profiler.kernels.marks import mark
+from profiler.runner.protocol import launch_range_name, range_name, roof_range_name
 
 
 def visit_range(cell: str, block: int, arm: int = 0) -> AbstractContextManager[None]:
@@ -18,19 +18,19 @@ def visit_range(cell: str, block: int, arm: int = 0) -> AbstractContextManager[N
 
     Push/pop ranges belong to a thread: what another thread launches is outside of it.
     """
-    return annotated_range(NVTX_DOMAIN, range_name(cell, block, arm))
+    return mark(range_name(cell, block, arm))
 
 
 def launch_range(number: int) -> AbstractContextManager[None]:
     """Mark one launch of a visit, inside the range of the visit."""
-    return annotated_range(NVTX_DOMAIN, launch_range_name(number))
+    return mark(launch_range_name(number))
 
 
 def roof_range(roof: str, launch: int) -> AbstractContextManager[None]:
     """Mark one launch for a practical roof, which is a visit of no cell."""
-    return annotated_range(NVTX_DOMAIN, roof_range_name(roof, launch))
+    return mark(roof_range_name(roof, launch))
 
 
 def tool_listens() -> bool:
     """Whether a tool is attached that sees our ranges; without one they cost and do nothing."""
-    return isinstance(nvtx.get_domain(NVTX_DOMAIN), nvtx.Domain)
+    return isinstance(nvtx.get_domain(), nvtx.Domain)

@@ -129,3 +129,14 @@ def browser():
 def _browser_ends_with_the_tests():
     yield
     close_browser()
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """What happens, in order, as words: ranges that are pushed and popped; tests add theirs."""
+    from profiler.kernels import marks
+
+    seen = []
+    monkeypatch.setattr(marks, "_push", lambda name: seen.append(f"push {name}"))
+    monkeypatch.setattr(marks, "_pop", lambda: seen.append("pop"))
+    return seen

@@ -38,9 +38,9 @@ KERNEL_REPLAY = "kernel"
 RANGE_ROW = "range"
 """What ncu 2025.3.1 writes for the kernel in the row of a range that it replayed."""
 
-NVTX_INCLUDE = "regex:profiler@.*/"
-"""All push/pop ranges of the domain `profiler` (`profiler.runner.protocol.NVTX_DOMAIN`); the slash
-is what makes it a push/pop filter."""
+NVTX_INCLUDE = "regex:(cell|roof)=.*/"
+"""All push/pop ranges of a visit or of a practical roof (`profiler.runner.protocol.range_name`,
+`roof_range_name`), whatever is pushed inside; the slash is what makes it a push/pop filter."""
 
 _DELIMITERS = re.compile(r"[/,@]")
 """What ncu takes for its own in a filter of ranges. An expression with one of them is not handed to

@@ -45,7 +45,7 @@ from profiler.parse.nsys import (
 )
 from profiler.parse.nsys_tables import MISSING
 from profiler.parse.nvtx_cells import RangeKind
-from profiler.runner.protocol import NVTX_DOMAIN, parse_launch_range_name, parse_range_name
+from profiler.runner.protocol import domain_of_range
 
 _RANGE = "user_annotation"
 _OPERATOR = "cpu_op"
@@ -410,12 +410,11 @@ class _Rows:
 
 
 def _range(event: _Event) -> Row:
-    ours = parse_range_name(event.name) or parse_launch_range_name(event.name) is not None
     return {
         "kind": RangeKind.PUSH_POP.value,
         "open": False,
         "name": event.name,
-        "domain": NVTX_DOMAIN if ours else "",
+        "domain": domain_of_range("", event.name),
         "process": event.process,
         "thread": event.thread,
     }

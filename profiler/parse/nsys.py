@@ -24,6 +24,7 @@ from pandas.api.types import union_categoricals
 from profiler.errors import ParseError
 from profiler.parse.nsys_tables import MISSING, Export, Integers, open_export
 from profiler.parse.nvtx_cells import RangeKind
+from profiler.runner.protocol import NVTX_DOMAIN, domain_of_range
 
 OPERATION_COLUMNS = (
     "kind",
@@ -66,8 +67,9 @@ RANGE_COLUMNS = (
     "colour",
 )
 """NVTX ranges and marks, by start, the longer first. `kind`: push_pop, start_end or mark; `open`:
-never ended, so `end_ns` is the last time in the export; `domain`: empty for the default one;
-`thread`: serialised id; `end_thread`: of start/end ranges only; `colour`: ARGB."""
+never ended, so `end_ns` is the last time in the export; `domain`: empty for the default one,
+`profiler` for ranges of the runner; `thread`: serialised id; `end_thread`: of start/end ranges
+only; `colour`: ARGB."""
 
 API_COLUMNS = ("start_ns", "end_ns", "name", "process", "thread", "correlation")
 """CUDA runtime and driver calls, by start; names without their `_v3020`."""
@@ -309,7 +311,7 @@ def _ranges(export: Export, last_ns: int) -> pd.DataFrame:
             "end_ns": end,
             "open": is_open,
             "name": names[rows],
-            "domain": _domains(raw, names)[rows],
+            "domain": _with_the_runners(_domains(raw, names)[rows], names[rows]),
             "process": nullable(_process(column["globalTid"])),
             "thread": nullable(column["globalTid"]),
             "end_thread": nullable(_or_missing(column["endGlobalTid"], 0)),
@@ -345,6 +347,15 @@ def _domains(events: Mapping[str, Integers], names: pd.Categorical) -> pd.Catego
         for key, number in enumerate(np.tile(domains, len(processes)))
     ]
     return categorical(texts, keys)
+
+
+def _with_the_runners(domains: pd.Categorical, names: pd.Categorical) -> pd.Categorical:
+    """Domains in which ranges of the runner, which are pushed into the default one, have theirs."""
+    is_ours = [domain_of_range("", str(name)) == NVTX_DOMAIN for name in names.categories]
+    ours = np.array([*is_ours, False])[names.codes]  # the last: events without a name, code -1
+    texts = np.asarray(domains, dtype=object)
+    texts[ours & (texts == "")] = NVTX_DOMAIN
+    return categorical(texts.tolist())
 
 
 def _domain_name(number: int, created: object) -> str:

@@ -11,6 +11,8 @@ import re
 from enum import StrEnum
 from typing import NamedTuple
 
+from profiler.runner.protocol import domain_of_range
+
 DEFAULT_DOMAIN = "<default domain>"
 """What ncu writes where a range has no domain of its own."""
 
@@ -26,7 +28,7 @@ class NvtxRange(NamedTuple):
     """One NVTX range that was open when a kernel was launched."""
 
     domain: str
-    """Empty for the default domain."""
+    """Empty for the default domain, `profiler` for ranges of the runner."""
     name: str
     kind: RangeKind
     thread: int | None
@@ -75,4 +77,4 @@ def _domain_and_name(item: str) -> tuple[str, str]:
         domain, name = match[1], match[2]
     else:
         domain, _, name = item.rsplit(":", 6)[0].partition(":")
-    return ("" if domain == DEFAULT_DOMAIN else domain), name
+    return domain_of_range("" if domain == DEFAULT_DOMAIN else domain, name), name

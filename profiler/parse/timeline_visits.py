@@ -1,6 +1,6 @@
 """The parts of a timeline that belong to a visit, or to one launch of it.
 
-Told apart by the runner's own ranges (domain `profiler`), and what lies in them by time: one thread
+Told apart by the runner's own ranges, and what lies in them by time: one thread
 makes the visits, one after another, and each ends when the device is idle. An operation belongs to
 the time at which it was launched, whichever thread launched it.
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import nvtx
 import pytest
 import torch
 from torch.autograd import profiler as torch_profiler
@@ -11,37 +10,16 @@ from torch.profiler import ProfilerActivity, profile
 from profiler.kernels.marks import mark
 
 
-class RecordingDomain:
-    def __init__(self):
-        self.calls = []
-
-    def get_event_attributes(self, message):
-        return message
-
-    def push_range(self, attributes):
-        self.calls.append(f"push {attributes}")
-
-    def pop_range(self):
-        self.calls.append("pop")
-
-
-@pytest.fixture
-def default_domain(monkeypatch):
-    domains = {}
-    monkeypatch.setattr(nvtx, "get_domain", lambda n: domains.setdefault(n, RecordingDomain()))
-    return lambda: domains[None].calls
-
-
-def test_ranges_nest_in_the_default_domain(default_domain):
+def test_ranges_nest(steps):
     with mark("forward"), mark("layer 0"):
-        assert default_domain() == ["push forward", "push layer 0"]
-    assert default_domain()[2:] == ["pop", "pop"]
+        assert steps == ["push forward", "push layer 0"]
+    assert steps[2:] == ["pop", "pop"]
 
 
-def test_a_range_ends_when_its_body_raises(default_domain):
+def test_a_range_ends_when_its_body_raises(steps):
     with pytest.raises(ZeroDivisionError), mark("forward"):
         raise ZeroDivisionError
-    assert default_domain() == ["push forward", "pop"]
+    assert steps == ["push forward", "pop"]
 
 
 def test_torch_profiler_sees_the_range_and_what_ran_inside():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
-import nvtx
 import pytest
 import torch
 
@@ -17,25 +16,6 @@ from profiler.runner.visits import RecordedVisits, TimedVisits, TracedVisits, ma
 
 PARTS = str(Path(__file__).parent / "workloads" / "parts.py")
 VISIT = JobVisit("a..p0", 3, 1)
-
-
-@pytest.fixture
-def steps(monkeypatch):
-    """What happens, in order, as words."""
-    seen = []
-
-    class RecordingDomain:
-        def get_event_attributes(self, message):
-            return message
-
-        def push_range(self, attributes):
-            seen.append(f"push {attributes}")
-
-        def pop_range(self):
-            seen.append("pop")
-
-    monkeypatch.setattr(nvtx, "get_domain", lambda name: RecordingDomain())
-    return seen
 
 
 @pytest.fixture

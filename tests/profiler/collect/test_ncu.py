@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from profiler.errors import EnvironmentUnusable
 from profiler.model import Outcome
 from profiler.parse.ncu_csv import parse_ncu_csv, read_ncu_csv
 from profiler.parse.ncu_source import parse_source_page
-from profiler.runner.protocol import NVTX_DOMAIN
+from profiler.runner.protocol import NVTX_DOMAIN, range_name, roof_range_name
 
 FAKE_NCU = Path(__file__).parents[2] / "fake_ncu/ncu"
 
@@ -117,7 +118,7 @@ class TestCommand:
             ("--log-file", "/out/ncu.csv"),
             ("-o", "/out/report.ncu-rep"),
             ("--target-processes", "all"),
-            ("--nvtx-include", "regex:profiler@.*/"),
+            ("--nvtx-include", NVTX_INCLUDE),
             ("--metrics", "gpu__time_duration.sum,launch__registers_per_thread"),
         ],
     )
@@ -129,8 +130,9 @@ class TestCommand:
         assert options()[-4:] == ["python", "-m", "profiler.runner", "job.json"]
         assert {"--csv", "--nvtx", "-f"} <= set(options())
 
-    def test_include_is_the_domain_of_the_runner(self):
-        assert f"regex:{NVTX_DOMAIN}@.*/" == NVTX_INCLUDE
+    @pytest.mark.parametrize("name", [range_name("a..p0", 3, 1), roof_range_name("memory", 0)])
+    def test_include_is_the_ranges_of_the_runner(self, name):
+        assert re.fullmatch(NVTX_INCLUDE.removeprefix("regex:").removesuffix("/"), name)
 
     def test_filter_of_an_external_command(self):
         launches = LaunchFilter("regex:^sgemm", skip=2, count=3, kill_after=True)

@@ -140,6 +140,12 @@ class TestRanges:
         assert ranges.loc[0, "colour"] == 0xFF00FF00
         assert pd.isna(ranges.loc[1, "colour"])
 
+    def test_ranges_of_the_runner_are_told_apart_in_the_default_domain(self, export):
+        for start, name in enumerate(["cell=a..p0;block=3", "launch=0", None, "step"]):
+            export.range(start, 20, name)
+        ranges = read_nsys(export.path).ranges
+        assert ranges["domain"].tolist() == ["profiler", "profiler", "", ""]
+
     def test_a_domain_belongs_to_its_process(self, export):
         elsewhere = MAIN + (5 << 24)
         export.add("NVTX_EVENTS", start=1, eventType=DOMAIN, text="mine", domainId=1)

@@ -40,7 +40,8 @@ def timeline(tmp_path):
     export.range(700, 900, "cell=b..p;block=2;arm=1", **ours)
     export.range(710, 800, "launch=0", **ours)
     export.launch(720, 730, 6, name="other")
-    export.range(750, 760, "cell=c..p;block=0")  # the program's own words
+    export.add("NVTX_EVENTS", start=2, eventType=75, text="theirs", domainId=DOMAIN_ID + 1)
+    export.range(750, 760, "cell=c..p;block=0", domainId=DOMAIN_ID + 1)  # the program's own words
     export.range(950, None, "cell=d..p;block=0", **ours)  # died in it
     return read_nsys(export.path)
 

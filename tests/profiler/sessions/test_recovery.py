@@ -24,7 +24,9 @@ def csv_visits(folder):
     found = set()
     for row in csv.reader(lines[start:]):
         names = [
-            cell.split('"profiler:')[1].split(":none")[0] for cell in row if "profiler:" in cell
+            cell.split('"<default domain>:')[1].split(":none")[0]
+            for cell in row
+            if "<default domain>:" in cell
         ]
         found |= {Visit(*parse_range_name(name)) for name in names}
     return found

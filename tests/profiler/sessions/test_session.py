@@ -31,7 +31,7 @@ def rows(folder):
 
 def ranges(folder):
     column = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
-    return [row[column].split('"profiler:')[1].split(":none:")[0] for row in rows(folder)]
+    return [row[column].split('"<default domain>:')[1].split(":none:")[0] for row in rows(folder)]
 
 
 def test_every_visit_has_a_row_under_ncu(make_session, ncu, tmp_path):
