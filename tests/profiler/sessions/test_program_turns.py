@@ -3,7 +3,6 @@
 import pytest
 
 from profiler.model import SessionKind, SessionPlan, Visit
-from profiler.runner import protocol
 from profiler.sessions.overlap.program_turns import ProgramTurn, turns_of
 
 
@@ -18,10 +17,6 @@ TIMING, COUNTERS = planned("timing", A, B, A_AGAIN, C), planned("counters", A, B
 @pytest.fixture
 def turns():
     return turns_of([(TIMING, TIMING.visits), (COUNTERS, COUNTERS.visits)])
-
-
-def ended(returncode=0):
-    return {"event": protocol.SESSION_FINISHED, "returncode": returncode}
 
 
 def visits_ahead(turns):
@@ -48,25 +43,15 @@ def test_names_of_turns_differ():
     assert len({turn.name for turn in turns.coming}) == 7
 
 
-@pytest.mark.parametrize(
-    ("record", "success", "may"),
-    [
-        (ended(), 0, True),
-        (ended(3), 0, False),
-        (ended(3), 3, True),
-        (ended(-11), 0, False),
-        ({"event": protocol.SESSION_STARTED}, 0, False),
-    ],
-)
-def test_the_next_program_runs_when_this_one_has_ended_well(turns, record, success, may):
+def test_the_next_program_of_another_cell_runs_when_this_one_has_ended(turns):
     turn = next(turns.of_session(TIMING))
-    assert turns.may_go_on(turn, record, success=success) is may
+    assert turns.may_go_on(turn)
 
 
 def test_the_same_cell_goes_on_at_once_only_where_it_was_measured():
     turns = turns_of([(TIMING, (A, A_AGAIN))])
     turn = next(turns.of_session(TIMING))
     assert turn == ProgramTurn(TIMING, A)
-    assert not turns.may_go_on(turn, ended(), success=0)
+    assert not turns.may_go_on(turn)
     turns.measured.add("a")
-    assert turns.may_go_on(turn, ended(), success=0)
+    assert turns.may_go_on(turn)
