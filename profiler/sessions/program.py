@@ -33,7 +33,7 @@ from profiler.sessions.watchdog import Limits
 
 HOLDER = Path(profiler.__file__).parent / "runner" / "external" / "held_program.py"
 """Script that the tool starts in place of a program that waits."""
-_POLL_S = 0.01
+_POLL_S = 0.005
 """Between two looks for the end of a program: the GPU is idle until it is seen."""
 
 

@@ -11,8 +11,8 @@ gets environment, folder, arguments, streams and process id as they are. It is n
 child: ncu takes 0.9 s longer for a program that was forked (H200).
 
 The program inherits the gate, locked: the lock is free when the program and all that it started
-have ended. Those that close what they inherit are found by the journal, which names the process of
-the program and those above it. Its words are those of `runner/protocol.py`, which takes longer to
+have ended. Those that close what they inherit are found by the journal, which has the process id of
+the program and when it started. Its words are those of `runner/protocol.py`, which takes longer to
 import than all of this.
 """
 
@@ -33,6 +33,10 @@ CANNOT_START = 127
 _SHELL = "/bin/sh"
 _DESCRIPTOR = 100
 """Of the gate, or the next free one: a shell script has 3 to 9 for itself."""
+_START_TIME = 19
+"""Field of /proc/PID/stat, counted from the one after the name."""
+_TICK_S = 0.01
+"""Of the clock of start times: what the program starts is later than its process by at least one."""
 _COERCED = "LC_CTYPE"
 """Set by Python itself where the locale is C (PEP 538)."""
 
@@ -41,26 +45,24 @@ def main() -> int:
     """Become the program when it is its turn; an exit code where that is not to be."""
     there = time.monotonic()
     folder, *command = sys.argv[1:]
-    above = _processes_above()
+    time.sleep(_TICK_S)
     if not _is_its_turn(f"{folder}/{GATE}"):
         return 0
     stamps = {"loaded": there, "turn": time.monotonic()}
-    _write(f"{folder}/{JOURNAL}", event="session_started", stamps=stamps, above=above)
+    _write(
+        f"{folder}/{JOURNAL}",
+        event="session_started",
+        pid=os.getpid(),
+        start_time=_start_time(),
+        stamps=stamps,
+    )
     return _become(command)
 
 
-def _processes_above() -> list[int]:
-    """Ids of the processes above this one, as far as they can be seen: the tool and its guard."""
-    above: list[int] = []
-    process = os.getppid()
-    while process > 1:
-        above.append(process)
-        try:
-            with open(f"/proc/{process}/stat", "rb") as stream:  # noqa: PTH123 - pathlib takes time
-                process = int(stream.read().rpartition(b")")[2].split()[1])
-        except OSError:
-            break
-    return above
+def _start_time() -> int:
+    """When this process started, in ticks of the system's clock."""
+    with open("/proc/self/stat", "rb") as stream:  # noqa: PTH123 - pathlib takes time
+        return int(stream.read().rpartition(b")")[2].split()[_START_TIME])
 
 
 def _is_its_turn(gate: str) -> bool:
@@ -75,7 +77,7 @@ def _is_its_turn(gate: str) -> bool:
 
 
 def _write(journal: str, **fields: object) -> None:
-    line = json.dumps({"time": time.time(), "pid": os.getpid(), **fields}) + "\n"
+    line = json.dumps({"time": time.time(), **fields}) + "\n"
     descriptor = os.open(journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     os.write(descriptor, line.encode())
     os.close(descriptor)

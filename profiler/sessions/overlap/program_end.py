@@ -19,6 +19,9 @@ from profiler.run_folder.folder import JOURNAL_FILE
 from profiler.runner import protocol
 from profiler.sessions.watchdog import Record
 
+_START_TIME = 19
+"""Field of /proc/PID/stat, counted from the one after the name."""
+
 
 @dataclass
 class ProgramEnd:
@@ -44,9 +47,9 @@ class ProgramEnd:
         """Whether nothing of the program is left: the cheapest question comes first."""
         if self._started is None:
             self._started = next(protocol.read_journal(self.folder / JOURNAL_FILE), None)
-        if self._started is None or _is_locked(self._gate) or lives(int(self._started["pid"])):
+        if self._started is None or _is_locked(self._gate) or _lives(int(self._started["pid"])):
             return False
-        return not _lives_below(self.guard, besides=frozenset(self._started["above"]))
+        return not _lives_below(self.guard, since=int(self._started["start_time"]))
 
     @property
     def _gate(self) -> Path:
@@ -63,7 +66,7 @@ def _is_locked(gate: Path) -> bool:
     return False
 
 
-def lives(pid: int) -> bool:
+def _lives(pid: int) -> bool:
     """Whether a process is there, and not only its exit code."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
@@ -71,10 +74,22 @@ def lives(pid: int) -> bool:
         return False
 
 
-def _lives_below(guard: int, *, besides: frozenset[int]) -> bool:
-    """Whether a process lives below another, besides those with these ids."""
+def _lives_below(guard: int, *, since: int) -> bool:
+    """Whether a process lives below another that started after a time: the tool's own did not.
+
+    `since`: in ticks of the system's clock, of which a holder waits for one before it becomes the program.
+    """
     try:
         below = psutil.Process(guard).children(recursive=True)
     except psutil.Error:
         return False
-    return any(lives(process.pid) for process in below if process.pid not in besides)
+    return any(_lives(process.pid) and _start_time(process.pid) > since for process in below)
+
+
+def _start_time(pid: int) -> int:
+    """When a process started, in ticks; 0 for one that is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return 0
+    return int(fields[_START_TIME])

@@ -17,11 +17,13 @@ from profiler.sessions.program import HOLDER
 GUARD = """
 import ctypes, subprocess, sys
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+helper = subprocess.Popen(["sleep", "600"])
 subprocess.run(sys.argv[1:])
 print("ended", flush=True)
 sys.stdin.read()
 """
-"""Adopts orphans, as the guard does, and stays, as ncu does until its report is written."""
+"""Adopts orphans, as the guard does, has a process of its own, and stays, as ncu does until its
+report is written."""
 CLOSES = "import os; os.closerange(3, 1000); "
 
 
