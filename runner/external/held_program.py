@@ -36,7 +36,7 @@ _DESCRIPTOR = 100
 _START_TIME = 19
 """Field of /proc/PID/stat, counted from the one after the name."""
 _TICK_S = 0.01
-"""Of the clock of start times: what the program starts is later than its process by at least one."""
+"""Of the clock of start times: what the program starts has a later one than its own process."""
 _COERCED = "LC_CTYPE"
 """Set by Python itself where the locale is C (PEP 538)."""
 

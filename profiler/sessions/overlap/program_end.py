@@ -77,7 +77,7 @@ def _lives(pid: int) -> bool:
 def _lives_below(guard: int, *, since: int) -> bool:
     """Whether a process lives below another that started after a time: the tool's own did not.
 
-    `since`: in ticks of the system's clock, of which a holder waits for one before it becomes the program.
+    `since`: in ticks of the system's clock; a holder waits for one before it is the program.
     """
     try:
         below = psutil.Process(guard).children(recursive=True)
