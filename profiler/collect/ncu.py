@@ -35,6 +35,9 @@ MINIMUM_VERSION = (2025, 1)
 KERNEL_REPLAY = "kernel"
 """ncu's default in every release."""
 
+APPLICATION_REPLAY = "application"
+"""Starts the program once for each pass."""
+
 RANGE_ROW = "range"
 """What ncu 2025.3.1 writes for the kernel in the row of a range that it replayed."""
 

@@ -238,6 +238,15 @@ class Attempt:
         """The runner's journal."""
         return self.folder / JOURNAL_FILE
 
+    @property
+    def was_cut_short(self) -> bool:
+        """Whether it is a visit of an external command whose profiler was stopped meanwhile.
+
+        Which of its launches are missing is not known: no journal tells.
+        """
+        is_over = self.result is not None or RESULT_FILE in self.damaged
+        return self.record.visit is not None and not is_over
+
     def command(self) -> str:
         """The exact command line; empty where the profiler was stopped before it was known."""
         if COMMAND_FILE in self.damaged:
@@ -378,9 +387,13 @@ class RunFolder:
         """All attempts: by session, and of one session in the order in which they were made.
 
         Those that are or hold links are not among them, but in `linked_attempts`; nor are those
-        whose session.json is damaged, but in `damaged_attempts`.
+        whose session.json is damaged, but in `damaged_attempts`; nor visits that were cut short.
         """
-        return tuple(attempt for attempt in self._read_attempts() if isinstance(attempt, Attempt))
+        return tuple(
+            attempt
+            for attempt in self._read_attempts()
+            if isinstance(attempt, Attempt) and not attempt.was_cut_short
+        )
 
     def damaged_attempts(self) -> tuple[str, ...]:
         """Names of the attempts of which nothing can be used: what they measured is not known."""

@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from profiler.collect import Collector, Command, read_text
@@ -103,20 +104,31 @@ def start_waiting(session: Session, folder: Path, *, inherits: int | None = None
     """
     journal = folder / JOURNAL
     write_job(replace(_job(session.job, (), journal), waits=True), folder / JOB)
+    begin = partial(
+        start,
+        session.command(folder),
+        folder=folder,
+        limits=session.limits,
+        journal=journal,
+        lock_file=session.lock_file,
+        inherits=inherits,
+    )
+    return start_at_gates(session.job.session, folder, begin)
+
+
+def start_at_gates(
+    name: str, folder: Path, begin: Callable[[], subprocess.Popen[bytes]]
+) -> Waiting:
+    """Start a process behind gates that lie in its folder; `begin` starts it.
+
+    Raises OSError as `start_waiting` does.
+    """
     gates = Gates(folder / protocol.GATES_FOLDER)
     try:
-        process = start(
-            session.command(folder),
-            folder=folder,
-            limits=session.limits,
-            journal=journal,
-            lock_file=session.lock_file,
-            inherits=inherits,
-        )
+        return Waiting(name, folder, begin(), gates)
     except BaseException:
         gates.let_go()
         raise
-    return Waiting(session.job.session, folder, process, gates)
 
 
 def write_job(job: protocol.Job, path: Path) -> None:

@@ -25,6 +25,7 @@ from profiler.collect.kind import Need, Records
 from profiler.collect.ncu import Ncu
 from profiler.collect.nsys import Nsys
 from profiler.collect.registry import COLLECTORS, needed
+from profiler.errors import UsageError
 from profiler.machine.clock_sampler import ClockSampler
 from profiler.machine.gpu_processes import GpuProcesses
 from profiler.machine.requirements import Machine
@@ -73,11 +74,18 @@ from profiler.sessions.forecasts.rest import Rest
 from profiler.sessions.forecasts.session_costs import SessionCosts
 from profiler.sessions.kernel_checks import check_kernels
 from profiler.sessions.overlap.handing_on import Begun, SeenSoFar, after
+from profiler.sessions.overlap.program_turns import ProgramTurn, Turns, turns_of
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.overlap.templates import Templates
-from profiler.sessions.overlap.waiting import Waiting, WaitingRoom, clear_abandoned
+from profiler.sessions.overlap.waiting import Waiting, WaitingRoom, clear_abandoned, places
 from profiler.sessions.process import Cause, SessionResult
-from profiler.sessions.program import Program, run_check, run_visit
+from profiler.sessions.program import (
+    Program,
+    ended_before_its_turn,
+    run_check,
+    run_visit,
+    start_waiting_visit,
+)
 from profiler.sessions.progress import ProgressReporter, VisitProgress
 from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, chunk, run_visits
 from profiler.sessions.watchdog import Record
@@ -129,7 +137,8 @@ class Measurement:
     _gathered: tuple[Sequence[Loaded], Results] | None = None
     """Results so far, and the attempts that they are of."""
     _templates: Templates = field(init=False)
-    _waiting_room: WaitingRoom = field(init=False)
+    _waiting_room: WaitingRoom[SessionPlan] = field(init=False)
+    _program_room: WaitingRoom[ProgramTurn] = field(init=False)
     _begun: Begun | None = None
     """The next session, which makes visits while the one before still ends."""
     _packing: Executor = field(default_factory=lambda: ThreadPoolExecutor(1, "packing"))
@@ -150,6 +159,12 @@ class Measurement:
             stamped=self.stamped,
         )
         self._waiting_room = WaitingRoom(self._start_waiting, self.reporter.say)
+        self._program_room = WaitingRoom(
+            self._start_program,
+            self.reporter.say,
+            places=min(_MOST_WAITING_PROGRAMS, places()),
+            import_is_safe=True,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -158,6 +173,7 @@ class Measurement:
         """End the processes that wait for sessions which do not come, and finish what is packed."""
         self._take_begun(None)
         self._waiting_room.__exit__()
+        self._program_room.__exit__()
         self._packing.shutdown()
 
     def adopt(self, waiting: Waiting) -> None:
@@ -284,7 +300,7 @@ class Measurement:
                 len(attempt.samples) for attempt in earlier if _tells(attempt, session)
             )
             if isinstance(workload, CommandWorkload):
-                self._run_programs(workload, session, missing, progress, has_samples)
+                self._run_programs(workload, work, progress, has_samples)
             else:
                 checked = {cell for attempt in earlier for cell in attempt.checked()}
                 job = self._templates.job(session, workload, checked)
@@ -318,8 +334,6 @@ class Measurement:
         Only where ncu measures, and for ncu: it times a kernel alone on the GPU, while to a timer
         the start of another process is a disturbance.
         """
-        if isinstance(self.loaded.experiment.workload, CommandWorkload):
-            return []
         if not _overlaps(session):
             return []
         following = takewhile(_overlaps, upcoming)
@@ -372,7 +386,7 @@ class Measurement:
         room = self._waiting_room
 
         def attempt(visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
-            begun = self._take_begun(session)
+            begun = self._take_begun(session.name)
             waiting = begun.waiting if begun is not None else room.take(session.name)
             folder, result = run(visits if begun is None else begun.visits, waiting, begun)
             if waiting is not None and not has_started(folder):
@@ -465,10 +479,10 @@ class Measurement:
             self._waiting_room.release(waiting)
             self._begun = Begun(waiting, visits, sampling.pop_all())
 
-    def _take_begun(self, session: SessionPlan | None) -> Begun | None:
-        """The process that has begun with a session; one of another is ended."""
+    def _take_begun(self, session: str | None) -> Begun | None:
+        """The process that has begun with a session of this name; one of another is ended."""
         begun, self._begun = self._begun, None
-        if begun is None or (session is not None and begun.waiting.session == session.name):
+        if begun is None or begun.waiting.session == session:
             return begun
         begun.end()
         return None
@@ -480,6 +494,9 @@ class Measurement:
 
     def _session_started(self, expected: Sequence[SessionPlan]) -> None:
         self._waiting_room.expect(expected)
+        self._do_meanwhile()
+
+    def _do_meanwhile(self) -> None:
         if self.meanwhile is not None:
             threading.Thread(target=self.meanwhile, name="meanwhile", daemon=True).start()
             self.meanwhile = None
@@ -593,12 +610,130 @@ class Measurement:
     def _run_programs(
         self,
         workload: CommandWorkload,
-        session: SessionPlan,
-        missing: Sequence[Visit],
+        work: _Work,
         progress: VisitProgress,
         has_samples: bool,
     ) -> None:
-        program = Program(
+        later = (
+            (session, self._missing(session, work.earlier, frozenset()))
+            for session in work.expected
+        )
+        turns = turns_of([(work.session, work.missing), *later])
+        if self._begun is None:  # its tool starts while the checks run
+            self._program_room.expect(turns.ahead())
+        visited = {visit.cell for visit in work.missing}
+        checked = [cell for cell in self.plan.cells if cell.id in visited]
+        failed = self._run_checks(self._program(work.session), checked)
+        for cell, (outcome, cause) in failed.items():
+            turns.failed.add(cell)
+            progress.failed(cell, f"{outcome}: {cause}")
+        forecast = VisitForecast(workload, self.reporter.say, len(work.missing))
+        for turn in turns.of_session(work.session):
+            end, failure, loaded = self._make_turn(turn, turns, has_samples=has_samples)
+            has_samples = has_samples or bool(loaded.visits())
+            if failure is None:
+                turns.measured.add(turn.visit.cell)
+                progress.visited(turn.visit.cell)
+                forecast.visited(end.seconds, loaded.launches)
+            else:
+                turns.failed.add(turn.visit.cell)
+                progress.failed(turn.visit.cell, f"{failure[0]}: {failure[1]}")
+
+    def _make_turn(
+        self, turn: ProgramTurn, turns: Turns, *, has_samples: bool
+    ) -> tuple[SessionResult, tuple[Outcome, str] | None, Loaded]:
+        """Make one visit, while the processes of those that follow wait.
+
+        How its process ended, outcome and cause where it went wrong, and its results.
+        """
+        program, session = self._program(turn.session), turn.session
+        begun = self._take_begun(turn.name)
+        if begun is None:
+            self._program_room.expect((turn, *turns.ahead()))
+        waiting = begun.waiting if begun is not None else self._program_room.take(turn.name)
+        folder, end = self._run_turn(program, turn, turns, waiting, begun)
+        if waiting is not None and ended_before_its_turn(folder, end):
+            self._program_room.discard(waiting)
+            folder, end = self._run_turn(program, turn, turns, None, None)
+        self._keep_files(session, folder, end)
+        loaded = self._load(self.run.attempt(folder))
+        fault, measured = loaded.part_fault, bool(loaded.visits())
+        failure = program.failure(
+            folder, end, measured=measured or bool(fault), has_samples=has_samples
+        ) or ((Outcome.PARTS_DIFFER, fault) if fault else None)
+        result = _command_result([turn.visit.cell], end, failure)
+        finish_attempt(folder, replace(result, gpu_processes=self._gpu_processes[folder]))
+        self._written(folder)
+        self._packing.submit(compress_reports, folder)
+        return end, failure, loaded
+
+    def _run_turn(
+        self,
+        program: Program,
+        turn: ProgramTurn,
+        turns: Turns,
+        waiting: Waiting | None,
+        begun: Begun | None,
+    ) -> tuple[Path, SessionResult]:
+        """Run the process of a visit; its folder, and how it ended."""
+        record = self._program_record(turn)
+        folder = self._new_attempt(turn.session, record, waiting)
+        command = self._program_command(program, turn, folder)
+        self.run.write_command(folder, shlex.join(command.argv))
+        began = time.monotonic() if waiting is None else waiting.began
+        ends: list[Record] = []
+
+        def on_start() -> None:
+            self._program_room.expect(turns.ahead())
+            self._do_meanwhile()
+
+        def on_end() -> None:
+            ends.append({"event": protocol.SESSION_FINISHED, "monotonic": time.monotonic()})
+            if turns.may_go_on(turn):
+                self._let_next_begin(turns, ends[-1])
+
+        with begun.sampling if begun is not None else self._clocks(folder, waiting):
+            end = run_visit(
+                program, command, folder, waiting=waiting, on_start=on_start, on_end=on_end
+            )
+        journal = protocol.read_journal(folder / JOURNAL_FILE)
+        self.seconds.session(folder.name, began, [*journal, *ends])
+        return folder, end
+
+    def _let_next_begin(self, turns: Turns, record: Record) -> None:
+        """Let the next program go, and start the tool of the one after it.
+
+        `record`: of the end of the program before, whose tool still writes.
+        """
+        waiting = self._program_room.saw(record)
+        if waiting is None:
+            return
+        with ExitStack() as sampling:
+            sampling.enter_context(self._clocks(waiting.folder, waiting))
+            waiting.open(*protocol.GATES)
+            self._program_room.release(waiting)
+            self._begun = Begun(waiting, (), sampling.pop_all())
+        self._program_room.expect(turns.ahead()[1:])
+
+    def _start_program(self, turn: ProgramTurn) -> Waiting:
+        """Start the process of a visit before its turn."""
+        program = self._program(turn.session)
+        if not program.can_wait:
+            raise UsageError(f"{turn.session.collector} starts a program more than once")
+        folder = self.run.reserve_attempt(turn.session.name)
+        try:
+            command = self._program_command(program, turn, folder, held=True)
+            return start_waiting_visit(program, turn.name, command, folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def _program(self, session: SessionPlan) -> Program:
+        """The external command as a session measures it."""
+        workload = self.loaded.experiment.workload
+        if not isinstance(workload, CommandWorkload):
+            raise TypeError("the workload is no external command")
+        return Program(
             workload,
             base=self.loaded.base,
             tool=self._program_tool(session),
@@ -607,47 +742,18 @@ class Measurement:
             lock_file=self.lock_file,
             variables=self.machine.variables,
         )
-        cells = {cell.id: cell for cell in self.plan.cells}
-        visited = {visit.cell for visit in missing}
-        failed = self._run_checks(program, [cell for id_, cell in cells.items() if id_ in visited])
-        for cell, (outcome, cause) in failed.items():
-            progress.failed(cell, f"{outcome}: {cause}")
-        forecast = VisitForecast(workload, self.reporter.say, len(missing))
-        for visit in missing:
-            if visit.cell in failed:
-                continue
-            record = self._program_record(workload, session, visit)
-            folder = self._new_attempt(session, record)
-            command = program.command(
-                cells[visit.cell], folder, record.parts, counted=record.counted
-            )
-            self.run.write_command(folder, shlex.join(command.argv))
-            began = time.monotonic()
-            with self._clocks(folder):
-                end = run_visit(program, command, folder)
-            self.seconds.session(folder.name, began, ())
-            self._keep_files(session, folder, end)
-            loaded = self._load(self.run.attempt(folder))
-            fault, measured = loaded.part_fault, bool(loaded.visits())
-            failure = program.failure(
-                folder, end, measured=measured or bool(fault), has_samples=has_samples
-            ) or ((Outcome.PARTS_DIFFER, fault) if fault else None)
-            result = _command_result([visit.cell], end, failure)
-            finish_attempt(folder, replace(result, gpu_processes=self._gpu_processes[folder]))
-            self._written(folder)
-            self._packing.submit(compress_reports, folder)
-            has_samples = has_samples or measured
-            if failure is None:
-                progress.visited(visit.cell)
-                forecast.visited(end.seconds, loaded.launches)
-            else:
-                failed[visit.cell] = failure
-                progress.failed(visit.cell, f"{failure[0]}: {failure[1]}")
 
-    def _program_record(
-        self, workload: CommandWorkload, session: SessionPlan, visit: Visit
-    ) -> AttemptRecord:
+    def _program_command(
+        self, program: Program, turn: ProgramTurn, folder: Path, *, held: bool = False
+    ) -> Command:
+        record = self._program_record(turn)
+        cell = next(cell for cell in self.plan.cells if cell.id == turn.visit.cell)
+        return program.command(cell, folder, record.parts, counted=record.counted, held=held)
+
+    def _program_record(self, turn: ProgramTurn) -> AttemptRecord:
         """Record of a visit; the first of a cell counts the launches of its parts."""
+        session, visit = turn.session, turn.visit
+        workload = self._program(session).workload
         parts = workload.parts.reading() if workload.parts is not None else None
         if parts is not None and session.kind is SessionKind.EXPLAIN:
             parts = replace(parts, take=1)  # one launch tells why
@@ -671,6 +777,7 @@ class Measurement:
                 _, checked = commands.setdefault(shlex.join(command.argv), (command, {}))
                 checked[cell.id] = None
         if commands:
+            self._take_begun(None)  # a check uses the GPU, too
             number = len(commands)
             self.reporter.say(f"check: {number} command{'' if number == 1 else 's'}")
         failed: dict[str, tuple[Outcome, str]] = {}
@@ -701,6 +808,9 @@ class Measurement:
 MAX_TIMELINE_VISITS = 300
 """Of a session: what a killed nsys recorded is lost, and one report holds every call of CUDA."""
 
+
+_MOST_WAITING_PROGRAMS = 1
+"""With two the programs of eight visits took 12.0 s, with one 11.0 (H200)."""
 
 _TIMED = (SessionKind.TIMING, SessionKind.FINAL)
 

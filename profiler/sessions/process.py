@@ -78,6 +78,8 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
     lock_file: Path | None = None,
     process: subprocess.Popen[bytes] | None = None,
     on_start: Callable[[], None] = lambda: None,
+    on_look: Callable[[], None] = lambda: None,
+    poll_s: float = _POLL_S,
 ) -> SessionResult:
     """Run a command to its end and return how it ended; none of its processes is left.
 
@@ -85,7 +87,7 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
     as it comes. A session whose journal stands still for too long is ended from the inside out (see
     `guard`). `lock_file` is locked for as long as anything of the session lives, also when
     this process is killed. `process`: what `start` gave for this very command, earlier. `on_start`
-    is called when it has been started.
+    is called when it has been started, `on_look` every `poll_s` seconds until it ends.
 
     Raises Interrupted on Ctrl-C, after the session was ended in the same way.
     """
@@ -98,12 +100,16 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
             watchdog.saw(record)
             on_record(record)
 
+    def look() -> None:
+        follow()
+        on_look()
+
     if process is None:
         process = start(command, folder=folder, limits=limits, journal=journal, lock_file=lock_file)
     with stopped_on_leaving(process, limits.grace_s):
         try:
             on_start()
-            timed_out = _wait(process, follow, watchdog)
+            timed_out = _wait(process, look, watchdog, poll_s)
         except KeyboardInterrupt:
             stop(process, limits.grace_s)
             follow()
@@ -223,13 +229,18 @@ def stopped_on_leaving(process: subprocess.Popen[Any], grace_s: float) -> Iterat
         kill_group(process.pid)
 
 
-def _wait(process: subprocess.Popen[bytes], follow: Callable[[], None], watchdog: Watchdog) -> bool:
+def _wait(
+    process: subprocess.Popen[bytes],
+    look: Callable[[], None],
+    watchdog: Watchdog,
+    poll_s: float,
+) -> bool:
     """Wait for the process; True when it was silent for too long and still lives."""
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=_POLL_S)
+            process.wait(timeout=poll_s)
             return False
-        follow()
+        look()
         if watchdog.expired():
             return True
 

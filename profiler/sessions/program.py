@@ -1,22 +1,40 @@
-"""External commands: one process under ncu or nsys is one visit of one cell."""
+"""External commands: one process under ncu or nsys is one visit of one cell.
+
+Under ncu it may be started before its turn: ncu then starts `runner/external/held_program.py` in
+place of the program. That stops at a gate, as the process of a session does (`runner/turn.py`), and
+becomes the program. Its end is seen before that of ncu (`overlap/program_end.py`), so that the next
+one need not wait for ncu.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
+import profiler
 from profiler.analyse.parts import launch_window
 from profiler.collect import STDERR, STDOUT, Command, read_text, tail
 from profiler.collect.command import find_program
-from profiler.collect.ncu import LaunchFilter, Ncu
+from profiler.collect.ncu import APPLICATION_REPLAY, LaunchFilter, Ncu
 from profiler.collect.nsys import Nsys
 from profiler.model import Cell, OrderedParts, Outcome, Parts, RangeParts
 from profiler.planning.plan import command_values
 from profiler.planning.spec import CommandWorkload
-from profiler.sessions.process import Cause, SessionResult, run_session
+from profiler.runner import protocol
+from profiler.sessions.attempt import has_started, start_at_gates
+from profiler.sessions.overlap.program_end import ProgramEnd
+from profiler.sessions.overlap.waiting import Waiting
+from profiler.sessions.process import Cause, SessionResult, run_session, start
 from profiler.sessions.recovery import ending, signal_of
 from profiler.sessions.watchdog import Limits
+
+HOLDER = Path(profiler.__file__).parent / "runner" / "external" / "held_program.py"
+"""Script that the tool starts in place of a program that waits."""
+_POLL_S = 0.005
+"""Between two looks for the end of a program: the GPU is idle until it is seen."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +52,25 @@ class Program:
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables (`Machine.variables`)."""
 
+    @property
+    def can_wait(self) -> bool:
+        """Whether its visits can be held at a gate: where a visit runs the program once."""
+        return isinstance(self.tool, Ncu) and self.tool.replay_mode != APPLICATION_REPLAY
+
     def command(
-        self, cell: Cell, folder: Path, parts: Parts | None = None, *, counted: bool = False
+        self,
+        cell: Cell,
+        folder: Path,
+        parts: Parts | None = None,
+        *,
+        counted: bool = False,
+        held: bool = False,
     ) -> Command:
         """Command of one visit; its files go to `folder`.
 
         `parts`: those whose launches are profiled; None: all launches that the workload asks for.
         `counted`: launches after the last that is taken are profiled as well, to know their number.
+        `held`: the program waits for its turn at the gate in `folder`.
         Raises SpecError for a placeholder without a value, or a program that is not there.
         """
         workload = self.workload
@@ -48,7 +78,7 @@ class Program:
         values = command_values(cell)
         argv = workload.arguments(values)
         program = str(find_program(argv, where))
-        target = (program, *argv[1:])
+        target = (*(_holder(folder) if held else ()), program, *argv[1:])
         if isinstance(self.tool, Nsys):  # a timeline shows every kernel, whatever the filter
             return replace(self.tool.profile_command(target, folder), cwd=where)
         launches = self._launches(workload.kernel_filter(values), parts, counted=counted)
@@ -111,9 +141,70 @@ class Program:
         return Outcome.WRONG_RESULT if named and not signalled else Outcome.CRASHED
 
 
-def run_visit(program: Program, command: Command, folder: Path) -> SessionResult:
-    """Run the process of one visit; its time limit is that of a visit."""
-    end = _run(program, command, folder)
+def _holder(folder: Path) -> tuple[str, ...]:
+    """Command line that runs what follows it when the gate in `folder` opens."""
+    return (sys.executable, "-I", "-S", str(HOLDER), str(folder.absolute()))
+
+
+def start_waiting_visit(program: Program, name: str, command: Command, folder: Path) -> Waiting:
+    """Start the process of a visit before its turn; `command` is one of a program that is held.
+
+    Raises OSError where the file system of the folder has no locks, or the process cannot start.
+    """
+    begin = partial(
+        start,
+        _with_variables(program, command),
+        folder=folder,
+        limits=program.limits,
+        journal=None,  # the guard ends what is innermost: the program
+        lock_file=program.lock_file,
+    )
+    return start_at_gates(name, folder, begin)
+
+
+def run_visit(  # noqa: PLR0913 - the last three by keyword
+    program: Program,
+    command: Command,
+    folder: Path,
+    *,
+    waiting: Waiting | None = None,
+    on_start: Callable[[], None] = lambda: None,
+    on_end: Callable[[], None] = lambda: None,
+) -> SessionResult:
+    """Run the process of one visit; its time limit is that of a visit, from its turn on.
+
+    `waiting`: the process, where it was started before; its program may be running already.
+    `on_start` is called when its turn has come, `on_end` when such a program has ended.
+    """
+    if waiting is None:
+        return _by_exit_code(program, _run(program, command, folder, on_start=on_start))
+    waiting.open(*protocol.GATES)
+    try:
+        end = run_session(
+            command,
+            folder=folder,
+            limits=program.limits,
+            journal=None,
+            process=waiting.process,
+            on_start=on_start,
+            on_look=ProgramEnd(folder, waiting.process.pid, on_end).look,
+            poll_s=_POLL_S,
+        )
+    finally:
+        waiting.clear()
+    return _by_exit_code(program, end)
+
+
+def ended_before_its_turn(folder: Path, end: SessionResult) -> bool:
+    """Whether a process that waited has ended before its program began.
+
+    Nothing is known where somebody deleted the folder, and nothing gained where it stood still.
+    """
+    return folder.exists() and end.cause is not Cause.TIMED_OUT and not has_started(folder)
+
+
+def _by_exit_code(program: Program, end: SessionResult) -> SessionResult:
+    """The end of a visit, by the exit code that the workload names for success."""
     if end.cause not in (Cause.FINISHED, Cause.DIED):
         return end
     succeeded = end.returncode == program.workload.success
@@ -134,8 +225,22 @@ def run_check(
     return end, (Outcome.WRONG_RESULT, f"{how}: {printed}" if printed else how)
 
 
-def _run(program: Program, command: Command, folder: Path) -> SessionResult:
-    command = replace(command, env={**command.env, **program.variables})
+def _run(
+    program: Program,
+    command: Command,
+    folder: Path,
+    *,
+    on_start: Callable[[], None] = lambda: None,
+) -> SessionResult:
     return run_session(
-        command, folder=folder, limits=program.limits, journal=None, lock_file=program.lock_file
+        _with_variables(program, command),
+        folder=folder,
+        limits=program.limits,
+        journal=None,
+        lock_file=program.lock_file,
+        on_start=on_start,
     )
+
+
+def _with_variables(program: Program, command: Command) -> Command:
+    return replace(command, env={**command.env, **program.variables})

@@ -18,10 +18,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Generic, Protocol, Self, TypeVar
 
 from profiler.errors import UsageError
-from profiler.model import SessionPlan
+from profiler.model import Visit
 from profiler.run_folder.folder import SESSION_FILE
 from profiler.runner import protocol
 from profiler.sessions.process import kill_group
@@ -81,7 +81,7 @@ class Waiting:
     """A session that waits."""
 
     session: str
-    """Name of the session."""
+    """Name of the session, or of the one visit of an external command (`Expected.name`)."""
     folder: Path
     """Folder of the attempt that it becomes when its turn has come."""
     process: subprocess.Popen[bytes]
@@ -157,20 +157,35 @@ def places() -> int:
     return MOST_WAITING if cores >= _CORES_FOR_TWO else min(1, cores - 1)
 
 
+class Expected(Protocol):
+    """What a process may wait for: a session, or one visit of an external command."""
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others."""
+
+    @property
+    def visits(self) -> Sequence[Visit]:
+        """Its visits; none where they are not known yet."""
+
+
+E = TypeVar("E", bound=Expected)
+
+
 @dataclass
-class WaitingRoom:
+class WaitingRoom(Generic[E]):
     """Sessions that wait for their turn while another measures; empty on leaving."""
 
-    start: Callable[[SessionPlan], Waiting]
+    start: Callable[[E], Waiting]
     say: Callable[[str], None]
     places: int = field(default_factory=places)
+    import_is_safe: bool = False
+    """Whether importing the workload is known to create no context, or nothing is imported."""
     _waiting: dict[str, Waiting] = field(default_factory=dict)
     """By name of the session, in the order of their turns."""
     _ready: set[str] = field(default_factory=set)
     """Names of those whose visits are known to come."""
     _dismissed: list[Waiting] = field(default_factory=list)
-    _import_is_safe: bool = False
-    """Whether a session has told that importing the workload creates no context."""
 
     def __enter__(self) -> Self:
         return self
@@ -184,7 +199,7 @@ class WaitingRoom:
         """Have a process among those that wait, which was started before there was a room."""
         self._waiting[waiting.session] = waiting
 
-    def expect(self, sessions: Sequence[SessionPlan]) -> None:
+    def expect(self, sessions: Sequence[E]) -> None:
         """Have processes wait for the first of these sessions, and none for others."""
         expected = {session.name: session for session in sessions[: self.places]}
         self._dismiss([name for name in self._waiting if name not in expected])
@@ -195,12 +210,12 @@ class WaitingRoom:
             if waiting is not None:
                 self._waiting[name] = waiting
 
-    def _started(self, session: SessionPlan) -> Waiting | None:
+    def _started(self, session: E) -> Waiting | None:
         try:
             waiting = self.start(session)
         except (OSError, UsageError):  # the session will say what is wrong when it is its turn
             return None
-        if self._import_is_safe:
+        if self.import_is_safe:
             waiting.open(protocol.IMPORT_GATE)
         return waiting
 
@@ -231,11 +246,11 @@ class WaitingRoom:
         attempt makes.
         """
         event = record.get("event")
-        if event == protocol.SESSION_STARTED and not self._import_is_safe:
+        if event == protocol.SESSION_STARTED and not self.import_is_safe:
             self._imported(context_at_import=record.get("context_at_import") is not False)
         elif event == protocol.SESSION_FINISHED and self._waiting:
             name, waiting = next(iter(self._waiting.items()))
-            if name in self._ready and again in (None, name) and self._import_is_safe:
+            if name in self._ready and again in (None, name) and self.import_is_safe:
                 waiting.open(protocol.DEVICE_GATE)
                 return waiting
         return None
@@ -255,7 +270,7 @@ class WaitingRoom:
             self.places = 0
             self._dismiss(tuple(self._waiting))
             return
-        self._import_is_safe = True
+        self.import_is_safe = True
         for waiting in self._waiting.values():
             waiting.open(protocol.IMPORT_GATE)
 

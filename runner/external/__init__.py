@@ -1,0 +1,1 @@
+"""What runs in place of an external program."""
