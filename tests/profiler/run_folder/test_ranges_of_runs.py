@@ -20,7 +20,7 @@ def with_ranges(place, name, *inner):
     session = place.session(name)
     text = ncu_csv(place.visits(name), session.metrics, kernels=len(inner))
     lines = text.splitlines(keepends=True)
-    rows = [number for number, line in enumerate(lines) if "profiler:cell=" in line]
+    rows = [number for number, line in enumerate(lines) if "<default domain>:cell=" in line]
     for place_in_turn, number in enumerate(rows):
         items = "".join(
             f'  ""<default domain>:{part}:none:none:none:none:none:none""'
@@ -28,7 +28,7 @@ def with_ranges(place, name, *inner):
         )
         # An item ends with `"" `, the last of its cell with `"" "`.
         lines[number] = re.sub(
-            r'(""profiler:cell=[^"]*"") "', lambda m, more=items: f'{m[1]}{more} "', lines[number]
+            r'(""<default domain>:cell=[^"]*"") "', lambda m, more=items: f'{m[1]}{more} "', lines[number]
         )
     return "".join(lines)
 
