@@ -28,7 +28,9 @@ def with_ranges(place, name, *inner):
         )
         # An item ends with `"" `, the last of its cell with `"" "`.
         lines[number] = re.sub(
-            r'(""<default domain>:cell=[^"]*"") "', lambda m, more=items: f'{m[1]}{more} "', lines[number]
+            r'(""<default domain>:cell=[^"]*"") "',
+            lambda m, more=items: f'{m[1]}{more} "',
+            lines[number],
         )
     return "".join(lines)
 
