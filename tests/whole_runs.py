@@ -39,7 +39,7 @@ class Done:
         return json.loads(self.out)
 
 
-def _heed_keys():
+def heed_keys():
     """What runs in the background of a shell, pytest too, inherits that its signals are ignored."""
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_DFL)
@@ -98,7 +98,7 @@ class CommandLine:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,  # so that a Ctrl-C can be sent to it and all below it
-            preexec_fn=_heed_keys,  # noqa: PLW1509 - it makes two system calls
+            preexec_fn=heed_keys,  # noqa: PLW1509 - it makes two system calls
         )
 
     def __call__(self, *arguments, cwd=None, **environment):

@@ -183,6 +183,36 @@ def test_nothing_waits_or_runs_any_more_when_the_profiler_is_gone(paused):
     assert_one_at_a_time(paused.profiler, 3 + 2, cut_short=1)
 
 
+def test_what_ncu_still_wrote_is_made_again_when_the_profiler_is_gone(profiler):
+    folder = profiler.folder
+    spec = write_spec(profiler, kernels=("a", "b", "c"), seed=2)  # the first two are others
+    os.mkfifo(folder / "stop")
+    pipe = os.open(folder / "stop", os.O_RDWR)
+    go = folder / "go"
+    process = profiler.start(spec, "--no-report", FAKE_NCU_END_AFTER=go, **KERNELS)
+    try:
+        wait_for(lambda: len(notes(profiler)) == 1)
+        os.write(pipe, b"\n")
+        wait_for(lambda: len(notes(profiler)) == 2)  # the second stands still
+        below = psutil.Process(process.pid).children(recursive=True)
+    finally:
+        process.kill()
+        process.communicate()
+        go.touch()
+    _, alive = psutil.wait_procs(below, timeout=60)
+    os.close(pipe)
+    assert not alive
+    (run,) = profiler.runs()
+    assert not (run / "raw/ncu-timing.001/result.json").exists()
+    assert len(notes(profiler)) == 2, "what waited did not run"
+    for name in ("stop", "notes"):
+        (folder / name).unlink()
+    (folder / "busy").rmdir()
+    done = profiler.measure(spec, **KERNELS)
+    assert done.code == 0, done.err
+    assert_one_at_a_time(profiler, 4 + 3, cut_short=1)  # the second had no session.json
+
+
 def test_the_next_program_runs_while_ncu_still_writes_and_no_other_does(profiler):
     spec = write_spec(profiler, kernels=("a", "b", "c"), seed=2)  # the first two are others
     go = profiler.folder / "go"
