@@ -278,10 +278,9 @@ def parse_roof_range_name(name: str) -> tuple[str, int] | None:
 
 def domain_of_range(domain: str, name: str) -> str:
     """NVTX_DOMAIN for a range of the runner, which is known by its name; others keep their own."""
-    if domain:
-        return domain
     parsers = (parse_range_name, parse_launch_range_name, parse_roof_range_name)
-    return NVTX_DOMAIN if any(parse(name) is not None for parse in parsers) else domain
+    is_ours = not domain and any(parse(name) is not None for parse in parsers)
+    return NVTX_DOMAIN if is_ours else domain
 
 
 def write_job(job: Job, path: Path) -> None:

@@ -133,7 +133,7 @@ def _browser_ends_with_the_tests():
 
 @pytest.fixture
 def steps(monkeypatch):
-    """What happens, in order, as words: ranges that are pushed and popped; tests add theirs."""
+    """Words for what happens, in order: ranges that are pushed and popped; tests add theirs."""
     from profiler.kernels import marks
 
     seen = []

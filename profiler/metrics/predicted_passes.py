@@ -30,7 +30,7 @@ _Fields = tuple[tuple[str, Any], ...]
 
 
 class _Parameters(ctypes.Structure):
-    """What the parameters of every call of CUPTI's host library begin with."""
+    """The first fields of the parameters of every call of CUPTI's host library."""
 
     _fields_: ClassVar[_Fields] = (("structSize", ctypes.c_size_t), ("pPriv", ctypes.c_void_p))
 

@@ -676,9 +676,9 @@ class Measurement:
         begun: Begun | None,
     ) -> tuple[Path, SessionResult]:
         """Run the process of a visit; its folder, and how it ended."""
-        record = self._program_record(turn)
+        record = self._program_record(program, turn)
         folder = self._new_attempt(turn.session, record, waiting)
-        command = self._program_command(program, turn, folder)
+        command = self._program_command(program, turn, record, folder)
         self.run.write_command(folder, shlex.join(command.argv))
         began = time.monotonic() if waiting is None else waiting.began
         ends: list[Record] = []
@@ -722,7 +722,8 @@ class Measurement:
             raise UsageError(f"{turn.session.collector} starts a program more than once")
         folder = self.run.reserve_attempt(turn.session.name)
         try:
-            command = self._program_command(program, turn, folder, held=True)
+            record = self._program_record(program, turn)
+            command = self._program_command(program, turn, record, folder, held=True)
             return start_waiting_visit(program, turn.name, command, folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
@@ -744,17 +745,23 @@ class Measurement:
         )
 
     def _program_command(
-        self, program: Program, turn: ProgramTurn, folder: Path, *, held: bool = False
+        self,
+        program: Program,
+        turn: ProgramTurn,
+        record: AttemptRecord,
+        folder: Path,
+        *,
+        held: bool = False,
     ) -> Command:
-        record = self._program_record(turn)
+        """The command of a visit; `held`: of a program that waits for its turn."""
         cell = next(cell for cell in self.plan.cells if cell.id == turn.visit.cell)
         return program.command(cell, folder, record.parts, counted=record.counted, held=held)
 
-    def _program_record(self, turn: ProgramTurn) -> AttemptRecord:
+    def _program_record(self, program: Program, turn: ProgramTurn) -> AttemptRecord:
         """Record of a visit; the first of a cell counts the launches of its parts."""
         session, visit = turn.session, turn.visit
-        workload = self._program(session).workload
-        parts = workload.parts.reading() if workload.parts is not None else None
+        asked = program.workload.parts
+        parts = asked.reading() if asked is not None else None
         if parts is not None and session.kind is SessionKind.EXPLAIN:
             parts = replace(parts, take=1)  # one launch tells why
         first = session.name == self.plan.sessions[0].name and visit.block == visit.arm == 0

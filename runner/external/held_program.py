@@ -32,13 +32,13 @@ CANNOT_START = 127
 """Exit code when the program cannot be run, as a shell gives it."""
 _SHELL = "/bin/sh"
 _DESCRIPTOR = 100
-"""Of the gate, or the next free one: a shell script has 3 to 9 for itself."""
+"""The lowest file descriptor that the gate may get: a shell script has 3 to 9 for itself."""
 _START_TIME = 19
 """Field of /proc/PID/stat, counted from the one after the name."""
 _TICK_S = 0.01
-"""Of the clock of start times: what the program starts has a later one than its own process."""
+"""The resolution of start times: after it, what the program starts has a later one than itself."""
 _COERCED = "LC_CTYPE"
-"""Set by Python itself where the locale is C (PEP 538)."""
+"""The variable that Python itself sets where the locale is C (PEP 538)."""
 
 
 def main() -> int:

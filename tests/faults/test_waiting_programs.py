@@ -110,8 +110,8 @@ def is_started(runs, pid):
 def holds(process):
     """Whether a process holds a program that has not begun."""
     with suppress(psutil.Error):
-        words = process.cmdline()
-        return str(HOLDER) in words[:4] and not Path(words[4], JOURNAL).exists()
+        command_line = process.cmdline()
+        return str(HOLDER) in command_line[:4] and not Path(command_line[4], JOURNAL).exists()
     return False
 
 

@@ -291,9 +291,9 @@ def test_the_cheapest_groups_are_those_of_all_ways_to_group(seed: int) -> None:
     def cost(groups: Iterable[Sequence[str]]) -> float:
         return sum(session_s + launches * ncu_launch_seconds(group) for group in groups)
 
-    found = cheapest_groups(sampled, launches, session_s, None)
-    assert sorted(name for group in found for name in group) == sorted(sampled)
-    assert cost(found) == pytest.approx(min(map(cost, partitions(sampled))))
+    groups = cheapest_groups(sampled, launches, session_s, None)
+    assert sorted(name for group in groups for name in group) == sorted(sampled)
+    assert cost(groups) == pytest.approx(min(map(cost, partitions(sampled))))
 
 
 def partitions(names: Sequence[str]) -> Iterator[list[list[str]]]:

@@ -34,10 +34,9 @@ _ROOFS = (protocol.ROOF_STARTED, protocol.ROOF_FINISHED, protocol.ROOF_FAILED)
 
 
 _ONCE_S = 0.5
-"""What the first visit of a process takes at least for its tool alone, where that is ncu: 0.5 to
-0.7 s on an H200."""
+"""Seconds that ncu takes once in a process, with its first launch: 0.5 to 0.7 on an H200."""
 _LEAST_S = 0.1
-"""Of the seconds of a first visit these are taken for its own."""
+"""Seconds that are taken for the first visit's own, if it took so long."""
 
 
 @dataclass

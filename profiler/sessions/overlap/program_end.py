@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,10 +16,11 @@ import psutil  # type: ignore[import-untyped]
 
 from profiler.run_folder.folder import JOURNAL_FILE
 from profiler.runner import protocol
+from profiler.sessions.overlap.waiting import is_locked
 from profiler.sessions.watchdog import Record
 
 _START_TIME = 19
-"""Field of /proc/PID/stat, counted from the one after the name."""
+"""The field of /proc/PID/stat, counted from the one after the name; as the holder reads it."""
 
 
 @dataclass
@@ -28,13 +28,13 @@ class ProgramEnd:
     """Looks for the end of a program and of all that it started."""
 
     folder: Path
-    """Of the visit."""
+    """The folder of the visit."""
     guard: int
     """Process id of the guard of its tool."""
     on_end: Callable[[], None]
     """Called once, when the end is seen."""
     _started: Record | None = None
-    """What the holder wrote when it became the program; None before that."""
+    """The record that the holder wrote when it became the program; None before that."""
     _seen: bool = field(default=False, init=False)
 
     def look(self) -> None:
@@ -47,23 +47,15 @@ class ProgramEnd:
         """Whether nothing of the program is left: the cheapest question comes first."""
         if self._started is None:
             self._started = next(protocol.read_journal(self.folder / JOURNAL_FILE), None)
-        if self._started is None or _is_locked(self._gate) or _lives(int(self._started["pid"])):
+        if self._started is None or is_locked(self._gate, fcntl.LOCK_EX):
+            return False
+        if _lives(int(self._started["pid"])):
             return False
         return not _lives_below(self.guard, since=int(self._started["start_time"]))
 
     @property
     def _gate(self) -> Path:
         return self.folder / protocol.GATES_FOLDER / protocol.VISITS_GATE
-
-
-def _is_locked(gate: Path) -> bool:
-    """Whether a process has a lock on a gate, shared or not."""
-    with suppress(OSError), gate.open("r+b") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
 
 
 def _lives(pid: int) -> bool:

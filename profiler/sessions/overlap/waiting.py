@@ -133,12 +133,19 @@ class Waiting:
 
 def is_held(gates: Path) -> bool:
     """Whether somebody holds gates that lie in a folder."""
-    for name in protocol.GATES:
-        with contextlib.suppress(FileNotFoundError), (gates / name).open("rb") as stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
+    return any(is_locked(gates / name, fcntl.LOCK_SH) for name in protocol.GATES)
+
+
+def is_locked(file: Path, against: int) -> bool:
+    """Whether somebody's lock on a file keeps one of this kind away (`fcntl.LOCK_SH`, `LOCK_EX`).
+
+    A file that is not there has none.
+    """
+    with contextlib.suppress(FileNotFoundError), file.open("r+b") as stream:
+        try:
+            fcntl.flock(stream, against | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
     return False
 
 
