@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
 from profiler.findings.findings import Findings
-from profiler.model import SessionStep
+from profiler.model import SessionStep, Span
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.timeline.picture import GPU, PictureRow
 from profiler.render.timeline.still_figure import Panel, Shares, timeline_figure
@@ -21,6 +23,8 @@ _PHASES: dict[str, int] = {
 """Number of the colour of a step; what has none is grey."""
 
 _NS = 1e9
+_MOST_ROWS = 40
+"""An external command has a process for each visit, hundreds in a long run."""
 
 
 def run_chart(findings: Findings) -> Chart | None:
@@ -29,23 +33,34 @@ def run_chart(findings: Findings) -> Chart | None:
     if not spans:
         return None
     rows = list(dict.fromkeys(span.row for span in spans))
+    shown = rows[:_MOST_ROWS]
+    drawn = spans if shown == rows else _spans_of(shown, spans)
     bars = pd.DataFrame(
         {
-            "start_ns": [round(span.begin_s * _NS) for span in spans],
-            "end_ns": [round(span.end_s * _NS) for span in spans],
-            "short": [span.step for span in spans],
-            "row": [rows.index(span.row) for span in spans],
-            "phase": [_PHASES.get(span.step, -1) for span in spans],
+            "start_ns": [round(span.begin_s * _NS) for span in drawn],
+            "end_ns": [round(span.end_s * _NS) for span in drawn],
+            "short": [span.step for span in drawn],
+            "row": [shown.index(span.row) for span in drawn],
+            "phase": [_PHASES.get(span.step, -1) for span in drawn],
         }
     )
     end = int(bars["end_ns"].max())
     measured = sum(span.end_s - span.begin_s for span in spans if span.step == SessionStep.MEASURES)
+    whole_s = max(span.end_s for span in spans)
+    left_out = f" The first {len(shown)} of {len(rows)} rows are shown." if shown != rows else ""
     reading = (
-        f"Visits were made for {numbers.seconds(measured)} of {numbers.seconds(end / _NS)}. Each "
+        f"Visits were made for {numbers.seconds(measured)} of {numbers.seconds(whole_s)}. Each "
         "row is a process: it starts (the tool, Python, torch, the workload), waits for its turn, "
-        "creates its context (orange), measures until its last launch (blue), and ends."
+        f"creates its context (orange), measures until its last launch (blue), and ends.{left_out}"
     )
-    panel = Panel("", tuple(PictureRow(GPU, row) for row in rows), 0, bars, (0, max(end, 1)))
+    panel = Panel("", tuple(PictureRow(GPU, row) for row in shown), 0, bars, (0, max(end, 1)))
     shares = Shares("", (0, max(end, 1)), np.zeros(0))
     figure = timeline_figure(shares, [panel])
     return make_chart("seconds", "Where the seconds went", reading, figure)
+
+
+def _spans_of(rows: Sequence[str], spans: Sequence[Span]) -> list[Span]:
+    """Spans of some processes, and what the profiler did until the last of them ended."""
+    of_rows = [span for span in spans if span.row in rows]
+    until_s = max(span.end_s for span in of_rows if span.step in frozenset(SessionStep))
+    return [span for span in of_rows if span.begin_s <= until_s]
