@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -315,24 +315,25 @@ def _lacking(
 ) -> Mapping[str, tuple[str, ...]]:
     """Metrics that were asked for and did not come back, by cell.
 
-    Of a recording those that its sessions asked for: groups may have grown since. What is planned
-    for other cells only, as operations on another type are, is not missing.
+    Of a recording those that its sessions asked for: groups may have grown since, and be counted
+    otherwise. What is asked of other cells only, as operations on another type are, is not missing.
     """
-    asked = [loaded.attempt.record.metrics for loaded in _that_decide(attempts)]
-    planned_for = _planned_for(plan)
-    requested = (
-        dict.fromkeys(name for names in asked for name in names) if recorded else planned_for
-    )
-    lacking = missing_metrics(samples, requested, compute_capability)
+    asked_of = _asked_of(_that_decide(attempts)) if recorded else _planned_for(plan)
+    lacking = missing_metrics(samples, asked_of, compute_capability)
     planned = {cell.id for cell in plan.cells}
     return {
-        cell: tuple(
-            name
-            for name in names
-            if name not in planned_for or planned_cell(cell, planned) in planned_for[name]
-        )
+        cell: tuple(name for name in names if planned_cell(cell, planned) in asked_of[name])
         for cell, names in lacking.items()
     }
+
+
+def _asked_of(attempts: Iterable[Loaded]) -> dict[str, Set[str]]:
+    """Ids of the cells of which attempts asked each metric."""
+    cells: dict[str, Set[str]] = {}
+    for record in (loaded.attempt.record for loaded in attempts):
+        for name in record.metrics:
+            cells[name] = cells.get(name, frozenset()) | record.keys.keys()
+    return cells
 
 
 def _planned_for(plan: Plan) -> dict[str, Set[str]]:

@@ -15,6 +15,7 @@ from profiler.findings.find import find
 from profiler.metrics.queries import CATALOGUE
 from profiler.model import BuildResult, Environment, Outcome
 from profiler.notices import NoticeKind, severity, text
+from profiler.planning.plan import make_plan
 from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import AttemptResult, RunFolder
 from profiler.run_folder.load.assemble import assemble
@@ -353,4 +354,16 @@ def test_operations_that_several_sessions_counted_are_one_metric_with_its_roof(t
     values = report.summary.pivot_table(index="cell", columns="metric", values="median")
     assert list(values["tensor_fp16_ops"]) == list(values[[*parts]].sum(axis=1))
     assert values["roof_tensor_fp16_pct"].gt(0).all()
+    assert not any(status.missing_metrics for status in report.statuses.values())
+
+
+def test_a_replay_does_not_miss_what_was_asked_of_other_cells_only(tmp_path):
+    """Where the capability of the recorded GPU is not planned for, operations have no parts."""
+    spec = FP16_SPEC.replace("[float16]", "[float16, bfloat16]")
+    place = Workplace(tmp_path / "place", spec)
+    place.measure_all()
+    plan = make_plan(place.loaded, replace(place.space, capability=None))
+    planned = {name for session in plan.sessions for name in session.metrics}
+    assert not planned & {*CATALOGUE["tensor_fp16_ops"].parts}
+    report = assemble(record(place, tmp_path / "rec"), place.loaded, plan, replay=True).report
     assert not any(status.missing_metrics for status in report.statuses.values())
