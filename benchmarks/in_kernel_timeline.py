@@ -25,7 +25,7 @@ from profiler.kernels.flash_attention_hopper import space, workload
 from profiler.kernels.flash_attention_hopper.tuning import ladder
 from profiler.kernels.recipe import with_stamps
 from profiler.model import Variant
-from profiler.sessions.build import build_variants
+from profiler.sessions.builds.libraries import build_variants
 
 BAR = 1.03
 STEPS = (5, 6, 9, 10)

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from profiler.model import Variant
-from profiler.sessions.build import build_variants
+from profiler.sessions.builds.libraries import build_variants
 
 
 def build_libraries(named_params, space, arch, folder):

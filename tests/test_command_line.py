@@ -113,6 +113,11 @@ def test_commands_that_answer_at_once_load_nothing_heavy():
             "profiler.commands.run",
             {"pandas", "scipy", "matplotlib", "jinja2", "numpy", "psutil", "rich.progress"},
         ),
+        # What builds, while what measures is imported on a thread.
+        (
+            "profiler.sessions.builds.plan_builds",
+            {"pandas", "scipy", "matplotlib", "jinja2", "numpy"},
+        ),
     ],
 )
 def test_what_comes_before_the_first_process_imports_only_what_it_needs(imported, absent):

@@ -35,16 +35,11 @@ from profiler.run_folder.workers import (
     name_no_gpu_of_several,
     worker_environments,
 )
-from profiler.sessions.measure import (
-    MeasureRequest,
-    Stopwatch,
-    begin,
-    build_all,
-    build_all_stamped,
-    with_stages,
-)
+from profiler.sessions.builds.plan_builds import build_all, build_all_stamped
+from profiler.sessions.measure import MeasureRequest, begin, with_stages
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
+from profiler.sessions.stopwatch import Stopwatch
 
 _PATIENCE_S = 5.0
 """How long to wait in silence for a worker that is free."""

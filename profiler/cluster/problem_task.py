@@ -35,15 +35,10 @@ from profiler.planning.space import space_of
 from profiler.run_folder.documents import read_json
 from profiler.run_folder.folder import COMPILED_FOLDER
 from profiler.run_folder.redact import MACHINE_FILE
-from profiler.sessions.measure import (
-    LOCK_TIMEOUT_S,
-    MeasureRequest,
-    Stopwatch,
-    keys_of,
-    measure_in,
-)
+from profiler.sessions.measure import LOCK_TIMEOUT_S, MeasureRequest, keys_of, measure_in
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter, make_console
+from profiler.sessions.stopwatch import Stopwatch
 
 BEGUN = "begun"
 GIVEN_BACK = "given back"

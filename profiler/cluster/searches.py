@@ -18,12 +18,14 @@ from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder, create_ru
 from profiler.run_folder.workers import clear_drafts, live_environment, name_no_gpu_of_several
 from profiler.search.live.journal import read_search
 from profiler.search.live.records import Terms
-from profiler.sessions.measure import MeasureRequest, Stopwatch, begin, build_all, keys_of
+from profiler.sessions.builds.plan_builds import build_all
+from profiler.sessions.measure import MeasureRequest, begin, keys_of
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds
 from profiler.sessions.search.search import Search
 from profiler.sessions.search.search_terms import require_strategy, terms_of
 from profiler.sessions.search.standing_bench import STAGE
+from profiler.sessions.stopwatch import Stopwatch
 
 
 @dataclass(frozen=True)

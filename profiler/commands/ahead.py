@@ -6,11 +6,14 @@ Imports nothing that takes long: the machine is asked before anything else of a 
 from __future__ import annotations
 
 import importlib
-from contextlib import suppress
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from profiler.machine.inquiry import Inquiry, inquire
 
+_MEASURING = ("profiler.run_folder.load.assemble", "profiler.sessions.measure")
 _RESULTS = (
     "scipy.special",
     "profiler.findings.find",
@@ -29,16 +32,35 @@ def ask_ahead(spec: Path) -> Inquiry:
     return inquire(spec.parent)
 
 
+@contextmanager
+def measuring_imported() -> Iterator[None]:
+    """Import what measures, pandas among it, while the body does what needs none of it.
+
+    What cannot be imported is an error where it is needed, and not here.
+    """
+    thread = threading.Thread(target=_import, args=(_MEASURING,), name="imports", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
 def import_ahead(*, page: bool) -> None:
     """Import what finds and prints results and, where a page is written, compile its templates.
 
     While the first session starts, which takes seconds too. What cannot be imported is an error
     where it is needed, and not here.
     """
+    _import((*_RESULTS, *(_PAGE if page else ())))
     with suppress(ImportError):
-        for name in (*_RESULTS, *(_PAGE if page else ())):
-            importlib.import_module(name)
         if page:
             from profiler.render.page import compile_templates
 
             compile_templates()
+
+
+def _import(names: Iterable[str]) -> None:
+    with suppress(ImportError):
+        for name in names:
+            importlib.import_module(name)

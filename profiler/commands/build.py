@@ -35,8 +35,8 @@ class BuildRequest:
 def show_build(request: BuildRequest) -> ExitCode:
     """Compile and print the static facts; SOME_CELLS_FAILED where a variant does not compile."""
     from profiler.machine.environment import resolved_architecture
-    from profiler.sessions.measure import build_plan
-    from profiler.sessions.parameter_effects import without_effect
+    from profiler.sessions.builds.parameter_effects import without_effect
+    from profiler.sessions.builds.plan_builds import build_plan
 
     arch_override = () if request.arch is None else (f"build.arch={request.arch}",)
     loaded = load_experiment(request.spec, overrides=(*request.overrides, *arch_override))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.cluster.request import Certificates, ClusterRequest
-from profiler.commands.ahead import import_ahead
+from profiler.commands.ahead import import_ahead, measuring_imported
 from profiler.commands.output import (
     notice_lines,
     require_one_stdout,
@@ -321,9 +321,10 @@ def _measure(
         out=request.out.resolve(),
         fresh=request.fresh,
         created=request.created,
+        seconds=seconds,
     )
     with started_early(execution) as early:
-        return _measure_beside(early, request, planned, machine, reporter, seconds)
+        return _measure_beside(early, request, execution, reporter)
 
 
 def _warn_unready(planned: _Planned, machine: Machine, reporter: ProgressReporter) -> None:
@@ -333,39 +334,37 @@ def _warn_unready(planned: _Planned, machine: Machine, reporter: ProgressReporte
         reporter.warn(note)
 
 
-def _measure_beside(  # noqa: PLR0913, PLR0917 - what a run is made of
-    early: EarlyStart | None,
-    request: RunRequest,
-    planned: _Planned,
-    machine: Machine,
-    reporter: ProgressReporter,
-    seconds: SecondsRecorder,
+def _measure_beside(
+    early: EarlyStart | None, request: RunRequest, execution: Execution, reporter: ProgressReporter
 ) -> _Results:
-    """Measure while the process of the first session loads, if there is one."""
-    from profiler.run_folder.load.assemble import assemble
-    from profiler.sessions.measure import MeasureRequest, Stopwatch, measure
-    from profiler.sessions.search.searched_run import measure_searched
+    """Build and measure while the process of the first session loads, if there is one."""
+    from profiler.sessions.builds.plan_builds import build_all
+    from profiler.sessions.stopwatch import Stopwatch
 
     watch = Stopwatch()
+    searches = execution.plan.search is not None
+    if early is not None:
+        early.start_another()
+    with measuring_imported():
+        builds = () if searches else build_all(execution, reporter, watch)
+    from profiler.run_folder.load.assemble import assemble
+    from profiler.sessions.measure import MeasureRequest, measure
+    from profiler.sessions.search.searched_run import measure_searched
+
     to_measure = MeasureRequest(
-        loaded=planned.loaded,
-        plan=planned.plan,
-        space=planned.space,
-        machine=machine,
-        out=request.out.resolve(),
-        fresh=request.fresh,
-        created=request.created,
+        **vars(execution),
         timeline=request.timeline,
         explain=request.explain,
-        seconds=seconds,
         meanwhile=partial(import_ahead, page=request.page),
         early=early,
     )
-    searches = planned.plan.search is not None
-    run = (measure_searched if searches else measure)(to_measure, reporter, watch)
+    if searches:
+        run = measure_searched(to_measure, reporter, watch)
+    else:
+        run = measure(to_measure, builds, reporter, watch)
     # Which variants a search leaves to be measured is known only now.
-    plan = run.plan() if searches else planned.plan
-    finished = assemble(run, planned.loaded, plan, reader=to_measure.reader)
+    plan = run.plan() if searches else execution.plan
+    finished = assemble(run, execution.loaded, plan, reader=to_measure.reader)
     return _Results(finished, run.path, watch.stages)
 
 

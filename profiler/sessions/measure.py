@@ -1,12 +1,10 @@
-"""Builds what is missing, and measures the visits that no earlier attempt has."""
+"""Measures the visits that no earlier attempt has."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +13,16 @@ import pandas as pd
 from profiler.collect.ncu import KERNEL_REPLAY
 from profiler.collect.registry import is_judged
 from profiler.errors import EnvironmentUnusable, UsageError
-from profiler.kernels.recipe import Recipe
 from profiler.machine.gpu_lock import gpu_lock
 from profiler.metrics.explain import explain_metrics
-from profiler.model import BuildResult, Params, Plan, SessionKind, SessionPlan, Variant
+from profiler.model import BuildResult, Plan, SessionPlan
 from profiler.planning.session_plans import EXPLAINS, explain_session, timeline_session
-from profiler.planning.space import Space
-from profiler.planning.spec import Experiment
 from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.part_cells import planned_cell
 from profiler.run_folder.redact import public_environment
 from profiler.runner import protocol
-from profiler.sessions.build import build_stamped, build_variants
+from profiler.sessions.builds.plan_builds import build_all_stamped
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.explain_cells import (
     MOST_KERNELS,
@@ -35,49 +30,28 @@ from profiler.sessions.explain_cells import (
     explain_cells,
     many_kernels,
 )
-from profiler.sessions.launch_params import launch_params
 from profiler.sessions.looks import final_session, has_final, later_session, timeline_cells
 from profiler.sessions.measurement import Measurement
 from profiler.sessions.overlap.agenda import Step, after_look, foreseen, steps
 from profiler.sessions.overlap.early import EarlyStart
 from profiler.sessions.overlap.likely_start import Execution
-from profiler.sessions.overlap.recorder import SecondsRecorder
-from profiler.sessions.parameter_effects import without_effect
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.sources import digests_now, watched_folders
+from profiler.sessions.stopwatch import Stopwatch
 from profiler.sessions.timeline_tools import NSYS, TimelineTools
 
 LOCK_TIMEOUT_S = 3600.0
 """How long to wait for another run on the same GPU; a long sweep takes most of an hour."""
 
 
-@dataclass
-class Stopwatch:
-    """Seconds per stage, in the order in which the stages began."""
-
-    stages: dict[str, float] = field(default_factory=dict)
-    clock: Callable[[], float] = time.monotonic
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to a stage, whatever ends it."""
-        started = self.clock()
-        try:
-            yield
-        finally:
-            self.stages[name] = self.stages.get(name, 0.0) + self.clock() - started
-
-
 @dataclass(frozen=True)
 class MeasureRequest(Execution):
-    """What to build and measure, on which machine, and where to."""
+    """What to measure, on which machine, and where to."""
 
     timeline: bool = False
     """Whether the finalists get a timeline by nsys, whatever the experiment's collectors."""
     explain: str | None = None
     """Cells to explain, as `--explain` names them; None: those that the answer is about."""
-    seconds: SecondsRecorder = field(default_factory=SecondsRecorder)
-    """Where the seconds of this execution go."""
     meanwhile: Callable[[], None] | None = None
     """What is done once, beside the start of the first session, in a thread of its own."""
     early: EarlyStart | None = None
@@ -87,62 +61,14 @@ class MeasureRequest(Execution):
     reader: AttemptReader = field(default_factory=AttemptReader)
     """Reads the attempts of the run, here and for its report."""
 
-    @property
-    def build_root(self) -> Path:
-        """Folder of the libraries of all experiments."""
-        return self.out / ".build"
 
-
-def build_plan(  # noqa: PLR0913 - all but three by keyword
-    experiment: Experiment,
-    variants: Sequence[Variant],
-    space: Space,
-    *,
-    arch: str,
-    build_root: Path,
-    jobs: int | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
-    on_wait: Callable[[str], None] = lambda _: None,
-) -> tuple[BuildResult, ...]:
-    """Build every variant of a plan for one architecture; `jobs` as `build_variants` has them."""
-    recipes = _recipes(experiment, variants, space)
-    return build_variants(
-        variants,
-        recipes,
-        arch=arch,
-        build_root=build_root,
-        time_limit_s=experiment.build.time_limit_s,
-        jobs=jobs,
-        on_progress=on_progress,
-        on_wait=on_wait,
-        launch_params=_at_launch(variants, space),
-    )
-
-
-def _at_launch(variants: Sequence[Variant], space: Space) -> dict[str, Params]:
-    """Parameters that act at launch, by variant id: as the space says, or found by trying."""
-    named = {variant.id: space.at_launch(variant.params) for variant in variants}
-    from_space = {id_: params for id_, params in named.items() if params is not None}
-    return from_space if len(from_space) == len(named) else launch_params(variants, space.recipe)
-
-
-def _recipes(
-    experiment: Experiment, variants: Sequence[Variant], space: Space
-) -> dict[str, Recipe | None]:
-    """Recipes by variant id."""
-    return {variant.id: _recipe(experiment, variant, space) for variant in variants}
-
-
-def _recipe(experiment: Experiment, variant: Variant, space: Space) -> Recipe | None:
-    recipe = space.recipe(variant.params)
-    if recipe is None:
-        return None
-    return replace(recipe, flags=(*recipe.flags, *experiment.build.flags))
-
-
-def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatch) -> RunFolder:
-    """Build and measure; returns the run folder, which holds everything also when this raises."""
-    builds = build_all(request, reporter, watch)
+def measure(
+    request: MeasureRequest,
+    builds: Sequence[BuildResult],
+    reporter: ProgressReporter,
+    watch: Stopwatch,
+) -> RunFolder:
+    """Measure what was built; returns the run folder, which is whole also when this raises."""
     keys = keys_of(request, builds)
     with gpu_lock(
         request.machine.environment.gpu_uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=reporter.say
@@ -159,30 +85,6 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
             watch=watch,
         )
     return run
-
-
-def build_all(
-    request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatch
-) -> tuple[BuildResult, ...]:
-    """Build every variant of the plan."""
-    if request.early is not None:
-        request.early.start_another()
-    experiment = request.loaded.experiment
-    with watch.stage("build"), request.seconds.step("builds"):
-        builds = build_plan(
-            experiment,
-            request.plan.variants,
-            request.space,
-            arch=request.machine.architecture(experiment.build.arch),
-            build_root=request.build_root,
-            on_progress=lambda done, total: reporter.detail(f"build: step {done} of {total}"),
-            on_wait=reporter.say,
-        )
-    if any(build.command or not build.ok for build in builds):
-        reporter.say(_build_line(builds))
-    for note in without_effect(request.plan.variants, builds):
-        reporter.warn(note)
-    return builds
 
 
 def measure_in(  # noqa: PLR0913 - all but the first two by keyword
@@ -263,28 +165,6 @@ def begin(
     record = _record(request, run, keys)
     run.write_record(record)
     return record
-
-
-def build_all_stamped(
-    request: MeasureRequest, builds: Sequence[BuildResult], reporter: ProgressReporter
-) -> dict[str, str]:
-    """Libraries with stamps by variant id; none where no session of the plan wants them."""
-    if all(session.kind is not SessionKind.IN_KERNEL for session in request.plan.sessions):
-        return {}
-    experiment = request.loaded.experiment
-    return build_stamped(
-        request.plan.variants,
-        _recipes(experiment, request.plan.variants, request.space),
-        builds,
-        build=partial(
-            build_variants,
-            arch=request.machine.architecture(experiment.build.arch),
-            build_root=request.build_root,
-            time_limit_s=experiment.build.time_limit_s,
-            on_wait=reporter.say,
-        ),
-        warn=reporter.warn,
-    )
 
 
 def _adopt_early(early: EarlyStart | None, run: RunFolder, measurement: Measurement) -> None:
@@ -572,14 +452,3 @@ def with_stages(record: RunRecord, watch: Stopwatch) -> RunRecord:
     names = dict.fromkeys([*record.stages, *watch.stages])
     seconds = {n: record.stages.get(n, 0.0) + watch.stages.get(n, 0.0) for n in names}
     return replace(record, stages=seconds)
-
-
-def _build_line(builds: Sequence[BuildResult]) -> str:
-    built = [build for build in builds if build.command]
-    failed = sum(not build.ok for build in builds)
-    cached = sum(build.cached for build in built)
-    same = sum(build.duplicate_of is not None for build in builds)
-    return (
-        f"Built {len(built)} variants ({cached} from the cache, {failed} failed, "
-        f"{same} with the machine code of another)."
-    )

@@ -14,8 +14,10 @@ from run_folders import H200, Workplace
 from profiler.collect import timer
 from profiler.errors import Interrupted
 from profiler.machine.requirements import Machine
-from profiler.sessions.measure import MeasureRequest, Stopwatch, measure
+from profiler.sessions.builds.plan_builds import build_all
+from profiler.sessions.measure import MeasureRequest, measure
 from profiler.sessions.progress import ProgressReporter
+from profiler.sessions.stopwatch import Stopwatch
 
 RUNNER = Path(__file__).with_name("plain_runner.py")
 SPEC = """\
@@ -58,7 +60,8 @@ def run(place):
         created="2026-03-04T09:00:00+00:00",
     )
     try:
-        measure(request, ProgressReporter(console, console), Stopwatch())
+        reporter, watch = ProgressReporter(console, console), Stopwatch()
+        measure(request, build_all(request, reporter, watch), reporter, watch)
     except Interrupted:
         return 130
     return 0

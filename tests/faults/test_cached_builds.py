@@ -9,8 +9,8 @@ from profiler.errors import EnvironmentUnusable
 from profiler.kernels.build import Compiler
 from profiler.kernels.recipe import Recipe
 from profiler.model import Variant
-from profiler.sessions import build
-from profiler.sessions.build import build_variants
+from profiler.sessions.builds import libraries
+from profiler.sessions.builds.libraries import build_variants
 
 NVCC = """#!/bin/sh
 # Compiles nothing: an object holds the words of its command line, a library those of its objects.
@@ -40,8 +40,8 @@ def compile_both(tmp_path, monkeypatch):
     nvcc.chmod(0o755)
     source = tmp_path / "scale.cu"
     source.write_text("kernel")
-    monkeypatch.setattr(build, "find_compiler", lambda: Compiler(nvcc, "stand-in 1.0"))
-    monkeypatch.setattr(build, "check_arch", lambda arch, path: None)
+    monkeypatch.setattr(libraries, "find_compiler", lambda: Compiler(nvcc, "stand-in 1.0"))
+    monkeypatch.setattr(libraries, "check_arch", lambda arch, path: None)
 
     def compile_both():
         recipes = {name: Recipe((source,), {"WIDTH": name}) for name in ("four", "eight")}

@@ -18,8 +18,10 @@ from profiler.run_folder.load.attempts import load_attempt
 from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.recording import write_recording
-from profiler.sessions.measure import MeasureRequest, Stopwatch, measure
+from profiler.sessions.builds.plan_builds import build_all
+from profiler.sessions.measure import MeasureRequest, measure
 from profiler.sessions.progress import ProgressReporter
+from profiler.sessions.stopwatch import Stopwatch
 
 BUDGET = 24
 CLOCKS = "time_s,sm_mhz,memory_mhz,reasons,temperature_c,power_w\n" + "".join(
@@ -61,7 +63,8 @@ def resume(place, created="2026-03-04T09:00:00+00:00"):
         fresh=False,
         created=created,
     )
-    run = measure(request, ProgressReporter(console, console), Stopwatch())
+    reporter, watch = ProgressReporter(console, console), Stopwatch()
+    run = measure(request, build_all(request, reporter, watch), reporter, watch)
     return run, console.file.getvalue()
 
 

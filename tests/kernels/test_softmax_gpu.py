@@ -5,7 +5,7 @@ import torch
 
 from profiler.kernels.softmax import space, workload
 from profiler.model import Variant
-from profiler.sessions.build import build_variants
+from profiler.sessions.builds.libraries import build_variants
 
 pytestmark = pytest.mark.gpu
 

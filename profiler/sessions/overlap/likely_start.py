@@ -7,7 +7,7 @@ the session is started when its turn comes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from profiler.errors import ProfilerError
@@ -26,6 +26,7 @@ from profiler.run_folder.folder import (
 )
 from profiler.runner import protocol
 from profiler.sessions.cell_keys import cell_keys
+from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.sources import digests_now, watched_folders
 
 _SOURCES = ("*.cu", "*.cuh", "*.h", "*.hpp", "*.inl")
@@ -45,6 +46,13 @@ class Execution:
     """Whether a new run begins whatever there is."""
     created: str
     """Local time, ISO 8601 with offset."""
+    seconds: SecondsRecorder = field(default_factory=SecondsRecorder)
+    """Where its seconds go."""
+
+    @property
+    def build_root(self) -> Path:
+        """Folder of the libraries of all experiments."""
+        return self.out / ".build"
 
 
 @dataclass(frozen=True)

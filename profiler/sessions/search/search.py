@@ -12,7 +12,8 @@ from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.search.live.journal import SearchJournal
 from profiler.search.live.records import Evaluated, Terms
 from profiler.search.live.state import LiveSearch
-from profiler.sessions.measure import MeasureRequest, build_plan
+from profiler.sessions.builds.plan_builds import build_plan
+from profiler.sessions.measure import MeasureRequest
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.bench import Subject
 from profiler.sessions.search.standing_bench import subject_of

@@ -16,21 +16,15 @@ from profiler.run_folder.folder import (
 )
 from profiler.search.live.journal import read_search
 from profiler.search.live.records import Terms
-from profiler.sessions.measure import (
-    LOCK_TIMEOUT_S,
-    MeasureRequest,
-    Stopwatch,
-    begin,
-    build_all,
-    keys_of,
-    measure_in,
-)
+from profiler.sessions.builds.plan_builds import build_all
+from profiler.sessions.measure import LOCK_TIMEOUT_S, MeasureRequest, begin, keys_of, measure_in
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds
 from profiler.sessions.search.loop import Lookahead, SearchLoop
 from profiler.sessions.search.search import Search
 from profiler.sessions.search.search_terms import require_strategy, terms_of
 from profiler.sessions.search.standing_bench import STAGE, standing_bench
+from profiler.sessions.stopwatch import Stopwatch
 
 
 def measure_searched(

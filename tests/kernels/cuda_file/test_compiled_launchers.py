@@ -10,7 +10,7 @@ from profiler.parse.machine_code import code_hash, kernel_hash, launched_kernel
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
-from profiler.sessions.measure import build_plan
+from profiler.sessions.builds.plan_builds import build_plan
 
 pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 

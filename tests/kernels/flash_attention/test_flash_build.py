@@ -11,7 +11,7 @@ from profiler.kernels.flash_attention import space, tuning
 from profiler.kernels.flash_attention.config import FIELDS, Config
 from profiler.kernels.flash_attention.names import short_form
 from profiler.model import Variant
-from profiler.sessions.build import build_variants
+from profiler.sessions.builds.libraries import build_variants
 
 pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 

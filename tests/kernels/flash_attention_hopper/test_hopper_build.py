@@ -14,7 +14,7 @@ from profiler.kernels.flash_attention_hopper.config import Config
 from profiler.kernels.flash_attention_hopper.tuning import LONG, SHORT, fastest_name
 from profiler.kernels.recipe import Recipe, with_stamps
 from profiler.model import Variant
-from profiler.sessions.build import build_variants
+from profiler.sessions.builds.libraries import build_variants
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 

@@ -19,7 +19,7 @@ from profiler.kernels.flash_attention_hopper.config import (
     short_form,
 )
 from profiler.model import Variant
-from profiler.sessions.launch_params import launch_params
+from profiler.sessions.builds.launch_params import launch_params
 
 PLAIN = {"producer": False, "ping_pong": False, "persistent": False}
 

@@ -10,7 +10,7 @@ from profiler.model import Variant
 from profiler.planning.matrix import expand
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
-from profiler.sessions.build import build_variants
+from profiler.sessions.builds.libraries import build_variants
 
 pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 

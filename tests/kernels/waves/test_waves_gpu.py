@@ -6,7 +6,7 @@ import torch
 from profiler.kernels.waves import space, workload
 from profiler.model import Variant
 from profiler.runner import check
-from profiler.sessions.build import build_variants
+from profiler.sessions.builds.libraries import build_variants
 
 pytestmark = pytest.mark.gpu
 

@@ -17,8 +17,8 @@ from profiler.kernels.softmax import space
 from profiler.machine import compilers
 from profiler.machine.compilers import check_arch, find_ninja, find_nvcc, nvcc_version
 from profiler.model import Variant
-from profiler.sessions import build
-from profiler.sessions.build import build_variants
+from profiler.sessions.builds import libraries
+from profiler.sessions.builds.libraries import build_variants
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 
@@ -140,7 +140,7 @@ def test_one_build_of_good_broken_equal_and_absent_recipes(folder, monkeypatch):
 
     os.utime(scale, (time.time() + 100, time.time() + 100))
     with monkeypatch.context() as patch:
-        patch.setattr(build, "run_ninja", lambda *_, **__: pytest.fail("a build was started"))
+        patch.setattr(libraries, "run_ninja", lambda *_, **__: pytest.fail("a build was started"))
         again = run({"first": recipes["first"]}, root)["first"]
     assert again.cached
     assert again.kernels == first.kernels
@@ -155,7 +155,7 @@ def test_the_cache_knows_contents_and_not_times(folder, monkeypatch):
     for name in ("host.cpp", "factor.cuh"):
         os.utime(folder / name, (time.time() + 100, time.time() + 100))
     with monkeypatch.context() as patch:
-        patch.setattr(build, "run_ninja", lambda *_, **__: pytest.fail("a build was started"))
+        patch.setattr(libraries, "run_ninja", lambda *_, **__: pytest.fail("a build was started"))
         again = run({"v": recipe}, root)["v"]
     assert again.cached
     assert (again.library, again.code_hash) == (first.library, first.code_hash)
@@ -199,7 +199,7 @@ def test_a_broken_header_fails_and_damage_is_repaired(folder, elsewhere):
     (elsewhere / "factor.cuh").write_text("#define FACTOR 2\n")
     assert run({"v": recipe}, root)["v"].code_hash == first.code_hash
     (root / "sm_90" / first.recipe_hash / "host.d").write_text("cut o")
-    (root / "sm_90" / first.recipe_hash / build.FACTS_FILE).write_text('{"version": 1, "ker')
+    (root / "sm_90" / first.recipe_hash / libraries.FACTS_FILE).write_text('{"version": 1, "ker')
     repaired = run({"v": recipe}, root)["v"]
     assert repaired.ok
     assert repaired.code_hash == first.code_hash
@@ -219,7 +219,7 @@ def test_two_processes_building_at_once_both_succeed(folder):
     program = (
         "import sys; from pathlib import Path\n"
         "from profiler.kernels.recipe import Recipe; from profiler.model import Variant\n"
-        "from profiler.sessions.build import build_variants\n"
+        "from profiler.sessions.builds.libraries import build_variants\n"
         "folder = Path(sys.argv[1]); recipe = Recipe((folder / 'host.cpp',), {'WIDTH': 4})\n"
         "(result,) = build_variants([Variant('v', 'v')], {'v': recipe}, arch='sm_90',"
         " build_root=folder / 'root')\n"
@@ -316,7 +316,7 @@ def test_ninja_missing(monkeypatch):
 def test_flags_from_the_environment_are_part_of_the_compiler(monkeypatch):
     for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
         monkeypatch.delenv(name, raising=False)
-    plain = build.find_compiler()
+    plain = libraries.find_compiler()
     assert "release" in plain.version
     monkeypatch.setenv("NVCC_APPEND_FLAGS", "--use_fast_math")
-    assert build.find_compiler().version != plain.version
+    assert libraries.find_compiler().version != plain.version

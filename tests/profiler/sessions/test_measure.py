@@ -14,8 +14,10 @@ from profiler.model import Cell, Problem
 from profiler.planning.space import load_space
 from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import runs
-from profiler.sessions.measure import MeasureRequest, Stopwatch, build_plan, measure
+from profiler.sessions.builds.plan_builds import build_all, build_plan
+from profiler.sessions.measure import MeasureRequest, measure
 from profiler.sessions.progress import ProgressReporter
+from profiler.sessions.stopwatch import Stopwatch
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 LATER = "2026-03-04T09:00:00+00:00"
@@ -151,7 +153,8 @@ def go(place, tmp_path, monkeypatch):
             fresh=False,
             created=LATER,
         )
-        run = measure(replace(live, **changes), ProgressReporter(console, console), watch)
+        live, reporter = replace(live, **changes), ProgressReporter(console, console)
+        run = measure(live, build_all(live, reporter, watch), reporter, watch)
         return run, console.file.getvalue()
 
     return run

@@ -36,7 +36,7 @@ from profiler.model import BuildResult, KernelFacts, Params, Variant
 from profiler.parse.machine_code import code_hash, kernel_hash, launched_kernel
 from profiler.parse.ptxas import error_lines, parse_ptxas_log
 from profiler.planning.spec.models import DEFAULT_COMPILE_LIMIT_S
-from profiler.sessions.ninja import NinjaResult, OnEnd, Progress, run_ninja
+from profiler.sessions.builds.ninja import NinjaResult, OnEnd, Progress, run_ninja
 
 FACTS_FILE = "facts.json"
 FACTS_VERSION = 2

@@ -1,0 +1,124 @@
+"""Builds what an execution launches.
+
+Imports nothing that takes long: compilers run while what measures is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from profiler.kernels.recipe import Recipe
+from profiler.model import BuildResult, Params, SessionKind, Variant
+from profiler.planning.space import Space
+from profiler.planning.spec import Experiment
+from profiler.sessions.builds.launch_params import launch_params
+from profiler.sessions.builds.libraries import build_stamped, build_variants
+from profiler.sessions.builds.parameter_effects import without_effect
+from profiler.sessions.overlap.likely_start import Execution
+from profiler.sessions.progress import ProgressReporter
+from profiler.sessions.stopwatch import Stopwatch
+
+
+def build_all(
+    execution: Execution, reporter: ProgressReporter, watch: Stopwatch
+) -> tuple[BuildResult, ...]:
+    """Build every variant of the plan."""
+    experiment = execution.loaded.experiment
+    with watch.stage("build"), execution.seconds.step("builds"):
+        builds = build_plan(
+            experiment,
+            execution.plan.variants,
+            execution.space,
+            arch=execution.machine.architecture(experiment.build.arch),
+            build_root=execution.build_root,
+            on_progress=lambda done, total: reporter.detail(f"build: step {done} of {total}"),
+            on_wait=reporter.say,
+        )
+    if any(build.command or not build.ok for build in builds):
+        reporter.say(_build_line(builds))
+    for note in without_effect(execution.plan.variants, builds):
+        reporter.warn(note)
+    return builds
+
+
+def build_all_stamped(
+    execution: Execution, builds: Sequence[BuildResult], reporter: ProgressReporter
+) -> dict[str, str]:
+    """Libraries with stamps by variant id; none where no session of the plan wants them."""
+    if all(session.kind is not SessionKind.IN_KERNEL for session in execution.plan.sessions):
+        return {}
+    experiment = execution.loaded.experiment
+    return build_stamped(
+        execution.plan.variants,
+        _recipes(experiment, execution.plan.variants, execution.space),
+        builds,
+        build=partial(
+            build_variants,
+            arch=execution.machine.architecture(experiment.build.arch),
+            build_root=execution.build_root,
+            time_limit_s=experiment.build.time_limit_s,
+            on_wait=reporter.say,
+        ),
+        warn=reporter.warn,
+    )
+
+
+def build_plan(  # noqa: PLR0913 - all but three by keyword
+    experiment: Experiment,
+    variants: Sequence[Variant],
+    space: Space,
+    *,
+    arch: str,
+    build_root: Path,
+    jobs: int | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    on_wait: Callable[[str], None] = lambda _: None,
+) -> tuple[BuildResult, ...]:
+    """Build every variant of a plan for one architecture; `jobs` as `build_variants` has them."""
+    recipes = _recipes(experiment, variants, space)
+    return build_variants(
+        variants,
+        recipes,
+        arch=arch,
+        build_root=build_root,
+        time_limit_s=experiment.build.time_limit_s,
+        jobs=jobs,
+        on_progress=on_progress,
+        on_wait=on_wait,
+        launch_params=_at_launch(variants, space),
+    )
+
+
+def _at_launch(variants: Sequence[Variant], space: Space) -> dict[str, Params]:
+    """Parameters that act at launch, by variant id: as the space says, or found by trying."""
+    named = {variant.id: space.at_launch(variant.params) for variant in variants}
+    from_space = {id_: params for id_, params in named.items() if params is not None}
+    return from_space if len(from_space) == len(named) else launch_params(variants, space.recipe)
+
+
+def _recipes(
+    experiment: Experiment, variants: Sequence[Variant], space: Space
+) -> dict[str, Recipe | None]:
+    """Recipes by variant id."""
+    return {variant.id: _recipe(experiment, variant, space) for variant in variants}
+
+
+def _recipe(experiment: Experiment, variant: Variant, space: Space) -> Recipe | None:
+    recipe = space.recipe(variant.params)
+    if recipe is None:
+        return None
+    return replace(recipe, flags=(*recipe.flags, *experiment.build.flags))
+
+
+def _build_line(builds: Sequence[BuildResult]) -> str:
+    built = [build for build in builds if build.command]
+    failed = sum(not build.ok for build in builds)
+    cached = sum(build.cached for build in built)
+    same = sum(build.duplicate_of is not None for build in builds)
+    return (
+        f"Built {len(built)} variants ({cached} from the cache, {failed} failed, "
+        f"{same} with the machine code of another)."
+    )
