@@ -63,12 +63,6 @@ _ACCOUNT = (
     "smsp__inst_issued.sum",
     "smsp__inst_executed.sum",
 )
-_FP32 = "smsp__sass_thread_inst_executed_op_f{}_pred_on.sum"
-_FP64 = "smsp__sass_thread_inst_executed_op_d{}_pred_on.sum"
-_FP16 = "smsp__sass_thread_inst_executed_op_h{}_pred_on.sum"
-_ARITHMETIC = tuple(
-    name.format(operation) for name in (_FP32, _FP64, _FP16) for operation in ("fma", "add", "mul")
-)
 FMA_PEAK = "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained"
 _PIPES = (
     "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
@@ -80,13 +74,6 @@ _CLOCKS = (
     "lts__cycles_elapsed.avg.per_second",
     "sm__cycles_elapsed.avg.per_second",
 )
-
-
-def operations(values: Mapping[str, float], precision: str) -> float:
-    """Operations of ordinary arithmetic (`f`: FP32, `d`: FP64): 2 · FMA + additions + products."""
-    name = {"f": _FP32, "d": _FP64}[precision]
-    fma, add, mul = (values.get(name.format(op), float("nan")) for op in ("fma", "add", "mul"))
-    return 2 * fma + add + mul
 
 
 def explain_sections(compute_capability: str | None) -> tuple[str, ...]:
@@ -107,5 +94,5 @@ def explain_metrics(compute_capability: str | None) -> tuple[str, ...]:
     ]
     peaks = [f"{name}.peak_sustained" for name in _BYTES]
     memory = _OF_TABLES.get(compute_capability or "", ())
-    arithmetic = (*tensor, FMA_PEAK, *_CLOCKS, *_ARITHMETIC, *_PIPES)
+    arithmetic = (*tensor, FMA_PEAK, *_CLOCKS, *_PIPES)
     return (*_ACCOUNT, *stalls, *_BYTES, *peaks, *memory, *arithmetic)

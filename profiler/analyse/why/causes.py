@@ -31,9 +31,9 @@ from profiler.analyse.why.facts import (
     part,
 )
 from profiler.analyse.why.filling import FILLING, MOST_WARPS, warps_there
+from profiler.analyse.why.fp32_operations import fp32_operations
 from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile, stall_per_issue
 from profiler.analyse.why.sass_classes import instruction_class
-from profiler.metrics.explain import operations
 
 LEAST_SHARE = 0.02
 """Smaller shares of the duration are not told: counters of two passes differ by as much."""
@@ -379,7 +379,7 @@ def _no_tensor_cores(facts: Facts) -> Detected:
     """The multiply-adds of a product of tiles on the FMA pipe, where no tensor core works."""
     values = facts.profile.values
     tensor = sum(value for name, value in values.items() if _is_tensor(name))
-    multiplied = operations(values, "f") / 2
+    multiplied = fp32_operations(facts.profile) / 2
     loads = 32 * facts.column("executed", "LDS")
     threads = 32 * facts.value("smsp__inst_executed.sum")
     of_tiles = loads >= _MATRIX_LOADS * multiplied and multiplied >= _MATRIX_SHARE * threads

@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from profiler.analyse.why.fp32_operations import fp32_operations
 from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile
 from profiler.metrics.catalogue import CATALOGUE, TENSOR_TYPES
-from profiler.metrics.explain import FMA_PEAK, operations
+from profiler.metrics.explain import FMA_PEAK
 from profiler.metrics.queries import ncu_name
 
 _MEMORY = (
@@ -85,8 +86,9 @@ def _arithmetic_roofs(profile: KernelProfile, compute_capability: str | None) ->
         peak = _catalogue_value(profile, f"tensor_{kind}_peak", compute_capability)
         if amount > 0:
             yield from _roof(profile, f"tensor_{kind}", amount, OPERATIONS, peak * clock)
-    fp32 = operations(profile.values, "f")
-    yield from _roof(profile, "fp32", fp32, OPERATIONS, 2 * profile.value(FMA_PEAK) * clock)
+    yield from _roof(
+        profile, "fp32", fp32_operations(profile), OPERATIONS, 2 * profile.value(FMA_PEAK) * clock
+    )
 
 
 def _catalogue_value(profile: KernelProfile, metric: str, compute_capability: str | None) -> float:
