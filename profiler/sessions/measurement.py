@@ -539,7 +539,8 @@ class Measurement:
             ended_well = result.cause is Cause.FINISHED
             self._templates.timelines.keep(session.collector, folder, ended_well=ended_well)
         if session.kind is SessionKind.EXPLAIN:
-            keep_pages(self._templates.ncu(), folder)
+            with self.seconds.step("keeps pages"):
+                keep_pages(self._templates.ncu(), folder)
 
     @contextmanager
     def _clocks(self, folder: Path, waiting: Waiting | None = None) -> Iterator[None]:
