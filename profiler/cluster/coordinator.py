@@ -18,7 +18,7 @@ from distributed import Client, Future, Queue
 from profiler.cluster.arrivals import Arrivals
 from profiler.cluster.device import Device, device_among, device_of, environment_from
 from profiler.cluster.device_run import DeviceRun
-from profiler.cluster.giving import Link, give_and_take
+from profiler.cluster.giving import Link, give_and_take, scheduler_lost
 from profiler.cluster.job import path_from_here
 from profiler.cluster.libraries import Libraries, sent_libraries
 from profiler.cluster.request import ClusterRequest
@@ -139,10 +139,7 @@ def _loss_named(client: Client) -> Iterator[None]:
             ) from error
         if client.status == "running":
             raise
-        raise EnvironmentUnusable(
-            f"The connection to the scheduler was lost ({type(error).__name__}).",
-            remedy="When it is there again, run the same command: it goes on with what is missing.",
-        ) from error
+        raise scheduler_lost(type(error).__name__) from error
 
 
 # ---- which devices -------------------------------------------------------------------------------

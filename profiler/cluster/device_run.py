@@ -13,7 +13,7 @@ from typing import Any
 
 from profiler.cluster.arrivals import Arrivals
 from profiler.cluster.device import Device
-from profiler.cluster.giving import GivenTask, Link
+from profiler.cluster.giving import GivenTask, Link, scheduler_lost
 from profiler.cluster.job import (
     WITHOUT_EXPLANATIONS,
     Job,
@@ -420,10 +420,7 @@ class DeviceRun:
                 error = EnvironmentUnusable(f"{type(cause).__name__}: {cause}")
                 self._failed(key, error)
             elif status in ("cancelled", "lost"):
-                raise EnvironmentUnusable(
-                    "The scheduler does not know this run any more.",
-                    remedy="Run the same command again: it goes on with what is missing.",
-                )
+                raise scheduler_lost("it does not know this run any more")
 
     # ---- explaining ----
 

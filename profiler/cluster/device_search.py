@@ -17,7 +17,7 @@ from typing import Any
 
 from profiler.cluster.batch_task import EVALUATED, JOINED, LOOKED, RUNNER_ENDED
 from profiler.cluster.device import Device, device_of, environment_from
-from profiler.cluster.giving import GivenTask, Link
+from profiler.cluster.giving import GivenTask, Link, scheduler_lost
 from profiler.cluster.job import Batch, path_from_here, searched_part
 from profiler.cluster.libraries import LibraryShelf
 from profiler.cluster.on_worker import failure_from
@@ -291,7 +291,4 @@ class DeviceSearch:
                 self.search.reporter.warn(f"A batch failed and is given again: {error.message}")
                 self._ready = {**self._batches.pop(key).open, **self._ready}
             elif status in ("cancelled", "lost"):
-                raise EnvironmentUnusable(
-                    "The scheduler does not know this run any more.",
-                    remedy="Run the same command again: it goes on with what is missing.",
-                )
+                raise scheduler_lost("it does not know this run any more")

@@ -11,7 +11,7 @@ from distributed import Client, Future, Queue
 
 from profiler.cluster.device import Device, device_among
 from profiler.cluster.parcels import unpacked
-from profiler.errors import UsageError
+from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.sessions.progress import ProgressReporter
 
 _LOOK_EVERY_S = 1.0
@@ -51,6 +51,17 @@ class GivenTask:
         if execution not in self.executions:
             self.executions.append(execution)
         return execution == self.executions[-1]
+
+
+def scheduler_lost(sign: str) -> EnvironmentUnusable:
+    """The error of a run whose scheduler ended or was started again, and by what that was seen.
+
+    A scheduler that ends cancels its tasks before it closes its connections: either comes first.
+    """
+    return EnvironmentUnusable(
+        f"The connection to the scheduler was lost ({sign}).",
+        remedy="When it is there again, run the same command: it goes on with what is missing.",
+    )
 
 
 class UnderWay(Protocol):

@@ -18,7 +18,7 @@ from profiler.kernels.recipe import Recipe
 from profiler.machine import compilers
 from profiler.machine.lock_files import take_lock, write_holder
 from profiler.model import Variant
-from profiler.sessions import build
+from profiler.sessions.builds import libraries
 
 sys.path.append(str(Path(__file__).parents[1]))
 from whole_runs import wait_for
@@ -37,12 +37,13 @@ from pathlib import Path
 from profiler.kernels.build import Compiler
 from profiler.kernels.recipe import Recipe
 from profiler.model import Variant
-from profiler.sessions import build
+from profiler.sessions.builds import libraries
 folder = Path(sys.argv[1])
-build.find_compiler = lambda: Compiler(folder / "nvcc", "stand-in 1.0")
-build.check_arch = lambda arch, path: None
+libraries.find_compiler = lambda: Compiler(folder / "nvcc", "stand-in 1.0")
+libraries.check_arch = lambda arch, path: None
 recipe = Recipe((folder / "scale.cu",), {"WIDTH": "odd"})
-build.build_variants([Variant("v", "v")], {"v": recipe}, arch="sm_90", build_root=folder / "builds")
+builds = folder / "builds"
+libraries.build_variants([Variant("v", "v")], {"v": recipe}, arch="sm_90", build_root=builds)
 """
 
 pytestmark = pytest.mark.skipif(shutil.which("ninja") is None, reason="needs ninja")
@@ -53,8 +54,8 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "nvcc").write_text(NVCC)
     (tmp_path / "nvcc").chmod(0o755)
     (tmp_path / "scale.cu").write_text("kernel")
-    monkeypatch.setattr(build, "find_compiler", lambda: Compiler(tmp_path / "nvcc", "stand-in"))
-    monkeypatch.setattr(build, "check_arch", lambda arch, path: None)
+    monkeypatch.setattr(libraries, "find_compiler", lambda: Compiler(tmp_path / "nvcc", "stand-in"))
+    monkeypatch.setattr(libraries, "check_arch", lambda arch, path: None)
     return tmp_path
 
 
@@ -62,7 +63,7 @@ def build_both(folder, **options):
     """Results of a variant that compiles and of one whose compiler is odd."""
     recipes = {name: Recipe((folder / "scale.cu",), {"WIDTH": name}) for name in ("good", "odd")}
     variants = [Variant(name, name) for name in recipes]
-    return build.build_variants(
+    return libraries.build_variants(
         variants, recipes, arch="sm_90", build_root=folder / "builds", **options
     )
 
@@ -110,7 +111,7 @@ def _text(path):
 
 
 def test_who_waits_for_another_build_says_for_whom(folder, monkeypatch):
-    monkeypatch.setattr(build, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(libraries, "_PATIENCE_S", 0.0)
     said, results = [], []
     lock = folder / "builds/sm_90/.lock"
     with ExitStack() as held:
