@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import MappingProxyType
 
 from profiler.analyse.why.kernel_profiles import KernelProfile
@@ -35,13 +36,13 @@ def fp32_operations(profile: KernelProfile) -> float:
     The counters have ncu rewrite the machine code once more, which costs a kernel of 25 ms 1.1 s.
     """
     counted = sum(each * profile.value(name) for name, each in _BY_COUNTER.items())
-    return _of_instructions(profile) if counted != counted else counted  # noqa: PLR0124 - NaN
+    return _of_instructions(profile) if math.isnan(counted) else counted
 
 
 def _of_instructions(profile: KernelProfile) -> float:
     instructions = profile.instructions
     if instructions is None:
-        return float("nan")
+        return math.nan
     per_thread = instructions[OPCODE].str.partition(".")[0].map(_BY_OPCODE)
     arithmetic = per_thread.notna()
     threads = instructions.loc[arithmetic, _THREADS]
