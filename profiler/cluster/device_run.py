@@ -13,7 +13,7 @@ from typing import Any
 
 from profiler.cluster.arrivals import Arrivals
 from profiler.cluster.device import Device
-from profiler.cluster.giving import GivenTask, Link, scheduler_lost
+from profiler.cluster.giving import GivenTask, Link
 from profiler.cluster.job import (
     WITHOUT_EXPLANATIONS,
     Job,
@@ -410,17 +410,13 @@ class DeviceRun:
                 if task.waits and task.begun.is_given_up(now):
                     self._give_up_waiting(key)
                     continue
-            status = task.future.status
             if task.workers and not addresses.keys() & set(task.workers):
                 task.future.cancel()
                 self._failed(key, EnvironmentUnusable("the workers that could take it are gone"))
                 continue
-            if status == "error":
-                cause = task.future.exception()
-                error = EnvironmentUnusable(f"{type(cause).__name__}: {cause}")
+            error = task.silent_failure()
+            if error is not None:
                 self._failed(key, error)
-            elif status in ("cancelled", "lost"):
-                raise scheduler_lost("it does not know this run any more")
 
     # ---- explaining ----
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from profiler.cluster.batch_task import EVALUATED, JOINED, LOOKED, RUNNER_ENDED
 from profiler.cluster.device import Device, device_of, environment_from
-from profiler.cluster.giving import GivenTask, Link, scheduler_lost
+from profiler.cluster.giving import GivenTask, Link
 from profiler.cluster.job import Batch, path_from_here, searched_part
 from profiler.cluster.libraries import LibraryShelf
 from profiler.cluster.on_worker import failure_from
@@ -281,14 +281,10 @@ class DeviceSearch:
     def check_tasks(self) -> None:
         """Look for batches that ended without a word."""
         for key, batch in list(self._batches.items()):
-            status = batch.future.status
-            if status == "error":
-                cause = batch.future.exception()
-                error = EnvironmentUnusable(f"{type(cause).__name__}: {cause}")
+            error = batch.silent_failure()
+            if error is not None:
                 self._silent_ends += 1
                 if self._silent_ends >= MOST_TRIES:
                     raise error
                 self.search.reporter.warn(f"A batch failed and is given again: {error.message}")
                 self._ready = {**self._batches.pop(key).open, **self._ready}
-            elif status in ("cancelled", "lost"):
-                raise scheduler_lost("it does not know this run any more")

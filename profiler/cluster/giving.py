@@ -52,6 +52,19 @@ class GivenTask:
             self.executions.append(execution)
         return execution == self.executions[-1]
 
+    def silent_failure(self) -> EnvironmentUnusable | None:
+        """What ended the task without a word to the coordinator; None where nothing did.
+
+        Raises EnvironmentUnusable where the scheduler does not know the task any more.
+        """
+        status = self.future.status
+        if status in ("cancelled", "lost"):
+            raise scheduler_lost("it does not know this run any more")
+        if status != "error":
+            return None
+        cause = self.future.exception()
+        return EnvironmentUnusable(f"{type(cause).__name__}: {cause}")
+
 
 def scheduler_lost(sign: str) -> EnvironmentUnusable:
     """The error of a run whose scheduler ended or was started again, and by what that was seen.

@@ -53,8 +53,8 @@ def import_ahead(*, page: bool) -> None:
     where it is needed, and not here.
     """
     _import((*_RESULTS, *(_PAGE if page else ())))
-    with suppress(ImportError):
-        if page:
+    if page:
+        with suppress(ImportError):
             from profiler.render.page import compile_templates
 
             compile_templates()

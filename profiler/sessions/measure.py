@@ -46,7 +46,7 @@ LOCK_TIMEOUT_S = 3600.0
 
 @dataclass(frozen=True)
 class MeasureRequest(Execution):
-    """What to measure, on which machine, and where to."""
+    """A plan to measure, the machine, and the folder of its runs."""
 
     timeline: bool = False
     """Whether the finalists get a timeline by nsys, whatever the experiment's collectors."""

@@ -6,10 +6,11 @@ import math
 from types import MappingProxyType
 
 from profiler.analyse.why.kernel_profiles import KernelProfile
+from profiler.metrics.queries import ncu_names
 from profiler.parse.ncu_source import OPCODE
 
-_COUNTER = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum"
-_BY_COUNTER = {_COUNTER.format("ffma"): 2, _COUNTER.format("fadd"): 1, _COUNTER.format("fmul"): 1}
+_COUNTERS = ncu_names(("fp32_fma", "fp32_add", "fp32_mul"))
+_BY_COUNTER = dict(zip(_COUNTERS, (2, 1, 1), strict=True))
 """Operations of a thread by what ncu counts."""
 _BY_OPCODE = MappingProxyType(
     {

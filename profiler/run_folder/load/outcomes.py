@@ -329,20 +329,25 @@ def _lacking(
 
 def _asked_of(attempts: Iterable[Loaded]) -> dict[str, Set[str]]:
     """Ids of the cells of which attempts asked each metric."""
-    cells: dict[str, Set[str]] = {}
-    for record in (loaded.attempt.record for loaded in attempts):
-        for name in record.metrics:
-            cells[name] = cells.get(name, frozenset()) | record.keys.keys()
-    return cells
+    records = [loaded.attempt.record for loaded in attempts]
+    return _cells_by_metric((record.metrics, record.keys.keys()) for record in records)
 
 
 def _planned_for(plan: Plan) -> dict[str, Set[str]]:
     """Ids of the cells that each metric is planned for."""
+    return _cells_by_metric(
+        (session.metrics, {visit.cell for visit in session.visits}) for session in plan.sessions
+    )
+
+
+def _cells_by_metric(
+    asked: Iterable[tuple[Iterable[str], Set[str]]],
+) -> dict[str, Set[str]]:
+    """Ids of cells by metric, of metrics that were each asked of all cells beside them."""
     cells: dict[str, Set[str]] = {}
-    for session in plan.sessions:
-        visited = frozenset(visit.cell for visit in session.visits)
-        for name in session.metrics:
-            cells[name] = cells.get(name, frozenset()) | visited
+    for names, of_cells in asked:
+        for name in names:
+            cells[name] = cells.get(name, frozenset()) | of_cells
     return cells
 
 

@@ -31,8 +31,6 @@ _STAGE_OF_PHASE = {
 }
 _WITH_WORK = (protocol.DECLARE, protocol.DESCRIBE)
 _ROOFS = (protocol.ROOF_STARTED, protocol.ROOF_FINISHED, protocol.ROOF_FAILED)
-
-
 _ONCE_S = 0.5
 """Seconds that ncu takes once in a process, with its first launch: 0.5 to 0.7 on an H200."""
 _LEAST_S = 0.1
