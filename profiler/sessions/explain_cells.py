@@ -25,8 +25,9 @@ def explain_cells(plan: Plan, samples: pd.DataFrame) -> tuple[Cell, ...]:
 
     At the problem that takes longest the fastest rival, the baseline and the fastest other
     reference; then the same with the leader, at the problem where it differs most from the
-    baseline, and then at the one where any rival does. Where steps are asked for, every version at
-    the problem that takes longest. Cells of more than MOST_KERNELS kernels are passed over.
+    baseline; with that of the problems at which the leader was not measured; and at the problem
+    where any rival differs most. Where steps are asked for, every version at the problem that takes
+    longest. Cells of more than MOST_KERNELS kernels are passed over.
     """
     many = many_kernels(samples)
     durations = {
@@ -55,7 +56,7 @@ def _questions(
     """Problems to explain, each with the variants of which the fastest is explained there."""
     every_rival = frozenset(variant.id for variant in plan.rivals)
     yield longest, every_rival
-    for rivals in (_leader(plan, by_problem, durations), every_rival):
+    for rivals in (*_leaders(plan, by_problem, durations), every_rival):
         differences = {
             problem: _difference(plan, cells, durations, rivals)
             for problem, cells in by_problem.items()
@@ -66,21 +67,30 @@ def _questions(
             yield furthest, rivals
 
 
-def _leader(
+def _leaders(
     plan: Plan, by_problem: dict[str, list[Cell]], durations: dict[str, float]
-) -> frozenset[str]:
-    """The rival at most problems, and of these the one of the least geometric mean, if any."""
-    logarithms: dict[str, list[float]] = {}
-    for cells in by_problem.values():
-        for variant, logarithm in _logarithms(plan, cells, durations).items():
-            logarithms.setdefault(variant, []).append(logarithm)
-    rivals = [variant.id for variant in plan.rivals if variant.id in logarithms]
-    leader = min(
-        rivals,
-        key=lambda variant: (-len(logarithms[variant]), sum(logarithms[variant])),
-        default=None,
-    )
-    return frozenset() if leader is None else frozenset({leader})
+) -> Iterator[frozenset[str]]:
+    """The leader, and the leader at the problems that it was not measured at, and so on.
+
+    Each alone. The leader is the rival at most problems, and of these the one of the least
+    geometric mean.
+    """
+    left = dict(by_problem)
+    while left:
+        logarithms: dict[str, list[float]] = {}
+        for cells in left.values():
+            for variant, logarithm in _logarithms(plan, cells, durations).items():
+                logarithms.setdefault(variant, []).append(logarithm)
+        rivals = [variant.id for variant in plan.rivals if variant.id in logarithms]
+        if not rivals:
+            return
+        leader = min(rivals, key=lambda rival: (-len(logarithms[rival]), sum(logarithms[rival])))
+        yield frozenset({leader})
+        left = {
+            problem: cells
+            for problem, cells in left.items()
+            if all(cell.variant.id != leader for cell in cells)
+        }
 
 
 def many_kernels(samples: pd.DataFrame) -> frozenset[str]:

@@ -8,31 +8,29 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from profiler.collect.ncu import KERNEL_REPLAY
 from profiler.collect.registry import is_judged
-from profiler.errors import EnvironmentUnusable, UsageError
+from profiler.errors import UsageError
 from profiler.machine.gpu_lock import gpu_lock
-from profiler.metrics.explain import explain_metrics
 from profiler.model import BuildResult, Plan, SessionPlan
-from profiler.planning.session_plans import EXPLAINS, explain_session, timeline_session
+from profiler.planning.session_plans import timeline_session
 from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
 from profiler.run_folder.load.attempts import AttemptReader
-from profiler.run_folder.load.part_cells import planned_cell
 from profiler.run_folder.redact import public_environment
 from profiler.runner import protocol
 from profiler.sessions.builds.plan_builds import build_all_stamped
 from profiler.sessions.cell_keys import cell_keys
-from profiler.sessions.explain_cells import (
-    MOST_KERNELS,
-    asked_cells,
-    explain_cells,
-    many_kernels,
-)
-from profiler.sessions.looks import final_session, has_final, later_session, timeline_cells
+from profiler.sessions.explaining import Explaining
+from profiler.sessions.looks import final_session, later_session, timeline_cells
 from profiler.sessions.measurement import Measurement
-from profiler.sessions.overlap.agenda import Step, after_look, foreseen, steps
+from profiler.sessions.overlap.agenda import (
+    Confirmation,
+    Explanation,
+    Foresight,
+    LaterLooks,
+    Planned,
+    Step,
+    steps,
+)
 from profiler.sessions.overlap.early import EarlyStart
 from profiler.sessions.overlap.likely_start import Execution
 from profiler.sessions.progress import ProgressReporter
@@ -127,28 +125,33 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
         _adopt_early(request.early, run, measurement)
         measurement.save_what_was_left()
         measurement.check_kernels_of_what_was_left()
-        agenda = steps(request.plan)
+        explaining = Explaining(request, request.explain, measurement)
+        makes = _Steps(request, measurement, explaining, reporter, watch)
+        agenda = steps(request.plan, explains=explaining.is_wanted)
         for place, step in enumerate(agenda, start=1):
             with _record_updated(measurement, record, watch):
-                _measure_step(request, measurement, step, agenda[place:], watch)
-        if explains(request):
-            with _record_updated(measurement, record, watch):
-                _measure_explained(request, measurement, reporter, watch)
+                makes.make(step, agenda[place:])
+        if explaining.is_wanted:
+            explaining.say_passed_over(reporter)
         if request.timeline:
             with _record_updated(measurement, record, watch):
-                _measure_timeline(request, measurement, watch)
+                makes.timeline()
 
 
-def decide_steps(request: MeasureRequest, measurement: Measurement) -> None:
+def decide_steps(
+    request: MeasureRequest, measurement: Measurement, reporter: ProgressReporter
+) -> None:
     """Go through all that is measured before anything is explained, and timelines.
 
     For a measurement that makes nothing: it learns what would be missing.
     """
+    explaining = Explaining(request, request.explain, measurement)
+    makes = _Steps(request, measurement, explaining, reporter, Stopwatch())
     agenda = steps(request.plan)
     for place, step in enumerate(agenda, start=1):
-        _measure_step(request, measurement, step, agenda[place:], Stopwatch())
+        makes.make(step, agenda[place:])
     if request.timeline:
-        _measure_timeline(request, measurement, Stopwatch())
+        makes.timeline()
 
 
 def begin(
@@ -237,150 +240,72 @@ def _say_edited(run: RunFolder, record: RunRecord, reporter: ProgressReporter) -
         )
 
 
-def explains(request: MeasureRequest) -> bool:
-    """Whether ncu explains cells: where it counts them.
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """Makes the steps of a run, one after the other."""
 
-    Not where kernels wait for one another: what tells why is counted kernel by kernel, and such a
-    kernel alone would hang.
-    """
-    experiment = request.loaded.experiment
-    asked = experiment.collect.explain or request.explain is not None
-    by_ncu = EXPLAINS in experiment.collect.collectors
-    alone = experiment.collect.replay_mode == KERNEL_REPLAY
-    return asked and by_ncu and alone
+    request: MeasureRequest
+    measurement: Measurement
+    explaining: Explaining
+    reporter: ProgressReporter
+    watch: Stopwatch
 
+    def make(self, step: Step, following: Sequence[Step]) -> None:
+        """Measure what is missing of a step; `following` says which processes may wait."""
+        match step:
+            case Planned(session):
+                title = _look_title(self.request.plan, session, 0)
+                with self.watch.stage(session.name):
+                    self.measurement.measure(session, title, self._upcoming(following))
+            case LaterLooks(session):
+                with self.watch.stage(session.name):
+                    self._later_looks(session, following)
+            case Confirmation(session):
+                self._confirmation(session, following)
+            case Explanation(again):
+                upcoming = self._upcoming(following)
+                self.explaining.measure(self.reporter, self.watch, upcoming, again=again)
 
-def _measure_explained(
-    request: MeasureRequest,
-    measurement: Measurement,
-    reporter: ProgressReporter,
-    watch: Stopwatch,
-) -> None:
-    """Count all that tells why, of the cells that the answer is about or that are asked for."""
-    samples = measurement.samples()
-    say_not_explained(request, measurement, samples, reporter)
-    session = explained_session(request, measurement, samples)
-    if not session.visits:
-        return
-    try:
-        with watch.stage(session.name):
-            measurement.measure(session, f"{session.name}, why")
-    except EnvironmentUnusable as problem:  # an older ncu may lack a section
-        reporter.warn(f"Not explained: {problem.message}")
+    def timeline(self) -> None:
+        """Record timelines of those that may be the best, unless the experiment records all."""
+        plan, experiment = self.request.plan, self.request.loaded.experiment
+        if any(session.collector == NSYS for session in plan.sessions):
+            return
+        cells = timeline_cells(plan, self.measurement.samples(), delta=self._delta)
+        session = timeline_session(experiment, NSYS, cells)
+        with self.watch.stage(session.name):
+            self.measurement.measure(session, f"{session.name}, timeline of the finalists")
 
-
-def say_not_explained(
-    request: MeasureRequest,
-    measurement: Measurement,
-    samples: pd.DataFrame,
-    reporter: ProgressReporter,
-) -> None:
-    """Print how many cells are passed over because explaining them takes too long."""
-    if request.explain is None and (many := many_kernels(samples)):
-        reporter.say(
-            f"Not explained: {len(many)} cells that launch more than {MOST_KERNELS} kernels; "
-            "--explain CELL does it."
-        )
-    if request.explain is None and (long := _long_commands(measurement)):
-        reporter.say(
-            f"Not explained: {len(long)} commands of which ncu profiles more than {MOST_KERNELS} "
-            "launches; --explain CELL does it."
-        )
-
-
-def explained_session(
-    request: MeasureRequest, measurement: Measurement, samples: pd.DataFrame
-) -> SessionPlan:
-    """Session that explains the cells that are asked for, or those that samples point to.
-
-    A command is explained with all of its parts.
-    """
-    plan = request.plan
-    seen = measurement.cells()
-    if request.explain is None:
-        asked = explain_cells(replace(plan, cells=seen), samples)
-        passed_over = _long_commands(measurement)
-    else:
-        cells_by_id = {cell.id: cell for cell in (*plan.cells, *seen)}
-        asked = asked_cells(replace(plan, cells=tuple(cells_by_id.values())), request.explain)
-        passed_over = frozenset()
-    planned = {cell.id for cell in plan.cells}
-    owners = {planned_cell(cell.id, planned) for cell in asked} - passed_over
-    cells = [cell for cell in plan.cells if cell.id in owners]
-    capability = request.machine.environment.compute_capability
-    return explain_session(request.loaded.experiment, cells, explain_metrics(capability))
-
-
-def _long_commands(measurement: Measurement) -> frozenset[str]:
-    """Planned cells of commands of which ncu profiles more launches than are explained unasked."""
-    launches = measurement.launches()
-    return frozenset(cell for cell, count in launches.items() if count > MOST_KERNELS)
-
-
-def _measure_timeline(request: MeasureRequest, measurement: Measurement, watch: Stopwatch) -> None:
-    """Record timelines of the variants that may be the best, unless the experiment records all."""
-    if any(session.collector == NSYS for session in request.plan.sessions):
-        return
-    experiment = request.loaded.experiment
-    delta = experiment.margin_pct / 100
-    cells = timeline_cells(request.plan, measurement.samples(), delta=delta)
-    session = timeline_session(experiment, NSYS, cells)
-    with watch.stage(session.name):
-        measurement.measure(session, f"{session.name}, timeline of the finalists")
-
-
-def _measure_step(
-    request: MeasureRequest,
-    measurement: Measurement,
-    step: Step,
-    following: Sequence[Step],
-    watch: Stopwatch,
-) -> None:
-    """Measure a session of the plan; or the looks and the confirmation that follow one."""
-    session = step.session
-    if step.later:
-        _measure_later(request, measurement, session, following, watch)
-        return
-    upcoming = _upcoming(request, measurement, following)
-    with watch.stage(session.name):
-        measurement.measure(session, _look_title(request.plan, session, 0), upcoming)
-
-
-def _measure_later(
-    request: MeasureRequest,
-    measurement: Measurement,
-    session: SessionPlan,
-    following: Sequence[Step],
-    watch: Stopwatch,
-) -> None:
-    """Measure what a timing session leaves open, and confirm those that may be the best."""
-    plan, delta = request.plan, request.loaded.experiment.margin_pct / 100
-    with watch.stage(session.name):
+    def _later_looks(self, session: SessionPlan, following: Sequence[Step]) -> None:
+        """Measure what the first look of a timing session leaves open."""
+        plan = self.request.plan
         for look in range(1, len(plan.looks)):
-            samples = measurement.samples()
-            later = later_session(plan, session, samples, look, delta=delta)
+            samples = self.measurement.samples()
+            later = later_session(plan, session, samples, look, delta=self._delta)
             if later.visits:
-                upcoming = after_look(plan, session, samples, look, delta=delta)
-                measurement.measure(later, _look_title(plan, session, look), upcoming)
-    if not has_final(plan):
-        return
-    final = final_session(plan, session, measurement.samples(), delta=delta)
-    with watch.stage(final.name):
-        if final.visits:
-            measurement.measure(final, upcoming=_upcoming(request, measurement, following))
+                upcoming = self._foresight().after_look(session, look, following)
+                self.measurement.measure(later, _look_title(plan, session, look), upcoming)
 
+    def _confirmation(self, session: SessionPlan, following: Sequence[Step]) -> None:
+        """Measure those that may be the best again."""
+        samples = self.measurement.samples()
+        final = final_session(self.request.plan, session, samples, delta=self._delta)
+        with self.watch.stage(final.name):
+            if final.visits:
+                self.measurement.measure(final, upcoming=self._upcoming(following))
 
-def _upcoming(
-    request: MeasureRequest, measurement: Measurement, following: Sequence[Step]
-) -> list[SessionPlan]:
-    """Sessions that follow, as far as they can be foreseen."""
-    delta = request.loaded.experiment.margin_pct / 100
-    samples = measurement.samples()
-    upcoming = list(foreseen(request.plan, following, samples, delta=delta))
-    if explains(request):
-        explained = explained_session(request, measurement, samples)
-        upcoming.append(explained if len(samples) else replace(explained, visits=()))
-    return upcoming
+    def _upcoming(self, following: Sequence[Step]) -> list[SessionPlan]:
+        """Sessions that follow, as far as they can be foreseen."""
+        return list(self._foresight().following(following))
+
+    def _foresight(self) -> Foresight:
+        samples = self.measurement.samples()
+        explained = self.explaining.foreseen(samples)
+        return Foresight(self.request.plan, samples, explained, self._delta)
+
+    @property
+    def _delta(self) -> float:
+        return self.request.loaded.experiment.margin_pct / 100
 
 
 def _look_title(plan: Plan, session: SessionPlan, look: int) -> str:

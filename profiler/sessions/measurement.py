@@ -73,7 +73,7 @@ from profiler.sessions.forecasts.past import costs_of_run, costs_of_sessions, pa
 from profiler.sessions.forecasts.rest import Rest
 from profiler.sessions.forecasts.session_costs import SessionCosts
 from profiler.sessions.kernel_checks import check_kernels
-from profiler.sessions.overlap.handing_on import Begun, SeenSoFar, after
+from profiler.sessions.overlap.handing_on import Begun, SeenSoFar
 from profiler.sessions.overlap.program_turns import ProgramTurn, Turns, turns_of
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.overlap.templates import Templates
@@ -384,6 +384,7 @@ class Measurement:
         session, missing = work.session, work.missing
         template = self._templates.session(session, job, self.lock_file)
         room = self._waiting_room
+        handed: set[Visit] = set()
 
         def attempt(visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
             begun = self._take_begun(session.name)
@@ -403,15 +404,17 @@ class Measurement:
             )
             folder = self._new_attempt(session, record, waiting)
             self.run.write_command(folder, shlex.join(template.command(folder).argv))
-            again = session if visits[-1] != missing[-1] else None
+            handed.update(visits)
+            rest = tuple(visit for visit in missing if visit not in handed)
+            again = session.name if rest else None
             following = [session, *work.expected] if again and _overlaps(session) else work.expected
 
             def on_record(record: Record) -> None:
                 progress.record(record)
                 work.seen.record(record)
-                comes_next = room.saw(record, again=again.name if again else None)
+                comes_next = room.saw(record, again=again)
                 if comes_next is not None:
-                    self._begin(comes_next, work, after(missing, visits))
+                    self._begin(comes_next, work, rest)
 
             began = time.monotonic() if waiting is None else waiting.began
             with begun.sampling if begun is not None else self._clocks(folder, waiting):

@@ -14,13 +14,8 @@ from rich.console import Console
 from profiler.model import BuildResult
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.attempts import AttemptReader
-from profiler.sessions.measure import (
-    MeasureRequest,
-    decide_steps,
-    explained_session,
-    explains,
-    say_not_explained,
-)
+from profiler.sessions.explaining import Explaining
+from profiler.sessions.measure import MeasureRequest, decide_steps
 from profiler.sessions.measurement import Measurement
 from profiler.sessions.progress import ProgressReporter
 
@@ -52,7 +47,7 @@ def is_measured(  # noqa: PLR0913 - all but two by keyword
     """
     with _dry(run, request, builds, keys, stamped, reader) as measurement:
         try:
-            decide_steps(request, measurement)
+            decide_steps(request, measurement, measurement.reporter)
         except _VisitsMissingError:
             return False
     return True
@@ -67,12 +62,12 @@ def cells_to_explain(
     reporter: ProgressReporter,
 ) -> tuple[str, ...]:
     """Ids of the cells that are to be explained by what was measured, and are not yet."""
-    if not explains(request):
-        return ()
     with _dry(run, request, builds, keys, {}, AttemptReader()) as measurement:
-        samples = measurement.samples()
-        say_not_explained(request, measurement, samples, reporter)
-        session = explained_session(request, measurement, samples)
+        explaining = Explaining(request, request.explain, measurement)
+        if not explaining.is_wanted:
+            return ()
+        explaining.say_passed_over(reporter)
+        session = explaining.session(measurement.samples())
         return tuple(dict.fromkeys(visit.cell for visit in measurement.missing(session)))
 
 

@@ -15,80 +15,138 @@ _COUNTED = (SessionKind.TIMING, SessionKind.COUNTERS)
 
 
 @dataclass(frozen=True)
-class Step:
-    """A session of the plan, or what follows its first look: further looks and the confirmation."""
+class Planned:
+    """A session of the plan; of one that is judged in several looks, the first."""
 
     session: SessionPlan
-    later: bool = False
 
 
-def steps(plan: Plan) -> tuple[Step, ...]:
-    """Sessions of a plan in the order in which they are made.
+@dataclass(frozen=True)
+class LaterLooks:
+    """The looks after the first of a timing session."""
+
+    session: SessionPlan
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """The confirmation of a timing session."""
+
+    session: SessionPlan
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The explain session, as far as its cells are known and not explained yet."""
+
+    again: bool = False
+    """Whether another one came before; mostly nothing is left for it."""
+
+
+Step = Planned | LaterLooks | Confirmation | Explanation
+
+
+def steps(plan: Plan, *, explains: bool = False) -> tuple[Step, ...]:
+    """What is measured of a plan, in this order.
 
     The counters come between the first look and what follows it: which cells that concerns is found
-    out, and its process started, while they are counted.
+    out, and its process started, while they are counted. Cells are explained before the
+    confirmation, so that ncu prints the pages of its report while that is measured; and at the end,
+    if the confirmation has made the answer one about other cells.
     """
     judged = next((session for session in plan.sessions if is_judged(plan, session)), None)
-    ordered = [Step(session) for session in plan.sessions]
+    ordered: list[Step] = [Planned(session) for session in plan.sessions]
     if judged is not None:
         places = [
             place
             for place, session in enumerate(plan.sessions)
             if session.collector == judged.collector and session.kind in _COUNTED
         ]
-        ordered.insert(1 + max(places), Step(judged, later=True))
+        ordered[1 + max(places) : 1 + max(places)] = _judged(plan, judged, explains=explains)
+    if explains:
+        ordered.append(Explanation(again=any(isinstance(step, Explanation) for step in ordered)))
     return tuple(ordered)
 
 
-def foreseen(
-    plan: Plan, following: Sequence[Step], samples: pd.DataFrame, *, delta: float
-) -> Iterator[SessionPlan]:
-    """Sessions of the steps that follow; without visits where these are still open.
-
-    Whether a second look comes is open before the first one has samples: where other sessions come
-    before it, its process would hold a place for nothing more often than not, and that of the
-    confirmation, which comes after all looks, has it.
-    """
-    for place, step in enumerate(following):
-        if not step.later:
-            yield step.session
-        elif samples["session"].eq(step.session.name).any():
-            yield from _next_timing(plan, step.session, samples, delta)
-        elif place == 0:
-            yield from _open(plan, step.session, look=0)
-        elif has_final(plan):
-            yield empty_final(step.session)
-
-
-def after_look(
-    plan: Plan, session: SessionPlan, samples: pd.DataFrame, look: int, *, delta: float
-) -> list[SessionPlan]:
-    """Sessions that may follow a look (from 0), as far as the samples before it tell."""
-    if look < len(plan.looks) - 1:
-        return list(_open(plan, session, look))
-    return [final_session(plan, session, samples, delta=delta)] if has_final(plan) else []
-
-
-def _open(plan: Plan, session: SessionPlan, look: int) -> Iterator[SessionPlan]:
-    """The look and the confirmation that may follow a look, without their visits."""
-    if look < len(plan.looks) - 1:
-        yield replace(session, visits=())
+def _judged(plan: Plan, session: SessionPlan, *, explains: bool) -> Iterator[Step]:
+    """What follows the first look of a session and the counters."""
+    yield LaterLooks(session)
     if has_final(plan):
-        yield empty_final(session)
+        if explains:
+            yield Explanation()
+        yield Confirmation(session)
 
 
-def _next_timing(
-    plan: Plan, session: SessionPlan, samples: pd.DataFrame, delta: float
-) -> Iterator[SessionPlan]:
-    """The second look where one is needed, and the confirmation, which is open then."""
-    if len(plan.looks) > 1:
-        later = later_session(plan, session, samples, 1, delta=delta)
-        if later.visits:
-            yield later
-            if has_final(plan):
-                yield empty_final(session)
+@dataclass(frozen=True, eq=False)
+class Foresight:
+    """Which sessions come, by the samples so far; those that are still open have no visits."""
+
+    plan: Plan
+    samples: pd.DataFrame
+    explained: SessionPlan | None
+    """The explain session by these samples; None where nothing is explained."""
+    delta: float
+    """Relative differences below it are the same."""
+
+    def following(
+        self, steps: Sequence[Step], *, looks_open: bool = False
+    ) -> Iterator[SessionPlan]:
+        """Sessions of the steps that follow; `looks_open`: whether a look before them is.
+
+        Whether a second look comes is open before the first one has samples: where other sessions
+        come before it, its process would hold a place for nothing more often than not, and that of
+        a session which comes after all looks has it.
+        """
+        explanation_came = False
+        for place, step in enumerate(steps):
+            match step:
+                case Planned(session):
+                    yield session
+                case LaterLooks(session):
+                    look = self._second_look(session, comes_next=place == 0)
+                    looks_open = look is not None or not self._has(session)
+                    if look is not None:
+                        yield look
+                case Confirmation(session):
+                    yield from self._confirmation(session, is_open=looks_open)
+                case Explanation() if self.explained is not None and not explanation_came:
+                    explanation_came = True
+                    yield _open(self.explained) if looks_open else self.explained
+
+    def after_look(
+        self, session: SessionPlan, look: int, steps: Sequence[Step]
+    ) -> list[SessionPlan]:
+        """Sessions that may follow a look (from 0) and, after the last, those of the steps.
+
+        By the last look the cells of the confirmation are known but for a few, which cost little.
+        One that is explained in vain costs as much as a session.
+        """
+        if look < len(self.plan.looks) - 1:
+            return [_open(session), *self.following(steps, looks_open=True)]
+        explained = None if self.explained is None else _open(self.explained)
+        return list(replace(self, explained=explained).following(steps))
+
+    def _has(self, session: SessionPlan) -> bool:
+        return bool(self.samples["session"].eq(session.name).any())
+
+    def _second_look(self, session: SessionPlan, *, comes_next: bool) -> SessionPlan | None:
+        """The second look where one is needed; without visits where it is open and comes next."""
+        if len(self.plan.looks) < 2:
+            return None
+        if not self._has(session):
+            return _open(session) if comes_next else None
+        later = later_session(self.plan, session, self.samples, 1, delta=self.delta)
+        return later if later.visits else None
+
+    def _confirmation(self, session: SessionPlan, *, is_open: bool) -> Iterator[SessionPlan]:
+        if is_open:
+            yield empty_final(session)
             return
-    if has_final(plan):
-        final = final_session(plan, session, samples, delta=delta)
+        final = final_session(self.plan, session, self.samples, delta=self.delta)
         if final.visits:
             yield final
+
+
+def _open(session: SessionPlan) -> SessionPlan:
+    """A session whose visits are not known yet."""
+    return replace(session, visits=())

@@ -8,7 +8,7 @@ measured counts, and another process makes what is left.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -65,10 +65,3 @@ class SeenSoFar:
     def roofs_left(self, roofs: Iterable[str]) -> tuple[str, ...]:
         """Practical roofs without those that were measured."""
         return tuple(roof for roof in roofs if roof not in self.roofs)
-
-
-def after(visits: Sequence[Visit], made: Collection[Visit]) -> tuple[Visit, ...]:
-    """Visits behind the last of those that were made."""
-    done = frozenset(made)
-    places = [place for place, visit in enumerate(visits) if visit in done]
-    return tuple(visits[max(places, default=-1) + 1 :])

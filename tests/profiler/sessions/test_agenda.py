@@ -8,11 +8,11 @@ import pytest
 
 from profiler.analyse.samples import empty_samples
 from profiler.analyse.verdicts import DELTA
-from profiler.model import SessionKind
+from profiler.model import SessionKind, SessionPlan, Visit
 from profiler.planning.plan import make_plan
 from profiler.planning.space import Space
 from profiler.planning.spec import load_spec
-from profiler.sessions.overlap.agenda import after_look, foreseen, steps
+from profiler.sessions.overlap.agenda import Confirmation, Explanation, Foresight, LaterLooks, steps
 
 SPEC = """
 name: agenda
@@ -65,8 +65,16 @@ def names(sessions):
     return [(session.name, len(session.visits) > 0) for session in sessions]
 
 
-def waiting_beside(plan, place, samples):
-    return names(foreseen(plan, steps(plan)[place + 1 :], samples, delta=DELTA))
+EXPLAINED = SessionPlan("ncu-explain", "ncu", SessionKind.EXPLAIN, (), (Visit("base", 0, 0),))
+
+
+def foresight(plan, samples, explained=None):
+    return Foresight(plan, samples, explained, DELTA)
+
+
+def waiting_beside(plan, place, samples, explained=None):
+    following = steps(plan, explains=explained is not None)[place + 1 :]
+    return names(foresight(plan, samples, explained).following(following))
 
 
 @pytest.fixture
@@ -74,9 +82,17 @@ def plan(tmp_path):
     return planned(tmp_path)
 
 
+def test_cells_are_explained_before_the_confirmation_and_again_at_the_end(plan, tmp_path):
+    timing, counters = plan.sessions
+    *planned_first, looks, explanation, confirmation, last = steps(plan, explains=True)
+    assert [step.session for step in planned_first] == [timing, counters]
+    assert (looks, confirmation) == (LaterLooks(timing), Confirmation(timing))
+    assert (explanation, last) == (Explanation(), Explanation(again=True))
+    assert steps(planned(tmp_path, final_blocks=0), explains=True)[2:] == (looks, Explanation())
+
+
 def test_the_confirmation_waits_beside_the_counters_from_the_first_look_on(plan):
-    _, counters, later = steps(plan)
-    assert later.later
+    _, counters, *_ = steps(plan)
     assert waiting_beside(plan, 0, empty_samples()) == [
         (counters.session.name, True),
         ("ncu-final", False),
@@ -91,11 +107,29 @@ def test_without_a_confirmation_only_the_counters_wait(tmp_path):
 def test_beside_the_counters_the_confirmation_stays_where_no_second_look_comes(plan):
     samples = timed(plan, ratio=0.999, noise=0.0001)
     assert waiting_beside(plan, 1, samples) == [("ncu-final", True)]
-
-
-def test_a_second_look_takes_its_place_before_the_confirmation_that_waits(plan):
-    samples = timed(plan, ratio=0.99, noise=0.02)
-    assert waiting_beside(plan, 1, samples) == [("ncu-timing", True), ("ncu-final", False)]
-    assert names(after_look(plan, plan.sessions[0], samples, 1, delta=DELTA)) == [
-        ("ncu-final", True)
+    assert waiting_beside(plan, 1, samples, EXPLAINED) == [
+        ("ncu-explain", True),
+        ("ncu-final", True),
     ]
+
+
+def test_a_second_look_takes_its_place_before_what_waits_for_it(plan):
+    samples = timed(plan, ratio=0.99, noise=0.02)
+    assert waiting_beside(plan, 1, samples, EXPLAINED) == [
+        ("ncu-timing", True),
+        ("ncu-explain", False),
+        ("ncu-final", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("look", "waiting"),
+    [
+        (0, [("ncu-timing", False), ("ncu-explain", False), ("ncu-final", False)]),
+        (1, [("ncu-explain", False), ("ncu-final", True)]),
+    ],
+)
+def test_beside_a_look_what_is_explained_stays_open(plan, look, waiting):
+    seen = foresight(plan, timed(plan, ratio=0.99, noise=0.02), EXPLAINED)
+    following = steps(plan, explains=True)[3:]
+    assert names(seen.after_look(plan.sessions[0], look, following)) == waiting

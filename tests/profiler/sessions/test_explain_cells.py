@@ -98,6 +98,17 @@ def test_the_leader_is_explained_where_it_differs_most(plan_of: PlanOf) -> None:
     ]
 
 
+def test_each_of_two_leaders_is_explained_where_rivals_share_the_problems(plan_of: PlanOf) -> None:
+    """Which of them leads by a hair is found out by the confirmation, after this."""
+    plan = plan_of(VERSIONS)
+    times = {"plain": 100.0, "library": 90.0, "tree/small": 79.0, "tree/middle": 80.0}
+    times |= {"loop/large": 81.0}
+    assert names(explain_cells(plan, samples(plan, times))) == [
+        *("plain/small", "library/small", "tree/small"),
+        *("plain/large", "library/large", "loop/large"),
+    ]
+
+
 def test_one_problem_where_the_largest_has_the_largest_change(plan_of: PlanOf) -> None:
     plan = plan_of(VERSIONS)
     explained = explain_cells(plan, samples(plan, {**TIMES, "tree/large": 30.0}))

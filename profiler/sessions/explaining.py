@@ -1,0 +1,122 @@
+"""Explaining cells: which, in what session, and what is passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from profiler.collect.ncu import KERNEL_REPLAY
+from profiler.errors import EnvironmentUnusable
+from profiler.metrics.explain import explain_metrics
+from profiler.model import SessionPlan
+from profiler.planning.session_plans import EXPLAINS, explain_session
+from profiler.run_folder.load.part_cells import planned_cell
+from profiler.sessions.explain_cells import (
+    MOST_KERNELS,
+    asked_cells,
+    explain_cells,
+    many_kernels,
+)
+from profiler.sessions.measurement import Measurement
+from profiler.sessions.overlap.likely_start import Execution
+from profiler.sessions.progress import ProgressReporter
+from profiler.sessions.stopwatch import Stopwatch
+
+
+@dataclass
+class Explaining:
+    """Explains cells of a run by what was measured of them so far."""
+
+    execution: Execution
+    asked: str | None
+    """Cells to explain, as `--explain` names them; None: those that the answer is about."""
+    measurement: Measurement
+    is_unable: bool = False
+    """Whether the machine cannot."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether ncu explains cells: where it counts them.
+
+        Not where kernels wait for one another: what tells why is counted kernel by kernel, and such
+        a kernel alone would hang.
+        """
+        experiment = self.execution.loaded.experiment
+        asked = experiment.collect.explain or self.asked is not None
+        by_ncu = EXPLAINS in experiment.collect.collectors
+        alone = experiment.collect.replay_mode == KERNEL_REPLAY
+        return asked and by_ncu and alone
+
+    def session(self, samples: pd.DataFrame) -> SessionPlan:
+        """Session that explains the cells that are asked for, or those that samples point to.
+
+        A command is explained with all of its parts.
+        """
+        plan = self.execution.plan
+        seen = self.measurement.cells()
+        if self.asked is None:
+            asked = explain_cells(replace(plan, cells=seen), samples)
+            passed_over = self._long_commands()
+        else:
+            cells_by_id = {cell.id: cell for cell in (*plan.cells, *seen)}
+            asked = asked_cells(replace(plan, cells=tuple(cells_by_id.values())), self.asked)
+            passed_over = frozenset()
+        planned = {cell.id for cell in plan.cells}
+        owners = {planned_cell(cell.id, planned) for cell in asked} - passed_over
+        cells = [cell for cell in plan.cells if cell.id in owners]
+        capability = self.execution.machine.environment.compute_capability
+        names = explain_metrics(capability)
+        return explain_session(self.execution.loaded.experiment, cells, names)
+
+    def foreseen(self, samples: pd.DataFrame) -> SessionPlan | None:
+        """The session by the samples so far, without visits before there are any; None for none."""
+        if not self.is_wanted or self.is_unable:
+            return None
+        session = self.session(samples)
+        return session if session.visits or samples.empty else None
+
+    def measure(
+        self,
+        reporter: ProgressReporter,
+        watch: Stopwatch,
+        upcoming: Sequence[SessionPlan],
+        *,
+        again: bool,
+    ) -> None:
+        """Count all that tells why, of the cells of the session that are not explained yet.
+
+        `again`: where none is left, that is not said.
+        """
+        if self.is_unable:
+            return
+        session = self.session(self.measurement.samples())
+        if not session.visits or (again and not self.measurement.missing(session)):
+            return
+        try:
+            with watch.stage(session.name):
+                self.measurement.measure(session, f"{session.name}, why", upcoming)
+        except EnvironmentUnusable as problem:  # an older ncu may lack a section
+            self.is_unable = True
+            reporter.warn(f"Not explained: {problem.message}")
+
+    def say_passed_over(self, reporter: ProgressReporter) -> None:
+        """Print how many cells are passed over because explaining them takes too long."""
+        if self.asked is not None:
+            return
+        if many := many_kernels(self.measurement.samples()):
+            reporter.say(
+                f"Not explained: {len(many)} cells that launch more than {MOST_KERNELS} kernels; "
+                "--explain CELL does it."
+            )
+        if long := self._long_commands():
+            reporter.say(
+                f"Not explained: {len(long)} commands of which ncu profiles more than "
+                f"{MOST_KERNELS} launches; --explain CELL does it."
+            )
+
+    def _long_commands(self) -> frozenset[str]:
+        """Planned cells of commands of which ncu profiles more launches than are explained."""
+        launches = self.measurement.launches()
+        return frozenset(cell for cell, count in launches.items() if count > MOST_KERNELS)
