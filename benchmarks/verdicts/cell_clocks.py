@@ -30,7 +30,7 @@ WAYS = ("counters", "first block", "without")
 
 def recorded() -> list[Path]:
     """Folders of the recordings of this checkout."""
-    found = (*PROJECT.glob("experiments/recordings/*"), *PROJECT.glob("benchmarks/**/recording"))
+    found = (*PROJECT.glob("experiments/recordings/*"), *PROJECT.glob("benchmarks/**/*recording"))
     return sorted(folder for folder in found if (folder / "run.json").exists())
 
 
@@ -49,7 +49,7 @@ def changes(report: Report) -> Iterator[tuple[str, int, Counter[tuple[str, str]]
     """By way: how many verdicts there are, and which became what."""
     cells = report.plan.cells
     times = times_of(report.samples, cells, SessionKind.TIMING)
-    if times["cycles"].isna().any():
+    if not _counted_cycles(report) or times["cycles"].isna().any():
         return
     counted = Judge(times, report.baseline, report.rules).with_baseline(cells)
     ways = clocks(report, times)
@@ -62,6 +62,12 @@ def changes(report: Report) -> Iterator[tuple[str, int, Counter[tuple[str, str]]
         changed = counted["verdict"] != judged["verdict"]
         pairs = zip(counted["verdict"][changed], judged["verdict"][changed], strict=True)
         yield way, len(counted), Counter((str(old), str(new)) for old, new in pairs)
+
+
+def _counted_cycles(report: Report) -> bool:
+    """Whether its timing visits did; else the cycles of its samples are made of one clock."""
+    timings = (s for s in report.plan.sessions if s.kind is SessionKind.TIMING)
+    return any("cycles" in session.metrics for session in timings)
 
 
 def spread(times: pd.DataFrame) -> tuple[float, float]:
@@ -91,7 +97,7 @@ def main() -> None:
             totals[way].update(verdicts=verdicts, changed=changed.total())
             into = ", ".join(f"{old} → {new} {count}" for (old, new), count in changed.items())
             words.append(f"{way}: {changed.total()}{f' ({into})' if into else ''}")
-        name = folder.name if folder.name != "recording" else folder.parent.name
+        name = folder.name.removesuffix("recording") or folder.parent.name
         clock = f"{scatter_pct:.2f} % | {range_pct:.1f} %"
         print(f"| {name} | {clock} | {ways[0][1]} | {'; '.join(words)} |")
     for way, total in totals.items():

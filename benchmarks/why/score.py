@@ -1,9 +1,9 @@
 """How often the tree names a planted cause first, and the account gives its part the largest share.
 
-    python benchmarks/why/score.py [RUN]
+    python benchmarks/why/score.py [RUN ...]
 
-RUN is a run folder or recording of `why.yaml` or `more.yaml`; by default the recording beside it.
-Prints a Markdown table of the cases that RUN has, then the names of all others, and exits with 1
+RUN is a run folder or recording of `why.yaml` or `more.yaml`; by default the recordings beside it.
+Prints a Markdown table of the cases that they have, then the names of all others, and exits with 1
 below the bar: the cause first in 13 of 14, the part in all.
 """
 
@@ -22,7 +22,7 @@ from expected import EXPECTED, Expected
 
 from profiler.run_folder.folder import RunFolder
 
-RECORDING = Path(__file__).parent / "recording"
+RECORDINGS = tuple(Path(__file__).parent / name for name in ("recording", "more_recording"))
 SHARE_OF_CAUSES = 13 / 14
 NOTHING = "-"
 
@@ -122,18 +122,19 @@ def _answer(right: bool) -> str:
 
 def main() -> int:
     """Print the table and the counts; 1 below the bar."""
-    run = Path(sys.argv[1]) if len(sys.argv) > 1 else RECORDING
-    cases = cases_of(run)
-    scores = [score(case, EXPECTED[case], explain(run, case)) for case in cases]
+    runs = tuple(map(Path, sys.argv[1:])) or RECORDINGS
+    scores = [
+        score(case, EXPECTED[case], explain(run, case)) for run in runs for case in cases_of(run)
+    ]
     print(table(scores))
     causes, parts = (
         sum(row.cause_right for row in scores),
         sum(row.part_right for row in scores),
     )
     print(f"\nCause first: {causes} of {len(scores)}. Largest part: {parts} of {len(scores)}.")
-    missing = [case for case in EXPECTED if case not in cases]
+    missing = EXPECTED.keys() - {row.case for row in scores}
     if missing:
-        print(f"Not in this run: {', '.join(missing)}.")
+        print(f"Not measured: {', '.join(case for case in EXPECTED if case in missing)}.")
     return 0 if meets_bar(scores) else 1
 
 

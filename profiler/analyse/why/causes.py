@@ -144,12 +144,8 @@ def _bank_conflicts(facts: Facts) -> Detected:
     return part(excess, every) * facts.load_store * max(shared, 0.5), evidence
 
 
-def _local_instructions(facts: Facts) -> float:
-    return facts.value("sass__inst_executed_local_loads") + facts.value(
-        "sass__inst_executed_local_stores"
-    )
-
-
+_LOCAL_ACCESSES = ("LDL", "STL")
+_SPILLING = "sass__inst_executed_register_spilling"
 _LOCAL_OUTPUT = "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_{}.sum.{}"
 _LOCAL_MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_{}_lookup_miss.sum"
 
@@ -163,14 +159,12 @@ def _local_cost(facts: Facts) -> float:
     return max(part(wavefronts, every) * facts.load_store, in_l2 * facts.memory)
 
 
-def _local_memory(facts: Facts, instructions: float) -> Detected:
+def _local_memory(facts: Facts, instructions: float, counted_by: str) -> Detected:
     """Cost of some of the instructions on local memory."""
     executed = facts.value("smsp__inst_executed.sum")
-    of_local = part(instructions, _local_instructions(facts))
+    of_local = part(instructions, max(instructions, facts.column("executed", _LOCAL_ACCESSES)))
     evidence = {
-        "instructions on local memory": Evidence(
-            instructions, "inst", "sass__inst_executed_register_spilling"
-        ),
+        "instructions on local memory": Evidence(instructions, "inst", counted_by),
         "instructions executed": Evidence(executed, "inst", "smsp__inst_executed.sum"),
     }
     share = max(of_local * _local_cost(facts), part(instructions, executed) * facts.issuing)
@@ -178,12 +172,12 @@ def _local_memory(facts: Facts, instructions: float) -> Detected:
 
 
 def _register_spills(facts: Facts) -> Detected:
-    return _local_memory(facts, facts.value("sass__inst_executed_register_spilling"))
+    return _local_memory(facts, facts.value(_SPILLING), _SPILLING)
 
 
 def _local_arrays(facts: Facts) -> Detected:
-    spills = facts.value("sass__inst_executed_register_spilling")
-    return _local_memory(facts, max(_local_instructions(facts) - spills, 0.0))
+    others = facts.column("executed", _LOCAL_ACCESSES) - facts.value(_SPILLING)
+    return _local_memory(facts, max(others, 0.0), "Instructions Executed")
 
 
 _THREADS = "smsp__thread_inst_executed_per_inst_executed.ratio"
@@ -279,8 +273,8 @@ _ACCESSES = ("LDG", "STG", "LDS", "STS")
 
 def _of_memory(facts: Facts, opcodes: tuple[str, ...]) -> float:
     """Part of the executed memory instructions that have these opcodes."""
-    local = ("LDL", "STL")
-    every = sum(facts.column("executed", name) for name in (*_ATOMICS, *_ACCESSES, *local))
+    names = (*_ATOMICS, *_ACCESSES, *_LOCAL_ACCESSES)
+    every = sum(facts.column("executed", name) for name in names)
     return part(sum(facts.column("executed", name) for name in opcodes), every)
 
 

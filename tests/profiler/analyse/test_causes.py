@@ -113,11 +113,10 @@ _FEW_WARPS = {
     MEMORY: 20.0,
 }
 _LOCAL = {
-    "sass__inst_executed_local_loads": 2e4,
-    "sass__inst_executed_local_stores": 1e4,
     "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_ld.sum.pct_of_peak_sustained_elapsed": 40.0,
     LSU: 90.0,
 }
+_LOCAL_ROWS = {"LDL": {"executed": 2e4}, "STL.64": {"executed": 1e4}}
 PLANTED: Mapping[str, Planted] = {
     "uncoalesced_loads": Planted({L2: 90.0}, rows=_excessive("LDG.E.128")),
     "uncoalesced_stores": Planted({L2: 90.0}, rows=_excessive("STG.E.128")),
@@ -125,8 +124,10 @@ PLANTED: Mapping[str, Planted] = {
         {LSU: 95.0, f"{SHARED}.pct_of_peak_sustained_elapsed": 90.0},
         rows={"LDS.128": {"shared_wavefronts_excessive": 9e5}},
     ),
-    "register_spills": Planted({**_LOCAL, "sass__inst_executed_register_spilling": 3e4}),
-    "local_arrays": Planted(_LOCAL),
+    "register_spills": Planted(
+        {**_LOCAL, "sass__inst_executed_register_spilling": 3e4}, rows=_LOCAL_ROWS
+    ),
+    "local_arrays": Planted(_LOCAL, rows=_LOCAL_ROWS),
     "occupancy_registers": Planted(
         {**_FEW_WARPS, "launch__occupancy_limit_registers": 1.0}, {"long_scoreboard": 9.0}
     ),
