@@ -2,7 +2,7 @@
 
     python benchmarks/page/open_page.py [PAGE] [--repeats 9]
 
-PAGE is the page of autotune that is kept in git, 504 cells, by default. Chromium opens it from
+PAGE is the page of autotune that is kept in git, 516 cells, by default. Chromium opens it from
 disk, each time in a new window. "Interactive" is when the page's script has run and the browser is
 idle for the first time after it: a key that is pressed earlier waits until then.
 """
