@@ -21,7 +21,6 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from profiler.commands.signals import heed_signals, received_signal
 from profiler.commands.streams import prepare_streams
 from profiler.errors import (
     EnvironmentUnusable,
@@ -30,6 +29,7 @@ from profiler.errors import (
     ProfilerError,
     UsageError,
 )
+from profiler.machine.signals import heed_signals, received_signal
 from profiler.outside_text import safe
 
 _UsageError: Any = typer.BadParameter.__mro__[1]

@@ -12,6 +12,7 @@ from distributed import Client, Future, Queue
 from profiler.cluster.device import Device, device_among
 from profiler.cluster.parcels import unpacked
 from profiler.errors import EnvironmentUnusable, UsageError
+from profiler.machine.signals import raise_if_signalled
 from profiler.sessions.progress import ProgressReporter
 
 _LOOK_EVERY_S = 1.0
@@ -113,6 +114,7 @@ def give_and_take(queue: Queue, under_way: Sequence[UnderWay], reporter: Progres
     """Have everything measured that is missing, and take what comes until nothing is under way."""
     warned, looked = False, time.monotonic()
     while True:
+        raise_if_signalled()
         for part in under_way:
             part.give()
         if all(part.is_done for part in under_way):

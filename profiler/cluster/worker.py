@@ -13,10 +13,13 @@ from distributed import Security, Worker
 from profiler.cluster.connection import PRELOADED, hush_dask, worker_name
 from profiler.cluster.device import device_of
 from profiler.errors import EnvironmentUnusable
+from profiler.machine.signals import raise_if_signalled
 from profiler.model import Environment
 
 _NO_LIMIT = 0
 """Of memory: a worker holds libraries and results, and its sessions are other processes."""
+_LOOK_S = 1.0
+"""Between two looks whether a signal came."""
 
 
 def serve(
@@ -55,4 +58,7 @@ async def _serve(
         security=security,
         preload=PRELOADED,
     ) as worker:
-        await worker.finished()
+        finished = asyncio.create_task(worker.finished())
+        while not finished.done():
+            await asyncio.wait([finished], timeout=_LOOK_S)
+            raise_if_signalled()

@@ -1,1 +1,1 @@
-"""What this machine is and can do, and its clocks while a session runs."""
+"""What this machine is and can do, its clocks while a session runs, and signals that end it."""

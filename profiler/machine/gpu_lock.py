@@ -22,6 +22,7 @@ from profiler.machine.lock_files import (
     take_lock,
     write_holder,
 )
+from profiler.machine.signals import raise_if_signalled
 
 _PATIENCE_S = 1.0
 """How long to wait in silence; a lock that is about to be released needs no message."""
@@ -146,6 +147,7 @@ class _Waiting:
             if now >= self._speak_at and not self._spoken:
                 self._spoken = True
                 self._on_wait(f"{self._holder()} holds {self._gpu}: waiting for it …")
+            raise_if_signalled()
             time.sleep(min(_POLL_S, max(self._deadline - now, 0.0)))
 
     def _holder(self) -> str:

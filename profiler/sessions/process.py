@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from profiler.collect import STDERR, STDOUT, Command
 from profiler.errors import Interrupted
 from profiler.machine.lock_files import open_lock_file
+from profiler.machine.signals import raise_if_signalled
 from profiler.runner import protocol
 from profiler.sessions.watchdog import JournalTail, Limits, Record, Watchdog
 
@@ -240,6 +241,7 @@ def _wait(
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=poll_s)
             return False
+        raise_if_signalled()
         look()
         if watchdog.expired():
             return True

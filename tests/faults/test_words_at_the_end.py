@@ -14,8 +14,8 @@ from run_folders import Workplace
 
 from profiler.commands import report
 from profiler.commands.report import ReportRequest, rebuild_report
-from profiler.commands.signals import heed_signals
 from profiler.errors import ExitCode, UsageError
+from profiler.machine.signals import heed_signals
 from profiler.run_folder.folder import RunFolder, compress, write_atomic
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -75,7 +75,8 @@ def test_signals_that_are_ignored_stay_ignored(monkeypatch):
     ignored = {signal.SIGHUP: signal.SIG_IGN}
     monkeypatch.setattr(signal, "getsignal", lambda number: ignored.get(number, signal.SIG_DFL))
     heed_signals()
-    assert [call.args[0] for call in heeded.call_args_list] == [signal.SIGTERM, signal.SIGQUIT]
+    numbers = [call.args[0] for call in heeded.call_args_list]
+    assert numbers == [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT]
 
 
 @pytest.mark.parametrize("write", [lambda path: write_atomic(path, "x"), compress])

@@ -32,6 +32,7 @@ from profiler.kernels.build import (
 from profiler.kernels.recipe import Recipe, with_stamps
 from profiler.machine.compilers import check_arch, find_compiler
 from profiler.machine.lock_files import holder_of, take_lock, write_holder
+from profiler.machine.signals import raise_if_signalled
 from profiler.model import BuildResult, KernelFacts, Params, Variant
 from profiler.parse.machine_code import code_hash, kernel_hash, launched_kernel
 from profiler.parse.ptxas import error_lines, parse_ptxas_log
@@ -166,6 +167,7 @@ def _locked(path: Path, on_wait: Callable[[str], None]) -> Iterator[int]:
                 named = "" if holder is None else f" (process {holder})"
                 on_wait(f"Waiting for another build in {path.parent}{named} …")
                 speak_at = math.inf
+            raise_if_signalled()
             time.sleep(_POLL_S)
         write_holder(descriptor)
         yield descriptor

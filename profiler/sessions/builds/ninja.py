@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 
 from profiler.machine.compilers import find_ninja
+from profiler.machine.signals import raise_if_signalled
 from profiler.sessions.process import guarded, stopped_on_leaving
 from profiler.sessions.watchdog import Limits
 
@@ -97,6 +98,7 @@ def run_ninja(  # noqa: PLR0913 - all but the first by keyword
     with process, stopped_on_leaving(process, _LIMITS.grace_s), _limited(process.pid, result):
         for line in process.stdout or ():
             _read_line(line, result, on_progress, on_end)
+            raise_if_signalled()
         process.wait()
     return result
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from profiler.machine.signals import raise_if_signalled
 from profiler.model import BuildResult, Variant
 
 _POLL_S = 0.2
@@ -55,6 +56,7 @@ class BackgroundBuilds:
                 for variant in variants:
                     if variant in self._built:
                         return variant, self._built.pop(variant)
+                raise_if_signalled()
                 self._changed.wait(_POLL_S)
 
     def take_built(self) -> dict[str, Built]:

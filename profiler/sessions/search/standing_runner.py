@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
+from profiler.machine.signals import raise_if_signalled
 from profiler.runner import protocol
 from profiler.runner.standing.orders import Order, append_order
 from profiler.sessions.attempt import JOB, JOURNAL, Session, write_job
@@ -91,6 +92,7 @@ class StandingRunner:
             if watchdog.expired():
                 stop(self._process, self._limits.grace_s)
                 raise self._ended(timed_out=True)
+            raise_if_signalled()
             time.sleep(_POLL_S)
 
     def finish(self) -> None:

@@ -14,6 +14,8 @@ import pytest
 
 from profiler.collect import Command
 from profiler.errors import Interrupted
+from profiler.machine import signals
+from profiler.machine.signals import heed_signals, raise_if_signalled, received_signal
 from profiler.sessions.process import Cause, FailingCell, failing_cell, members, run_session
 from profiler.sessions.watchdog import Limits
 
@@ -205,6 +207,56 @@ def test_interrupt_ends_the_session_and_keeps_what_came(target, tmp_path):
     with pytest.raises(Interrupted):
         run_session(command, folder=tmp_path, journal=journal, limits=PATIENT, on_record=interrupt)
     assert not alive(pids(journal)[0])
+
+
+@pytest.fixture
+def swallow(monkeypatch):
+    """Send this process a signal that it heeds, where Python drops what the handler raises."""
+    dropped = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda error: dropped.append(error.exc_type))
+    monkeypatch.setattr(signals, "_received", [])
+    monkeypatch.setattr(signals, "_pending", set())
+    defaults = {signal.SIGINT: signal.default_int_handler}
+    defaults |= dict.fromkeys((signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT), signal.SIG_DFL)
+    before = {number: signal.signal(number, default) for number, default in defaults.items()}
+    heed_signals()
+
+    class Finalized:
+        def __init__(self, number):
+            self.number = number
+
+        def __del__(self):
+            signal.raise_signal(self.number)
+
+    def send(number):
+        Finalized(number)
+        assert dropped.pop() is KeyboardInterrupt
+
+    yield send
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_signal_whose_interrupt_python_drops_ends_the_session_all_the_same(swallow, tmp_path):
+    pid = tmp_path / "pid"
+    command = Command(("sh", "-c", f"echo $$ > {pid}; exec sleep 600"))
+
+    def look():
+        if pid.exists() and pid.read_text() and received_signal() is None:
+            swallow(signal.SIGQUIT)
+
+    limits = Limits(step_s=5.0, grace_s=5)
+    with pytest.raises(Interrupted):
+        run_session(command, folder=tmp_path, journal=None, limits=limits, on_look=look)
+    assert not alive(int(pid.read_text()))
+    raise_if_signalled()  # no second time: others may be ended now
+
+
+def test_ctrl_c_that_python_drops_is_raised_later_and_not_named(swallow):
+    swallow(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        raise_if_signalled()
+    assert received_signal() is None
 
 
 def test_an_error_in_a_callback_leaves_nothing_behind(target, tmp_path):
