@@ -34,21 +34,24 @@ const GAP = 120;
 const TOP = 46;
 const HEIGHT = 250;
 const LEFT = 60;
+const LETTER = 8; // at most, of a name in bold
+const leftOf = ([first]) => Math.max(LEFT, (first.key.length * LETTER) / 2); // its name stands in the middle
 const placesOf = (lines, axes) => {
+  const left = leftOf(axes);
   const [low, high] = extent(lines.map(({ ratio }) => Math.log(ratio)));
   const end = (ratio) => TOP + ((Math.log(ratio) - low) / (high - low || 1)) * HEIGHT;
   const at = (values, value) => TOP + ((values.indexOf(value) + 0.5) / values.length) * HEIGHT;
   // Lines through one value lie beside each other in the order of their times.
   const spread = (rank, values) => (0.5 - (rank + 0.5) / lines.length) * Math.min(46, (0.6 * HEIGHT) / values.length);
   const points = ({ params, ratio }, rank) => [
-    ...axes.map(({ key, values }, place) => [LEFT + place * GAP, at(values, textOfParam(params[key])) + spread(rank, values)]),
-    [LEFT + axes.length * GAP, end(ratio)],
+    ...axes.map(({ key, values }, place) => [left + place * GAP, at(values, textOfParam(params[key])) + spread(rank, values)]),
+    [left + axes.length * GAP, end(ratio)],
   ];
   const ticks = [0, 1 / 3, 2 / 3, 1].map((part) => Math.exp(low + part * (high - low)));
   return { end, at, points, ticks };
 };
-const axisOf = (name, place) => {
-  const x = LEFT + place * GAP;
+const axisOf = (name, place, left) => {
+  const x = left + place * GAP;
   return [
     make("line", { class: "axis", x1: x, x2: x, y1: TOP, y2: TOP + HEIGHT }),
     make("text", { class: "name", x, y: place % 2 ? 14 : 30, "text-anchor": "middle" }, name),
@@ -82,7 +85,8 @@ const showParallel = () => {
     return;
   }
   const { end, at, points, ticks } = placesOf(lines, axes);
-  const width = LEFT + axes.length * GAP + 90;
+  const left = leftOf(axes);
+  const width = left + axes.length * GAP + 90;
   const svg = make("svg", {
     viewBox: `0 0 ${width} ${TOP + HEIGHT + 16}`, role: "group", tabindex: "0", "aria-describedby": "walk-hint",
     "aria-label": `${lines.length} configurations by parameter and time`,
@@ -93,11 +97,11 @@ const showParallel = () => {
     d: "M" + points(line, rank).map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L"),
   })));
   axes.forEach((axis, place) => svg.append(
-    ...axisOf(axis.key, place),
-    ...axis.values.map((value) => brushOf(axis, value, LEFT + place * GAP, at(axis.values, value))),
+    ...axisOf(axis.key, place, left),
+    ...axis.values.map((value) => brushOf(axis, value, left + place * GAP, at(axis.values, value))),
   ));
-  svg.append(...axisOf("\u00f7 best", axes.length), ...ticks.map((ratio) => make("text", {
-    class: "tick", x: LEFT + axes.length * GAP + 8, y: end(ratio) + 4,
+  svg.append(...axisOf("\u00f7 best", axes.length, left), ...ticks.map((ratio) => make("text", {
+    class: "tick", x: left + axes.length * GAP + 8, y: end(ratio) + 4,
   }, times(ratio))));
   put(svg);
 };

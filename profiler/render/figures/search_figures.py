@@ -57,7 +57,7 @@ def parallel_lines(table: pd.DataFrame, axes_values: Sequence[tuple[str, Sequenc
     Rows are drawn in their order, those with `quick` in blue.
     """
     with mpl.rc_context(svg.style()):
-        figure, axes = _figure(_LINES_IN, left=0.5, right=0.7, head=0.5)
+        figure, axes = _figure(_LINES_IN, left=0.3, right=0.7, head=0.5)
         heights = np.column_stack(
             [
                 *(_heights(table[name].to_numpy(), len(values)) for name, values in axes_values),
