@@ -124,7 +124,6 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
     with _deletion_named(run), measurement:
         _adopt_early(request.early, run, measurement)
         measurement.save_what_was_left()
-        measurement.check_kernels_of_what_was_left()
         explaining = Explaining(request, request.explain, measurement)
         makes = _Steps(request, measurement, explaining, reporter, watch)
         agenda = steps(request.plan, explains=explaining.is_wanted)

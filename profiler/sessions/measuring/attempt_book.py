@@ -1,0 +1,273 @@
+"""The attempts of a run while it is measured: what they have, and how one begins and ends."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pandas as pd
+
+from profiler.collect.kind import Need
+from profiler.collect.registry import COLLECTORS, needed
+from profiler.machine.clock_sampler import ClockSampler
+from profiler.machine.gpu_processes import GpuProcesses
+from profiler.machine.requirements import Machine
+from profiler.model import BuildResult, Cell, Plan, SessionKind, SessionPlan, Visit
+from profiler.parse.clock_file import CLOCKS_FILE
+from profiler.planning.space import Space
+from profiler.planning.spec import CommandWorkload, LoadedSpec
+from profiler.run_folder.folder import (
+    CSV_FILE,
+    Attempt,
+    AttemptRecord,
+    AttemptResult,
+    RunFolder,
+    compress,
+    compress_reports,
+    finish_attempt,
+)
+from profiler.run_folder.load.aliases import find_aliases
+from profiler.run_folder.load.attempts import AttemptReader, Loaded
+from profiler.run_folder.load.outcomes import Results, failures, gather
+from profiler.run_folder.load.practical_roofs import missing_roofs
+from profiler.sessions.attempt import recover
+from profiler.sessions.explain_files import keep_pages
+from profiler.sessions.kernel_checks import check_kernels
+from profiler.sessions.overlap.recorder import SecondsRecorder
+from profiler.sessions.overlap.templates import Templates
+from profiler.sessions.overlap.waiting import Waiting, clear_abandoned
+from profiler.sessions.process import Cause, SessionResult
+
+
+@dataclass
+class AttemptBook:
+    """Reads the attempts of a run, each once, and writes those that are made."""
+
+    loaded: LoadedSpec
+    plan: Plan
+    machine: Machine
+    run: RunFolder
+    builds: Sequence[BuildResult]
+    keys: Mapping[str, str]
+    """Cell id → key of today."""
+    space: Space
+    """The workload's, live: asked about the kernels of each attempt when it is first read."""
+    templates: Templates
+    seconds: SecondsRecorder
+    """Where the seconds of this execution go."""
+    reader: AttemptReader
+    opened: Mapping[str, str]
+    """Files that earlier sessions opened, as RunRecord.opened has them of today."""
+    earlier: Set[Path]
+    """Folders of the attempts that earlier executions made."""
+    stamped: Mapping[str, str]
+    """Libraries with stamps inside their kernels, by variant id."""
+    on_attempt: Callable[[Path], None] | None
+    """Called with the folder of each attempt when all of its files are written."""
+    _gathered: tuple[Sequence[Loaded], Results] | None = None
+    """Results so far, and the attempts that they are of."""
+    _packing: Executor = field(default_factory=lambda: ThreadPoolExecutor(1, "packing"))
+    """Compresses reports of sessions beside those that follow."""
+    _gpu_processes: dict[Path, dict[str, int | None]] = field(default_factory=dict)
+    """Folder of an attempt → AttemptResult.gpu_processes."""
+    _processes: GpuProcesses | None = None
+    """Those of the newest attempt."""
+
+    def close(self) -> None:
+        """Wait for what is packed."""
+        self._packing.shutdown()
+
+    # ---- what there is ----
+
+    def attempts(self) -> list[Loaded]:
+        """Every attempt of the run so far; each is read once."""
+        return [self.load(attempt) for attempt in self.run.attempts()]
+
+    def load(self, attempt: Attempt) -> Loaded:
+        """Read an attempt, once."""
+        capability = self.machine.environment.compute_capability
+        settings = self.templates.timelines.all_settings()
+        # What this execution measured counts until its end, whatever was edited meanwhile.
+        opened = self.opened if attempt.folder in self.earlier else {}
+        return self.reader.load(attempt, self.keys, capability, settings, opened)
+
+    def measured(self, folder: Path) -> Set[Visit]:
+        """Visits that an attempt has results of."""
+        return self.load(self.run.attempt(folder)).visits()
+
+    def missing(
+        self, session: SessionPlan, earlier: Sequence[Loaded], throttled: Set[Visit]
+    ) -> tuple[Visit, ...]:
+        """Visits still to make, including a repeat of those that were `throttled`."""
+        measured: set[Visit] = set()
+        for loaded in earlier:
+            if loaded.attempt.record.session == session.name:
+                measured |= loaded.visits()
+        measured -= throttled
+        skipped = {build.variant for build in self.builds if not build.ok}
+        limit = self.loaded.experiment.collect.time_limit_s
+        if session.kind is SessionKind.IN_KERNEL:
+            skipped |= {v.id for v in self.plan.variants if v.id not in self.stamped}
+        failed = failures(self.plan, earlier, kind=session.kind)
+        gone = {cell for cell, failure in failed.items() if failure.stands(limit)}
+        gone |= set(find_aliases(self.plan.cells, self.builds))
+        variant_of = {cell.id: cell.variant.id for cell in self.plan.cells}
+        return tuple(
+            visit
+            for visit in session.visits
+            if visit not in measured
+            and visit.cell not in gone
+            and variant_of[visit.cell] not in skipped
+        )
+
+    def roofs(self, session: SessionPlan, earlier: Sequence[Loaded]) -> tuple[str, ...]:
+        """Practical roofs that a session is to measure: those that no earlier attempt has.
+
+        None where nothing is explained: they are part of the why, and take some seconds.
+        """
+        if not self.loaded.experiment.collect.explain:
+            return ()
+        return missing_roofs(session.metrics, earlier)
+
+    def samples(self) -> pd.DataFrame:
+        """Samples so far of cells that did not fail."""
+        results = self._results()
+        failed = {cell for cell, status in results.statuses.items() if status.outcome.failed}
+        return results.samples[~results.samples["cell"].isin(failed)]
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Cells of the plan; of an external command its parts, as far as they were seen."""
+        if not isinstance(self.loaded.experiment.workload, CommandWorkload):
+            return self.plan.cells
+        return self._results().cells
+
+    def launches(self) -> dict[str, int]:
+        """Most launches that ncu profiled in a visit of an external command, by planned cell."""
+        launches: dict[str, int] = {}
+        for loaded in self.attempts():
+            visit, counted = loaded.attempt.record.visit, loaded.attempt.record.counted
+            if visit is not None and not counted:
+                launches[visit["cell"]] = max(launches.get(visit["cell"], 0), loaded.launches)
+        return launches
+
+    def _results(self) -> Results:
+        """Results so far: gathered again only where an attempt has come, or its end."""
+        attempts = self.attempts()
+        if self._gathered is None or not _are_same(self._gathered[0], attempts):
+            results = gather(self.plan, self.builds, attempts, self.machine.environment)
+            self._gathered = attempts, results
+        return self._gathered[1]
+
+    # ---- one attempt ----
+
+    def begin(
+        self, session: SessionPlan, record: AttemptRecord, waiting: Waiting | None = None
+    ) -> Path:
+        """Folder of a new attempt, with its record; that of a process that waited is there."""
+        if waiting is not None:
+            self.run.begin_attempt(waiting.folder, record)
+            return waiting.folder
+        folder = self.run.new_attempt(record)
+        if session.kind is SessionKind.TIMELINE:
+            self.templates.timelines.prepare(folder)
+        return folder
+
+    def record(self, session: SessionPlan, visits: Sequence[Visit]) -> AttemptRecord:
+        """What is written down of an attempt that is to make these visits."""
+        recorded = session.kind is SessionKind.TIMELINE
+        return AttemptRecord(
+            settings=self.templates.timelines.settings(session.collector) if recorded else {},
+            session=session.name,
+            collector=session.collector,
+            kind=session.kind.value,
+            metrics=session.metrics,
+            time_limit_s=self.loaded.experiment.collect.time_limit_s,
+            keys={cell: self.keys[cell] for cell in dict.fromkeys(v.cell for v in visits)},
+        )
+
+    @contextmanager
+    def clocks(self, folder: Path, waiting: Waiting | None = None) -> Iterator[None]:
+        """Sample the GPU's clocks into the folder of an attempt while it runs; see who uses it.
+
+        A process that waited may have opened the GPU already, so that the first look has no meaning
+        any more: the one before the first session of the row stands for it. The first session has
+        not: its gates open inside.
+        """
+        processes = GpuProcesses()
+        if waiting is not None and self._processes is not None:
+            processes = self._processes.of_next_session()
+        self._processes = processes
+        try:
+            with ClockSampler(folder, self.machine.environment.gpu_uuid, processes=processes):
+                yield
+        finally:
+            compress(folder / CLOCKS_FILE)
+            self._gpu_processes[folder] = processes.others()
+
+    def keep_files(self, session: SessionPlan, folder: Path, result: SessionResult) -> None:
+        """Keep what a later reader needs of the tool's own files."""
+        if session.kind is SessionKind.TIMELINE:
+            ended_well = result.cause is Cause.FINISHED
+            self.templates.timelines.keep(session.collector, folder, ended_well=ended_well)
+        if session.kind is SessionKind.EXPLAIN:
+            with self.seconds.step("keeps pages"):
+                keep_pages(self.templates.ncu(), folder)
+
+    def finish(self, folder: Path, result: AttemptResult) -> None:
+        """Write how an attempt ended; its reports are packed beside what follows."""
+        finish_attempt(folder, replace(result, gpu_processes=self._gpu_processes[folder]))
+        self._packing.submit(compress_reports, folder)
+
+    def written(self, folder: Path) -> None:
+        """Hand on the folder of an attempt that is complete."""
+        if self.on_attempt is not None:
+            self.on_attempt(folder)
+
+    def check_kernels(self, attempt: Attempt) -> None:
+        """Check the kernels of an attempt by the space, and write the result."""
+        check = check_kernels(self.load(attempt), self.plan, self.space)
+        if check != attempt.kernel_check:
+            self.run.write_kernel_check(attempt.folder, check)
+
+    # ---- what a killed profiler left ----
+
+    def save_what_was_left(self) -> None:
+        """Recover results of tools that were killed together with an earlier profiler."""
+        clear_abandoned(self.run.path / "raw")
+        for attempt in self.run.attempts():
+            if attempt.record.collector not in COLLECTORS:  # damaged, or of a newer version
+                continue
+            if attempt.result is None and attempt.record.kind == SessionKind.TIMELINE:
+                self._save_timeline(attempt)
+                continue
+            log = attempt.folder / CSV_FILE
+            if attempt.result is None and log.exists():
+                recover(
+                    self.templates.tool(attempt.record.collector),
+                    attempt.folder,
+                )
+                compress(log)
+            if attempt.result is None and attempt.record.kind == SessionKind.EXPLAIN:
+                keep_pages(self.templates.ncu(), attempt.folder)
+
+    def check_kernels_of_what_was_left(self) -> None:
+        """Check the kernels of attempts whose profiler was stopped before it did."""
+        for attempt in self.run.attempts():
+            if attempt.record.visit is None:
+                self.check_kernels(attempt)
+
+    def _save_timeline(self, attempt: Attempt) -> None:
+        """Clean what a session left, if this machine still has its tool."""
+        collector = attempt.record.collector
+        if needed([collector], Need.NSYS) and self.machine.nsys is None:
+            return
+        if attempt.record.settings == self.templates.timelines.settings(collector):
+            self.templates.timelines.keep(collector, attempt.folder, ended_well=False)
+
+
+def _are_same(earlier: Sequence[Loaded], now: Sequence[Loaded]) -> bool:
+    return len(earlier) == len(now) and all(map(operator.is_, earlier, now))

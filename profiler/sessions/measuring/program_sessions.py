@@ -1,0 +1,280 @@
+"""Sessions of an external command: one process makes one visit."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from profiler.collect import Command
+from profiler.collect.ncu import Ncu
+from profiler.collect.nsys import Nsys
+from profiler.errors import UsageError
+from profiler.model import Cell, OrderedParts, Outcome, SessionKind, SessionPlan
+from profiler.planning.spec import CommandWorkload
+from profiler.run_folder.folder import JOURNAL_FILE, AttemptRecord, AttemptResult, finish_attempt
+from profiler.run_folder.load.attempts import Loaded
+from profiler.runner import protocol
+from profiler.sessions.forecasts.forecast import VisitForecast
+from profiler.sessions.measuring.attempt_book import AttemptBook
+from profiler.sessions.measuring.work import Meanwhile, Work
+from profiler.sessions.overlap.handing_on import Begun
+from profiler.sessions.overlap.program_turns import ProgramTurn, Turns, turns_of
+from profiler.sessions.overlap.waiting import Waiting, WaitingRoom, places
+from profiler.sessions.process import SessionResult
+from profiler.sessions.program import (
+    Program,
+    ended_before_its_turn,
+    run_check,
+    run_visit,
+    start_waiting_visit,
+)
+from profiler.sessions.progress import ProgressReporter, VisitProgress
+from profiler.sessions.watchdog import Record
+
+_MOST_WAITING = 1
+"""With two the programs of eight visits took 12.0 s, with one 11.0 (H200)."""
+
+
+@dataclass
+class ProgramSessions:
+    """Makes the visits of one session after another, while the tool of the next visit starts."""
+
+    book: AttemptBook
+    workload: CommandWorkload
+    lock_file: Path
+    """Lock file that is held while anything of a session lives."""
+    reporter: ProgressReporter
+    meanwhile: Meanwhile
+    _room: WaitingRoom[ProgramTurn] = field(init=False)
+    _begun: Begun | None = None
+    """The next visit, which is made while the tool of the one before still ends."""
+
+    def __post_init__(self) -> None:
+        self._room = WaitingRoom(
+            self._start_program,
+            self.reporter.say,
+            places=min(_MOST_WAITING, places()),
+            import_is_safe=True,
+        )
+
+    def close(self) -> None:
+        """End the processes that wait for visits which do not come."""
+        self._take_begun(None)
+        self._room.__exit__()
+
+    def run(self, work: Work, progress: VisitProgress) -> None:
+        """Make the missing visits of a session, each in a process of its own."""
+        has_samples = work.has_samples
+        later = (
+            (session, self.book.missing(session, work.earlier, frozenset()))
+            for session in work.expected
+        )
+        turns = turns_of([(work.session, work.missing), *later])
+        if self._begun is None:  # its tool starts while the checks run
+            self._room.expect(turns.ahead())
+        visited = {visit.cell for visit in work.missing}
+        checked = [cell for cell in self.book.plan.cells if cell.id in visited]
+        failed = self._run_checks(self._program(work.session), checked)
+        for cell, (outcome, cause) in failed.items():
+            turns.failed.add(cell)
+            progress.failed(cell, f"{outcome}: {cause}")
+        forecast = VisitForecast(self.workload, self.reporter.say, len(work.missing))
+        for turn in turns.of_session(work.session):
+            end, failure, loaded = self._make_turn(turn, turns, has_samples=has_samples)
+            has_samples = has_samples or bool(loaded.visits())
+            if failure is None:
+                turns.measured.add(turn.visit.cell)
+                progress.visited(turn.visit.cell)
+                forecast.visited(end.seconds, loaded.launches)
+            else:
+                turns.failed.add(turn.visit.cell)
+                progress.failed(turn.visit.cell, f"{failure[0]}: {failure[1]}")
+
+    def _make_turn(
+        self, turn: ProgramTurn, turns: Turns, *, has_samples: bool
+    ) -> tuple[SessionResult, tuple[Outcome, str] | None, Loaded]:
+        """Make one visit, while the processes of those that follow wait.
+
+        How its process ended, outcome and cause where it went wrong, and its results.
+        """
+        program, session = self._program(turn.session), turn.session
+        begun = self._take_begun(turn.name)
+        if begun is None:
+            self._room.expect((turn, *turns.ahead()))
+        waiting = begun.waiting if begun is not None else self._room.take(turn.name)
+        folder, end = self._run_turn(program, turn, turns, waiting, begun)
+        if waiting is not None and ended_before_its_turn(folder, end):
+            self._room.discard(waiting)
+            folder, end = self._run_turn(program, turn, turns, None, None)
+        self.book.keep_files(session, folder, end)
+        loaded = self.book.load(self.book.run.attempt(folder))
+        fault, measured = loaded.part_fault, bool(loaded.visits())
+        failure = program.failure(
+            folder, end, measured=measured or bool(fault), has_samples=has_samples
+        ) or ((Outcome.PARTS_DIFFER, fault) if fault else None)
+        result = _command_result([turn.visit.cell], end, failure)
+        self.book.finish(folder, result)
+        self.book.written(folder)
+        return end, failure, loaded
+
+    def _run_turn(
+        self,
+        program: Program,
+        turn: ProgramTurn,
+        turns: Turns,
+        waiting: Waiting | None,
+        begun: Begun | None,
+    ) -> tuple[Path, SessionResult]:
+        """Run the process of a visit; its folder, and how it ended."""
+        record = self._program_record(program, turn)
+        folder = self.book.begin(turn.session, record, waiting)
+        command = self._program_command(program, turn, record, folder)
+        self.book.run.write_command(folder, shlex.join(command.argv))
+        began = time.monotonic() if waiting is None else waiting.began
+        ends: list[Record] = []
+
+        def on_start() -> None:
+            self._room.expect(turns.ahead())
+            self.meanwhile.start()
+
+        def on_end() -> None:
+            ends.append({"event": protocol.SESSION_FINISHED, "monotonic": time.monotonic()})
+            if turns.may_go_on(turn):
+                self._let_next_begin(turns, ends[-1])
+
+        with begun.sampling if begun is not None else self.book.clocks(folder, waiting):
+            end = run_visit(
+                program, command, folder, waiting=waiting, on_start=on_start, on_end=on_end
+            )
+        journal = protocol.read_journal(folder / JOURNAL_FILE)
+        self.book.seconds.session(folder.name, began, [*journal, *ends])
+        return folder, end
+
+    def _let_next_begin(self, turns: Turns, record: Record) -> None:
+        """Let the next program go, and start the tool of the one after it.
+
+        `record`: of the end of the program before, whose tool still writes.
+        """
+        waiting = self._room.saw(record)
+        if waiting is None:
+            return
+        with ExitStack() as sampling:
+            sampling.enter_context(self.book.clocks(waiting.folder, waiting))
+            waiting.open(*protocol.GATES)
+            self._room.release(waiting)
+            self._begun = Begun(waiting, (), sampling.pop_all())
+        self._room.expect(turns.ahead()[1:])
+
+    def _start_program(self, turn: ProgramTurn) -> Waiting:
+        """Start the process of a visit before its turn."""
+        program = self._program(turn.session)
+        if not program.can_wait:
+            raise UsageError(f"{turn.session.collector} starts a program more than once")
+        folder = self.book.run.reserve_attempt(turn.session.name)
+        try:
+            record = self._program_record(program, turn)
+            command = self._program_command(program, turn, record, folder, held=True)
+            return start_waiting_visit(program, turn.name, command, folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def _program(self, session: SessionPlan) -> Program:
+        """The external command as a session measures it."""
+        return Program(
+            self.workload,
+            base=self.book.loaded.base,
+            tool=self._program_tool(session),
+            metrics=self.book.templates.metrics(session),
+            limits=self.book.templates.limits(),
+            lock_file=self.lock_file,
+            variables=self.book.machine.variables,
+        )
+
+    def _program_command(
+        self,
+        program: Program,
+        turn: ProgramTurn,
+        record: AttemptRecord,
+        folder: Path,
+        *,
+        held: bool = False,
+    ) -> Command:
+        """The command of a visit; `held`: of a program that waits for its turn."""
+        cell = next(cell for cell in self.book.plan.cells if cell.id == turn.visit.cell)
+        return program.command(cell, folder, record.parts, counted=record.counted, held=held)
+
+    def _program_record(self, program: Program, turn: ProgramTurn) -> AttemptRecord:
+        """Record of a visit; the first of a cell counts the launches of its parts."""
+        session, visit = turn.session, turn.visit
+        asked = program.workload.parts
+        parts = asked.reading() if asked is not None else None
+        if parts is not None and session.kind is SessionKind.EXPLAIN:
+            parts = replace(parts, take=1)  # one launch tells why
+        first = session.name == self.book.plan.sessions[0].name and visit.block == visit.arm == 0
+        record = self.book.record(session, [visit])
+        counts = first and isinstance(parts, OrderedParts)
+        return replace(record, visit=asdict(visit), parts=parts, counted=counts)
+
+    def _run_checks(
+        self, program: Program, cells: Sequence[Cell]
+    ) -> dict[str, tuple[Outcome, str]]:
+        """Run the check of each cell that none has passed; outcome and cause of those that fail.
+
+        Cells whose checks are the same command share one.
+        """
+        passed = {cell for attempt in self.book.attempts() for cell in attempt.checked()}
+        commands: dict[str, tuple[Command, dict[str, None]]] = {}
+        for cell in cells:
+            command = None if cell.id in passed else program.check_command(cell)
+            if command is not None:
+                _, checked = commands.setdefault(shlex.join(command.argv), (command, {}))
+                checked[cell.id] = None
+        if commands:
+            self._take_begun(None)  # a check uses the GPU, too
+            number = len(commands)
+            self.reporter.say(f"check: {number} command{'' if number == 1 else 's'}")
+        failed: dict[str, tuple[Outcome, str]] = {}
+        for line, (command, checked) in commands.items():
+            record = AttemptRecord(
+                session=SessionKind.CHECK.value,
+                collector=SessionKind.CHECK.value,
+                kind=SessionKind.CHECK.value,
+                metrics=(),
+                keys={cell: self.book.keys[cell] for cell in checked},
+                time_limit_s=self.book.loaded.experiment.collect.time_limit_s,
+            )
+            folder = self.book.run.new_attempt(record)
+            self.book.run.write_command(folder, line)
+            end, failure = run_check(program, command, folder)
+            finish_attempt(folder, _command_result(checked, end, failure))
+            self.book.written(folder)
+            failed |= dict.fromkeys(checked, failure) if failure is not None else {}
+        return failed
+
+    def _program_tool(self, session: SessionPlan) -> Ncu | Nsys:
+        tool = self.book.templates.collector(session)
+        if not isinstance(tool, Ncu | Nsys):  # the spec's own check refuses any other
+            raise TypeError(f"{session.collector} cannot measure an external command")
+        return tool
+
+    def _take_begun(self, session: str | None) -> Begun | None:
+        """The process that has begun with a session of this name; one of another is ended."""
+        begun, self._begun = self._begun, None
+        if begun is None or begun.waiting.session == session:
+            return begun
+        begun.end()
+        return None
+
+
+def _command_result(
+    cells: Iterable[str], end: SessionResult, failure: tuple[Outcome, str] | None
+) -> AttemptResult:
+    blame = None if failure is None else (failure[0].value, failure[1])
+    failed = {} if blame is None else dict.fromkeys(cells, blame)
+    return AttemptResult(cause=end.cause.value, seconds=end.seconds, failed=failed)

@@ -1,0 +1,220 @@
+"""Sessions of a workload in Python: a process of the runner makes many visits."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from profiler.collect.kind import Records
+from profiler.collect.registry import COLLECTORS
+from profiler.model import SessionKind, SessionPlan, Visit
+from profiler.planning.spec import CudaWorkload, ModuleWorkload
+from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult
+from profiler.runner import protocol
+from profiler.sessions.attempt import hand_visits, has_started, run_attempt, start_waiting
+from profiler.sessions.measuring.attempt_book import AttemptBook
+from profiler.sessions.measuring.work import Meanwhile, Work
+from profiler.sessions.overlap.handing_on import Begun
+from profiler.sessions.overlap.waiting import Waiting, WaitingRoom
+from profiler.sessions.process import SessionResult
+from profiler.sessions.progress import VisitProgress
+from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, chunk, run_visits
+from profiler.sessions.watchdog import Record
+
+MAX_TIMELINE_VISITS = 300
+"""Of a session: what a killed nsys recorded is lost, and one report holds every call of CUDA."""
+
+
+@dataclass
+class RunnerSessions:
+    """Makes the visits of one session after another, while processes of later ones wait."""
+
+    book: AttemptBook
+    workload: ModuleWorkload | CudaWorkload
+    lock_file: Path
+    """Lock file that is held while anything of a session lives."""
+    say: Callable[[str], None]
+    meanwhile: Meanwhile
+    _room: WaitingRoom[SessionPlan] = field(init=False)
+    _begun: Begun | None = None
+    """The next session, which makes visits while the one before still ends."""
+
+    def __post_init__(self) -> None:
+        self._room = WaitingRoom(self._start_waiting, self.say)
+
+    def close(self) -> None:
+        """End the processes that wait for sessions which do not come."""
+        self._take_begun(None)
+        self._room.__exit__()
+
+    def adopt(self, waiting: Waiting) -> None:
+        """Make a session in a process that waits already."""
+        self._room.adopt(waiting)
+
+    def run(self, work: Work, progress: VisitProgress) -> None:
+        """Make the missing visits of a session, in as many processes as that takes."""
+        session, missing, book = work.session, work.missing, self.book
+        checked = {cell for attempt in work.earlier for cell in attempt.checked()}
+        job = book.templates.job(session, self.workload, checked)
+        template = book.templates.session(session, job, self.lock_file)
+        room, has_samples = self._room, work.has_samples
+        handed: set[Visit] = set()
+
+        def attempt(visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
+            begun = self._take_begun(session.name)
+            waiting = begun.waiting if begun is not None else room.take(session.name)
+            folder, result = run(visits if begun is None else begun.visits, waiting, begun)
+            if waiting is not None and not has_started(folder):
+                room.discard(waiting)
+                return run(visits, None)
+            return folder, result
+
+        def run(
+            visits: Sequence[Visit], waiting: Waiting | None, begun: Begun | None = None
+        ) -> tuple[Path, SessionResult]:
+            record = self.book.record(session, visits)
+            with_roofs = replace(
+                template,
+                job=replace(job, practical_roofs=self.book.roofs(session, self.book.attempts())),
+            )
+            folder = self.book.begin(session, record, waiting)
+            self.book.run.write_command(folder, shlex.join(template.command(folder).argv))
+            handed.update(visits)
+            rest = tuple(visit for visit in missing if visit not in handed)
+            again = session.name if rest else None
+            following = [session, *work.expected] if again and overlaps(session) else work.expected
+
+            def on_record(record: Record) -> None:
+                progress.record(record)
+                work.seen.record(record)
+                comes_next = room.saw(record, again=again)
+                if comes_next is not None:
+                    self._begin(comes_next, work, rest)
+
+            began = time.monotonic() if waiting is None else waiting.began
+            with begun.sampling if begun is not None else self.book.clocks(folder, waiting):
+                result = run_attempt(
+                    with_roofs,
+                    visits,
+                    folder,
+                    on_record,
+                    waiting=waiting,
+                    on_start=lambda: self._session_started(following),
+                )
+            journal = protocol.read_journal(folder / JOURNAL_FILE)
+            self.book.seconds.session(folder.name, began, journal)
+            self.book.keep_files(session, folder, result)
+            return folder, result
+
+        def ended(end: Ended) -> None:
+            result = self._attempt_result(end)
+            work.seen.blame(result.failed)
+            self.book.finish(end.folder, result)
+            self.book.check_kernels(self.book.run.attempt(end.folder))
+            self.book.written(end.folder)
+            if end.blamed is not None:
+                progress.failed(end.blamed.cell, f"{end.blamed.outcome}: {end.blamed.cause}")
+
+        for visits in self._batches(session, missing):
+            recovered = run_visits(
+                visits,
+                session=session.name,
+                problem_of={cell.id: cell.problem.id for cell in self.book.plan.cells},
+                collector=template.collector,
+                attempt=attempt,
+                measured=self.book.measured,
+                ended=ended,
+                has_samples=has_samples,
+                limit=_most_visits(session),
+            )
+            has_samples = has_samples or bool(recovered.measured)
+
+    def _begin(self, waiting: Waiting, work: Work, rest: Sequence[Visit]) -> None:
+        """Have the next process make the visits that are foreseen of it.
+
+        `rest`: what is left of the session that ends.
+        """
+        upcoming = [session for session in work.expected if session.visits]
+        if waiting.session == work.session.name:
+            session = work.session
+        else:
+            session = next(later for later in upcoming if later.name == waiting.session)
+            rest = self.book.missing(session, work.earlier, frozenset())
+        problem_of = {cell.id: cell.problem.id for cell in self.book.plan.cells}
+        visits = chunk(work.seen.wanted(rest), problem_of, _most_visits(session))
+        if not visits:
+            return
+        checked = {cell for attempt in work.earlier for cell in attempt.checked()}
+        job = replace(
+            self.book.templates.job(session, self.workload, checked | work.seen.checked),
+            practical_roofs=work.seen.roofs_left(self.book.roofs(session, work.earlier)),
+        )
+        with ExitStack() as sampling:
+            sampling.enter_context(self.book.clocks(waiting.folder, waiting))
+            hand_visits(self.book.templates.session(session, job, self.lock_file), visits, waiting)
+            self._room.release(waiting)
+            self._begun = Begun(waiting, visits, sampling.pop_all())
+
+    def _take_begun(self, session: str | None) -> Begun | None:
+        """The process that has begun with a session of this name; one of another is ended."""
+        begun, self._begun = self._begun, None
+        if begun is None or begun.waiting.session == session:
+            return begun
+        begun.end()
+        return None
+
+    def _session_started(self, expected: Sequence[SessionPlan]) -> None:
+        self._room.expect(expected)
+        self.meanwhile.start()
+
+    def _start_waiting(self, session: SessionPlan) -> Waiting:
+        """Start the process of a session that comes later."""
+        job = self.book.templates.job(session, self.workload)
+        template = self.book.templates.session(session, job, self.lock_file)
+        folder = self.book.run.reserve_attempt(session.name)
+        try:
+            return start_waiting(template, folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+    def _batches(self, session: SessionPlan, missing: Sequence[Visit]) -> Sequence[Sequence[Visit]]:
+        """Visits that a process may make together."""
+        recorded = COLLECTORS[session.collector].report_file is not None
+        if recorded and self.book.templates.timelines.one_visit_a_process:
+            return [(visit,) for visit in missing]
+        return [missing]
+
+    def _attempt_result(self, end: Ended) -> AttemptResult:
+        failed: dict[str, tuple[str, str]] = {}
+        if end.blamed is not None:
+            outcome_and_cause = (end.blamed.outcome.value, end.blamed.cause)
+            failed = dict.fromkeys(self._hit_by(end), outcome_and_cause)
+        return AttemptResult(
+            cause=end.result.cause.value,
+            seconds=end.result.seconds,
+            failed=failed,
+        )
+
+    def _hit_by(self, end: Ended) -> tuple[str, ...]:
+        """The failing cell, and its siblings where the step was one of their whole problem."""
+        failing_cell = end.result.failing_cell
+        if failing_cell is None or failing_cell.phase not in protocol.PROBLEM_PHASES:
+            return (end.blamed.cell,) if end.blamed is not None else ()
+        problem_of = {cell.id: cell.problem.id for cell in self.book.plan.cells}
+        problem = problem_of[failing_cell.cell]
+        return tuple(cell for cell, other in problem_of.items() if other == problem)
+
+
+def overlaps(session: SessionPlan) -> bool:
+    """Whether starts of sessions may overlap with this one, and its start with others."""
+    return COLLECTORS[session.collector].records is Records.COUNTERS
+
+
+def _most_visits(session: SessionPlan) -> int:
+    return MAX_TIMELINE_VISITS if session.kind is SessionKind.TIMELINE else MAX_VISITS_PER_SESSION
