@@ -16,7 +16,13 @@ from profiler.model import SessionKind, SessionPlan, Visit
 from profiler.planning.spec import CudaWorkload, ModuleWorkload
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult
 from profiler.runner import protocol
-from profiler.sessions.attempt import hand_visits, has_started, run_attempt, start_waiting
+from profiler.sessions.attempt import (
+    Session,
+    hand_visits,
+    has_started,
+    run_attempt,
+    start_waiting,
+)
 from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.measuring.work import Meanwhile, Work
 from profiler.sessions.overlap.handing_on import Begun
@@ -58,81 +64,34 @@ class RunnerSessions:
 
     def run(self, work: Work, progress: VisitProgress) -> None:
         """Make the missing visits of a session, in as many processes as that takes."""
-        session, missing, book = work.session, work.missing, self.book
-        checked = {cell for attempt in work.earlier for cell in attempt.checked()}
-        job = book.templates.job(session, self.workload, checked)
-        template = book.templates.session(session, job, self.lock_file)
-        room, has_samples = self._room, work.has_samples
-        handed: set[Visit] = set()
+        _RunnerSession(self, self.book, work, progress).run()
 
-        def attempt(visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
-            begun = self._take_begun(session.name)
-            waiting = begun.waiting if begun is not None else room.take(session.name)
-            folder, result = run(visits if begun is None else begun.visits, waiting, begun)
-            if waiting is not None and not has_started(folder):
-                room.discard(waiting)
-                return run(visits, None)
-            return folder, result
+    def template(self, session: SessionPlan, job: protocol.Job) -> Session:
+        """What the attempts of a session have in common."""
+        return self.book.templates.session(session, job, self.lock_file)
 
-        def run(
-            visits: Sequence[Visit], waiting: Waiting | None, begun: Begun | None = None
-        ) -> tuple[Path, SessionResult]:
-            record = self.book.record(session, visits)
-            with_roofs = replace(
-                template,
-                job=replace(job, practical_roofs=self.book.roofs(session, self.book.attempts())),
-            )
-            folder = self.book.begin(session, record, waiting)
-            self.book.run.write_command(folder, shlex.join(template.command(folder).argv))
-            handed.update(visits)
-            rest = tuple(visit for visit in missing if visit not in handed)
-            again = session.name if rest else None
-            following = [session, *work.expected] if again and overlaps(session) else work.expected
+    def take(self, session: str) -> tuple[Waiting | None, Begun | None]:
+        """The process that waits for a session, and what it has begun with, where it has."""
+        begun = self._take_begun(session)
+        return (begun.waiting, begun) if begun is not None else (self._room.take(session), None)
 
-            def on_record(record: Record) -> None:
-                progress.record(record)
-                work.seen.record(record)
-                comes_next = room.saw(record, again=again)
-                if comes_next is not None:
-                    self._begin(comes_next, work, rest)
+    def discard(self, waiting: Waiting) -> None:
+        """End a process that waited and did not come to its first visit, and say so."""
+        self._room.discard(waiting)
 
-            began = time.monotonic() if waiting is None else waiting.began
-            with begun.sampling if begun is not None else self.book.clocks(folder, waiting):
-                result = run_attempt(
-                    with_roofs,
-                    visits,
-                    folder,
-                    on_record,
-                    waiting=waiting,
-                    on_start=lambda: self._session_started(following),
-                )
-            journal = protocol.read_journal(folder / JOURNAL_FILE)
-            self.book.seconds.session(folder.name, began, journal)
-            self.book.keep_files(session, folder, result)
-            return folder, result
+    def started(self, following: Sequence[SessionPlan]) -> None:
+        """A session has started: have processes wait for those that follow."""
+        self._room.expect(following)
+        self.meanwhile.start()
 
-        def ended(end: Ended) -> None:
-            result = self._attempt_result(end)
-            work.seen.blame(result.failed)
-            self.book.finish(end.folder, result)
-            self.book.check_kernels(self.book.run.attempt(end.folder))
-            self.book.written(end.folder)
-            if end.blamed is not None:
-                progress.failed(end.blamed.cell, f"{end.blamed.outcome}: {end.blamed.cause}")
+    def saw(self, record: Record, work: Work, rest: Sequence[Visit]) -> None:
+        """Take a record of a session; after its last launch the next process begins.
 
-        for visits in self._batches(session, missing):
-            recovered = run_visits(
-                visits,
-                session=session.name,
-                problem_of={cell.id: cell.problem.id for cell in self.book.plan.cells},
-                collector=template.collector,
-                attempt=attempt,
-                measured=self.book.measured,
-                ended=ended,
-                has_samples=has_samples,
-                limit=_most_visits(session),
-            )
-            has_samples = has_samples or bool(recovered.measured)
+        `rest`: visits of the session that are left for another process.
+        """
+        comes_next = self._room.saw(record, again=work.session.name if rest else None)
+        if comes_next is not None:
+            self._begin(comes_next, work, rest)
 
     def _begin(self, waiting: Waiting, work: Work, rest: Sequence[Visit]) -> None:
         """Have the next process make the visits that are foreseen of it.
@@ -156,7 +115,7 @@ class RunnerSessions:
         )
         with ExitStack() as sampling:
             sampling.enter_context(self.book.clocks(waiting.folder, waiting))
-            hand_visits(self.book.templates.session(session, job, self.lock_file), visits, waiting)
+            hand_visits(self.template(session, job), visits, waiting)
             self._room.release(waiting)
             self._begun = Begun(waiting, visits, sampling.pop_all())
 
@@ -168,38 +127,117 @@ class RunnerSessions:
         begun.end()
         return None
 
-    def _session_started(self, expected: Sequence[SessionPlan]) -> None:
-        self._room.expect(expected)
-        self.meanwhile.start()
-
     def _start_waiting(self, session: SessionPlan) -> Waiting:
         """Start the process of a session that comes later."""
         job = self.book.templates.job(session, self.workload)
-        template = self.book.templates.session(session, job, self.lock_file)
         folder = self.book.run.reserve_attempt(session.name)
         try:
-            return start_waiting(template, folder)
+            return start_waiting(self.template(session, job), folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
 
-    def _batches(self, session: SessionPlan, missing: Sequence[Visit]) -> Sequence[Sequence[Visit]]:
-        """Visits that a process may make together."""
-        recorded = COLLECTORS[session.collector].report_file is not None
-        if recorded and self.book.templates.timelines.one_visit_a_process:
-            return [(visit,) for visit in missing]
-        return [missing]
 
-    def _attempt_result(self, end: Ended) -> AttemptResult:
+@dataclass
+class _RunnerSession:
+    """Makes the missing visits of one session."""
+
+    row: RunnerSessions
+    book: AttemptBook
+    work: Work
+    progress: VisitProgress
+    _job: protocol.Job = field(init=False)
+    _template: Session = field(init=False)
+    _handed: set[Visit] = field(default_factory=set)
+    """Visits that a process was told to make."""
+
+    def __post_init__(self) -> None:
+        checked = {cell for attempt in self.work.earlier for cell in attempt.checked()}
+        self._job = self.book.templates.job(self.work.session, self.row.workload, checked)
+        self._template = self.row.template(self.work.session, self._job)
+
+    def run(self) -> None:
+        """Make them, one process after another, until all have results or their cells failed."""
+        session, has_samples = self.work.session, self.work.has_samples
+        for visits in self._batches():
+            recovered = run_visits(
+                visits,
+                session=session.name,
+                problem_of={cell.id: cell.problem.id for cell in self.book.plan.cells},
+                collector=self._template.collector,
+                attempt=self._attempt,
+                measured=self.book.measured,
+                ended=self._ended,
+                has_samples=has_samples,
+                limit=_most_visits(session),
+            )
+            has_samples = has_samples or bool(recovered.measured)
+
+    def _batches(self) -> Sequence[Sequence[Visit]]:
+        """Visits that a process may make together."""
+        recorded = COLLECTORS[self.work.session.collector].report_file is not None
+        if recorded and self.book.templates.timelines.one_visit_a_process:
+            return [(visit,) for visit in self.work.missing]
+        return [self.work.missing]
+
+    def _attempt(self, visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
+        """Have a process make these visits, or those with which one has begun already."""
+        waiting, begun = self.row.take(self.work.session.name)
+        folder, result = self._run(visits if begun is None else begun.visits, waiting, begun)
+        if waiting is not None and not has_started(folder):
+            self.row.discard(waiting)
+            return self._run(visits, None, None)
+        return folder, result
+
+    def _run(
+        self, visits: Sequence[Visit], waiting: Waiting | None, begun: Begun | None
+    ) -> tuple[Path, SessionResult]:
+        """Run one process to its end; its folder, and how it ended."""
+        book, session = self.book, self.work.session
+        roofs = book.roofs(session, book.attempts())
+        with_roofs = replace(self._template, job=replace(self._job, practical_roofs=roofs))
+        folder = book.begin(session, book.record(session, visits), waiting)
+        book.run.write_command(folder, shlex.join(self._template.command(folder).argv))
+        self._handed.update(visits)
+        rest = tuple(visit for visit in self.work.missing if visit not in self._handed)
+        again = (session,) if rest and overlaps(session) else ()
+        following = [*again, *self.work.expected]
+
+        def on_record(record: Record) -> None:
+            self.progress.record(record)
+            self.work.seen.record(record)
+            self.row.saw(record, self.work, rest)
+
+        began = time.monotonic() if waiting is None else waiting.began
+        with begun.sampling if begun is not None else book.clocks(folder, waiting):
+            result = run_attempt(
+                with_roofs,
+                visits,
+                folder,
+                on_record,
+                waiting=waiting,
+                on_start=lambda: self.row.started(following),
+            )
+        book.seconds.session(folder.name, began, protocol.read_journal(folder / JOURNAL_FILE))
+        book.keep_files(session, folder, result)
+        return folder, result
+
+    def _ended(self, end: Ended) -> None:
+        """Write down how an attempt ended, and what its end is blamed on."""
+        result = self._result(end)
+        self.work.seen.blame(result.failed)
+        self.book.finish(end.folder, result)
+        self.book.check_kernels(self.book.run.attempt(end.folder))
+        self.book.written(end.folder)
+        if end.blamed is not None:
+            self.progress.failed(end.blamed.cell, f"{end.blamed.outcome}: {end.blamed.cause}")
+
+    def _result(self, end: Ended) -> AttemptResult:
         failed: dict[str, tuple[str, str]] = {}
         if end.blamed is not None:
             outcome_and_cause = (end.blamed.outcome.value, end.blamed.cause)
             failed = dict.fromkeys(self._hit_by(end), outcome_and_cause)
-        return AttemptResult(
-            cause=end.result.cause.value,
-            seconds=end.result.seconds,
-            failed=failed,
-        )
+        return AttemptResult(end.result.cause.value, end.result.seconds, failed)
 
     def _hit_by(self, end: Ended) -> tuple[str, ...]:
         """The failing cell, and its siblings where the step was one of their whole problem."""
