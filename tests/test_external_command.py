@@ -32,12 +32,14 @@ def program(profiler):
 
 @pytest.fixture
 def write(profiler, program):
-    def write_spec(kernels, command="./sgemm {kernel} --size={size} 'a word'", **workload):
+    def write_spec(
+        kernels, command="./sgemm {kernel} --size={size} 'a word'", collect=COLLECT, **workload
+    ):
         return profiler.write_spec(
             workload={"command": command, "cwd": "their code", **workload},
             variants={"matrix": {"kernel": kernels}},
             problems={"matrix": {"size": [64]}},
-            collect={**COLLECT, "time_limit_s": 2.0},
+            collect={**collect, "time_limit_s": 2.0},
         )
 
     return write_spec
@@ -93,6 +95,19 @@ def test_each_kernel_is_a_row_and_only_another_program_is_measured_again(profile
     program.write_text(program.read_text() + "# another version\n")
     assert profiler.measure(spec, **THREE).code == 0
     assert len(notes(profiler)) == 12
+
+
+def test_a_program_is_explained_once(profiler, write):
+    """Also where a confirmation might have come between, which has no visits here."""
+    spec = write(["a", "b", "c"], collect={**COLLECT, "explain": True, "blocks": 6})
+    done = profiler.measure(spec, FAKE_NCU_KERNELS="sgemm")
+    assert done.code == 0, done.err
+    explained = [
+        json.loads((folder / "session.json").read_text())["visit"]["cell"]
+        for folder in attempts(profiler.runs()[-1])
+        if folder.name.startswith("ncu-explain")
+    ]
+    assert len(explained) == len(set(explained)) == 2
 
 
 def test_filter_skip_and_count_reach_the_tool(profiler, write):

@@ -3,10 +3,12 @@
 import dataclasses
 import importlib
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
+from device_code import compile_device_code
 
 from profiler.analyse.why.account import IMBALANCE, INSTRUCTIONS, STALL, WARPS, kernel_time
 from profiler.analyse.why.causes import CAUSES, causes
@@ -112,6 +114,32 @@ def test_a_recording_names_every_planted_cause_first(modules, recording, attribu
         assert scored.cause_right, (case, scored.cause)
         assert scored.part_right, (case, scored.part)
         assert pair.account.residual < 0.05, case
+
+
+MORE_SOURCES = ("accumulate", "fetch", "launch", "pipes", "waiting")
+LOCAL_ARRAY_BYTES = 16 * 4
+INSTRUCTION_CACHE_BYTES = 128 * 1024
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_the_further_kernels_compile_with_their_mistake_alone(modules, tmp_path):
+    recipes = {
+        f"{source}{planted}": dataclasses.replace(
+            modules["space"].recipe({"planted": planted}), sources=(FOLDER / f"{source}.cu",)
+        )
+        for source in MORE_SOURCES
+        for planted in (0, 1)
+    }
+    codes = compile_device_code(recipes, "sm_90", tmp_path)
+    kernels = [(name, kernel) for name, code in codes.items() for kernel in code.kernels]
+    for name, kernel in kernels:
+        assert kernel.spill_store_bytes == kernel.spill_load_bytes == 0, kernel
+        in_memory = name == "accumulate1" and "local_arrays" in kernel.name
+        assert kernel.stack_bytes == (LOCAL_ARRAY_BYTES if in_memory else 0), kernel
+    # The kernel of small_grid is the same with and without its mistake; its source has others, too.
+    assert all(codes[f"{name}0"].text_hash != codes[f"{name}1"].text_hash for name in MORE_SOURCES)
+    assert codes["fetch1"].text_bytes > 2 * INSTRUCTION_CACHE_BYTES
+    assert codes["fetch0"].text_bytes < INSTRUCTION_CACHE_BYTES / 16
 
 
 OF_OTHER_SECTIONS = {

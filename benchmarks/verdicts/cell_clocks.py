@@ -97,7 +97,7 @@ def main() -> None:
             totals[way].update(verdicts=verdicts, changed=changed.total())
             into = ", ".join(f"{old} → {new} {count}" for (old, new), count in changed.items())
             words.append(f"{way}: {changed.total()}{f' ({into})' if into else ''}")
-        name = folder.name.removesuffix("recording") or folder.parent.name
+        name = folder.parent.name if folder.name.endswith("recording") else folder.name
         clock = f"{scatter_pct:.2f} % | {range_pct:.1f} %"
         print(f"| {name} | {clock} | {ways[0][1]} | {'; '.join(words)} |")
     for way, total in totals.items():

@@ -158,7 +158,11 @@ class DeviceRun:
         plan = part_of(self.request.plan, problem)
         machine = replace(self.request.machine, environment=owner)
         request = replace(
-            self.request, plan=plan, machine=machine, loaded=self._without_explanations
+            self.request,
+            plan=plan,
+            machine=machine,
+            loaded=self._without_explanations,
+            explain=None,  # what it names may be of other problems
         )
         return is_measured(
             self.run,

@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from profiler import runner
 from profiler.errors import SpecError, nearest_file
+from profiler.machine.signals import raise_if_signalled
 from profiler.outside_text import safe
 from profiler.planning.spec import LoadedSpec, check_document, load_spec
 from profiler.planning.spec.python_file import document_of
@@ -25,6 +27,8 @@ DESCRIBE_LIMIT_S = 300.0
 """Imports of torch, JAX and Triton from a cold disk take a minute."""
 SILENT_S = 15.0
 """Seconds after which a user is told that a file is still being imported."""
+_LOOK_S = 0.5
+"""Between two looks whether a signal came."""
 _DESCRIBE = Path(runner.__file__).with_name("describe.py")
 _REMEDY = "docs/python.md has a whole example."
 _SCRIPT_REMEDY = 'Put what runs as a script under `if __name__ == "__main__":`.'
@@ -112,10 +116,22 @@ def _run(script: Sequence[str], errors: Path) -> str:
 def _wait(process: subprocess.Popen[bytes], file: str) -> int:
     """Exit code of the process that imports a file; says on stderr where that takes long."""
     try:
-        return process.wait(SILENT_S)
+        return _wait_at_most(process, SILENT_S)
     except subprocess.TimeoutExpired:
         sys.stderr.write(
             f"Importing {safe(file)} takes long; it is ended after {DESCRIBE_LIMIT_S:.0f} s.\n"
         )
         sys.stderr.flush()
-    return process.wait(DESCRIBE_LIMIT_S - SILENT_S)
+    return _wait_at_most(process, DESCRIBE_LIMIT_S - SILENT_S)
+
+
+def _wait_at_most(process: subprocess.Popen[bytes], seconds: float) -> int:
+    """Exit code of a process; raises subprocess.TimeoutExpired where it does not end in time."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return process.wait(min(_LOOK_S, max(until - time.monotonic(), 0.0)))
+        except subprocess.TimeoutExpired:
+            raise_if_signalled()
+            if time.monotonic() >= until:
+                raise

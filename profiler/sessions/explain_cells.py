@@ -24,10 +24,10 @@ def explain_cells(plan: Plan, samples: pd.DataFrame) -> tuple[Cell, ...]:
     """Cells to explain by default, in the order of the plan; at most MOST_CELLS.
 
     At the problem that takes longest the fastest rival, the baseline and the fastest other
-    reference; then the same with the leader, at the problem where it differs most from the
-    baseline; with that of the problems at which the leader was not measured; and at the problem
-    where any rival differs most. Where steps are asked for, every version at the problem that takes
-    longest. Cells of more than MOST_KERNELS kernels are passed over.
+    reference. Then the same with the leader, at the problem where it differs most from the
+    baseline; with the leader among those of the other problems, where it was not measured; and at
+    the problem where any rival differs most. Where steps are asked for, every version at the
+    problem that takes longest. Cells of more than MOST_KERNELS kernels are passed over.
     """
     many = many_kernels(samples)
     durations = {

@@ -71,7 +71,10 @@ class Explaining:
         return explain_session(self.execution.loaded.experiment, cells, names)
 
     def foreseen(self, samples: pd.DataFrame) -> SessionPlan | None:
-        """The session by the samples so far, without visits before there are any; None for none."""
+        """The session by the samples so far; None where nothing is explained.
+
+        Before there are samples it has the visits of cells that are asked for, or none.
+        """
         if not self.is_wanted or self.is_unable:
             return None
         session = self.session(samples)
@@ -103,7 +106,7 @@ class Explaining:
 
     def say_passed_over(self, reporter: ProgressReporter) -> None:
         """Print how many cells are passed over because explaining them takes too long."""
-        if self.asked is not None:
+        if self.asked is not None or self.is_unable:
             return
         if many := many_kernels(self.measurement.samples()):
             reporter.say(

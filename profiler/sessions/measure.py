@@ -137,15 +137,13 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
                 makes.timeline()
 
 
-def decide_steps(
-    request: MeasureRequest, measurement: Measurement, reporter: ProgressReporter
-) -> None:
-    """Go through all that is measured before anything is explained, and timelines.
+def decide_steps(request: MeasureRequest, measurement: Measurement) -> None:
+    """Go through all that is measured, but for what explains cells.
 
     For a measurement that makes nothing: it learns what would be missing.
     """
     explaining = Explaining(request, request.explain, measurement)
-    makes = _Steps(request, measurement, explaining, reporter, Stopwatch())
+    makes = _Steps(request, measurement, explaining, measurement.reporter, Stopwatch())
     agenda = steps(request.plan)
     for place, step in enumerate(agenda, start=1):
         makes.make(step, agenda[place:])

@@ -47,7 +47,7 @@ def is_measured(  # noqa: PLR0913 - all but two by keyword
     """
     with _dry(run, request, builds, keys, stamped, reader) as measurement:
         try:
-            decide_steps(request, measurement, measurement.reporter)
+            decide_steps(request, measurement)
         except _VisitsMissingError:
             return False
     return True

@@ -84,11 +84,12 @@ class RunnerSessions:
         self._room.expect(following)
         self.meanwhile.start()
 
-    def saw(self, record: Record, work: Work, rest: Sequence[Visit]) -> None:
+    def saw(self, record: Record, work: Work, left: Callable[[], Sequence[Visit]]) -> None:
         """Take a record of a session; after its last launch the next process begins.
 
-        `rest`: visits of the session that are left for another process.
+        `left`: gives the visits of the session that are left for another process.
         """
+        rest = left() if record.get("event") == protocol.SESSION_FINISHED else ()
         comes_next = self._room.saw(record, again=work.session.name if rest else None)
         if comes_next is not None:
             self._begin(comes_next, work, rest)
@@ -199,14 +200,13 @@ class _RunnerSession:
         folder = book.begin(session, book.record(session, visits), waiting)
         book.run.write_command(folder, shlex.join(self._template.command(folder).argv))
         self._handed.update(visits)
-        rest = tuple(visit for visit in self.work.missing if visit not in self._handed)
-        again = (session,) if rest and overlaps(session) else ()
+        again = (session,) if self._left() and overlaps(session) else ()
         following = [*again, *self.work.expected]
 
         def on_record(record: Record) -> None:
             self.progress.record(record)
             self.work.seen.record(record)
-            self.row.saw(record, self.work, rest)
+            self.row.saw(record, self.work, self._left)
 
         began = time.monotonic() if waiting is None else waiting.began
         with begun.sampling if begun is not None else book.clocks(folder, waiting):
@@ -221,6 +221,10 @@ class _RunnerSession:
         book.seconds.session(folder.name, began, protocol.read_journal(folder / JOURNAL_FILE))
         book.keep_files(session, folder, result)
         return folder, result
+
+    def _left(self) -> tuple[Visit, ...]:
+        """Visits that no process was told to make, without those of cells that have failed."""
+        return self.work.seen.wanted(v for v in self.work.missing if v not in self._handed)
 
     def _ended(self, end: Ended) -> None:
         """Write down how an attempt ended, and what its end is blamed on."""

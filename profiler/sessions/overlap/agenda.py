@@ -9,6 +9,7 @@ import pandas as pd
 
 from profiler.collect.registry import is_judged
 from profiler.model import Plan, SessionKind, SessionPlan
+from profiler.planning.session_plans import EXPLAINS
 from profiler.sessions.looks import empty_final, final_session, has_final, later_session
 
 _COUNTED = (SessionKind.TIMING, SessionKind.COUNTERS)
@@ -40,7 +41,7 @@ class Explanation:
     """The explain session, as far as its cells are known and not explained yet."""
 
     again: bool = False
-    """Whether another one came before; mostly nothing is left for it."""
+    """Whether another one came before: mostly nothing is left for it, and no process waits."""
 
 
 Step = Planned | LaterLooks | Confirmation | Explanation
@@ -50,9 +51,9 @@ def steps(plan: Plan, *, explains: bool = False) -> tuple[Step, ...]:
     """What is measured of a plan, in this order.
 
     The counters come between the first look and what follows it: which cells that concerns is found
-    out, and its process started, while they are counted. Cells are explained before the
-    confirmation, so that ncu prints the pages of its report while that is measured; and at the end,
-    if the confirmation has made the answer one about other cells.
+    out, and its process started, while they are counted. Where ncu judges, cells are explained
+    before the confirmation, so that the pages of the report are printed while that is measured; and
+    at the end, if the confirmation has made the answer one about other cells.
     """
     judged = next((session for session in plan.sessions if is_judged(plan, session)), None)
     ordered: list[Step] = [Planned(session) for session in plan.sessions]
@@ -62,7 +63,8 @@ def steps(plan: Plan, *, explains: bool = False) -> tuple[Step, ...]:
             for place, session in enumerate(plan.sessions)
             if session.collector == judged.collector and session.kind in _COUNTED
         ]
-        ordered[1 + max(places) : 1 + max(places)] = _judged(plan, judged, explains=explains)
+        explains_first = explains and judged.collector == EXPLAINS
+        ordered[1 + max(places) : 1 + max(places)] = _judged(plan, judged, explains=explains_first)
     if explains:
         ordered.append(Explanation(again=any(isinstance(step, Explanation) for step in ordered)))
     return tuple(ordered)
@@ -97,7 +99,6 @@ class Foresight:
         come before it, its process would hold a place for nothing more often than not, and that of
         a session which comes after all looks has it.
         """
-        explanation_came = False
         for place, step in enumerate(steps):
             match step:
                 case Planned(session):
@@ -109,8 +110,7 @@ class Foresight:
                         yield look
                 case Confirmation(session):
                     yield from self._confirmation(session, is_open=looks_open)
-                case Explanation() if self.explained is not None and not explanation_came:
-                    explanation_came = True
+                case Explanation(again=False) if self.explained is not None:
                     yield _open(self.explained) if looks_open else self.explained
 
     def after_look(

@@ -28,9 +28,11 @@ collect: {device: cpu, blocks: [8, 16], final_blocks: FINAL, metrics: [cycles, l
 """
 
 
-def planned(folder, final_blocks=8):
+def planned(folder, final_blocks=8, collect=""):
     path = folder / "spec.yaml"
-    path.write_text(SPEC.replace("FINAL", str(final_blocks)))
+    path.write_text(
+        SPEC.replace("FINAL", str(final_blocks)).replace("{device", f"{{{collect}device")
+    )
     (folder / "workload.py").touch()
     return make_plan(load_spec(path), Space())
 
@@ -89,6 +91,22 @@ def test_cells_are_explained_before_the_confirmation_and_again_at_the_end(plan, 
     assert (looks, confirmation) == (LaterLooks(timing), Confirmation(timing))
     assert (explanation, last) == (Explanation(), Explanation(again=True))
     assert steps(planned(tmp_path, final_blocks=0), explains=True)[2:] == (looks, Explanation())
+
+
+def test_beside_what_is_explained_only_the_confirmation_waits(plan):
+    """Not the explain session once more, in which mostly nothing is left to do."""
+    samples = timed(plan, ratio=0.999, noise=0.0001)
+    place = steps(plan, explains=True).index(Explanation())
+    assert waiting_beside(plan, place, samples, EXPLAINED) == [("ncu-final", True)]
+    assert waiting_beside(plan, place + 1, samples, EXPLAINED) == []
+
+
+def test_where_a_timer_judges_cells_are_explained_when_ncu_has_counted_them(tmp_path):
+    """Before that nobody knows how many kernels they launch."""
+    timer = "collectors: [timer, ncu], ncu_timing: false, "
+    plan = planned(tmp_path, collect=timer)
+    names_of_steps = [type(step).__name__ for step in steps(plan, explains=True)]
+    assert names_of_steps == ["Planned", "LaterLooks", "Confirmation", "Planned", "Explanation"]
 
 
 def test_the_confirmation_waits_beside_the_counters_from_the_first_look_on(plan):
