@@ -24,6 +24,8 @@ _RESULTS = (
     "profiler.render.index",
     "profiler.render.console.tables",
 )
+_TABLES = ("pyarrow.parquet", "pandas.core.arrays.arrow.extension_types")
+"""What writes summary.parquet, where it is installed."""
 _PAGE = ("matplotlib.backends.backend_svg", "profiler.render.page")
 
 
@@ -53,6 +55,7 @@ def import_ahead(*, page: bool) -> None:
     where it is needed, and not here.
     """
     _import((*_RESULTS, *(_PAGE if page else ())))
+    _import(_TABLES)
     if page:
         with suppress(ImportError):
             from profiler.render.page import compile_templates

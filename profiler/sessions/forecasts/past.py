@@ -82,7 +82,9 @@ def costs_of_sessions(
 
 
 def _likeness(record: AttemptRecord, session: SessionPlan) -> Likeness:
-    if record.collector != session.collector:
+    # Launches that are replayed dozens of times tell nothing of others.
+    one_explains = (record.kind == SessionKind.EXPLAIN) != (session.kind is SessionKind.EXPLAIN)
+    if record.collector != session.collector or one_explains:
         return Likeness.OTHER_TOOL
     if record.session == session.name:
         return Likeness.SAME_SESSION

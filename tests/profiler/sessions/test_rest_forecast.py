@@ -247,6 +247,7 @@ def with_work_declared(records, cells):
         ("hopper_causal", "ncu-timing.001"),  # a first session: nothing but declared work tells
         ("autotune_large", "ncu-counters-together.001"),  # counters, by the timing before them
         ("hopper_causal", "ncu-final.001"),  # few cells of each problem, no checks
+        ("autotune_large", "ncu-final.001"),  # after cells were explained, seconds for each launch
         ("softmax_forms", "nsys.001"),  # compiled by sessions under another tool
         ("timing_methods", "timer.001"),  # the last problem takes nine tenths of the time
     ],
