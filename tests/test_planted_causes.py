@@ -1,6 +1,7 @@
 """The pairs of benchmarks/why: its files name the same cases; what its score counts as right."""
 
 import dataclasses
+import functools
 import importlib
 import re
 import shutil
@@ -37,6 +38,12 @@ def modules(monkeypatch):
     yield {name: importlib.import_module(name) for name in MODULES}
     for name in MODULES:
         sys.modules.pop(name, None)
+
+
+@functools.cache
+def report_of(recording):
+    """Report of a recording of these kernels, read once."""
+    return read_run(RunFolder(FOLDER / recording)).report
 
 
 def names_in_sources(pattern: str) -> set[str]:
@@ -96,7 +103,7 @@ def document(cause: str, part: str) -> dict[str, object]:
 )
 def test_a_recording_names_every_planted_cause_first(modules, recording, attribute):
     cases = tuple(getattr(modules["space"], attribute))
-    findings = find(read_run(RunFolder(FOLDER / recording)).report)
+    findings = find(report_of(recording))
     assert modules["score"].cases_of(FOLDER / recording) == cases
     for case in cases:
         expected = modules["expected"].EXPECTED[case]
@@ -166,7 +173,7 @@ the section of tables. Those that begin with launch__ are of LaunchStats and Occ
 
 
 def test_without_the_section_of_tables_every_cause_is_the_same():
-    report = read_run(RunFolder(FOLDER / "recording")).report
+    report = report_of("recording")
     capability = report.environment.compute_capability
     assert TABLES not in explain_sections(capability)
     assert TABLES in explain_sections("8.0")
