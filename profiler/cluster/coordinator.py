@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, Future, Queue
+from distributed import CancelledError, Client, Future, Queue
+from distributed.comm.core import CommClosedError
 
 from profiler.cluster.arrivals import Arrivals
 from profiler.cluster.device import Device, device_among, device_of, environment_from
@@ -131,13 +132,14 @@ def _loss_named(client: Client) -> Iterator[None]:
         yield
     except ProfilerError:
         raise
-    except (OSError, RuntimeError, TimeoutError) as error:
+    except (OSError, RuntimeError, TimeoutError, CancelledError) as error:
         if _UNREADABLE in str(error):
             raise EnvironmentUnusable(
                 "The scheduler cannot read the tasks: it runs in another environment.",
                 remedy="Start `dask scheduler` where this version of the profiler is installed.",
             ) from error
-        if client.status == "running":
+        # The client notices it a moment after what it was doing has failed.
+        if client.status == "running" and not isinstance(error, CommClosedError | CancelledError):
             raise
         raise scheduler_lost(type(error).__name__) from error
 
