@@ -22,6 +22,7 @@ from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.explaining import Explaining
 from profiler.sessions.looks import final_session, later_session, timeline_cells
 from profiler.sessions.measurement import Measurement
+from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.overlap.agenda import (
     Confirmation,
     Explanation,
@@ -102,25 +103,22 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
     """
     record = begin(run, request, builds, keys)
     _say_edited(run, record, reporter)
-    measurement = Measurement(
+    book = AttemptBook(
         loaded=request.loaded,
         plan=request.plan,
         machine=request.machine,
         run=run,
         builds=builds,
         keys=keys,
-        lock_file=lock_file,
-        reporter=reporter,
         space=request.space,
-        opened=record.opened,
         seconds=request.seconds,
-        meanwhile=request.meanwhile,
-        took=run.seconds(),
+        reader=request.reader,
+        opened=record.opened,
         earlier=frozenset(attempt.folder for attempt in run.attempts()),
         stamped=build_all_stamped(request, builds, reporter) if stamped is None else stamped,
         on_attempt=request.on_attempt,
-        reader=request.reader,
     )
+    measurement = Measurement(book, lock_file, reporter, run.seconds(), request.meanwhile)
     with _deletion_named(run), measurement:
         _adopt_early(request.early, run, measurement)
         measurement.save_what_was_left()
@@ -195,19 +193,19 @@ def _record_updated(
     try:
         yield
     finally:
-        if measurement.run.exists():  # one that was deleted meanwhile is not begun anew by halves
+        book = measurement.book
+        if book.run.exists():  # one that was deleted meanwhile is not begun anew by halves
             opened = {**record.opened, **_opened_meanwhile(measurement)}
-            measurement.run.write_record(replace(with_stages(record, watch), opened=opened))
-            run, seconds = measurement.run, measurement.seconds
-            run.write_seconds(measurement.took, seconds.spans)
+            book.run.write_record(replace(with_stages(record, watch), opened=opened))
+            book.run.write_seconds(measurement.took, book.seconds.spans)
 
 
 def _opened_meanwhile(measurement: Measurement) -> dict[str, str]:
     """What the sessions of this execution opened; of two contents the later one."""
     journals = [
         tuple(protocol.read_journal(attempt.journal))
-        for attempt in measurement.run.attempts()
-        if attempt.folder not in measurement.earlier
+        for attempt in measurement.book.run.attempts()
+        if attempt.folder not in measurement.book.earlier
     ]
     opened: dict[str, str] = {}
     for records in sorted(filter(None, journals), key=lambda records: records[0].get("time", 0.0)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
@@ -13,12 +13,10 @@ from typing import Self
 import pandas as pd
 
 from profiler.analyse.clocks import MAX_REPEATS
-from profiler.machine.requirements import Machine
-from profiler.model import BuildResult, Cell, Plan, SessionKind, SessionPlan, Visit
-from profiler.planning.space import Space
-from profiler.planning.spec import CommandWorkload, LoadedSpec
-from profiler.run_folder.folder import AttemptRecord, RunFolder
-from profiler.run_folder.load.attempts import AttemptReader, Loaded
+from profiler.model import Cell, SessionKind, SessionPlan, Visit
+from profiler.planning.spec import CommandWorkload
+from profiler.run_folder.folder import AttemptRecord
+from profiler.run_folder.load.attempts import Loaded
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.seconds import Seconds
 from profiler.sessions.forecasts.forecast import newest_run, rest_of
@@ -29,8 +27,6 @@ from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.measuring.program_sessions import ProgramSessions
 from profiler.sessions.measuring.runner_sessions import RunnerSessions, overlaps
 from profiler.sessions.measuring.work import Meanwhile, Work
-from profiler.sessions.overlap.recorder import SecondsRecorder
-from profiler.sessions.overlap.templates import Templates
 from profiler.sessions.overlap.waiting import Waiting
 from profiler.sessions.progress import ProgressReporter, VisitProgress
 
@@ -39,70 +35,25 @@ from profiler.sessions.progress import ProgressReporter, VisitProgress
 class Measurement:
     """Makes the visits of one session after another, into one run folder."""
 
-    loaded: LoadedSpec
-    plan: Plan
-    machine: Machine
-    run: RunFolder
-    builds: Sequence[BuildResult]
-    keys: Mapping[str, str]
-    """Cell id → key of today."""
+    book: AttemptBook
     lock_file: Path
     """Lock file that is held while anything of a session lives."""
     reporter: ProgressReporter
-    space: Space
-    """The workload's, live: asked about the kernels of each attempt when it is first read."""
-    opened: Mapping[str, str] = field(default_factory=dict)
-    """Files that earlier sessions opened, as RunRecord.opened has them of today."""
-    earlier: Set[Path] = frozenset()
-    """Folders of the attempts that earlier executions made."""
-    seconds: SecondsRecorder = field(default_factory=SecondsRecorder)
-    """Where the seconds of this execution go."""
     took: Seconds = field(default_factory=Seconds)
-    """The same of earlier executions."""
+    """Where the seconds of earlier executions went."""
     meanwhile: Callable[[], None] | None = None
     """What is done once, beside the start of the first session, in a thread of its own."""
-    stamped: Mapping[str, str] = field(default_factory=dict)
-    """Libraries with stamps inside their kernels, by variant id: what in-kernel sessions launch."""
-    on_attempt: Callable[[Path], None] | None = None
-    """Called with the folder of each attempt when all of its files are written."""
-    reader: AttemptReader = field(default_factory=AttemptReader)
-    _book: AttemptBook = field(init=False)
     _sessions: RunnerSessions | ProgramSessions = field(init=False)
 
     def __post_init__(self) -> None:
-        libraries = {build.variant: build.library for build in self.builds}
-        templates = Templates(
-            loaded=self.loaded,
-            plan=self.plan,
-            machine=self.machine,
-            folder=self.run.path,
-            libraries=libraries,
-            stamped=self.stamped,
-        )
-        self._book = AttemptBook(
-            loaded=self.loaded,
-            plan=self.plan,
-            machine=self.machine,
-            run=self.run,
-            builds=self.builds,
-            keys=self.keys,
-            space=self.space,
-            templates=templates,
-            seconds=self.seconds,
-            reader=self.reader,
-            opened=self.opened,
-            earlier=self.earlier,
-            stamped=self.stamped,
-            on_attempt=self.on_attempt,
-        )
-        workload, meanwhile = self.loaded.experiment.workload, Meanwhile(self.meanwhile)
+        workload, meanwhile = self.book.loaded.experiment.workload, Meanwhile(self.meanwhile)
         if isinstance(workload, CommandWorkload):
             self._sessions = ProgramSessions(
-                self._book, workload, self.lock_file, self.reporter, meanwhile
+                self.book, workload, self.lock_file, self.reporter, meanwhile
             )
         else:
             self._sessions = RunnerSessions(
-                self._book, workload, self.lock_file, self.reporter.say, meanwhile
+                self.book, workload, self.lock_file, self.reporter.say, meanwhile
             )
 
     def __enter__(self) -> Self:
@@ -111,7 +62,7 @@ class Measurement:
     def __exit__(self, *_: object) -> None:
         """End the processes that wait for sessions which do not come, and finish what is packed."""
         self._sessions.close()
-        self._book.close()
+        self.book.close()
 
     def adopt(self, waiting: Waiting) -> None:
         """Make a session in a process of the runner that waits already."""
@@ -121,24 +72,24 @@ class Measurement:
 
     def save_what_was_left(self) -> None:
         """Complete the attempts of a profiler that was killed, as far as it can be done."""
-        self._book.save_what_was_left()
-        self._book.check_kernels_of_what_was_left()
+        self.book.save_what_was_left()
+        self.book.check_kernels_of_what_was_left()
 
     def samples(self) -> pd.DataFrame:
         """Samples so far of cells that did not fail."""
-        return self._book.samples()
+        return self.book.samples()
 
     def cells(self) -> tuple[Cell, ...]:
         """Cells of the plan; of an external command its parts, as far as they were seen."""
-        return self._book.cells()
+        return self.book.cells()
 
     def launches(self) -> dict[str, int]:
         """Most launches that ncu profiled in a visit of an external command, by planned cell."""
-        return self._book.launches()
+        return self.book.launches()
 
     def missing(self, session: SessionPlan) -> tuple[Visit, ...]:
         """Visits of a session that no attempt has made."""
-        return self._book.missing(session, self._book.attempts(), frozenset())
+        return self.book.missing(session, self.book.attempts(), frozenset())
 
     def measure(
         self, session: SessionPlan, title: str = "", upcoming: Sequence[SessionPlan] = ()
@@ -151,9 +102,9 @@ class Measurement:
         """
         title = title or session.name
         for round_ in range(1 + MAX_REPEATS):
-            earlier = self._book.attempts()
-            throttled = throttled_again(self.plan, session.name, earlier)
-            missing = self._book.missing(session, earlier, throttled)
+            earlier = self.book.attempts()
+            throttled = throttled_again(self.book.plan, session.name, earlier)
+            missing = self.book.missing(session, earlier, throttled)
             repeats = not throttled.isdisjoint(missing)
             if round_ and not repeats:
                 return
@@ -170,7 +121,7 @@ class Measurement:
 
     def _make(self, work: Work, title: str) -> None:
         session, missing, earlier = work.session, work.missing, work.earlier
-        cells = {cell.id: cell for cell in self.plan.cells}
+        cells = {cell.id: cell for cell in self.book.plan.cells}
         counts = Counter(visit.cell for visit in missing)
         self.reporter.say(f"{title}: {len(missing)} visits of {len(counts)} cells")
         progress = VisitProgress(
@@ -186,22 +137,22 @@ class Measurement:
 
     def _rest(self, session: SessionPlan, earlier: Sequence[Loaded]) -> Rest | None:
         """Forecasts a session by those of this run, and by the newest other one on such a GPU."""
-        if isinstance(self.loaded.experiment.workload, CommandWorkload):
+        if isinstance(self.book.loaded.experiment.workload, CommandWorkload):
             return None
-        collect = self.loaded.experiment.collect
-        problem_of = {cell.id: cell.problem.id for cell in self.plan.cells}
+        collect = self.book.loaded.experiment.collect
+        problem_of = {cell.id: cell.problem.id for cell in self.book.plan.cells}
         journals = ((loaded.attempt.record, loaded.records) for loaded in earlier)
         here = past_of_run(costs_of_sessions(journals, problem_of), session, collect)
         elsewhere = past_of_run(self._costs_elsewhere, session, collect)
         past = (*elsewhere.sessions, *here.sessions)
-        return rest_of(session, self.plan.cells, collect, past, here.checked)
+        return rest_of(session, self.book.plan.cells, collect, past, here.checked)
 
     @cached_property
     def _costs_elsewhere(self) -> list[tuple[AttemptRecord, SessionCosts]]:
         """Costs of the sessions of the newest other run on such a GPU; none where there is none."""
-        out, gpu = self.run.path.parent.parent, self.machine.environment.gpu
-        run = newest_run(out, self.plan.experiment, gpu, besides=self.run.path)
-        problem_of = {cell.id: cell.problem.id for cell in self.plan.cells}
+        out, gpu = self.book.run.path.parent.parent, self.book.machine.environment.gpu
+        run = newest_run(out, self.book.plan.experiment, gpu, besides=self.book.run.path)
+        problem_of = {cell.id: cell.problem.id for cell in self.book.plan.cells}
         return costs_of_run(run, problem_of) if run is not None else []
 
     def _expected(
@@ -218,7 +169,7 @@ class Measurement:
         return [
             later
             for later in following
-            if not later.visits or self._book.missing(later, earlier, frozenset())
+            if not later.visits or self.book.missing(later, earlier, frozenset())
         ]
 
 

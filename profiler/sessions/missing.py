@@ -17,6 +17,8 @@ from profiler.run_folder.load.attempts import AttemptReader
 from profiler.sessions.explaining import Explaining
 from profiler.sessions.measure import MeasureRequest, decide_steps
 from profiler.sessions.measurement import Measurement
+from profiler.sessions.measuring.attempt_book import AttemptBook
+from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
 
 
@@ -79,19 +81,19 @@ def _dry(  # noqa: PLR0913, PLR0917 - what a measurement is made of
     stamped: Mapping[str, str],
     reader: AttemptReader,
 ) -> _Dry:
-    nobody = Console(quiet=True)
-    return _Dry(
+    book = AttemptBook(
         loaded=request.loaded,
         plan=request.plan,
         machine=request.machine,
         run=run,
         builds=builds,
         keys=keys,
-        lock_file=Path(),
-        reporter=ProgressReporter(nobody, nobody, quiet=True),
         space=request.space,
+        seconds=SecondsRecorder(),
+        reader=reader,
         opened=run.record().opened if run.exists() else {},
         earlier=frozenset(attempt.folder for attempt in run.attempts()),
         stamped=stamped,
-        reader=reader,
     )
+    nobody = Console(quiet=True)
+    return _Dry(book, Path(), ProgressReporter(nobody, nobody, quiet=True))

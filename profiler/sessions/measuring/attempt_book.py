@@ -56,7 +56,6 @@ class AttemptBook:
     """Cell id → key of today."""
     space: Space
     """The workload's, live: asked about the kernels of each attempt when it is first read."""
-    templates: Templates
     seconds: SecondsRecorder
     """Where the seconds of this execution go."""
     reader: AttemptReader
@@ -65,9 +64,10 @@ class AttemptBook:
     earlier: Set[Path]
     """Folders of the attempts that earlier executions made."""
     stamped: Mapping[str, str]
-    """Libraries with stamps inside their kernels, by variant id."""
-    on_attempt: Callable[[Path], None] | None
+    """Libraries with stamps inside their kernels, by variant id: what in-kernel sessions launch."""
+    on_attempt: Callable[[Path], None] | None = None
     """Called with the folder of each attempt when all of its files are written."""
+    templates: Templates = field(init=False)
     _gathered: tuple[Sequence[Loaded], Results] | None = None
     """Results so far, and the attempts that they are of."""
     _packing: Executor = field(default_factory=lambda: ThreadPoolExecutor(1, "packing"))
@@ -76,6 +76,16 @@ class AttemptBook:
     """Folder of an attempt → AttemptResult.gpu_processes."""
     _processes: GpuProcesses | None = None
     """Those of the newest attempt."""
+
+    def __post_init__(self) -> None:
+        self.templates = Templates(
+            loaded=self.loaded,
+            plan=self.plan,
+            machine=self.machine,
+            folder=self.run.path,
+            libraries={build.variant: build.library for build in self.builds},
+            stamped=self.stamped,
+        )
 
     def close(self) -> None:
         """Wait for what is packed."""

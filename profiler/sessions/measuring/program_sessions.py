@@ -22,7 +22,7 @@ from profiler.runner import protocol
 from profiler.sessions.forecasts.forecast import VisitForecast
 from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.measuring.work import Meanwhile, Work
-from profiler.sessions.overlap.handing_on import Begun
+from profiler.sessions.overlap.handing_on import Begun, NextBegun
 from profiler.sessions.overlap.program_turns import ProgramTurn, Turns, turns_of
 from profiler.sessions.overlap.waiting import Waiting, WaitingRoom, places
 from profiler.sessions.process import SessionResult
@@ -51,7 +51,7 @@ class ProgramSessions:
     reporter: ProgressReporter
     meanwhile: Meanwhile
     _room: WaitingRoom[ProgramTurn] = field(init=False)
-    _begun: Begun | None = None
+    _begun: NextBegun = field(default_factory=NextBegun)
     """The next visit, which is made while the tool of the one before still ends."""
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class ProgramSessions:
 
     def close(self) -> None:
         """End the processes that wait for visits which do not come."""
-        self._take_begun(None)
+        self._begun.end()
         self._room.__exit__()
 
     def run(self, work: Work, progress: VisitProgress) -> None:
@@ -75,7 +75,7 @@ class ProgramSessions:
             for session in work.expected
         )
         turns = turns_of([(work.session, work.missing), *later])
-        if self._begun is None:  # its tool starts while the checks run
+        if self._begun.is_empty:  # its tool starts while the checks run
             self._room.expect(turns.ahead())
         visited = {visit.cell for visit in work.missing}
         checked = [cell for cell in self.book.plan.cells if cell.id in visited]
@@ -103,7 +103,7 @@ class ProgramSessions:
         How its process ended, outcome and cause where it went wrong, and its results.
         """
         program, session = self._program(turn.session), turn.session
-        begun = self._take_begun(turn.name)
+        begun = self._begun.take(turn.name)
         if begun is None:
             self._room.expect((turn, *turns.ahead()))
         waiting = begun.waiting if begun is not None else self._room.take(turn.name)
@@ -167,7 +167,7 @@ class ProgramSessions:
             sampling.enter_context(self.book.clocks(waiting.folder, waiting))
             waiting.open(*protocol.GATES)
             self._room.release(waiting)
-            self._begun = Begun(waiting, (), sampling.pop_all())
+            self._begun.put(Begun(waiting, (), sampling.pop_all()))
         self._room.expect(turns.ahead()[1:])
 
     def _start_program(self, turn: ProgramTurn) -> Waiting:
@@ -236,7 +236,7 @@ class ProgramSessions:
                 _, checked = commands.setdefault(shlex.join(command.argv), (command, {}))
                 checked[cell.id] = None
         if commands:
-            self._take_begun(None)  # a check uses the GPU, too
+            self._begun.end()  # a check uses the GPU, too
             number = len(commands)
             self.reporter.say(f"check: {number} command{'' if number == 1 else 's'}")
         failed: dict[str, tuple[Outcome, str]] = {}
@@ -262,14 +262,6 @@ class ProgramSessions:
         if not isinstance(tool, Ncu | Nsys):  # the spec's own check refuses any other
             raise TypeError(f"{session.collector} cannot measure an external command")
         return tool
-
-    def _take_begun(self, session: str | None) -> Begun | None:
-        """The process that has begun with a session of this name; one of another is ended."""
-        begun, self._begun = self._begun, None
-        if begun is None or begun.waiting.session == session:
-            return begun
-        begun.end()
-        return None
 
 
 def _command_result(

@@ -25,7 +25,7 @@ from profiler.sessions.attempt import (
 )
 from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.measuring.work import Meanwhile, Work
-from profiler.sessions.overlap.handing_on import Begun
+from profiler.sessions.overlap.handing_on import Begun, NextBegun
 from profiler.sessions.overlap.waiting import Waiting, WaitingRoom
 from profiler.sessions.process import SessionResult
 from profiler.sessions.progress import VisitProgress
@@ -47,7 +47,7 @@ class RunnerSessions:
     say: Callable[[str], None]
     meanwhile: Meanwhile
     _room: WaitingRoom[SessionPlan] = field(init=False)
-    _begun: Begun | None = None
+    _begun: NextBegun = field(default_factory=NextBegun)
     """The next session, which makes visits while the one before still ends."""
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class RunnerSessions:
 
     def close(self) -> None:
         """End the processes that wait for sessions which do not come."""
-        self._take_begun(None)
+        self._begun.end()
         self._room.__exit__()
 
     def adopt(self, waiting: Waiting) -> None:
@@ -72,7 +72,7 @@ class RunnerSessions:
 
     def take(self, session: str) -> tuple[Waiting | None, Begun | None]:
         """The process that waits for a session, and what it has begun with, where it has."""
-        begun = self._take_begun(session)
+        begun = self._begun.take(session)
         return (begun.waiting, begun) if begun is not None else (self._room.take(session), None)
 
     def discard(self, waiting: Waiting) -> None:
@@ -118,15 +118,7 @@ class RunnerSessions:
             sampling.enter_context(self.book.clocks(waiting.folder, waiting))
             hand_visits(self.template(session, job), visits, waiting)
             self._room.release(waiting)
-            self._begun = Begun(waiting, visits, sampling.pop_all())
-
-    def _take_begun(self, session: str | None) -> Begun | None:
-        """The process that has begun with a session of this name; one of another is ended."""
-        begun, self._begun = self._begun, None
-        if begun is None or begun.waiting.session == session:
-            return begun
-        begun.end()
-        return None
+            self._begun.put(Begun(waiting, visits, sampling.pop_all()))
 
     def _start_waiting(self, session: SessionPlan) -> Waiting:
         """Start the process of a session that comes later."""

@@ -34,6 +34,36 @@ class Begun:
 
 
 @dataclass
+class NextBegun:
+    """What has begun before its turn, if anything."""
+
+    _begun: Begun | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has begun."""
+        return self._begun is None
+
+    def put(self, begun: Begun) -> None:
+        """Keep what has begun until its turn."""
+        self._begun = begun
+
+    def take(self, session: str) -> Begun | None:
+        """What has begun with a session of this name; what has with another is ended."""
+        begun, self._begun = self._begun, None
+        if begun is None or begun.waiting.session == session:
+            return begun
+        begun.end()
+        return None
+
+    def end(self) -> None:
+        """End what has begun: its turn does not come."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            begun.end()
+
+
+@dataclass
 class SeenSoFar:
     """What the records of a session tell of those that follow."""
 
