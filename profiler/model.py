@@ -234,6 +234,11 @@ class Plan:
         return tuple({cell.problem.id: cell.problem for cell in self.cells}.values())
 
     @property
+    def problem_of(self) -> dict[str, str]:
+        """Id of the problem of each cell, by cell id."""
+        return {cell.id: cell.problem.id for cell in self.cells}
+
+    @property
     def rivals(self) -> tuple[Variant, ...]:
         """The variants that may be called the best: neither the baseline nor another reference."""
         references = {self.baseline, *self.references}

@@ -30,8 +30,8 @@ WAYS = ("counters", "first block", "without")
 
 def recorded() -> list[Path]:
     """Folders of the recordings of this checkout."""
-    found = (*PROJECT.glob("experiments/recordings/*"), *PROJECT.glob("benchmarks/**/*recording"))
-    return sorted(folder for folder in found if (folder / "run.json").exists())
+    folders = (*PROJECT.glob("experiments/recordings/*"), *PROJECT.glob("benchmarks/**/*recording"))
+    return sorted(folder for folder in folders if (folder / "run.json").exists())
 
 
 def clocks(report: Report, times: pd.DataFrame) -> Mapping[str, pd.Series]:

@@ -436,7 +436,7 @@ class DeviceRun:
             keys=self.keys,
             reporter=self.reporter,
         )
-        problem_of = {cell.id: cell.problem.id for cell in self.request.plan.cells}
+        problem_of = self.request.plan.problem_of
         by_problem: dict[str, list[str]] = {}
         for cell in wanted:
             by_problem.setdefault(problem_of[cell], []).append(cell)

@@ -54,7 +54,7 @@ class GivenTask:
         return execution == self.executions[-1]
 
     def silent_failure(self) -> EnvironmentUnusable | None:
-        """What ended the task without a word to the coordinator; None where nothing did.
+        """Error that ended the task without a word to the coordinator; None where none did.
 
         Raises EnvironmentUnusable where the scheduler does not know the task any more.
         """

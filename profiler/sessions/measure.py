@@ -278,7 +278,7 @@ class _Steps:
             samples = self.measurement.samples()
             later = later_session(plan, session, samples, look, delta=self._delta)
             if later.visits:
-                upcoming = self._foresight().after_look(session, look, following)
+                upcoming = self._foresight(following).after_look(session, look, following)
                 self.measurement.measure(later, _look_title(plan, session, look), upcoming)
 
     def _confirmation(self, session: SessionPlan, following: Sequence[Step]) -> None:
@@ -291,11 +291,12 @@ class _Steps:
 
     def _upcoming(self, following: Sequence[Step]) -> list[SessionPlan]:
         """Sessions that follow, as far as they can be foreseen."""
-        return list(self._foresight().following(following))
+        return list(self._foresight(following).following(following))
 
-    def _foresight(self) -> Foresight:
+    def _foresight(self, following: Sequence[Step]) -> Foresight:
         samples = self.measurement.samples()
-        explained = self.explaining.foreseen(samples)
+        comes = Explanation() in following
+        explained = self.explaining.foreseen(samples) if comes else None
         return Foresight(self.request.plan, samples, explained, self._delta)
 
     @property

@@ -140,7 +140,7 @@ class Measurement:
         if isinstance(self.book.loaded.experiment.workload, CommandWorkload):
             return None
         collect = self.book.loaded.experiment.collect
-        problem_of = {cell.id: cell.problem.id for cell in self.book.plan.cells}
+        problem_of = self.book.plan.problem_of
         journals = ((loaded.attempt.record, loaded.records) for loaded in earlier)
         here = past_of_run(costs_of_sessions(journals, problem_of), session, collect)
         elsewhere = past_of_run(self._costs_elsewhere, session, collect)
@@ -152,7 +152,7 @@ class Measurement:
         """Costs of the sessions of the newest other run on such a GPU; none where there is none."""
         out, gpu = self.book.run.path.parent.parent, self.book.machine.environment.gpu
         run = newest_run(out, self.book.plan.experiment, gpu, besides=self.book.run.path)
-        problem_of = {cell.id: cell.problem.id for cell in self.book.plan.cells}
+        problem_of = self.book.plan.problem_of
         return costs_of_run(run, problem_of) if run is not None else []
 
     def _expected(

@@ -24,7 +24,7 @@ from profiler.run_folder.load.timelines import FIRST_BLOCK
 def throttled_again(plan: Plan, session: str, attempts: Sequence[Loaded]) -> set[Visit]:
     """Visits of a session that were throttled each time so far, and are to be repeated."""
     of_session = [loaded for loaded in attempts if loaded.attempt.record.session == session]
-    return {Visit(*key) for key in _repeats(of_session, _problems(plan)).again}
+    return {Visit(*key) for key in _repeats(of_session, plan.problem_of).again}
 
 
 class CountingVisits:
@@ -32,7 +32,7 @@ class CountingVisits:
 
     def __init__(self, plan: Plan, attempts: Sequence[Loaded]) -> None:
         self._attempts = attempts
-        self._problem_of = _problems(plan)
+        self._problem_of = plan.problem_of
         self._by_session = _by_session(attempts)
         self._repeats = {
             session: _repeats([attempts[number] for number in numbers], self._problem_of)
@@ -118,7 +118,3 @@ def _by_session(attempts: Sequence[Loaded]) -> dict[str, list[int]]:
     for number, loaded in enumerate(attempts):
         places.setdefault(loaded.attempt.record.session, []).append(number)
     return places
-
-
-def _problems(plan: Plan) -> dict[str, str]:
-    return {cell.id: cell.problem.id for cell in plan.cells}

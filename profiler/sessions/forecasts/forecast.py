@@ -72,7 +72,7 @@ def _sessions(
     plan: Plan, collect: Collect, newest: RunFolder | None, same_gpu: RunFolder | None
 ) -> Iterator[Forecast]:
     """Forecasts of sessions one after another: what the first has checked the next does not."""
-    problem_of = {cell.id: cell.problem.id for cell in plan.cells}
+    problem_of = plan.problem_of
     costs = costs_of_run(same_gpu, problem_of) if same_gpu is not None else []
     around_s = START_S if same_gpu is None else around_visits(same_gpu)
     checked: set[str] = set()

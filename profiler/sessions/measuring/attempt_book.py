@@ -187,7 +187,7 @@ class AttemptBook:
         return folder
 
     def record(self, session: SessionPlan, visits: Sequence[Visit]) -> AttemptRecord:
-        """What is written down of an attempt that is to make these visits."""
+        """Record of an attempt that is to make these visits, as it is written down."""
         recorded = session.kind is SessionKind.TIMELINE
         return AttemptRecord(
             settings=self.templates.timelines.settings(session.collector) if recorded else {},

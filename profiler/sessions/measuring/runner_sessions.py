@@ -64,10 +64,10 @@ class RunnerSessions:
 
     def run(self, work: Work, progress: VisitProgress) -> None:
         """Make the missing visits of a session, in as many processes as that takes."""
-        _RunnerSession(self, self.book, work, progress).run()
+        _RunnerSession(self, work, progress).run()
 
     def template(self, session: SessionPlan, job: protocol.Job) -> Session:
-        """What the attempts of a session have in common."""
+        """Template of the attempts of a session: its job, its tool and its limits."""
         return self.book.templates.session(session, job, self.lock_file)
 
     def take(self, session: str) -> tuple[Waiting | None, Begun | None]:
@@ -105,13 +105,12 @@ class RunnerSessions:
         else:
             session = next(later for later in upcoming if later.name == waiting.session)
             rest = self.book.missing(session, work.earlier, frozenset())
-        problem_of = {cell.id: cell.problem.id for cell in self.book.plan.cells}
+        problem_of = self.book.plan.problem_of
         visits = chunk(work.seen.wanted(rest), problem_of, _most_visits(session))
         if not visits:
             return
-        checked = {cell for attempt in work.earlier for cell in attempt.checked()}
         job = replace(
-            self.book.templates.job(session, self.workload, checked | work.seen.checked),
+            self.book.templates.job(session, self.workload, work.checked | work.seen.checked),
             practical_roofs=work.seen.roofs_left(self.book.roofs(session, work.earlier)),
         )
         with ExitStack() as sampling:
@@ -136,7 +135,6 @@ class _RunnerSession:
     """Makes the missing visits of one session."""
 
     row: RunnerSessions
-    book: AttemptBook
     work: Work
     progress: VisitProgress
     _job: protocol.Job = field(init=False)
@@ -145,9 +143,14 @@ class _RunnerSession:
     """Visits that a process was told to make."""
 
     def __post_init__(self) -> None:
-        checked = {cell for attempt in self.work.earlier for cell in attempt.checked()}
-        self._job = self.book.templates.job(self.work.session, self.row.workload, checked)
-        self._template = self.row.template(self.work.session, self._job)
+        session, workload = self.work.session, self.row.workload
+        self._job = self.book.templates.job(session, workload, self.work.checked)
+        self._template = self.row.template(session, self._job)
+
+    @property
+    def book(self) -> AttemptBook:
+        """The attempts of the run."""
+        return self.row.book
 
     def run(self) -> None:
         """Make them, one process after another, until all have results or their cells failed."""
@@ -156,7 +159,7 @@ class _RunnerSession:
             recovered = run_visits(
                 visits,
                 session=session.name,
-                problem_of={cell.id: cell.problem.id for cell in self.book.plan.cells},
+                problem_of=self.book.plan.problem_of,
                 collector=self._template.collector,
                 attempt=self._attempt,
                 measured=self.book.measured,
@@ -240,7 +243,7 @@ class _RunnerSession:
         failing_cell = end.result.failing_cell
         if failing_cell is None or failing_cell.phase not in protocol.PROBLEM_PHASES:
             return (end.blamed.cell,) if end.blamed is not None else ()
-        problem_of = {cell.id: cell.problem.id for cell in self.book.plan.cells}
+        problem_of = self.book.plan.problem_of
         problem = problem_of[failing_cell.cell]
         return tuple(cell for cell, other in problem_of.items() if other == problem)
 

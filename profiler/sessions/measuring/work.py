@@ -24,10 +24,15 @@ class Work:
     """Whether the tool of the session has shown in this run that it works."""
     seen: SeenSoFar = field(default_factory=SeenSoFar)
 
+    @property
+    def checked(self) -> set[str]:
+        """Cells that an attempt before this session compared with the reference."""
+        return {cell for attempt in self.earlier for cell in attempt.checked()}
+
 
 @dataclass
 class Meanwhile:
-    """What is done once, beside the start of the first session, in a thread of its own."""
+    """Work that is done once, beside the start of the first session, in a thread of its own."""
 
     do: Callable[[], None] | None
 

@@ -48,7 +48,7 @@ Step = Planned | LaterLooks | Confirmation | Explanation
 
 
 def steps(plan: Plan, *, explains: bool = False) -> tuple[Step, ...]:
-    """What is measured of a plan, in this order.
+    """Steps in which a plan is measured, in their order.
 
     The counters come between the first look and what follows it: which cells that concerns is found
     out, and its process started, while they are counted. Where ncu judges, cells are explained
@@ -71,7 +71,7 @@ def steps(plan: Plan, *, explains: bool = False) -> tuple[Step, ...]:
 
 
 def _judged(plan: Plan, session: SessionPlan, *, explains: bool) -> Iterator[Step]:
-    """What follows the first look of a session and the counters."""
+    """Steps after the first look of a session and the counters, in their order."""
     yield LaterLooks(session)
     if has_final(plan):
         if explains:

@@ -35,7 +35,7 @@ class Begun:
 
 @dataclass
 class NextBegun:
-    """What has begun before its turn, if anything."""
+    """Place of the one session that has begun before its turn; empty where none has."""
 
     _begun: Begun | None = None
 
@@ -49,7 +49,7 @@ class NextBegun:
         self._begun = begun
 
     def take(self, session: str) -> Begun | None:
-        """What has begun with a session of this name; what has with another is ended."""
+        """The session that has begun under this name; one of another name is ended."""
         begun, self._begun = self._begun, None
         if begun is None or begun.waiting.session == session:
             return begun
