@@ -255,7 +255,7 @@ def test_a_cell_that_launches_nothing_is_not_run_again_by_what_waited_for_it(pro
 
 def test_a_time_limit_counts_from_the_turn(profiler):
     folder = profiler.folder
-    spec = write_spec(profiler, ends="sleep 0.4", time_limit_s=0.7)
+    spec = write_spec(profiler, ends="sleep 0.8", time_limit_s=1.5)
     done = profiler.measure(spec, **KERNELS)  # the second waits for as long as the first runs
     assert done.code == 0, done.err
     assert_one_at_a_time(profiler, 3 + 2)
