@@ -194,8 +194,10 @@ class TestCommand:
         made = Ncu(FAKE_NCU).explaining(("Occupancy", "SourceCounters"))
         argv = " ".join(made.session_command(tmp_path / "job.json", tmp_path, ["m"]).argv)
         assert "--section Occupancy --section SourceCounters --import-source yes" in argv
+        assert "--section-folder" not in argv  # its own folder has them
         plain = Ncu(FAKE_NCU).session_command(tmp_path / "job.json", tmp_path, ["m"])
         assert not {"--section", "--import-source"} & set(plain.argv)
+        assert not [*Path(plain.argv[plain.argv.index("--section-folder") + 1]).glob("*.section")]
 
 
 def report(path):
