@@ -295,10 +295,14 @@ def test_a_run_under_the_timer_and_its_flags(profiler):
 
     (profiler.folder / "reports/mine/20200101-000000").mkdir()
     (profiler.folder / "reports/mine/20200101-000000/run.json").write_text("{")
-    listed = profiler("list", "--json", "-")
-    assert listed.code == 0
-    assert str(run.relative_to(profiler.folder)) in [each["run"] for each in listed.json["runs"]]
-    assert "left out" in listed.err
+    (run / "summary.json").write_text('{"answer"')
+    for _ in range(2):  # what was read is kept for the second
+        listed = profiler("list", "--json", "-")
+        assert listed.code == 0
+        name = str(run.relative_to(profiler.folder))
+        assert name in [each["run"] for each in listed.json["runs"]]
+        assert "left out: " in listed.err
+        assert f"listed without its answer: {name}/summary.json: damaged" in listed.err
 
 
 def test_a_reader_that_leaves_early_is_no_error(ready):

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -26,7 +27,7 @@ from profiler.run_folder.folder import (
 )
 
 KEPT_FILE = ".index.json"
-_VERSION = 2
+_VERSION = 3
 """Of the content of an entry: those that were kept by another version are read again."""
 _SHORT_COMMIT = 8
 _NO_NUMBER = float("nan")
@@ -73,6 +74,8 @@ class RunEntry:
     best: tuple[ProblemBest, ...]
     recording: bool = False
     """Whether it is a recording, whose answer is found when it is reported."""
+    fault: str = ""
+    """Why its summary could not be read; empty where it could, or where there is none."""
 
     @property
     def when(self) -> float:
@@ -137,8 +140,9 @@ def read_entries(
 ) -> tuple[RunEntry, ...]:
     """Entries of the runs in `states`, by experiment, each with its newest run first.
 
-    The experiment with the newest run comes first. What cannot be read is left out, and `on_odd`
-    gets a sentence on it. `documents`: contents of summary.json by folder, where they are at hand.
+    The experiment with the newest run comes first. A run that cannot be read is left out, one whose
+    summary cannot is there without its answer; `on_odd` gets a sentence on either. `documents`:
+    contents of summary.json by folder, where they are at hand.
     """
     cached = _cached_entries(out)
     at_hand = {folder.resolve(): document for folder, document in documents.items()}
@@ -154,6 +158,8 @@ def read_entries(
         except UsageError as error:
             on_odd(f"left out: {error}")
             continue
+        if entry.fault:
+            on_odd(f"listed without its answer: {entry.fault}")
         entries.append(entry)
     newest: dict[str, float] = {}
     for entry in entries:
@@ -202,17 +208,20 @@ def _cached_entries(out: Path) -> Mapping[str, _Kept]:
 def _read(out: Path, folder: str, summary: Mapping[str, Any] | None) -> RunEntry:
     """Raises UsageError where neither file can be read as one of this program."""
     run = RunFolder(out / folder)
-    record = run.record() if run.exists() else None
-    try:
-        summary = read_json(run.path / SUMMARY_JSON_FILE) if summary is None else summary
-    except UsageError:
-        if record is None:
-            raise
-        summary = {}
-    document: Mapping[str, Any] = {**asdict(record), **summary} if record else summary
+    file = run.path / SUMMARY_JSON_FILE
     page = (run.path / PAGE_FILE).is_file()
-    number = 0 if record is None else record.number
-    return _checked_entry(document, folder, run.path, page=page, number=number)
+    if not run.exists():
+        document = read_json(file) if summary is None else summary
+        return _checked_entry(document, folder, run.path, page=page)
+    record = run.record()
+    entry = partial(_checked_entry, folder=folder, path=run.path, page=page, number=record.number)
+    if summary is None and not file.exists():
+        return entry(asdict(record))
+    try:
+        document = read_json(file) if summary is None else summary
+        return entry({**asdict(record), **document})
+    except UsageError as error:
+        return replace(entry(asdict(record)), fault=error.message)
 
 
 def _checked_entry(
