@@ -237,6 +237,15 @@ def report_pages(path: Path, report: Path) -> Mapping[str, Command]:
     }
 
 
+def page_of_launches(page: Command, skip: int, count: int) -> Command:
+    """Command that prints a source page of `count` launches of a report, after the first `skip`.
+
+    What those of all shares print, one after the other, is the whole page (seen with 2025.3.1).
+    """
+    share = ("--launch-skip", str(skip), "--launch-count", str(count))
+    return replace(page, argv=(*page.argv, *share))
+
+
 def ncu_version(path: Path) -> str:
     """Version of ncu (`2025.3.1.0`); raises EnvironmentUnusable where it cannot be run."""
     try:

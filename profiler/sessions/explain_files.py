@@ -9,17 +9,29 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import os
+import re
+import zlib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 from profiler.collect import Command
-from profiler.collect.ncu import REPORT, RULES, SASS, SOURCE, Ncu
+from profiler.collect.ncu import LOG, REPORT, RULES, SASS, SOURCE, Ncu, page_of_launches
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.tool_output import ran
 
 _TIMEOUT_S = 300.0
+_LEVEL = 6
+"""Of gzip: the highest makes them a tenth smaller, and takes ten times as long."""
+_MOST_PARTS = 4
+"""In which a source page is printed side by side."""
+_CORES_PER_PART = 4
+"""Two such pages are printed at once, beside a session that may be measured."""
 _RULE_COLUMN = "Rule Name"
 _LINE_COLUMN = '"Line No"'
+_ROW_OF_LAUNCH = re.compile(rb'^"\d+",', re.MULTILINE)
 
 
 def keep_pages(ncu: Ncu, folder: Path) -> None:
@@ -29,29 +41,61 @@ def keep_pages(ncu: Ncu, folder: Path) -> None:
     """
     if not (folder / REPORT).exists():
         return
-    commands = ncu.page_commands(folder)
+    wanted = {
+        name: command
+        for name, command in ncu.page_commands(folder).items()
+        if not (folder / f"{name}.gz").exists()
+    }
+    launches = _launches(folder)
     # Side by side: ncu reads the whole report for each, 22 s one after the other for 13 cells.
-    with ThreadPoolExecutor(max_workers=len(commands)) as pool:
-        pages = [
-            pool.submit(_keep_page, folder, name, command) for name, command in commands.items()
-        ]
-        for page in pages:
-            page.result()
+    with ThreadPoolExecutor(max_workers=1 + 2 * _MOST_PARTS) as pool:
+        printed = {
+            name: [pool.submit(_printed, part) for part in _parts(name, command, launches)]
+            for name, command in wanted.items()
+        }
+        for name, parts in printed.items():
+            _keep_page(folder, name, [part.result() for part in parts])
 
 
-def _keep_page(folder: Path, name: str, command: Command) -> None:
-    target = folder / f"{name}.gz"
-    if target.exists():
-        return
+def _launches(folder: Path) -> int:
+    """Launches in the report of an attempt, by the rows that ncu printed; 0 where none are seen."""
+    log, packed = folder / LOG, folder / f"{LOG}.gz"
     try:
-        code, printed = ran(command, _TIMEOUT_S)
+        rows = log.read_bytes() if log.exists() else gzip.decompress(packed.read_bytes())
+    except (OSError, EOFError, zlib.error):
+        return 0
+    return len(_ROW_OF_LAUNCH.findall(rows))
+
+
+def _parts(name: str, page: Command, launches: int) -> list[Command]:
+    """Commands that print a page one after the other: a source page by shares of its launches."""
+    cores = len(os.sched_getaffinity(0))
+    count = min(_MOST_PARTS, cores // _CORES_PER_PART, launches)
+    if name == RULES or count < 2:
+        return [page]
+    bounds = [launches * part // count for part in range(count + 1)]
+    return [page_of_launches(page, first, end - first) for first, end in pairwise(bounds)]
+
+
+def _printed(command: Command) -> str | None:
+    """What a command printed; None where it failed."""
+    try:
+        code, text = ran(command, _TIMEOUT_S)
     except EnvironmentUnusable:
-        return
-    content = _KEEP[name](printed) if code == 0 else ""
+        return None
+    # Behind stdout `ran` puts a line's end, then stderr, on which ncu prints nothing.
+    return text.removesuffix("\n") if code == 0 else None
+
+
+def _keep_page(folder: Path, name: str, parts: Sequence[str | None]) -> None:
+    """Write a page of its parts, unless one of them is missing."""
+    texts = [part for part in parts if part is not None]
+    content = _KEEP[name]("".join(texts)) if len(texts) == len(parts) else ""
     if content:
         # In one step: a page that was cut off by a kill would not be printed again.
+        target = folder / f"{name}.gz"
         partial = target.with_suffix(".partial")
-        partial.write_bytes(gzip.compress(content.encode("utf-8"), mtime=0))
+        partial.write_bytes(gzip.compress(content.encode("utf-8"), _LEVEL, mtime=0))
         partial.replace(target)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 
 import pytest
 from run_folders import fake_ncu
 
-from profiler.collect.ncu import REPORT, RULES, SASS, SOURCE, Ncu
+from profiler.collect.ncu import LOG, REPORT, RULES, SASS, SOURCE, Ncu
 from profiler.parse.ncu_csv import read_ncu_csv
 from profiler.parse.ncu_source import parse_source_page
 from profiler.sessions.explain_files import keep_pages
@@ -18,14 +19,15 @@ FAKE_NCU = Path(__file__).parents[2] / "fake_ncu/ncu"
 EXECUTED = "smsp__inst_executed.sum"
 
 
-def write_report(folder: Path, *, source: bool = True) -> None:
-    """Report of the stand-in with two launches."""
+def write_report(folder: Path, names: str = "ab", *, source: bool = True) -> None:
+    """Report and log of the stand-in with a launch for each letter."""
     sections = ["Occupancy", "SourceCounters"]
     head = {"metrics": EXECUTED, "sections": sections, "source": source}
     rows = fake_ncu.Rows([EXECUTED])
-    launches = [rows.make(n, 1, name, 0, f"{name}()", None) for n, name in enumerate("ab")]
+    launches = [rows.make(n, 1, name, 0, f"{name}()", None) for n, name in enumerate(names)]
     lines = map(json.dumps, (head, *launches))
     (folder / REPORT).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / LOG).write_text("==PROF== Profiling\n" + rows.csv(launches), encoding="utf-8")
 
 
 def kept(folder: Path, name: str) -> bytes:
@@ -42,6 +44,27 @@ def test_pages_are_kept_and_of_the_details_only_rules(tmp_path: Path) -> None:
     listings = parse_source_page(kept(tmp_path, SASS), kernels)
     assert [listing.kernel for listing in listings] == kernels
     assert all(listing.has_lines for listing in parse_source_page(kept(tmp_path, SOURCE), kernels))
+
+
+def test_pages_of_shares_of_the_launches_are_the_whole_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = []
+    for cores, commands in ((2, 3), (16, 9)):
+        folder = tmp_path / f"{cores}"
+        folder.mkdir()
+        write_report(folder, "abcde")
+        ncu = folder / "ncu"
+        ncu.write_text(
+            f'#!/bin/sh\necho >> {folder}/commands\nexec {FAKE_NCU} "$@"\n', encoding="utf-8"
+        )
+        ncu.chmod(0o755)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))
+        keep_pages(Ncu(ncu), folder)
+        assert (folder / "commands").read_text(encoding="utf-8").count("\n") == commands
+        pages.append([kept(folder, name) for name in (RULES, SASS, SOURCE)])
+    assert pages[0] == pages[1]
+    assert len(parse_source_page(pages[0][1], [f"{name}()" for name in "abcde"])) == 5
 
 
 def test_a_page_that_is_there_is_not_printed_twice(tmp_path: Path) -> None:
