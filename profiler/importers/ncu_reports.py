@@ -6,6 +6,7 @@ import gzip
 import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,10 +89,13 @@ def _read(ncu: Path, report: Path, limit: int | None) -> ImportedReports:
     # Only this user can read the folder.
     with tempfile.TemporaryDirectory(prefix="profiler-import-") as folder:
         commands = report_pages(ncu, _unpacked(report, Path(folder), limit))
-        pages = {
-            name: _printed(commands[name], Path(folder) / f"{report.name}.{name}")
-            for name in (LAUNCHES, SASS, SOURCE)
-        }
+        # Side by side: ncu reads the whole report for each.
+        with ThreadPoolExecutor() as pool:
+            waiting = {
+                name: pool.submit(_printed, commands[name], Path(folder) / f"{report.name}.{name}")
+                for name in (LAUNCHES, SASS, SOURCE)
+            }
+            pages = {name: page.result() for name, page in waiting.items()}
         launches = launches_as_written([pages[LAUNCHES]])
         listings, notices = _listings(pages[SASS], pages[SOURCE], launches.launches)
     return ImportedReports(
