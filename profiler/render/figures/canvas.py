@@ -15,10 +15,10 @@ from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
-from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from profiler.render.figures import svg
+from profiler.render.figures.fonts import text_size
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
@@ -75,10 +75,8 @@ def text_width_in(text: str, size: float = _FONT_SIZE) -> float:
     with warnings.catch_warnings():
         # Of letters that this font lacks, and the reader's may have, it measures a box.
         warnings.simplefilter("ignore", UserWarning)
-        width, _, _ = text_to_path.get_text_width_height_descent(
-            text, FontProperties(size=size), ismath=False
-        )
-    return float(width) / _POINTS_PER_INCH
+        width, _, _ = text_size(text, FontProperties(size=size))
+    return width / _POINTS_PER_INCH
 
 
 def widest_in(texts: Iterable[str], size: float = _FONT_SIZE) -> float:

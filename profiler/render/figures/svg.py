@@ -8,13 +8,16 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 from markupsafe import Markup
+from matplotlib.backends.backend_svg import RendererSVG
 from matplotlib.figure import Figure
-from matplotlib.font_manager import findfont, get_font
+from matplotlib.font_manager import FontProperties
+
+from profiler.render.figures.fonts import font_of, text_size
 
 if TYPE_CHECKING:
     from profiler.render.figures.drawing import Drawing
@@ -101,6 +104,7 @@ _FIXED_POINT = 65536
 _NO_ROTATION = re.compile(r"rotate\(-?0 [^)]*\)")
 _INVISIBLE = "fill: none"
 _LEFT_OUT = ("metadata", "style", "clipPath")
+_POINTS_AN_INCH = 72
 _POINTS_TO_PIXELS = 4 / 3  # CSS: 96 px and 72 pt an inch
 
 
@@ -152,13 +156,35 @@ def _shapes(figure: Figure) -> ElementTree.Element:
     """What matplotlib draws of a figure, in the colours of the page."""
     stream = io.StringIO()
     with mpl.rc_context(style()):
-        figure.savefig(stream, format="svg", metadata={"Date": None})
+        _draw(figure, stream)
     root = ElementTree.fromstring(stream.getvalue())  # noqa: S314 - written by matplotlib just now
     _strip(root)
     for element in root.iter():
         _restyle(element)
     _flatten(root)
     return root
+
+
+def _draw(figure: Figure, stream: TextIO) -> None:
+    """Write a figure as matplotlib's `savefig` does under the settings of `style`."""
+    image_dpi = figure.dpi
+    figure.dpi = _POINTS_AN_INCH
+    width, height = figure.get_size_inches() * _POINTS_AN_INCH
+    make: Any = _Renderer  # matplotlib has no types for it
+    renderer = make(width, height, stream, image_dpi=image_dpi, metadata={"Date": None})
+    figure.draw(renderer)
+    renderer.finalize()
+
+
+class _Renderer(RendererSVG):
+    """Writes a figure, and measures its texts with the font in memory."""
+
+    def get_text_width_height_descent(
+        self, s: str, prop: FontProperties, ismath: bool | Literal["TeX"]
+    ) -> tuple[float, float, float]:
+        """Size of a text in points."""
+        del ismath  # no text is a formula
+        return text_size(s, prop)
 
 
 def _strip(root: ElementTree.Element) -> None:
@@ -236,7 +262,7 @@ def _width(text: str, size: float) -> float:
 @cache
 def _advance(letter: str) -> float:
     """Width of a letter, by the size of the text; that of a box where the font lacks it."""
-    font = get_font(findfont("DejaVu Sans"))
+    font = font_of(FontProperties("DejaVu Sans"), letter)
     font.set_size(_MEASURED_SIZE, 72)
     glyph = font.load_glyph(font.get_char_index(ord(letter)))
     return float(glyph.linearHoriAdvance) / _FIXED_POINT / _MEASURED_SIZE

@@ -7,6 +7,8 @@ from typing import Any
 import lxml.etree
 import pandas as pd
 import pytest
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
 
 from profiler.findings.findings import Findings
 from profiler.metrics.labels import label
@@ -14,6 +16,7 @@ from profiler.model import Problem
 from profiler.render.figures import charts, svg
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.canvas import Axis
+from profiler.render.figures.fonts import text_size
 from profiler.render.words.names import shorten
 
 
@@ -218,3 +221,12 @@ def test_labels_that_would_cover_each_other_are_left_out() -> None:
     sizes = [2.0**n for n in range(7, 17)]
     assert figures.apart(sizes, 24, logarithmic=True) == sizes
     assert figures.apart([5.0], 24, logarithmic=True) == [5.0]
+
+
+@pytest.mark.parametrize("text", ["128 \u00d7 64, AVAToe \u00b12 %", "\u65e5 a", "", "\u2192 b"])
+@pytest.mark.parametrize("weight", ["normal", "bold"])
+@pytest.mark.filterwarnings("ignore:Glyph")
+def test_texts_have_the_sizes_that_matplotlib_gives_them(text: str, weight: str) -> None:
+    properties = FontProperties(size=7.5, weight=weight)
+    given = text_to_path.get_text_width_height_descent(text, properties, ismath=False)
+    assert text_size(text, properties) == given
