@@ -30,11 +30,12 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from profiler.errors import UsageError, naming
@@ -262,6 +263,21 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class FoundAttempts:
+    """What lies in the folder of the attempts of a run."""
+
+    attempts: tuple[Attempt, ...]
+    """As `RunFolder.attempts` has them."""
+    damaged: tuple[str, ...]
+    """Names of those whose session.json is damaged."""
+    linked: tuple[str, ...]
+    """Names of those that are links or hold some: what these name is not read."""
+
+
+_NONE_KNOWN: Mapping[Path, Attempt] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
 class RunFolder:
     """A run folder on disk."""
 
@@ -383,34 +399,35 @@ class RunFolder:
         """One attempt of this run."""
         return _attempt(folder)
 
-    def attempts(self) -> tuple[Attempt, ...]:
+    def attempts(self, known: Mapping[Path, Attempt] = _NONE_KNOWN) -> tuple[Attempt, ...]:
         """All attempts: by session, and of one session in the order in which they were made.
 
-        Those that are or hold links are not among them, but in `linked_attempts`; nor are those
-        whose session.json is damaged, but in `damaged_attempts`; nor visits that were cut short.
+        Those that are or hold links are not among them, nor those whose session.json is damaged
+        (`found`), nor visits that were cut short. `known`: those that need not be read, by folder.
         """
-        return tuple(
-            attempt
-            for attempt in self._read_attempts()
-            if isinstance(attempt, Attempt) and not attempt.was_cut_short
-        )
+        return self.found(known).attempts
 
     def damaged_attempts(self) -> tuple[str, ...]:
         """Names of the attempts of which nothing can be used: what they measured is not known."""
-        return tuple(attempt for attempt in self._read_attempts() if isinstance(attempt, str))
+        return self.found().damaged
 
-    def _read_attempts(self) -> Iterator[Attempt | str]:
+    def found(self, known: Mapping[Path, Attempt] = _NONE_KNOWN) -> FoundAttempts:
+        """All that is in the folder of the attempts; `known` as `attempts` has it."""
+        attempts: list[Attempt] = []
+        damaged: list[str] = []
+        linked: list[str] = []
         for folder in self._attempt_folders():
-            if _linked(folder):
-                continue
-            try:
-                yield _attempt(folder)
-            except UsageError:
-                yield folder.name
-
-    def linked_attempts(self) -> tuple[str, ...]:
-        """Names of the attempts that are links or hold some: what these name is not read."""
-        return tuple(folder.name for folder in self._attempt_folders() if _linked(folder))
+            if folder in known:
+                attempts.append(known[folder])
+            elif _linked(folder):
+                linked.append(folder.name)
+            else:
+                try:
+                    attempts.append(_attempt(folder))
+                except UsageError:
+                    damaged.append(folder.name)
+        whole = tuple(attempt for attempt in attempts if not attempt.was_cut_short)
+        return FoundAttempts(whole, tuple(damaged), tuple(linked))
 
     def _attempt_folders(self) -> list[Path]:
         raw = self.path / "raw"

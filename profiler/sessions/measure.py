@@ -195,22 +195,9 @@ def _record_updated(
     finally:
         book = measurement.book
         if book.run.exists():  # one that was deleted meanwhile is not begun anew by halves
-            opened = {**record.opened, **_opened_meanwhile(measurement)}
+            opened = {**record.opened, **book.opened_meanwhile()}
             book.run.write_record(replace(with_stages(record, watch), opened=opened))
             book.run.write_seconds(measurement.took, book.seconds.spans)
-
-
-def _opened_meanwhile(measurement: Measurement) -> dict[str, str]:
-    """What the sessions of this execution opened; of two contents the later one."""
-    journals = [
-        tuple(protocol.read_journal(attempt.journal))
-        for attempt in measurement.book.run.attempts()
-        if attempt.folder not in measurement.book.earlier
-    ]
-    opened: dict[str, str] = {}
-    for records in sorted(filter(None, journals), key=lambda records: records[0].get("time", 0.0)):
-        opened |= protocol.opened_files(records)
-    return opened
 
 
 def _opened_now(request: MeasureRequest, run: RunFolder) -> dict[str, str]:

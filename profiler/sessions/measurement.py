@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Self
 
@@ -20,7 +20,12 @@ from profiler.run_folder.load.attempts import Loaded
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.seconds import Seconds
 from profiler.sessions.forecasts.forecast import newest_run, rest_of
-from profiler.sessions.forecasts.past import costs_of_run, costs_of_sessions, past_of_run
+from profiler.sessions.forecasts.past import (
+    costs_of_run,
+    costs_of_sessions,
+    oldest_first,
+    past_of_run,
+)
 from profiler.sessions.forecasts.rest import Rest
 from profiler.sessions.forecasts.session_costs import SessionCosts
 from profiler.sessions.measuring.attempt_book import AttemptBook
@@ -44,6 +49,8 @@ class Measurement:
     meanwhile: Callable[[], None] | None = None
     """What is done once, beside the start of the first session, in a thread of its own."""
     _sessions: RunnerSessions | ProgramSessions = field(init=False)
+    _costs: dict[Path, list[tuple[AttemptRecord, SessionCosts]]] = field(default_factory=dict)
+    """What each session of this run took, by the folder of its attempt."""
 
     def __post_init__(self) -> None:
         workload, meanwhile = self.book.loaded.experiment.workload, Meanwhile(self.meanwhile)
@@ -140,12 +147,21 @@ class Measurement:
         if isinstance(self.book.loaded.experiment.workload, CommandWorkload):
             return None
         collect = self.book.loaded.experiment.collect
-        problem_of = self.book.plan.problem_of
-        journals = ((loaded.attempt.record, loaded.records) for loaded in earlier)
-        here = past_of_run(costs_of_sessions(journals, problem_of), session, collect)
+        here = past_of_run(self._costs_here(earlier), session, collect)
         elsewhere = past_of_run(self._costs_elsewhere, session, collect)
         past = (*elsewhere.sessions, *here.sessions)
         return rest_of(session, self.book.plan.cells, collect, past, here.checked)
+
+    def _costs_here(self, earlier: Sequence[Loaded]) -> list[tuple[AttemptRecord, SessionCosts]]:
+        """Costs of the sessions of this run so far; each is read once, for its journal is whole."""
+        for loaded in earlier:
+            if loaded.attempt.folder not in self._costs:
+                journal = [(loaded.attempt.record, loaded.records)]
+                self._costs[loaded.attempt.folder] = costs_of_sessions(
+                    journal, self.book.plan.problem_of
+                )
+        of_sessions = (self._costs[loaded.attempt.folder] for loaded in earlier)
+        return oldest_first(chain.from_iterable(of_sessions))
 
     @cached_property
     def _costs_elsewhere(self) -> list[tuple[AttemptRecord, SessionCosts]]:

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -66,8 +67,9 @@ def watched_folders(experiment: Experiment, base: Path) -> dict[str, Path]:
     if isinstance(workload, CommandWorkload):
         return {}
     folders = {"spec": base.resolve()}
-    for file in _workload_files(workload, base)[:1]:
-        own = file.resolve().parent
+    entry = _entry(workload, base)
+    if entry is not None:
+        own = entry.file.resolve().parent
         if not own.is_relative_to(folders["spec"]):
             folders["workload"] = own
     return folders
@@ -131,26 +133,44 @@ def _is_program(path: Path) -> bool:
 # ---- a workload in Python ------------------------------------------------------------------------
 
 
-def _workload_files(workload: ModuleWorkload | CudaWorkload, base: Path) -> tuple[Path, ...]:
+@dataclass(frozen=True)
+class _Entry:
+    """The file of a workload, and where what it imports is looked for."""
+
+    file: Path
+    root: Path
+    package: str | None
+    """The only package under `root` whose files count; None: all do."""
+
+
+def _entry(workload: ModuleWorkload | CudaWorkload, base: Path) -> _Entry | None:
+    """The file of a workload; None where the runner will find none."""
     target = workload.target(base)
     if isinstance(workload, ModuleWorkload) and is_file_name(workload.module):
         file = Path(target)
-        return _with_imports(file, file.parent, None)
+        return _Entry(file, file.parent, None)
     spec = find_spec(target)
     if spec is None or spec.origin is None:
-        return ()
+        return None
     file = Path(spec.origin)
-    return _with_imports(file, file.parents[target.count(".")], target.partition(".")[0])
+    return _Entry(file, file.parents[target.count(".")], target.partition(".")[0])
+
+
+def _workload_files(workload: ModuleWorkload | CudaWorkload, base: Path) -> tuple[Path, ...]:
+    entry = _entry(workload, base)
+    return () if entry is None else _with_imports(entry.file, entry.root, entry.package)
 
 
 def _with_imports(file: Path, root: Path, package: str | None) -> tuple[Path, ...]:
     """A file and what it imports from under `root`, directly or not; of `package` only."""
     files = {file: None}
+    names: set[str] = set()
     waiting = [file]
     while waiting:
         for name in _imported_names(waiting.pop(), root):
-            if package is not None and name.partition(".")[0] != package:
+            if name in names or (package is not None and name.partition(".")[0] != package):
                 continue
+            names.add(name)
             for module in _files_of(name, root):
                 if module not in files:
                     files[module] = None

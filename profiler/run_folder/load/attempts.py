@@ -32,13 +32,15 @@ from profiler.analyse.why.practical_roofs import practical_shares
 from profiler.collect import cuda_events
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
-from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, Visit
+from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, TunedConfig, Visit
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.clock_file import CLOCKS_FILE, empty_clocks, read_clocks
+from profiler.parse.inductor import tuned_of_record
 from profiler.parse.ncu_csv import NcuTable, NothingProfiledError, read_ncu_csv
 from profiler.parse.stamps import KernelStamps, read_stamps
 from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt
+from profiler.run_folder.load.descriptions import described_by_cell
 from profiler.run_folder.load.explained import cell_profiles, finished_cells, first_sample_cells
 from profiler.run_folder.load.timelines import VisitTimelines, visit_timelines
 from profiler.runner import protocol
@@ -151,7 +153,36 @@ class Loaded:
             return set(self.current)
         result = self.attempt.result
         blamed = set() if result is None else result.failed.keys() & self.current
-        return blamed | {record["cell"] for record in self.records if _tries(record)}
+        return blamed | self._tried_in_journal
+
+    @cached_property
+    def _tried_in_journal(self) -> frozenset[str]:
+        return frozenset(record["cell"] for record in self.records if _tries(record))
+
+    @cached_property
+    def opened(self) -> Mapping[str, str]:
+        """Digest of each file that the session opened and did not write, by its name."""
+        return protocol.opened_files(self.records)
+
+    @cached_property
+    def failed_records(self) -> tuple[Mapping[str, Any], ...]:
+        """Records of what failed and the runner survived."""
+        return tuple(r for r in self.records if r.get("event") == protocol.FAILED)
+
+    @cached_property
+    def described(self) -> Mapping[str, Mapping[str, Any]]:
+        """What the journal says of the launches and the results of each cell, by cell id."""
+        return described_by_cell(self.records)
+
+    @cached_property
+    def tuned(self) -> tuple[tuple[str, tuple[TunedConfig, ...]], ...]:
+        """What a compiler's autotuner tried, each time, with the id of the cell."""
+        said = (
+            (str(record.get("cell")), tuned_of_record(record[protocol.TUNED]))
+            for record in self.records
+            if protocol.TUNED in record
+        )
+        return tuple((cell, configs) for cell, configs in said if configs)
 
     def checked(self) -> set[str]:
         """Cells that were compared with the reference, or by a command, and found right.
@@ -164,11 +195,15 @@ class Loaded:
         if self.attempt.record.kind == SessionKind.CHECK:
             passed = result is not None and result.cause == FINISHED and not result.failed
             return set(self.current) if passed else set()
-        return {
+        return set(self._checked_in_journal)
+
+    @cached_property
+    def _checked_in_journal(self) -> frozenset[str]:
+        return frozenset(
             record["cell"]
             for record in self.records
             if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.CHECK
-        }
+        )
 
     def kernels(self) -> dict[str, tuple[tuple[str, ...], ...]]:
         """Every list of kernels that a cell launched, by cell id, in the order of the visits.
@@ -227,7 +262,8 @@ def load_attempt(
     So is a whole attempt at timelines that was made otherwise than `settings` say of its collector,
     and one that opened a file whose content is another in `opened` (RunRecord.opened).
     """
-    return _load(attempt, _counted(attempt, keys, settings, opened), compute_capability)
+    read = protocol.opened_files(protocol.read_journal(attempt.journal))
+    return _load(attempt, _counted(attempt, keys, settings, opened, read), compute_capability)
 
 
 def _load(attempt: Attempt, current: set[str], compute_capability: str | None) -> Loaded:
@@ -299,12 +335,13 @@ def _counted(
     keys: Mapping[str, str],
     settings: Mapping[str, Mapping[str, Any]],
     opened: Mapping[str, str],
+    read: Mapping[str, str],
 ) -> set[str]:
-    """Cells of an attempt that count, as `load_attempt` has them."""
+    """Cells of an attempt that count, as `load_attempt` has them; `read`: files that it opened."""
     record = attempt.record
     if settings.get(record.collector, record.settings) != record.settings:
         return set()
-    if _changed_since(protocol.read_whole_journal(attempt.journal).records, opened):
+    if any(opened.get(file, digest) != digest for file, digest in read.items()):
         return set()
     return {cell for cell, key in record.keys.items() if keys.get(cell) == key}
 
@@ -329,7 +366,12 @@ class AttemptReader:
     ) -> Loaded:
         """Results of an attempt, as `load_attempt` reads them, with what is known of its end."""
         loaded = self._loaded.get(attempt.folder)
-        counted = _counted(attempt, keys, settings, opened)
+        read = (
+            protocol.opened_files(protocol.read_journal(attempt.journal))
+            if loaded is None or loaded.unreadable
+            else loaded.opened
+        )
+        counted = _counted(attempt, keys, settings, opened, read)
         if loaded is None or loaded.unreadable or loaded.current != counted:
             loaded = _load(attempt, counted, compute_capability)
         elif loaded.attempt != attempt:
@@ -376,12 +418,6 @@ def _params_by_cell(attempt: Attempt, parts: PartSamples | None) -> dict[str, Pa
     if parts is None or visit is None:
         return {}
     return {cell_of_part(visit["cell"], params): params for params in parts.params}
-
-
-def _changed_since(records: Sequence[Mapping[str, Any]], opened: Mapping[str, str]) -> bool:
-    """Whether a file that an attempt opened has another content now."""
-    read = protocol.opened_files(records)
-    return any(opened.get(file, digest) != digest for file, digest in read.items())
 
 
 def _left_out(

@@ -32,6 +32,7 @@ from profiler.notices import Notice, NoticeKind
 from profiler.run_folder.folder import RESULT_FILE
 from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import FINISHED, Loaded
+from profiler.run_folder.load.descriptions import add_description
 from profiler.run_folder.load.part_cells import cells_of_parts, planned_cell
 from profiler.run_folder.load.throttling import CountingVisits
 from profiler.run_folder.load.timelines import joined_timelines
@@ -128,7 +129,9 @@ def gather(
     samples = _joined(counting.samples())
     samples = _without_strangers(_first_of_each_visit(samples), plan)
     cells = _cells(plan, attempts, samples)
-    facts, planned = _facts(plan, _that_decide(attempts)), {cell.id for cell in plan.cells}
+    deciding, planned = _that_decide(attempts), {cell.id for cell in plan.cells}
+    facts = _facts(plan, deciding)
+    _describe(facts, deciding)
     for cell_id, tuned in tuned_by_cell(attempts).items():
         facts[cell_id].described |= {"tuned": tuned.configs, "tuned_otherwise": tuned.otherwise}
     aliases = find_aliases(plan.cells, builds)
@@ -254,8 +257,6 @@ def _facts(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, _Facts]:
         session = loaded.attempt.record.session
         for cell in loaded.tried() & facts.keys():
             facts[cell].failures.pop(session, None)
-        for record in loaded.records:
-            _take_description(facts, record)
         for cell, failure in _failures_of(loaded, trusted):
             if cell in facts:
                 facts[cell].add(session, failure)
@@ -268,9 +269,9 @@ def _failures_of(loaded: Loaded, trusted: Collection[str]) -> Iterator[tuple[str
     A `trusted` cell passes the check after its last visit: it was measured before.
     """
     limit = loaded.attempt.record.time_limit_s
-    for record in loaded.records:
+    for record in loaded.failed_records:
         rechecked = record.get("phase") == protocol.RECHECK
-        if record.get("event") == protocol.FAILED and not (rechecked and record["cell"] in trusted):
+        if not (rechecked and record["cell"] in trusted):
             cause = str(record.get("cause", ""))
             yield record["cell"], Failure(Outcome(record["outcome"]), cause, limit)
     result = loaded.attempt.result
@@ -284,25 +285,12 @@ def _failures_of(loaded: Loaded, trusted: Collection[str]) -> Iterator[tuple[str
         yield cell, Failure(Outcome.FELL_BACK, reason, limit)
 
 
-_DESCRIBED = (
-    *("flops", "bytes", "result_bytes", "max_abs_error", "max_rel_error"),
-    *protocol.LAUNCH_FACTS,
-)
-
-
-def _take_description(facts: dict[str, _Facts], record: Mapping[str, Any]) -> None:
-    cell = record.get("cell")
-    if cell not in facts:
-        return
-    described = facts[cell].described
-    values = {name: record[name] for name in _DESCRIBED if name in record}
-    if "compile_seconds" in values:
-        values["compile_seconds"] = max(
-            values["compile_seconds"], described.get("compile_seconds", 0.0)
-        )
-    if "result_dtypes" in record:
-        described["result_dtypes"] = tuple(record["result_dtypes"])
-    described |= values  # a wrong result has its errors, too
+def _describe(facts: Mapping[str, _Facts], attempts: Sequence[Loaded]) -> None:
+    """Add what the journals say of cells to what is known of them."""
+    for loaded in attempts:
+        for cell, values in loaded.described.items():
+            if cell in facts:
+                add_description(facts[cell].described, values)
 
 
 def _lacking(
@@ -484,5 +472,4 @@ def _of_attempt(notice: Notice, loaded: Loaded) -> Notice:
 def _end_is_reported(loaded: Loaded) -> bool:
     """Whether the outcome of a cell already reports the end of an attempt."""
     result = loaded.attempt.result
-    failed = any(record.get("event") == protocol.FAILED for record in loaded.records)
-    return failed or (result is not None and len(result.failed) > 0)
+    return bool(loaded.failed_records) or (result is not None and len(result.failed) > 0)

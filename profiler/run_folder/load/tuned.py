@@ -13,9 +13,7 @@ from dataclasses import dataclass
 
 from profiler.collect.registry import duration_metrics
 from profiler.model import Params, SessionKind, TunedConfig
-from profiler.parse.inductor import tuned_of_record
 from profiler.run_folder.load.attempts import Loaded
-from profiler.runner import protocol
 
 
 @dataclass(frozen=True)
@@ -40,9 +38,8 @@ def tuned_by_cell(attempts: Sequence[Loaded]) -> Mapping[str, Tuned]:
     """What the autotuner tried, by cell id; cells for which it said nothing are left out."""
     said: dict[str, list[tuple[str, tuple[TunedConfig, ...]]]] = defaultdict(list)
     for loaded in sorted(attempts, key=_priority):
-        for record in loaded.records:
-            if configs := tuned_of_record(record.get(protocol.TUNED)):
-                said[str(record.get("cell"))].append((loaded.attempt.record.session, configs))
+        for cell, configs in loaded.tuned:
+            said[cell].append((loaded.attempt.record.session, configs))
     return {cell: _tuned(sessions) for cell, sessions in said.items()}
 
 

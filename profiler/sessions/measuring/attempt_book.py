@@ -8,6 +8,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -34,6 +35,7 @@ from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import AttemptReader, Loaded
 from profiler.run_folder.load.outcomes import Results, failures, gather
 from profiler.run_folder.load.practical_roofs import missing_roofs
+from profiler.runner import protocol
 from profiler.sessions.attempt import recover
 from profiler.sessions.explain_files import keep_pages
 from profiler.sessions.kernel_checks import check_kernels
@@ -68,6 +70,8 @@ class AttemptBook:
     on_attempt: Callable[[Path], None] | None = None
     """Called with the folder of each attempt when all of its files are written."""
     templates: Templates = field(init=False)
+    _over: dict[Path, Loaded] = field(default_factory=dict)
+    """Attempts that have ended, by folder: what stands in one is read once."""
     _gathered: tuple[Sequence[Loaded], Results] | None = None
     """Results so far, and the attempts that they are of."""
     _packing: Executor = field(default_factory=lambda: ThreadPoolExecutor(1, "packing"))
@@ -94,8 +98,26 @@ class AttemptBook:
     # ---- what there is ----
 
     def attempts(self) -> list[Loaded]:
-        """Every attempt of the run so far; each is read once."""
-        return [self.load(attempt) for attempt in self.run.attempts()]
+        """Every attempt of the run so far; each is read once, and again after its end."""
+        loaded = [self._over.get(a.folder) or self.load(a) for a in self._found()]
+        self._over = {each.attempt.folder: each for each in loaded if _is_over(each)}
+        return loaded
+
+    def opened_meanwhile(self) -> dict[str, str]:
+        """What the sessions of this execution opened; of two contents the later one."""
+        attempts = (a for a in self._found() if a.folder not in self.earlier)
+        journals = filter(None, map(self._records, attempts))
+        opened: dict[str, str] = {}
+        for records in sorted(journals, key=lambda records: records[0].get("time", 0.0)):
+            opened |= protocol.opened_files(records)
+        return opened
+
+    def _records(self, attempt: Attempt) -> Sequence[Mapping[str, Any]]:
+        over = self._over.get(attempt.folder)
+        return over.records if over else tuple(protocol.read_journal(attempt.journal))
+
+    def _found(self) -> tuple[Attempt, ...]:
+        return self.run.attempts({folder: over.attempt for folder, over in self._over.items()})
 
     def load(self, attempt: Attempt) -> Loaded:
         """Read an attempt, once."""
@@ -234,6 +256,7 @@ class AttemptBook:
 
     def written(self, folder: Path) -> None:
         """Hand on the folder of an attempt that is complete."""
+        self._over.pop(folder, None)
         if self.on_attempt is not None:
             self.on_attempt(folder)
 
@@ -277,6 +300,11 @@ class AttemptBook:
             return
         if attempt.record.settings == self.templates.timelines.settings(collector):
             self.templates.timelines.keep(collector, attempt.folder, ended_well=False)
+
+
+def _is_over(loaded: Loaded) -> bool:
+    """Whether nothing more comes of an attempt; what could not be read may be mended."""
+    return loaded.attempt.result is not None and not loaded.unreadable
 
 
 def _are_same(earlier: Sequence[Loaded], now: Sequence[Loaded]) -> bool:
