@@ -135,12 +135,15 @@ import profiler.run_folder.load.assemble, profiler.sessions.measure
 from jinja2 import Environment
 from profiler.commands.ahead import import_ahead
 from profiler.commands.run import RunRequest, run_command
+from profiler.planning.page_kinds import PAGE_KINDS
 import_ahead(page=True)
 before = set(sys.modules)
+views = {kind.view.partition(":")[0] for kind in PAGE_KINDS.values()}
 Environment.compile = None
 recording, out = map(Path, sys.argv[1:])
 run_command(RunRequest(spec=recording / "spec.yaml", out=out, replay=recording))
 late = [name for name in set(sys.modules) - before if name.startswith("profiler.")]
+late += sorted(views - before)
 sys.exit(", ".join(late) or 0)
 """
 """Ends as a run does that has imported, beside its first session, what it needs at its end."""

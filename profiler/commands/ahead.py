@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from profiler.machine.inquiry import Inquiry, inquire
+from profiler.planning.page_kinds import PAGE_KINDS
 
 _MEASURING = ("profiler.run_folder.load.assemble", "profiler.sessions.measure")
 _RESULTS = (
@@ -57,6 +58,7 @@ def import_ahead(*, page: bool) -> None:
     _import((*_RESULTS, *(_PAGE if page else ())))
     _import(_TABLES)
     if page:
+        _import(kind.view.partition(":")[0] for kind in PAGE_KINDS.values())
         with suppress(ImportError):
             from profiler.render.page import compile_templates
 
