@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.cluster.request import Certificates, ClusterRequest
 from profiler.commands.ahead import import_ahead, measuring_imported
+from profiler.commands.garbage import kept_from_collector
 from profiler.commands.output import (
     notice_lines,
     require_one_stdout,
@@ -212,7 +213,7 @@ def _written(
     from profiler.findings.find import find
 
     took = SecondsRecorder() if seconds is None else seconds
-    with took.step("finds and draws"):
+    with took.step("finds and draws"), kept_from_collector():
         findings = find(results.report)
         written = write_results(findings, results.folder, page=request.page)
     if seconds is not None:

@@ -21,6 +21,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import chain
+from math import isfinite
 from operator import attrgetter
 from typing import Any
 
@@ -62,6 +63,8 @@ SUMMARY_FIELDS = (
     "max",
     "source",
 )
+_SOURCE = "source"
+"""The only field that is no number."""
 _DIGITS = 6
 """Significant digits: ncu prints two decimals, and the run folder has all digits."""
 _CLAUSE_END = re.compile(r"(?<=[;,] )")
@@ -179,13 +182,16 @@ def _blocks(findings: Findings, cell: Cell) -> list[Any] | None:
 def _summary(findings: Findings, metric: Label) -> dict[str, Any]:
     values = [findings.value(cell, metric.name) for cell in findings.distinct_cells]
     presence = [value.present for value in values]
-    columns = {
-        name: [
-            _written(number) if present else None
-            for number, present in zip(map(attrgetter(name), values), presence, strict=True)
-        ]
-        for name in SUMMARY_FIELDS
-    }
+    columns: dict[str, list[Any]] = {}
+    for name in SUMMARY_FIELDS:
+        column = zip(map(attrgetter(name), values), presence, strict=True)
+        if name == _SOURCE:
+            columns[name] = [source if present else None for source, present in column]
+        else:  # as `_number` does it, which is called for a quarter of a million of them
+            columns[name] = [
+                _rounded(number) if present and isfinite(number) else None
+                for number, present in column
+            ]
     return _table(columns)
 
 
@@ -215,10 +221,6 @@ def _shared(names: dict[str, str], column: Any, name: str) -> Any:
         return column
     first = names.setdefault(text, name)
     return column if first == name else first
-
-
-def _written(value: float | str) -> float | int | str | None:
-    return value if isinstance(value, str) else _number(value)
 
 
 def _comparisons(findings: Findings) -> list[dict[str, Any]]:
