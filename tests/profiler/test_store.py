@@ -165,6 +165,15 @@ def test_attempts_are_numbered_by_session_and_come_back_in_order(place):
     assert place.run.attempts()[0].record.metrics == ("duration_ns", "l2_bytes", "cycles")
 
 
+def test_attempts_that_are_known_are_not_read_again(place):
+    first, second = place.attempt(), place.attempt()
+    known = {first: place.run.attempt(first)}
+    for folder in (first, second):
+        (folder / "session.json").write_text("damaged")
+    found = place.run.found(known)
+    assert (found.attempts, found.damaged) == ((known[first],), (second.name,))
+
+
 def test_a_number_is_never_given_twice(place):
     first, second = place.attempt(), place.attempt()
     for file in first.iterdir():

@@ -69,7 +69,6 @@ _STYLE: dict[str, Any] = {
     "axes.titley": 1.0,  # placing titles by what is below them costs a tenth of the time
     "axes.facecolor": "none",
     "figure.facecolor": "none",
-    "savefig.facecolor": "none",
     "axes.formatter.useoffset": False,
     "xtick.color": MUTED,
     "ytick.color": MUTED,
@@ -109,7 +108,7 @@ _POINTS_TO_PIXELS = 4 / 3  # CSS: 96 px and 72 pt an inch
 
 
 def style() -> Any:
-    """Give the settings under which every figure must be made and saved."""
+    """Give the settings under which every figure must be made and drawn."""
     return dict(_STYLE)
 
 
@@ -166,7 +165,7 @@ def _shapes(figure: Figure) -> ElementTree.Element:
 
 
 def _draw(figure: Figure, stream: TextIO) -> None:
-    """Write a figure as matplotlib's `savefig` does under the settings of `style`."""
+    """Write a figure as matplotlib's `savefig` does."""
     image_dpi = figure.dpi
     figure.dpi = _POINTS_AN_INCH
     width, height = figure.get_size_inches() * _POINTS_AN_INCH
