@@ -1,6 +1,7 @@
 """The command line as a process: its commands, its streams, its exit codes."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -298,14 +299,17 @@ def test_a_run_under_the_timer_and_its_flags(profiler):
 
     (profiler.folder / "reports/mine/20200101-000000").mkdir()
     (profiler.folder / "reports/mine/20200101-000000/run.json").write_text("{")
-    (run / "summary.json").write_text('{"answer"')
-    for _ in range(2):  # what was read is kept for the second
+    summary, name = run / "summary.json", str(run.relative_to(profiler.folder))
+    good, later = summary.read_bytes(), summary.stat().st_mtime_ns + 10**9
+    for content in (good[:-2] + b"??", good):  # which a list tells apart by what is in them alone
+        summary.write_bytes(content)
+        os.utime(summary, ns=(later, later))
         listed = profiler("list", "--json", "-")
         assert listed.code == 0
-        name = str(run.relative_to(profiler.folder))
         assert name in [each["run"] for each in listed.json["runs"]]
         assert "left out: " in listed.err
-        assert f"listed without its answer: {name}/summary.json: damaged" in listed.err
+        without_answer = f"listed without its answer: {name}/summary.json: damaged" in listed.err
+        assert without_answer == (content != good), listed.err
 
 
 def test_a_reader_that_leaves_early_is_no_error(ready):

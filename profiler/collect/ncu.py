@@ -45,6 +45,9 @@ NVTX_INCLUDE = "regex:(cell|roof)=.*/"
 """All push/pop ranges of a visit or of a practical roof (`profiler.runner.protocol.range_name`,
 `roof_range_name`), whatever is pushed inside; the slash is what makes it a push/pop filter."""
 
+_DERIVED = "derived__"
+"""Of names that ncu's files of sections define."""
+
 _DELIMITERS = re.compile(r"[/,@]")
 """What ncu takes for its own in a filter of ranges. An expression with one of them is not handed to
 it: every launch is profiled, and those in other ranges are left out when the rows are read."""
@@ -326,7 +329,7 @@ def command(  # noqa: PLR0913 - each is one option of ncu, all by keyword
     if sections:
         arguments += [word for section in sections for word in ("--section", section)]
         arguments += ["--import-source", "yes"]
-    else:
+    elif not any(name.startswith(_DERIVED) for name in metrics):
         # Named no folder, ncu reads all its sections when it starts (0.3 s); this one has none.
         arguments += ["--section-folder", str(log_file.parent)]
     if nvtx:

@@ -188,8 +188,13 @@ def read_recordings(
 
 
 def keep_entries(out: Path, states: State, entries: tuple[RunEntry, ...]) -> None:
-    """Write down what was read, for the next time."""
-    cached = {entry.folder: _Kept(states[entry.folder], entry) for entry in entries}
+    """Write down what was read, for the next time.
+
+    Not of a run whose summary could not be read: it may be another time, and the files as they are.
+    """
+    cached = {
+        entry.folder: _Kept(states[entry.folder], entry) for entry in entries if not entry.fault
+    }
     write_json(out / KEPT_FILE, asdict(_KeptFile(_VERSION, cached)))
 
 

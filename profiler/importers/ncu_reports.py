@@ -6,20 +6,18 @@ import gzip
 import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from profiler.analyse.safe_frames import safe_frames
-from profiler.collect import Command
 from profiler.collect.ncu import LAUNCHES, SASS, SOURCE, find_ncu, report_pages
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError, naming
 from profiler.findings.why.hot_lines import ListedKernel
 from profiler.importers.ncu_files import Imported, launches_as_written
 from profiler.importers.source_pages import listed_kernels
-from profiler.machine.tool_output import printed
+from profiler.machine.tool_output import Ran, ran_together
 from profiler.notices import Notice
 from profiler.parse.bounded_files import unpack
 from profiler.parse.ncu_source import EXECUTED, Listing, join_lines, read_source_page
@@ -90,12 +88,12 @@ def _read(ncu: Path, report: Path, limit: int | None) -> ImportedReports:
     with tempfile.TemporaryDirectory(prefix="profiler-import-") as folder:
         commands = report_pages(ncu, _unpacked(report, Path(folder), limit))
         # Side by side: ncu reads the whole report for each.
-        with ThreadPoolExecutor() as pool:
-            waiting = {
-                name: pool.submit(_printed, commands[name], Path(folder) / f"{report.name}.{name}")
-                for name in (LAUNCHES, SASS, SOURCE)
-            }
-            pages = {name: page.result() for name, page in waiting.items()}
+        names = (LAUNCHES, SASS, SOURCE)
+        ends = ran_together([commands[name] for name in names], _PAGE_TIMEOUT_S)
+        pages = {
+            name: _written(end, Path(folder) / f"{report.name}.{name}")
+            for name, end in zip(names, ends, strict=True)
+        }
         launches = launches_as_written([pages[LAUNCHES]])
         listings, notices = _listings(pages[SASS], pages[SOURCE], launches.launches)
     return ImportedReports(
@@ -104,10 +102,12 @@ def _read(ncu: Path, report: Path, limit: int | None) -> ImportedReports:
     )
 
 
-def _printed(command: Command, page: Path) -> Path:
-    """File with a page of a report, or with what ncu says of it."""
+def _written(end: Ran | EnvironmentUnusable, page: Path) -> Path:
+    """File with a page of a report, or with what ncu says of it; raises what kept ncu from it."""
+    if isinstance(end, EnvironmentUnusable):
+        raise end
     with naming(page):
-        page.write_text(printed(command, _PAGE_TIMEOUT_S), encoding="utf-8")
+        page.write_text(end.printed, encoding="utf-8")
     return page
 
 

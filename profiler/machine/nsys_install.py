@@ -27,13 +27,13 @@ def importer_fault(nsys: Nsys) -> EnvironmentUnusable | None:
     if command is None:
         return None
     try:
-        returncode, output = ran(command)
+        end = ran(command)
     except EnvironmentUnusable as error:
         return error
-    missing = missing_library(output)
-    if missing is not None or returncode not in _CANNOT_START:
+    missing = missing_library(end.printed)
+    if missing is not None or end.code not in _CANNOT_START:
         return missing
     return EnvironmentUnusable(
-        f"its importer does not start: {output.strip()[:300]}",
+        f"its importer does not start: {end.printed.strip()[:300]}",
         remedy="Install Nsight Systems again, or set PROFILER_NSYS to one that works.",
     )

@@ -1,45 +1,137 @@
-"""Short commands of tools whose output is read: versions, exports."""
+"""Short commands of tools whose output is read: versions, exports, pages of reports."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO
 
 from profiler.collect import Command
 from profiler.errors import EnvironmentUnusable
+from profiler.machine.signals import raise_if_signalled
 
 _VERSION_TIMEOUT_S = 60.0
+_LOOK_EVERY_S = 0.005
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How a command ended, and what it printed."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def printed(self) -> str:
+        """Its output, stdout before stderr."""
+        return f"{self.stdout}\n{self.stderr}"
 
 
 def printed(command: Command, timeout_s: float = _VERSION_TIMEOUT_S) -> str:
     """Output of a command, stdout before stderr, whatever its exit code; raises as `ran` does."""
-    return ran(command, timeout_s)[1]
+    return ran(command, timeout_s).printed
 
 
-def ran(command: Command, timeout_s: float = _VERSION_TIMEOUT_S) -> tuple[int, str]:
-    """Exit code of a command, and its output: stdout before stderr.
+def ran(command: Command, timeout_s: float = _VERSION_TIMEOUT_S) -> Ran:
+    """How a command ended, and what it printed.
 
     Raises EnvironmentUnusable where it cannot be started or does not end in time.
     """
+    (end,) = ran_together([command], timeout_s)
+    if isinstance(end, EnvironmentUnusable):
+        raise end
+    return end
+
+
+def ran_together(
+    commands: Sequence[Command], timeout_s: float = _VERSION_TIMEOUT_S
+) -> list[Ran | EnvironmentUnusable]:
+    """How commands ended that run side by side, in their order.
+
+    The error of one that cannot be started or does not end in time stands in its place. What is
+    left of them when this process is asked to end is killed.
+    """
+    with ExitStack() as stack:
+        running = [_start(command, stack) for command in commands]
+        deadline = time.monotonic() + timeout_s
+        while any(each.is_running for each in running) and time.monotonic() < deadline:
+            raise_if_signalled()
+            time.sleep(_LOOK_EVERY_S)
+        return [each.end(timeout_s) for each in running]
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A command that was started, or the error that kept it from it."""
+
+    program: str
+    process: subprocess.Popen[bytes] | EnvironmentUnusable
+    stdout: IO[str]
+    stderr: IO[str]
+    """Files: a pipe that nobody empties would hold its command up."""
+
+    @property
+    def is_running(self) -> bool:
+        return isinstance(self.process, subprocess.Popen) and self.process.poll() is None
+
+    def end(self, timeout_s: float) -> Ran | EnvironmentUnusable:
+        if isinstance(self.process, EnvironmentUnusable):
+            return self.process
+        code = self.process.poll()
+        if code is None:
+            return EnvironmentUnusable(
+                f"{self.program} did not end within {timeout_s:.0f} s.",
+                remedy="Start it by hand to see what it waits for.",
+            )
+        return Ran(code, _text(self.stdout), _text(self.stderr))
+
+
+def _start(command: Command, stack: ExitStack) -> _Running:
+    """Start a command, which ends at the latest when the stack is left."""
+    program = command.argv[0]
+    stdout, stderr = _output_file(stack), _output_file(stack)
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             command.argv,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
+            stdout=stdout,
+            stderr=stderr,
             env={**os.environ, **command.env},
             cwd=command.cwd,
-            timeout=timeout_s,
-            check=False,
+            start_new_session=True,  # so that what a script starts ends with it
         )
-    except subprocess.TimeoutExpired as error:
-        raise EnvironmentUnusable(
-            f"{command.argv[0]} did not end within {timeout_s:.0f} s.",
-            remedy="Start it by hand to see what it waits for.",
-        ) from error
     except OSError as error:
-        raise EnvironmentUnusable(
-            f"{command.argv[0]} cannot be run: {error.strerror}", remedy="Install it again."
-        ) from error
-    return done.returncode, f"{done.stdout}\n{done.stderr}"
+        fault = EnvironmentUnusable(
+            f"{program} cannot be run: {error.strerror}", remedy="Install it again."
+        )
+        return _Running(program, fault, stdout, stderr)
+    stack.enter_context(_ended(process))
+    return _Running(program, process, stdout, stderr)
+
+
+def _output_file(stack: ExitStack) -> IO[str]:
+    return stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace"))
+
+
+@contextmanager
+def _ended(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Kill what is left of a command and what it started, when the body ends."""
+    try:
+        yield
+    finally:
+        if process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _text(stream: IO[str]) -> str:
+    stream.seek(0)
+    return stream.read()

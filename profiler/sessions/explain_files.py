@@ -13,14 +13,13 @@ import os
 import re
 import zlib
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
 from profiler.collect import Command
 from profiler.collect.ncu import LOG, REPORT, RULES, SASS, SOURCE, Ncu, page_of_launches
 from profiler.errors import EnvironmentUnusable
-from profiler.machine.tool_output import ran
+from profiler.machine.tool_output import Ran, ran_together
 
 _TIMEOUT_S = 300.0
 _LEVEL = 6
@@ -47,14 +46,15 @@ def keep_pages(ncu: Ncu, folder: Path) -> None:
         if not (folder / f"{name}.gz").exists()
     }
     launches = _launches(folder)
+    parts = [
+        (name, part) for name, command in wanted.items() for part in _parts(name, command, launches)
+    ]
     # Side by side: ncu reads the whole report for each, 22 s one after the other for 13 cells.
-    with ThreadPoolExecutor(max_workers=1 + 2 * _MOST_PARTS) as pool:
-        printed = {
-            name: [pool.submit(_printed, part) for part in _parts(name, command, launches)]
-            for name, command in wanted.items()
-        }
-        for name, parts in printed.items():
-            _keep_page(folder, name, [part.result() for part in parts])
+    ends = ran_together([part for _, part in parts], _TIMEOUT_S)
+    for name in wanted:
+        _keep_page(
+            folder, name, [end for (page, _), end in zip(parts, ends, strict=True) if page == name]
+        )
 
 
 def _launches(folder: Path) -> int:
@@ -77,20 +77,10 @@ def _parts(name: str, page: Command, launches: int) -> list[Command]:
     return [page_of_launches(page, first, end - first) for first, end in pairwise(bounds)]
 
 
-def _printed(command: Command) -> str | None:
-    """What a command printed; None where it failed."""
-    try:
-        code, text = ran(command, _TIMEOUT_S)
-    except EnvironmentUnusable:
-        return None
-    # Behind stdout `ran` puts a line's end, then stderr, on which ncu prints nothing.
-    return text.removesuffix("\n") if code == 0 else None
-
-
-def _keep_page(folder: Path, name: str, parts: Sequence[str | None]) -> None:
-    """Write a page of its parts, unless one of them is missing."""
-    texts = [part for part in parts if part is not None]
-    content = _KEEP[name]("".join(texts)) if len(texts) == len(parts) else ""
+def _keep_page(folder: Path, name: str, parts: Sequence[Ran | EnvironmentUnusable]) -> None:
+    """Write a page of its parts, unless one of them was not printed."""
+    printed = [part.stdout for part in parts if isinstance(part, Ran) and part.code == 0]
+    content = _KEEP[name]("".join(printed)) if len(printed) == len(parts) else ""
     if content:
         # In one step: a page that was cut off by a kill would not be printed again.
         target = folder / f"{name}.gz"

@@ -126,6 +126,10 @@ class TestCommand:
         arguments = options()
         assert arguments[arguments.index(option) + 1] == value
 
+    def test_metrics_that_sections_define_are_found_in_them(self):
+        assert "--section-folder" in options()
+        assert "--section-folder" not in options(metrics=["gpu__time_duration.sum", "derived__x"])
+
     def test_target_comes_last_and_whole(self):
         assert options()[-4:] == ["python", "-m", "profiler.runner", "job.json"]
         assert {"--csv", "--nvtx", "-f"} <= set(options())

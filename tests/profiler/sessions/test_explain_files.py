@@ -56,7 +56,8 @@ def test_pages_of_shares_of_the_launches_are_the_whole_page(
         write_report(folder, "abcde")
         ncu = folder / "ncu"
         ncu.write_text(
-            f'#!/bin/sh\necho >> {folder}/commands\nexec {FAKE_NCU} "$@"\n', encoding="utf-8"
+            f'#!/bin/sh\necho >> {folder}/commands\necho odd >&2\nexec {FAKE_NCU} "$@"\n',
+            encoding="utf-8",
         )
         ncu.chmod(0o755)
         monkeypatch.setattr(os, "sched_getaffinity", lambda _, cores=cores: set(range(cores)))

@@ -1,0 +1,68 @@
+"""Commands whose output is read: each its own, side by side, and ended with this process."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from profiler.collect import Command
+from profiler.errors import EnvironmentUnusable
+from profiler.machine import tool_output
+from profiler.machine.tool_output import Ran, ran, ran_together
+
+
+def shell(line: str) -> Command:
+    return Command(("/bin/sh", "-c", line), env={"WORD": "said"})
+
+
+def test_each_command_has_its_own_end_and_output() -> None:
+    first, missing, late, large = ran_together(
+        [
+            shell("echo $WORD; echo odd >&2; exit 3"),
+            Command(("/no/such/program",)),
+            shell("sleep 60"),
+            shell("head -c 3000000 /dev/zero | tr '\\0' x; printf '\\377'"),
+        ],
+        timeout_s=1.0,
+    )
+    assert first == Ran(3, "said\n", "odd\n")
+    assert first.printed == "said\n\nodd\n"
+    assert isinstance(missing, EnvironmentUnusable)
+    assert "cannot be run" in missing.message
+    assert isinstance(late, EnvironmentUnusable)
+    assert "did not end within 1 s" in late.message
+    assert isinstance(large, Ran)
+    assert large.stdout == "x" * 3_000_000 + "\ufffd"
+
+
+def test_one_command_raises_its_error() -> None:
+    with pytest.raises(EnvironmentUnusable, match="cannot be run"):
+        ran(Command(("/no/such/program",)))
+
+
+def test_a_signal_ends_the_commands_and_what_they_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = tmp_path / "pid"
+
+    def signalled() -> None:
+        if pid.exists() and pid.read_text().endswith("\n"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(tool_output, "raise_if_signalled", signalled)
+    with pytest.raises(KeyboardInterrupt):
+        ran_together([shell(f"sleep 60 & echo $! > {pid}; wait"), shell("sleep 60")], 30.0)
+    deadline = time.monotonic() + 10
+    while is_alive(int(pid.read_text())) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not is_alive(int(pid.read_text()))
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
