@@ -31,10 +31,8 @@ _STAGE_OF_PHASE = {
 }
 _WITH_WORK = (protocol.DECLARE, protocol.DESCRIBE)
 _ROOFS = (protocol.ROOF_STARTED, protocol.ROOF_FINISHED, protocol.ROOF_FAILED)
-_ONCE_S = 0.5
-"""Seconds that ncu takes once in a process, with its first launch: 0.5 to 0.7 on an H200."""
-_LEAST_S = 0.1
-"""Seconds that are taken for the first visit's own, if it took so long."""
+_ONCE_S = 1.0
+"""Most that a tool takes once in a process, with its first launch: ncu 0.5 to 0.7 s on an H200."""
 
 
 @dataclass
@@ -78,10 +76,14 @@ class SessionCosts:
 
     @property
     def typical_visits(self) -> Mapping[str, Sequence[float]]:
-        """Visits by cell; where there are no others, the first without what its tool takes once."""
+        """Visits by cell; of first ones alone, what their tool cannot have taken.
+
+        A shorter first visit says nothing of the others.
+        """
         return self.visits or {
-            cell: [max(seconds - _ONCE_S, min(seconds, _LEAST_S)) for seconds in taken]
+            cell: [seconds - _ONCE_S for seconds in taken]
             for cell, taken in self.first_visits.items()
+            if min(taken) > _ONCE_S
         }
 
     @property
