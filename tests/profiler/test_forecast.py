@@ -22,6 +22,7 @@ from profiler.run_folder.folder import (
 from profiler.runner import protocol
 from profiler.sessions.attempt import journal_visits
 from profiler.sessions.forecasts.forecast import (
+    NEXT_S,
     PROGRAM_S,
     START_S,
     VisitForecast,
@@ -49,6 +50,9 @@ def test_nothing_is_measured_where_there_is_no_run(softmax, tmp_path):
     assert timing.visits == (len(plan.cells) + 1) * first_look  # the baseline twice
     expected = START_S + timing.visits * visit_seconds(plan.sessions[0])
     assert timing.seconds == pytest.approx(expected)
+    for session, counted in zip(plan.sessions[1:], counters, strict=True):  # its process waits
+        visits_s = counted.visits * visit_seconds(session)
+        assert counted.seconds == pytest.approx(NEXT_S + visits_s)
 
 
 def test_visits_of_the_newest_run_are_counted_once(softmax, tmp_path):
