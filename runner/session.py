@@ -107,14 +107,13 @@ class Session:
             self._visits.close()
 
     def _declare_work(self) -> None:
-        """Journal the work of a launch at each problem, before any is set up.
+        """Journal the work of a launch at each problem of the session, before any is set up.
 
         Without amounts where that raises: `make_inputs` may have to come first, and else the cells
         say so when they are described. Where it ends the process, the journal names the problem.
         """
         by_problem: dict[str, dict[str, JobCell]] = {}
-        for visit in self._job.visits:
-            cell = self._cells[visit.cell]
+        for cell in (*(self._cells[visit.cell] for visit in self._job.visits), *self._job.cells):
             by_problem.setdefault(cell.problem, {})[cell.id] = cell
         for cells in by_problem.values():
             with suppress(PhaseFailedError):

@@ -4,11 +4,11 @@
 
 Each recorded attempt of at least ten visits is gone through as its journal has it, and forecast by
 what came before it in its own recording, as a new run would. The error is that of the whole time at
-any visit after the first tenth.
+any visit after the first tenth. So are the visits of one look that several processes made.
 
-A session journals what the workload declares of each problem (FLOPs and bytes) before its first
-problem begins. Where it was recorded before it did so, these records are put in front, from what
-the same journal has later: the numbers are functions of the problem alone.
+The first process of a session journals what the workload declares of each problem (FLOPs and bytes)
+before any begins. Where it was recorded before it did so, these records are put in front, from what
+the same journals have later: the numbers are functions of the problem alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -35,6 +37,8 @@ from profiler.sessions.watchdog import Record  # noqa: E402
 BAR = 0.3
 FEWEST_VISITS = 10
 AFTER = 0.1
+STOPPED_S = 10.0
+"""Between two processes of a run that was stopped and went on later, at least."""
 
 
 def is_visit(record: Record) -> bool:
@@ -42,18 +46,25 @@ def is_visit(record: Record) -> bool:
     return record["event"] == protocol.FINISHED and record.get("phase") == protocol.MEASURE
 
 
-def with_declared(records: Sequence[Record], problem_of: Mapping[str, str]) -> list[Record]:
-    """Records of a journal with the work of each problem declared before the first begins."""
-    if any(record.get("phase") == protocol.DECLARE for record in records):
-        return list(records)
-    described = [
-        record
-        for record in records
-        if record["event"] == protocol.FINISHED and record.get("phase") == protocol.DESCRIBE
-    ]
-    of_problem = {problem_of[record["cell"]]: record for record in described}
+def with_declared(
+    records: Sequence[Record], later: Sequence[Record], problem_of: Mapping[str, str]
+) -> list[Record]:
+    """Records of a process with the work of each problem declared before the first begins.
+
+    `later`: records of the other processes that made visits of the same look.
+    """
+    said = [record for record in (*records, *later) if record["event"] == protocol.FINISHED]
+    of_problem = {
+        problem_of[record["cell"]]: record
+        for record in said
+        if record.get("phase") in (protocol.DECLARE, protocol.DESCRIBE)
+    }
+    declared = {
+        problem_of[record["cell"]] for record in records if record.get("phase") == protocol.DECLARE
+    }
     began = {"phase": protocol.DECLARE, "time": records[0]["time"]}
-    return [records[0], *(record | began for record in of_problem.values()), *records[1:]]
+    missing = [of_problem[problem] | began for problem in of_problem if problem not in declared]
+    return [records[0], *missing, *records[1:]]
 
 
 def largest_error(records: Sequence[Record], problem_of: Mapping[str, str], rest: Rest) -> float:
@@ -81,24 +92,77 @@ def session_of(record: AttemptRecord) -> SessionPlan:
     return SessionPlan(record.session, record.collector, kind, record.metrics, visits=())
 
 
+@dataclass(frozen=True)
+class Process:
+    """One recorded attempt, with its journal."""
+
+    record: AttemptRecord
+    name: str
+    records: tuple[Record, ...]
+
+    @property
+    def visits(self) -> int:
+        """Number of its visits."""
+        return sum(map(is_visit, self.records))
+
+
+def processes_of(run: RunFolder) -> list[Process]:
+    """Attempts of a recording that left a journal, oldest first; commands left out."""
+    found = [
+        Process(each.record, each.folder.name, tuple(protocol.read_journal(each.journal)))
+        for each in run.attempts()
+        if each.record.visit is None
+    ]
+    return sorted(
+        filter(lambda each: each.records, found), key=lambda each: each.records[0]["time"]
+    )
+
+
+def made_together(processes: Sequence[Process], looks: Sequence[int]) -> Iterator[list[Process]]:
+    """Processes that made visits of one look, one right after the other."""
+    for _, of_look in groupby(processes, key=lambda process: look_of(process, looks)):
+        together: list[Process] = []
+        for process in of_look:
+            began = process.records[0]["time"]
+            if together and began - together[-1].records[-1]["time"] > STOPPED_S:
+                yield together
+                together = []
+            together.append(process)
+        yield together
+
+
+def look_of(process: Process, looks: Sequence[int]) -> tuple[str, int]:
+    """Session of a process, and in which of the looks its first visit is."""
+    block = next((record["block"] for record in process.records if is_visit(record)), 0)
+    return process.record.session, sum(last <= block for last in looks)
+
+
 def errors_of(recording: Path) -> Iterator[tuple[str, int, float]]:
-    """Name, visits and largest error of each attempt of a recording that has enough visits."""
+    """Name, processes and largest error of each attempt, and of what several made of one look.
+
+    Attempts of less than FEWEST_VISITS are left out.
+    """
     run = RunFolder(recording)
-    cells, collect = run.plan().cells, load_spec(run.spec_file).experiment.collect
-    problem_of = {cell.id: cell.problem.id for cell in cells}
-    journals = [(each, tuple(protocol.read_journal(each.journal))) for each in run.attempts()]
-    journals = [(attempt, records) for attempt, records in journals if records]
-    journals.sort(key=lambda item: item[1][0]["time"])
-    for place, (attempt, records) in enumerate(journals):
-        visits = sum(map(is_visit, records))
-        if visits < FEWEST_VISITS or attempt.record.visit is not None:
-            continue
-        before = ((earlier.record, records) for earlier, records in journals[:place])
-        session = session_of(attempt.record)
-        past = past_of_run(costs_of_sessions(before, problem_of), session, collect)
-        rest = rest_of(session, cells, collect, past.sessions, past.checked)
-        error = largest_error(with_declared(records, problem_of), problem_of, rest)
-        yield f"{recording.name}/{attempt.folder.name}", visits, error
+    plan, collect = run.plan(), load_spec(run.spec_file).experiment.collect
+    problem_of = {cell.id: cell.problem.id for cell in plan.cells}
+    processes = processes_of(run)
+
+    def error(made: Sequence[Process]) -> float:
+        earlier = [(each.record, each.records) for each in processes[: processes.index(made[0])]]
+        session = session_of(made[0].record)
+        past = past_of_run(costs_of_sessions(earlier, problem_of), session, collect)
+        rest = rest_of(session, plan.cells, collect, past.sessions, past.checked)
+        later = [record for each in made[1:] for record in each.records]
+        first = with_declared(made[0].records, later, problem_of)
+        return largest_error([*first, *later], problem_of, rest)
+
+    for process in processes:
+        if process.visits >= FEWEST_VISITS:
+            yield f"{recording.name}/{process.name}", 1, error([process])
+    measured = [process for process in processes if process.visits]
+    for made in made_together(measured, plan.looks):
+        if len(made) > 1:
+            yield f"{recording.name}/{made[0].name} to {made[-1].name}", len(made), error(made)
 
 
 def main() -> None:
@@ -111,10 +175,12 @@ def main() -> None:
         for file in sorted((PROJECT / "experiments/recordings").glob("*/run.json"))
         for error in errors_of(file.parent)
     ]
-    beyond = [item for item in found if abs(item[2]) > BAR]
-    for name, visits, error in found if options.verbose else beyond:
-        print(f"{name}: {visits} visits, {error:+.0%}")
-    print(f"{len(beyond)} of {len(found)} attempts beyond {BAR:.0%}")
+    for what, of_several in (("attempts", False), ("looks of several processes", True)):
+        named = [(name, error) for name, count, error in found if (count > 1) == of_several]
+        beyond = [item for item in named if abs(item[1]) > BAR]
+        for name, error in named if options.verbose else beyond:
+            print(f"{name}: {error:+.0%}")
+        print(f"{len(beyond)} of {len(named)} {what} beyond {BAR:.0%}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,9 @@ class Session:
     """Folder for what torch and Triton compile; None: their own, which other runs have filled."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables (`Machine.variables`)."""
+    announced: Set[str] = frozenset()
+    """Cells, one of each problem that is visited, by whichever process: what a launch there
+    declares is journaled first, and the time left is forecast by it."""
 
     def command(self, folder: Path) -> Command:
         """Command of an attempt whose files go to `folder`."""
@@ -70,7 +73,7 @@ def run_attempt(  # noqa: PLR0913 - the last two by keyword
     folder.mkdir(parents=True, exist_ok=True)
     journal = folder / JOURNAL
     if waiting is None:
-        write_job(_job(session.job, visits, journal), folder / JOB)
+        write_job(_job(session, visits, journal), folder / JOB)
     elif not waiting.has_visits:
         hand_visits(session, visits, waiting)
     try:
@@ -92,7 +95,7 @@ def run_attempt(  # noqa: PLR0913 - the last two by keyword
 
 def hand_visits(session: Session, visits: Sequence[Visit], waiting: Waiting) -> None:
     """Let a process that waits make these visits."""
-    write_job(_job(session.job, visits, waiting.folder / JOURNAL), waiting.folder / JOB)
+    write_job(_job(session, visits, waiting.folder / JOURNAL), waiting.folder / JOB)
     waiting.open(*protocol.GATES)
 
 
@@ -103,7 +106,7 @@ def start_waiting(session: Session, folder: Path, *, inherits: int | None = None
     Raises OSError where the file system of the folder has no locks, or the process cannot start.
     """
     journal = folder / JOURNAL
-    write_job(replace(_job(session.job, (), journal), waits=True), folder / JOB)
+    write_job(replace(_job(session, (), journal), waits=True), folder / JOB)
     begin = partial(
         start,
         session.command(folder),
@@ -186,11 +189,17 @@ def journal_visits(folder: Path) -> frozenset[Visit]:
     )
 
 
-def _job(job: protocol.Job, visits: Sequence[Visit], journal: Path) -> protocol.Job:
-    wanted = {visit.cell for visit in visits}
+def _job(session: Session, visits: Sequence[Visit], journal: Path) -> protocol.Job:
+    """Job of one process, with the cells that it visits and those of other problems announced."""
+    visited = {visit.cell for visit in visits}
+    problems = {cell.problem for cell in session.job.cells if cell.id in visited}
     return replace(
-        job,
+        session.job,
         journal=str(journal.absolute()),
-        cells=tuple(cell for cell in job.cells if cell.id in wanted),
+        cells=tuple(
+            cell
+            for cell in session.job.cells
+            if cell.id in visited or (cell.id in session.announced and cell.problem not in problems)
+        ),
         visits=tuple(protocol.JobVisit(visit.cell, visit.block, visit.arm) for visit in visits),
     )

@@ -192,6 +192,17 @@ def test_the_process_of_a_second_attempt_starts_while_the_first_measures(profile
     second = seconds["ncu-timing.002", "starts"]
     assert second["begin_s"] < first["end_s"]
     assert seconds["ncu-timing.002", "measures"]["begin_s"] > first["end_s"]
+    # The first declares the work of all problems, by which the time left is forecast.
+    declared = {
+        attempt: {
+            record["problem"]
+            for record in protocol.read_journal(run / "raw" / attempt / "journal.jsonl")
+            if record.get("phase") == "declare"
+        }
+        for attempt in ("ncu-timing.001", "ncu-timing.002")
+    }
+    assert len(declared["ncu-timing.001"]) == len(problems)
+    assert len(declared["ncu-timing.002"]) == 1
 
 
 # ---- while the session before still ends ---------------------------------------------------------

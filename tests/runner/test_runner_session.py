@@ -137,6 +137,15 @@ def test_the_work_of_every_problem_is_declared_before_the_first_is_set_up(bench,
     assert phases[:3] == ["declare", "declare", "inputs"]
 
 
+def test_the_work_of_a_problem_that_another_process_visits_is_declared(bench, select):
+    job = bench.job(["plain"], [{"rows": 3, "columns": 4}, {"rows": 6, "columns": 2}])
+    records = bench.run(replace(job, visits=tuple(v for v in job.visits if v.cell.endswith("p1"))))
+
+    declared = select(records, event="finished", phase="declare")
+    assert [(record["problem"], record["flops"]) for record in declared] == [("p1", 6), ("p0", 9)]
+    assert {record["cell"] for record in select(records, phase="prepare")} == {"plain..p1"}
+
+
 def test_a_problem_whose_work_raises_fails_when_it_is_described(bench, select):
     text = Path(bench.job(["plain"]).workload).read_text()
     workload = bench.folder / "exits.py"

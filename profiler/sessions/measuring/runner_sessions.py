@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -113,9 +113,12 @@ class RunnerSessions:
             self.book.templates.job(session, self.workload, work.checked | work.seen.checked),
             practical_roofs=work.seen.roofs_left(self.book.roofs(session, work.earlier)),
         )
+        is_another = session.name != work.session.name
+        announced = one_of_each_problem(rest, problem_of) if is_another else frozenset()
+        template = replace(self.template(session, job), announced=announced)
         with ExitStack() as sampling:
             sampling.enter_context(self.book.clocks(waiting.folder, waiting))
-            hand_visits(self.template(session, job), visits, waiting)
+            hand_visits(template, visits, waiting)
             self._room.release(waiting)
             self._begun.put(Begun(waiting, visits, sampling.pop_all()))
 
@@ -191,7 +194,11 @@ class _RunnerSession:
         """Run one process to its end; its folder, and how it ended."""
         book, session = self.book, self.work.session
         roofs = book.roofs(session, book.attempts())
-        with_roofs = replace(self._template, job=replace(self._job, practical_roofs=roofs))
+        template = replace(
+            self._template,
+            job=replace(self._job, practical_roofs=roofs),
+            announced=frozenset() if self._handed else self._problems(),
+        )
         folder = book.begin(session, book.record(session, visits), waiting)
         book.run.write_command(folder, shlex.join(self._template.command(folder).argv))
         self._handed.update(visits)
@@ -206,7 +213,7 @@ class _RunnerSession:
         began = time.monotonic() if waiting is None else waiting.began
         with begun.sampling if begun is not None else book.clocks(folder, waiting):
             result = run_attempt(
-                with_roofs,
+                template,
                 visits,
                 folder,
                 on_record,
@@ -216,6 +223,10 @@ class _RunnerSession:
         book.seconds.session(folder.name, began, protocol.read_journal(folder / JOURNAL_FILE))
         book.keep_files(session, folder, result)
         return folder, result
+
+    def _problems(self) -> Set[str]:
+        """One cell of each problem that is visited."""
+        return one_of_each_problem(self.work.missing, self.book.plan.problem_of)
 
     def _left(self) -> tuple[Visit, ...]:
         """Visits that no process was told to make, without those of cells that have failed."""
@@ -246,6 +257,11 @@ class _RunnerSession:
         problem_of = self.book.plan.problem_of
         problem = problem_of[failing_cell.cell]
         return tuple(cell for cell, other in problem_of.items() if other == problem)
+
+
+def one_of_each_problem(visits: Iterable[Visit], problem_of: Mapping[str, str]) -> Set[str]:
+    """Cells that visits are of, one of each problem."""
+    return frozenset({problem_of[visit.cell]: visit.cell for visit in visits}.values())
 
 
 def overlaps(session: SessionPlan) -> bool:
