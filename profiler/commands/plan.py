@@ -76,7 +76,8 @@ def _print_plan(
 ) -> None:
     from profiler.render.console.plan import plan_table
     from profiler.sessions.forecasts.duration_words import duration_words
-    from profiler.sessions.launch_counts import launch_counts, launches_note
+    from profiler.sessions.forecasts.forecast import further_seconds
+    from profiler.sessions.launch_counts import after_first_look, launch_counts, launches_note
 
     console = make_console(color)
     console.print(plan_table(plan, launch_counts(foreseen), launches_note(foreseen)))
@@ -92,9 +93,12 @@ def _print_plan(
         else "roughly, on a GPU like an H200"
     )
     together = duration_words(sum(cost.seconds for cost in forecasts))
-    console.print(
-        f"In all about {together}, {source}; what is still open after that is measured further.",
-        markup=False,
-        soft_wrap=True,
+    further_s = further_seconds(after_first_look(foreseen), forecasts[0]) if forecasts else 0.0
+    further = (
+        f"; what is still open after that about {duration_words(further_s)} more, by the launches "
+        "that are expected"
+        if further_s
+        else ""
     )
+    console.print(f"In all about {together}, {source}{further}.", markup=False, soft_wrap=True)
     console.print(f"First command: {command}", markup=False, soft_wrap=True)

@@ -72,8 +72,7 @@ def launch_counts(plan: Plan) -> tuple[Launches, ...]:
     others = sum(len(session.visits) for session in plan.sessions) - first - recorded - stamped
     blocks = f"{plan.looks[0]} blocks" if plan.looks else "all blocks"
     parts = [Launches(f"first look, {blocks} of every cell", first, first)]
-    if any(is_judged(plan, session) for session in timing):
-        parts += [*_later_looks(plan), *_finals(plan)]
+    parts += after_first_look(plan)
     if others:
         parts.append(Launches("counters", others, others))
     if recorded:
@@ -82,6 +81,14 @@ def launch_counts(plan: Plan) -> tuple[Launches, ...]:
         parts.append(Launches("in-kernel timelines, of kernels with stamps", stamped, stamped))
     total = Launches("together", sum(p.expected for p in parts), sum(p.most for p in parts))
     return (*parts, total)
+
+
+def after_first_look(plan: Plan) -> list[Launches]:
+    """Launches of the later looks and of the confirmation; none where nothing is judged."""
+    timing = [session for session in plan.sessions if session.kind is SessionKind.TIMING]
+    if not any(is_judged(plan, session) for session in timing):
+        return []
+    return [*_later_looks(plan), *_finals(plan)]
 
 
 def _visits_of(plan: Plan, kind: SessionKind) -> int:

@@ -25,12 +25,15 @@ from profiler.sessions.forecasts.forecast import (
     NEXT_S,
     PROGRAM_S,
     START_S,
+    Forecast,
     VisitForecast,
     around_visits,
     first_command,
     forecast,
+    further_seconds,
     visit_seconds,
 )
+from profiler.sessions.launch_counts import Launches
 
 SOFTMAX = Path(__file__).parents[2] / "experiments" / "softmax.yaml"
 
@@ -53,6 +56,13 @@ def test_nothing_is_measured_where_there_is_no_run(softmax, tmp_path):
     for session, counted in zip(plan.sessions[1:], counters, strict=True):  # its process waits
         visits_s = counted.visits * visit_seconds(session)
         assert counted.seconds == pytest.approx(NEXT_S + visits_s)
+
+
+def test_later_looks_cost_what_the_visits_of_the_first_do():
+    first = Forecast("ncu-timing", visits=100, measured=0, seconds=8.0, visits_s=2.0)
+    parts = [Launches("later look", 10, 100), Launches("confirmation", 20, 20)]
+    assert further_seconds(parts, first) == pytest.approx(2 * NEXT_S + 30 * 0.02)
+    assert further_seconds(parts, replace(first, measured=100)) == 0.0
 
 
 def test_visits_of_the_newest_run_are_counted_once(softmax, tmp_path):

@@ -26,6 +26,7 @@ from profiler.sessions.forecasts.past import PastSession, costs_of_run, past_of_
 from profiler.sessions.forecasts.rest import Rest
 from profiler.sessions.forecasts.session_costs import SessionCosts
 from profiler.sessions.forecasts.typical import typical_visit
+from profiler.sessions.launch_counts import Launches
 from profiler.sessions.overlap.waiting import places
 
 START_S = 6.0
@@ -59,6 +60,8 @@ class Forecast:
     """For the rest, roughly: as an earlier run took on such a GPU, else on one like an H200."""
     by_earlier_run: bool = False
     """Whether it goes by what an earlier run took."""
+    visits_s: float = 0.0
+    """Of these, without what comes before the first visit."""
 
 
 def forecast(
@@ -71,6 +74,18 @@ def forecast(
         return tuple(_of_program(session, newest) for session in plan.sessions)
     same_gpu = newest_run(out, plan.experiment, gpu)
     return tuple(_sessions(plan, experiment.collect, newest, same_gpu))
+
+
+def further_seconds(parts: Sequence[Launches], first_look: Forecast) -> float:
+    """Seconds of later looks and the confirmation by their launches, which cost what others do.
+
+    0 where the first look has nothing left to go by.
+    """
+    left = first_look.visits - first_look.measured
+    if not left:
+        return 0.0
+    visit_s = first_look.visits_s / left
+    return sum(NEXT_S + part.expected * visit_s for part in parts if part.expected)
 
 
 def _sessions(
@@ -87,17 +102,20 @@ def _sessions(
         checked |= {visit.cell for visit in measured}
         past = past_of_run(costs, session, collect).sessions
         rest = rest_of(session, plan.cells, collect, past, checked)
-        seconds = 0.0
+        before_s = visits_s = 0.0
         if missing and rest.has_earlier:
-            seconds = around_s + _roofs_s(session, costs) + rest.seconds(missing, SessionCosts())
+            before_s = around_s + _roofs_s(session, costs)
+            visits_s = rest.seconds(missing, SessionCosts())
         elif missing:
-            seconds = _until_visits(session, plan) + missing.total() * visit_seconds(session)
+            before_s = _until_visits(session, plan)
+            visits_s = missing.total() * visit_seconds(session)
         yield Forecast(
             session.name,
             len(session.visits),
             len(measured),
-            seconds,
+            before_s + visits_s,
             by_earlier_run=rest.has_earlier,
+            visits_s=visits_s,
         )
         checked |= missing.keys()
 
