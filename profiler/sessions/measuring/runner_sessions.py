@@ -225,7 +225,9 @@ class _RunnerSession:
         return folder, result
 
     def _problems(self) -> Set[str]:
-        """One cell of each problem that is visited."""
+        """One cell of each problem that is visited; none where it would be seen in a recording."""
+        if self.work.session.kind in {SessionKind.TIMELINE, SessionKind.IN_KERNEL}:
+            return frozenset()
         return one_of_each_problem(self.work.missing, self.book.plan.problem_of)
 
     def _left(self) -> tuple[Visit, ...]:
