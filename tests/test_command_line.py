@@ -306,7 +306,7 @@ def test_a_run_under_the_timer_and_its_flags(profiler):
         os.utime(summary, ns=(later, later))
         listed = profiler("list", "--json", "-")
         assert listed.code == 0
-        assert name in [each["run"] for each in listed.json["runs"]]
+        assert name in [entry["run"] for entry in listed.json["runs"]]
         assert "left out: " in listed.err
         without_answer = f"listed without its answer: {name}/summary.json: damaged" in listed.err
         assert without_answer == (content != good), listed.err

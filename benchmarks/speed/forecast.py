@@ -53,10 +53,10 @@ def with_declared(
 
     `later`: records of the other processes that made visits of the same look.
     """
-    said = [record for record in (*records, *later) if record["event"] == protocol.FINISHED]
+    finished = [record for record in (*records, *later) if record["event"] == protocol.FINISHED]
     of_problem = {
         problem_of[record["cell"]]: record
-        for record in said
+        for record in finished
         if record.get("phase") in (protocol.DECLARE, protocol.DESCRIBE)
     }
     declared = {
@@ -108,14 +108,13 @@ class Process:
 
 def processes_of(run: RunFolder) -> list[Process]:
     """Attempts of a recording that left a journal, oldest first; commands left out."""
-    found = [
-        Process(each.record, each.folder.name, tuple(protocol.read_journal(each.journal)))
-        for each in run.attempts()
-        if each.record.visit is None
-    ]
-    return sorted(
-        filter(lambda each: each.records, found), key=lambda each: each.records[0]["time"]
+    processes = (
+        Process(attempt.record, attempt.folder.name, tuple(protocol.read_journal(attempt.journal)))
+        for attempt in run.attempts()
+        if attempt.record.visit is None
     )
+    with_records = (process for process in processes if process.records)
+    return sorted(with_records, key=lambda process: process.records[0]["time"])
 
 
 def made_together(processes: Sequence[Process], looks: Sequence[int]) -> Iterator[list[Process]]:
@@ -148,11 +147,12 @@ def errors_of(recording: Path) -> Iterator[tuple[str, int, float]]:
     processes = processes_of(run)
 
     def error(made: Sequence[Process]) -> float:
-        earlier = [(each.record, each.records) for each in processes[: processes.index(made[0])]]
+        before = processes[: processes.index(made[0])]
+        earlier = [(process.record, process.records) for process in before]
         session = session_of(made[0].record)
         past = past_of_run(costs_of_sessions(earlier, problem_of), session, collect)
         rest = rest_of(session, plan.cells, collect, past.sessions, past.checked)
-        later = [record for each in made[1:] for record in each.records]
+        later = [record for process in made[1:] for record in process.records]
         first = with_declared(made[0].records, later, problem_of)
         return largest_error([*first, *later], problem_of, rest)
 
@@ -170,17 +170,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--verbose", action="store_true", help="every attempt")
     options = parser.parse_args()
-    found = [
+    errors = [
         error
         for file in sorted((PROJECT / "experiments/recordings").glob("*/run.json"))
         for error in errors_of(file.parent)
     ]
     for what, of_several in (("attempts", False), ("looks of several processes", True)):
-        named = [(name, error) for name, count, error in found if (count > 1) == of_several]
-        beyond = [item for item in named if abs(item[1]) > BAR]
-        for name, error in named if options.verbose else beyond:
+        by_name = [(name, error) for name, count, error in errors if (count > 1) == of_several]
+        beyond = [(name, error) for name, error in by_name if abs(error) > BAR]
+        for name, error in by_name if options.verbose else beyond:
             print(f"{name}: {error:+.0%}")
-        print(f"{len(beyond)} of {len(named)} {what} beyond {BAR:.0%}")
+        print(f"{len(beyond)} of {len(by_name)} {what} beyond {BAR:.0%}")
 
 
 if __name__ == "__main__":

@@ -59,6 +59,11 @@ def timeline_collectors() -> tuple[str, ...]:
     return tuple(name for name, kind in COLLECTORS.items() if kind.records is Records.TIMELINE)
 
 
+def overlaps(session: SessionPlan) -> bool:
+    """Whether starts of sessions may overlap with this one, and its start with others."""
+    return COLLECTORS[session.collector].records is Records.COUNTERS
+
+
 def duration_metrics() -> Mapping[str, str]:
     """Metric of the durations of each collector that gives any, by key, the primary timer first."""
     metrics = ((name, kind.metric) for name, kind in COLLECTORS.items())

@@ -59,16 +59,16 @@ def ran_together(
     left of them when this process is asked to end is killed.
     """
     with ExitStack() as stack:
-        running = [_start(command, stack) for command in commands]
+        started = [_start(command, stack) for command in commands]
         deadline = time.monotonic() + timeout_s
-        while any(each.is_running for each in running) and time.monotonic() < deadline:
+        while any(command.is_running for command in started) and time.monotonic() < deadline:
             raise_if_signalled()
             time.sleep(_LOOK_EVERY_S)
-        return [each.end(timeout_s) for each in running]
+        return [command.end(timeout_s) for command in started]
 
 
 @dataclass(frozen=True)
-class _Running:
+class _Started:
     """A command that was started, or the error that kept it from it."""
 
     program: str
@@ -93,7 +93,7 @@ class _Running:
         return Ran(code, _text(self.stdout), _text(self.stderr))
 
 
-def _start(command: Command, stack: ExitStack) -> _Running:
+def _start(command: Command, stack: ExitStack) -> _Started:
     """Start a command, which ends at the latest when the stack is left."""
     program = command.argv[0]
     stdout, stderr = _output_file(stack), _output_file(stack)
@@ -111,9 +111,9 @@ def _start(command: Command, stack: ExitStack) -> _Running:
         fault = EnvironmentUnusable(
             f"{program} cannot be run: {error.strerror}", remedy="Install it again."
         )
-        return _Running(program, fault, stdout, stderr)
+        return _Started(program, fault, stdout, stderr)
     stack.enter_context(_ended(process))
-    return _Running(program, process, stdout, stderr)
+    return _Started(program, process, stdout, stderr)
 
 
 def _output_file(stack: ExitStack) -> IO[str]:

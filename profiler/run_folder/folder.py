@@ -263,11 +263,11 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class FoundAttempts:
-    """What lies in the folder of the attempts of a run."""
+class AttemptListing:
+    """Attempts on disk of a run, with the names of those that cannot be read."""
 
     attempts: tuple[Attempt, ...]
-    """As `RunFolder.attempts` has them."""
+    """Readable ones, as `RunFolder.attempts` has them."""
     damaged: tuple[str, ...]
     """Names of those whose session.json is damaged."""
     linked: tuple[str, ...]
@@ -403,16 +403,17 @@ class RunFolder:
         """All attempts: by session, and of one session in the order in which they were made.
 
         Those that are or hold links are not among them, nor those whose session.json is damaged
-        (`found`), nor visits that were cut short. `known`: those that need not be read, by folder.
+        (`list_attempts`), nor visits that were cut short. `known`: those that need not be read, by
+        folder.
         """
-        return self.found(known).attempts
+        return self.list_attempts(known).attempts
 
     def damaged_attempts(self) -> tuple[str, ...]:
         """Names of the attempts of which nothing can be used: what they measured is not known."""
-        return self.found().damaged
+        return self.list_attempts().damaged
 
-    def found(self, known: Mapping[Path, Attempt] = _NONE_KNOWN) -> FoundAttempts:
-        """All that is in the folder of the attempts; `known` as `attempts` has it."""
+    def list_attempts(self, known: Mapping[Path, Attempt] = _NONE_KNOWN) -> AttemptListing:
+        """Attempts on disk, with names of unreadable ones; `known` as `attempts` has it."""
         attempts: list[Attempt] = []
         damaged: list[str] = []
         linked: list[str] = []
@@ -426,8 +427,8 @@ class RunFolder:
                     attempts.append(_attempt(folder))
                 except UsageError:
                     damaged.append(folder.name)
-        whole = tuple(attempt for attempt in attempts if not attempt.was_cut_short)
-        return FoundAttempts(whole, tuple(damaged), tuple(linked))
+        complete = tuple(attempt for attempt in attempts if not attempt.was_cut_short)
+        return AttemptListing(complete, tuple(damaged), tuple(linked))
 
     def _attempt_folders(self) -> list[Path]:
         raw = self.path / "raw"

@@ -13,7 +13,7 @@ import os
 import re
 import zlib
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 from profiler.collect import Command
@@ -40,21 +40,16 @@ def keep_pages(ncu: Ncu, folder: Path) -> None:
     """
     if not (folder / REPORT).exists():
         return
-    wanted = {
-        name: command
+    launches = _launches(folder)
+    pages = {
+        name: _parts(name, command, launches)
         for name, command in ncu.page_commands(folder).items()
         if not (folder / f"{name}.gz").exists()
     }
-    launches = _launches(folder)
-    parts = [
-        (name, part) for name, command in wanted.items() for part in _parts(name, command, launches)
-    ]
     # Side by side: ncu reads the whole report for each, 22 s one after the other for 13 cells.
-    ends = ran_together([part for _, part in parts], _TIMEOUT_S)
-    for name in wanted:
-        _keep_page(
-            folder, name, [end for (page, _), end in zip(parts, ends, strict=True) if page == name]
-        )
+    ends = iter(ran_together([part for parts in pages.values() for part in parts], _TIMEOUT_S))
+    for name, parts in pages.items():
+        _keep_page(folder, name, list(islice(ends, len(parts))))
 
 
 def _launches(folder: Path) -> int:

@@ -13,6 +13,7 @@ from typing import Self
 import pandas as pd
 
 from profiler.analyse.clocks import MAX_REPEATS
+from profiler.collect.registry import overlaps
 from profiler.model import Cell, SessionKind, SessionPlan, Visit
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import AttemptRecord
@@ -30,7 +31,7 @@ from profiler.sessions.forecasts.rest import Rest
 from profiler.sessions.forecasts.session_costs import SessionCosts
 from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.measuring.program_sessions import ProgramSessions
-from profiler.sessions.measuring.runner_sessions import RunnerSessions, overlaps
+from profiler.sessions.measuring.runner_sessions import RunnerSessions
 from profiler.sessions.measuring.work import Meanwhile, Work
 from profiler.sessions.overlap.waiting import Waiting
 from profiler.sessions.progress import ProgressReporter, VisitProgress
@@ -50,7 +51,7 @@ class Measurement:
     """What is done once, beside the start of the first session, in a thread of its own."""
     _sessions: RunnerSessions | ProgramSessions = field(init=False)
     _costs: dict[Path, list[tuple[AttemptRecord, SessionCosts]]] = field(default_factory=dict)
-    """What each session of this run took, by the folder of its attempt."""
+    """Costs of the session of each attempt of this run, by folder."""
 
     def __post_init__(self) -> None:
         workload, meanwhile = self.book.loaded.experiment.workload, Meanwhile(self.meanwhile)

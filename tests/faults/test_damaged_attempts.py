@@ -14,7 +14,7 @@ from profiler.machine.requirements import Machine
 from profiler.notices import text
 from profiler.run_folder.folder import AttemptResult, create_run, resumable, runs
 from profiler.run_folder.load.assemble import assemble
-from profiler.run_folder.load.attempts import load_attempt
+from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.recording import write_recording
@@ -43,7 +43,7 @@ def folder(place):
 
 
 def load(place, attempt):
-    return load_attempt(attempt, place.keys, place.environment.compute_capability)
+    return AttemptReader().load(attempt, place.keys, place.environment.compute_capability)
 
 
 def notices_of(place):

@@ -26,7 +26,7 @@ from profiler.run_folder.folder import (
     create_run,
     finish_attempt,
 )
-from profiler.run_folder.load.attempts import Loaded, load_attempt
+from profiler.run_folder.load.attempts import AttemptReader, Loaded
 from profiler.run_folder.load.outcomes import Results, gather
 from profiler.runner import protocol
 from profiler.sessions.cell_keys import cell_keys
@@ -238,7 +238,7 @@ class Workplace:
         """Ask the space about the kernels of an attempt, as a session does when it has ended."""
         attempt = self.run.attempt(folder)
         if attempt.record.visit is None:
-            loaded = load_attempt(attempt, self.keys, self.environment.compute_capability)
+            loaded = AttemptReader().load(attempt, self.keys, self.environment.compute_capability)
             self.run.write_kernel_check(folder, check_kernels(loaded, self.plan, self.space))
 
     def measure_all(self) -> None:
@@ -250,7 +250,7 @@ class Workplace:
         """Every attempt of the run, read with the keys of today."""
         today = self.keys if keys is None else keys
         capability = self.environment.compute_capability
-        return [load_attempt(attempt, today, capability) for attempt in self.run.attempts()]
+        return [AttemptReader().load(attempt, today, capability) for attempt in self.run.attempts()]
 
     def results(self) -> Results:
         """What the run folder says about every cell."""

@@ -170,8 +170,8 @@ def test_attempts_that_are_known_are_not_read_again(place):
     known = {first: place.run.attempt(first)}
     for folder in (first, second):
         (folder / "session.json").write_text("damaged")
-    found = place.run.found(known)
-    assert (found.attempts, found.damaged) == ((known[first],), (second.name,))
+    listing = place.run.list_attempts(known)
+    assert (listing.attempts, listing.damaged) == ((known[first],), (second.name,))
 
 
 def test_a_number_is_never_given_twice(place):

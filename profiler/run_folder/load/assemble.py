@@ -70,11 +70,11 @@ def assemble(
     reader = AttemptReader() if reader is None else reader
     record, builds = run.record(), run.builds()
     environment = record.environment
-    found = run.found()
+    listing = run.list_attempts()
     capability = environment.compute_capability
     loaded_attempts = [
         reader.load(attempt, record.keys, capability, record.timelines, record.opened)
-        for attempt in found.attempts
+        for attempt in listing.attempts
     ]
     private, names = private_texts(run.path), private_names(run.path)
     builds = tuple(_public_build(build, private, names) for build in builds)
@@ -111,8 +111,8 @@ def assemble(
             *_replay_notice(replayed),
             *_other_timer(plan, samples),
             *search_notices,
-            *(Notice(NoticeKind.ATTEMPT_LINKED, {"attempt": name}) for name in found.linked),
-            *(Notice(NoticeKind.ATTEMPT_DAMAGED, {"attempt": name}) for name in found.damaged),
+            *(Notice(NoticeKind.ATTEMPT_LINKED, {"attempt": name}) for name in listing.linked),
+            *(Notice(NoticeKind.ATTEMPT_DAMAGED, {"attempt": name}) for name in listing.damaged),
             *(_public_notice(notice, private, names) for notice in results.notices),
         ),
         spec_text=loaded.text,
@@ -120,7 +120,7 @@ def assemble(
         spec_path=record.spec_path if loaded.base == run.path else loaded.shown_path,
         commands={
             session: without_private(command, private)
-            for session, command in _commands(found.attempts).items()
+            for session, command in _commands(listing.attempts).items()
         },
         stages=record.stages,
         seconds=session_seconds(run.seconds()),

@@ -161,28 +161,28 @@ class Loaded:
 
     @cached_property
     def opened(self) -> Mapping[str, str]:
-        """Digest of each file that the session opened and did not write, by its name."""
+        """Digest by name of each file that the session opened and did not write."""
         return protocol.opened_files(self.records)
 
     @cached_property
     def failed_records(self) -> tuple[Mapping[str, Any], ...]:
         """Records of what failed and the runner survived."""
-        return tuple(r for r in self.records if r.get("event") == protocol.FAILED)
+        return tuple(record for record in self.records if record.get("event") == protocol.FAILED)
 
     @cached_property
     def described(self) -> Mapping[str, Mapping[str, Any]]:
-        """What the journal says of the launches and the results of each cell, by cell id."""
+        """Facts of launches and results in the journal, by name, by cell id."""
         return described_by_cell(self.records)
 
     @cached_property
     def tuned(self) -> tuple[tuple[str, tuple[TunedConfig, ...]], ...]:
-        """What a compiler's autotuner tried, each time, with the id of the cell."""
-        said = (
+        """Configurations that a compiler's autotuner tried, each time, with the id of the cell."""
+        trials = (
             (str(record.get("cell")), tuned_of_record(record[protocol.TUNED]))
             for record in self.records
             if protocol.TUNED in record
         )
-        return tuple((cell, configs) for cell, configs in said if configs)
+        return tuple((cell, configs) for cell, configs in trials if configs)
 
     def checked(self) -> set[str]:
         """Cells that were compared with the reference, or by a command, and found right.
@@ -250,26 +250,14 @@ class Loaded:
         return finished - seen
 
 
-def load_attempt(
+def _load(
     attempt: Attempt,
-    keys: Mapping[str, str],
+    journal: protocol.JournalContent,
+    current: set[str],
     compute_capability: str | None,
-    settings: Mapping[str, Mapping[str, Any]] = NO_SETTINGS,
-    opened: Mapping[str, str] = NO_FILES,
 ) -> Loaded:
-    """Read one attempt; rows of cells whose key is another in `keys` are left out.
-
-    So is a whole attempt at timelines that was made otherwise than `settings` say of its collector,
-    and one that opened a file whose content is another in `opened` (RunRecord.opened).
-    """
-    read = protocol.opened_files(protocol.read_journal(attempt.journal))
-    return _load(attempt, _counted(attempt, keys, settings, opened, read), compute_capability)
-
-
-def _load(attempt: Attempt, current: set[str], compute_capability: str | None) -> Loaded:
-    """Read what an attempt has of the cells that count."""
+    """Results of an attempt, of the cells that count."""
     record = attempt.record
-    journal = protocol.read_whole_journal(attempt.journal)
     records = tuple(
         record for record in journal.records if "cell" not in record or record["cell"] in current
     )
@@ -337,7 +325,7 @@ def _counted(
     opened: Mapping[str, str],
     read: Mapping[str, str],
 ) -> set[str]:
-    """Cells of an attempt that count, as `load_attempt` has them; `read`: files that it opened."""
+    """Cells of an attempt that count, as `AttemptReader.load` has them; `read`: files it opened."""
     record = attempt.record
     if settings.get(record.collector, record.settings) != record.settings:
         return set()
@@ -364,18 +352,25 @@ class AttemptReader:
         settings: Mapping[str, Mapping[str, Any]] = NO_SETTINGS,
         opened: Mapping[str, str] = NO_FILES,
     ) -> Loaded:
-        """Results of an attempt, as `load_attempt` reads them, with what is known of its end."""
+        """Results of an attempt; rows of cells whose key is another in `keys` are left out.
+
+        So is a whole attempt at timelines that was made otherwise than `settings` say of its
+        collector, and one that opened a file whose content is another in `opened`
+        (RunRecord.opened).
+        """
         loaded = self._loaded.get(attempt.folder)
-        read = (
-            protocol.opened_files(protocol.read_journal(attempt.journal))
-            if loaded is None or loaded.unreadable
-            else loaded.opened
-        )
-        counted = _counted(attempt, keys, settings, opened, read)
-        if loaded is None or loaded.unreadable or loaded.current != counted:
-            loaded = _load(attempt, counted, compute_capability)
-        elif loaded.attempt != attempt:
-            loaded = replace(loaded, attempt=attempt)
+        if loaded is None or loaded.unreadable:
+            journal = protocol.read_whole_journal(attempt.journal)
+            read = protocol.opened_files(journal.records)
+            current = _counted(attempt, keys, settings, opened, read)
+            loaded = _load(attempt, journal, current, compute_capability)
+        else:
+            current = _counted(attempt, keys, settings, opened, loaded.opened)
+            if loaded.current != current:
+                journal = protocol.read_whole_journal(attempt.journal)
+                loaded = _load(attempt, journal, current, compute_capability)
+            elif loaded.attempt != attempt:
+                loaded = replace(loaded, attempt=attempt)
         self._loaded[attempt.folder] = loaded
         return loaded
 

@@ -14,7 +14,7 @@ _DESCRIBED = (
 
 
 def described_by_cell(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """What the records of a journal say of each cell, by its id; of what is said twice the later.
+    """Facts of launches and results in a journal, by name, by cell id; the last of each.
 
     A wrong result has its errors, too.
     """

@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiler.collect.kind import Records, Tools
-from profiler.collect.registry import COLLECTORS
+from profiler.collect.kind import Tools
+from profiler.collect.registry import COLLECTORS, overlaps
 from profiler.errors import UsageError
 from profiler.metrics.launch_costs import ncu_launch_seconds
 from profiler.metrics.queries import ncu_names
@@ -61,7 +61,7 @@ class Forecast:
     by_earlier_run: bool = False
     """Whether it goes by what an earlier run took."""
     visits_s: float = 0.0
-    """Of these, without what comes before the first visit."""
+    """Seconds of the visits among them, without what comes before the first."""
 
 
 def forecast(
@@ -96,7 +96,7 @@ def _sessions(
     costs = costs_of_run(same_gpu, problem_of) if same_gpu is not None else []
     around_s = START_S if same_gpu is None else around_visits(same_gpu)
     checked: set[str] = set()
-    for session in plan.sessions:
+    for before, session in zip((None, *plan.sessions), plan.sessions, strict=False):
         measured = _measured(session, newest) if newest is not None else set()
         missing = Counter(visit.cell for visit in session.visits if visit not in measured)
         checked |= {visit.cell for visit in measured}
@@ -107,7 +107,7 @@ def _sessions(
             before_s = around_s + _roofs_s(session, costs)
             visits_s = rest.seconds(missing, SessionCosts())
         elif missing:
-            before_s = _until_visits(session, plan)
+            before_s = _until_visits(session, before)
             visits_s = missing.total() * visit_seconds(session)
         yield Forecast(
             session.name,
@@ -120,16 +120,10 @@ def _sessions(
         checked |= missing.keys()
 
 
-def _until_visits(session: SessionPlan, plan: Plan) -> float:
-    """Seconds until the first visit of a session, where no run has told."""
-    place = plan.sessions.index(session)
-    waits = (
-        COLLECTORS[session.collector].records is Records.COUNTERS
-        and place > 0
-        and plan.sessions[place - 1].collector == session.collector
-        and places() > 0
-    )
-    return NEXT_S if waits else START_S
+def _until_visits(session: SessionPlan, before: SessionPlan | None) -> float:
+    """Seconds until the first visit of a session, where no run has told; `before`: that before."""
+    follows = before is not None and before.collector == session.collector
+    return NEXT_S if follows and overlaps(session) and places() else START_S
 
 
 def _roofs_s(session: SessionPlan, costs: Iterable[tuple[AttemptRecord, SessionCosts]]) -> float:

@@ -70,7 +70,7 @@ class AttemptBook:
     on_attempt: Callable[[Path], None] | None = None
     """Called with the folder of each attempt when all of its files are written."""
     templates: Templates = field(init=False)
-    _over: dict[Path, Loaded] = field(default_factory=dict)
+    _ended: dict[Path, Loaded] = field(default_factory=dict)
     """Attempts that have ended, by folder: what stands in one is read once."""
     _gathered: tuple[Sequence[Loaded], Results] | None = None
     """Results so far, and the attempts that they are of."""
@@ -99,13 +99,16 @@ class AttemptBook:
 
     def attempts(self) -> list[Loaded]:
         """Every attempt of the run so far; each is read once, and again after its end."""
-        loaded = [self._over.get(a.folder) or self.load(a) for a in self._found()]
-        self._over = {each.attempt.folder: each for each in loaded if _is_over(each)}
-        return loaded
+        on_disk = self._attempts_on_disk()
+        attempts = [self._ended.get(attempt.folder) or self.load(attempt) for attempt in on_disk]
+        ended = filter(_has_ended, attempts)
+        self._ended = {loaded.attempt.folder: loaded for loaded in ended}
+        return attempts
 
     def opened_meanwhile(self) -> dict[str, str]:
-        """What the sessions of this execution opened; of two contents the later one."""
-        attempts = (a for a in self._found() if a.folder not in self.earlier)
+        """Digest by name of each file that sessions of this execution opened, the last of each."""
+        on_disk = self._attempts_on_disk()
+        attempts = (attempt for attempt in on_disk if attempt.folder not in self.earlier)
         journals = filter(None, map(self._records, attempts))
         opened: dict[str, str] = {}
         for records in sorted(journals, key=lambda records: records[0].get("time", 0.0)):
@@ -113,11 +116,12 @@ class AttemptBook:
         return opened
 
     def _records(self, attempt: Attempt) -> Sequence[Mapping[str, Any]]:
-        over = self._over.get(attempt.folder)
-        return over.records if over else tuple(protocol.read_journal(attempt.journal))
+        loaded = self._ended.get(attempt.folder)
+        return loaded.records if loaded else tuple(protocol.read_journal(attempt.journal))
 
-    def _found(self) -> tuple[Attempt, ...]:
-        return self.run.attempts({folder: over.attempt for folder, over in self._over.items()})
+    def _attempts_on_disk(self) -> tuple[Attempt, ...]:
+        known = {folder: loaded.attempt for folder, loaded in self._ended.items()}
+        return self.run.attempts(known)
 
     def load(self, attempt: Attempt) -> Loaded:
         """Read an attempt, once."""
@@ -256,7 +260,7 @@ class AttemptBook:
 
     def written(self, folder: Path) -> None:
         """Hand on the folder of an attempt that is complete."""
-        self._over.pop(folder, None)
+        self._ended.pop(folder, None)
         if self.on_attempt is not None:
             self.on_attempt(folder)
 
@@ -302,7 +306,7 @@ class AttemptBook:
             self.templates.timelines.keep(collector, attempt.folder, ended_well=False)
 
 
-def _is_over(loaded: Loaded) -> bool:
+def _has_ended(loaded: Loaded) -> bool:
     """Whether nothing more comes of an attempt; what could not be read may be mended."""
     return loaded.attempt.result is not None and not loaded.unreadable
 

@@ -10,8 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from profiler.collect.kind import Records
-from profiler.collect.registry import COLLECTORS
+from profiler.collect.registry import COLLECTORS, overlaps
 from profiler.model import SessionKind, SessionPlan, Visit
 from profiler.planning.spec import CudaWorkload, ModuleWorkload
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult
@@ -264,11 +263,6 @@ class _RunnerSession:
 def one_of_each_problem(visits: Iterable[Visit], problem_of: Mapping[str, str]) -> Set[str]:
     """Cells that visits are of, one of each problem."""
     return frozenset({problem_of[visit.cell]: visit.cell for visit in visits}.values())
-
-
-def overlaps(session: SessionPlan) -> bool:
-    """Whether starts of sessions may overlap with this one, and its start with others."""
-    return COLLECTORS[session.collector].records is Records.COUNTERS
 
 
 def _most_visits(session: SessionPlan) -> int:

@@ -15,8 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from profiler.collect.kind import Records
-from profiler.collect.registry import COLLECTORS
+from profiler.collect.registry import overlaps
 from profiler.errors import UsageError
 from profiler.machine.gpu_lock import session_lock_file
 from profiler.machine.lock_files import open_lock_file
@@ -109,7 +108,7 @@ def _can_wait(execution: Execution) -> bool:
         return False
     if isinstance(execution.loaded.experiment.workload, CommandWorkload):
         return False
-    return COLLECTORS[sessions[0].collector].records is Records.COUNTERS
+    return overlaps(sessions[0])
 
 
 def _started(execution: Execution, start: LikelyStart, held: ExitStack) -> EarlyStart | None:

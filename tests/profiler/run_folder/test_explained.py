@@ -21,7 +21,7 @@ from profiler.model import Outcome, SessionKind
 from profiler.notices import NoticeKind
 from profiler.parse.ncu_csv import read_ncu_csv
 from profiler.run_folder.folder import EXPLAIN_FILES, RunFolder
-from profiler.run_folder.load.attempts import Loaded, load_attempt
+from profiler.run_folder.load.attempts import AttemptReader, Loaded
 from profiler.run_folder.load.explained import cell_profiles, finished_cells
 from profiler.run_folder.load.outcomes import Results, failures, gather
 from profiler.run_folder.recording import write_recording
@@ -37,7 +37,7 @@ RULES, SASS, SOURCE = (f"{name}.gz" for name in EXPLAIN_FILES)
 @pytest.fixture(scope="module")
 def loaded() -> Loaded:
     run = RunFolder(RECORDING)
-    return load_attempt(run.attempt(RECORDING / ATTEMPT), run.record().keys, "9.0")
+    return AttemptReader().load(run.attempt(RECORDING / ATTEMPT), run.record().keys, "9.0")
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def attempts_of(folder: Path) -> list[Loaded]:
     """Every attempt of the copy, without the statistics of a report."""
     run = RunFolder(folder)
     keys = run.record().keys
-    return [load_attempt(attempt, keys, "9.0") for attempt in run.attempts()]
+    return [AttemptReader().load(attempt, keys, "9.0") for attempt in run.attempts()]
 
 
 def explained(folder: Path) -> Loaded:
@@ -105,7 +105,7 @@ def test_an_explain_session_that_ended_early_has_no_samples_to_keep(copy: Path) 
 def test_cells_of_another_key_are_left_out() -> None:
     run = RunFolder(RECORDING)
     keys = {**run.record().keys, BEST: "edited since"}
-    other = load_attempt(run.attempt(RECORDING / ATTEMPT), keys, "9.0")
+    other = AttemptReader().load(run.attempt(RECORDING / ATTEMPT), keys, "9.0")
     assert set(other.profiles or {}) == {TORCH}
 
 

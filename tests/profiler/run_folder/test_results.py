@@ -18,7 +18,7 @@ from profiler.run_folder.folder import (
     RunFolder,
     finish_attempt,
 )
-from profiler.run_folder.load.attempts import AttemptReader, load_attempt
+from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.outcomes import Failure, failures
 from profiler.run_folder.recording import write_recording
 from profiler.runner import protocol
@@ -125,7 +125,7 @@ def test_a_file_that_could_not_be_read_is_named_once_its_session_has_ended(place
     assert reader.load(place.run.attempt(folder), place.keys, "9.0").notices == ()
     finish_attempt(folder, FINISHED)
     ended = reader.load(place.run.attempt(folder), place.keys, "9.0")
-    direct = load_attempt(place.run.attempt(folder), place.keys, "9.0")
+    direct = AttemptReader().load(place.run.attempt(folder), place.keys, "9.0")
     assert ended.notices == direct.notices
     assert [notice.kind for notice in ended.notices] == [NoticeKind.CSV_UNREADABLE]
 
@@ -766,7 +766,7 @@ def test_an_attempt_can_be_loaded_from_its_recording(place, tmp_path):
     place.measure_all()
     write_recording(place.run, tmp_path / "recording", [])
     again = [
-        load_attempt(attempt, place.keys, "9.0")
+        AttemptReader().load(attempt, place.keys, "9.0")
         for attempt in RunFolder(tmp_path / "recording").attempts()
     ]
     for first, second in zip(place.load(), again, strict=True):
