@@ -231,7 +231,7 @@ def test_what_was_not_explained_is_refused(flags: dict[str, str], message: str) 
 
 
 def test_a_run_that_explained_nothing_says_how_to() -> None:
-    recording = ROOT / "experiments/recordings/fusion_attention"
+    recording = ROOT / "experiments/recordings/mlp"
     with pytest.raises(UsageError, match="nothing was explained") as raised:
         explain(ExplainRequest(recording))
     assert "--explain" in raised.value.remedy
