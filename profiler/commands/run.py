@@ -365,7 +365,8 @@ def _measure_beside(
         run = measure(to_measure, builds, reporter, watch)
     # Which variants a search leaves to be measured is known only now.
     plan = run.plan() if searches else execution.plan
-    finished = assemble(run, execution.loaded, plan, reader=to_measure.reader)
+    with execution.seconds.step("reads the run"):
+        finished = assemble(run, execution.loaded, plan, reader=to_measure.reader)
     return _Results(finished, run.path, watch.stages)
 
 

@@ -462,7 +462,7 @@ def _assembled(
         )
     )
     contenders = contenders_of(deciding)
-    best = best_rank(ranks, contenders, programs.references, len(programs.problem_ids), tunes=tunes)
+    best = best_rank(ranks, contenders, programs.references, len(deciding), tunes=tunes)
     groups = rival_groups(ranks, programs.references, programs.by_place)
     finder = StepFinder(
         report=report,

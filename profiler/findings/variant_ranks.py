@@ -120,7 +120,7 @@ def best_rank(
     """The variant to recommend; the baseline only where it stands alone.
 
     The first in the order of all, unless another one is best, or not shown to be worse, at most of
-    all problems: that may lack some, where the first has them all but wins few.
+    the `problems` with a winner: that may lack some, where the first has them all but wins few.
     """
     ranked = [row for row in ranks if row.regret is not None]
     others = [row for row in ranked if row.variant.id not in references] or ranked

@@ -206,15 +206,17 @@ def _tree(why: CellWhy, most: int) -> Document | None:
         ],
         "lines": _lines(kernel)[:most],
         "causes": [_cause(cause, ns) for cause, ns in why.costs[: min(most, MOST_CAUSES)]],
-        "ncu": [
-            {
-                "rule": advice.rule,
-                "speedup_pct": _rounded(advice.speedup_pct),
-                "of": advice.speedup_type or None,
-            }
-            for advice in kernel.advice[: min(most, MOST_ADVICE)]
-        ],
+        "ncu": _rules(kernel)[: min(most, MOST_ADVICE)],
     }
+
+
+def _rules(kernel: KernelWhy) -> list[Document]:
+    """Estimates of ncu's rules; once where a rule says the same of several units."""
+    rows = dict.fromkeys(
+        (advice.rule, _rounded(advice.speedup_pct), advice.speedup_type or None)
+        for advice in kernel.advice
+    )
+    return [{"rule": rule, "speedup_pct": speedup, "of": of} for rule, speedup, of in rows]
 
 
 def _lines(kernel: KernelWhy) -> Sequence[Document]:

@@ -17,6 +17,7 @@ from profiler.render.words.why import (
     WAITS,
     cause_rows,
     cause_time,
+    kernel_times,
     limit_of_cell,
     no_lines_words,
     no_practical_words,
@@ -74,8 +75,7 @@ def explain_text(
         lines += ["", _Prose(why_sentence(pair)), *_elsewhere(findings, pair)]
         if pair.account is not None:
             bar = _BAR if columns >= COLUMNS else _SHORT_BAR
-            lines += ["", *_account(pair.account, slower_name(pair, pair.account), bar)]
-            lines += [*_changes(pair)]
+            lines += ["", *_account(pair, pair.account, bar), *_changes(pair)]
     for kernel in why.kernels[:1]:
         lines += ["", _Prose(f"What limits {cell.variant.name}")]
         lines += [_Prose(limit_of_cell(why), "  "), *_roofs(findings, kernel), *_tree(why, kernel)]
@@ -111,7 +111,7 @@ def _elsewhere(findings: Findings, pair: PairWhy) -> Iterator[_Prose]:
     )
 
 
-def _account(account: Account, slower: str, bar: int) -> Iterator[str | _Prose]:
+def _account(pair: PairWhy, account: Account, bar: int) -> Iterator[str | _Prose]:
     """Rows that add up; shares are of the time of the slower one."""
     parts = account.parts[:_MOST_PARTS]
     rows = [(part_words(part), part.ns) for part in parts]
@@ -121,10 +121,12 @@ def _account(account: Account, slower: str, bar: int) -> Iterator[str | _Prose]:
         rows.append((f"all {others} others", rest))
     rows.append(("together", account.difference_ns))
     yield _Prose(
-        f"Where the difference is (one launch each under ncu; shares are of the time of {slower})"
+        "Where the difference is (one launch each under ncu; "
+        f"shares are of the time of {slower_name(pair, account)})"
     )
-    if pooled := pooled_words(account):
-        yield _Prose(pooled, "  ")
+    for words in (pooled_words(account), kernel_times(pair)):
+        if words:
+            yield _Prose(words, "  ")
     largest = max(abs(part.ns) for part in parts)
     for place, (words, ns) in enumerate(rows):
         share = signed_share(ns, account)
@@ -170,15 +172,16 @@ def _tree(why: CellWhy, kernel: KernelWhy) -> Iterator[str | _Prose]:
     rows = cause_rows((cause.name, (ns,)) for cause, ns in why.costs)
     for words, (ns,) in rows[:_MOST_CAUSES]:
         yield _Prose(f"may cost {numbers.show(ns, 'ns')}: {words}", "  ")
-    for advice in kernel.advice[:_MOST_ADVICE]:
-        yield f"  ncu's rule {advice.rule}: {_estimate(advice)}"
+    # A rule may say the same of several units; which ones, only its text tells.
+    for words in [*dict.fromkeys(map(_advice, kernel.advice))][:_MOST_ADVICE]:
+        yield f"  ncu's rule {words}"
 
 
-def _estimate(advice: Advice) -> str:
+def _advice(advice: Advice) -> str:
     if numbers.is_missing(advice.speedup_pct):
-        return "no estimate"
+        return f"{advice.rule}: no estimate"
     kind = f" ({advice.speedup_type})" if advice.speedup_type else ""
-    return f"estimated speedup {numbers.show(advice.speedup_pct, '%')}{kind}"
+    return f"{advice.rule}: estimated speedup {numbers.show(advice.speedup_pct, '%')}{kind}"
 
 
 def _hot_lines(kernel: KernelWhy) -> Iterator[str | _Prose]:

@@ -178,7 +178,7 @@ def grid_answer(findings: Findings) -> tuple[Sentence, ...]:
     pairs = grid_pairs_of(findings)
     leads = answer.everywhere_sentence(findings, findings.leader)
     sentences: list[Sentence] = [leads] if leads else []
-    for pair in pairs.against_baseline[:MOST_SENTENCES]:
+    for pair in _leader_first(findings, pairs.against_baseline)[:MOST_SENTENCES]:
         cells = [cell for cell in pairs.with_baseline() if cell.pair == pair]
         ranked = with_ratio(cells)
         if not ranked:
@@ -188,6 +188,12 @@ def grid_answer(findings: Findings) -> tuple[Sentence, ...]:
         mean = _mean_words(findings, pair)
         sentences.append((name, Part(f": {mean}{count_words(findings, cells)}."), Part(ends)))
     return (*sentences, answer.coverage_sentence(findings))
+
+
+def _leader_first(findings: Findings, pairs: Sequence[VariantPair]) -> list[VariantPair]:
+    """Pairs in their order, that of the leader before the others."""
+    leader = findings.leader
+    return sorted(pairs, key=lambda pair: leader is None or pair.over != leader.variant)
 
 
 def count_words(findings: Findings, cells: Sequence[GridCell]) -> str:

@@ -17,6 +17,7 @@ from profiler.render.words.why import (
     cause_rows,
     cause_time,
     cause_words,
+    kernel_times,
     limit_of_cell,
     no_lines_words,
     part_words,
@@ -93,8 +94,8 @@ class Explained:
     slower: str
     """The one that takes longer: shares are of its time."""
     total: str
-    pooled: str
-    """Which kernels are compared together; empty where each has its counterpart."""
+    kernels: str
+    """Which are compared together, and how long each takes; empty of two single kernels."""
     causes: tuple[TextRow, ...]
     """Time that each cause may cost in both."""
     classes: tuple[TextRow, ...]
@@ -134,6 +135,12 @@ def explained(findings: Findings) -> ExplainedRun | None:
     )
 
 
+def _kernels(pair: PairWhy) -> str:
+    if pair.account is None:
+        return ""
+    return " ".join(filter(None, (pooled_words(pair.account), kernel_times(pair))))
+
+
 def _pair(pair: PairWhy) -> Explained:
     names = (pair.cell.variant.name, pair.against.variant.name)
     note = pair.cell.variant.note
@@ -147,7 +154,7 @@ def _pair(pair: PairWhy) -> Explained:
         parts=_parts(pair.account),
         slower="" if pair.account is None else slower_name(pair, pair.account),
         total="" if pair.account is None else signed_time(pair.account.difference_ns),
-        pooled="" if pair.account is None else pooled_words(pair.account),
+        kernels=_kernels(pair),
         causes=tuple(
             TextRow(words, (_cost(first_ns), _cost(second_ns)))
             for words, (first_ns, second_ns) in cause_rows(

@@ -61,14 +61,15 @@ WAITS: Mapping[str, str] = {
     "unnamed": "for a reason that ncu's source page does not name",
     "wait": "for fixed-latency dependencies",
 }
+_FEW_WARPS = "few warps in flight, limited by "
 CAUSES: Mapping[str, str] = {
     "uncoalesced_loads": "uncoalesced loads from global memory",
     "uncoalesced_stores": "uncoalesced stores to global memory",
     "bank_conflicts": "bank conflicts in shared memory",
     "register_spills": "spilled registers",
     "local_arrays": "arrays in local memory",
-    "occupancy_registers": "few warps in flight, limited by registers",
-    "occupancy_shared_memory": "few warps in flight, limited by shared memory",
+    "occupancy_registers": f"{_FEW_WARPS}registers",
+    "occupancy_shared_memory": f"{_FEW_WARPS}shared memory",
     "occupancy_block_size": "few warps in flight: no further block of this size fits",
     "occupancy_blocks": "few warps in flight: small blocks, and as many as an SM takes",
     "unfilled_occupancy": "fewer warps in flight than fit: short or uneven blocks",
@@ -287,16 +288,41 @@ def pooled_words(account: Account) -> str:
 def _counted(names: Sequence[str]) -> str:
     """Short names of kernels, each with how often it is launched; the first few of many."""
     counts = Counter(map(plain_kernel, names))
-    shown = [
-        name if count == 1 else f"{count} {numbers.TIMES} {name}"
-        for name, count in counts.most_common(_MOST_POOLED)
-    ]
+    shown = [_launches(name, count) for name, count in counts.most_common(_MOST_POOLED)]
     others = len(counts) - len(shown)
     return ", ".join(shown) + (f" and {_others(others)}" if others else "")
 
 
+def _launches(name: str, count: int) -> str:
+    return name if count == 1 else f"{count} {numbers.TIMES} {name}"
+
+
 def _others(count: int) -> str:
     return "another" if count == 1 else f"{count} others"
+
+
+def kernel_times(pair: PairWhy) -> str:
+    """Sentences on where two cells spend their time by kernel; empty where each has only one."""
+    sides = ((pair.cell, pair.first), (pair.against, pair.second))
+    return " ".join(
+        _kernel_times(cell.variant.name, why) for cell, why in sides if len(why.kernels) > 1
+    )
+
+
+def _kernel_times(variant: str, why: CellWhy) -> str:
+    """Sentence on the time of each kernel, longest first; those of one short name together."""
+    times: dict[str, list[float]] = {}
+    for kernel in why.kernels:
+        times.setdefault(plain_kernel(kernel.profile.name), []).append(kernel.duration_ns)
+    ranked = sorted(times.items(), key=lambda row: -sum(row[1]))
+    shown = [
+        f"{numbers.show(sum(each), 'ns')} in {_launches(name, len(each))}"
+        for name, each in ranked[:_MOST_POOLED]
+    ]
+    others = [ns for _, each in ranked[_MOST_POOLED:] for ns in each]
+    if others:
+        shown.append(f"{numbers.show(sum(others), 'ns')} in {_others(len(others))}")
+    return f"{variant} spends {', '.join(shown)}."
 
 
 def _not_told(pair: PairWhy) -> str:
@@ -401,7 +427,15 @@ def cause_rows(
     """
     shown = itertools.groupby(causes, key=lambda cause: tuple(map(cause_time, cause[1])))
     rows = [list(same) for _, same in shown]
-    return [("; ".join(cause_words(name) for name, _ in row), row[0][1]) for row in rows]
+    return [(_together([cause_words(name) for name, _ in row]), row[0][1]) for row in rows]
+
+
+def _together(causes: Sequence[str]) -> str:
+    """Causes after one another; two resources that limit the warps as one of them."""
+    few = [words for words in causes if words.startswith(_FEW_WARPS)]
+    limits = " and by ".join(words.removeprefix(_FEW_WARPS) for words in few)
+    rest = [words for words in causes if words not in few]
+    return "; ".join([f"{_FEW_WARPS}{limits}", *rest] if few else rest)
 
 
 def cause_words(name: str) -> str:
@@ -424,5 +458,6 @@ def limit_of_cell(why: CellWhy) -> str:
     words = limit_words(kernel)
     if len(why.kernels) > 1 and math.isfinite(why.duration_ns):
         share = numbers.show(100 * kernel.duration_ns / why.duration_ns, "%")
-        return f"its longest kernel of {len(why.kernels)} ({share} of the time): {words}"
+        name = plain_kernel(kernel.profile.name)
+        return f"its longest kernel of {len(why.kernels)}, {name} ({share} of the time): {words}"
     return words

@@ -142,6 +142,19 @@ def test_kernels_that_are_compared_together_are_named() -> None:
     assert words.pooled_words(account(Part("instructions", 1.0))) == ""
 
 
+def test_the_time_of_each_kernel_is_told_where_a_cell_has_several(pair: PairWhy) -> None:
+    (kernel,) = pair.first.kernels
+    other = dataclasses.replace(kernel.profile, name="void other(float*)")
+    kernels = (kernel, kernel, dataclasses.replace(kernel, profile=other))
+    several = dataclasses.replace(pair, first=CellWhy(pair.cell.id, kernels))
+    both, one = (numbers.show(n * kernel.duration_ns, "ns") for n in (2, 1))
+    assert words.kernel_times(several) == (
+        f"{pair.cell.variant.name} spends {both} in 2 {numbers.TIMES} softmax_vector, "
+        f"{one} in other."
+    )
+    assert words.kernel_times(pair) == ""
+
+
 def test_shares_are_of_the_time_of_the_slower_one() -> None:
     slower = account(Part("instructions", 1e6), Part("clock", -2e5))
     assert plain(words.signed_share(1e6, slower)) == "+50.0 %"
@@ -250,6 +263,11 @@ def test_causes_that_may_cost_the_same_share_a_row() -> None:
         "x y",
     ]
     assert [times for _, times in rows] == [(398_600.0, 0.0), (2e5, 0.0), (398e3, 0.0)]
+    limits = ("occupancy_registers", "occupancy_shared_memory", "barrier_waits")
+    ((row, _),) = words.cause_rows((name, (1e5,)) for name in limits)
+    assert row == (
+        "few warps in flight, limited by registers and by shared memory; waiting at barriers"
+    )
 
 
 def test_a_roof_limits_from_its_share_on_and_else_latency(pair: PairWhy) -> None:
@@ -266,7 +284,7 @@ def test_a_roof_limits_from_its_share_on_and_else_latency(pair: PairWhy) -> None
     assert words.limit_words(near) == words.limit_words(kernel), "a roof says more"
     assert words.limit_of_cell(CellWhy("cell", ())) == "nothing was counted"
     two = CellWhy("cell", (kernel, kernel))
-    assert words.limit_of_cell(two).startswith("its longest kernel of 2 (50.0")
+    assert words.limit_of_cell(two).startswith("its longest kernel of 2, softmax_vector (50.0")
 
 
 # ---- the console ---------------------------------------------------------------------------------
