@@ -68,6 +68,8 @@ class Reason(StrEnum):
     CLOCK = "clock"
     """Time and cycles contradict each other."""
     NOT_MEASURED = "not_measured"
+    SAME_PROGRAM = "same_program"
+    """SAME because both have one machine code; nothing was compared."""
 
 
 HELPED_BY_BLOCKS = frozenset(
@@ -271,6 +273,7 @@ def reason_words(
         Reason.CYCLES_UNCLEAR: f"differs in time, but {blocks} blocks do not show it in cycles",
         Reason.CLOCK: "time and cycles disagree: the clock moved",
         Reason.NOT_MEASURED: "not measured",
+        Reason.SAME_PROGRAM: "the same machine code",
     }
     return sentences[reason]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from profiler.commands.output import print_notices, write_json_target
@@ -12,7 +14,8 @@ from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
-from profiler.findings.why.document import explain_document
+from profiler.findings.timelines.idle import idle_difference
+from profiler.findings.why.document import Document, explain_document, idle_document
 from profiler.findings.why.find import pair_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell, Problem, Variant
@@ -55,21 +58,35 @@ class ExplainRequest:
     reports: Path = Path("reports")
     """Where runs are looked for by name."""
 
+    @property
+    def names_nothing(self) -> bool:
+        """Whether it asks for what the answer is about."""
+        return self.variant is self.against is self.problem is None
+
 
 def explain(request: ExplainRequest) -> ExitCode:
     """Print the why of the pair that the answer is about, or of the cells that are named."""
     findings = find(read_run(RunFolder(find_run(str(request.run), request.reports))).report)
     print_notices([n for n in findings.notices if n.kind in _OF_FILES], color="auto")
-    cell, pair = explained_pair(findings, request)
-    why = findings.why.cells[cell.id]
+    text, document = _told(findings, request)
     if request.json_target != "-":
-        from profiler.render.console.explain import COLUMNS, explain_text
-
-        columns = min(COLUMNS, make_console("auto").width)
-        write_stdout((explain_text(findings, cell, why, pair, columns),))
-    document = explain_document(findings, cell, why, pair)
+        write_stdout((text,))
     write_json_target(document, request.json_target, compact=True)
     return ExitCode.COMPLETE
+
+
+def _told(findings: Findings, request: ExplainRequest) -> tuple[str, Document]:
+    """Text and JSON of what a request asks for."""
+    from profiler.render.console.explain import COLUMNS, explain_text, idle_text
+
+    columns = min(COLUMNS, make_console("auto").width)
+    idle = idle_difference(findings)
+    if idle is not None and not findings.why.cells and request.names_nothing:
+        return idle_text(findings, idle, columns), idle_document(findings, idle)
+    cell, pair = explained_pair(findings, request)
+    why = findings.why.cells[findings.source(cell)]
+    text = explain_text(findings, cell, why, pair, columns)
+    return text, explain_document(findings, cell, why, pair)
 
 
 def explained_pair(findings: Findings, request: ExplainRequest) -> tuple[Cell, PairWhy | None]:
@@ -79,15 +96,15 @@ def explained_pair(findings: Findings, request: ExplainRequest) -> tuple[Cell, P
     """
     if not findings.why.cells:
         raise UsageError(f"{request.run}: nothing was explained in this run.", remedy=_REMEDY)
-    if request.variant is None and request.against is None and request.problem is None:
+    if request.names_nothing:
         answer = findings.why.answer
         if answer is not None:
             return answer.cell, answer
     variant = _full_name(findings, request.variant)
     against = _full_name(findings, request.against)
-    cells = _cells_of_problem(findings, request.problem, variant, against)
-    cell = _named(cells, variant) if variant else _default(findings, cells, against)
-    other = _named(cells, against) if against else _other(findings, cells, cell)
+    place = _place(findings, request.problem, variant, against)
+    cell = place.named(variant) if variant else _default(findings, place, against)
+    other = place.named(against) if against else _other(findings, place, cell)
     if other is None:
         return cell, None
     if other.id == cell.id:
@@ -99,70 +116,110 @@ def explained_pair(findings: Findings, request: ExplainRequest) -> tuple[Cell, P
 
 
 def _full_name(findings: Findings, name: str | None) -> str | None:
-    """Full name of the variant that is meant: by itself, by its short name or by its id."""
-    for variant in findings.variants:
+    """Full name of the variant that is meant: by itself, by its short name or by its id.
+
+    Raises UsageError where no variant has it, not even one with the machine code of another.
+    """
+    if name is None:
+        return None
+    variants = findings.report.plan.variants
+    for variant in variants:
         full = findings.names.full(variant)
         if name in (full, variant.name, variant.id):
             return full
-    return name
+    names = map(findings.names.full, variants)
+    raise UsageError(_sentence(f"No variant is called '{name}'{did_you_mean(name, names)}"))
 
 
-def _cells_of_problem(
-    findings: Findings, problem: str | None, *names: str | None
-) -> dict[str, Cell]:
-    """Explained cells of one problem, by full name of their variant.
+def _sentence(text: str) -> str:
+    return text if text.endswith("?") else f"{text}."
 
-    That is the problem that is named, or the first that has every variant that is named.
-    """
-    wanted = [name for name in names if name]
-    by_problem = [(other, _explained_at(findings, other)) for other in findings.problems]
-    explained = [(other, cells) for other, cells in by_problem if cells]
-    if problem is not None:
-        called = problems_called(findings.problems, problem)
-        explained = [pair for pair in explained if pair[0] in called]
-        if not explained:
-            problems = [other.name for other, cells in by_problem if cells]
+
+@dataclass(frozen=True)
+class _Place:
+    """The explained cells of one problem."""
+
+    problem: Problem
+    cells: dict[str, Cell]
+    """By full name of their variant."""
+    aliases: dict[str, Cell]
+    """Cells with the machine code of one of `cells`, by full name."""
+
+    def named(self, name: str) -> Cell:
+        """The cell of a variant; UsageError where it was not explained."""
+        cell = self.cells.get(name) or self.aliases.get(name)
+        if cell is None:
+            explained = ", ".join(self.cells)
             raise UsageError(
-                f"No cell of problem '{problem}' was explained{did_you_mean(problem, problems)}.",
+                f"'{name}' was not explained at {self.problem.name}; these are: {explained}.",
                 remedy=_REMEDY,
             )
-    complete = [cells for _, cells in explained if all(name in cells for name in wanted)]
-    return complete[0] if complete else explained[0][1]
+        return cell
+
+    def has(self, *names: str | None) -> bool:
+        """Whether these are explained here, as far as they are named."""
+        return all(name is None or name in self.cells or name in self.aliases for name in names)
 
 
-def _explained_at(findings: Findings, problem: Problem) -> dict[str, Cell]:
-    cells = [findings.cells.get((variant.id, problem.id)) for variant in findings.variants]
-    return {
-        findings.names.full(cell.variant): cell
-        for cell in cells
-        if cell is not None and cell.id in findings.why.cells
-    }
+def _place(findings: Findings, problem: str | None, *names: str | None) -> _Place:
+    """The problem that is named, else the first that has every variant that is named.
+
+    First is that of the answer, then the one that takes longest.
+    """
+    places = sorted(_places(findings), key=partial(_order, findings))
+    if problem is not None:
+        called = problems_called(findings.problems, problem)
+        meant = [place for place in places if place.problem in called]
+        if not meant:
+            raise UsageError(_not_explained(problem, places, called), remedy=_REMEDY)
+        places = meant
+    return next((place for place in places if place.has(*names)), places[0])
 
 
-def _named(cells: dict[str, Cell], name: str) -> Cell:
-    if name in cells:
-        return cells[name]
-    raise UsageError(
-        f"'{name}' was not explained at this problem{did_you_mean(name, cells)}.", remedy=_REMEDY
-    )
+def _not_explained(problem: str, places: Sequence[_Place], called: Sequence[Problem]) -> str:
+    """Sentence on a problem without explained cells; `called`: those that the name means."""
+    names = [place.problem.name for place in places]
+    hint = f"; at these: {', '.join(names)}" if called else did_you_mean(problem, names)
+    return _sentence(f"No cell of problem '{problem}' was explained{hint}")
 
 
-def _default(findings: Findings, cells: dict[str, Cell], against: str | None) -> Cell:
+def _order(findings: Findings, place: _Place) -> tuple[bool, float]:
+    answer, winner = findings.why.answer, findings.winners.get(place.problem.id)
+    of_answer = answer is not None and place.problem == answer.cell.problem
+    return not of_answer, -winner.value.median if winner else 0.0
+
+
+def _places(findings: Findings) -> Iterator[_Place]:
+    explained = findings.why.cells
+    for problem in findings.problems:
+        cells: dict[str, Cell] = {}
+        aliases: dict[str, Cell] = {}
+        for cell in findings.report.plan.cells:
+            if cell.problem == problem and findings.source(cell) in explained:
+                of_itself = cell.id in explained
+                (cells if of_itself else aliases)[findings.names.full(cell.variant)] = cell
+        if cells:
+            yield _Place(problem, cells, aliases)
+
+
+def _default(findings: Findings, place: _Place, against: str | None) -> Cell:
     """The variant to recommend where it was explained, else the fastest that is no reference.
 
     Without any of these the fastest; never the one that it is compared with, if there is another.
     """
     primary = findings.report.primary
-    others = [cell for cell in cells.values() if findings.names.full(cell.variant) != against]
+    cells = place.cells.values()
+    others = [cell for cell in cells if findings.names.full(cell.variant) != against]
     rivals = [cell for cell in others if cell.variant.id not in findings.references]
     best = [cell for cell in rivals if cell.variant == findings.best]
-    candidates = best or rivals or others or list(cells.values())
+    candidates = best or rivals or others or list(cells)
     return min(candidates, key=lambda cell: findings.value(cell, primary).median)
 
 
-def _other(findings: Findings, cells: dict[str, Cell], cell: Cell) -> Cell | None:
+def _other(findings: Findings, place: _Place, cell: Cell) -> Cell | None:
     """The baseline where it was explained; None without one."""
     baseline: Variant | None = findings.baseline
     if baseline is None or baseline == cell.variant:
         return None
-    return cells.get(findings.names.full(baseline))
+    name = findings.names.full(baseline)
+    return place.cells.get(name) or place.aliases.get(name)

@@ -242,6 +242,10 @@ class Findings:
         correct = self.correct(self.cells.get((variant.id, problem.id)))
         return self.at(variant, problem, metric) if correct else NOTHING
 
+    def source(self, cell: Cell) -> str:
+        """Id of the cell that was measured: another's where this one has its machine code."""
+        return self.status(cell).duplicate_of or cell.id
+
     def verdict(self, variant: Variant, problem: Problem) -> PairVerdict:
         """The verdict on a variant against the baseline at a problem."""
         cell = self.cells.get((variant.id, problem.id))

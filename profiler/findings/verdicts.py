@@ -22,6 +22,7 @@ __all__ = [
     "JUDGED",
     "NO_DATA",
     "NO_VERDICT",
+    "SAME_PROGRAM",
     "Family",
     "PairVerdict",
     "PairVerdicts",
@@ -95,6 +96,8 @@ NO_VERDICT = PairVerdict()
 """Of metrics that no verdict is given on."""
 NO_DATA = PairVerdict(Verdict.NO_DATA)
 """Of a pair in which one has no correct result."""
+SAME_PROGRAM = PairVerdict(Verdict.SAME, Reason.SAME_PROGRAM, ratio=1.0)
+"""Of two names of one program, which was measured once."""
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,8 @@ def read_reports(
             f"{reports[0].name} is a report of ncu, and {other.name} is none.",
             remedy="Import reports and files of other kinds one kind at a time.",
         )
+    for report in reports:
+        _require(report)
     ncu = _ncu(reports[0], environ)
     parts = [_read(ncu, report, limit) for report in reports]
     launches = [part.launches for part in parts]
@@ -68,6 +70,11 @@ def read_reports(
         kernels=tuple(kernel for part in parts for kernel in part.kernels),
     )
     return safe_frames(imported)
+
+
+def _require(report: Path) -> None:
+    if not report.is_file():
+        raise ParseError(f"{report.name}: no such file.")
 
 
 def _ncu(report: Path, environ: Mapping[str, str] | None) -> Path:
@@ -113,8 +120,6 @@ def _written(end: Ran | EnvironmentUnusable, page: Path) -> Path:
 
 def _unpacked(report: Path, folder: Path, limit: int | None) -> Path:
     """The report itself, or a copy in the folder of what was packed in it."""
-    if not report.is_file():
-        raise ParseError(f"{report.name}: no such file.")
     if not report.name.endswith(".gz"):
         return report.resolve()
     plain = folder / report.name.removesuffix(".gz")

@@ -41,6 +41,7 @@ from profiler.render.words.method import method
 from profiler.render.words.names import key_to_names
 from profiler.render.words.ranks import best_word
 from profiler.render.words.verdicts import verdict_choices
+from profiler.render.words.why import idle_sentence
 
 SHARED = (
     "data",
@@ -104,6 +105,7 @@ def render_page(findings: Findings) -> str:
         "method": method(findings),
         "run_chart": run_chart(findings),
         "why": why(findings),
+        "busy": idle_sentence(findings),
         "explained": explained(findings),
         "search": search_section(findings),
         "timers": timer_table(findings),

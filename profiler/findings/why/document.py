@@ -12,6 +12,7 @@ from profiler.analyse.why.causes import Cause
 from profiler.analyse.why.roof_account import RoofAccount
 from profiler.findings.findings import Findings
 from profiler.findings.timelines.idle import IdleDifference, idle_difference
+from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell
@@ -24,6 +25,8 @@ MOST_CAUSES = 5
 MOST_ADVICE = 3
 MOST_ROOFS = 3
 MOST_BYTES = 4096
+VISITS = 1
+"""Of each cell in an explain session."""
 _MOST_LETTERS = 60
 
 
@@ -57,6 +60,25 @@ def _explain_document(
         "roof_account": _roof_account(pair.roof_account) if pair else None,
         "causes_of_difference": _changes(pair, most) if pair else [],
         "tree": _tree(why, most),
+        "timeline": None,
+    }
+
+
+def idle_document(findings: Findings, idle: IdleDifference) -> Document:
+    """The same of a run that explained nothing: how long the device was idle in two timelines."""
+    verdict = findings.verdicts.of(idle.cell.id, idle.against.id)
+    return {
+        "schema_version": EXPLAIN_SCHEMA_VERSION,
+        "experiment": findings.report.experiment,
+        "problem": idle.cell.problem.id,
+        "variant": findings.names.full(idle.cell.variant),
+        "against": findings.names.full(idle.against.variant),
+        "answer": _duration(findings, idle.cell) | _verdict(findings, idle.against, verdict),
+        "account": None,
+        "roof_account": None,
+        "causes_of_difference": [],
+        "tree": None,
+        "timeline": _timeline(idle),
     }
 
 
@@ -97,33 +119,42 @@ def _idle_why(findings: Findings, idle: IdleDifference) -> Document:
         "roof_account": None,
         "causes_of_difference": [],
         "limit": None,
-        "timeline": {
-            "busy_ns": _rounded(idle.unit.gpu_ns),
-            "against_busy_ns": _rounded(idle.other.gpu_ns),
-            "idle_ns": _rounded(idle.unit.idle_ns),
-            "against_idle_ns": _rounded(idle.other.idle_ns),
-            "busy_pct": _rounded(100 * idle.unit.busy_share),
-            "against_busy_pct": _rounded(100 * idle.other.busy_share),
-            "n": idle.unit.units,
-        },
+        "timeline": _timeline(idle),
+    }
+
+
+def _timeline(idle: IdleDifference) -> Document:
+    return {
+        "busy_ns": _rounded(idle.unit.gpu_ns),
+        "against_busy_ns": _rounded(idle.other.gpu_ns),
+        "idle_ns": _rounded(idle.unit.idle_ns),
+        "against_idle_ns": _rounded(idle.other.idle_ns),
+        "busy_pct": _rounded(100 * idle.unit.busy_share),
+        "against_busy_pct": _rounded(100 * idle.other.busy_share),
+        "n": idle.unit.units,
     }
 
 
 def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Document:
-    primary = findings.report.primary
-    answer: Document = {"duration_ns": _rounded(findings.value(cell, primary).median)}
-    if pair is not None:
-        verdict = pair.verdict
-        answer |= {
-            "against_ns": _rounded(findings.value(pair.against, primary).median),
-            "verdict": verdict.verdict.value if verdict.verdict else None,
-            "reason": verdict.reason.value,
-            "ratio": _rounded(verdict.ratio),
-            "ratio_low": _rounded(verdict.low),
-            "ratio_high": _rounded(verdict.high),
-            "blocks": verdict.blocks,
-        }
-    return answer
+    answer = _duration(findings, cell)
+    return answer | _verdict(findings, pair.against, pair.verdict) if pair else answer
+
+
+def _duration(findings: Findings, cell: Cell) -> Document:
+    return {"duration_ns": _rounded(findings.value(cell, findings.report.primary).median)}
+
+
+def _verdict(findings: Findings, against: Cell, verdict: PairVerdict) -> Document:
+    """The other duration, and the verdict on both."""
+    return {
+        "against_ns": _duration(findings, against)["duration_ns"],
+        "verdict": verdict.verdict.value if verdict.verdict else None,
+        "reason": verdict.reason.value,
+        "ratio": _rounded(verdict.ratio),
+        "ratio_low": _rounded(verdict.low),
+        "ratio_high": _rounded(verdict.high),
+        "blocks": verdict.blocks,
+    }
 
 
 def _account(account: Account | None, most: int) -> Document | None:
@@ -174,7 +205,7 @@ def _changes(pair: PairWhy, most: int) -> Sequence[Document]:
             "name": change.name,
             "ns": _rounded(change.first_ns) or None,
             "against_ns": _rounded(change.second_ns) or None,
-            "n": len(pair.first.kernels),
+            "n": VISITS,
         }
         for change in pair.causes[: min(most, MOST_CAUSES)]
     ]
@@ -189,6 +220,7 @@ def _tree(why: CellWhy, most: int) -> Document | None:
         "kernel": _short(kernel.profile.name),
         "kernels": len(why.kernels),
         "duration_ns": _rounded(kernel.duration_ns),
+        "all_kernels_ns": _rounded(why.duration_ns),
         "limit": kernel.limit,
         "roofs": [
             {

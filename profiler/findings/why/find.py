@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from profiler.findings.findings import Findings
+from profiler.findings.verdicts import SAME_PROGRAM
 from profiler.findings.why.cells import CellWhy, cell_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell, Problem, Variant
@@ -36,18 +37,23 @@ def find_why(findings: Findings) -> RunWhy:
 def pair_why(
     findings: Findings, cells: Mapping[str, CellWhy], cell: Cell, against: Cell
 ) -> PairWhy:
-    """The why of two explained cells, with the verdict on them."""
+    """The why of two explained cells, with the verdict on them; `cells`: by id of the measured one.
+
+    What has the machine code of another is what was measured and explained of that.
+    """
+    first, second = findings.source(cell), findings.source(against)
+    judged = findings.verdicts.of(first, second)
     return PairWhy(
         cell=cell,
         against=against,
-        verdict=findings.verdicts.of(cell.id, against.id),
-        first=cells[cell.id],
-        second=cells[against.id],
+        verdict=SAME_PROGRAM if first == second else judged,
+        first=cells[first],
+        second=cells[second],
     )
 
 
 def _why(findings: Findings, cell: Cell) -> CellWhy | None:
-    profile = findings.report.profiles.get(cell.id)
+    profile = findings.report.profiles.get(findings.source(cell))
     if profile is None or not findings.correct(cell):
         return None
     return cell_why(

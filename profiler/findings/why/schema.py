@@ -25,6 +25,13 @@ Number = float | None
 """Missing is null."""
 
 
+_ROOFS = (
+    "dram (dram__bytes.sum), l2 (lts__t_bytes.sum), l1 (l1tex__t_bytes.sum), tensor_TYPE "
+    "(sm__ops_path_tensor_*), fp32 (threads of FFMA, FADD and FMUL in the source page); ceilings: "
+    ".peak_sustained times the clock of the unit, of the same launch"
+)
+
+
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -82,7 +89,7 @@ class AccountDocument(_Part):
 class RoofAccountDocument(_Part):
     """Two launches that the same roof limits, over all their kernels; the parts add up."""
 
-    roof: str
+    roof: str = Field(description=_ROOFS)
     unit: Literal["byte", "op"]
     amount: Number
     against_amount: Number
@@ -99,16 +106,16 @@ class CauseOfDifference(_Part):
     Causes that changed by less than 2 % of the difference are left out.
     """
 
-    name: str
+    name: str = Field(description="docs/explain.md lists the counters of each")
     ns: Number = Field(description="null where it was not found, or is below 2 % of the time")
     against_ns: Number
-    n: int = Field(description="launches that were counted")
+    n: int = Field(description="visits of each that were counted")
 
 
 class RoofShare(_Part):
     """What a kernel reached under one ceiling."""
 
-    name: str = Field(description="dram, l2, l1, tensor_TYPE, fp32")
+    name: str = Field(description=_ROOFS)
     share_pct: Number
     practical_pct: Number = Field(
         description="of what a copy (dram) or a matrix product of torch reached in the same run; "
@@ -145,7 +152,9 @@ class CauseDocument(_Part):
     """A cause that counters show, with the time that it may cost, and its first counter."""
 
     name: str
-    share_pct: Number = Field(description="of duration_ns; estimates overlap")
+    share_pct: Number = Field(
+        description="of duration_ns; that of unfused_operations of all_kernels_ns. They overlap"
+    )
     ns: Number
     value: Number
     unit: str | None
@@ -168,6 +177,7 @@ class Tree(_Part):
     kernel: str
     kernels: int
     duration_ns: Number = Field(description="gpu__time_duration.sum of one launch")
+    all_kernels_ns: Number = Field(description="the same, of all kernels of the cell together")
     limit: str = Field(
         description="name of the nearest roof from 60 % of it on; else of the unit that is 80 % "
         f"busy or more ({', '.join(BUSY_UNITS)}), else latency"
@@ -177,6 +187,18 @@ class Tree(_Part):
     lines: list[SourceLine]
     causes: list[CauseDocument] = Field(max_length=MOST_CAUSES)
     ncu: list[RuleAdvice] = Field(max_length=MOST_ADVICE)
+
+
+class TimelineWhy(_Part):
+    """Operations and gaps of a launch, or of a step in it, in both timelines: medians."""
+
+    busy_ns: Number = Field(description="an operation ran")
+    against_busy_ns: Number
+    idle_ns: Number = Field(description="none ran, since the unit before")
+    against_idle_ns: Number
+    busy_pct: Number
+    against_busy_pct: Number
+    n: int = Field(description="units in the timeline of `variant`")
 
 
 class Explanation(_Part):
@@ -194,18 +216,10 @@ class Explanation(_Part):
     roof_account: RoofAccountDocument | None
     causes_of_difference: list[CauseOfDifference] = Field(max_length=MOST_CAUSES)
     tree: Tree | None
-
-
-class TimelineWhy(_Part):
-    """Operations and gaps of a launch, or of a step in it, in both timelines: medians."""
-
-    busy_ns: Number = Field(description="an operation ran")
-    against_busy_ns: Number
-    idle_ns: Number = Field(description="none ran, since the unit before")
-    against_idle_ns: Number
-    busy_pct: Number
-    against_busy_pct: Number
-    n: int = Field(description="units in the timeline of `variant`")
+    timeline: TimelineWhy | None = Field(
+        description="of a run that explained nothing, where timelines show the device busier in "
+        "`variant`"
+    )
 
 
 class AnswerWhy(_Part):

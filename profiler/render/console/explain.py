@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from profiler.findings.findings import Findings
+from profiler.findings.timelines.idle import IdleDifference
+from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.accounts import Account
 from profiler.findings.why.cells import Advice, CellWhy, KernelWhy
 from profiler.findings.why.pairs import PairWhy
@@ -17,6 +19,7 @@ from profiler.render.words.why import (
     WAITS,
     cause_rows,
     cause_time,
+    idle_sentence,
     kernel_times,
     limit_of_cell,
     no_lines_words,
@@ -83,19 +86,43 @@ def explain_text(
 
 
 def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Iterator[str | _Prose]:
-    primary = findings.report.primary
-    time = numbers.show(findings.value(cell, primary).median, "ns")
-    yield _Prose(f"{findings.report.experiment}, {cell.problem.name}")
-    if pair is None:
-        yield _Prose(f"{cell.variant.name}: {time}")
+    if pair is not None:
+        yield from _compared(findings, cell, pair.against, pair.verdict)
         return
-    verdict = pair.verdict
-    other = numbers.show(findings.value(pair.against, primary).median, "ns")
+    yield _title(findings, cell)
+    yield _Prose(f"{cell.variant.name}: {_time(findings, cell)}")
+
+
+def _title(findings: Findings, cell: Cell) -> _Prose:
+    return _Prose(f"{findings.report.experiment}, {cell.problem.name}")
+
+
+def _time(findings: Findings, cell: Cell) -> str:
+    return numbers.show(findings.value(cell, findings.report.primary).median, "ns")
+
+
+def _compared(
+    findings: Findings, cell: Cell, against: Cell, verdict: PairVerdict
+) -> Iterator[_Prose]:
+    """Title, both durations, and the verdict on them."""
+    yield _title(findings, cell)
     interval = numbers.interval(verdict.low, verdict.high)
     yield _Prose(
-        f"{cell.variant.name} {time}, {pair.against.variant.name} {other}: "
-        f"{numbers.ratio(verdict.ratio)} {interval}, {word_of(verdict)}"
+        f"{cell.variant.name} {_time(findings, cell)}, "
+        f"{against.variant.name} {_time(findings, against)}: "
+        f"{numbers.ratio(verdict.ratio)}{f' {interval}' if interval else ''}, {word_of(verdict)}"
     )
+
+
+def idle_text(findings: Findings, idle: IdleDifference, columns: int = COLUMNS) -> str:
+    """Text of a run that explained nothing, but has timelines that differ."""
+    verdict = findings.verdicts.of(idle.cell.id, idle.against.id)
+    lines: list[str | _Prose] = [
+        *_compared(findings, idle.cell, idle.against, verdict),
+        "",
+        _Prose(idle_sentence(findings)),
+    ]
+    return "\n".join(text for line in lines for text in _in_columns(line, columns)) + "\n"
 
 
 def _elsewhere(findings: Findings, pair: PairWhy) -> Iterator[_Prose]:

@@ -45,6 +45,7 @@ def reason_words(pair: PairVerdict) -> str:
         "cycles",
         Reason.CLOCK: "time and cycles disagree: the clock moved",
         Reason.NOT_MEASURED: "not measured",
+        Reason.SAME_PROGRAM: "the same machine code, measured once",
     }
     return clauses[pair.reason]
 

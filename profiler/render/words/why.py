@@ -7,6 +7,9 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from profiler.findings.findings import Findings
+from profiler.findings.timelines.idle import idle_difference
+from profiler.findings.verdicts import Reason
 from profiler.findings.why import accounts
 from profiler.findings.why.accounts import BYTES, Account, Part, RoofAccount
 from profiler.findings.why.cells import LATENCY, CellWhy, KernelWhy
@@ -325,7 +328,25 @@ def _kernel_times(variant: str, why: CellWhy) -> str:
     return f"{variant} spends {', '.join(shown)}."
 
 
+def idle_sentence(findings: Findings) -> str:
+    """Sentence on two timelines, of which one keeps the device busier; empty without."""
+    idle = idle_difference(findings)
+    if idle is None:
+        return ""
+    first, second = (
+        f"{numbers.show(100 * unit.busy_share, '%')} of the time in {cell.variant.name} "
+        f"({numbers.show(unit.idle_ns, 'ns')} idle)"
+        for cell, unit in ((idle.cell, idle.unit), (idle.against, idle.other))
+    )
+    place = f" at {idle.cell.problem.name}" if len(findings.problems) > 1 else ""
+    return (
+        f"By their timelines the {findings.timelines.device} is busy {first} and {second}{place}."
+    )
+
+
 def _not_told(pair: PairWhy) -> str:
+    if pair.verdict.reason is Reason.SAME_PROGRAM:
+        return "the same machine code, so there is nothing to explain."
     if pair.verdict.verdict is Verdict.SAME:
         return "the same, so there is nothing to explain."
     if pair.verdict.verdict is None:

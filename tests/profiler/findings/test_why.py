@@ -14,23 +14,24 @@ import pytest
 from explained_runs import SOFTMAX, answer_pair, softmax_findings, with_verdict
 
 from profiler.analyse.why.kernel_profiles import CellProfile
-from profiler.commands.explain import ExplainRequest, explain
+from profiler.commands.explain import ExplainRequest, explain, explained_pair
 from profiler.commands.output import report_document
 from profiler.commands.report import read_run
 from profiler.errors import UsageError
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.schema import Summary
-from profiler.findings.verdicts import PairVerdicts
+from profiler.findings.verdicts import SAME_PROGRAM, PairVerdicts
 from profiler.findings.why.cells import LATENCY, cell_why
 from profiler.findings.why.document import MOST_BYTES, MOST_PARTS, explain_document
 from profiler.findings.why.pairs import PairWhy
 from profiler.findings.why.schema import Explanation, schema_text
-from profiler.model import Verdict
+from profiler.model import CellStatus, Outcome, Verdict
 from profiler.run_folder.folder import RunFolder
 
 ROOT = Path(__file__).parents[3]
 TRANSPOSE = ROOT / "experiments/recordings/transpose"
+MLP = ROOT / "experiments/recordings/mlp"
 TORCH = "torch..columns=16384.rows=8192.dtype=float32"
 BEST = "vector-b256-r1-v4..columns=16384.rows=8192.dtype=float32"
 NOT_TOLD = [Verdict.SAME, Verdict.UNCLEAR, Verdict.NO_DATA, None]
@@ -218,9 +219,12 @@ def test_a_problem_is_named_as_pages_or_plans_do(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ({"variant": "torch-naive"}, "'torch-naive' was not explained at this problem"),
-        ({"variant": "vector-b256-r1-v5"}, "did you mean 'vector-b256-r1-v4'"),
-        ({"variant": "nothing"}, "at this problem; known: [^:]*\\.\n"),
+        (
+            {"variant": "torch-naive"},
+            "'torch-naive' was not explained at 16384 [^;]*; these are: torch, vector-b256-r1-v4",
+        ),
+        ({"variant": "torch-naiv"}, "No variant is called 'torch-naiv'; did you mean 'torch-naiv"),
+        ({"variant": "nothing"}, "No variant is called 'nothing'; known: torch, [^:]*\\.$"),
         ({"variant": "torch", "against": "torch"}, "'torch' would be compared with itself"),
         ({"problem": "small"}, "No cell of problem 'small' was explained; known: 16384 "),
     ],
@@ -230,8 +234,60 @@ def test_what_was_not_explained_is_refused(flags: dict[str, str], message: str) 
         explain(ExplainRequest(SOFTMAX, **flags))
 
 
+def with_alias(findings: Findings, name: str, of: str) -> Findings:
+    """The same run, in which every cell of a variant has the machine code of another's."""
+    cells = {(cell.variant.name, cell.problem.id): cell for cell in findings.report.plan.cells}
+    statuses = dict(findings.report.statuses)
+    for (variant, problem), cell in cells.items():
+        if variant == name:
+            owner = cells[of, problem].id
+            statuses[cell.id] = CellStatus(cell.id, Outcome.DUPLICATE, duplicate_of=owner)
+    report = findings.report
+    aliases = [cell.id for (variant, _), cell in cells.items() if variant == name]
+    samples, summary = (
+        frame[~frame["cell"].isin(aliases)] for frame in (report.samples, report.summary)
+    )
+    return find(dataclasses.replace(report, statuses=statuses, samples=samples, summary=summary))
+
+
+def test_a_variant_with_the_machine_code_of_another_is_the_same(findings: Findings) -> None:
+    aliased = with_alias(findings, "torch-naive", of="vector-b256-r1-v4")
+    asked = ExplainRequest(SOFTMAX, variant="torch-naive", against="vector-b256-r1-v4")
+    cell, pair = explained_pair(aliased, asked)
+    assert pair is not None
+    assert (pair.verdict, pair.account) == (SAME_PROGRAM, None)
+    answer = explain_document(aliased, cell, pair.first, pair)["answer"]
+    assert (answer["verdict"], answer["reason"], answer["ratio"]) == ("same", "same_program", 1)
+    assert answer["duration_ns"] == answer["against_ns"]
+    _, other = explained_pair(aliased, dataclasses.replace(asked, against="torch"))
+    assert other is not None
+    assert other.verdict == answer_pair(findings).verdict, "what was measured of the other name"
+
+
+def test_named_variants_are_compared_at_the_problem_of_the_answer() -> None:
+    findings = find(read_run(RunFolder(TRANSPOSE)).report)
+    answer = findings.why.answer
+    assert answer is not None
+    assert len({pair.cell.problem.id for pair in findings.why.pairs}) == 2
+    names = {"variant": answer.cell.variant.name, "against": answer.against.variant.name}
+    cell, pair = explained_pair(findings, ExplainRequest(TRANSPOSE, **names))
+    assert pair is not None
+    assert (cell, pair.against, pair.verdict) == (answer.cell, answer.against, answer.verdict)
+
+
+def test_timelines_tell_why_where_nothing_was_explained(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    explain(ExplainRequest(MLP, json_target="-"))
+    document = json.loads(capsys.readouterr().out)
+    Explanation.model_validate(document)
+    assert document["tree"] is None
+    assert document["timeline"]["busy_pct"] > document["timeline"]["against_busy_pct"] + 5
+    explain(ExplainRequest(MLP))
+    assert "By their timelines the GPU is busy 88.8" in capsys.readouterr().out
+
+
 def test_a_run_that_explained_nothing_says_how_to() -> None:
-    recording = ROOT / "experiments/recordings/mlp"
     with pytest.raises(UsageError, match="nothing was explained") as raised:
-        explain(ExplainRequest(recording))
+        explain(ExplainRequest(MLP, variant="graphs"))
     assert "--explain" in raised.value.remedy

@@ -71,7 +71,7 @@ def test_the_loop_takes_what_is_faster_and_stops_at_the_same(
 
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         if command[3] == "run":
-            return subprocess.CompletedProcess(command, 4, "", "kernel.cu(3): error")
+            return subprocess.CompletedProcess(command, 4, "kernel.cu(3): error", "")
         verdict = next(verdicts)
         answer = {**document["answer"], "verdict": verdict}
         text = json.dumps({**document, "answer": answer})
