@@ -29,7 +29,7 @@ from profiler.errors import (
     ProfilerError,
     UsageError,
 )
-from profiler.machine.signals import heed_signals, received_signal
+from profiler.machine.signals import heed_signals, received_signal, was_signalled
 from profiler.outside_text import safe
 
 _UsageError: Any = typer.BadParameter.__mro__[1]
@@ -778,6 +778,8 @@ def main() -> None:
         app(args=arguments, prog_name="profiler")
     except Interrupted as error:
         _interrupted(error.message)
+    except KeyboardInterrupt:  # before a command began
+        _interrupted("Interrupted.")
     except ProfilerError as error:
         _fail(error)
     except OSError as error:
@@ -795,4 +797,6 @@ def main() -> None:
             )
         )
     except Exception:
+        if was_signalled():  # Python makes another error of one that comes while a class is made
+            _interrupted("Interrupted.")
         _own_fault()

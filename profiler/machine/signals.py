@@ -30,6 +30,11 @@ def received_signal() -> signal.Signals | None:
     return next((number for number in _received if number is not signal.SIGINT), None)
 
 
+def was_signalled() -> bool:
+    """Whether any of these signals came."""
+    return bool(_received)
+
+
 def raise_if_signalled() -> None:
     """Raise KeyboardInterrupt in the main thread, once, where that of a signal was dropped.
 

@@ -17,7 +17,7 @@ from profiler.collect.registry import overlaps
 from profiler.model import Cell, SessionKind, SessionPlan, Visit
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import AttemptRecord
-from profiler.run_folder.load.attempts import Loaded
+from profiler.run_folder.load.attempts import Loaded, median_durations
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.seconds import Seconds
 from profiler.sessions.forecasts.forecast import newest_run, rest_of
@@ -138,7 +138,7 @@ class Measurement:
             cells,
             dict(counts),
             rest=self._rest(session, earlier),
-            durations_ns=_durations(earlier),
+            durations_ns=median_durations(earlier),
         )
         with progress:
             self._sessions.run(work, progress)
@@ -188,22 +188,6 @@ class Measurement:
             for later in following
             if not later.visits or self.book.missing(later, earlier, frozenset())
         ]
-
-
-_TIMED = (SessionKind.TIMING, SessionKind.FINAL)
-
-
-def _durations(earlier: Sequence[Loaded]) -> dict[str, float]:
-    """Median duration by cell id over the samples so far, in nanoseconds."""
-    frames = [
-        loaded.samples
-        for loaded in earlier
-        if loaded.attempt.record.kind in _TIMED and "duration_ns" in loaded.samples
-    ]
-    if not frames:
-        return {}
-    medians = pd.concat(frames).groupby("cell")["duration_ns"].median().dropna()
-    return {str(cell): float(duration) for cell, duration in medians.items()}
 
 
 def _tells(loaded: Loaded, session: SessionPlan) -> bool:

@@ -36,6 +36,10 @@ _LINE_EVERY_S = 5.0
 """Between two lines of one session where no terminal shows a live one."""
 _STATE_EVERY_S = 0.5
 """Between two forecasts on the live line."""
+_MOST_FAILURES = 10
+"""Failed cells of a session that have a line of their own: all of them stand in the results."""
+_MOST_CAUSE = 160
+"""Letters of a cause in such a line."""
 
 
 class _Console(Console):
@@ -130,6 +134,11 @@ class VisitProgress:
     _total: int = 0
     _done: int = 0
     _cells_done: int = 0
+    _failed: int = 0
+    _visits: int = 0
+    """That were made: a cell that failed makes none."""
+    _first_at: float = 0.0
+    """When the first of them ended: before it a process starts."""
     _bar: Progress | None = None
 
     def __post_init__(self) -> None:
@@ -153,6 +162,9 @@ class VisitProgress:
             self._bar.stop()
         elif self._done:
             self.reporter.say(f"{self._counts()} in {duration_words(self.clock() - self._began)}")
+        if self._failed > _MOST_FAILURES and not self.reporter.verbose:
+            more = self._failed - _MOST_FAILURES
+            self.reporter.say(f"{self.title}: {more} more failed; the results tell why")
 
     def record(self, record: Record) -> None:
         """Take one record of the runner's journal."""
@@ -175,14 +187,21 @@ class VisitProgress:
         self._done += self.remaining[cell]
         self.remaining[cell] = 0
         self._cells_done += 1
-        first_line = cause.splitlines()[0] if cause else ""
-        self.reporter.say(f"{self._name(cell)}  FAILED {first_line}".rstrip())
+        self._failed += 1
+        if self._failed <= _MOST_FAILURES or self.reporter.verbose:
+            first_line = cause.splitlines()[0] if cause else ""
+            if len(first_line) > _MOST_CAUSE:
+                first_line = f"{first_line[: _MOST_CAUSE - 1]}…"
+            self.reporter.say(f"{self._name(cell)}  FAILED {first_line}".rstrip())
         self._show(cell)
 
     def visited(self, cell: str) -> None:
         """Count one visit."""
         if self.remaining[cell] == 0:  # made again, because the tool lost it the first time
             return
+        self._visits += 1
+        if self._visits == 1:
+            self._first_at = self.clock()
         self._done += 1
         self.remaining[cell] -= 1
         self._cells_done += self.remaining[cell] == 0
@@ -208,11 +227,12 @@ class VisitProgress:
 
     def _state(self, cell: str) -> Iterator[str]:
         """Rate, time left, and the fastest at the problem of a cell, as far as they are known."""
-        elapsed = self.clock() - self._began
-        if elapsed > 0:
-            yield f"{self._done / elapsed:.1f}/s"
-        if self.rest is not None and self._costs.costs.made:
-            left = self.rest.seconds(self.remaining, self._costs.costs)
+        since_first_s = self.clock() - self._first_at
+        rate = (self._visits - 1) / since_first_s if self._visits > 1 and since_first_s > 0 else 0.0
+        if rate:
+            yield f"{rate:.1f}/s"
+        left = self._seconds_left(rate)
+        if left is not None:
             yield f"about {duration_words(left)} left"
         problem = self.cells[cell].problem
         durations = {
@@ -223,6 +243,14 @@ class VisitProgress:
         if durations:
             fastest = min(durations, key=durations.__getitem__)
             yield f"lowest so far {self._name(fastest)}: {durations[fastest] / 1000:.1f} us"
+
+    def _seconds_left(self, rate: float) -> float | None:
+        """What is left, as it is forecast, or else at this rate; None where nothing tells."""
+        if self.rest is None:
+            return sum(self.remaining.values()) / rate if rate else None
+        if not self._costs.costs.made:
+            return None
+        return self.rest.seconds(self.remaining, self._costs.costs)
 
     def _name(self, cell: str) -> str:
         return f"{self.cells[cell].variant.name} {self.cells[cell].problem.name}"

@@ -98,7 +98,7 @@ def test_a_line_comes_every_five_seconds_however_many_cells_there_are(reporter):
     rest = Rest(CELLS.values(), visit=TypicalVisit(overhead_s=0.02, launches=1))
     lines = follow(reporter(), records, {"a..p": 500, "b..p": 100}, step=0.0625, rest=rest)
     assert len(lines) == 12 + 1  # of 62.6 s
-    assert lines[0] == "timing: 40/600 visits, 0/2 cells, 7.9/s, about 70 s left"
+    assert lines[0] == "timing: 40/600 visits, 0/2 cells, 8.0/s, about 70 s left"
     assert lines[-1] == "timing: 500/600 visits, 1/2 cells in 63 s"
 
 
@@ -116,6 +116,33 @@ def test_a_failure_is_said_at_once_with_the_first_line_of_its_cause(reporter):
         "A 4096  FAILED wrong_result: off",
         "timing: 3/3 visits, 2/2 cells in 0.0 s",
     ]
+
+
+def test_the_rate_counts_from_the_first_visit_and_tells_what_is_left_without_a_forecast(reporter):
+    clock = Clock()
+    slow = reporter()
+    with VisitProgress(slow, "timing", CELLS, {"a..p": 8, "b..p": 2}, clock=clock) as progress:
+        for now in (4.0, 5.0, 6.0):  # the tool took four seconds to start
+            clock.now = now
+            progress.visited("a..p")
+    assert said(slow).splitlines()[0] == ("timing: 2/10 visits, 0/2 cells, 1.0/s, about 8.0 s left")
+
+
+def test_only_some_failures_have_a_line_and_none_is_longer_than_a_line(reporter):
+    cells = {
+        f"c{n}..p": Cell(f"c{n}..p", Variant(f"c{n}", f"C{n}"), Problem("p", "4096"))
+        for n in range(13)
+    }
+    counts = dict.fromkeys(cells, 1)
+    for verbose, lines in ((False, 10 + 2), (True, 13 + 1)):
+        one = reporter(verbose=verbose)
+        with VisitProgress(one, "timing", cells, dict(counts), clock=Clock()) as progress:
+            for cell in cells:
+                progress.failed(cell, "x" * 1000)
+        text = said(one).splitlines()
+        assert len(text) == lines
+        assert max(map(len, text)) < 200
+        assert ("timing: 3 more failed; the results tell why" in text) is not verbose
 
 
 def test_a_visit_that_is_made_again_counts_once(reporter):

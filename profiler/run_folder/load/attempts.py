@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -52,6 +52,9 @@ NO_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 _NAMED_CELLS = 3
 FINISHED = "finished"
 """AttemptResult.cause of a session that ended as it should."""
+
+
+_TIMED = (SessionKind.TIMING, SessionKind.FINAL)
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,6 +251,19 @@ class Loaded:
         finished = {cell for cell, _, _ in protocol.finished_visits(self.records)}
         seen = {visit.cell for visit in self.visits()}  # of these, single visits are made again
         return finished - seen
+
+
+def median_durations(loaded: Iterable[Loaded]) -> dict[str, float]:
+    """Median duration in ns by cell id, over the timing samples of attempts."""
+    frames = [
+        one.samples
+        for one in loaded
+        if one.attempt.record.kind in _TIMED and "duration_ns" in one.samples
+    ]
+    if not frames:
+        return {}
+    medians = pd.concat(frames).groupby("cell")["duration_ns"].median().dropna()
+    return {str(cell): float(duration) for cell, duration in medians.items()}
 
 
 def _load(

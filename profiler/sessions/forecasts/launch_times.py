@@ -30,6 +30,8 @@ class LaunchTimes:
         self._seconds = self._without_idle(shortest)
         self.slowness = self._measured_slowness()
         """How many times as long as declared work suggests this GPU takes."""
+        self._common_s = self._undeclared()
+        """What every launch takes that no declared work accounts for."""
 
     def _without_idle(self, warm_ups: Mapping[str, float]) -> dict[str, float]:
         """Seconds of launches by cell, without the way to the GPU and back."""
@@ -47,6 +49,11 @@ class LaunchTimes:
         ]
         return statistics.median(ratios) if ratios else 1.0
 
+    def _undeclared(self) -> float:
+        """Least of what launches take beyond their declared work; 0 without any."""
+        rests = (s - self.slowness * self._declared(cell) for cell, s in self._seconds.items())
+        return max(min(rests, default=0.0), 0.0)
+
     def _declared(self, cell: str) -> float:
         return launch_seconds(self.work(self._problem_of[cell]))
 
@@ -58,4 +65,4 @@ class LaunchTimes:
         """Seconds of a launch of a cell; 0 where nothing tells."""
         if cell in self._seconds:
             return self._seconds[cell]
-        return self.slowness * self._declared(cell)
+        return self._common_s + self.slowness * self._declared(cell)

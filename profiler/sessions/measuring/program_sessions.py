@@ -17,7 +17,7 @@ from profiler.errors import UsageError
 from profiler.model import Cell, OrderedParts, Outcome, SessionKind, SessionPlan
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptRecord, AttemptResult, finish_attempt
-from profiler.run_folder.load.attempts import Loaded
+from profiler.run_folder.load.attempts import Loaded, median_durations
 from profiler.runner import protocol
 from profiler.sessions.forecasts.forecast import VisitForecast
 from profiler.sessions.measuring.attempt_book import AttemptBook
@@ -84,11 +84,14 @@ class ProgramSessions:
             turns.failed.add(cell)
             progress.failed(cell, f"{outcome}: {cause}")
         forecast = VisitForecast(self.workload, self.reporter.say, len(work.missing))
+        made = [*work.earlier]
         for turn in turns.of_session(work.session):
             end, failure, loaded = self._make_turn(turn, turns, has_samples=has_samples)
             has_samples = has_samples or bool(loaded.visits())
+            made.append(loaded)
             if failure is None:
                 turns.measured.add(turn.visit.cell)
+                progress.durations_ns = median_durations(made)
                 progress.visited(turn.visit.cell)
                 forecast.visited(end.seconds, loaded.launches)
             else:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from profiler.model import BuildResult, Outcome, SearchPlan, Variant
+from profiler.model import BuildResult, SearchPlan, Variant
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.search.live.journal import SearchJournal
 from profiler.search.live.records import Evaluated, Terms
@@ -16,6 +16,7 @@ from profiler.sessions.builds.plan_builds import build_plan
 from profiler.sessions.measure import MeasureRequest
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.bench import Subject
+from profiler.sessions.search.search_progress import SearchProgress
 from profiler.sessions.search.standing_bench import subject_of
 
 _CORES_LEFT = 2
@@ -49,6 +50,11 @@ class Search:
         """Whether configurations are compiled before they are measured."""
         variants = self.variants.values()
         return any(self.request.space.recipe(variant.params) is not None for variant in variants)
+
+    @cached_property
+    def progress(self) -> SearchProgress:
+        """What is said of its evaluations; it begins when it is first asked for."""
+        return SearchProgress(self.reporter, self.plan.evaluations, self.plan.seconds)
 
     @property
     def baseline(self) -> Subject:
@@ -87,6 +93,7 @@ class Search:
                 "version of its library): it goes on with what was measured."
             )
         self.reporter.say(self._opening_line(live))
+        _ = self.progress  # its time counts from here
         return live
 
     def _opening_line(self, live: LiveSearch) -> str:
@@ -101,17 +108,4 @@ class Search:
 
     def report(self, live: LiveSearch, evaluated: Evaluated) -> None:
         """Print a result that the search has taken."""
-        name = self.variants[evaluated.variant].name
-        count = f"{len(live.record.evaluations)}/{self.plan.evaluations or '…'}"
-        where = f" on {evaluated.worker}" if evaluated.worker else ""
-        if evaluated.outcome is not Outcome.MEASURED:
-            cause = evaluated.cause.splitlines()[0] if evaluated.cause else ""
-            failed = f"FAILED {evaluated.outcome}{where}"
-            self.reporter.say(f"[{count}] {name}  {failed}: {cause}")
-            return
-        estimate = live.estimate_of(evaluated.variant)
-        best = live.best()
-        behind = ", stopped early" if evaluated.stopped_early else ""
-        best_words = "" if best is None else f", best {best.ratio:.3f}"
-        ratio = f"{estimate.ratio:.3f} x baseline{where}"
-        self.reporter.say(f"[{count}] {name}  {ratio}{behind}{best_words}")
+        self.progress.evaluated(live, evaluated, self.variants[evaluated.variant].name)

@@ -14,8 +14,9 @@ from profiler.planning.spec.models import Collect
 from profiler.run_folder.folder import AttemptRecord, RunFolder
 from profiler.runner import protocol
 from profiler.sessions.forecasts.forecast import rest_of
+from profiler.sessions.forecasts.launch_times import LaunchTimes
 from profiler.sessions.forecasts.past import costs_of_sessions, past_of_run
-from profiler.sessions.forecasts.session_costs import CostReader, SessionCosts
+from profiler.sessions.forecasts.session_costs import CostReader, SessionCosts, Work
 
 COLLECT = Collect(warmups=1)
 TIMING = SessionPlan("ncu-timing", "ncu", SessionKind.TIMING, ("duration_ns",), ())
@@ -277,3 +278,15 @@ def test_a_second_run_knows_each_cell_and_problem_of_the_first():
     took = done[-1]["time"] - slower[0]["time"]
     left = Counter(record["cell"] for record in done)
     assert rest.seconds(left, SessionCosts()) == pytest.approx(took / 1.3, rel=0.15)
+
+
+# ---- launches ------------------------------------------------------------------------------------
+
+
+def test_what_every_launch_takes_beyond_its_declared_work_is_expected_of_the_next_one():
+    seen, unseen = CELLS[0].id, CELLS[-1].id
+    problems = (CELLS[0].problem.id, CELLS[-1].problem.id)
+    work = {problem: Work(3e9 * size, 0.0) for size, problem in enumerate(problems, start=1)}
+    for warm_up_s, expected_s in ((0.15, 0.15), (2e-5, 2e-5)):
+        costs = SessionCosts(warm_ups={seen: warm_up_s}, work=work)
+        assert LaunchTimes([costs], PROBLEM_OF, 1).of(unseen) == pytest.approx(expected_s, rel=0.01)
