@@ -131,7 +131,8 @@ class Program:
         if fault is not None:
             return fault
         printed = tail(read_text(folder / STDERR) or read_text(folder / STDOUT), lines=3)
-        how = f"the command {ending(end.returncode, under_tool=True)}"
+        who = self.tool.name if tool_was_killed(end) else "the command"
+        how = f"{who} {ending(end.returncode, under_tool=True)}"
         return self._ended_wrong(end), f"{how}: {printed}" if printed else how
 
     def _ended_wrong(self, end: SessionResult) -> Outcome:
@@ -201,6 +202,11 @@ def ended_before_its_turn(folder: Path, end: SessionResult) -> bool:
     Nothing is known where somebody deleted the folder, and nothing gained where it stood still.
     """
     return folder.exists() and end.cause is not Cause.TIMED_OUT and not has_started(folder)
+
+
+def tool_was_killed(end: SessionResult) -> bool:
+    """Whether a signal ended the tool itself; that of a program is its exit code."""
+    return end.cause is Cause.DIED and end.returncode < 0
 
 
 def _by_exit_code(program: Program, end: SessionResult) -> SessionResult:

@@ -32,8 +32,10 @@ from profiler.sessions.program import (
     run_check,
     run_visit,
     start_waiting_visit,
+    tool_was_killed,
 )
 from profiler.sessions.progress import ProgressReporter, VisitProgress
+from profiler.sessions.recovery import ending
 from profiler.sessions.watchdog import Record
 
 _MOST_WAITING = 1
@@ -113,6 +115,11 @@ class ProgramSessions:
         folder, end = self._run_turn(program, turn, turns, waiting, begun)
         if waiting is not None and ended_before_its_turn(folder, end):
             self._room.discard(waiting)
+            folder, end = self._run_turn(program, turn, turns, None, None)
+        if tool_was_killed(end):  # which is no fault of the program: once more
+            self.reporter.say(f"{turn.name}: {turn.session.collector} {ending(end.returncode)}")
+            self.book.finish(folder, _command_result([], end, None))
+            self.book.written(folder)
             folder, end = self._run_turn(program, turn, turns, None, None)
         self.book.keep_files(session, folder, end)
         loaded = self.book.load(self.book.run.attempt(folder))
