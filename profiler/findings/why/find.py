@@ -37,12 +37,14 @@ def pair_why(
     findings: Findings, cells: Mapping[str, CellWhy], cell: Cell, against: Cell
 ) -> PairWhy:
     """The why of two explained cells, with the verdict on them."""
+    primary = findings.report.primary
     return PairWhy(
         cell=cell,
         against=against,
         verdict=findings.verdicts.of(cell.id, against.id),
         first=cells[cell.id],
         second=cells[against.id],
+        timed_ns=(findings.value(cell, primary).median, findings.value(against, primary).median),
     )
 
 
