@@ -209,6 +209,25 @@ def test_a_launch_at_another_clock_than_those_that_were_timed_is_told():
     assert off == ["uncoalesced_loads", "block_imbalance"]
 
 
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        ("nosuch", "nosuch: not a run folder"),
+        ("experiments/recordings/softmax", "a run of neither why.yaml nor more.yaml"),
+    ],
+)
+def test_a_score_of_no_such_run_is_refused(monkeypatch, capsys, run, message):
+    monkeypatch.syspath_prepend(FOLDER)
+    for name in ("expected", "score"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    score = importlib.import_module("score")
+    monkeypatch.setattr(sys, "argv", ["score.py", str(FOLDER.parents[1] / run)])
+    assert score.main() == 2
+    assert message in capsys.readouterr().err
+    for name in ("expected", "score"):
+        sys.modules.pop(name, None)
+
+
 def test_a_score_counts_the_first_cause_and_the_part_that_adds_most(modules):
     score, expected = modules["score"], modules["expected"].EXPECTED
     right = score.score(
