@@ -193,6 +193,41 @@ def test_without_the_section_of_tables_every_cause_is_the_same():
         assert kernel_time(asked_for) == kernel_time(kernel)
 
 
+def test_a_launch_at_another_clock_than_those_that_were_timed_is_told():
+    """The planted block_imbalance was explained at 1.13 GHz, and its account is of that launch."""
+    findings = find(report_of("recording"))
+    cells = {(cell.problem.name, cell.variant.name): cell for cell in findings.distinct_cells}
+    off = [
+        case
+        for case in dict.fromkeys(case for case, _ in cells)
+        if any(
+            pair_why(
+                findings, findings.why.cells, cells[case, "planted"], cells[case, "plain"]
+            ).off_timing
+        )
+    ]
+    assert off == ["uncoalesced_loads", "block_imbalance"]
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        ("nosuch", "nosuch: not a run folder"),
+        ("experiments/recordings/softmax", "a run of neither why.yaml nor more.yaml"),
+    ],
+)
+def test_a_score_of_no_such_run_is_refused(monkeypatch, capsys, run, message):
+    monkeypatch.syspath_prepend(FOLDER)
+    for name in ("expected", "score"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    score = importlib.import_module("score")
+    monkeypatch.setattr(sys, "argv", ["score.py", str(FOLDER.parents[1] / run)])
+    assert score.main() == 2
+    assert message in capsys.readouterr().err
+    for name in ("expected", "score"):
+        sys.modules.pop(name, None)
+
+
 def test_a_score_counts_the_first_cause_and_the_part_that_adds_most(modules):
     score, expected = modules["score"], modules["expected"].EXPECTED
     right = score.score(

@@ -4,7 +4,8 @@
 
 RUN is a run folder or recording of `why.yaml` or `more.yaml`; by default the recordings beside it.
 Prints a Markdown table of the cases that they have, then the names of all others, and exits with 1
-below the bar: the cause first in 13 of 14, the part in all.
+below the bar: the cause first in 13 of 14, the part in all. A folder that is no such run ends it
+with 2 and a message.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 from expected import EXPECTED, Expected
 
+from profiler.errors import ProfilerError, UsageError
 from profiler.run_folder.folder import RunFolder
 
 RECORDINGS = tuple(Path(__file__).parent / name for name in ("recording", "more_recording"))
@@ -44,7 +46,7 @@ class Score:
 
     case: str
     slowdown_ns: float | None
-    """Time of the planted kernel less that of the plain one."""
+    """Time of the planted kernel less that of the plain one, in the explained launches."""
     part: Named | None
     part_right: bool
     cause: Named | None
@@ -52,9 +54,14 @@ class Score:
 
 
 def cases_of(run: Path) -> tuple[str, ...]:
-    """Cases that a run has, in the order of EXPECTED."""
-    planned = {cell.problem.params["case"] for cell in RunFolder(run).plan().cells}
-    return tuple(case for case in EXPECTED if case in planned)
+    """Cases that a run has, in the order of EXPECTED; raises UsageError where it has none."""
+    planned = {cell.problem.params.get("case") for cell in RunFolder(run).plan().cells}
+    cases = tuple(case for case in EXPECTED if case in planned)
+    if not cases:
+        raise UsageError(
+            f"{run}: a run of neither why.yaml nor more.yaml: it has none of their cases"
+        )
+    return cases
 
 
 def explain(run: Path, case: str) -> dict[str, Any]:
@@ -90,7 +97,7 @@ def score(case: str, expected: Expected, document: Mapping[str, Any]) -> Score:
 def table(scores: Sequence[Score]) -> str:
     """The Markdown table."""
     lines = [
-        "| case | longer by | largest part | right | first cause | right |",
+        "| case | explained launch longer by | largest part | right | first cause | right |",
         "|---|---|---|---|---|---|",
     ]
     for row in scores:
@@ -121,11 +128,14 @@ def _answer(right: bool) -> str:
 
 
 def main() -> int:
-    """Print the table and the counts; 1 below the bar."""
+    """Print the table and the counts; 1 below the bar, 2 of a folder without these cases."""
     runs = tuple(map(Path, sys.argv[1:])) or RECORDINGS
-    scores = [
-        score(case, EXPECTED[case], explain(run, case)) for run in runs for case in cases_of(run)
-    ]
+    try:
+        cases = [(run, case) for run in runs for case in cases_of(run)]
+    except ProfilerError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return error.exit_code
+    scores = [score(case, EXPECTED[case], explain(run, case)) for run, case in cases]
     print(table(scores))
     causes, parts = (
         sum(row.cause_right for row in scores),

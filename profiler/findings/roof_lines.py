@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from profiler.analyse.why.kernel_profiles import DURATION
 from profiler.analyse.why.roofs import BYTES, OPERATIONS
+from profiler.findings.counters import nearest_roof
 from profiler.findings.findings import Findings
 from profiler.metrics.catalogue import TENSOR_TYPES
 from profiler.model import Cell, Problem
@@ -38,6 +39,9 @@ class RoofLine:
     """BYTES or OPERATIONS."""
     ceiling: float
     """Per second, median over the cells."""
+    lowest: float
+    highest: float
+    """Ceilings at the lowest and at the highest clock of the cells."""
     practical: float = math.nan
     """Share of the ceiling that a plain kernel reached; NaN where that was not measured."""
 
@@ -45,6 +49,32 @@ class RoofLine:
     def is_memory(self) -> bool:
         """Whether it is a roof of bytes."""
         return self.unit == BYTES
+
+
+@dataclass(frozen=True)
+class OwnRoof:
+    """The roof that a cell is nearest to, in the launch that was counted."""
+
+    name: str
+    percent: float
+    """Of the roof, by the operations or bytes that counters saw."""
+    ceiling: float
+    """Per second at the clock of that launch; NaN where it was not counted."""
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether it is a roof of bytes."""
+        return self.name in MEMORY
+
+
+def own_roof(findings: Findings, cell: Cell) -> OwnRoof | None:
+    """Nearest roof of a correct cell, at its own clock; None where no roof was counted."""
+    nearest = nearest_roof(findings, cell.variant, cell.problem)
+    if nearest is None:
+        return None
+    name, percent = nearest
+    ceilings = {roof: values for roof, _, values in _ceilings(findings, [cell])}
+    return OwnRoof(name, percent, next(iter(ceilings.get(name, ())), math.nan))
 
 
 def roof_lines(findings: Findings, problem: Problem) -> tuple[RoofLine, ...]:
@@ -55,13 +85,20 @@ def roof_lines(findings: Findings, problem: Problem) -> tuple[RoofLine, ...]:
     cells = _correct_cells(findings, problem)
     practical = findings.report.practical_roofs
     lines = [
-        RoofLine(name, unit, statistics.median(ceilings), practical.get(name, math.nan))
+        RoofLine(
+            name,
+            unit,
+            statistics.median(ceilings),
+            min(ceilings),
+            max(ceilings),
+            practical.get(name, math.nan),
+        )
         for name, unit, ceilings in _ceilings(findings, cells)
         if ceilings
     ]
     peak = findings.report.environment.peak_dram_bytes_per_s
     if peak and not any(line.name == "dram" for line in lines):
-        lines.insert(0, RoofLine("dram", BYTES, peak, practical.get("dram", math.nan)))
+        lines.insert(0, RoofLine("dram", BYTES, peak, peak, peak, practical.get("dram", math.nan)))
     return tuple(lines)
 
 

@@ -93,6 +93,13 @@ class CellWhy:
         return sum(kernel.duration_ns for kernel in self.kernels)
 
     @property
+    def clock_ghz(self) -> float:
+        """SM clock over the durations of all kernels; NaN where a counter is missing."""
+        times = [kernel.time for kernel in self.kernels]
+        cycles = sum(math.nan if time is None else time.elapsed_cycles for time in times)
+        return cycles / self.duration_ns if self.kernels else math.nan
+
+    @property
     def costs(self) -> tuple[tuple[Cause, float], ...]:
         """Causes of the longest kernel and of all together with their ns, largest cost first."""
         longest = self.kernels[0]

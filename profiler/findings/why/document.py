@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from profiler.analyse.why.account import Account
 from profiler.analyse.why.causes import Cause
 from profiler.analyse.why.roof_account import RoofAccount
 from profiler.findings.findings import Findings
@@ -56,7 +55,7 @@ def _explain_document(
         "variant": findings.names.full(cell.variant),
         "against": findings.names.full(pair.against.variant) if pair else None,
         "answer": _answer(findings, cell, pair),
-        "account": _account(pair.account, most) if pair else None,
+        "account": _account(pair, most) if pair else None,
         "roof_account": _roof_account(pair.roof_account) if pair else None,
         "causes_of_difference": _changes(pair, most) if pair else [],
         "tree": _tree(why, most),
@@ -99,7 +98,7 @@ def answer_why(findings: Findings, pair: PairWhy | None) -> Document | None:
         "against": findings.names.full(pair.against.variant),
         "problem": pair.cell.problem.id,
         "verdict": pair.verdict.verdict.value if pair.verdict.verdict else None,
-        "account": _account(pair.account, MOST_PARTS),
+        "account": _account(pair, MOST_PARTS),
         "roof_account": _roof_account(pair.roof_account),
         "causes_of_difference": _changes(pair, MOST_CAUSES),
         "limit": pair.first.kernels[0].limit if pair.first.kernels else None,
@@ -157,7 +156,8 @@ def _verdict(findings: Findings, against: Cell, verdict: PairVerdict) -> Documen
     }
 
 
-def _account(account: Account | None, most: int) -> Document | None:
+def _account(pair: PairWhy, most: int) -> Document | None:
+    account = pair.account
     if account is None:
         return None
     difference = account.difference_ns
@@ -166,6 +166,7 @@ def _account(account: Account | None, most: int) -> Document | None:
         "duration_ns": _rounded(account.first_ns),
         "against_ns": _rounded(account.second_ns),
         "difference_ns": _rounded(difference),
+        "timed_difference_ns": _rounded(pair.timed_difference_ns) if any(pair.off_timing) else None,
         "closes": account.closes,
         "residual_pct": _rounded(100 * account.residual),
         "parts": [

@@ -43,12 +43,14 @@ def pair_why(
     """
     first, second = findings.source(cell), findings.source(against)
     judged = findings.verdicts.of(first, second)
+    primary = findings.report.primary
     return PairWhy(
         cell=cell,
         against=against,
         verdict=SAME_PROGRAM if first == second else judged,
         first=cells[first],
         second=cells[second],
+        timed_ns=(findings.value(cell, primary).median, findings.value(against, primary).median),
     )
 
 

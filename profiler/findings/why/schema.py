@@ -20,6 +20,7 @@ from profiler.findings.why.document import (
     MOST_ROOFS,
     MOST_WAITS,
 )
+from profiler.findings.why.pairs import OFF_TIMING
 
 Number = float | None
 """Missing is null."""
@@ -72,6 +73,12 @@ class AccountDocument(_Part):
     duration_ns: Number = Field(description="gpu__time_duration.sum in the explain session")
     against_ns: Number
     difference_ns: Number
+    timed_difference_ns: Number = Field(
+        default=None,
+        description="of the timed medians, where difference_ns is off it by more than "
+        f"{100 * OFF_TIMING:.0f} % of the larger of both: the parts are of launches that took "
+        "another time than those that were judged; else null",
+    )
     closes: bool = Field(description="whether residual_pct is at most 3")
     residual_pct: Number = Field(
         description="of the duration that the product of the factors is off by more"

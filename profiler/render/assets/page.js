@@ -15,7 +15,7 @@ const hovered = (event) => {
 document.addEventListener("mouseover", hovered);
 document.addEventListener("focusin", hovered);
 const markTitle = ({ dataset }) => {
-  const name = nameOf(dataset.variant);
+  const name = nameOf(dataset.variant) + (dataset.hover ? `: ${dataset.hover}` : "");
   if (dataset.cell === undefined || !size) return name;
   const cell = Number(dataset.cell);
   const metric = data.metrics.find(({ name: key }) => key === data.primary);

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pandas as pd
 from markupsafe import Markup
@@ -269,10 +270,19 @@ def _ratio(value: float) -> Datum:
     return Datum(numbers.ratio(value), numbers.raw(value))
 
 
-def make_chart(identifier: str, title: str, reading: str, figure: Figure | Drawing) -> Chart:
-    """Draw a figure and put its words around it; `identifier` must be unique in the page."""
+def make_chart(
+    identifier: str,
+    title: str,
+    reading: str,
+    figure: Figure | Drawing,
+    hovers: Mapping[int, str] = MappingProxyType({}),
+) -> Chart:
+    """Draw a figure and put its words around it; `identifier` must be unique in the page.
+
+    `hovers`: what stands behind the marks of a variant, by its number.
+    """
     identifier = slug(f"figure-{identifier}")
-    return Chart(identifier, title, reading, svg.to_svg(figure, identifier, title, reading))
+    return Chart(identifier, title, reading, svg.to_svg(figure, identifier, title, reading, hovers))
 
 
 def colours(findings: Findings) -> str:

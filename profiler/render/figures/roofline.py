@@ -10,7 +10,14 @@ from typing import Any
 import pandas as pd
 
 from profiler.findings.findings import Findings
-from profiler.findings.roof_lines import RoofLine, counted_operations, level_bytes, roof_lines
+from profiler.findings.roof_lines import (
+    OwnRoof,
+    RoofLine,
+    counted_operations,
+    level_bytes,
+    own_roof,
+    roof_lines,
+)
 from profiler.model import Cell, Problem, Variant
 from profiler.render.figures import charts
 from profiler.render.figures import roofline_drawing as drawing
@@ -23,7 +30,8 @@ INTENSITY = "arithmetic_intensity"
 RATE = "tflops"
 _TERA = 1e12
 _SAME = 0.02
-"""Roofs of memory that are closer are drawn as one: L1 and shared memory are one array."""
+"""Roofs that are closer are drawn as one: those of L1 and shared memory, which are one array, and
+one roof at two clocks."""
 
 
 @dataclass(frozen=True)
@@ -32,40 +40,47 @@ class Roofline:
 
     chart: Chart
     rows: tuple[Row, ...]
-    """FLOP per byte, rate, rate by counted operations, rate that the memory allows, share of it."""
+    """FLOP per byte, rate, rate by counted operations, rate that the memory allows, share of it,
+    nearest roof, that roof at the clock of the launch that was counted, share of it."""
 
 
 def roofline(findings: Findings, problem: Problem) -> Roofline | None:
     """Rates over arithmetic intensities; None without operations, traffic or peak bandwidth."""
     lines = roof_lines(findings, problem)
-    table = roofline_table(findings, problem)
+    table = roofline_table(findings, problem, lines)
     dram = next((line.ceiling / _TERA for line in lines if line.name == "dram"), None)
     if dram is None or table.empty:
         return None
-    figure = drawing.roofline(table, _line_table(lines))
-    chart = charts.make_chart(
-        "roofline", f"Roofline at {problem.name}", _reading(findings, lines, table), figure
-    )
     of_dram = table[table["level"] == "dram"].to_dict("records")
+    chart = charts.make_chart(
+        "roofline",
+        f"Roofline at {problem.name}",
+        _reading(findings, lines, table),
+        drawing.roofline(table, _line_table(lines)),
+        {row["mark"]: _hover(row) for row in of_dram},
+    )
     return Roofline(chart, tuple(_row(row, dram) for row in of_dram))
 
 
-def roofline_table(findings: Findings, problem: Problem) -> pd.DataFrame:
+def roofline_table(findings: Findings, problem: Problem, lines: Sequence[RoofLine]) -> pd.DataFrame:
     """Dots for `roofline_drawing.roofline`: correct variants with operations and counted traffic.
 
-    `counted`: TFLOP/s by counted operations. Other levels than DRAM only of variants that the
-    figure names, so that it can be read, and only where they moved as much as DRAM: copies that go
-    past L1 (TMA) leave it next to nothing.
+    `counted`: TFLOP/s by counted operations. `roof`: the nearest one at the cell's clock, and `own`
+    the TFLOP/s that it allows, of variants that the figure names where the line is not drawn there.
+    Other levels than DRAM only of these, so that it can be read, and only where they moved as much
+    as DRAM: copies that go past L1 (TMA) leave it next to nothing.
     """
     rows: list[dict[str, Any]] = []
     for variant, _ in findings.sorted_at(problem, findings.report.primary):
         cell = findings.cells.get((variant.id, problem.id))
         if cell is not None and findings.correct(cell):
-            rows += _dots(findings, variant, cell)
+            rows += _dots(findings, variant, cell, lines)
     return pd.DataFrame(rows)
 
 
-def _dots(findings: Findings, variant: Variant, cell: Cell) -> Iterator[dict[str, Any]]:
+def _dots(
+    findings: Findings, variant: Variant, cell: Cell, lines: Sequence[RoofLine]
+) -> Iterator[dict[str, Any]]:
     intensity, rate = (findings.value(cell, metric).median for metric in (INTENSITY, RATE))
     if not (math.isfinite(intensity) and math.isfinite(rate) and min(intensity, rate) > 0):
         return
@@ -79,20 +94,37 @@ def _dots(findings: Findings, variant: Variant, cell: Cell) -> Iterator[dict[str
             for level, amount in moved.items()
             if level != "dram" and amount >= moved["dram"]
         }
+    roof = own_roof(findings, cell)
+    off = roof if roof is not None and role != "other" and _is_off(roof, lines) else None
     for level, at_level in intensities.items():
         yield {
             "name": variant.name,
             "level": level,
             "intensity": at_level,
             "rate": rate,
+            "own": math.nan if off is None else _own_rate(off, level, at_level),
             "counted": rate * counted_operations(findings, cell) / stated,
+            "roof": roof,
             "role": role,
             "mark": findings.marks[variant.id],
         }
 
 
+def _is_off(roof: OwnRoof, lines: Sequence[RoofLine]) -> bool:
+    """Whether the roof of a cell is not where its line is drawn."""
+    drawn = next((line.ceiling for line in lines if line.name == roof.name), math.nan)
+    return abs(roof.ceiling / drawn - 1) > _SAME
+
+
+def _own_rate(roof: OwnRoof, level: str, intensity: float) -> float:
+    """TFLOP/s that the roof of a cell allows at a dot of it; NaN at one of another level."""
+    if roof.is_memory:
+        return roof.ceiling * intensity / _TERA if level == roof.name else math.nan
+    return roof.ceiling / _TERA if level == "dram" else math.nan
+
+
 def _line_table(lines: Sequence[RoofLine]) -> pd.DataFrame:
-    """Rows for `roofline_drawing.roofline`: `label memory ceiling practical`, in tera per second.
+    """Rows for `roofline_drawing.roofline`, in tera per second.
 
     `practical` is a rate as well; NaN where it was not measured.
     """
@@ -102,15 +134,24 @@ def _line_table(lines: Sequence[RoofLine]) -> pd.DataFrame:
         before = rows[-1] if rows else None
         if before and line.is_memory and abs(ceiling / before["ceiling"] - 1) < _SAME:
             before["names"] = f"{before['names']} and {_short_name(line.name)}"
+            before["lowest"] = min(before["lowest"], line.lowest / _TERA)
+            before["highest"] = max(before["highest"], line.highest / _TERA)
             continue
         row = {
             "names": _short_name(line.name),
             "memory": line.is_memory,
             "ceiling": ceiling,
+            "lowest": line.lowest / _TERA,
+            "highest": line.highest / _TERA,
             "practical": ceiling * line.practical,
         }
         rows.append(row)
-    return pd.DataFrame([{**row, "label": _label(row)} for row in rows])
+    return pd.DataFrame([{**row, "label": _label(row), "band": _is_band(row)} for row in rows])
+
+
+def _is_band(row: Mapping[str, Any]) -> bool:
+    """Whether a roof is not at one place for all cells."""
+    return bool(max(row["highest"] / row["ceiling"], row["ceiling"] / row["lowest"]) > 1 + _SAME)
 
 
 def _label(row: Mapping[str, Any]) -> str:
@@ -132,8 +173,15 @@ def _reading(findings: Findings, lines: Sequence[RoofLine], table: pd.DataFrame)
     sentences = [
         charts.colours(findings),
         "Lines: the most that memory allows (FLOP per byte times bandwidth) and that arithmetic "
-        "sustains, at the clocks of these launches.",
+        "sustains, at the median clock of these launches.",
     ]
+    if _line_table(lines)["band"].any():
+        sentences.append("Bands: the same from the lowest clock to the highest.")
+    if table["own"].notna().any():
+        sentences.append(
+            "Ticks: the roof at the clock of a named variant, where that is more than "
+            f"{numbers.show(100 * _SAME, '%')} off the line."
+        )
     marks = {"l2": "squares: L2", "l1": "triangles: L1", "shared": "diamonds: shared memory"}
     levels = [words for level, words in marks.items() if level in set(table["level"])]
     if levels:
@@ -145,10 +193,44 @@ def _reading(findings: Findings, lines: Sequence[RoofLine], table: pd.DataFrame)
     practical = [line.name for line in lines if math.isfinite(line.practical)]
     if practical:
         named = "; ".join(f"{roof_words(name)}: {plain_kernel_words(name)}" for name in practical)
-        sentences.append(f"Dashed: what plain kernels reached in this run ({named}).")
+        sentences.append(
+            f"Dashed: what plain kernels reached in this run, at the clock of the lines ({named})."
+        )
     report = findings.report
     sentences.append(no_practical_words(report.practical_roofs, report.practical_roof_faults))
     return " ".join(filter(None, sentences))
+
+
+def _hover(row: Mapping[Hashable, Any]) -> str:
+    """Rate of a variant, and what share of its own roof it reached."""
+    rate, roof = numbers.show(row["rate"], "TFLOP/s"), row["roof"]
+    if roof is None:
+        return rate
+    share, ceiling = numbers.show(roof.percent, "%"), _ceiling_words(roof)
+    return f"{rate}, {share} of its roof: {roof_words(roof.name)}{ceiling and f', {ceiling}'}"
+
+
+def _ceiling_words(roof: OwnRoof) -> str:
+    """The roof at the clock of its launch; empty where that was not counted."""
+    if math.isnan(roof.ceiling):
+        return ""
+    if roof.is_memory:
+        return numbers.show(roof.ceiling, "byte/s")
+    return numbers.show(roof.ceiling / _TERA, "TFLOP/s")
+
+
+def _roof_data(roof: OwnRoof | None) -> tuple[Datum, Datum, Datum]:
+    """Name, ceiling and share of the nearest roof."""
+    if roof is None:
+        return (Datum(title="not counted", css="none"),) * 3
+    name, ceiling = roof_words(roof.name), _ceiling_words(roof)
+    return (
+        Datum(name, name),
+        Datum(ceiling, numbers.raw(roof.ceiling / _TERA))
+        if ceiling
+        else Datum(title="not counted", css="none"),
+        Datum.quantity(roof.percent, "%", "not counted"),
+    )
 
 
 def _row(row: Mapping[Hashable, Any], terabytes_per_s: float) -> Row:
@@ -161,5 +243,6 @@ def _row(row: Mapping[Hashable, Any], terabytes_per_s: float) -> Row:
         Datum.quantity(counted, "TFLOP/s", "not counted"),
         Datum(numbers.show(allowed, "TFLOP/s"), numbers.raw(allowed)),
         Datum(numbers.show(share, "%"), numbers.raw(share)),
+        *_roof_data(row["roof"]),
     )
     return Row(row["name"], row["mark"], row["role"], data)

@@ -30,6 +30,8 @@ _LETTER_POINTS = 5.0
 """Width of a letter of a name, about."""
 _MARKERS = {"dram": "o", "l2": "s", "l1": "^", "shared": "D"}
 """By level of memory."""
+_TICK_POINTS = 14.0
+"""Width of a tick: wider than a dot, and it ends before the dot's name begins."""
 
 _Row = Mapping[Hashable, Any]
 
@@ -37,9 +39,11 @@ _Row = Mapping[Hashable, Any]
 def roofline(dots: pd.DataFrame, roofs: pd.DataFrame) -> Figure:
     """Rates under the roofs, both axes logarithmic; roofs and named dots are labelled.
 
-    `dots`: columns `name level intensity rate role mark`: FLOP per byte at the level and TFLOP/s,
-    all above 0. `roofs`: columns `label memory ceiling practical`: TB/s where `memory`, else
-    TFLOP/s; `practical` may be NaN. Memory comes first.
+    `dots`: columns `name level intensity rate own role mark`: FLOP per byte at the level and
+    TFLOP/s, all above 0; `own` is the roof of the dot at its own clock, drawn as a tick, or NaN.
+    `roofs`: columns `label memory ceiling lowest highest band practical`: TB/s where `memory`, else
+    TFLOP/s; from `lowest` to `highest` there is a band where `band`; `practical` may be NaN. Memory
+    comes first.
     """
     with mpl.rc_context(svg.style()):
         figure = Figure(figsize=_SIZE_IN)
@@ -62,8 +66,8 @@ def roofline(dots: pd.DataFrame, roofs: pd.DataFrame) -> Figure:
 def _set_limits(axes: Axes, dots: pd.DataFrame, roofs: pd.DataFrame) -> None:
     """Room for all dots, for names right of them, and for the roofs that are not far above."""
     left, right = dots["intensity"].min() / ROOM, dots["intensity"].max() * ROOM
-    memory = roofs.loc[roofs["memory"], "ceiling"]
-    flat = roofs.loc[~roofs["memory"] & (roofs["ceiling"] <= _FAR * dots["rate"].max()), "ceiling"]
+    memory = roofs.loc[roofs["memory"], "lowest"]
+    flat = roofs.loc[~roofs["memory"] & (roofs["ceiling"] <= _FAR * dots["rate"].max()), "highest"]
     if len(flat):
         left = min(left, flat.max() / memory.min() / _BEFORE_RIDGE)
     right *= (right / left) ** (_NAMES_PART / (1 - _NAMES_PART))
@@ -75,15 +79,19 @@ def _set_limits(axes: Axes, dots: pd.DataFrame, roofs: pd.DataFrame) -> None:
 def _draw_roofs(axes: Axes, roofs: pd.DataFrame) -> None:
     """Slopes of memory up to the highest roof of arithmetic, then the flat ones.
 
-    Those above the figure are named at its upper edge, and slopes that are too short for a label.
+    Those above the figure are named at its upper edge, and slopes that are too short for a label;
+    those below it at its lower edge.
     """
-    (left, right), top = axes.get_xlim(), axes.get_ylim()[1]
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     flat = roofs.loc[~roofs["memory"] & (roofs["ceiling"] <= top), "ceiling"]
     highest = flat.max() if len(flat) else top
     beginnings = roofs["ceiling"] * roofs["memory"].map({True: left, False: 1.0})
     far = roofs[beginnings > highest]
+    below = roofs[~roofs["memory"] & (roofs["ceiling"] < bottom)]
     unlabelled = list(far["label"])
-    for place, row in enumerate(roofs.drop(far.index).to_dict("records")):
+    for place, row in enumerate(roofs.drop([*far.index, *below.index]).to_dict("records")):
+        if row["band"]:
+            _draw_band(axes, row, highest)
         for rate, dashed in ((row["ceiling"], False), (row["practical"], True)):
             if math.isfinite(rate):
                 across, upwards = _line(axes, rate, highest, memory=row["memory"])
@@ -96,6 +104,23 @@ def _draw_roofs(axes: Axes, roofs: pd.DataFrame) -> None:
             unlabelled.append(row["label"])
     if unlabelled:
         _label(axes, f"left and above: {', '.join(unlabelled)}", (right, top), ha="right", va="top")
+    if len(below):
+        _label(axes, f"below: {', '.join(below['label'])}", (right, bottom), ha="right")
+
+
+def _draw_band(axes: Axes, row: _Row, top: float) -> None:
+    """Where a roof lies at the clocks of all cells."""
+    lowest, highest = (_line(axes, rate, top, memory=row["memory"]) for rate in _inside(axes, row))
+    across, upwards = ([*low, *reversed(high)] for low, high in zip(lowest, highest, strict=True))
+    axes.fill(across, upwards, color=svg.GRID, alpha=0.6, linewidth=0, zorder=0.5)
+
+
+def _inside(axes: Axes, row: _Row) -> tuple[float, float]:
+    """Lowest and highest ceiling, of arithmetic as far as they lie in the figure."""
+    if row["memory"]:
+        return row["lowest"], row["highest"]
+    bottom, top = axes.get_ylim()
+    return max(row["lowest"], bottom), min(row["highest"], top)
 
 
 def _line(axes: Axes, rate: float, top: float, *, memory: bool) -> tuple[list[float], list[float]]:
@@ -152,6 +177,18 @@ def _draw_dots(axes: Axes, dots: pd.DataFrame) -> None:
             zorder=3,
         )
         points.set_gid(svg.marks(drawn["mark"]))
+    own = dots[dots["own"] <= axes.get_ylim()[1]]
+    if len(own):
+        ticks = axes.scatter(
+            own["intensity"],
+            own["own"],
+            c=[colour_of(role) for role in own["role"]],
+            marker="_",
+            s=_TICK_POINTS**2,
+            linewidth=1.6,
+            zorder=4,
+        )
+        ticks.set_gid(svg.marks(own["mark"]))
 
 
 def _name_dots(axes: Axes, table: pd.DataFrame) -> None:

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 from xml.etree import ElementTree
 
@@ -133,17 +134,27 @@ def variable(colour: str) -> str:
     return f"var({_VARIABLES[colour]})"
 
 
-def to_svg(figure: Figure | Drawing, prefix: str, label: str, description: str) -> Markup:
+def to_svg(
+    figure: Figure | Drawing,
+    prefix: str,
+    label: str,
+    description: str,
+    hovers: Mapping[int, str] = MappingProxyType({}),
+) -> Markup:
     """Inline SVG of a figure.
 
     `prefix` must be unique in the page: all ids get it. `label` names the figure for those who
-    cannot see it, `description` says what it shows. Nothing is clipped: figures set their limits
-    such that everything lies inside.
+    cannot see it, `description` says what it shows. `hovers`: by number of a variant, what the
+    page's script shows after its name at a mark. Nothing is clipped: figures set their limits such
+    that everything lies inside.
     """
     root = _shapes(figure) if isinstance(figure, Figure) else figure.root
     referenced = set(_references(root))
     for element in root.iter():
         _rename(element, prefix, referenced)
+        hover = hovers.get(int(element.get("data-variant", "-1")))
+        if hover:
+            element.set("data-hover", hover)
     _make_room(root)
     rules = _share_styles(root)
     _dress(root, label, description)

@@ -256,7 +256,32 @@ def why_sentence(pair: PairWhy) -> str:
     sentence = f"{first} takes {time} {direction} than {second} under ncu{_kernels(pair)}: {parts}."
     if (difference < 0) != (pair.verdict.verdict is Verdict.FASTER):
         sentence += " That is not the direction of the verdict, which it does not explain."
-    return sentence + _not_closed(pair, account)
+    return sentence + _off_timing(pair) + _not_closed(pair, account)
+
+
+def _off_timing(pair: PairWhy) -> str:
+    """Sentence on explained launches that do not differ as the timed ones do; empty where they do.
+
+    Times and clocks of the launches that make the difference another one.
+    """
+    sides = ((pair.cell, pair.first), (pair.against, pair.second))
+    launches = [
+        f"{numbers.show(why.duration_ns, 'ns')} at {why.clock_ghz:.2f} GHz, where "
+        f"{cell.variant.name} is timed with {numbers.show(timed_ns, 'ns')}"
+        for (cell, why), timed_ns, off in zip(sides, pair.timed_ns, pair.off_timing, strict=True)
+        if off
+    ]
+    if not launches:
+        return ""
+    explained, those = (
+        ("launch that was explained took", "that launch")
+        if len(launches) == 1
+        else ("launches that were explained took", "these launches")
+    )
+    return (
+        f" The {explained} {', and '.join(launches)}: the parts are of {those}, and the timed "
+        f"medians differ by {signed_time(pair.timed_difference_ns)}."
+    )
 
 
 def _not_closed(pair: PairWhy, account: Account) -> str:

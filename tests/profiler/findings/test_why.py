@@ -140,6 +140,31 @@ def test_a_speedup_of_the_launch_comes_before_larger_ones_of_a_part_of_it(pair: 
     assert [advice.rule for advice in why.kernels[0].advice] == ["c", "a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("timed_ns", "off"),
+    [
+        ((279_260.0, 328_540.0), (False, False)),
+        ((275_000.0, 328_540.0), (False, False)),  # 53.54 against 49.28 µs: within a tenth
+        ((270_000.0, 328_540.0), (True, False)),
+        ((279_260.0, 300_000.0), (False, True)),
+        ((275_000.0, 332_800.0), (True, True)),
+        ((379_260.0, 428_540.0), (False, False)),  # the same difference
+        ((math.nan, 328_540.0), (False, False)),
+    ],
+)
+def test_launches_that_differ_otherwise_than_the_timed_ones_are_told(
+    findings: Findings,
+    pair: PairWhy,
+    timed_ns: tuple[float, float],
+    off: tuple[bool, bool],
+) -> None:
+    timed = dataclasses.replace(pair, timed_ns=timed_ns)
+    assert timed.off_timing == off
+    difference = document_of(findings, timed)["account"]["timed_difference_ns"]
+    assert difference == (pytest.approx(timed_ns[0] - timed_ns[1]) if any(off) else None)
+    assert with_verdict(timed, Verdict.SAME).off_timing == (False, False), "without an account"
+
+
 # ---- the document --------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from profiler.findings.verdicts import PairVerdict
 from profiler.model import CellStatus, Outcome, Problem, Verdict
 from profiler.planning.problem_names import distinct, problem_key, varying
 from profiler.render import embed
+from profiler.render.figures import roofline_drawing, svg
 from profiler.render.figures.charts import colours
 from profiler.render.figures.roofline import roofline, roofline_table
 from profiler.render.tables import details, main_table
@@ -276,7 +277,8 @@ def test_roofline_shows_every_correct_variant_under_the_memory_roof(findings: Fi
     assert found is not None
     assert len(found.rows) == 31, "one failed to compile, one is wrong, one is another's name"
     raw = [float(datum.raw or "nan") for datum in found.rows[0].data]
-    intensity, rate, counted, allowed, share = raw
+    intensity, rate, counted, allowed, share, *roof = raw
+    assert all(map(math.isnan, roof)), "no roof was counted"
     assert math.isnan(counted)
     assert allowed == pytest.approx(intensity * 4.8, rel=1e-4)
     assert share == pytest.approx(100 * rate / allowed, rel=1e-4)
@@ -328,7 +330,7 @@ def test_roofline_has_three_levels_of_memory_and_the_arithmetic_that_is_used(
     lines = {line.name: line for line in roof_lines(counted, problem)}
     assert set(lines) == {"dram", "l2", "l1", "tensor_bf16"}, "no tensor core works on fp16"
     assert lines["l2"].ceiling == pytest.approx(5120 * 1.6e9)
-    table = roofline_table(counted, problem)
+    table = roofline_table(counted, problem, roof_lines(counted, problem))
     best = table[table["mark"] == counted.marks[counted.best.id]].set_index("level")
     moved = level_bytes(counted, counted.cells[(counted.best.id, problem.id)])
     assert set(best.index) == {"dram", "l2", "l1"}
@@ -349,15 +351,84 @@ def test_roofline_has_three_levels_of_memory_and_the_arithmetic_that_is_used(
     assert "FP32 arithmetic: out of memory" in drawn.chart.reading
 
 
+def test_a_roof_below_all_dots_is_named_and_not_drawn() -> None:
+    """The FP32 roof of kernels of tensor cores once was a line below the labels of the axis."""
+    dots = pd.DataFrame(
+        {
+            "name": ["hopper"],
+            "level": ["dram"],
+            "intensity": [7e3],
+            "rate": [840.0],
+            "own": [860.0],
+            "role": ["best"],
+            "mark": [0],
+        }
+    )
+    ceilings = pd.DataFrame(
+        {"label": ["DRAM", "tensor", "FP32"], "memory": [True, False, False]}
+    ).assign(ceiling=[4.8, 975.0, 61.0], lowest=[4.8, 860.0, 54.0], highest=[4.8, 981.0, 61.0])
+    roofs = ceilings.assign(band=[False, True, True], practical=math.nan)
+    figure = roofline_drawing.roofline(dots, roofs)
+    drawn = svg.to_svg(figure, "f", "Roofline", "What it shows")
+    assert "below: FP32" in drawn
+    assert drawn.count('data-variant="0"') == 2, "the dot and its tick"
+    bottom, _ = figure.axes[0].get_ylim()
+    lines = [line.get_ydata() for line in figure.axes[0].lines]
+    assert min(map(min, lines)) >= bottom
+
+
 def test_a_level_that_copies_go_past_has_no_dots(findings: Findings) -> None:
     """TMA leaves L1 next to nothing: as a dot it would stand decades right of all others."""
     counted = find(counted_roofline(findings.report, {**ROOFLINE, "l1_bytes": 1e3}))
     problem = counted.largest_problem
     assert problem is not None
-    assert set(roofline_table(counted, problem)["level"]) == {"dram", "l2"}
+    assert set(roofline_table(counted, problem, roof_lines(counted, problem))["level"]) == {
+        "dram",
+        "l2",
+    }
     drawn = roofline(counted, problem)
     assert drawn is not None
     assert "triangles" not in drawn.chart.reading
+
+
+def at_clock(report: Report, cell: str, share: float) -> Report:
+    """The report with the clock of one cell at a share of that of the others."""
+    summary = report.summary
+    numbers_of = ["median", "mean", "low", "high", "min", "max"]
+    clock = (summary["cell"] == cell) & (summary["metric"] == "sm_clock_hz")
+    slower = summary.assign(**{n: summary[n].where(~clock, summary[n] * share) for n in numbers_of})
+    return dataclasses.replace(report, summary=slower)
+
+
+def test_a_variant_at_another_clock_has_a_roof_of_its_own(findings: Findings) -> None:
+    """A kernel at 96 % of its roof once stood at 86 % of the only line that was drawn."""
+    report = counted_roofline(findings.report, {**ROOFLINE, "roof_tensor_bf16_pct": 90.0})
+    counted = find(report)
+    problem, best = counted.largest_problem, counted.best
+    assert problem is not None
+    assert best is not None
+    drawn = roofline(counted, problem)
+    assert drawn is not None
+    assert "Ticks" not in drawn.chart.reading
+    assert "Bands" not in drawn.chart.reading
+    moved = find(at_clock(report, counted.cells[(best.id, problem.id)].id, 0.88))
+    lines = roof_lines(moved, problem)
+    (line,) = (line for line in lines if line.name == "tensor_bf16")
+    assert (line.lowest, line.highest) == pytest.approx((0.88 * line.ceiling, line.ceiling))
+    table = roofline_table(moved, problem, lines)
+    ticks = table[table["own"].notna()]
+    assert set(ticks["mark"]) == {moved.marks[best.id]}
+    assert ticks["own"].tolist() == pytest.approx([0.88 * line.ceiling / 1e12])
+    found = roofline(moved, problem)
+    assert found is not None
+    assert "Ticks: the roof at the clock of a named variant" in found.chart.reading
+    assert "Bands" in found.chart.reading
+    (row,) = (row for row in found.rows if row.mark == moved.marks[best.id])
+    name, ceiling, share = row.data[5:]
+    assert (name.text, ceiling.raw) == ("tensor cores (BF16)", "856.424")
+    assert float(share.raw or "nan") == 90
+    hover = f'{share.text} of its roof: tensor cores (BF16), {ceiling.text}"'
+    assert hover in found.chart.drawing
 
 
 def test_no_roofline_without_operations_or_peak(findings: Findings) -> None:

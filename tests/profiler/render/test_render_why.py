@@ -163,6 +163,32 @@ def test_shares_are_of_the_time_of_the_slower_one() -> None:
     assert plain(words.signed_share(-1e3, faster)) == "0.0 %", "nothing has no sign"
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_a_launch_that_took_another_time_than_the_timed_ones_is_told(
+    findings: Findings, pair: PairWhy
+) -> None:
+    """An account of +687 µs once stood below a timed difference of +293 µs, without a word."""
+    first_ns, second_ns = pair.first.duration_ns, pair.second.duration_ns
+    assert "timed" not in words.why_sentence(pair)
+    one = dataclasses.replace(pair, timed_ns=(first_ns / 2, second_ns))
+    sentence = (
+        " The launch that was explained took 279.3 µs at 1.95 GHz, where vector-b256-r1-v4 is "
+        "timed with 139.6 µs: the parts are of that launch, and the timed medians differ by "
+        "-188.9 µs."
+    )
+    assert sentence in plain(words.why_sentence(one))
+    text = plain(explain_text(findings, one.cell, one.first, one))
+    assert " ".join(text.split()).count(sentence.strip()) == 1
+    of_page = dataclasses.replace(findings)
+    vars(of_page)["why"] = RunWhy(findings.why.cells, (one,))
+    shown = explained(of_page)
+    assert shown is not None
+    assert sentence in plain(shown.pairs[0].sentence)
+    both = dataclasses.replace(pair, timed_ns=(first_ns / 2, 2 * second_ns))
+    assert "The launches that were explained took" in words.why_sentence(both)
+    assert "GHz, where torch is timed with" in words.why_sentence(both)
+
+
 def test_under_a_roof_parts_that_are_next_to_nothing_are_left_out(pair: PairWhy) -> None:
     assert pair.roof_account is not None
     assert 0 < abs(pair.roof_account.ceiling_ns) < 3
