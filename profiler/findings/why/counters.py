@@ -121,7 +121,7 @@ def counters_of_both(
     all. What was not counted in both, or is nothing in both, is left out. `near_roof`: both are
     limited by the same memory, whose account stands before that of warps.
     """
-    slower_ns = max(first.duration_ns, second.duration_ns)
+    slower_ns = max(first.duration_ns, second.duration_ns) or math.nan
     rows = [
         CounterOfBoth(name, group, unit, one, other, abs(one.busy_ns - other.busy_ns) / slower_ns)
         for name, group, unit, count in _COUNTERS
