@@ -16,6 +16,7 @@ from profiler.analyse.why.sass_classes import executed_by_class
 from profiler.analyse.why.sass_diff import SassDiff, diff_sass
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import CellWhy
+from profiler.findings.why.counters import CounterOfBoth, counters_of_both
 from profiler.model import Cell, Verdict
 
 _LEAST_CHANGE = 0.02
@@ -122,6 +123,14 @@ class PairWhy:
         if any(side is None for side in sides.values()):
             return pd.DataFrame(columns=["first", "second"])
         return pd.DataFrame(sides).fillna(0.0)
+
+    @cached_property
+    def counters(self) -> tuple[CounterOfBoth, ...]:
+        """Counters of both, by the part of the account that they explain; () of no difference."""
+        if not self.told or not self.first.kernels or not self.second.kernels:
+            return ()
+        near_roof = self.roof_account is not None
+        return counters_of_both(self.first, self.second, self.account, near_roof=near_roof)
 
     @cached_property
     def sass_diff(self) -> SassDiff | None:

@@ -14,6 +14,7 @@ from profiler.findings.why.cells import Advice, CellWhy, KernelWhy
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell
 from profiler.render.words import numbers
+from profiler.render.words.counters_of_both import moved_words
 from profiler.render.words.verdicts import word_of
 from profiler.render.words.why import (
     WAITS,
@@ -38,10 +39,13 @@ from profiler.render.words.why import (
 
 COLUMNS = 100
 """Width of the text, where the terminal is not narrower."""
+MOST_LINES = 60
+"""Of the text, where it has as many columns."""
 _BAR = 24
 _SHORT_BAR = 10
 """Longest bar where the text has fewer columns."""
 _MOST_PARTS = 9
+_MOST_MOVED_LINES = 4
 _MOST_WAITS = 4
 _MOST_CAUSES = 4
 _MOST_ADVICE = 3
@@ -74,14 +78,20 @@ def explain_text(
 ) -> str:
     """Text of a cell, and of its difference from another; no line has more columns."""
     lines: list[str | _Prose] = [*_answer(findings, cell, pair)]
+    after_account = 0
     if pair is not None:
         lines += ["", _Prose(why_sentence(pair)), *_elsewhere(findings, pair)]
         if pair.account is not None:
             bar = _BAR if columns >= COLUMNS else _SHORT_BAR
-            lines += ["", *_account(pair, pair.account, bar), *_changes(pair)]
+            lines += ["", *_account(pair, pair.account, bar)]
+            after_account = len(lines)
+            lines += _changes(pair)
     for kernel in why.kernels[:1]:
         lines += ["", _Prose(f"What limits {cell.variant.name}")]
         lines += [_Prose(limit_of_cell(why), "  "), *_roofs(findings, kernel), *_tree(why, kernel)]
+    if pair is not None and after_account:
+        room = MOST_LINES - sum(len(_in_columns(line, columns)) for line in lines)
+        lines[after_account:after_account] = _moved(pair, columns, min(room, _MOST_MOVED_LINES))
     return "\n".join(text for line in lines for text in _in_columns(line, columns)) + "\n"
 
 
@@ -159,6 +169,14 @@ def _account(pair: PairWhy, account: Account, bar: int) -> Iterator[str | _Prose
         share = signed_share(ns, account)
         size = max(1, round(bar * abs(ns) / largest)) if place < len(parts) and largest else 0
         yield f"  {signed_time(ns):>10} {share:>8}  {'█' * size:<{bar}} {words}"
+
+
+def _moved(pair: PairWhy, columns: int, most_lines: int) -> Iterator[_Prose]:
+    """Counters that moved, as many as so many lines hold; those of the largest part first."""
+    words = moved_words(pair.counters)
+    prose = [_Prose(f"moved: {', '.join(words[:most])}", "  ") for most in range(1, len(words) + 1)]
+    fitting = [line for line in prose if len(line.lines(columns)) <= most_lines]
+    yield from fitting[-1:]
 
 
 def _changes(pair: PairWhy) -> Iterator[str | _Prose]:

@@ -9,7 +9,8 @@ from profiler.findings.why.accounts import Account
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.pairs import PairWhy
 from profiler.findings.why.sass import Hunk, SassDiff, Side
-from profiler.render.tables.rows import Datum
+from profiler.render.tables.counters_of_both import counter_rows
+from profiler.render.tables.rows import Datum, TextRow
 from profiler.render.words import numbers
 from profiler.render.words.why import (
     CLASSES,
@@ -55,15 +56,6 @@ class PartRow:
 
 
 @dataclass(frozen=True)
-class TextRow:
-    """A row of words and numbers."""
-
-    words: str
-    data: tuple[Datum, ...]
-    title: str = ""
-
-
-@dataclass(frozen=True)
 class Tree:
     """Limit of one cell, as tables."""
 
@@ -100,6 +92,8 @@ class Explained:
     """Time that each cause may cost in both."""
     classes: tuple[TextRow, ...]
     """Executed instructions by class in both."""
+    counters: tuple[TextRow, ...]
+    """Amount in both, first ÷ second, part of the account."""
     sass: SassText | None
     """None where there is nothing to compare."""
 
@@ -162,6 +156,7 @@ def _pair(pair: PairWhy) -> Explained:
             )[:_MOST_CAUSES]
         ),
         classes=_classes(pair),
+        counters=counter_rows(pair),
         sass=None if pair.sass_diff is None else _sass(pair, pair.sass_diff),
     )
 

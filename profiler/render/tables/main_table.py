@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from profiler.findings.counters import nearest_roof
 from profiler.findings.findings import Findings
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.values import Value
@@ -25,6 +26,7 @@ from profiler.render.tables.verdict_cells import verdict_datum
 from profiler.render.words import numbers
 from profiler.render.words.baselines import why_no_verdict
 from profiler.render.words.metrics import shown_metrics
+from profiler.render.words.nearest_roof import NEAREST_ROOF, nearest_roof_label, short_roof
 from profiler.render.words.outcomes import OUTCOME_WORDS
 
 MOST_COLUMNS = 12
@@ -129,13 +131,19 @@ def _with_lines(rows: Sequence[CellRow]) -> tuple[CellRow, ...]:
 
 
 def _other_metrics(findings: Findings) -> tuple[Label, ...]:
-    """Metrics beside the primary one; traffic and kernels first, as questions are about them."""
+    """Metrics beside the primary one; first those that questions are about.
+
+    These are the nearest roof, traffic and kernels.
+    """
     shown = dict.fromkeys(shown_metrics(findings))
     measured = {metric.name: metric for metric in findings.metrics}
-    first = [DRAM_BYTES] if measured.keys() >= set(TRAFFIC) else []
+    has_traffic = measured.keys() >= set(TRAFFIC)
+    roof = nearest_roof_label(findings)
+    first = [roof] if roof else []
+    first += [DRAM_BYTES] if has_traffic else []
     if any(findings.value(cell, "kernels").median > 1 for cell in findings.distinct_cells):
         first.append(measured["kernels"])
-    repeated = {findings.primary.name, *(TRAFFIC if first[:1] == [DRAM_BYTES] else ())}
+    repeated = {findings.primary.name, *(TRAFFIC if has_traffic else ())}
     return tuple(
         metric for metric in dict.fromkeys([*first, *shown]) if metric.name not in repeated
     )
@@ -146,14 +154,31 @@ def _columns(
 ) -> list[MetricColumn]:
     """The primary metric, then these; all with bars."""
     return [
-        with_bars(
-            cells,
-            value_column(findings, cells, metric, traffic(findings, cells))
-            if metric == DRAM_BYTES
-            else metric_column(findings, cells, metric),
-        )
+        with_bars(cells, _column(findings, cells, metric))
         for metric in (findings.primary, *metrics)
     ]
+
+
+def _column(findings: Findings, cells: Sequence[Cell], metric: Label) -> MetricColumn:
+    if metric.name == NEAREST_ROOF:
+        return roof_column(findings, cells, metric)
+    if metric == DRAM_BYTES:
+        return value_column(findings, cells, metric, traffic(findings, cells))
+    return metric_column(findings, cells, metric)
+
+
+def roof_column(findings: Findings, cells: Sequence[Cell], metric: Label) -> MetricColumn:
+    """Percent of the roof that each cell is nearest to, with the name of the roof after it."""
+    roofs = [nearest_roof(findings, cell.variant, cell.problem) for cell in cells]
+    percents = [math.nan if roof is None else roof[1] for roof in roofs]
+    column = value_column(findings, cells, metric, percents)
+    return replace(
+        column,
+        data=tuple(
+            datum if roof is None else replace(datum, text=f"{datum.text} {short_roof(roof[0])}")
+            for datum, roof in zip(column.data, roofs, strict=True)
+        ),
+    )
 
 
 def traffic(findings: Findings, cells: Sequence[Cell]) -> list[float]:

@@ -55,6 +55,15 @@ class Datum:
 
 
 @dataclass(frozen=True)
+class TextRow:
+    """A row of words and numbers."""
+
+    words: str
+    data: tuple[Datum, ...]
+    title: str = ""
+
+
+@dataclass(frozen=True)
 class Row:
     """One row of a table whose heads are elsewhere."""
 

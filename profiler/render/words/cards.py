@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from profiler.findings.answer import Answer, answer_of
 from profiler.findings.counters import limit_at, mean_ratio, nearest_roof
@@ -20,6 +20,11 @@ from profiler.model import Problem, Variant, Verdict
 from profiler.render.words import numbers
 from profiler.render.words.answer import Card, where
 from profiler.render.words.headline import lead_words
+from profiler.render.words.nearest_roof import (
+    limit_and_roof,
+    nearest_roof_words,
+    practical_of,
+)
 from profiler.render.words.ranks import planned_winners, ties_words, worst_slowdown_words
 from profiler.render.words.steps import noun
 from profiler.render.words.timer_cards import timer_cards
@@ -31,9 +36,7 @@ from profiler.render.words.verdicts import (
     word_of,
 )
 from profiler.render.words.why import (
-    limit_kind_words,
     part_words,
-    practical_words,
     roof_parts,
     roof_words,
     signed_time,
@@ -263,22 +266,31 @@ def _interval_card(question: str, findings: Findings, row: VariantRank) -> Card:
 
 
 def _why_card(findings: Findings) -> Card:
-    """The largest part of the account; without one, what is known, in one phrase."""
+    """The largest part of the account; without one, what is known, in one phrase.
+
+    Each has the nearest roof with its percent, where roofs were counted.
+    """
     problem, row = findings.largest_problem, findings.leader
     if problem is None or row is None:
         return Card("Why", "not known", "nothing was measured")
+    roof = nearest_roof_words(findings, row.variant, problem)
     card = (
         _account_card(findings)
-        or _busy_card(findings)
-        or _tail_card(findings)
+        or _with_roof(_busy_card(findings), roof)
+        or _with_roof(_tail_card(findings), roof)
         or _limit_card(findings, row.variant, problem)
-        or _traffic_card(findings, row.variant, problem)
+        or _with_roof(_traffic_card(findings, row.variant, problem), roof)
         or _roof_card(findings, row.variant, problem)
         or _bandwidth_card(findings, row.variant, problem)
     )
     return card or Card(
         "Why", "not explained", "a new run with explain counts it (docs/explain.md)"
     )
+
+
+def _with_roof(card: Card | None, roof: str) -> Card | None:
+    """The card with a clause on the nearest roof, where there is one."""
+    return replace(card, detail=f"{card.detail}; {roof}") if card and roof else card
 
 
 def _account_card(findings: Findings) -> Card | None:
@@ -299,7 +311,7 @@ def _account_card(findings: Findings) -> Card | None:
     # The cards beside it are of other launches: of the confirmation, at other clocks.
     times = f"{signed_time(ns)}; in all {signed_time(difference)} in the explain session{of_whom}"
     against = f"against {pair.against.variant.name}{place}"
-    return Card("Why", largest, f"{times} {against}; limited by {limit_kind_words(pair.first)}")
+    return Card("Why", largest, f"{times} {against}; {limit_and_roof(pair.first)}")
 
 
 def _busy_card(findings: Findings) -> Card | None:
@@ -323,12 +335,7 @@ def _limit_card(findings: Findings, variant: Variant, problem: Problem) -> Card 
     if limit is None or limit.kind is LimitKind.UNKNOWN:
         is_near = roof is not None and roof[1] >= 100 * NEAR_ROOF
         return _roof_card(findings, variant, problem) if is_near else None
-    nearest = (
-        ""
-        if roof is None
-        else (f"{roof_words(roof[0])} {numbers.show(roof[1], '%')}{_practical(findings, *roof)}")
-    )
-    parts = [_peaks(limit), nearest]
+    parts = [_peaks(limit), nearest_roof_words(findings, variant, problem)]
     if limit.stalls:
         parts.append(f"warps wait for {stall_words(limit.stalls[0].reason)}")
     return Card("Why", _LIMITED[limit.kind], "; ".join(filter(None, parts)))
@@ -339,17 +346,11 @@ def _roof_card(findings: Findings, variant: Variant, problem: Problem) -> Card |
     roof = nearest_roof(findings, variant, problem)
     if roof is None:
         return None
-    share = f"{numbers.show(roof[1], '%')} of its roof{_practical(findings, *roof)}"
+    share = f"{numbers.show(roof[1], '%')} of its roof{practical_of(findings, *roof)}"
     if roof[1] < 100 * NEAR_ROOF:
         nearest = f"the nearest, {roof_words(roof[0])}, is at {share} at {problem.name}"
         return Card("Why", "near no roof", nearest)
     return Card("Why", f"near {roof_words(roof[0])}", f"{share} at {problem.name}")
-
-
-def _practical(findings: Findings, roof: str, percent: float) -> str:
-    """Percent of a roof as share of what a plain kernel reached; nothing without one."""
-    share = findings.report.practical_roofs.get(roof, math.nan)
-    return practical_words(roof, percent / 100 / share)
 
 
 _LIMITED = {

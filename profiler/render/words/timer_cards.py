@@ -7,6 +7,7 @@ from profiler.findings.kinds.timers import TimerComparison
 from profiler.render.tables.timers import Furthest, timer_table
 from profiler.render.words import numbers
 from profiler.render.words.answer import Card
+from profiler.render.words.nearest_roof import nearest_roof_words
 
 
 def timer_cards(findings: Findings, timers: TimerComparison) -> tuple[Card, ...]:
@@ -18,7 +19,7 @@ def timer_cards(findings: Findings, timers: TimerComparison) -> tuple[Card, ...]
         _nearest_card(timers),
         _furthest_card(timers, furthest),
         Card("Is it real", f"{cells} cells", "medians over blocks; no verdict mixes timers"),
-        _why_card(furthest),
+        _why_card(findings, furthest),
     )
 
 
@@ -50,9 +51,18 @@ def _mean_words(timers: TimerComparison, collector: str) -> str:
     return f"{numbers.ratio(row['mean'])} ({ends})"
 
 
-def _why_card(furthest: Furthest | None) -> Card:
+def _why_card(findings: Findings, furthest: Furthest | None) -> Card:
     """The parts of the largest error where they are known, else what differs between timers."""
-    if furthest is not None and furthest.host:
-        return Card("Why", furthest.host, furthest.caches)
+    answer = "what each one times"
     detail = "kernels alone, or launches and gaps too; caches and clocks differ"
-    return Card("Why", "what each one times", detail)
+    if furthest is not None and furthest.host:
+        answer, detail = furthest.host, furthest.caches
+    return Card("Why", answer, "; ".join(filter(None, [detail, _roof(findings)])))
+
+
+def _roof(findings: Findings) -> str:
+    """Clause on the nearest roof of the leader at the problem that takes longest; empty without."""
+    problem, row = findings.largest_problem, findings.leader
+    if problem is None or row is None:
+        return ""
+    return nearest_roof_words(findings, row.variant, problem, whose=row.variant.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,16 @@ from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.document import MOST_BYTES, explain_document
 from profiler.findings.why.pairs import PairWhy
 from profiler.findings.why.schema import Explanation
+from profiler.metrics.catalogue import ROOF_PREFIX
 from profiler.model import Cell, Outcome
 from profiler.render.console.explain import COLUMNS, explain_text
 from profiler.render.console.tables import final_summary
 from profiler.render.embed import payload
-from profiler.render.tables.main_table import facets, main_table
+from profiler.render.tables.main_table import facets, main_table, roof_column
 from profiler.render.tables.samples import CellSamples
 from profiler.render.words import numbers
+from profiler.render.words.cards import cards
+from profiler.render.words.nearest_roof import nearest_roof_label
 from profiler.render.words.verdict_words import ORDER
 from profiler.render.words.why import why_sentence
 
@@ -215,6 +219,45 @@ def test_parts_of_every_account_add_up(findings: Findings) -> None:
         if roofs is not None:
             together = roofs.amount_ns + roofs.share_ns + roofs.ceiling_ns
             assert together == pytest.approx(pair.account.difference_ns, rel=1e-9)
+
+
+def test_counters_of_both_add_up_and_what_matters_comes_first(findings: Findings) -> None:
+    for pair in findings.why.pairs:
+        assert bool(pair.counters) == pair.told
+        moved = [row.moved for row in pair.counters]
+        assert moved == sorted(moved, reverse=True)
+        rows = {row.name: row for row in pair.counters}
+        for row in rows.values():
+            assert row.first.known
+            assert row.second.known
+            assert row.first.text or row.first.value or row.second.value
+        if pair.account is not None:
+            dram = rows["dram_bytes"]
+            for amount, why in ((dram.first, pair.first), (dram.second, pair.second)):
+                counted = sum(kernel.profile.value("dram__bytes.sum") for kernel in why.kernels)
+                assert amount.value == counted
+
+
+def test_the_nearest_roof_stands_in_the_table_and_on_the_card(findings: Findings) -> None:
+    label = nearest_roof_label(findings)
+    *_, card = cards(findings)
+    assert re.search(r"nearest roof.*: .*, \d+\.\d\u202f%|\d\u202f% of its roof", card.detail)
+    if label is None:
+        return
+    cells = list(findings.correct_cells.values())
+    column = roof_column(findings, cells, label)
+    compared = 0
+    for cell, datum in zip(cells, column.data, strict=True):
+        percents = [
+            findings.value(cell, metric.name).median
+            for metric in findings.metrics
+            if metric.name.startswith(ROOF_PREFIX)
+        ]
+        known = [percent for percent in percents if math.isfinite(percent)]
+        if known:
+            assert float(datum.raw or "nan") == pytest.approx(max(known), abs=0.051)
+            compared += 1
+    assert compared == len(cells)
 
 
 def test_every_explanation_fits_a_terminal_and_a_reader_of_json(findings: Findings) -> None:

@@ -211,7 +211,7 @@ def test_the_card_has_the_largest_part_and_whose_it_is(findings: Findings, pair:
     """Under one roof it once named the roof twice and no number."""
     assert plain_card(findings) == (
         "a higher share of the roof: -47.61 µs; in all -49.28 µs in the explain session against "
-        "torch; limited by bandwidth of device memory"
+        "torch; limited by bandwidth of device memory, 78.0 % of its roof"
     )
     other = dataclasses.replace(pair.cell.variant, id="other", name="vector-b256-r1-v8")
     cell = dataclasses.replace(pair.cell, variant=other)
@@ -219,6 +219,18 @@ def test_the_card_has_the_largest_part_and_whose_it_is(findings: Findings, pair:
     vars(of_other)["why"] = RunWhy(findings.why.cells, (dataclasses.replace(pair, cell=cell),))
     whose = "in the explain session of vector-b256-r1-v8 against torch"
     assert f"in all -49.28 µs {whose}" in plain_card(of_other)
+
+
+def test_the_card_has_the_nearest_roof_where_none_limits(findings: Findings, pair: PairWhy) -> None:
+    """`limited by latency` once stood there without a number."""
+    (kernel,) = pair.first.kernels
+    far = CellWhy(pair.cell.id, (dataclasses.replace(kernel, roofs=kernel.roofs[1:]),))
+    of_far = dataclasses.replace(findings)
+    vars(of_far)["why"] = RunWhy(findings.why.cells, (dataclasses.replace(pair, first=far),))
+    assert plain_card(of_far).endswith("limited by latency; nearest roof: bandwidth of L2, 39.7 %")
+    bare = CellWhy(pair.cell.id, (dataclasses.replace(kernel, roofs=()),))
+    vars(of_far)["why"] = RunWhy(findings.why.cells, (dataclasses.replace(pair, first=bare),))
+    assert plain_card(of_far).endswith("limited by latency")
 
 
 def plain_card(findings: Findings) -> str:
@@ -413,6 +425,7 @@ def test_the_page_has_the_account_the_causes_and_the_tree(
     text = why.text_content()
     assert words.why_sentence(pair) in text
     assert "Warp instructions executed, by class" in text
+    assert "Counters of both, by the part of the account" in text
     captions = [caption.text_content() for caption in why.xpath(".//caption")]
     for start in ("Where the difference is", "Roofs", "What a warp waits for", "Where it waits"):
         assert any(caption.startswith(start) for caption in captions), start

@@ -1,0 +1,102 @@
+"""The roof that a cell is nearest to, in words for a card, a sentence and a column of a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from profiler.findings.counters import nearest_roof
+from profiler.findings.findings import Findings
+from profiler.findings.why.cells import CellWhy
+from profiler.metrics.catalogue import ROOF_PREFIX
+from profiler.metrics.labels import Label
+from profiler.model import Problem, Variant
+from profiler.render.words import numbers
+from profiler.render.words.why import limit_kind_words, practical_words, roof_words
+
+NEAREST_ROOF = "nearest_roof_pct"
+"""Name of the column, as metrics have one."""
+_SHORT: Mapping[str, str] = {"dram": "DRAM", "l2": "L2", "l1": "L1", "fp32": "FP32"}
+
+
+def nearest_roof_label(findings: Findings) -> Label | None:
+    """Label of the column, with the roofs that were counted; None where none was."""
+    roofs = [
+        metric.name.removeprefix(ROOF_PREFIX).removesuffix("_pct")
+        for metric in findings.metrics
+        if metric.name.startswith(ROOF_PREFIX)
+    ]
+    if not roofs:
+        return None
+    return Label(
+        name=NEAREST_ROOF,
+        label="Nearest roof",
+        unit="%",
+        better=None,
+        definition=(
+            f"Percent of the nearest of the roofs that were counted ({and_words(roofs)}), over "
+            "all kernels of a launch. Why has it of the longest kernel in the explain session, "
+            "another launch under more counters: the two differ a little"
+        ),
+        source="ncu",
+    )
+
+
+def and_words(roofs: Sequence[str]) -> str:
+    """Short names of roofs as a list."""
+    *names, last = map(short_roof, roofs)
+    return f"{', '.join(names)} and {last}" if names else last
+
+
+def short_roof(name: str) -> str:
+    """Name of a roof beside its percent in a column: `DRAM`, `BF16 tensor`."""
+    kind = name.removeprefix("tensor_")
+    return _SHORT.get(name, name) if kind == name else f"{kind.upper()} tensor"
+
+
+def limit_and_roof(why: CellWhy) -> str:
+    """Limit of the longest kernel of an explained cell, and the roof that it is nearest to."""
+    limited = f"limited by {limit_kind_words(why)}"
+    if not why.kernels or not why.kernels[0].roofs:
+        return limited
+    kernel = why.kernels[0]
+    roof = kernel.roofs[0]
+    share = numbers.show(100 * roof.share, "%")
+    if kernel.limit == roof.name:
+        return f"{limited}, {share} of its roof"
+    return f"{limited}; nearest roof: {roof_words(roof.name)}, {share}"
+
+
+def nearest_roof_words(
+    findings: Findings, variant: Variant, problem: Problem, *, whose: str = ""
+) -> str:
+    """Clause on the roof that a cell is nearest to: of its explain session, else of its counters.
+
+    It names the problem where there are several, and `whose` it is. Empty where none was counted.
+    """
+    roof = _explained_roof(findings, variant, problem) or nearest_roof(findings, variant, problem)
+    if roof is None:
+        return ""
+    name, percent = roof
+    place = f" at {problem.name}" if len(findings.problems) > 1 else ""
+    owner = f" of {whose}" if whose else ""
+    share = f"{numbers.show(percent, '%')}{practical_of(findings, name, percent)}"
+    return f"nearest roof{owner}{place}: {roof_words(name)}, {share}"
+
+
+def _explained_roof(
+    findings: Findings, variant: Variant, problem: Problem
+) -> tuple[str, float] | None:
+    """Nearest roof of the longest kernel in the explain session, and percent of it."""
+    cell = findings.cells.get((variant.id, problem.id))
+    why = findings.why.cells.get(cell.id) if cell else None
+    if why is None or not why.kernels or not why.kernels[0].roofs:
+        return None
+    roof = why.kernels[0].roofs[0]
+    return roof.name, 100 * roof.share
+
+
+def practical_of(findings: Findings, roof: str, percent: float) -> str:
+    """Percent of a roof as share of what a plain kernel reached; nothing without one."""
+    share = findings.report.practical_roofs.get(roof, math.nan)
+    return practical_words(roof, percent / 100 / share)

@@ -1,0 +1,121 @@
+"""The nearest roof stands in the main table and on the card, with its name and its percent."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pandas as pd
+import pytest
+from synthetic_report import make_report, problems, without
+
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.metrics.catalogue import ROOF_PREFIX, TENSOR_TYPES
+from profiler.model import Outcome
+from profiler.render.tables.main_table import MainTable, main_table
+from profiler.render.words import cards as cards_module
+from profiler.render.words import timer_cards
+from profiler.render.words.cards import cards
+from profiler.render.words.nearest_roof import nearest_roof_label, short_roof
+
+ROOFS = {"dram": 20.0, "l2": 12.5, "tensor_bf16": 0.0, "fp32": 91.7}
+
+
+def with_roofs(roofs: dict[str, float], **changes: object) -> Findings:
+    """A small run in which every measured cell has these percents of roofs."""
+    report = make_report(variant_count=4, problem_list=problems()[:2])
+    durations = report.summary[report.summary["metric"] == "duration_ns"]
+    rows = [
+        durations.assign(
+            metric=f"{ROOF_PREFIX}{name}_pct", median=percent, mean=percent, low=percent
+        )
+        for name, percent in roofs.items()
+    ]
+    return find(without(report, summary=pd.concat([report.summary, *rows]), **changes))
+
+
+def table_of(findings: Findings) -> MainTable:
+    return main_table(findings, findings.baselines[0])
+
+
+@pytest.fixture(scope="module")
+def findings() -> Findings:
+    return with_roofs(ROOFS)
+
+
+def test_its_column_comes_first_with_the_name_of_the_roof(findings: Findings) -> None:
+    """Bars and order are by the number alone."""
+    table = table_of(findings)
+    assert table.columns[1].head == "Nearest roof (%)"
+    measured = [row for row in table.rows if findings.correct(row.cell)]
+    assert measured
+    for row in measured:
+        assert (row.data[0].text, row.data[0].raw) == ("91.7 FP32", "91.7")
+        assert row.data[0].css == "w18"
+
+
+def test_a_cell_without_a_result_has_none(findings: Findings) -> None:
+    cell = next(cell for cell in findings.distinct_cells if findings.correct(cell))
+    status = dataclasses.replace(findings.status(cell), outcome=Outcome.WRONG_RESULT)
+    statuses = {**findings.report.statuses, cell.id: status}
+    wrong = find(dataclasses.replace(findings.report, statuses=statuses))
+    (row,) = [row for row in table_of(wrong).rows if row.cell.id == cell.id]
+    assert row.data[0].raw is None
+    assert "wrong result" in row.data[0].title
+
+
+def test_its_hint_names_the_roofs_that_were_counted(findings: Findings) -> None:
+    label = nearest_roof_label(findings)
+    assert label is not None
+    assert "(DRAM, L2, BF16 tensor and FP32)" in label.definition
+    assert "in the explain session, another launch" in label.definition
+    alone = nearest_roof_label(with_roofs({"dram": 20.0}))
+    assert alone is not None
+    assert "counted (DRAM)" in alone.definition
+
+
+def test_without_roofs_there_is_no_column() -> None:
+    none = with_roofs({})
+    assert nearest_roof_label(none) is None
+    assert not [column for column in table_of(none).columns if "roof" in column.head.lower()]
+
+
+def test_names_of_roofs_are_short_beside_a_number() -> None:
+    assert [short_roof(name) for name in ("dram", "l2", "l1", "fp32")] == [
+        "DRAM",
+        "L2",
+        "L1",
+        "FP32",
+    ]
+    assert {short_roof(f"tensor_{kind}") for kind in TENSOR_TYPES} == {
+        f"{kind.upper()} tensor" for kind in TENSOR_TYPES
+    }
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_the_card_has_it_where_nothing_was_explained(
+    findings: Findings, monkeypatch: pytest.MonkeyPatch, limited: bool
+) -> None:
+    if not limited:
+        monkeypatch.setattr(cards_module, "_limit_card", lambda *_: None)
+        monkeypatch.setattr(cards_module, "mean_ratio", lambda *_: 0.5)
+        monkeypatch.setattr(cards_module, "nearest_roof", lambda *_: ("dram", 20.0))
+    *_, card = cards(findings)
+    problem = findings.largest_problem
+    assert problem is not None
+    assert f"nearest roof at {problem.name}: FP32 arithmetic, 91.7\u202f%" in card.detail
+
+
+def test_the_card_of_timers_says_whose_it_is(findings: Findings) -> None:
+    card = timer_cards._why_card(findings, None)
+    assert findings.leader is not None
+    whose = f"nearest roof of {findings.leader.variant.name} at "
+    assert whose in card.detail
+    assert card.detail.endswith("FP32 arithmetic, 91.7\u202f%")
+    assert "nearest roof" not in timer_cards._why_card(with_roofs({}), None).detail
+
+
+def test_of_plain_kernels_the_card_says_the_share_too(findings: Findings) -> None:
+    measured = find(dataclasses.replace(findings.report, practical_roofs={"fp32": 0.95}))
+    *_, card = cards(measured)
+    assert "91.7\u202f% (96.5\u202f% of what a matrix product of torch reached)" in card.detail
