@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from profiler.collect.registry import is_judged
 from profiler.errors import UsageError
-from profiler.machine.gpu_lock import gpu_lock
+from profiler.machine.gpu_lock import GpuLock, gpu_lock
+from profiler.machine.requirements import Machine
 from profiler.model import BuildResult, Plan, SessionPlan
 from profiler.planning.session_plans import timeline_session
 from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.redact import public_environment
+from profiler.run_folder.seconds import WAITS_FOR_GPU
 from profiler.runner import protocol
 from profiler.sessions.builds.plan_builds import build_all_stamped
 from profiler.sessions.cell_keys import cell_keys
@@ -34,6 +36,7 @@ from profiler.sessions.overlap.agenda import (
 )
 from profiler.sessions.overlap.early import EarlyStart
 from profiler.sessions.overlap.likely_start import Execution
+from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.sources import digests_now, watched_folders
 from profiler.sessions.stopwatch import Stopwatch
@@ -41,6 +44,8 @@ from profiler.sessions.timeline_tools import NSYS, TimelineTools
 
 LOCK_TIMEOUT_S = 3600.0
 """How long to wait for another run on the same GPU; a long sweep takes most of an hour."""
+_SHORT_WAIT_S = 0.05
+"""What a free lock takes at most, to be no wait."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +74,7 @@ def measure(
 ) -> RunFolder:
     """Measure what was built; returns the run folder, which is whole also when this raises."""
     keys = keys_of(request, builds)
-    with gpu_lock(
-        request.machine.environment.gpu_uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=reporter.say
-    ) as lock:
+    with gpu_held(request.machine, request.seconds, reporter.say) as lock:
         # Only here, because whoever held the lock may have measured what is missing.
         run = _run_folder(request, keys, reporter)
         measure_in(
@@ -84,6 +87,18 @@ def measure(
             watch=watch,
         )
     return run
+
+
+@contextmanager
+def gpu_held(
+    machine: Machine, seconds: SecondsRecorder, say: Callable[[str], None]
+) -> Iterator[GpuLock]:
+    """Hold the lock on a machine's GPU; what waiting for it takes is a step of its own."""
+    uuid = machine.environment.gpu_uuid
+    with ExitStack() as held:
+        with seconds.step(WAITS_FOR_GPU, from_s=_SHORT_WAIT_S):
+            lock = held.enter_context(gpu_lock(uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=say))
+        yield lock
 
 
 def measure_in(  # noqa: PLR0913 - all but the first two by keyword

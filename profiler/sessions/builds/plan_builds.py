@@ -14,6 +14,7 @@ from profiler.kernels.recipe import Recipe
 from profiler.model import BuildResult, Params, SessionKind, Variant
 from profiler.planning.space import Space
 from profiler.planning.spec import Experiment
+from profiler.run_folder.seconds import BUILDS
 from profiler.sessions.builds.launch_params import launch_params
 from profiler.sessions.builds.libraries import build_stamped, build_variants
 from profiler.sessions.builds.parameter_effects import without_effect
@@ -27,7 +28,7 @@ def build_all(
 ) -> tuple[BuildResult, ...]:
     """Build every variant of the plan."""
     experiment = execution.loaded.experiment
-    with watch.stage("build"), execution.seconds.step("builds"):
+    with watch.stage("build"), execution.seconds.step(BUILDS):
         builds = build_plan(
             experiment,
             execution.plan.variants,

@@ -15,11 +15,11 @@ from profiler.collect.registry import COLLECTORS, overlaps
 from profiler.errors import UsageError
 from profiler.metrics.launch_costs import ncu_launch_seconds
 from profiler.metrics.queries import ncu_names
-from profiler.model import Cell, Plan, SessionKind, SessionPlan, SessionStep, Visit
+from profiler.model import Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.planning.plan import command_values
 from profiler.planning.spec import Collect, CommandWorkload, Experiment
 from profiler.run_folder.folder import AttemptRecord, RunFolder, runs
-from profiler.run_folder.seconds import PROFILER, session_seconds
+from profiler.run_folder.seconds import PROFILER, seconds_around_visits, session_seconds
 from profiler.sessions.attempt import JOB, journal_visits
 from profiler.sessions.forecasts.duration_words import duration_words
 from profiler.sessions.forecasts.past import PastSession, costs_of_run, past_of_run
@@ -161,15 +161,11 @@ def around_visits(run: RunFolder) -> float:
 
     START_S where the run does not say.
     """
-    spans = [span for span in session_seconds(run.seconds()) if span.row != PROFILER]
-    sessions = {span.row for span in spans}
-    if not sessions:
+    spans = session_seconds(run.seconds())
+    around_s = seconds_around_visits(spans)
+    if around_s is None:
         return START_S
-    whole_s = max(span.end_s for span in spans) - min(span.begin_s for span in spans)
-    measured_s = sum(
-        span.end_s - span.begin_s for span in spans if span.step == SessionStep.MEASURES
-    )
-    return max(whole_s - measured_s, 0.0) / len(sessions)
+    return around_s / len({span.row for span in spans if span.row != PROFILER})
 
 
 def newest_run(
