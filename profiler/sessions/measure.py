@@ -18,7 +18,6 @@ from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_nu
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.redact import public_environment
 from profiler.run_folder.seconds import WAITS_FOR_GPU
-from profiler.runner import protocol
 from profiler.sessions.builds.plan_builds import build_all_stamped
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.explaining import Explaining
@@ -38,7 +37,7 @@ from profiler.sessions.overlap.early import EarlyStart
 from profiler.sessions.overlap.likely_start import Execution
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.sources import digests_now, watched_folders
+from profiler.sessions.sources import edited_files, opened_now
 from profiler.sessions.stopwatch import Stopwatch
 from profiler.sessions.timeline_tools import NSYS, TimelineTools
 
@@ -215,21 +214,9 @@ def _record_updated(
             book.run.write_seconds(measurement.took, book.seconds.spans)
 
 
-def _opened_now(request: MeasureRequest, run: RunFolder) -> dict[str, str]:
-    """Content of every file that a session of the run opened, as it is now."""
-    journals = (protocol.read_journal(attempt.journal) for attempt in run.attempts())
-    names = {name for records in journals for name in protocol.opened_files(records)}
-    return digests_now(names, watched_folders(request.loaded.experiment, request.loaded.base))
-
-
 def _say_edited(run: RunFolder, record: RunRecord, reporter: ProgressReporter) -> None:
     """Name the files on whose account earlier sessions do not count any more."""
-    edited = {
-        name.partition(":")[2]
-        for attempt in run.attempts()
-        for name, digest in protocol.opened_files(protocol.read_journal(attempt.journal)).items()
-        if record.opened.get(name, digest) != digest
-    }
+    edited = edited_files(run.attempts(), record.opened)
     if edited:
         reporter.say(
             f"Edited since they were read: {', '.join(sorted(edited))}. "
@@ -356,7 +343,7 @@ def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) ->
         overrides=request.loaded.flags,
         timelines=timeline_settings(request, earlier),
         number=earlier.number if earlier else next_number(request.out, name),
-        opened=_opened_now(request, run),
+        opened=opened_now(request.loaded, run.attempts()),
     )
 
 
