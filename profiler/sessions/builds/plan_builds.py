@@ -100,7 +100,8 @@ def as_built(
 
     `built_at`: when they were made, in seconds since the epoch.
     """
-    experiment, variants = execution.loaded.experiment, execution.plan.variants
+    experiment, built = execution.loaded.experiment, {build.variant for build in builds}
+    variants = [variant for variant in execution.plan.variants if variant.id in built]
     recipes = _recipes(experiment, variants, execution.space)
     arch = execution.machine.architecture(experiment.build.arch)
     return tuple(

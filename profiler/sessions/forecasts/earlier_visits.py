@@ -165,9 +165,11 @@ class _Reading:
         edited = sorted(map(safe, edited_files(outdated, self.opened)))
         if edited:
             yield f"{_listed(edited)} edited since"
-        same = {build.variant for build in self.builds}
-        if any(build.variant not in same for build in self.run.builds()):
-            yield "only a build can tell whether the kernels are the same"
+        planned = {variant.id for variant in self.execution.plan.variants}
+        unknown = {build.variant for build in self.run.builds()}
+        unknown -= {build.variant for build in self.builds}
+        if not planned.isdisjoint(unknown):
+            yield "kernels may have changed, only a build can tell"
         machine = self.execution.machine.environment
         others = _other_parts(public_environment(machine, self.record.seed), self.record)
         if others:
