@@ -161,13 +161,22 @@ OPENED = "opened"  # file (label, colon, path in the folder of `Job.watched`), d
 
 PYTHON_BEGUN = "python"
 TORCH_IMPORTED = "torch"
+MAY_IMPORT = "import"
 LOADED = "loaded"
 ITS_TURN = "turn"
 DEVICE_OPEN = "device"
 VISITS_KNOWN = "visits"
-STAMPS = (PYTHON_BEGUN, TORCH_IMPORTED, LOADED, ITS_TURN, DEVICE_OPEN, VISITS_KNOWN)
-"""Steps of the start of a session: the runner's first line, torch imported, the workload imported,
-the device may be opened, a context is there, the visits are known."""
+STAMPS = (
+    PYTHON_BEGUN,
+    TORCH_IMPORTED,
+    MAY_IMPORT,
+    LOADED,
+    ITS_TURN,
+    DEVICE_OPEN,
+    VISITS_KNOWN,
+)
+"""Steps of the start of a session: the runner's first line, torch imported, the workload may be
+imported, it is, the device may be opened, a context is there, the visits are known."""
 
 # Phases. `prepare` makes the launch, `check` compares with the reference (its FINISHED record has
 # max_abs_error, max_rel_error, result_bytes and result_dtypes, and the errors stand in its FAILED

@@ -38,6 +38,7 @@ class Turn:
     def before_import(self) -> None:
         """Wait until the workload may be imported."""
         self._pass(protocol.IMPORT_GATE)
+        self.stamp(protocol.MAY_IMPORT)
 
     def before_device(self, *, has_context: bool) -> None:
         """Wait until a context may be created.

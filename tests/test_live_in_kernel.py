@@ -100,6 +100,8 @@ def test_the_page_and_a_recording_show_it(good, tmp_path):
 def test_a_second_run_records_nothing_again(good):
     profiler, spec, run, _ = good
     before = attempts(run)
+    planned = profiler("plan", spec, "--json", "-", PATH=WITH_NVCC).json["sessions"]
+    assert all(each["measured"] + each["left_out"] == each["visits"] for each in planned), planned
     done = profiler.measure(spec, PATH=WITH_NVCC)
     assert done.code == 0, done.err
     assert attempts(run) == before

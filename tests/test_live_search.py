@@ -48,6 +48,19 @@ def test_a_killed_search_goes_on_with_the_next_proposal(whole):
     assert len(set(evaluated)) == BUDGET
 
 
+def test_after_the_search_its_plan_is_measured(whole):
+    profiler, spec, *_ = whole
+    lines = profiler("plan", spec).out.splitlines()
+    assert f"search: done, {BUDGET} evaluations; its 3 finalists are measured" in lines
+    (timing,) = (line for line in lines if line.startswith("ncu-timing:"))
+    done, of, visits, *_ = timing.split()[1:]
+    assert (done, of) == (visits, "of")
+    assert not any("without the search" in line for line in lines)
+    before = profiler("plan", spec, "--out", "elsewhere").out
+    assert f"search: {BUDGET} evaluations to go" in before
+    assert "s, without the search, roughly" in before
+
+
 def test_a_crash_and_a_wrong_result_are_results(whole):
     run = whole[2]
     outcomes = {r["variant"]: (r["outcome"], r["cause"]) for r in records_of(run, "evaluated")}

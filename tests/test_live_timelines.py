@@ -148,7 +148,11 @@ def test_the_same_command_records_nothing_again_and_other_settings_only_timeline
     again = profiler.measure(spec)
     assert again.code == 0, again.err
     assert {folder.name for folder in attempts(run)} == before
-    more = profiler.measure(spec, "--set", "collect.timeline.launches=2")
+    launches = ("--set", "collect.timeline.launches=2")
+    planned = profiler("plan", spec, *launches, "--json", "-").json["sessions"]
+    left = {each["name"]: each["visits"] - each["measured"] for each in planned}
+    assert [name for name, visits in left.items() if visits] == ["nsys"]
+    more = profiler.measure(spec, *launches)
     assert more.code == 0, more.err
     assert profiler.runs()[-1] == run
     assert {folder.name for folder in attempts(run)} - before == {"nsys.002"}

@@ -30,12 +30,11 @@ from profiler.cluster.parcels import Parcel, files_of
 from profiler.cluster.problem_folder import ProblemFolder, problem_folder
 from profiler.cluster.standing import end_standing
 from profiler.errors import ProfilerError
-from profiler.machine.gpu_lock import gpu_lock
 from profiler.planning.space import space_of
 from profiler.run_folder.documents import read_json
 from profiler.run_folder.folder import COMPILED_FOLDER
 from profiler.run_folder.redact import MACHINE_FILE
-from profiler.sessions.measure import LOCK_TIMEOUT_S, MeasureRequest, keys_of, measure_in
+from profiler.sessions.measure import MeasureRequest, gpu_held, keys_of, measure_in
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter, make_console
 from profiler.sessions.stopwatch import Stopwatch
@@ -113,7 +112,7 @@ def _measure(  # noqa: PLR0913, PLR0917 - what a task is made of
     loaded = job.spec()
     machine = checked_machine(job, loaded, timeline=job.timeline)
     environment, run, root = machine.environment, folder.run, folder.path.parent
-    with gpu_lock(environment.gpu_uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=reporter.say) as lock:
+    with gpu_held(machine, seconds, reporter.say) as lock:
         paths = stored_libraries(libraries, root / "libraries")
         builds = with_paths(job, paths)
         if not folder.was_left:

@@ -15,6 +15,7 @@ from profiler.cluster.libraries import LibraryShelf
 from profiler.model import Environment
 from profiler.planning.plan import judged_plan
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder, create_run, runs
+from profiler.run_folder.seconds import SEARCHES
 from profiler.run_folder.workers import clear_drafts, live_environment, name_no_gpu_of_several
 from profiler.search.live.journal import read_search
 from profiler.search.live.records import Terms
@@ -55,7 +56,7 @@ def search_on_workers(
         for search in searches:
             stages.callback(search.builds.close)
             stages.enter_context(watches[search.device].stage(STAGE))
-            stages.enter_context(search.search.request.seconds.step("searches"))
+            stages.enter_context(search.search.request.seconds.step(SEARCHES))
         give_and_take(queue, searches, reporter)
     return {search.device: _searched(search) for search in searches}
 

@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Any
 from profiler.commands.output import write_json_target
 from profiler.commands.selected_plan import selected_plan
 from profiler.errors import ExitCode
-from profiler.machine.environment import capability_of, find_gpu, resolved_architecture
-from profiler.model import Plan
+from profiler.machine.environment import (
+    Gpu,
+    capability_of,
+    find_gpu,
+    resolved_architecture,
+)
+from profiler.model import Plan, SearchPlan
 from profiler.planning.plan import foreseen_plan, plan_document
 from profiler.planning.readiness import check_ready
-from profiler.planning.space import space_of
+from profiler.planning.space import Space, space_of
+from profiler.planning.spec import LoadedSpec
+from profiler.run_folder.folder import newest_run
 from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.progress import ProgressReporter, make_console
 
 if TYPE_CHECKING:
-    from profiler.sessions.forecasts.forecast import Forecast
+    from profiler.sessions.forecasts.forecast import EarlierSearch, EarlierVisits, Forecast
 
 
 @dataclass(frozen=True)
@@ -51,28 +58,60 @@ def show_plan(request: PlanRequest) -> ExitCode:
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=False)
     for note in notes:
         reporter.warn(note)
-    foreseen = foreseen_plan(loaded.experiment, plan)
+    held = _held(request.out, loaded, plan, space, gpu)
     forecasts = forecast(
-        foreseen, loaded.experiment, request.out, None if gpu is None else gpu.name
+        held.plan,
+        loaded.experiment,
+        request.out,
+        None if gpu is None else gpu.name,
+        held.sessions,
     )
-    with_sessions = replace(plan, sessions=foreseen.sessions)
-    write_json_target(_plan_document(with_sessions, forecasts), request.json_target)
+    with_sessions = replace(plan, sessions=held.plan.sessions)
+    write_json_target(_plan_document(with_sessions, forecasts, held.search), request.json_target)
     if request.json_target != "-":
-        command = first_command(foreseen, loaded.experiment)
-        _print_plan(with_sessions, foreseen, forecasts, command, request.color)
+        command = first_command(held.plan, loaded.experiment)
+        _print_plan(with_sessions, held, forecasts, command, request.color)
     return ExitCode.COMPLETE
 
 
-def _plan_document(plan: Plan, forecasts: Sequence[Forecast]) -> dict[str, Any]:
+def _held(
+    out: Path, loaded: LoadedSpec, plan: Plan, space: Space, gpu: Gpu | None
+) -> EarlierVisits:
+    """What the newest run under `out` holds of a plan, if there is one."""
+    from profiler.sessions.forecasts.forecast import EarlierVisits
+
+    experiment = loaded.experiment
+    newest = newest_run(out, experiment.name)
+    if newest is None:
+        return EarlierVisits(foreseen_plan(experiment, plan))
+    # Here, because it brings pandas.
+    from profiler.sessions.forecasts.earlier_visits import earlier_visits
+    from profiler.sessions.forecasts.likely_machine import likely_machine
+    from profiler.sessions.overlap.likely_start import Execution
+
+    run, record = newest
+    machine = likely_machine(experiment, run, gpu)
+    execution = Execution(loaded, plan, space, machine, out, fresh=False, created=record.created)
+    return earlier_visits(execution)
+
+
+def _plan_document(
+    plan: Plan, forecasts: Sequence[Forecast], search: EarlierSearch | None
+) -> dict[str, Any]:
     document = plan_document(plan)
+    if document["search"] is not None:
+        document["search"]["evaluated"] = 0 if search is None else search.evaluations
+        document["search"]["finished"] = search is not None and search.finalists is not None
     for session, cost in zip(document["sessions"], forecasts, strict=True):
         session["measured"] = cost.measured
+        session["left_out"] = cost.left_out
+        session["why_again"] = cost.why_again
         session["expected_seconds"] = cost.seconds
     return document
 
 
 def _print_plan(
-    plan: Plan, foreseen: Plan, forecasts: Sequence[Forecast], command: str, color: str
+    plan: Plan, held: EarlierVisits, forecasts: Sequence[Forecast], command: str, color: str
 ) -> None:
     from profiler.render.console.plan import plan_table
     from profiler.sessions.forecasts.duration_words import duration_words
@@ -80,25 +119,61 @@ def _print_plan(
     from profiler.sessions.launch_counts import after_first_look, launch_counts, launches_note
 
     console = make_console(color)
-    console.print(plan_table(plan, launch_counts(foreseen), launches_note(foreseen)))
+    measured = held.plan
+    has_finalists = held.search is not None and held.search.finalists is not None
+    table = plan_table(
+        plan, launch_counts(measured), launches_note(measured), has_finalists=has_finalists
+    )
+    console.print(table)
+    if plan.search is not None:
+        console.print(_search_line(plan.search, held.search), markup=False, soft_wrap=True)
     for cost in forecasts:
-        line = (
-            f"{cost.session}: {cost.measured} of {cost.visits} visits measured, "
-            f"about {duration_words(cost.seconds)} to go"
-        )
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(_session_line(cost), markup=False, soft_wrap=True)
     source = (
         "by the newest run on this GPU"
         if all(cost.by_earlier_run for cost in forecasts)
         else "roughly, on a GPU like an H200"
     )
     together = duration_words(sum(cost.seconds for cost in forecasts))
-    further_s = further_seconds(after_first_look(foreseen), forecasts[0]) if forecasts else 0.0
+    further_s = further_seconds(after_first_look(measured), forecasts[0]) if forecasts else 0.0
     further = (
         f"; what is still open after that about {duration_words(further_s)} more, by the launches "
         "that are expected"
         if further_s
         else ""
     )
-    console.print(f"In all about {together}, {source}{further}.", markup=False, soft_wrap=True)
+    beside = ", without the search" if plan.search is not None and not has_finalists else ""
+    line = f"In all about {together}{beside}, {source}{further}."
+    console.print(line, markup=False, soft_wrap=True)
     console.print(f"First command: {command}", markup=False, soft_wrap=True)
+
+
+def _session_line(cost: Forecast) -> str:
+    """What of a session is measured, and what the rest takes."""
+    from profiler.sessions.forecasts.duration_words import duration_words
+
+    again = f" ({cost.why_again})" if cost.why_again else ""
+    left_out = (
+        f", {cost.left_out} left out (failed, or the same program as another)"
+        if cost.left_out
+        else ""
+    )
+    return (
+        f"{cost.session}: {cost.measured} of {cost.visits} visits measured{again}{left_out}, "
+        f"about {duration_words(cost.seconds)} to go"
+    )
+
+
+def _search_line(plan: SearchPlan, search: EarlierSearch | None) -> str:
+    """What of a search is done."""
+    budget = f"{plan.evaluations} evaluations" if plan.evaluations else f"{plan.seconds:g} s"
+    if search is None:
+        return f"search: {budget} to go"
+    if search.begins_anew:
+        return f"search: {budget} to go (what it depends on was changed since the newest run)"
+    if search.finalists is None:
+        return f"search: {search.evaluations} evaluations made, of {budget}"
+    return (
+        f"search: done, {search.evaluations} evaluations; its {len(search.finalists)} finalists "
+        "are measured"
+    )

@@ -43,12 +43,13 @@ from profiler.run_folder.folder import (
     find_recording,
     require_folder,
 )
-from profiler.run_folder.seconds import Seconds, seconds_in_sessions
+from profiler.run_folder.seconds import Seconds
 from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.overlap.early import EarlyStart, started_early
 from profiler.sessions.overlap.likely_start import Execution
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
+from profiler.sessions.stopwatch import time_line
 
 if TYPE_CHECKING:
     from profiler.findings.findings import Findings
@@ -153,7 +154,7 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
         return _run_on_workers(request, gate, reporter)
     run = written_run(request, reporter)
     _print_results(run, request, reporter)
-    reporter.say(_time_line(run, time.monotonic() - started))
+    reporter.say(time_line(run.stages, run.spans, time.monotonic() - started))
     return _exit_code(run.exit_code, run.findings, gate, reporter)
 
 
@@ -522,19 +523,6 @@ def _print_results(run: WrittenRun, request: RunRequest, reporter: ProgressRepor
         console.print(f"Page: {run.page}", markup=False, soft_wrap=True)
     write_markdown_target(findings, request.markdown_target)
     write_json_target(run.document, request.json_target)
-
-
-def _time_line(run: WrittenRun, total_s: float) -> str:
-    """Seconds of this execution: of each session, and those in which none did anything."""
-    if run.stages is None:
-        return f"{total_s:.1f} s."
-    sessions = {name: seconds for name, seconds in run.stages.items() if name != "build"}
-    parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in sessions.items())
-    outside_s = max(total_s - seconds_in_sessions(run.spans), 0.0)
-    return (
-        f"{total_s:.1f} s: sessions {parts or 'none'}; {outside_s:.1f} s in which none starts, "
-        f"measures or ends (build {run.stages.get('build', 0.0):.1f})."
-    )
 
 
 def _exit_code(

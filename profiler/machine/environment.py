@@ -217,7 +217,7 @@ def host_facts(*, nvcc: Path | None = None, source: Path | None = None) -> HostF
         nvcc=nvcc_version(nvcc),
         torch=package_version("torch"),
         python=platform.python_version(),
-        cpu=_cpu(),
+        cpu=cpu_model(),
         git_commit=commit,
         git_dirty=dirty,
     )
@@ -322,7 +322,7 @@ def _text(answer: Any) -> Any:
     return answer.decode() if isinstance(answer, bytes) else answer
 
 
-def _cpu() -> str | None:
+def cpu_model() -> str | None:
     """Model of the processor, as Linux names it."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():

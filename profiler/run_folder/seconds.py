@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from profiler.errors import UsageError
@@ -13,6 +13,10 @@ from profiler.run_folder.documents import read_dataclass
 SECONDS_FILE = "seconds.json"
 PROFILER = "profiler"
 """Row of what the orchestrator does itself."""
+BUILDS = "builds"
+SEARCHES = "searches"
+WAITS_FOR_GPU = "waits for the GPU"
+"""Another process holds it."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +45,53 @@ def session_seconds(seconds: Seconds) -> tuple[Span, ...]:
 
 
 def seconds_in_sessions(spans: Iterable[Span]) -> float:
-    """Seconds in which a session starts, measures or ends, not those in which it waits.
+    """Seconds in which a session starts, measures or ends, or the search goes on.
 
-    Sessions beside each other count once.
+    Not those in which sessions wait. Sessions beside each other count once.
     """
-    busy = sorted(
-        (span.begin_s, span.end_s)
-        for span in spans
-        if span.row != PROFILER and span.step != SessionStep.WAITS
+    return _covered(filter(_is_busy, spans))
+
+
+def seconds_beside_sessions(spans: Collection[Span], steps: Collection[str]) -> float:
+    """Seconds of some steps of the orchestrator in which no session starts, measures or ends."""
+    of_steps = [span for span in spans if span.row == PROFILER and span.step in steps]
+    busy = list(filter(_is_busy, spans))
+    return _covered([*busy, *of_steps]) - _covered(busy)
+
+
+def seconds_around_visits(spans: Collection[Span]) -> float | None:
+    """Seconds from the first start of a session to the last end in which none measures.
+
+    Without builds and the wait for the GPU, which another run need not have, as far as no session
+    starts beside them. None where there is no session.
+    """
+    sessions = [span for span in spans if span.row != PROFILER]
+    if not sessions:
+        return None
+    begin_s = min(span.begin_s for span in sessions)
+    whole_s = max(span.end_s for span in sessions) - begin_s
+    measured_s = sum(
+        span.end_s - span.begin_s for span in sessions if span.step == SessionStep.MEASURES
     )
+    since = [
+        replace(span, begin_s=max(span.begin_s, begin_s), end_s=max(span.end_s, begin_s))
+        for span in spans
+    ]
+    waited_s = seconds_beside_sessions(since, (BUILDS, WAITS_FOR_GPU))
+    return max(whole_s - measured_s - waited_s, 0.0)
+
+
+def _is_busy(span: Span) -> bool:
+    """Whether a session starts, measures or ends in a span, or the search goes on."""
+    if span.row == PROFILER:
+        return span.step == SEARCHES
+    return span.step != SessionStep.WAITS
+
+
+def _covered(spans: Iterable[Span]) -> float:
+    """Seconds that lie in any of some spans."""
     seconds, until = 0.0, 0.0
-    for begin, end in busy:
+    for begin, end in sorted((span.begin_s, span.end_s) for span in spans):
         seconds += max(end - max(begin, until), 0.0)
         until = max(until, end)
     return seconds

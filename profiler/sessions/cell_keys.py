@@ -17,7 +17,7 @@ from profiler.model import BuildResult, Cell, Environment
 from profiler.planning.spec import Experiment
 from profiler.sessions.sources import source_hashes
 
-_MACHINE_FIELDS = ("gpu", "gpu_uuid", "driver", "ncu", "torch", "python", "cpu")
+MACHINE_FIELDS = ("gpu", "gpu_uuid", "driver", "ncu", "torch", "python", "cpu")
 
 
 def cell_keys(
@@ -35,12 +35,23 @@ def cell_keys(
     limit gives those that hung another chance. Neither is whether and how timelines are made and
     cells explained: no other session depends on it.
     """
+    shared = {
+        "machine": {name: getattr(environment, name) for name in MACHINE_FIELDS},
+        **settings_in_keys(experiment),
+    }
+    sources = source_hashes(experiment, base, cells)
+    return {
+        cell.id: _key(cell, builds.get(cell.variant.id), sources[cell.id], shared) for cell in cells
+    }
+
+
+def settings_in_keys(experiment: Experiment) -> dict[str, object]:
+    """Settings of an experiment that are part of the key of each of its cells."""
     collect = experiment.collect
     # A group of metrics may grow with the catalogue.
     metrics = {"metrics": sorted(expand(collect.measured_metrics))}
     judged = [kind.name for kind in kinds_of(collect.collectors) if kind.judged]
-    shared = {
-        "machine": {name: getattr(environment, name) for name in _MACHINE_FIELDS},
+    return {
         "workload": experiment.workload.model_dump(mode="json"),
         "collect": collect.model_dump(
             mode="json",
@@ -59,10 +70,6 @@ def cell_keys(
         | metrics
         | {"collectors": judged},
         "tolerance": {k: v.model_dump(mode="json") for k, v in experiment.tolerance.items()},
-    }
-    sources = source_hashes(experiment, base, cells)
-    return {
-        cell.id: _key(cell, builds.get(cell.variant.id), sources[cell.id], shared) for cell in cells
     }
 
 

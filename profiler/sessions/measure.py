@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from profiler.collect.registry import is_judged
 from profiler.errors import UsageError
-from profiler.machine.gpu_lock import gpu_lock
+from profiler.machine.gpu_lock import GpuLock, gpu_lock
+from profiler.machine.requirements import Machine
 from profiler.model import BuildResult, Plan, SessionPlan
 from profiler.planning.session_plans import timeline_session
 from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.redact import public_environment
-from profiler.runner import protocol
+from profiler.run_folder.seconds import WAITS_FOR_GPU
 from profiler.sessions.builds.plan_builds import build_all_stamped
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.explaining import Explaining
@@ -34,13 +35,16 @@ from profiler.sessions.overlap.agenda import (
 )
 from profiler.sessions.overlap.early import EarlyStart
 from profiler.sessions.overlap.likely_start import Execution
+from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.sources import digests_now, watched_folders
+from profiler.sessions.sources import edited_files, opened_now
 from profiler.sessions.stopwatch import Stopwatch
 from profiler.sessions.timeline_tools import NSYS, TimelineTools
 
 LOCK_TIMEOUT_S = 3600.0
 """How long to wait for another run on the same GPU; a long sweep takes most of an hour."""
+_SHORT_WAIT_S = 0.05
+"""What a free lock takes at most, to be no wait."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,7 @@ def measure(
 ) -> RunFolder:
     """Measure what was built; returns the run folder, which is whole also when this raises."""
     keys = keys_of(request, builds)
-    with gpu_lock(
-        request.machine.environment.gpu_uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=reporter.say
-    ) as lock:
+    with gpu_held(request.machine, request.seconds, reporter.say) as lock:
         # Only here, because whoever held the lock may have measured what is missing.
         run = _run_folder(request, keys, reporter)
         measure_in(
@@ -84,6 +86,18 @@ def measure(
             watch=watch,
         )
     return run
+
+
+@contextmanager
+def gpu_held(
+    machine: Machine, seconds: SecondsRecorder, say: Callable[[str], None]
+) -> Iterator[GpuLock]:
+    """Hold the lock on a machine's GPU; what waiting for it takes is a step of its own."""
+    uuid = machine.environment.gpu_uuid
+    with ExitStack() as held:
+        with seconds.step(WAITS_FOR_GPU, from_s=_SHORT_WAIT_S):
+            lock = held.enter_context(gpu_lock(uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=say))
+        yield lock
 
 
 def measure_in(  # noqa: PLR0913 - all but the first two by keyword
@@ -200,21 +214,9 @@ def _record_updated(
             book.run.write_seconds(measurement.took, book.seconds.spans)
 
 
-def _opened_now(request: MeasureRequest, run: RunFolder) -> dict[str, str]:
-    """Content of every file that a session of the run opened, as it is now."""
-    journals = (protocol.read_journal(attempt.journal) for attempt in run.attempts())
-    names = {name for records in journals for name in protocol.opened_files(records)}
-    return digests_now(names, watched_folders(request.loaded.experiment, request.loaded.base))
-
-
 def _say_edited(run: RunFolder, record: RunRecord, reporter: ProgressReporter) -> None:
     """Name the files on whose account earlier sessions do not count any more."""
-    edited = {
-        name.partition(":")[2]
-        for attempt in run.attempts()
-        for name, digest in protocol.opened_files(protocol.read_journal(attempt.journal)).items()
-        if record.opened.get(name, digest) != digest
-    }
+    edited = edited_files(run.attempts(), record.opened)
     if edited:
         reporter.say(
             f"Edited since they were read: {', '.join(sorted(edited))}. "
@@ -341,7 +343,7 @@ def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) ->
         overrides=request.loaded.flags,
         timelines=timeline_settings(request, earlier),
         number=earlier.number if earlier else next_number(request.out, name),
-        opened=_opened_now(request, run),
+        opened=opened_now(request.loaded, run.attempts()),
     )
 
 

@@ -16,8 +16,16 @@ from profiler.collect.command import find_program
 from profiler.errors import SpecError
 from profiler.model import Cell
 from profiler.planning.plan import command_values
-from profiler.planning.spec import CommandWorkload, CudaWorkload, Experiment, ModuleWorkload
+from profiler.planning.spec import (
+    CommandWorkload,
+    CudaWorkload,
+    Experiment,
+    LoadedSpec,
+    ModuleWorkload,
+)
 from profiler.planning.spec.workloads import is_file_name
+from profiler.run_folder.folder import Attempt
+from profiler.runner import protocol
 from profiler.runner.protocol import file_digest
 
 
@@ -82,6 +90,23 @@ def digests_now(names: Iterable[str], folders: Mapping[str, Path]) -> dict[str, 
         name: file_digest(folders[label] / inside)
         for name, (label, _, inside) in parts.items()
         if label in folders
+    }
+
+
+def opened_now(loaded: LoadedSpec, attempts: Iterable[Attempt]) -> dict[str, str]:
+    """Digest today of every file that sessions opened, by the name that their journals have."""
+    journals = (protocol.read_journal(attempt.journal) for attempt in attempts)
+    names = {name for records in journals for name in protocol.opened_files(records)}
+    return digests_now(names, watched_folders(loaded.experiment, loaded.base))
+
+
+def edited_files(attempts: Iterable[Attempt], opened: Mapping[str, str]) -> set[str]:
+    """Files that attempts opened with another content than `opened` has, without their label."""
+    return {
+        name.partition(":")[2]
+        for attempt in attempts
+        for name, digest in protocol.opened_files(protocol.read_journal(attempt.journal)).items()
+        if opened.get(name, digest) != digest
     }
 
 

@@ -26,6 +26,7 @@ from profiler.sessions.forecasts.forecast import (
     PROGRAM_S,
     START_S,
     Forecast,
+    SessionVisits,
     VisitForecast,
     around_visits,
     first_command,
@@ -65,24 +66,17 @@ def test_later_looks_cost_what_the_visits_of_the_first_do():
     assert further_seconds(parts, replace(first, measured=100)) == 0.0
 
 
-def test_visits_of_the_newest_run_are_counted_once(softmax, tmp_path):
+def test_visits_that_are_measured_or_left_out_take_no_time(softmax, tmp_path):
     experiment, plan = softmax
-    run = RunFolder(tmp_path / "softmax" / "20260101-000000")
-    run.write_record(RunRecord("softmax", "2026-01-01T00:00:00+00:00", 1, Environment(), {}))
     session = plan.sessions[0]
-    done = session.visits[:3]
-    for _ in range(2):  # a visit that two attempts made counts once
-        record = AttemptRecord(session.name, "ncu", "timing", session.metrics, {})
-        folder = run.new_attempt(record)
-        with (folder / "journal.jsonl").open("w") as stream:
-            for visit in done:
-                finished = {"event": protocol.FINISHED, "phase": protocol.MEASURE}
-                protocol.append_record(
-                    stream, {**finished, "cell": visit.cell, "block": visit.block, "arm": visit.arm}
-                )
-    timing, *_ = forecast(plan, experiment, tmp_path)
-    assert timing.measured == 3
-    assert timing.seconds < forecast(plan, experiment, tmp_path / "empty")[0].seconds
+    three, four = frozenset(session.visits[:3]), frozenset(session.visits[3:7])
+    held = {session.name: SessionVisits(three, four, "settings changed since")}
+    timing, *_ = forecast(plan, experiment, tmp_path, held=held)
+    assert (timing.measured, timing.left_out, timing.left) == (3, 4, timing.visits - 7)
+    assert timing.why_again == "settings changed since"
+    assert timing.seconds == pytest.approx(START_S + timing.left * visit_seconds(session))
+    nothing_left = {session.name: SessionVisits(frozenset(session.visits))}
+    assert forecast(plan, experiment, tmp_path, held=nothing_left)[0].seconds == 0.0
 
 
 def forecast_by_recording(name, folder, gpu=None):
@@ -224,5 +218,6 @@ def test_a_plan_forecasts_a_program_by_its_newest_run(tmp_path):
     for visit, seconds in zip(session.visits, (10.0, 12.0), strict=False):
         record = AttemptRecord(session.name, "ncu", "timing", (), {}, visit=asdict(visit))
         finish_attempt(run.new_attempt(record), AttemptResult("finished", seconds))
-    first = forecast(plan, loaded.experiment, tmp_path)[0]
+    held = {session.name: SessionVisits(frozenset(session.visits[:2]))}
+    first = forecast(plan, loaded.experiment, tmp_path, held=held)[0]
     assert (first.visits, first.measured, first.seconds) == (6, 2, pytest.approx(4 * 11.0))

@@ -38,7 +38,7 @@ def test_a_session_that_does_not_wait_needs_no_gates(tmp_path, bench):
     turn.before_import()
     turn.before_device(has_context=True)
     assert turn.job_with_visits(job) is job
-    assert list(turn.stamps) == ["loaded", "turn", "device", "visits"]
+    assert list(turn.stamps) == ["import", "loaded", "turn", "device", "visits"]
 
 
 def test_a_gate_is_waited_at_until_it_is_opened(waiting):

@@ -27,10 +27,12 @@ class LaunchCount(Protocol):
     def most(self) -> int: ...  # noqa: D102
 
 
-def plan_table(plan: Plan, launches: Iterable[LaunchCount], note: str) -> RenderableType:
+def plan_table(
+    plan: Plan, launches: Iterable[LaunchCount], note: str, *, has_finalists: bool = False
+) -> RenderableType:
     """Show what will be measured: cells by problem, exclusions with counts, sessions, launches.
 
-    `note` stands under the launches.
+    `note` stands under the launches; `has_finalists`: whether the sessions are what a search left.
     """
     parts: list[RenderableType] = [_problems_table(plan)]
     if plan.excluded:
@@ -47,7 +49,8 @@ def plan_table(plan: Plan, launches: Iterable[LaunchCount], note: str) -> Render
         parts.append(excluded)
     if plan.search is not None:
         parts.append(_search_table(plan.search))
-    sessions = make_table("Sessions" if plan.search is None else "Sessions after the search, about")
+    after = "" if plan.search is None else " after the search"
+    sessions = make_table(f"Sessions{after}{', about' if after and not has_finalists else ''}")
     columns(sessions, "session", "collector", fixed=True)
     columns(sessions, "kind", fixed=True, drop=2)
     columns(sessions, "visits", "blocks", right=True)

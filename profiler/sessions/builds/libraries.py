@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from profiler.errors import EnvironmentUnusable, ParseError, naming
 from profiler.kernels.build import (
@@ -27,6 +28,7 @@ from profiler.kernels.build import (
     content_hash,
     depfile_paths,
     plan_library,
+    watched_files,
     write_ninja,
 )
 from profiler.kernels.recipe import Recipe, with_stamps
@@ -113,13 +115,7 @@ def build_stamped(
     cell's key or the facts of its build. `builds`: of the same variants without stamps; `build`
     makes libraries of recipes. What cannot be built is warned of: it has no timeline then.
     """
-    marked = {
-        result.variant
-        for result in builds
-        if result.library is not None
-        and result.duplicate_of is None
-        and _depends_on(result.library, TIMELINE_HEADER)
-    }
+    marked = stamped_variants(builds)
     wanted = [variant for variant in variants if variant.id in marked]
     if not wanted:
         warn("No in-kernel timeline: no kernel of these variants includes profiler/timeline.cuh.")
@@ -135,6 +131,39 @@ def build_stamped(
             last = result.error.strip().splitlines()[-1:] or ["no words of the compiler"]
             warn(f"No in-kernel timeline of {names[result.variant]}: {last[0]}")
     return {result.variant: result.library for result in results if result.library is not None}
+
+
+def is_as_built(build: BuildResult, recipe: Recipe | None, arch: str, built_at: float) -> bool:
+    """Whether a recipe would give what was built before, by the same nvcc; starts nothing.
+
+    `built_at`: when, in seconds since the epoch, for what did not compile. False where it cannot be
+    told: the library is gone, say.
+    """
+    if recipe is None:
+        return build.recipe_hash is None
+    planned = _plan(recipe, arch, Compiler(Path("nvcc"), version=""))
+    if not isinstance(planned, Library):
+        return planned == build.error
+    try:
+        if planned.command != build.command:
+            return False
+        if build.library is None:
+            return all(file.stat().st_mtime <= built_at for file in watched_files(recipe))
+        dependencies = _facts_beside(build.library)["dependencies"]
+        return all(content_hash(Path(name)) == digest for name, digest in dependencies.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False
+
+
+def stamped_variants(builds: Iterable[BuildResult]) -> set[str]:
+    """Ids of the variants of which a library with stamps is made."""
+    return {
+        build.variant
+        for build in builds
+        if build.library is not None
+        and build.duplicate_of is None
+        and _depends_on(build.library, TIMELINE_HEADER)
+    }
 
 
 # One variant: a library that was planned, a reason why it cannot be, or nothing to build.
@@ -185,11 +214,16 @@ def _obstacles_named() -> Iterator[None]:
         ) from error
 
 
+def _facts_beside(library: str) -> Any:
+    """What `facts.json` has of a library."""
+    return json.loads((Path(library).parent / FACTS_FILE).read_text(encoding="utf-8"))
+
+
 def _depends_on(library: str, header: Path) -> bool:
     """Whether a built library was compiled from a header; False where that is not known."""
     try:
-        facts = json.loads((Path(library).parent / FACTS_FILE).read_text(encoding="utf-8"))
-        same_name = (Path(name) for name in facts["dependencies"] if name.endswith(header.name))
+        dependencies = _facts_beside(library)["dependencies"]
+        same_name = (Path(name) for name in dependencies if name.endswith(header.name))
         return any(path.resolve() == header for path in same_name)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False

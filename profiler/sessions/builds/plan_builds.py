@@ -14,8 +14,9 @@ from profiler.kernels.recipe import Recipe
 from profiler.model import BuildResult, Params, SessionKind, Variant
 from profiler.planning.space import Space
 from profiler.planning.spec import Experiment
+from profiler.run_folder.seconds import BUILDS
 from profiler.sessions.builds.launch_params import launch_params
-from profiler.sessions.builds.libraries import build_stamped, build_variants
+from profiler.sessions.builds.libraries import build_stamped, build_variants, is_as_built
 from profiler.sessions.builds.parameter_effects import without_effect
 from profiler.sessions.overlap.likely_start import Execution
 from profiler.sessions.progress import ProgressReporter
@@ -27,7 +28,7 @@ def build_all(
 ) -> tuple[BuildResult, ...]:
     """Build every variant of the plan."""
     experiment = execution.loaded.experiment
-    with watch.stage("build"), execution.seconds.step("builds"):
+    with watch.stage("build"), execution.seconds.step(BUILDS):
         builds = build_plan(
             experiment,
             execution.plan.variants,
@@ -89,6 +90,24 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
         on_progress=on_progress,
         on_wait=on_wait,
         launch_params=_at_launch(variants, space),
+    )
+
+
+def as_built(
+    execution: Execution, builds: Sequence[BuildResult], built_at: float
+) -> tuple[BuildResult, ...]:
+    """Those of an earlier run's builds that building again would give again; starts nothing.
+
+    `built_at`: when they were made, in seconds since the epoch.
+    """
+    experiment, built = execution.loaded.experiment, {build.variant for build in builds}
+    variants = [variant for variant in execution.plan.variants if variant.id in built]
+    recipes = _recipes(experiment, variants, execution.space)
+    arch = execution.machine.architecture(experiment.build.arch)
+    return tuple(
+        build
+        for build in builds
+        if build.variant in recipes and is_as_built(build, recipes[build.variant], arch, built_at)
     )
 
 

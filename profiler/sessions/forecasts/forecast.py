@@ -5,22 +5,23 @@ from __future__ import annotations
 import shlex
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from profiler.collect.kind import Tools
 from profiler.collect.registry import COLLECTORS, overlaps
 from profiler.errors import UsageError
 from profiler.metrics.launch_costs import ncu_launch_seconds
 from profiler.metrics.queries import ncu_names
-from profiler.model import Cell, Plan, SessionKind, SessionPlan, SessionStep, Visit
+from profiler.model import Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.planning.plan import command_values
 from profiler.planning.spec import Collect, CommandWorkload, Experiment
 from profiler.run_folder.folder import AttemptRecord, RunFolder, runs
-from profiler.run_folder.seconds import PROFILER, session_seconds
-from profiler.sessions.attempt import JOB, journal_visits
+from profiler.run_folder.seconds import PROFILER, seconds_around_visits, session_seconds
+from profiler.sessions.attempt import JOB
 from profiler.sessions.forecasts.duration_words import duration_words
 from profiler.sessions.forecasts.past import PastSession, costs_of_run, past_of_run
 from profiler.sessions.forecasts.rest import Rest
@@ -55,25 +56,81 @@ class Forecast:
     session: str
     visits: int
     measured: int
-    """Visits that the newest run of this experiment holds, whatever was edited since."""
+    """Visits that the newest run of this experiment holds, and that count today."""
     seconds: float
     """For the rest, roughly: as an earlier run took on such a GPU, else on one like an H200."""
     by_earlier_run: bool = False
     """Whether it goes by what an earlier run took."""
     visits_s: float = 0.0
     """Seconds of the visits among them, without what comes before the first."""
+    left_out: int = 0
+    """Visits that are not made: their cells failed, or are the same program as others."""
+    why_again: str = ""
+    """What was changed since visits were made that are to be made again."""
+
+    @property
+    def left(self) -> int:
+        """Visits that are to be made."""
+        return self.visits - self.measured - self.left_out
+
+
+@dataclass(frozen=True)
+class SessionVisits:
+    """What a run holds of the visits of a session."""
+
+    measured: frozenset[Visit] = frozenset()
+    left_out: frozenset[Visit] = frozenset()
+    """Those that are not made: their cells failed, or are the same program as others."""
+    why_again: str = ""
+    """What was changed since visits were made that are to be made again; empty where none are."""
+
+
+NO_VISITS = SessionVisits()
+
+
+@dataclass(frozen=True)
+class EarlierSearch:
+    """The search of a run, as another execution goes on with it."""
+
+    evaluations: int = 0
+    finalists: tuple[str, ...] | None = None
+    """Ids of the variants that it handed on; None where it has not ended."""
+    begins_anew: bool = False
+    """Whether something that it depends on was changed since."""
+
+
+@dataclass(frozen=True)
+class EarlierVisits:
+    """What the newest run holds of a plan."""
+
+    plan: Plan
+    """With sessions: after a search that has ended those of its finalists."""
+    sessions: Mapping[str, SessionVisits] = field(default_factory=dict)
+    """By name of the session."""
+    search: EarlierSearch | None = None
+    """None where none is asked, or none has begun."""
 
 
 def forecast(
-    plan: Plan, experiment: Experiment, out: Path, gpu: str | None = None
+    plan: Plan,
+    experiment: Experiment,
+    out: Path,
+    gpu: str | None = None,
+    held: Mapping[str, SessionVisits] = MappingProxyType({}),
 ) -> tuple[Forecast, ...]:
-    """Forecast of each session of a plan on a GPU; reads runs under `out`, starts nothing."""
-    earlier_runs = runs(out, plan.experiment)
-    newest = earlier_runs[-1] if earlier_runs else None
+    """Forecast of each session of a plan on a GPU; reads runs under `out`, starts nothing.
+
+    `held`: what the newest run has of each session, by name.
+    """
     if isinstance(experiment.workload, CommandWorkload):
-        return tuple(_of_program(session, newest) for session in plan.sessions)
+        earlier_runs = runs(out, plan.experiment)
+        newest = earlier_runs[-1] if earlier_runs else None
+        return tuple(
+            _of_program(session, held.get(session.name, NO_VISITS), newest)
+            for session in plan.sessions
+        )
     same_gpu = newest_run(out, plan.experiment, gpu)
-    return tuple(_sessions(plan, experiment.collect, newest, same_gpu))
+    return tuple(_sessions(plan, experiment.collect, held, same_gpu))
 
 
 def further_seconds(parts: Sequence[Launches], first_look: Forecast) -> float:
@@ -81,15 +138,14 @@ def further_seconds(parts: Sequence[Launches], first_look: Forecast) -> float:
 
     0 where the first look has nothing left to go by.
     """
-    left = first_look.visits - first_look.measured
-    if not left:
+    if not first_look.left:
         return 0.0
-    visit_s = first_look.visits_s / left
+    visit_s = first_look.visits_s / first_look.left
     return sum(NEXT_S + part.expected * visit_s for part in parts if part.expected)
 
 
 def _sessions(
-    plan: Plan, collect: Collect, newest: RunFolder | None, same_gpu: RunFolder | None
+    plan: Plan, collect: Collect, held: Mapping[str, SessionVisits], same_gpu: RunFolder | None
 ) -> Iterator[Forecast]:
     """Forecasts of sessions one after another: what the first has checked the next does not."""
     problem_of = plan.problem_of
@@ -97,9 +153,10 @@ def _sessions(
     around_s = START_S if same_gpu is None else around_visits(same_gpu)
     checked: set[str] = set()
     for before, session in zip((None, *plan.sessions), plan.sessions, strict=False):
-        measured = _measured(session, newest) if newest is not None else set()
-        missing = Counter(visit.cell for visit in session.visits if visit not in measured)
-        checked |= {visit.cell for visit in measured}
+        here = held.get(session.name, NO_VISITS)
+        made = here.measured | here.left_out
+        missing = Counter(visit.cell for visit in session.visits if visit not in made)
+        checked |= {visit.cell for visit in here.measured}
         past = past_of_run(costs, session, collect).sessions
         rest = rest_of(session, plan.cells, collect, past, checked)
         before_s = visits_s = 0.0
@@ -112,10 +169,12 @@ def _sessions(
         yield Forecast(
             session.name,
             len(session.visits),
-            len(measured),
+            len(here.measured),
             before_s + visits_s,
             by_earlier_run=rest.has_earlier,
             visits_s=visits_s,
+            left_out=len(here.left_out),
+            why_again=here.why_again,
         )
         checked |= missing.keys()
 
@@ -130,12 +189,20 @@ def _roofs_s(session: SessionPlan, costs: Iterable[tuple[AttemptRecord, SessionC
     return sum(cost.roofs_s for record, cost in costs if record.session == session.name)
 
 
-def _of_program(session: SessionPlan, newest: RunFolder | None) -> Forecast:
-    """Forecast of a session of an external command."""
+def _of_program(session: SessionPlan, here: SessionVisits, newest: RunFolder | None) -> Forecast:
+    """Forecast of a session of an external command, by the visits of a run, whatever was edited."""
     made = _visits_of_programs(session, newest) if newest is not None else {}
-    rest = len(session.visits) - len(made)
+    rest = len(session.visits) - len(here.measured) - len(here.left_out)
     visit_s = statistics.median(made.values()) if made else PROGRAM_S
-    return Forecast(session.name, len(session.visits), len(made), rest * visit_s, bool(made))
+    return Forecast(
+        session.name,
+        len(session.visits),
+        len(here.measured),
+        rest * visit_s,
+        by_earlier_run=bool(made),
+        left_out=len(here.left_out),
+        why_again=here.why_again,
+    )
 
 
 def rest_of(
@@ -161,15 +228,11 @@ def around_visits(run: RunFolder) -> float:
 
     START_S where the run does not say.
     """
-    spans = [span for span in session_seconds(run.seconds()) if span.row != PROFILER]
-    sessions = {span.row for span in spans}
-    if not sessions:
+    spans = session_seconds(run.seconds())
+    around_s = seconds_around_visits(spans)
+    if around_s is None:
         return START_S
-    whole_s = max(span.end_s for span in spans) - min(span.begin_s for span in spans)
-    measured_s = sum(
-        span.end_s - span.begin_s for span in spans if span.step == SessionStep.MEASURES
-    )
-    return max(whole_s - measured_s, 0.0) / len(sessions)
+    return around_s / len({span.row for span in spans if span.row != PROFILER})
 
 
 def newest_run(
@@ -201,16 +264,6 @@ def visit_seconds(session: SessionPlan) -> float:
     if session.kind is SessionKind.TIMELINE:
         return TIMELINE_S
     return LAUNCHED_S + ncu_launch_seconds(session.metrics)
-
-
-def _measured(session: SessionPlan, run: RunFolder) -> set[Visit]:
-    done = {
-        visit
-        for attempt in run.attempts()
-        if attempt.record.session == session.name
-        for visit in journal_visits(attempt.folder)
-    }
-    return done & set(session.visits)
 
 
 _SHORT_REST_S = 30.0

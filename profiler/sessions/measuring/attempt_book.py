@@ -31,14 +31,14 @@ from profiler.run_folder.folder import (
     compress_reports,
     finish_attempt,
 )
-from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import AttemptReader, Loaded
-from profiler.run_folder.load.outcomes import Results, failures, gather
+from profiler.run_folder.load.outcomes import Results, gather
 from profiler.run_folder.load.practical_roofs import missing_roofs
 from profiler.runner import protocol
 from profiler.sessions.attempt import recover
 from profiler.sessions.explain_files import keep_pages
 from profiler.sessions.kernel_checks import check_kernels
+from profiler.sessions.measuring.missing_visits import missing_visits
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.overlap.templates import Templates
 from profiler.sessions.overlap.waiting import Waiting, clear_abandoned
@@ -139,25 +139,14 @@ class AttemptBook:
         self, session: SessionPlan, earlier: Sequence[Loaded], throttled: Set[Visit]
     ) -> tuple[Visit, ...]:
         """Visits still to make, including a repeat of those that were `throttled`."""
-        measured: set[Visit] = set()
-        for loaded in earlier:
-            if loaded.attempt.record.session == session.name:
-                measured |= loaded.visits()
-        measured -= throttled
-        skipped = {build.variant for build in self.builds if not build.ok}
-        limit = self.loaded.experiment.collect.time_limit_s
-        if session.kind is SessionKind.IN_KERNEL:
-            skipped |= {v.id for v in self.plan.variants if v.id not in self.stamped}
-        failed = failures(self.plan, earlier, kind=session.kind)
-        gone = {cell for cell, failure in failed.items() if failure.stands(limit)}
-        gone |= set(find_aliases(self.plan.cells, self.builds))
-        variant_of = {cell.id: cell.variant.id for cell in self.plan.cells}
-        return tuple(
-            visit
-            for visit in session.visits
-            if visit not in measured
-            and visit.cell not in gone
-            and variant_of[visit.cell] not in skipped
+        return missing_visits(
+            self.plan,
+            session,
+            earlier,
+            builds=self.builds,
+            stamped=self.stamped,
+            time_limit_s=self.loaded.experiment.collect.time_limit_s,
+            throttled=throttled,
         )
 
     def roofs(self, session: SessionPlan, earlier: Sequence[Loaded]) -> tuple[str, ...]:

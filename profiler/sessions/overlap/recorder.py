@@ -13,6 +13,8 @@ from profiler.runner import protocol
 from profiler.sessions.watchdog import Record
 
 _STEPS = (
+    (SessionStep.STARTS, protocol.TORCH_IMPORTED),
+    (SessionStep.WAITS, protocol.MAY_IMPORT),
     (SessionStep.STARTS, protocol.LOADED),
     (SessionStep.WAITS, protocol.ITS_TURN),
     (SessionStep.CONTEXT, protocol.DEVICE_OPEN),
@@ -29,13 +31,18 @@ class SecondsRecorder:
     spans: list[Span] = field(default_factory=list)
 
     @contextmanager
-    def step(self, step: str) -> Iterator[None]:
-        """Take down what the orchestrator does inside, whatever ends it."""
+    def step(self, step: str, *, from_s: float = 0.0) -> Iterator[None]:
+        """Take down what the orchestrator does inside, whatever ends it.
+
+        `from_s`: seconds from which on it is worth a span.
+        """
         begin = time.monotonic()
         try:
             yield
         finally:
-            self._add(PROFILER, step, begin, time.monotonic())
+            end = time.monotonic()
+            if end - begin >= from_s:
+                self._add(PROFILER, step, begin, end)
 
     def session(self, row: str, begin: float, records: Iterable[Record]) -> None:
         """Take down the steps of a session that has just ended, by the stamps of its journal."""
@@ -47,7 +54,9 @@ class SecondsRecorder:
             elif record["event"] == protocol.SESSION_FINISHED:
                 last_launch = record.get("monotonic")
         at = begin
-        for step, stamp in _STEPS:
+        # A journal of an earlier version does not say how long its import gate was closed.
+        steps = _STEPS if protocol.MAY_IMPORT in stamps else _STEPS[2:]
+        for step, stamp in steps:
             if stamp in stamps:
                 self._add(row, step, at, stamps[stamp])
                 at = stamps[stamp]

@@ -13,10 +13,10 @@ from profiler.search.history import History
 from profiler.search.live.records import Terms
 from profiler.search.registry import make_strategy
 from profiler.search.space import SearchSpace
-from profiler.sessions.measure import MeasureRequest
+from profiler.sessions.overlap.likely_start import Execution
 
 
-def require_strategy(request: MeasureRequest, plan: SearchPlan) -> None:
+def require_strategy(request: Execution, plan: SearchPlan) -> None:
     """Raise EnvironmentUnusable where the strategy lacks a library, before anything is built."""
     first = next(v for v in request.plan.variants if v.id == plan.variants[0])
     history = History(SearchSpace.of_configurations([first.params]))
@@ -30,7 +30,7 @@ def require_strategy(request: MeasureRequest, plan: SearchPlan) -> None:
         raise
 
 
-def terms_of(request: MeasureRequest, plan: SearchPlan, keys: Mapping[str, str]) -> Terms:
+def terms_of(request: Execution, plan: SearchPlan, keys: Mapping[str, str]) -> Terms:
     """Terms of a search; `keys` of the cells that are not searched."""
     searched = set(plan.variants)
     params = [dict(v.params) for v in request.plan.variants if v.id in searched]
@@ -61,7 +61,7 @@ def terms_of(request: MeasureRequest, plan: SearchPlan, keys: Mapping[str, str])
     )
 
 
-def _sources_hash(request: MeasureRequest) -> str:
+def _sources_hash(request: Execution) -> str:
     """Hash of the CUDA sources of all configurations, and of the headers that may be in them."""
     recipes = (request.space.recipe(variant.params) for variant in request.plan.variants)
     # Configurations differ in their definitions: few recipes have other files.

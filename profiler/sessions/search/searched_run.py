@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from profiler.errors import Interrupted
-from profiler.machine.gpu_lock import gpu_lock
 from profiler.planning.plan import judged_plan
 from profiler.run_folder.folder import (
     SEARCH_JOURNAL_FILE,
@@ -14,10 +13,11 @@ from profiler.run_folder.folder import (
     create_run,
     newest_run,
 )
+from profiler.run_folder.seconds import SEARCHES
 from profiler.search.live.journal import read_search
 from profiler.search.live.records import Terms
 from profiler.sessions.builds.plan_builds import build_all
-from profiler.sessions.measure import LOCK_TIMEOUT_S, MeasureRequest, begin, keys_of, measure_in
+from profiler.sessions.measure import MeasureRequest, begin, gpu_held, keys_of, measure_in
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds
 from profiler.sessions.search.loop import Lookahead, SearchLoop
@@ -43,13 +43,11 @@ def measure_searched(
     builds = build_all(fixed, reporter, watch)
     keys = keys_of(fixed, builds)
     terms = terms_of(request, plan, keys)
-    with gpu_lock(
-        request.machine.environment.gpu_uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=reporter.say
-    ) as lock:
+    with gpu_held(request.machine, request.seconds, reporter.say) as lock:
         run = _run_folder(request, terms, reporter)
         begin(run, fixed, builds, keys)
         search = Search(request, plan, builds, terms, reporter)
-        with watch.stage(STAGE), request.seconds.step("searches"):
+        with watch.stage(STAGE), request.seconds.step(SEARCHES):
             finalists = _search(search, run, lock.session_file)
         judged = replace(request, plan=judged_plan(experiment, request.plan, finalists))
         judged_builds = build_all(judged, reporter, watch)

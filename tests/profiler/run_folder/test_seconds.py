@@ -1,17 +1,26 @@
 """Where the seconds of a run went: taken down by stamps, kept in the run folder, drawn."""
 
 import time
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Timer
 
-from profiler.model import Span
+from profiler.machine.lock_files import take_lock
+from profiler.machine.requirements import Machine
+from profiler.model import Environment, Span
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.seconds import (
     Seconds,
     read_seconds,
+    seconds_around_visits,
+    seconds_beside_sessions,
     seconds_in_sessions,
     session_seconds,
 )
 from profiler.runner import protocol
+from profiler.sessions.measure import gpu_held
 from profiler.sessions.overlap.recorder import SecondsRecorder
+from profiler.sessions.stopwatch import time_line
 
 STAMPS = {"python": 101.0, "torch": 103.0, "loaded": 104.0, "turn": 106.0, "device": 107.5}
 BEGUN = {"event": protocol.SESSION_STARTED, "stamps": {**STAMPS, "visits": 108.0}}
@@ -33,6 +42,18 @@ def test_the_steps_of_a_session_follow_each_other(monkeypatch):
         ("waits", 8.5, 9.0),
         ("measures", 9.0, 11.0),
         ("ends", 11.0, 12.0),
+    ]
+
+
+def test_a_session_does_not_start_while_its_import_gate_is_closed(monkeypatch):
+    """Builds go on meanwhile, or another process holds the GPU."""
+    monkeypatch.setattr(time, "monotonic", lambda: 111.0)
+    stamps = {**BEGUN["stamps"], protocol.MAY_IMPORT: 103.9}
+    assert steps({**BEGUN, "stamps": stamps}, FINISHED)[:4] == [
+        ("starts", 1.0, 4.0),
+        ("waits", 4.0, 4.9),
+        ("starts", 4.9, 5.0),
+        ("waits", 5.0, 7.0),
     ]
 
 
@@ -64,6 +85,66 @@ def test_sessions_beside_each_other_count_once_and_waiting_not_at_all():
     ]
     assert seconds_in_sessions(spans) == 5.5 + 1.5
     assert seconds_in_sessions(spans[:1]) == 0.0
+
+
+def test_the_search_is_none_of_the_seconds_in_which_nothing_measures():
+    spans = [Span("profiler", "searches", 1.0, 8.0), Span("a.001", "starts", 7.0, 9.0)]
+    assert seconds_in_sessions(spans) == 8.0
+
+
+HELD = [
+    Span("profiler", "builds", 0.0, 3.0),
+    Span("a.001", "starts", 1.0, 4.0),
+    Span("profiler", "waits for the GPU", 3.0, 3603.0),
+    Span("a.001", "waits", 4.0, 3603.0),
+    Span("a.001", "starts", 3603.0, 3604.0),
+    Span("a.001", "measures", 3604.0, 3614.0),
+    Span("a.001", "ends", 3614.0, 3615.0),
+    Span("b.001", "starts", 3603.0, 3613.0),
+]
+
+
+def test_the_wait_for_the_gpu_is_no_start_of_a_session_and_forecasts_nothing():
+    wait = ("waits for the GPU",)
+    assert seconds_beside_sessions(HELD, wait) == 3603.0 - 4.0
+    assert seconds_in_sessions(HELD) == 3.0 + 12.0
+    assert seconds_around_visits(HELD) == 3.0 + 1.0 + 1.0
+    assert seconds_around_visits(HELD[:1]) is None
+    nothing_missing = [Span("profiler", "waits for the GPU", 0.5, 9.5)]
+    assert seconds_beside_sessions(nothing_missing, wait) == 9.0
+
+
+def test_the_last_line_of_a_run_counts_a_search_as_measuring_and_a_wait_apart():
+    spans = [
+        Span("profiler", "searches", 1.0, 8.0),
+        Span("a.001", "starts", 8.0, 9.0),
+        Span("a.001", "measures", 9.0, 10.0),
+    ]
+    assert time_line({"search": 7.0, "a": 2.0, "build": 0.1}, spans, 11.0) == (
+        "11.0 s: sessions search 7.0, a 2.0; 2.0 s in which none starts, measures or ends "
+        "(build 0.1)."
+    )
+    assert time_line({}, [Span("profiler", "waits for the GPU", 0.5, 9.5)], 9.8) == (
+        "9.8 s: sessions none; 9.0 s of waiting for the GPU; 0.8 s in which none starts, measures "
+        "or ends (build 0.0)."
+    )
+    assert time_line(None, (), 1.0) == "1.0 s."
+
+
+def test_waiting_for_the_gpu_is_a_step_of_the_profiler(monkeypatch, tmp_path):
+    monkeypatch.setenv("PROFILER_LOCKS", str(tmp_path))
+    seconds, machine = SecondsRecorder(), Machine(Environment(), "cpu", Path("ncu"))
+    with gpu_held(machine, seconds, print):
+        pass
+    assert seconds.spans == []  # it was free
+    (lock,) = tmp_path.glob("*.lock")
+    with ExitStack() as held:
+        take_lock(lock, held)
+        Timer(0.2, held.pop_all().close).start()
+        with gpu_held(machine, seconds, print):
+            (span,) = seconds.spans
+    assert (span.row, span.step) == ("profiler", "waits for the GPU")
+    assert 0.1 < span.end_s - span.begin_s < 5.0
 
 
 def test_a_damaged_file_costs_the_figure_alone(tmp_path):

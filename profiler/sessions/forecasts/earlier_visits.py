@@ -1,0 +1,233 @@
+"""Which visits of a plan a run would not make again, found out without building or importing.
+
+By the rule by which a run decides (`measuring/missing_visits.py`). Where only a build could tell
+whether the machine code is the same, it counts as another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from profiler.errors import ProfilerError
+from profiler.model import BuildResult, Environment, SearchPlan, SessionKind, SessionPlan, Visit
+from profiler.outside_text import safe
+from profiler.planning.plan import foreseen_plan, judged_plan
+from profiler.planning.spec import CommandWorkload, load_spec
+from profiler.run_folder.folder import (
+    BUILD_FILE,
+    SEARCH_JOURNAL_FILE,
+    Attempt,
+    RunFolder,
+    RunRecord,
+    newest_run,
+)
+from profiler.run_folder.load.attempts import AttemptReader, Loaded
+from profiler.run_folder.load.throttling import throttled_again
+from profiler.run_folder.redact import public_environment
+from profiler.search.live.journal import read_search
+from profiler.search.live.records import SearchRecord
+from profiler.sessions.attempt import journal_visits
+from profiler.sessions.builds.libraries import stamped_variants
+from profiler.sessions.builds.plan_builds import as_built
+from profiler.sessions.cell_keys import MACHINE_FIELDS, cell_keys, settings_in_keys
+from profiler.sessions.forecasts.forecast import EarlierSearch, EarlierVisits, SessionVisits
+from profiler.sessions.measuring.missing_visits import measured_visits, missing_visits
+from profiler.sessions.overlap.likely_start import Execution
+from profiler.sessions.search.search_terms import terms_of
+from profiler.sessions.sources import edited_files, opened_now
+from profiler.sessions.timeline_tools import TimelineTools
+
+_MOST_NAMED = 3
+_MACHINE_WORDS = {
+    "gpu": "GPU",
+    "gpu_uuid": "GPU",
+    "python": "version of Python",
+    "cpu": "processor",
+}
+"""Words for fields of the environment that are none themselves."""
+
+
+def earlier_visits(execution: Execution) -> EarlierVisits:
+    """What the newest run holds of a plan, and of its search; `execution.machine`: a likely one.
+
+    Nothing of a run that cannot be read, which is said.
+    """
+    experiment, plan = execution.loaded.experiment, execution.plan
+    foreseen = EarlierVisits(foreseen_plan(experiment, plan))
+    newest = newest_run(execution.out, experiment.name)
+    if newest is None:
+        return foreseen
+    run, record = newest
+    try:
+        builds = _builds(execution, run)
+        search = _search(execution, run, builds)
+        if search is not None and search.begins_anew:
+            return replace(foreseen, search=search)
+        if search is not None and search.finalists is not None:
+            plan = judged_plan(experiment, plan, search.finalists)
+        else:
+            plan = foreseen.plan
+        reading = _read(replace(execution, plan=plan), run, record, builds)
+        sessions = {session.name: reading.of_session(session) for session in plan.sessions}
+        return EarlierVisits(plan, sessions, search)
+    except (OSError, ProfilerError):
+        unknown = SessionVisits(why_again="the newest run cannot be read")
+        return replace(foreseen, sessions={s.name: unknown for s in foreseen.plan.sessions})
+
+
+def _builds(execution: Execution, run: RunFolder) -> tuple[BuildResult, ...]:
+    """Builds of a run that are those of today."""
+    builds = run.builds()
+    if not builds:
+        return ()
+    return as_built(execution, builds, (run.path / BUILD_FILE).stat().st_mtime)
+
+
+def _search(
+    execution: Execution, run: RunFolder, builds: Sequence[BuildResult]
+) -> EarlierSearch | None:
+    """The search of a run, as another execution would go on with it; None where none is asked."""
+    plan = execution.plan.search
+    if plan is None:
+        return None
+    record = read_search(run.path / SEARCH_JOURNAL_FILE)
+    if record is None or record.terms != terms_of(execution, plan, _keys(execution, builds)):
+        return EarlierSearch(begins_anew=True)
+    finished = record.finished if _is_spent(record, plan) else None
+    return EarlierSearch(len(record.evaluations), None if finished is None else finished.finalists)
+
+
+def _is_spent(record: SearchRecord, plan: SearchPlan) -> bool:
+    """Whether a search has nothing left of the budget of today."""
+    if len(record.proposed) >= len(plan.variants):
+        return True
+    if plan.evaluations is not None:
+        return len(record.proposed) >= plan.evaluations
+    elapsed_s = max((evaluated.elapsed_s for evaluated in record.evaluations), default=0.0)
+    return plan.seconds is not None and elapsed_s >= plan.seconds
+
+
+def _keys(execution: Execution, builds: Sequence[BuildResult]) -> dict[str, str]:
+    return cell_keys(
+        execution.plan.cells,
+        experiment=execution.loaded.experiment,
+        builds={build.variant: build for build in builds},
+        environment=execution.machine.environment,
+        base=execution.loaded.base,
+    )
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """A run, read with the keys of today."""
+
+    execution: Execution
+    run: RunFolder
+    record: RunRecord
+    builds: Sequence[BuildResult]
+    """Those that are as they were."""
+    opened: Mapping[str, str]
+    """Digest today of each file that sessions opened."""
+    attempts: Sequence[Loaded]
+
+    def of_session(self, session: SessionPlan) -> SessionVisits:
+        """Visits of a session that are measured, and those that a run would not make."""
+        plan, visits = self.execution.plan, frozenset(session.visits)
+        missing = missing_visits(
+            plan,
+            session,
+            self.attempts,
+            builds=self.builds,
+            stamped=stamped_variants(self.builds),
+            time_limit_s=self.execution.loaded.experiment.collect.time_limit_s,
+            throttled=throttled_again(plan, session.name, self.attempts),
+        )
+        measured = (visits & measured_visits(session, self.attempts)).difference(missing)
+        return SessionVisits(
+            measured, visits.difference(missing, measured), self._why_again(session, missing)
+        )
+
+    def _why_again(self, session: SessionPlan, missing: Collection[Visit]) -> str:
+        """What was changed since visits were made that are to be made again; empty: nothing."""
+        outdated = [
+            loaded.attempt
+            for loaded in self.attempts
+            if loaded.attempt.record.session == session.name
+            and not _outdated_visits(loaded).isdisjoint(missing)
+        ]
+        if not outdated:
+            return ""
+        return "; ".join(self._changes(outdated)) or self._other_change
+
+    def _changes(self, outdated: Iterable[Attempt]) -> Iterator[str]:
+        """Changes since some attempts that can be named."""
+        edited = sorted(map(safe, edited_files(outdated, self.opened)))
+        if edited:
+            yield f"{_listed(edited)} edited since"
+        planned = {variant.id for variant in self.execution.plan.variants}
+        unknown = {build.variant for build in self.run.builds()}
+        unknown -= {build.variant for build in self.builds}
+        if not planned.isdisjoint(unknown):
+            yield "kernels may have changed, only a build can tell"
+        machine = self.execution.machine.environment
+        others = _other_parts(public_environment(machine, self.record.seed), self.record)
+        if others:
+            yield f"measured with another {_listed(others)}"
+        if self._settings_changed():
+            yield "settings changed since"
+
+    def _settings_changed(self) -> bool:
+        """Whether the experiment had other settings that keys of cells depend on."""
+        try:
+            earlier = load_spec(self.run.spec_file, overrides=self.record.overrides).experiment
+        except ProfilerError:  # of another version
+            return True
+        today = self.execution.loaded.experiment
+        return settings_in_keys(earlier) != settings_in_keys(today)
+
+    @property
+    def _other_change(self) -> str:
+        """What is left where nothing else was changed."""
+        if isinstance(self.execution.loaded.experiment.workload, CommandWorkload):
+            return "the program or a file that it depends on was edited since"
+        return "the workload, the profiler or settings of timelines changed since"
+
+
+def _read(
+    execution: Execution, run: RunFolder, record: RunRecord, builds: Sequence[BuildResult]
+) -> _Reading:
+    """Read the attempts of a run, but those that explain cells, of which no plan has visits."""
+    loaded, machine = execution.loaded, execution.machine
+    attempts = [a for a in run.attempts() if a.record.kind != SessionKind.EXPLAIN]
+    opened = opened_now(loaded, attempts)
+    keys = _keys(execution, builds)
+    settings = TimelineTools(loaded.experiment, machine).all_settings()
+    reader, capability = AttemptReader(), machine.environment.compute_capability
+    read = [reader.load(each, keys, capability, settings, opened) for each in attempts]
+    return _Reading(execution, run, record, builds, opened, read)
+
+
+def _outdated_visits(loaded: Loaded) -> frozenset[Visit]:
+    """Visits that an attempt made and that count no more."""
+    attempt = loaded.attempt
+    if attempt.record.visit is None:
+        made = journal_visits(attempt.folder)
+    elif attempt.result is not None and not attempt.result.failed:
+        made = frozenset({Visit(**attempt.record.visit)})
+    else:
+        made = frozenset()
+    return frozenset(visit for visit in made if visit.cell not in loaded.current)
+
+
+def _other_parts(today: Environment, record: RunRecord) -> list[str]:
+    """Parts of a machine that are others than they were, in words."""
+    fields = (f for f in MACHINE_FIELDS if getattr(today, f) != getattr(record.environment, f))
+    return list(dict.fromkeys(_MACHINE_WORDS.get(field, field) for field in fields))
+
+
+def _listed(words: Sequence[str]) -> str:
+    """The first of some words, and how many more there are."""
+    shown = ", ".join(words[:_MOST_NAMED])
+    more = len(words) - _MOST_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown
