@@ -26,7 +26,7 @@ def run_html(findings: Findings) -> str:
         "chart": _chart(findings),
         "table": short_table(findings),
         "warnings": [notice.text for notice in folded if notice.severity is not Severity.INFO],
-        "colours": _colours(),
+        "colours": colours(),
     }
     return render("notebook.html", parts)
 
@@ -37,7 +37,7 @@ def _chart(findings: Findings) -> Chart | None:
     return None if problem is None else bar_chart(findings, findings.primary, problem)
 
 
-def _colours() -> Markup:
+def colours() -> Markup:
     """Declarations of the colours that figures refer to."""
     sheet = files("profiler.render").joinpath("assets", "page.css").read_text(encoding="utf-8")
     return Markup(" ".join(_VARIABLE.findall(sheet)))  # noqa: S704 - a file of this package

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from profiler.findings.findings import Findings
 from profiler.model import SessionStep, Span
@@ -35,16 +36,6 @@ def run_chart(findings: Findings) -> Chart | None:
     rows = list(dict.fromkeys(span.row for span in spans))
     shown = rows[:_MOST_ROWS]
     drawn = spans if shown == rows else _spans_of(shown, spans)
-    bars = pd.DataFrame(
-        {
-            "start_ns": [round(span.begin_s * _NS) for span in drawn],
-            "end_ns": [round(span.end_s * _NS) for span in drawn],
-            "short": [span.step for span in drawn],
-            "row": [shown.index(span.row) for span in drawn],
-            "phase": [_PHASES.get(span.step, -1) for span in drawn],
-        }
-    )
-    end = int(bars["end_ns"].max())
     measured = sum(span.end_s - span.begin_s for span in spans if span.step == SessionStep.MEASURES)
     whole_s = max(span.end_s for span in spans)
     left_out = f" The first {len(shown)} of {len(rows)} rows are shown." if shown != rows else ""
@@ -53,10 +44,33 @@ def run_chart(findings: Findings) -> Chart | None:
         "row is a process: it starts (the tool, Python, torch, the workload), waits for its turn, "
         f"creates its context (orange), measures until its last launch (blue), and ends.{left_out}"
     )
-    panel = Panel("", tuple(PictureRow(GPU, row) for row in shown), 0, bars, (0, max(end, 1)))
-    shares = Shares("", (0, max(end, 1)), np.zeros(0))
-    figure = timeline_figure(shares, [panel])
+    figure = seconds_figure({"": drawn})
     return make_chart("seconds", "Where the seconds went", reading, figure)
+
+
+def seconds_figure(runs: Mapping[str, Sequence[Span]]) -> Figure:
+    """Steps of the sessions of runs over one time axis, a panel for each title."""
+    end_ns = max(round(span.end_s * _NS) for spans in runs.values() for span in spans)
+    window = (0, max(end_ns, 1))
+    panels, first = [], 0
+    for title, spans in runs.items():
+        panels.append(_panel(title, spans, first, window))
+        first += len(panels[-1].rows)
+    return timeline_figure(Shares("", window, np.zeros(0)), panels)
+
+
+def _panel(title: str, spans: Sequence[Span], first: int, window: tuple[int, int]) -> Panel:
+    rows = list(dict.fromkeys(span.row for span in spans))
+    bars = pd.DataFrame(
+        {
+            "start_ns": [round(span.begin_s * _NS) for span in spans],
+            "end_ns": [round(span.end_s * _NS) for span in spans],
+            "short": [span.step for span in spans],
+            "row": [first + rows.index(span.row) for span in spans],
+            "phase": [_PHASES.get(span.step, -1) for span in spans],
+        }
+    )
+    return Panel(title, tuple(PictureRow(GPU, row) for row in rows), first, bars, window)
 
 
 def _spans_of(rows: Sequence[str], spans: Sequence[Span]) -> list[Span]:
