@@ -13,7 +13,6 @@ case "$1" in
   bad) echo "no device memory left" >&2; exit 3 ;;
   hang) exec sleep 600 ;;
   crash) kill -SEGV $$ ;;
-  tool) test -e "{notes}.killed" || {{ touch "{notes}.killed"; kill -KILL $PPID; sleep 1; }} ;;
 esac
 """
 COLLECT = {"device": "cpu", "blocks": 2, "metrics": ["duration_ns", "registers"]}
@@ -96,14 +95,6 @@ def test_each_kernel_is_a_row_and_only_another_program_is_measured_again(profile
     program.write_text(program.read_text() + "# another version\n")
     assert profiler.measure(spec, **THREE).code == 0
     assert len(notes(profiler)) == 12
-
-
-def test_where_the_tool_was_killed_the_visit_is_made_once_more(profiler, write):
-    done = profiler(write(["tool"]), **THREE)
-    assert done.code == 0, done.err
-    assert "kernel=tool..size=64, block 0: ncu was killed by SIGKILL" in done.err
-    assert len(notes(profiler)) == 2 + 1, "two blocks, and the visit whose ncu was killed"
-    assert {cell["outcome"] for cell in summary(profiler)["cells"]} == {"measured"}
 
 
 def test_a_program_is_explained_once(profiler, write):

@@ -41,7 +41,7 @@ def test_why_is_data(run):
     assert (why["variant"], why["against"]) == (answer["variant"], answer["against"])
     turned = run.explain(why["against"], against=why["variant"])
     assert turned["variant"] == why["against"]
-    with pytest.raises(UsageError, match="was not explained at this problem"):
+    with pytest.raises(UsageError, match="No variant is called 'nobody'"):
         run.explain("nobody")
 
 
