@@ -168,6 +168,7 @@ def test_a_measuring_ncu_that_is_killed_is_started_once_more_and_the_next_goes_o
     ]
     assert sorted(one["cause"] for one in results) == ["died", *["finished"] * (len(results) - 1)]
     assert not any(one["failed"] for one in results), "no fault of the program"
+    assert not [note for note in notes(paused.profiler) if "two at once" in note]
 
 
 def test_nothing_waits_or_runs_any_more_when_the_profiler_is_gone(paused):

@@ -120,6 +120,7 @@ class ProgramSessions:
             self.reporter.say(f"{turn.name}: {turn.session.collector} {ending(end.returncode)}")
             self.book.finish(folder, _command_result([], end, None))
             self.book.written(folder)
+            self._begun.end()  # one program at a time
             folder, end = self._run_turn(program, turn, turns, None, None)
         self.book.keep_files(session, folder, end)
         loaded = self.book.load(self.book.run.attempt(folder))
