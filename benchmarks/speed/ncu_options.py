@@ -1,15 +1,19 @@
-"""What options of ncu would save; needs a GPU, ncu and nvcc.
+"""What options of ncu would save, and what a flush of our own would change; needs a GPU, ncu, nvcc.
 
-    python benchmarks/speed/ncu_options.py
+    python benchmarks/speed/ncu_options.py [--flushes]
 
-Each row is a process of `ncu_options.cu` under ncu, on its own after one that is not counted:
-milliseconds of a launch that nothing marks, of one of a small kernel (256 KB) and of a large one
-(256 MB) in a range, and of 20 small ones in one range. The options are those that could make a
-launch cheaper than what the profiler asks for, which is the first row.
+Each row is a process of `ncu_options.cu` under ncu, after one that is not counted: milliseconds
+of a launch that nothing marks, of one of a small kernel (256 KB), one that fits in L2 (32 MB) and a
+large one (256 MB) in a range, and of 20 small ones in one range. The options are those that could
+make a launch cheaper than what the profiler asks for, which is the first row.
+
+`--flushes` only compares ways to empty the caches: for each kernel the median duration, the bytes
+that it read from and wrote to device memory, and the duration over that with ncu's own flush.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
@@ -22,6 +26,7 @@ sys.path.insert(0, str(HERE.parents[2]))
 
 from profiler.collect.ncu import find_ncu  # noqa: E402 - this checkout's
 from profiler.metrics.queries import ncu_names  # noqa: E402
+from profiler.parse.ncu_csv import read_ncu_csv  # noqa: E402
 
 DURATION = ("gpu__time_duration.sum",)
 REPLAYED = (*DURATION, *ncu_names(["dram_read_bytes", "l2_hit_sectors", "instructions"], "9.0"))
@@ -29,7 +34,7 @@ REPLAYED = (*DURATION, *ncu_names(["dram_read_bytes", "l2_hit_sectors", "instruc
 IN_RANGE = ("--nvtx", "--nvtx-include", "regex:cell.*/")
 ALL_CACHES = ("--cache-control", "all")
 NO_CACHES = ("--cache-control", "none")
-TIMES = ("outside", "small", "large", "range_of_20")
+TIMES = ("outside", "small", "middle", "large", "range_of_20")
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,8 @@ TRIES = (
         (*ALL_CACHES, "--kernel-name", "regex:nobody"),
     ),
     Try("caches left alone", (*IN_RANGE, *NO_CACHES)),
-    Try("caches left alone, a flush of our own", (*IN_RANGE, *NO_CACHES), arguments=("flush",)),
+    Try("caches left alone, a memset before", (*IN_RANGE, *NO_CACHES), arguments=("write",)),
+    Try("caches left alone, as much read before", (*IN_RANGE, *NO_CACHES), arguments=("read",)),
     Try("replayed", (*IN_RANGE, *ALL_CACHES), REPLAYED),
     Try("replayed, 32 GiB more allocated", (*IN_RANGE, *ALL_CACHES), REPLAYED, ("32",)),
     Try("20 kernels of a range", (*IN_RANGE, *ALL_CACHES), arguments=("ranges",)),
@@ -69,6 +75,18 @@ TRIES = (
 )
 
 
+TRAFFIC = ("dram__bytes_read.sum", "dram__bytes_write.sum")
+FLUSHES = (
+    Try("ncu's own", (*IN_RANGE, *ALL_CACHES), (*DURATION, *TRAFFIC)),
+    Try("ncu's own, once more", (*IN_RANGE, *ALL_CACHES), (*DURATION, *TRAFFIC)),
+    Try("none", (*IN_RANGE, *NO_CACHES), (*DURATION, *TRAFFIC)),
+    Try("memset", (*IN_RANGE, *NO_CACHES), (*DURATION, *TRAFFIC), ("write",)),
+    Try("read", (*IN_RANGE, *NO_CACHES), (*DURATION, *TRAFFIC), ("read",)),
+)
+KERNELS = {"small": 1 << 16, "middle": 1 << 23, "large": 1 << 26}
+"""Threads of each: one for an element."""
+
+
 def compiled(folder: Path) -> Path:
     """The program, compiled for this GPU."""
     program = folder / "ncu_options"
@@ -82,7 +100,8 @@ def milliseconds(one: Try, program: Path, folder: Path) -> Mapping[str, float]:
     argv = [
         *(str(find_ncu()), "--config-file", "off", "--clock-control", "none", *one.options),
         *("--metrics", ",".join(one.metrics), "--section-folder", str(folder)),
-        *("--csv", "--page", "raw", "--log-file", str(folder / "rows.csv")),
+        *("--csv", "--page", "raw", "--print-units", "base"),
+        *("--log-file", str(folder / "rows.csv")),
         *("-f", "-o", str(folder / "report"), str(program), *one.arguments),
     ]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
@@ -93,12 +112,42 @@ def milliseconds(one: Try, program: Path, folder: Path) -> Mapping[str, float]:
     return times
 
 
+def counted(folder: Path) -> dict[str, dict[str, float]]:
+    """Medians of each metric by kernel, of the process that has ended."""
+    launches = read_ncu_csv(folder / "rows.csv").launches
+    by_size = launches.groupby("launch__thread_count")[[*DURATION, *TRAFFIC]].median()
+    return {name: by_size.loc[threads].to_dict() for name, threads in KERNELS.items()}
+
+
+def print_flushes(program: Path, folder: Path) -> None:
+    """Print durations and traffic under each flush, and how far they are from ncu's own."""
+    first: dict[str, dict[str, float]] = {}
+    print("| flush | kernel | duration, us | read, MB | written, MB | duration ÷ ncu's own |")
+    print("|---|---|---|---|---|---|")
+    for one in FLUSHES:
+        wanted = Try(one.name, one.options, (*one.metrics, "launch__thread_count"), one.arguments)
+        milliseconds(wanted, program, folder)
+        medians = counted(folder)
+        first = first or medians
+        for kernel, of_kernel in medians.items():
+            duration, read, written = (of_kernel[metric] for metric in (*DURATION, *TRAFFIC))
+            ratio = duration / first[kernel][DURATION[0]]
+            numbers = f"{duration / 1e3:.2f} | {read / 1e6:.2f} | {written / 1e6:.2f} | {ratio:.4f}"
+            print(f"| {one.name} | {kernel} | {numbers} |", flush=True)
+
+
 def main() -> None:
-    """Print the table."""
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--flushes", action="store_true", help="only compare flushes")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ncu-options.") as name:
         folder = Path(name)
         program = compiled(folder)
         milliseconds(TRIES[0], program, folder)
+        if options.flushes:
+            print_flushes(program, folder)
+            return
         print(f"| asked for | {' | '.join(f'{time}, ms' for time in TIMES)} |")
         print(f"|---|{'---|' * len(TIMES)}")
         for one in TRIES:
