@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve()
@@ -95,20 +95,20 @@ def compiled(folder: Path) -> Path:
     return program
 
 
-def milliseconds(one: Try, program: Path, folder: Path) -> Mapping[str, float]:
+def milliseconds(attempt: Try, program: Path, folder: Path) -> Mapping[str, float]:
     """Median milliseconds of each kind of launch."""
     argv = [
-        *(str(find_ncu()), "--config-file", "off", "--clock-control", "none", *one.options),
-        *("--metrics", ",".join(one.metrics), "--section-folder", str(folder)),
+        *(str(find_ncu()), "--config-file", "off", "--clock-control", "none", *attempt.options),
+        *("--metrics", ",".join(attempt.metrics), "--section-folder", str(folder)),
         *("--csv", "--page", "raw", "--print-units", "base"),
         *("--log-file", str(folder / "rows.csv")),
-        *("-f", "-o", str(folder / "report"), str(program), *one.arguments),
+        *("-f", "-o", str(folder / "report"), str(program), *attempt.arguments),
     ]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     lines = (line.split() for line in done.stdout.splitlines())
     times = {words[0]: float(words[1]) for words in lines if words and words[0] in TIMES}
     if not times:
-        print(f"{one.name}: {done.stdout[-500:]}{done.stderr[-500:]}", file=sys.stderr)
+        print(f"{attempt.name}: {done.stdout[-500:]}{done.stderr[-500:]}", file=sys.stderr)
     return times
 
 
@@ -124,8 +124,8 @@ def print_flushes(program: Path, folder: Path) -> None:
     first: dict[str, dict[str, float]] = {}
     print("| flush | kernel | duration, us | read, MB | written, MB | duration ÷ ncu's own |")
     print("|---|---|---|---|---|---|")
-    for one in FLUSHES:
-        wanted = Try(one.name, one.options, (*one.metrics, "launch__thread_count"), one.arguments)
+    for flush in FLUSHES:
+        wanted = replace(flush, metrics=(*flush.metrics, "launch__thread_count"))
         milliseconds(wanted, program, folder)
         medians = counted(folder)
         first = first or medians
@@ -133,7 +133,7 @@ def print_flushes(program: Path, folder: Path) -> None:
             duration, read, written = (of_kernel[metric] for metric in (*DURATION, *TRAFFIC))
             ratio = duration / first[kernel][DURATION[0]]
             numbers = f"{duration / 1e3:.2f} | {read / 1e6:.2f} | {written / 1e6:.2f} | {ratio:.4f}"
-            print(f"| {one.name} | {kernel} | {numbers} |", flush=True)
+            print(f"| {flush.name} | {kernel} | {numbers} |", flush=True)
 
 
 def main() -> None:
@@ -150,10 +150,10 @@ def main() -> None:
             return
         print(f"| asked for | {' | '.join(f'{time}, ms' for time in TIMES)} |")
         print(f"|---|{'---|' * len(TIMES)}")
-        for one in TRIES:
-            times = milliseconds(one, program, folder)
+        for attempt in TRIES:
+            times = milliseconds(attempt, program, folder)
             shown = (f"{times[time]:.2f}" if time in times else "\u2013" for time in TIMES)
-            print(f"| {one.name} | {' | '.join(shown)} |", flush=True)
+            print(f"| {attempt.name} | {' | '.join(shown)} |", flush=True)
 
 
 if __name__ == "__main__":

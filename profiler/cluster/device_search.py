@@ -112,7 +112,7 @@ class DeviceSearch:
         if not (self._building or self._ready or self._batches):
             self.finalists = self.live.finish()
             self.is_done = True
-            self.search.reporter.say(f"search: {len(self.finalists)} finalists are measured next.")
+            self.search.report_end(len(self.finalists))
 
     def _begin(self) -> None:
         """Go on with what an earlier execution left without a result."""

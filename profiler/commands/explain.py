@@ -14,8 +14,9 @@ from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
-from profiler.findings.timelines.idle import idle_difference
-from profiler.findings.why.document import Document, explain_document, idle_document
+from profiler.findings.timelines.idle import IdleDifference, idle_difference
+from profiler.findings.why.cells import CellWhy
+from profiler.findings.why.document import explain_document, idle_document
 from profiler.findings.why.find import pair_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell, Problem, Variant
@@ -68,25 +69,30 @@ def explain(request: ExplainRequest) -> ExitCode:
     """Print the why of the pair that the answer is about, or of the cells that are named."""
     findings = find(read_run(RunFolder(find_run(str(request.run), request.reports))).report)
     print_notices([n for n in findings.notices if n.kind in _OF_FILES], color="auto")
-    text, document = _told(findings, request)
+    idle = idle_difference(findings)
+    if idle is not None and not findings.why.cells and request.names_nothing:
+        document, text = idle_document(findings, idle), partial(_idle_text, findings, idle)
+    else:
+        cell, pair = explained_pair(findings, request)
+        why = findings.why.cells[findings.source(cell)]
+        document = explain_document(findings, cell, why, pair)
+        text = partial(_text, findings, cell, why, pair)
     if request.json_target != "-":
-        write_stdout((text,))
+        write_stdout((text(),))
     write_json_target(document, request.json_target, compact=True)
     return ExitCode.COMPLETE
 
 
-def _told(findings: Findings, request: ExplainRequest) -> tuple[str, Document]:
-    """Text and JSON of what a request asks for."""
-    from profiler.render.console.explain import COLUMNS, explain_text, idle_text
+def _text(findings: Findings, cell: Cell, why: CellWhy, pair: PairWhy | None) -> str:
+    from profiler.render.console.explain import COLUMNS, explain_text
 
-    columns = min(COLUMNS, make_console("auto").width)
-    idle = idle_difference(findings)
-    if idle is not None and not findings.why.cells and request.names_nothing:
-        return idle_text(findings, idle, columns), idle_document(findings, idle)
-    cell, pair = explained_pair(findings, request)
-    why = findings.why.cells[findings.source(cell)]
-    text = explain_text(findings, cell, why, pair, columns)
-    return text, explain_document(findings, cell, why, pair)
+    return explain_text(findings, cell, why, pair, min(COLUMNS, make_console("auto").width))
+
+
+def _idle_text(findings: Findings, idle: IdleDifference) -> str:
+    from profiler.render.console.explain import COLUMNS, idle_text
+
+    return idle_text(findings, idle, min(COLUMNS, make_console("auto").width))
 
 
 def explained_pair(findings: Findings, request: ExplainRequest) -> tuple[Cell, PairWhy | None]:
@@ -190,16 +196,15 @@ def _order(findings: Findings, place: _Place) -> tuple[bool, float]:
 
 
 def _places(findings: Findings) -> Iterator[_Place]:
+    """Problems with explained cells, in the order of the plan."""
     explained = findings.why.cells
-    for problem in findings.problems:
-        cells: dict[str, Cell] = {}
-        aliases: dict[str, Cell] = {}
-        for cell in findings.report.plan.cells:
-            if cell.problem == problem and findings.source(cell) in explained:
-                of_itself = cell.id in explained
-                (cells if of_itself else aliases)[findings.names.full(cell.variant)] = cell
-        if cells:
-            yield _Place(problem, cells, aliases)
+    places = {problem.id: _Place(problem, {}, {}) for problem in findings.problems}
+    for cell in findings.report.plan.cells:
+        if findings.source(cell) in explained:
+            place = places[cell.problem.id]
+            own = place.cells if cell.id in explained else place.aliases
+            own[findings.names.full(cell.variant)] = cell
+    return (place for place in places.values() if place.cells)
 
 
 def _default(findings: Findings, place: _Place, against: str | None) -> Cell:

@@ -57,7 +57,7 @@ class OwnRoof:
 
     name: str
     percent: float
-    """Of the roof, by the operations or bytes that counters saw."""
+    """Percent of the roof, by the operations or bytes that counters saw."""
     ceiling: float
     """Per second at the clock of that launch; NaN where it was not counted."""
 

@@ -32,12 +32,12 @@ _PIPE_WIDTH = 200
 _MIN_WIDTH = 40
 """A table of fewer columns has no room for its numbers; rich fails on some."""
 
-_LINE_EVERY_S = 5.0
+LINE_EVERY_S = 5.0
 """Between two lines of one session where no terminal shows a live one."""
 _STATE_EVERY_S = 0.5
 """Between two forecasts on the live line."""
 _MOST_FAILURES = 10
-"""Failed cells of a session that have a line of their own: all of them stand in the results."""
+"""Failures with a line of their own: all of them stand in the results."""
 _MOST_CAUSE = 160
 """Letters of a cause in such a line."""
 
@@ -115,6 +115,30 @@ class ProgressReporter:
 
 
 @dataclass
+class FailureLines:
+    """Prints a line for each of the first failures, and in the end how many more there were."""
+
+    reporter: ProgressReporter
+    _failed: int = 0
+
+    def say(self, head: str, cause: str) -> None:
+        """Print what has failed, with the first line of its cause."""
+        self._failed += 1
+        if self._failed > _MOST_FAILURES and not self.reporter.verbose:
+            return
+        first_line = cause.splitlines()[0] if cause else ""
+        if len(first_line) > _MOST_CAUSE:
+            first_line = f"{first_line[: _MOST_CAUSE - 1]}…"
+        self.reporter.say(f"{head}{first_line}".rstrip())
+
+    def end(self, title: str) -> None:
+        """Print how many had no line."""
+        if self._failed > _MOST_FAILURES and not self.reporter.verbose:
+            more = self._failed - _MOST_FAILURES
+            self.reporter.say(f"{title}: {more} more failed; the results tell why")
+
+
+@dataclass
 class VisitProgress:
     """Counts the visits of a session by its journal; prints how far it is, and what has failed."""
 
@@ -134,7 +158,6 @@ class VisitProgress:
     _total: int = 0
     _done: int = 0
     _cells_done: int = 0
-    _failed: int = 0
     _visits: int = 0
     """That were made: a cell that failed makes none."""
     _first_at: float = 0.0
@@ -142,13 +165,14 @@ class VisitProgress:
     _bar: Progress | None = None
 
     def __post_init__(self) -> None:
+        self._failures = FailureLines(self.reporter)
         self._costs = CostReader({id_: cell.problem.id for id_, cell in self.cells.items()})
 
     def __enter__(self) -> VisitProgress:
         """Show the live line where there is a terminal."""
         self._total = sum(self.remaining.values())
         self._began = self.clock()
-        self._line_at = self._began + _LINE_EVERY_S
+        self._line_at = self._began + LINE_EVERY_S
         if self.reporter.progress.is_terminal and not self.reporter.quiet:
             self._line_at = self._began + _STATE_EVERY_S
             self._bar = _live_line(self.reporter.progress)
@@ -162,9 +186,7 @@ class VisitProgress:
             self._bar.stop()
         elif self._done:
             self.reporter.say(f"{self._counts()} in {duration_words(self.clock() - self._began)}")
-        if self._failed > _MOST_FAILURES and not self.reporter.verbose:
-            more = self._failed - _MOST_FAILURES
-            self.reporter.say(f"{self.title}: {more} more failed; the results tell why")
+        self._failures.end(self.title)
 
     def record(self, record: Record) -> None:
         """Take one record of the runner's journal."""
@@ -187,12 +209,7 @@ class VisitProgress:
         self._done += self.remaining[cell]
         self.remaining[cell] = 0
         self._cells_done += 1
-        self._failed += 1
-        if self._failed <= _MOST_FAILURES or self.reporter.verbose:
-            first_line = cause.splitlines()[0] if cause else ""
-            if len(first_line) > _MOST_CAUSE:
-                first_line = f"{first_line[: _MOST_CAUSE - 1]}…"
-            self.reporter.say(f"{self._name(cell)}  FAILED {first_line}".rstrip())
+        self._failures.say(f"{self._name(cell)}  FAILED ", cause)
         self._show(cell)
 
     def visited(self, cell: str) -> None:
@@ -218,7 +235,7 @@ class VisitProgress:
             self._line_at = self.clock() + _STATE_EVERY_S
             self._bar.update(self._bar.tasks[0].id, state=state)
         else:
-            self._line_at = self.clock() + _LINE_EVERY_S
+            self._line_at = self.clock() + LINE_EVERY_S
             self.reporter.say(f"{self._counts()}, {state}")
 
     def _counts(self) -> str:
@@ -245,7 +262,7 @@ class VisitProgress:
             yield f"lowest so far {self._name(fastest)}: {durations[fastest] / 1000:.1f} us"
 
     def _seconds_left(self, rate: float) -> float | None:
-        """What is left, as it is forecast, or else at this rate; None where nothing tells."""
+        """Seconds to the last visit, as forecast or else at this rate; None where nothing tells."""
         if self.rest is None:
             return sum(self.remaining.values()) / rate if rate else None
         if not self._costs.costs.made:

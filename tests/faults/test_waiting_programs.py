@@ -166,8 +166,11 @@ def test_a_measuring_ncu_that_is_killed_is_started_once_more_and_the_next_goes_o
     results = [
         json.loads(file.read_text()) for file in paused.run.glob("raw/ncu-timing.*/result.json")
     ]
-    assert sorted(one["cause"] for one in results) == ["died", *["finished"] * (len(results) - 1)]
-    assert not any(one["failed"] for one in results), "no fault of the program"
+    assert sorted(result["cause"] for result in results) == [
+        "died",
+        *["finished"] * (len(results) - 1),
+    ]
+    assert not any(result["failed"] for result in results), "no fault of the program"
     assert not [note for note in notes(paused.profiler) if "two at once" in note]
 
 

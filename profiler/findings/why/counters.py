@@ -225,7 +225,7 @@ def _local_bytes(kernels: Kernels) -> Amount:
 
 
 def _sectors_per_request(kernels: Kernels) -> Amount:
-    """Of the instructions that access global memory; copies by TMA have no sectors in SASS."""
+    """Sectors per instruction that accesses global memory; copies by TMA have none in SASS."""
     sectors = requests = 0.0
     for kernel in kernels:
         rows = kernel.profile.instructions

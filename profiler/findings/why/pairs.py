@@ -72,7 +72,7 @@ class PairWhy:
 
     @property
     def off_timing(self) -> tuple[bool, bool]:
-        """Of each side, whether its explained launch makes the account one of another difference.
+        """Whether the explained launch of each side makes the account one of another difference.
 
         Neither where the difference of the explained launches is that of the timed medians within
         OFF_TIMING; a side counts where it is off its own median by at least half of that.

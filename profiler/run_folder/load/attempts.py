@@ -253,12 +253,12 @@ class Loaded:
         return finished - seen
 
 
-def median_durations(loaded: Iterable[Loaded]) -> dict[str, float]:
+def median_durations(attempts: Iterable[Loaded]) -> dict[str, float]:
     """Median duration in ns by cell id, over the timing samples of attempts."""
     frames = [
-        one.samples
-        for one in loaded
-        if one.attempt.record.kind in _TIMED and "duration_ns" in one.samples
+        loaded.samples
+        for loaded in attempts
+        if loaded.attempt.record.kind in _TIMED and "duration_ns" in loaded.samples
     ]
     if not frames:
         return {}

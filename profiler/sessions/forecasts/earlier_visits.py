@@ -149,7 +149,7 @@ class _Reading:
         )
 
     def _why_again(self, session: SessionPlan, missing: Collection[Visit]) -> str:
-        """What was changed since visits were made that are to be made again; empty: nothing."""
+        """Words for what was changed since visits that are to be made again; empty: nothing."""
         outdated = [
             loaded.attempt
             for loaded in self.attempts
@@ -188,7 +188,7 @@ class _Reading:
 
     @property
     def _other_change(self) -> str:
-        """What is left where nothing else was changed."""
+        """Words for what is left where nothing else was changed."""
         if isinstance(self.execution.loaded.experiment.workload, CommandWorkload):
             return "the program or a file that it depends on was edited since"
         return "the workload, the profiler or settings of timelines changed since"
@@ -204,7 +204,7 @@ def _read(
     keys = _keys(execution, builds)
     settings = TimelineTools(loaded.experiment, machine).all_settings()
     reader, capability = AttemptReader(), machine.environment.compute_capability
-    read = [reader.load(each, keys, capability, settings, opened) for each in attempts]
+    read = [reader.load(attempt, keys, capability, settings, opened) for attempt in attempts]
     return _Reading(execution, run, record, builds, opened, read)
 
 

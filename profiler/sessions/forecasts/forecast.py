@@ -66,7 +66,7 @@ class Forecast:
     left_out: int = 0
     """Visits that are not made: their cells failed, or are the same program as others."""
     why_again: str = ""
-    """What was changed since visits were made that are to be made again."""
+    """Words for what was changed since visits that are to be made again."""
 
     @property
     def left(self) -> int:
@@ -82,7 +82,7 @@ class SessionVisits:
     left_out: frozenset[Visit] = frozenset()
     """Those that are not made: their cells failed, or are the same program as others."""
     why_again: str = ""
-    """What was changed since visits were made that are to be made again; empty where none are."""
+    """Words for what was changed since visits that are to be made again; empty where none are."""
 
 
 NO_VISITS = SessionVisits()

@@ -31,7 +31,7 @@ class LaunchTimes:
         self.slowness = self._measured_slowness()
         """How many times as long as declared work suggests this GPU takes."""
         self._common_s = self._undeclared()
-        """What every launch takes that no declared work accounts for."""
+        """Seconds of every launch that no declared work accounts for."""
 
     def _without_idle(self, warm_ups: Mapping[str, float]) -> dict[str, float]:
         """Seconds of launches by cell, without the way to the GPU and back."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
@@ -86,14 +87,17 @@ class ProgramSessions:
             turns.failed.add(cell)
             progress.failed(cell, f"{outcome}: {cause}")
         forecast = VisitForecast(self.workload, self.reporter.say, len(work.missing))
-        made = [*work.earlier]
+        made = defaultdict(list)
+        for loaded in work.earlier:
+            if loaded.attempt.record.visit is not None:
+                made[loaded.attempt.record.visit["cell"]].append(loaded)
         for turn in turns.of_session(work.session):
             end, failure, loaded = self._make_turn(turn, turns, has_samples=has_samples)
             has_samples = has_samples or bool(loaded.visits())
-            made.append(loaded)
+            made[turn.visit.cell].append(loaded)
             if failure is None:
                 turns.measured.add(turn.visit.cell)
-                progress.durations_ns = median_durations(made)
+                progress.durations_ns |= median_durations(made[turn.visit.cell])
                 progress.visited(turn.visit.cell)
                 forecast.visited(end.seconds, loaded.launches)
             else:

@@ -53,7 +53,7 @@ class Search:
 
     @cached_property
     def progress(self) -> SearchProgress:
-        """What is said of its evaluations; it begins when it is first asked for."""
+        """Progress of its evaluations; its time begins when it is first asked for."""
         return SearchProgress(self.reporter, self.plan.evaluations, self.plan.seconds)
 
     @property
@@ -109,3 +109,8 @@ class Search:
     def report(self, live: LiveSearch, evaluated: Evaluated) -> None:
         """Print a result that the search has taken."""
         self.progress.evaluated(live, evaluated, self.variants[evaluated.variant].name)
+
+    def report_end(self, finalists: int) -> None:
+        """Print that the search is over, and how many of its configurations come next."""
+        self.progress.end()
+        self.reporter.say(f"search: {finalists} finalists are measured next.")

@@ -10,13 +10,7 @@ from profiler.model import Outcome
 from profiler.search.live.records import Evaluated
 from profiler.search.live.state import LiveSearch
 from profiler.sessions.forecasts.duration_words import duration_words
-from profiler.sessions.progress import ProgressReporter
-
-_LINE_EVERY_S = 5.0
-_MOST_FAILURES = 10
-"""Failed configurations with a line of their own: all of them stand in the results."""
-_MOST_CAUSE = 160
-"""Letters of a cause in such a line."""
+from profiler.sessions.progress import LINE_EVERY_S, FailureLines, ProgressReporter
 
 
 @dataclass
@@ -32,11 +26,15 @@ class SearchProgress:
     _line_at: float = field(init=False)
     _made: int = 0
     """Evaluations of this process."""
-    _failed: int = 0
 
     def __post_init__(self) -> None:
+        self._failures = FailureLines(self.reporter)
         self._began = self.clock()
-        self._line_at = self._began + _LINE_EVERY_S
+        self._line_at = self._began + LINE_EVERY_S
+
+    def end(self) -> None:
+        """Print how many failed without a line."""
+        self._failures.end("search")
 
     def evaluated(self, live: LiveSearch, evaluated: Evaluated, name: str) -> None:
         """Take the result of a configuration that the search has taken."""
@@ -44,7 +42,8 @@ class SearchProgress:
         count = f"{len(live.record.evaluations)}/{self.evaluations or '…'}"
         where = f" on {evaluated.worker}" if evaluated.worker else ""
         if evaluated.outcome is not Outcome.MEASURED:
-            self._say_failed(f"[{count}] {name}  FAILED {evaluated.outcome}{where}", evaluated)
+            head = f"[{count}] {name}  FAILED {evaluated.outcome}{where}: "
+            self._failures.say(head, evaluated.cause)
             return
         best = live.best()
         is_best = best is not None and best.variant == evaluated.variant
@@ -58,17 +57,7 @@ class SearchProgress:
             self.reporter.say(f"search: {count} evaluations{self._pace(live)}{best_words}")
         else:
             return
-        self._line_at = self.clock() + _LINE_EVERY_S
-
-    def _say_failed(self, head: str, evaluated: Evaluated) -> None:
-        self._failed += 1
-        if self._failed > _MOST_FAILURES and not self.reporter.verbose:
-            if self._failed == _MOST_FAILURES + 1:
-                self.reporter.say("search: more configurations fail; the results tell why")
-            return
-        cause = evaluated.cause.splitlines()[0] if evaluated.cause else ""
-        cut = cause if len(cause) <= _MOST_CAUSE else f"{cause[: _MOST_CAUSE - 1]}…"
-        self.reporter.say(f"{head}: {cut}")
+        self._line_at = self.clock() + LINE_EVERY_S
 
     def _pace(self, live: LiveSearch) -> str:
         """Rate and time left, by the evaluations of this process."""

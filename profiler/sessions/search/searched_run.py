@@ -112,5 +112,5 @@ def _search(search: Search, run: RunFolder, lock_file: Path) -> tuple[str, ...]:
         ) from None
     finally:
         builds.close()
-    search.reporter.say(f"search: {len(finalists)} finalists are measured next.")
+    search.report_end(len(finalists))
     return finalists
