@@ -389,6 +389,10 @@ class BuildResult:
     cached: bool = False
 
 
+FLUSHED_PER_LAUNCH = "launch"
+"""Value of `cache_control` where caches are emptied before each launch, not before each kernel."""
+
+
 @dataclass(frozen=True)
 class Environment:
     """Everything about the machine that could change a number; no names, no paths, no variables."""
@@ -413,6 +417,8 @@ class Environment:
     peak_dram_bytes_per_s: float | None = None
     clock_control: str | None = None
     cache_control: str | None = None
+    """When the caches of the GPU were emptied: FLUSHED_PER_LAUNCH, `all` (before each kernel) or
+    `none`."""
     git_commit: str | None = None
     git_dirty: bool | None = None
     profiler_version: str | None = None

@@ -23,6 +23,7 @@ class NoticeKind(StrEnum):
     REPLAYED = "replayed"
     REPLAY_IGNORES = "replay_ignores"
     UNLOCKED_CLOCKS = "unlocked_clocks"
+    KERNELS_REPLAYED = "kernels_replayed"
     FEW_BLOCKS = "few_blocks"
     FAILED_CELLS = "failed_cells"
     WRONG_RESULTS = "wrong_results"
@@ -103,6 +104,13 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "The GPU's clocks were not locked (clock control: {clock_control}).",
         "Compare cycles beside durations, or set collect.clock_control to base where that is "
         "allowed.",
+    ),
+    NoticeKind.KERNELS_REPLAYED: NoticeTemplate(
+        Severity.INFO,
+        "Each kernel was replayed with empty caches to count it, in {count} cells with several "
+        "kernels; in their durations the later kernels find what the earlier ones left.",
+        "Ask for counters that fit in one pass, or set collect.cache_control to all: then both are "
+        "measured alike.",
     ),
     NoticeKind.FEW_BLOCKS: NoticeTemplate(
         Severity.WARNING,

@@ -115,6 +115,9 @@ class Job:
     warmups: int = 3
     repeats: int = 1
     """Timed launches per visit, each its own sample; `ncu` always launches once a visit."""
+    flush: bool = False
+    """Whether the runner empties the GPU's caches before each visit of `ncu`, which then leaves
+    them alone. Where the runner itself times, it does so before each launch in any case."""
     launches: int = 1
     """Launches per visit of `nsys` and `torch`; the visit ends with the last of them, no launch is
     waited for before the next."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -16,6 +17,40 @@ Launch = Callable[[], Any]
 
 NS_PER_MS = 1e6
 NS_PER_US = 1e3
+
+_L2_SIZES = 3
+"""How many times the size of the L2 cache is read; on an H100 twice was enough."""
+_KEEPING_LINES = 8
+"""Major compute capability from which on L2 keeps lines that a kernel marks."""
+_sum = torch.sum  # torch's own, whatever a workload puts in its place later
+
+
+class CacheFlush:
+    """Empties the L2 cache by reading an array larger than it, on the current stream.
+
+    Before that it makes ordinary lines of those that kernels marked to be kept (`evict_last`, as
+    inductor does): else they outlive the reading of any array. It does not write one: what is
+    written stays in L2, and the kernel behind it has to write it back first. On an H100 a kernel
+    behind it took 0.975 to 0.998 times as long as behind ncu's own flush, which empties the caches
+    of instructions, too, and read and wrote as many bytes; behind a `memset` up to 1.15 times as
+    long, and it found up to 10 MB of kept lines (`benchmarks/speed/flushes.py`).
+    """
+
+    def __init__(self) -> None:
+        gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
+        elements = _L2_SIZES * gpu.L2_cache_size // torch.float32.itemsize
+        self._array = torch.zeros(elements, dtype=torch.float32, device="cuda")
+        self._result = torch.zeros((), dtype=torch.float32, device="cuda")
+        # GPUs before keep no lines.
+        self._driver = ctypes.CDLL("libcuda.so.1") if gpu.major >= _KEEPING_LINES else None
+
+    def __call__(self) -> None:
+        """Empty the cache; returns before it is. RuntimeError where the driver refuses."""
+        if self._driver is not None:
+            error = self._driver.cuCtxResetPersistingL2Cache()
+            if error:
+                raise RuntimeError(f"cuCtxResetPersistingL2Cache gave the error {error}")
+        _sum(self._array, dim=0, out=self._result)
 
 
 class Stopwatch(Protocol):
@@ -58,20 +93,20 @@ class ProcessClock:
 class CudaEvents:
     """Time between two CUDA events around each of `repeats` launches, each with a cold L2 cache.
 
-    The flush writes a buffer of twice the size of the L2 cache. While the device writes, the host
-    has time to queue the launch behind it, so that the events do not see the host's latency.
+    While the device empties it, the host has time to queue the launch behind that, so that the
+    events do not see the host's latency.
     """
 
     def __init__(self, repeats: int) -> None:
         self._repeats = repeats
-        self._flush = _flush_buffer()
+        self._flush = CacheFlush()
 
     def measure(self, launch: Launch) -> list[float]:
         """Durations in ns, one per launch, in the order of the launches."""
         pairs = [(_timing_event(), _timing_event()) for _ in range(self._repeats)]
         with no_garbage_collection():
             for begin, end in pairs:
-                self._flush.zero_()
+                self._flush()
                 begin.record()
                 launch()
                 end.record()
@@ -139,12 +174,12 @@ class ProfiledKernels:
     _NOT_KERNELS = ("Memcpy", "Memset")
 
     def __init__(self) -> None:
-        self._flush = _flush_buffer()
-        self.measure(self._flush.zero_)  # the first profile of a process loads CUPTI
+        self._flush = CacheFlush()
+        self.measure(self._flush)  # the first profile of a process loads CUPTI
 
     def measure(self, launch: Launch) -> list[float]:
         """Duration in ns of one launch, gaps left out; nothing where no kernel was seen."""
-        self._flush.zero_()
+        self._flush()
         torch.cuda.synchronize()
         with profile(activities=[ProfilerActivity.CUDA]) as seen:
             launch()
@@ -155,11 +190,6 @@ class ProfiledKernels:
             if event.device_type.name == "CUDA" and not event.name.startswith(self._NOT_KERNELS)
         ]
         return [sum(spans) * NS_PER_US] if spans else []
-
-
-def _flush_buffer() -> torch.Tensor:
-    l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
-    return torch.empty(2 * l2_bytes, dtype=torch.uint8, device="cuda")
 
 
 def _timing_event() -> torch.cuda.Event:

@@ -6,6 +6,7 @@ the visit and one around each of its launches; those of stamps a file (`profiler
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ from profiler.runner.device import Device
 from profiler.runner.garbage import no_garbage_collection
 from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.stamps import StampedVisits
-from profiler.runner.timing import Launch, Stopwatch, make_stopwatch, on_cuda
+from profiler.runner.timing import CacheFlush, Launch, Stopwatch, make_stopwatch, on_cuda
 from profiler.runner.traces import TraceWriter
 
 
@@ -31,13 +32,18 @@ class Visits(Protocol):
 
 
 class TimedVisits:
-    """Visits whose launches a stopwatch makes and times, or a tool that it waits for."""
+    """Visits whose launches a stopwatch makes and times, or a tool that it waits for.
 
-    def __init__(self, stopwatch: Stopwatch) -> None:
+    `before` is done before each, outside of its range.
+    """
+
+    def __init__(self, stopwatch: Stopwatch, before: Callable[[], None] = lambda: None) -> None:
         self._stopwatch = stopwatch
+        self._before = before
 
     def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
         """One visit; `durations_ns` where the stopwatch gives any."""
+        self._before()
         with ranges.visit_range(visit.cell, visit.block, visit.arm):
             durations = self._stopwatch.measure(launch)
         return {} if durations is None else {"durations_ns": durations}
@@ -121,4 +127,18 @@ def make_visits(job: Job, device: Device) -> Visits:
         return TracedVisits(job, device)
     if job.collector == "in_kernel":
         return StampedVisits(job, device)
-    return TimedVisits(make_stopwatch(job.collector, device, job.repeats))
+    stopwatch = make_stopwatch(job.collector, device, job.repeats)
+    return TimedVisits(stopwatch, _flush_and_wait(device)) if job.flush else TimedVisits(stopwatch)
+
+
+def _flush_and_wait(device: Device) -> Callable[[], None]:
+    """What empties the caches of a device; nothing on a CPU."""
+    if not on_cuda(device):
+        return lambda: None
+    flush = CacheFlush()
+
+    def flush_and_wait() -> None:
+        flush()
+        device.wait()  # a launch may use another stream, which would not
+
+    return flush_and_wait

@@ -76,6 +76,20 @@ def test_a_good_run_exits_0_and_writes_everything(good):
     assert done.json["replayed"] is None
 
 
+def test_either_ncu_or_the_runner_empties_the_caches(good):
+    profiler, _, _ = good
+    (run,) = profiler.runs()
+    by_runner = {}
+    for attempt in (run / "raw").iterdir():
+        command = (attempt / "command.txt").read_text()
+        if "--cache-control" in command:
+            flush = json.loads((attempt / "job.json").read_text())["flush"]
+            assert f"--cache-control {'none' if flush else 'all'}" in command
+            by_runner[attempt.name] = flush
+    assert by_runner["ncu-timing.001"]
+    assert not all(by_runner.values()), "counters of so few cells are replayed together"
+
+
 def test_every_metric_has_as_many_samples_as_were_asked_for(good):
     _, _, done = good
     for cell in done.json["cells"]:

@@ -17,7 +17,7 @@ from profiler.analyse.samples import DURATION
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.metrics.catalogue import TENSOR_TYPES
 from profiler.metrics.queries import ncu_name
-from profiler.model import CellStatus, Environment, SessionKind
+from profiler.model import FLUSHED_PER_LAUNCH, CellStatus, Environment, SessionKind
 
 MARGIN = 0.05
 """Of every bound, for what counters and clocks are off by."""
@@ -49,8 +49,8 @@ _COUNTERS = (
     *("kernels", "cycles", "instructions", "tensor_pipe_pct"),
     *("dram_read_bytes", "dram_write_bytes"),
 )
-_FLUSHED = "all"
-"""Value of `cache_control` with which ncu empties all caches before each kernel."""
+_FLUSHED = ("all", FLUSHED_PER_LAUNCH)
+"""Values of `cache_control` with which a launch under ncu begins with empty caches."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _compulsory_bytes(
     """
     cache = float(environment.l2_bytes or 0)
     kernels = seen.kernels if seen.kernels >= 1 else 1.0
-    flushed = by_ncu and environment.cache_control == _FLUSHED
+    flushed = by_ncu and environment.cache_control in _FLUSHED
     return stated - cache * (kernels + (0 if flushed else 1))
 
 
@@ -144,7 +144,7 @@ def _too_little_traffic(stated: float, seen: _Seen, environment: Environment) ->
 
 
 def _inputs_not_read(inputs: float, seen: _Seen, environment: Environment) -> Iterator[str]:
-    flushed = environment.cache_control == _FLUSHED
+    flushed = environment.cache_control in _FLUSHED
     if flushed and inputs >= SMALLEST and seen.dram_read_bytes < inputs * READ_SHARE:
         yield (
             f"{_megabytes(seen.dram_read_bytes)} were read from device memory, with caches "

@@ -141,6 +141,10 @@ class Ncu:
         )
         return Command(argv, env={"LC_ALL": "C"}, files={"log": recovered})
 
+    def leaving_caches(self) -> Ncu:
+        """The same, with caches left as they are: the runner empties them before each launch."""
+        return replace(self, cache_control="none")
+
     def explaining(self, sections: Sequence[str]) -> Ncu:
         """The same, with these sections and the source of the kernels in its report."""
         return replace(self, sections=tuple(sections))
@@ -196,7 +200,7 @@ KIND: CollectorKind = CollectorKind(
     alias=None,
     title="ncu",
     measures="each kernel alone on the GPU, by its hardware counters, gaps left out; caches are "
-    "flushed before it",
+    "empty when a launch begins",
     records=Records.COUNTERS,
     metric="duration_ns",
     judged=True,

@@ -33,7 +33,7 @@ from profiler.model import Outcome, Plan, Span
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.plan import judged_plan
 from profiler.planning.readiness import check_ready
-from profiler.planning.session_plans import EXPLAINS, planned_otherwise
+from profiler.planning.session_plans import NCU, planned_otherwise
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import (
@@ -188,9 +188,9 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
         from profiler.sessions.explain_cells import asked_cells
 
         asked_cells(planned.plan, request.explain)  # says now what no cell is called
-        if EXPLAINS not in planned.loaded.experiment.collect.collectors:
+        if NCU not in planned.loaded.experiment.collect.collectors:
             raise UsageError(
-                f"--explain counts under {EXPLAINS}, which is none of collect.collectors.",
+                f"--explain counts under {NCU}, which is none of collect.collectors.",
                 remedy="Leave out --explain, or --timer.",
             )
     require_folder(request.out)

@@ -72,7 +72,7 @@ def find_machine(
         host=asked.host.result(),
         ncu_version=version,
         nsys_version=recorder,
-        cache_control=collect.cache_control if ncu else None,
+        cache_control=experiment.cache_control if ncu else None,
         clock_control=collect.clock_control if ncu else None,
     )
     only = {VISIBLE_VARIABLE: gpu.uuid} if gpu and gpu.uuid and ":" in collect.device else {}

@@ -12,13 +12,13 @@ from profiler.collect.registry import kinds_of
 from profiler.errors import SpecError
 from profiler.metrics import passes
 from profiler.metrics import queries as metrics
-from profiler.metrics.conflicts import conflicts
+from profiler.metrics.conflicts import conflicts, is_replayed
 from profiler.metrics.passes import CounterSession, Types
-from profiler.model import Cell, Plan, SessionKind, SessionPlan, Visit
+from profiler.model import FLUSHED_PER_LAUNCH, Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.planning.spec import CommandWorkload, Experiment
 
-EXPLAINS = "ncu"
-"""Collector of explain sessions."""
+NCU = "ncu"
+"""Collector that counts, and that explain sessions run under."""
 MAX_VISITS = 1_000_000
 """Most visits of a session: about a day under ncu."""
 _PROGRAM_S = 4.0
@@ -102,6 +102,18 @@ def _measured_names(experiment: Experiment, types: Iterable[Types]) -> tuple[str
     return metrics.of_types(metrics.expand(experiment.collect.measured_metrics), named)
 
 
+def flushed_by_runner(
+    experiment: Experiment, session: SessionPlan, capability: str | None = None
+) -> bool:
+    """Whether the runner empties the caches before each launch of a session, in place of ncu.
+
+    Not where ncu replays, as an explain session does: between passes only ncu can.
+    """
+    if experiment.cache_control != FLUSHED_PER_LAUNCH or session.kind is SessionKind.EXPLAIN:
+        return False
+    return session.collector == NCU and not is_replayed(session.metrics, capability)
+
+
 def planned_otherwise(plan: Plan, capability: str | None) -> bool:
     """Whether the sessions of a plan may be others on a GPU of this compute capability."""
     return conflicts(plan.capability) != conflicts(capability) or any(
@@ -178,11 +190,11 @@ def explain_session(
     experiment: Experiment, cells: Sequence[Cell], names: Sequence[str]
 ) -> SessionPlan:
     """The session in which ncu counts once, of these cells, all that tells why."""
-    name = f"{EXPLAINS}-{SessionKind.EXPLAIN.value}"
+    name = f"{NCU}-{SessionKind.EXPLAIN.value}"
     visits = tuple(block_visits(cells, name, range(1), seed=experiment.collect.seed))
     return SessionPlan(
         name=name,
-        collector=EXPLAINS,
+        collector=NCU,
         kind=SessionKind.EXPLAIN,
         metrics=tuple(names),
         visits=visits,

@@ -11,7 +11,7 @@ from profiler.collect.ncu import KERNEL_REPLAY
 from profiler.errors import EnvironmentUnusable
 from profiler.metrics.explain import explain_metrics
 from profiler.model import SessionPlan
-from profiler.planning.session_plans import EXPLAINS, explain_session
+from profiler.planning.session_plans import NCU, explain_session
 from profiler.run_folder.load.part_cells import planned_cell
 from profiler.sessions.explain_cells import (
     MOST_KERNELS,
@@ -45,7 +45,7 @@ class Explaining:
         """
         experiment = self.execution.loaded.experiment
         asked = experiment.collect.explain or self.asked is not None
-        by_ncu = EXPLAINS in experiment.collect.collectors
+        by_ncu = NCU in experiment.collect.collectors
         alone = experiment.collect.replay_mode == KERNEL_REPLAY
         return asked and by_ncu and alone
 

@@ -35,7 +35,7 @@ class TimelineTools:
         return Tools(
             ncu=self.machine.ncu,
             nsys=self.machine.nsys,
-            cache_control=collect.cache_control,
+            cache_control=self.experiment.ncu_cache_control,
             clock_control=collect.clock_control,
             replay_mode=collect.replay_mode,
             nsys_window=self.nsys_window(),

@@ -17,7 +17,12 @@ from profiler.metrics.queries import CATALOGUE
 from profiler.model import Cell, Plan, Problem, SessionKind, Variant, cell_id
 from profiler.planning.matrix import default_name, identify
 from profiler.planning.plan import command_values, make_plan, plan_document
-from profiler.planning.session_plans import block_visits, planned_otherwise
+from profiler.planning.session_plans import (
+    block_visits,
+    explain_session,
+    flushed_by_runner,
+    planned_otherwise,
+)
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import load_spec
 
@@ -542,6 +547,31 @@ def test_a_metric_that_is_replayed_brings_all_counters_into_its_session(plan) ->
     counted = {"l2_hit_sectors", "l2_bytes", "fp32_fma", "cycles"}
     assert set(result.sessions[1].metrics[1:]) == counted
     assert result.sessions[0].metrics == ("duration_ns", "registers")
+
+
+def test_the_runner_empties_caches_where_ncu_replays_nothing(tmp_path) -> None:
+    def flushed(changes: str, workload: str = "./workload.py", capability: str = "9.0") -> set[str]:
+        path = tmp_path / "spec.yaml"
+        path.write_text(
+            f"name: x\nworkload: {workload}\nvariants: {{list: [a, b]}}\n"
+            f"collect: {{metrics: [duration_ns, dram_read_bytes, l2_hit_pct, cycles]{changes}}}"
+        )
+        loaded = load_spec(path)
+        made = make_plan(loaded, Space(capability=capability))
+        explains = explain_session(loaded.experiment, made.cells, ["duration_ns"])
+        return {
+            session.name
+            for session in (*made.sessions, explains)
+            if flushed_by_runner(loaded.experiment, session, capability)
+        }
+
+    assert flushed("") == {"ncu-timing"}, "few cells: the counters are replayed together"
+    many = ", counter_samples: 40"
+    assert flushed(many) == {"ncu-timing", "ncu-counters", "ncu-counters-l2_hit_sectors"}
+    assert flushed(", collectors: [ncu, timer]") == {"ncu-timing"}, "the timer does so anyway"
+    for by_ncu in (", cache_control: all", ", cache_control: none", ", replay_mode: range"):
+        assert flushed(many + by_ncu) == set()
+    assert flushed(many, workload="{command: [./a, '{variant}']}") == set()
 
 
 def test_cycles_are_of_every_visit_where_nothing_else_is_counted(plan) -> None:

@@ -91,7 +91,10 @@ def test_defaults_are_those_of_the_documentation() -> None:
     assert (experiment.collect.final_blocks, experiment.margin_pct) == (8, 1.0)
     assert (experiment.collect.warmups, experiment.collect.repeats) == (3, 20)
     assert experiment.collect.metrics == ("default",)
-    assert (experiment.collect.cache_control, experiment.collect.clock_control) == ("all", "none")
+    assert (experiment.collect.cache_control, experiment.collect.clock_control) == (
+        "launch",
+        "none",
+    )
     assert experiment.collect.time_limit_s == 120
     assert experiment.build.arch == "auto"
     assert experiment.tolerance == {}

@@ -56,6 +56,24 @@ def test_launches_under_nsys_have_ranges_of_their_own_and_one_wait(bench, device
     assert steps == ONE_VISIT
 
 
+def test_caches_are_empty_before_the_range_of_a_visit_begins(bench, device, steps, monkeypatch):
+    monkeypatch.setattr(visits, "CacheFlush", lambda: lambda: steps.append("flush"))
+    plain, flushed = (bench.job(["plain"], collector="ncu", flush=flush) for flush in (False, True))
+    one_visit = ["push cell=a..p0;block=3;arm=1", "launch", "wait", "pop"]
+
+    make_visits(plain, device).make(VISIT, lambda: steps.append("launch"))
+    assert steps == one_visit
+    steps.clear()
+    make_visits(flushed, device).make(VISIT, lambda: steps.append("launch"))
+    assert steps == ["flush", "wait", *one_visit]
+
+
+def test_a_cpu_has_no_caches_to_empty(bench, monkeypatch):
+    monkeypatch.setattr(visits, "CacheFlush", lambda: pytest.fail("no GPU"))
+    job = bench.job(["plain"], collector="ncu", flush=True)
+    assert make_visits(job, CpuDevice()).make(VISIT, lambda: None) == {}
+
+
 def test_recording_is_on_from_the_first_visit_to_the_end(bench, device, steps):
     recorded = make_visits(bench.job(["plain"], collector="nsys", launches=2), device)
     for _ in range(2):

@@ -25,7 +25,7 @@ from profiler.collect.kind import Records
 from profiler.collect.registry import COLLECTORS, canonical_name, kinds_of, spellings
 from profiler.metrics import queries as metrics
 from profiler.metrics.own import OwnMetric
-from profiler.model import MARGIN_PCT
+from profiler.model import FLUSHED_PER_LAUNCH, MARGIN_PCT
 from profiler.planning.page_kinds import PAGE_KINDS, questions_of
 from profiler.planning.questions import Question
 from profiler.planning.spec.cuda_file import is_cuda_file, with_joined_sizes
@@ -408,8 +408,11 @@ class Collect(SpecModel):
         default=("default",),
         description="Metrics or groups of the catalogue, raw ncu names, or formulas of your own.",
     )
-    cache_control: Literal["all", "none"] = Field(
-        default="all", description="Whether ncu flushes the GPU's caches before each pass."
+    cache_control: Literal["launch", "all", "none"] = Field(
+        default="launch",
+        description="When the GPU's caches are emptied under ncu. `launch`: before each launch, so "
+        "that each of its kernels finds what those before it left, as in a program. `all`: before "
+        "each kernel, by ncu. `none`: never. See docs/collectors.md.",
     )
     clock_control: Literal["none", "base", "boost"] = Field(
         default="none", description="Whether ncu locks the clocks; needs permission."
@@ -620,6 +623,22 @@ class Experiment(SpecModel):
     def asked(self) -> tuple[Question, ...]:
         """Questions of the experiment, those of its kind of page where it names none."""
         return questions_of(self.questions, self.page.kind)
+
+    @property
+    def cache_control(self) -> str:
+        """When caches are emptied: `collect.cache_control`, as far as it can be had.
+
+        Inside an external command, and before each pass of what is not replayed kernel by kernel,
+        only ncu can do it.
+        """
+        asked = self.collect.cache_control
+        by_ncu = isinstance(self.workload, CommandWorkload) or self.collect.replay_mode != "kernel"
+        return "all" if asked == FLUSHED_PER_LAUNCH and by_ncu else asked
+
+    @property
+    def ncu_cache_control(self) -> str:
+        """Ncu's own `--cache-control` where it is not the runner that empties the caches."""
+        return "none" if self.collect.cache_control == "none" else "all"
 
     @model_validator(mode="after")
     def _replay_mode_fits(self) -> Self:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from profiler.collect.registry import is_judged
 from profiler.model import Plan, SessionKind, SessionPlan
-from profiler.planning.session_plans import EXPLAINS
+from profiler.planning.session_plans import NCU
 from profiler.sessions.looks import empty_final, final_session, has_final, later_session
 
 _COUNTED = (SessionKind.TIMING, SessionKind.COUNTERS)
@@ -63,7 +63,7 @@ def steps(plan: Plan, *, explains: bool = False) -> tuple[Step, ...]:
             for place, session in enumerate(plan.sessions)
             if session.collector == judged.collector and session.kind in _COUNTED
         ]
-        explains_first = explains and judged.collector == EXPLAINS
+        explains_first = explains and judged.collector == NCU
         ordered[1 + max(places) : 1 + max(places)] = _judged(plan, judged, explains=explains_first)
     if explains:
         ordered.append(Explanation(again=any(isinstance(step, Explanation) for step in ordered)))

@@ -16,7 +16,7 @@ from profiler.machine.requirements import Machine
 from profiler.metrics.explain import explain_sections
 from profiler.metrics.queries import ncu_names
 from profiler.model import Cell, Plan, SessionKind, SessionPlan
-from profiler.planning.session_plans import EXPLAINS
+from profiler.planning.session_plans import NCU, flushed_by_runner
 from profiler.planning.spec import CudaWorkload, LoadedSpec, ModuleWorkload
 from profiler.run_folder.folder import COMPILED_FOLDER, RunFolder
 from profiler.runner import protocol
@@ -82,6 +82,7 @@ class Templates:
             repeats=collect.repeats if "repeats" in kind.settings else 1,
             launches=timelines.launches if recorded else 1,
             capture=timelines.capture,
+            flush=self._runner_flushes(session),
         )
 
     def collector(self, session: SessionPlan) -> Collector:
@@ -89,17 +90,24 @@ class Templates:
         if session.kind is SessionKind.EXPLAIN:
             capability = self.machine.environment.compute_capability
             return self.ncu().explaining(explain_sections(capability))
+        if self._runner_flushes(session):
+            return self.ncu().leaving_caches()
         return self.tool(session.collector)
+
+    def _runner_flushes(self, session: SessionPlan) -> bool:
+        """Whether the runner empties the caches before each launch under ncu."""
+        capability = self.machine.environment.compute_capability
+        return flushed_by_runner(self.loaded.experiment, session, capability)
 
     def tool(self, collector: str) -> Collector:
         """The tool of a collector."""
         return COLLECTORS[collector].create(self.timelines.tools)
 
     def ncu(self) -> Ncu:
-        """The tool of explain sessions."""
-        tool = self.tool(EXPLAINS)
+        """The tool of sessions that count and explain."""
+        tool = self.tool(NCU)
         if not isinstance(tool, Ncu):
-            raise TypeError(f"{EXPLAINS} explains nothing")
+            raise TypeError(f"{NCU} explains nothing")
         return tool
 
     def limits(self) -> Limits:

@@ -56,6 +56,7 @@ def test_inputs_that_were_not_read_are_found_however_small_the_problem_is():
     assert why(small, **stated) == (
         "0.02 MB were read from device memory, with caches flushed; the inputs are 4 MB"
     )
+    assert why(small, replace(H200, cache_control="launch"), **stated) == why(small, **stated)
     assert not why({**small, "dram_read_bytes": 3 * MB}, **stated)
     assert not why(small, replace(H200, cache_control="none"), **stated), "they lie in L2"
     assert not why(small, bytes=8 * MB), "nobody knows how much of it are inputs"
