@@ -153,11 +153,12 @@ Timeline = Annotated[
     typer.Option("--timeline", help="Then record finalists and baseline under nsys; no replay."),
 ]
 Explain = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--explain",
         metavar="CELL|PROBLEM|all",
-        help="Count all that tells why of these cells; default: those that the answer is about.",
+        help="Count all that tells why of these cells, in place of those that the answer is about; "
+        "again for more.",
     ),
 ]
 Device = Annotated[
@@ -320,7 +321,7 @@ def run(
         page=not no_report,
         fail_on=fail_on,
         timeline=timeline,
-        explain=explain,
+        explain=",".join(explain) if explain else None,
         workers=workers,
         mixed=mixed,
         certificates=Certificates(tls_ca, tls_cert, tls_key),

@@ -100,14 +100,14 @@ def many_kernels(samples: pd.DataFrame) -> frozenset[str]:
 
 
 def asked_cells(plan: Plan, asked: str) -> tuple[Cell, ...]:
-    """Cells that `--explain` names: `all`, or ids and names of cells and problems, with commas.
+    """Cells that `--explain` names: ids and names of cells and problems, with commas, or `all`.
 
     Raises UsageError for a name that no cell and no problem has.
     """
-    if asked == ALL:
+    words = asked.split(",")
+    if ALL in words:
         return plan.cells
     found: set[str] = set()
-    words = asked.split(",")
     while words:
         # Names of problems have commas, too: as many words as are a name together.
         counts = range(len(words), 0, -1)

@@ -9,7 +9,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.verdicts import SAME_PROGRAM
 from profiler.findings.why.cells import CellWhy, cell_why
 from profiler.findings.why.pairs import PairWhy
-from profiler.model import Cell, Problem, Variant
+from profiler.model import FLUSHED_PER_LAUNCH, Cell, Problem, Variant
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +51,7 @@ def pair_why(
         first=cells[first],
         second=cells[second],
         timed_ns=(findings.value(cell, primary).median, findings.value(against, primary).median),
+        flushed_per_launch=findings.report.environment.cache_control == FLUSHED_PER_LAUNCH,
     )
 
 

@@ -51,6 +51,9 @@ class PairWhy:
     second: CellWhy
     timed_ns: tuple[float, float]
     """Medians of both by the primary timer."""
+    flushed_per_launch: bool = False
+    """Whether caches were emptied before each timed launch, not before each of its kernels, as they
+    are where it is explained."""
 
     @property
     def told(self) -> bool:

@@ -280,7 +280,21 @@ def _off_timing(pair: PairWhy) -> str:
     )
     return (
         f" The {explained} {', and '.join(launches)}: the parts are of {those}, and the timed "
-        f"medians differ by {signed_time(pair.timed_difference_ns)}."
+        f"medians differ by {signed_time(pair.timed_difference_ns)}.{_caches_between(pair)}"
+    )
+
+
+def _caches_between(pair: PairWhy) -> str:
+    """Sentence on caches between kernels, where a launch that was explained has several."""
+    several = any(
+        off and len(why.kernels) > 1
+        for off, why in zip(pair.off_timing, (pair.first, pair.second), strict=True)
+    )
+    if not (several and pair.flushed_per_launch):
+        return ""
+    return (
+        " Explained, each kernel begins with empty caches; timed, the later ones find what the "
+        "earlier ones left."
     )
 
 

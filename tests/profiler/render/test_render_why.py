@@ -184,9 +184,25 @@ def test_a_launch_that_took_another_time_than_the_timed_ones_is_told(
     shown = explained(of_page)
     assert shown is not None
     assert sentence in plain(shown.pairs[0].sentence)
+    assert "empty caches" not in words.why_sentence(
+        dataclasses.replace(one, flushed_per_launch=True)
+    )
     both = dataclasses.replace(pair, timed_ns=(first_ns / 2, 2 * second_ns))
     assert "The launches that were explained took" in words.why_sentence(both)
     assert "GHz, where torch is timed with" in words.why_sentence(both)
+
+
+def test_kernels_whose_caches_were_emptied_otherwise_where_they_were_timed(pair: PairWhy) -> None:
+    """The reason for which a chain of kernels takes another time where it is explained."""
+    (kernel,) = pair.second.kernels
+    several = CellWhy(pair.against.id, (kernel, kernel))
+    timed_ns = (pair.first.duration_ns, several.duration_ns / 2)
+    sentence = "Explained, each kernel begins with empty caches; timed, the later ones find what"
+    for flushed_per_launch in (True, False):
+        off = dataclasses.replace(
+            pair, second=several, timed_ns=timed_ns, flushed_per_launch=flushed_per_launch
+        )
+        assert (sentence in words.why_sentence(off)) == flushed_per_launch
 
 
 def test_under_a_roof_parts_that_are_next_to_nothing_are_left_out(pair: PairWhy) -> None:

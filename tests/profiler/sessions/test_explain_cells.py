@@ -142,6 +142,7 @@ def test_cells_without_a_duration_are_not_explained(plan_of: PlanOf) -> None:
     ("asked", "expected"),
     [
         ("all", 15),
+        ("large,all", 15),
         ("large", ["plain", "library", "other library", "tree", "loop"]),
         ("tree..small, plain..small", ["plain", "tree"]),
     ],
