@@ -1,24 +1,20 @@
-"""What options of ncu would save, and what a flush of our own would change; needs a GPU, ncu, nvcc.
+"""What options of ncu would save; needs a GPU, ncu, nvcc.
 
-    python benchmarks/speed/ncu_options.py [--flushes]
+    python benchmarks/speed/ncu_options.py
 
 Each row is a process of `ncu_options.cu` under ncu, after one that is not counted: milliseconds
 of a launch that nothing marks, of one of a small kernel (256 KB), one that fits in L2 (32 MB) and a
 large one (256 MB) in a range, and of 20 small ones in one range. The options are those that could
 make a launch cheaper than what the profiler asks for, which is the first row.
-
-`--flushes` only compares ways to empty the caches: for each kernel the median duration, the bytes
-that it read from and wrote to device memory, and the duration over that with ncu's own flush.
 """
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve()
@@ -26,7 +22,6 @@ sys.path.insert(0, str(HERE.parents[2]))
 
 from profiler.collect.ncu import find_ncu  # noqa: E402 - this checkout's
 from profiler.metrics.queries import ncu_names  # noqa: E402
-from profiler.parse.ncu_csv import read_ncu_csv  # noqa: E402
 
 DURATION = ("gpu__time_duration.sum",)
 REPLAYED = (*DURATION, *ncu_names(["dram_read_bytes", "l2_hit_sectors", "instructions"], "9.0"))
@@ -75,18 +70,6 @@ TRIES = (
 )
 
 
-TRAFFIC = ("dram__bytes_read.sum", "dram__bytes_write.sum")
-FLUSHES = (
-    Try("ncu's own", (*IN_RANGE, *ALL_CACHES), (*DURATION, *TRAFFIC)),
-    Try("ncu's own, once more", (*IN_RANGE, *ALL_CACHES), (*DURATION, *TRAFFIC)),
-    Try("none", (*IN_RANGE, *NO_CACHES), (*DURATION, *TRAFFIC)),
-    Try("memset", (*IN_RANGE, *NO_CACHES), (*DURATION, *TRAFFIC), ("write",)),
-    Try("read", (*IN_RANGE, *NO_CACHES), (*DURATION, *TRAFFIC), ("read",)),
-)
-KERNELS = {"small": 1 << 16, "middle": 1 << 23, "large": 1 << 26}
-"""Threads of each: one for an element."""
-
-
 def compiled(folder: Path) -> Path:
     """The program, compiled for this GPU."""
     program = folder / "ncu_options"
@@ -112,42 +95,12 @@ def milliseconds(attempt: Try, program: Path, folder: Path) -> Mapping[str, floa
     return times
 
 
-def counted(folder: Path) -> dict[str, dict[str, float]]:
-    """Medians of each metric by kernel, of the process that has ended."""
-    launches = read_ncu_csv(folder / "rows.csv").launches
-    by_size = launches.groupby("launch__thread_count")[[*DURATION, *TRAFFIC]].median()
-    return {name: by_size.loc[threads].to_dict() for name, threads in KERNELS.items()}
-
-
-def print_flushes(program: Path, folder: Path) -> None:
-    """Print durations and traffic under each flush, and how far they are from ncu's own."""
-    first: dict[str, dict[str, float]] = {}
-    print("| flush | kernel | duration, us | read, MB | written, MB | duration ÷ ncu's own |")
-    print("|---|---|---|---|---|---|")
-    for flush in FLUSHES:
-        wanted = replace(flush, metrics=(*flush.metrics, "launch__thread_count"))
-        milliseconds(wanted, program, folder)
-        medians = counted(folder)
-        first = first or medians
-        for kernel, of_kernel in medians.items():
-            duration, read, written = (of_kernel[metric] for metric in (*DURATION, *TRAFFIC))
-            ratio = duration / first[kernel][DURATION[0]]
-            numbers = f"{duration / 1e3:.2f} | {read / 1e6:.2f} | {written / 1e6:.2f} | {ratio:.4f}"
-            print(f"| {flush.name} | {kernel} | {numbers} |", flush=True)
-
-
 def main() -> None:
     """Print a table."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--flushes", action="store_true", help="only compare flushes")
-    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ncu-options.") as name:
         folder = Path(name)
         program = compiled(folder)
         milliseconds(TRIES[0], program, folder)
-        if options.flushes:
-            print_flushes(program, folder)
-            return
         print(f"| asked for | {' | '.join(f'{time}, ms' for time in TIMES)} |")
         print(f"|---|{'---|' * len(TIMES)}")
         for attempt in TRIES:

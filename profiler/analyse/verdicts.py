@@ -249,35 +249,6 @@ def still_in_the_race(
     return race.drop(columns=["count", "median"])
 
 
-def reason_words(
-    reason: Reason,
-    *,
-    blocks: int = 0,
-    margin: float = np.nan,
-    noise_floor: float = np.nan,
-    detectable: float = np.nan,
-) -> str:
-    """Sentence for the reason of a comparison; the numbers are those beside it."""
-    unknown = " (noise floor not known)" if np.isnan(noise_floor) else ""
-    limits = "the margin" if np.isnan(margin) else f"±{margin:.2%}{unknown}"
-    seen = "" if np.isnan(detectable) else f"; would likely see {detectable:.2%}"
-    sentences = {
-        Reason.DECIDED: f"beyond {limits} in time and in cycles",
-        Reason.DECIDED_BY_TIME: f"beyond {limits} in time; cycles were not counted",
-        Reason.WITHIN_MARGIN: f"within {limits}{seen}",
-        Reason.WITHIN_MARGIN_BY_TIME: f"within {limits}{seen}; cycles were not counted",
-        Reason.FEW_BLOCKS: f"{blocks} blocks; a verdict needs {FEWEST_BLOCKS}",
-        Reason.MORE_BLOCKS_NEEDED: f"{blocks} blocks do not tell it from {limits}{seen}",
-        Reason.MANY_COMPARISONS: "would stand alone, but not as one of so many comparisons",
-        Reason.NOISE: f"the baseline strays from itself by {limits}: too far to call it the same",
-        Reason.CYCLES_UNCLEAR: f"differs in time, but {blocks} blocks do not show it in cycles",
-        Reason.CLOCK: "time and cycles disagree: the clock moved",
-        Reason.NOT_MEASURED: "not measured",
-        Reason.SAME_PROGRAM: "the same machine code",
-    }
-    return sentences[reason]
-
-
 def _column(pairs: pd.DataFrame, name: str) -> Floats:
     if name not in pairs:
         return np.full(len(pairs), np.nan)

@@ -41,6 +41,7 @@ from profiler.render.words.verdict_words import SYMBOLS, WORDS
 from profiler.render.words.verdicts import (
     counts,
     reason_and_blocks,
+    reason_words,
     symbol,
     word_of,
 )
@@ -244,6 +245,25 @@ def test_a_final_that_differs_from_the_timing_says_so() -> None:
     assert reason_and_blocks(dataclasses.replace(pair, before=Verdict.UNCLEAR)).endswith(
         "; confirmation"
     )
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_has_words(reason: Reason) -> None:
+    known = PairVerdict(
+        Verdict.UNCLEAR, reason, blocks=8, margin=0.01, noise_floor=0.004, detectable=0.02
+    )
+    for pair in (known, PairVerdict(Verdict.UNCLEAR, reason)):
+        assert reason_words(pair)
+        assert "nan" not in reason_words(pair)
+
+
+def test_words_carry_the_numbers() -> None:
+    pair = PairVerdict(Verdict.SAME, Reason.WITHIN_MARGIN, blocks=8, margin=0.0123, detectable=0.02)
+    assert reason_words(pair) == (
+        "within \u00b11.23\u202f% (noise floor not known); would likely see 2.00\u202f%"
+    )
+    pair = PairVerdict(Verdict.FASTER, Reason.DECIDED, blocks=8, margin=0.01, noise_floor=0.002)
+    assert reason_words(pair) == "beyond \u00b11.00\u202f% in time and in cycles"
 
 
 def test_the_card_says_where_its_ratio_is_from(again: Findings, report: Report) -> None:
