@@ -31,7 +31,7 @@ class CacheFlush:
     Before that it makes ordinary lines of those that kernels marked to be kept (`evict_last`, as
     inductor does): else they outlive the reading of any array. It does not write one: what is
     written stays in L2, and the kernel behind it has to write it back first. On an H100 a kernel
-    behind it took 0.975 to 0.998 times as long as behind ncu's own flush, which empties the caches
+    behind it took 0.975 to 0.997 times as long as behind ncu's own flush, which empties the caches
     of instructions, too, and read and wrote as many bytes; behind a `memset` up to 1.15 times as
     long, and it found up to 10 MB of kept lines (`benchmarks/speed/flushes.py`).
     """

@@ -412,7 +412,7 @@ class Collect(SpecModel):
         default="launch",
         description="When the GPU's caches are emptied under ncu. `launch`: before each launch, so "
         "that each of its kernels finds what those before it left, as in a program. `all`: before "
-        "each kernel, by ncu. `none`: never. See docs/collectors.md.",
+        "each kernel, by ncu. `none`: never. See docs/timers.md.",
     )
     clock_control: Literal["none", "base", "boost"] = Field(
         default="none", description="Whether ncu locks the clocks; needs permission."
