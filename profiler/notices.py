@@ -24,6 +24,7 @@ class NoticeKind(StrEnum):
     REPLAY_IGNORES = "replay_ignores"
     UNLOCKED_CLOCKS = "unlocked_clocks"
     KERNELS_REPLAYED = "kernels_replayed"
+    PASSES_UNFLUSHED = "passes_unflushed"
     FEW_BLOCKS = "few_blocks"
     FAILED_CELLS = "failed_cells"
     WRONG_RESULTS = "wrong_results"
@@ -111,6 +112,12 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "kernels; in their durations the later kernels find what the earlier ones left.",
         "Ask for counters that fit in one pass, or set collect.cache_control to all: then both are "
         "measured alike.",
+    ),
+    NoticeKind.PASSES_UNFLUSHED: NoticeTemplate(
+        Severity.WARNING,
+        "{session}: ncu took several passes for {count} of {total} launches that were planned for "
+        "one, and caches were emptied before the first only: counters may be of warm caches.",
+        "Set collect.cache_control to all, and run the same command again.",
     ),
     NoticeKind.FEW_BLOCKS: NoticeTemplate(
         Severity.WARNING,

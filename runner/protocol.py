@@ -146,6 +146,7 @@ class Job:
 # (seconds since the epoch); those about a cell have `cell`, those about a visit `block`, and `arm`
 # where it is not 0.
 SESSION_STARTED = "session_started"  # pid, torch, cuda, device (name), python, nvtx (tool listens),
+# flush (the runner empties caches in place of ncu),
 # context_at_import (whether importing the workload created a CUDA context), stamps (when each of
 # STAMPS was reached, in seconds of the system's monotonic clock)
 SESSION_FAILED = "session_failed"  # cause: nothing could be run; never after session_started

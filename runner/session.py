@@ -448,6 +448,7 @@ def _circumstances(job: Job, device: Device) -> dict[str, Any]:
         "cuda": torch.version.cuda,
         "device": device.name,
         "nvtx": ranges.tool_listens(),
+        "flush": job.flush,
     }
 
 

@@ -50,6 +50,8 @@ NO_FILES: Mapping[str, str] = MappingProxyType({})
 NO_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 _NAMED_CELLS = 3
+_PASSES = "profiler__replayer_passes"
+"""Column of ncu: in how many passes it counted a kernel."""
 FINISHED = "finished"
 """AttemptResult.cause of a session that ended as it should."""
 
@@ -320,7 +322,12 @@ def _load(
         samples=_with_values(without_durations(samples, impossible)),
         records=records,
         current=frozenset(current),
-        of_reading=(*of_table, *odd, *_left_out(attempt, samples, impossible)),
+        of_reading=(
+            *of_table,
+            *odd,
+            *_left_out(attempt, samples, impossible),
+            *_unflushed(attempt, journal.records, table),
+        ),
         unreadable=unreadable,
         without_duration=_visits_of(samples[impossible]),
         attributes=table.attributes if table is not None else {},
@@ -445,6 +452,25 @@ def _left_out(
         "cells": ", ".join(cells[:_NAMED_CELLS]) + (", …" if len(cells) > _NAMED_CELLS else ""),
     }
     return (Notice(NoticeKind.DURATIONS_IMPOSSIBLE, values),)
+
+
+def _unflushed(
+    attempt: Attempt, records: Iterable[Mapping[str, Any]], table: NcuTable | None
+) -> tuple[Notice, ...]:
+    """Notice of launches of several passes where the runner emptied the caches, before the first.
+
+    The plan knows which counters fit in one pass for the GPUs that it was told of.
+    """
+    started = next((r for r in records if r.get("event") == protocol.SESSION_STARTED), {})
+    if not started.get("flush") or table is None or _PASSES not in table.launches:
+        return ()
+    count = int((table.launches[_PASSES] > 1).sum())
+    values: dict[str, str | int | float] = {
+        "session": attempt.record.session,
+        "count": count,
+        "total": len(table.launches),
+    }
+    return (Notice(NoticeKind.PASSES_UNFLUSHED, values),) if count else ()
 
 
 def _tries(record: Mapping[str, Any]) -> bool:

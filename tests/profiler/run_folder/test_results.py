@@ -1,5 +1,7 @@
 """From attempts on disk to samples and statuses."""
 
+import csv
+import io
 import math
 from dataclasses import replace
 from types import SimpleNamespace
@@ -117,6 +119,25 @@ def test_a_reader_reads_an_attempt_again_only_where_other_cells_of_it_count(plac
     assert reader.load(place.run.attempt(folder), {PLAIN: place.keys[PLAIN]}, "9.0").current == {
         PLAIN
     }
+
+
+@pytest.mark.parametrize(("flush", "passes", "count"), [(True, 2, 6), (True, 1, 0), (False, 2, 0)])
+def test_several_passes_behind_one_flush_are_told(place, flush, passes, count):
+    name = "ncu-counters"
+    rows = csv.reader(ncu_csv(place.visits(name), place.session(name).metrics).splitlines()[1:])
+    header, units, *launches = rows
+    column = header.index("profiler__replayer_passes")
+    for launch in launches:
+        launch[column] = str(passes)
+    text = io.StringIO()
+    csv.writer(text, quoting=csv.QUOTE_ALL).writerows([header, units, *launches])
+    journal = measured(place.visits(name))
+    journal[0] |= {"flush": flush}
+    place.attempt(name, csv=text.getvalue(), journal=journal)
+    notices = [n for n in place.results().notices if n.kind is NoticeKind.PASSES_UNFLUSHED]
+    assert [notice.values for notice in notices] == [
+        {"session": name, "count": count, "total": 6}
+    ] * bool(count)
 
 
 def test_a_file_that_could_not_be_read_is_named_once_its_session_has_ended(place):
