@@ -104,7 +104,12 @@ class Paused:
 
 def is_started(runs, pid):
     """Whether a process is a program that was held, by the journals."""
-    return any(record["pid"] == pid for run in runs for (record,) in journals(run).values())
+    return any(
+        record["pid"] == pid
+        for run in runs
+        for records in journals(run).values()
+        for record in records
+    )
 
 
 def holds(process):
