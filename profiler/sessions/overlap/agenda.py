@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -52,8 +53,9 @@ def steps(plan: Plan, *, explains: bool = False) -> tuple[Step, ...]:
 
     The counters come between the first look and what follows it: which cells that concerns is found
     out, and its process started, while they are counted. Where ncu judges, cells are explained
-    before the confirmation, so that the pages of the report are printed while that is measured; and
-    at the end, if the confirmation has made the answer one about other cells.
+    before the last session that is sure to come, so that the pages of the report are printed while
+    that is measured: before the confirmation, or before the last counters where the first look
+    tells what the answer is about. And at the end, if it has become one about other cells.
     """
     judged = next((session for session in plan.sessions if is_judged(plan, session)), None)
     ordered: list[Step] = [Planned(session) for session in plan.sessions]
@@ -64,10 +66,22 @@ def steps(plan: Plan, *, explains: bool = False) -> tuple[Step, ...]:
             if session.collector == judged.collector and session.kind in _COUNTED
         ]
         explains_first = explains and judged.collector == NCU
-        ordered[1 + max(places) : 1 + max(places)] = _judged(plan, judged, explains=explains_first)
+        last = max(places)
+        ordered[1 + last : 1 + last] = _judged(plan, judged, explains=explains_first)
+        if explains_first and _first_look_tells(plan) and plan.sessions[last] != judged:
+            ordered.insert(last, Explanation())
     if explains:
         ordered.append(Explanation(again=any(isinstance(step, Explanation) for step in ordered)))
     return tuple(ordered)
+
+
+def _first_look_tells(plan: Plan) -> bool:
+    """Whether what is measured after the first look hardly changes which cells the answer is about.
+
+    Not where the fastest of several may be another one in the end.
+    """
+    variants = Counter(cell.problem.id for cell in plan.cells)
+    return not has_final(plan) and (len(plan.looks) == 1 or max(variants.values(), default=0) <= 2)
 
 
 def _judged(plan: Plan, session: SessionPlan, *, explains: bool) -> Iterator[Step]:

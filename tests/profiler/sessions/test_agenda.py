@@ -1,6 +1,7 @@
 """Which sessions are foreseen while another measures, and so have processes that wait."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,14 @@ from profiler.model import SessionKind, SessionPlan, Visit
 from profiler.planning.plan import make_plan
 from profiler.planning.space import Space
 from profiler.planning.spec import load_spec
-from profiler.sessions.overlap.agenda import Confirmation, Explanation, Foresight, LaterLooks, steps
+from profiler.sessions.overlap.agenda import (
+    Confirmation,
+    Explanation,
+    Foresight,
+    LaterLooks,
+    Planned,
+    steps,
+)
 
 SPEC = """
 name: agenda
@@ -91,6 +99,27 @@ def test_cells_are_explained_before_the_confirmation_and_again_at_the_end(plan, 
     assert (looks, confirmation) == (LaterLooks(timing), Confirmation(timing))
     assert (explanation, last) == (Explanation(), Explanation(again=True))
     assert steps(planned(tmp_path, final_blocks=0), explains=True)[2:] == (looks, Explanation())
+
+
+def test_without_a_confirmation_cells_are_explained_before_the_last_counters(tmp_path):
+    """Where the first look tells which: the pages of the report are printed meanwhile."""
+    plan = planned(tmp_path, final_blocks=0)
+    single = replace(plan, looks=plan.looks[:1])
+    two = replace(plan, cells=plan.cells[:2])
+    timing, counters = plan.sessions
+    last = (LaterLooks(timing), Explanation(again=True))
+    for told in (single, two):
+        assert steps(told, explains=True) == (
+            *(Planned(timing), Explanation(), Planned(counters)),
+            *last,
+        )
+        assert steps(told) == (Planned(timing), Planned(counters), LaterLooks(timing))
+    assert waiting_beside(single, 0, empty_samples(), replace(EXPLAINED, visits=())) == [
+        ("ncu-explain", False),
+        ("ncu-counters-together", True),
+    ]
+    alone = replace(single, sessions=(timing,))
+    assert steps(alone, explains=True) == (Planned(timing), LaterLooks(timing), Explanation())
 
 
 def test_beside_what_is_explained_only_the_confirmation_waits(plan):
