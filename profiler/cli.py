@@ -321,7 +321,7 @@ def run(
         page=not no_report,
         fail_on=fail_on,
         timeline=timeline,
-        explain=",".join(explain) if explain else None,
+        explain=tuple(explain) if explain else None,
         workers=workers,
         mixed=mixed,
         certificates=Certificates(tls_ca, tls_cert, tls_key),

@@ -108,15 +108,15 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.KERNELS_REPLAYED: NoticeTemplate(
         Severity.INFO,
-        "Each kernel was replayed with empty caches to count it, in {count} cells with several "
-        "kernels; in their durations the later kernels find what the earlier ones left.",
+        "Counters of {count} of the cells with several kernels were collected kernel by kernel, "
+        "each with empty caches; when timed, later kernels may find in L2 what earlier ones left.",
         "Ask for counters that fit in one pass, or set collect.cache_control to all: then both are "
         "measured alike.",
     ),
     NoticeKind.PASSES_UNFLUSHED: NoticeTemplate(
         Severity.WARNING,
         "{session}: ncu took several passes for {count} of {total} launches that were planned for "
-        "one, and caches were emptied before the first only: counters may be of warm caches.",
+        "one, with empty caches in the first only: counters may have been counted with warm ones.",
         "Set collect.cache_control to all, and run the same command again.",
     ),
     NoticeKind.FEW_BLOCKS: NoticeTemplate(

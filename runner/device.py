@@ -11,6 +11,11 @@ import torch
 
 _DELAY_CYCLES = 10_000_000
 """About 5 ms: longer than the host takes to queue some copies and a launch."""
+_L2_SIZES = 3
+"""How many times the size of the L2 cache is read; on an H100 twice was enough."""
+_PERSISTING = 8
+"""Major compute capability from which on L2 has persisting lines."""
+_sum = torch.sum  # torch's own, whatever a workload puts in its place later
 
 
 class DeviceMissingError(Exception):
@@ -40,6 +45,10 @@ class Device(ABC):
         return 1.0
 
     @abstractmethod
+    def empty_caches(self) -> None:
+        """Empty the caches, where launches have any to themselves, and wait until they are."""
+
+    @abstractmethod
     def delay(self) -> None:
         """Keep the stream of the launches busy for some milliseconds, where there is one."""
 
@@ -62,8 +71,38 @@ class CpuDevice(Device):
     def wait(self) -> None:
         """Nothing is ever pending."""
 
+    def empty_caches(self) -> None:
+        """What is in the processor's caches belongs to all that runs on it."""
+
     def delay(self) -> None:
         """Nothing runs beside the host."""
+
+
+class CacheFlush:
+    """Empties the L2 cache by reading an array larger than it, on the current stream.
+
+    Before that it resets persisting lines to normal (kernels of inductor load with `evict_last`):
+    else they outlive the reading of any array. It does not write one: what is written stays in L2,
+    and the kernel behind it has to write it back first. On an H100 a kernel behind it took 0.975 to
+    0.997 times as long as behind ncu's own flush, which empties the caches of instructions, too,
+    and read and wrote as many bytes; behind a `memset` up to 1.15 times as long, and about 9 MB of
+    persisting lines were left (`benchmarks/speed/flushes.py`).
+    """
+
+    def __init__(self) -> None:
+        gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
+        elements = _L2_SIZES * gpu.L2_cache_size // torch.float32.itemsize
+        self._array = torch.zeros(elements, dtype=torch.float32, device="cuda")
+        self._result = torch.zeros((), dtype=torch.float32, device="cuda")
+        self._driver = ctypes.CDLL("libcuda.so.1") if gpu.major >= _PERSISTING else None
+
+    def __call__(self) -> None:
+        """Empty the cache; returns before it is. RuntimeError where the driver refuses."""
+        if self._driver is not None:
+            error = self._driver.cuCtxResetPersistingL2Cache()
+            if error:
+                raise RuntimeError(f"cuCtxResetPersistingL2Cache gave the error {error}")
+        _sum(self._array, dim=0, out=self._result)
 
 
 class CudaDevice(Device):
@@ -75,6 +114,8 @@ class CudaDevice(Device):
         self.torch_device = torch.device("cuda")
         self.name = torch.cuda.get_device_name()
         self._canary = torch.zeros(1, device=self.torch_device)
+        self._flush: CacheFlush | None = None
+        """Made when it is needed first: it takes memory."""
 
     def wait(self) -> None:
         """Wait for all streams of the device."""
@@ -87,6 +128,13 @@ class CudaDevice(Device):
         launch is checked, and would be blamed on that one.
         """
         self._canary.zero_()
+        self.wait()
+
+    def empty_caches(self) -> None:
+        """Flush L2, and wait: a launch may use another stream, which would not."""
+        if self._flush is None:
+            self._flush = CacheFlush()
+        self._flush()
         self.wait()
 
     def delay(self) -> None:

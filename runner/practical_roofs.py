@@ -40,8 +40,10 @@ _PRODUCTS: Mapping[str, tuple[torch.dtype, str]] = {
 """By roof: type of the matrices, and what torch may make of those of 32 bits."""
 
 
-def launch_for_roof(roof: str, device: Device) -> int:
+def launch_for_roof(roof: str, device: Device, *, flush: bool) -> int:
     """Launch what approaches a roof (of `protocol.PRACTICAL_ROOFS`); gives the number of ranges.
+
+    `flush`: whether the caches are emptied before each range.
 
     Raises what torch raises, where memory does not suffice for example.
     """
@@ -49,6 +51,8 @@ def launch_for_roof(roof: str, device: Device) -> int:
         launch()
         device.wait()
         for number in range(LAUNCHES):
+            if flush:
+                device.empty_caches()
             with ranges.roof_range(roof, number):
                 launch()
                 device.wait()

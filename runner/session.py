@@ -84,7 +84,7 @@ class Session:
         for roof in self._job.practical_roofs:
             self._journal.write(protocol.ROOF_STARTED, roof=roof)
             try:
-                launches = launch_for_roof(roof, self._device)
+                launches = launch_for_roof(roof, self._device, flush=self._job.flush)
             except Exception as error:  # whatever it is, it is no cell's
                 failure, lost = self._diagnose(error)
                 self._journal.write(protocol.ROOF_FAILED, roof=roof, cause=failure.cause)

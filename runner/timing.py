@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -10,47 +9,13 @@ from typing import Any, Protocol
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from profiler.runner.device import Device
+from profiler.runner.device import CacheFlush, Device
 from profiler.runner.garbage import no_garbage_collection
 
 Launch = Callable[[], Any]
 
 NS_PER_MS = 1e6
 NS_PER_US = 1e3
-
-_L2_SIZES = 3
-"""How many times the size of the L2 cache is read; on an H100 twice was enough."""
-_KEEPING_LINES = 8
-"""Major compute capability from which on L2 keeps lines that a kernel marks."""
-_sum = torch.sum  # torch's own, whatever a workload puts in its place later
-
-
-class CacheFlush:
-    """Empties the L2 cache by reading an array larger than it, on the current stream.
-
-    Before that it makes ordinary lines of those that kernels marked to be kept (`evict_last`, as
-    inductor does): else they outlive the reading of any array. It does not write one: what is
-    written stays in L2, and the kernel behind it has to write it back first. On an H100 a kernel
-    behind it took 0.975 to 0.997 times as long as behind ncu's own flush, which empties the caches
-    of instructions, too, and read and wrote as many bytes; behind a `memset` up to 1.15 times as
-    long, and it found up to 10 MB of kept lines (`benchmarks/speed/flushes.py`).
-    """
-
-    def __init__(self) -> None:
-        gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
-        elements = _L2_SIZES * gpu.L2_cache_size // torch.float32.itemsize
-        self._array = torch.zeros(elements, dtype=torch.float32, device="cuda")
-        self._result = torch.zeros((), dtype=torch.float32, device="cuda")
-        # GPUs before keep no lines.
-        self._driver = ctypes.CDLL("libcuda.so.1") if gpu.major >= _KEEPING_LINES else None
-
-    def __call__(self) -> None:
-        """Empty the cache; returns before it is. RuntimeError where the driver refuses."""
-        if self._driver is not None:
-            error = self._driver.cuCtxResetPersistingL2Cache()
-            if error:
-                raise RuntimeError(f"cuCtxResetPersistingL2Cache gave the error {error}")
-        _sum(self._array, dim=0, out=self._result)
 
 
 class Stopwatch(Protocol):

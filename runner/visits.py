@@ -17,7 +17,7 @@ from profiler.runner.device import Device
 from profiler.runner.garbage import no_garbage_collection
 from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.stamps import StampedVisits
-from profiler.runner.timing import CacheFlush, Launch, Stopwatch, make_stopwatch, on_cuda
+from profiler.runner.timing import Launch, Stopwatch, make_stopwatch, on_cuda
 from profiler.runner.traces import TraceWriter
 
 
@@ -128,17 +128,7 @@ def make_visits(job: Job, device: Device) -> Visits:
     if job.collector == "in_kernel":
         return StampedVisits(job, device)
     stopwatch = make_stopwatch(job.collector, device, job.repeats)
-    return TimedVisits(stopwatch, _flush_and_wait(device)) if job.flush else TimedVisits(stopwatch)
-
-
-def _flush_and_wait(device: Device) -> Callable[[], None]:
-    """What empties the caches of a device; nothing on a CPU."""
-    if not on_cuda(device):
-        return lambda: None
-    flush = CacheFlush()
-
-    def flush_and_wait() -> None:
-        flush()
-        device.wait()  # a launch may use another stream, which would not
-
-    return flush_and_wait
+    if not job.flush:
+        return TimedVisits(stopwatch)
+    device.empty_caches()  # takes its memory before a workload does
+    return TimedVisits(stopwatch, before=device.empty_caches)

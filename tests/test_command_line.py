@@ -65,6 +65,8 @@ def write_small(profiler, **collect):
         (["run", "mine.yaml", "--out", "file"], "file is not a folder"),
         (["run", "mine.yaml", "--out", "/proc/reports"], "/proc cannot be written to"),
         (["build", "mine.yaml", "--arch", "sm_90", "--out", "file/x"], "file is not a folder"),
+        (["run", "mine.yaml", "--explain", "all", "--explain", "nobody"], "called 'nobody'"),
+        (["run", "mine.yaml", "--workers", "local:1", "--explain", "nobody"], "called 'nobody'"),
         (["report", "nowhere"], "neither a run folder nor"),
         (["record", "nowhere", "there"], "neither a run folder nor"),
         (["import", "nowhere.csv"], "nowhere.csv"),

@@ -312,7 +312,12 @@ class DeviceRun:
             self._finished(key, task, document)
 
     def refuse(self, key: str, address: str, error: UsageError) -> None:
-        """Give a task up whose parcel is not what was sent or asked for; another worker gets it."""
+        """Give a task up whose parcel is not what was sent or asked for; another worker gets it.
+
+        Raises the error where the task is done already: then it is of what followed.
+        """
+        if key not in self._tasks:
+            raise error
         self._tasks[key].future.cancel()
         refused = EnvironmentUnusable(f"What came back was refused: {error.message}")
         self._failed(key, refused, address)

@@ -142,7 +142,7 @@ def _measure(  # noqa: PLR0913, PLR0917 - what a task is made of
             fresh=False,
             created=datetime.now().astimezone().isoformat(timespec="seconds"),
             timeline=job.timeline,
-            explain=job.explain,
+            explain=None if job.explain is None else (job.explain,),
             seconds=seconds,
             on_attempt=send,
         )

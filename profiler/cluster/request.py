@@ -62,7 +62,7 @@ class ClusterRequest:
     """Local time, ISO 8601 with offset."""
     seconds: SecondsRecorder
     timeline: bool = False
-    explain: str | None = None
+    explain: tuple[str, ...] | None = None
     mixed: bool = False
     """Whether GPUs of another model or driver measure as well, each kind a run of its own."""
     certificates: Certificates = field(default_factory=Certificates)

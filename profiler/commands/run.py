@@ -79,7 +79,7 @@ class RunRequest:
     """Rule of the gate that ends with exit code 5, such as `regression:2%`."""
     timeline: bool = False
     """Whether the finalists get a timeline by nsys."""
-    explain: str | None = None
+    explain: tuple[str, ...] | None = None
     """Cells to explain; None: those that the answer is about."""
     workers: str | None = None
     """Address of a scheduler of Dask, or `local:N`; None: measure here."""
@@ -184,15 +184,7 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
     seconds = SecondsRecorder()
     with seconds.step("plans"):
         planned = _plan(request, request.overrides)
-    if request.explain is not None:
-        from profiler.sessions.explain_cells import asked_cells
-
-        asked_cells(planned.plan, request.explain)  # says now what no cell is called
-        if NCU not in planned.loaded.experiment.collect.collectors:
-            raise UsageError(
-                f"--explain counts under {NCU}, which is none of collect.collectors.",
-                remedy="Leave out --explain, or --timer.",
-            )
+    _require_explainable(request, planned)
     require_folder(request.out)
     source = _machine_or_recording(request, planned.loaded, reporter)
     if isinstance(source, Machine):
@@ -382,6 +374,7 @@ def written_runs_of_workers(
     with seconds.step("plans"):
         planned = _plan(request, request.overrides)
     _require_for_workers(request, planned)
+    _require_explainable(request, planned)
     require_folder(request.out)
     from profiler.commands.workers import measured_on_workers
     from profiler.run_folder.load.assemble import assemble
@@ -409,6 +402,20 @@ def written_runs_of_workers(
         results = _Results(finished, measured.run.path, measured.stages)
         written.append(_written(request, results, reporter, measured.seconds))
     return tuple(written)
+
+
+def _require_explainable(request: RunRequest, planned: _Planned) -> None:
+    """Raise UsageError where `--explain` names what is not there, or ncu does not count."""
+    if request.explain is None:
+        return
+    from profiler.sessions.explain_cells import asked_cells
+
+    asked_cells(planned.plan, request.explain)
+    if NCU not in planned.loaded.experiment.collect.collectors:
+        raise UsageError(
+            f"--explain counts under {NCU}, which is none of collect.collectors.",
+            remedy="Leave out --explain, or --timer.",
+        )
 
 
 def _require_for_workers(request: RunRequest, planned: _Planned) -> None:

@@ -11,11 +11,9 @@ import pandas as pd
 from profiler.analyse.judge import Judge, Rules, times_of
 from profiler.analyse.samples import metric_columns
 from profiler.analyse.verdicts import DELTA
-from profiler.metrics.conflicts import is_replayed
 from profiler.metrics.queries import CATALOGUE
 from profiler.model import (
     FEWEST_BLOCKS,
-    FLUSHED_PER_LAUNCH,
     BuildResult,
     Cell,
     CellStatus,
@@ -69,7 +67,6 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_noise(timing, cells, baseline, delta),
         *_shift(timing, final, cells, baseline, delta),
         *_clocks(environment),
-        *_replayed_kernels(usable, environment),
         *_aliases(cells, builds),
     )
 
@@ -312,25 +309,6 @@ def _some_or_count(names: Sequence[str], among: int) -> str:
 def _clocks(environment: Environment) -> Iterable[Notice]:
     if environment.clock_control == "none":
         yield Notice(NoticeKind.UNLOCKED_CLOCKS, {"clock_control": "none"})
-
-
-def _replayed_kernels(samples: pd.DataFrame, environment: Environment) -> Iterable[Notice]:
-    """Where counters and durations of several kernels had caches that were emptied otherwise."""
-    if environment.cache_control != FLUSHED_PER_LAUNCH or "kernels" not in samples:
-        return
-    several = samples[(samples["kind"] == SessionKind.COUNTERS) & (samples["kernels"] > 1)]
-    cells = {
-        cell
-        for _, rows in several.groupby("session")
-        if is_replayed(_counted(rows), environment.compute_capability)
-        for cell in rows["cell"]
-    }
-    if cells:
-        yield Notice(NoticeKind.KERNELS_REPLAYED, {"count": len(cells)})
-
-
-def _counted(samples: pd.DataFrame) -> list[str]:
-    return [name for name in metric_columns(samples) if samples[name].notna().any()]
 
 
 def _aliases(cells: Sequence[Cell], builds: Sequence[BuildResult]) -> Iterable[Notice]:

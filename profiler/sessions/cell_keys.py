@@ -68,7 +68,7 @@ def settings_in_keys(experiment: Experiment) -> dict[str, object]:
             },
         )
         | metrics
-        | {"collectors": judged},
+        | {"collectors": judged, "cache_control": experiment.cache_control},
         "tolerance": {k: v.model_dump(mode="json") for k, v in experiment.tolerance.items()},
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
@@ -99,15 +99,18 @@ def many_kernels(samples: pd.DataFrame) -> frozenset[str]:
     return frozenset(map(str, kernels.index[kernels > MOST_KERNELS]))
 
 
-def asked_cells(plan: Plan, asked: str) -> tuple[Cell, ...]:
-    """Cells that `--explain` names: ids and names of cells and problems, with commas, or `all`.
+def asked_cells(plan: Plan, asked: Sequence[str]) -> tuple[Cell, ...]:
+    """Cells that the texts name: ids and names of cells and problems, with commas, or `all`.
 
     Raises UsageError for a name that no cell and no problem has.
     """
-    words = asked.split(",")
-    if ALL in words:
-        return plan.cells
-    found: set[str] = set()
+    found = {cell for text in asked for cell in _named(plan, text)}
+    return tuple(cell for cell in plan.cells if cell.id in found)
+
+
+def _named(plan: Plan, text: str) -> Iterator[str]:
+    """Ids of the cells that a text names; raises UsageError as `asked_cells`."""
+    words = text.split(",")
     while words:
         # Names of problems have commas, too: as many words as are a name together.
         counts = range(len(words), 0, -1)
@@ -118,13 +121,14 @@ def asked_cells(plan: Plan, asked: str) -> tuple[Cell, ...]:
                 f"--explain: no cell and no problem is called '{words[0].strip()}'.",
                 remedy="`profiler plan SPEC --json -` lists them; `all` explains every cell.",
             )
-        found |= cells
+        yield from cells
         words = words[count:]
-    return tuple(cell for cell in plan.cells if cell.id in found)
 
 
 def _called(plan: Plan, name: str) -> frozenset[str]:
-    """Ids of the cell with this id, else of the cells at the problems that are called so."""
+    """Ids of the cell with this id, else of the cells at the problems called so; or all."""
+    if name == ALL:
+        return frozenset(cell.id for cell in plan.cells)
     problems = {problem.id for problem in problems_called(plan.problems, name)}
     return frozenset(
         cell.id for cell in plan.cells if cell.id == name or cell.problem.id in problems

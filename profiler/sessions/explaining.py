@@ -30,7 +30,7 @@ class Explaining:
     """Explains cells of a run by what was measured of them so far."""
 
     execution: Execution
-    asked: str | None
+    asked: Sequence[str] | None
     """Cells to explain, as `--explain` names them; None: those that the answer is about."""
     measurement: Measurement
     is_unable: bool = False

@@ -58,12 +58,19 @@ def test_a_name_of_the_spec_comes_before_parameters():
     ],
 )
 def test_explain_takes_names_with_commas_and_several_of_them(asked, places):
-    ids = {cell.problem.id for cell in asked_cells(PLAN, asked)}
+    ids = {cell.problem.id for cell in asked_cells(PLAN, [asked])}
     assert ids == {PROBLEMS[place].id for place in places}
     one = f"{asked},{CELLS[-1].id}"
-    assert CELLS[-1] in asked_cells(PLAN, one)
+    assert CELLS[-1] in asked_cells(PLAN, [one])
     with pytest.raises(UsageError, match="no problem is called 'rows=65'"):
-        asked_cells(PLAN, f"{asked},rows=65")
+        asked_cells(PLAN, [f"{asked},rows=65"])
+
+
+def test_two_problems_that_are_named_apart_are_not_joined_into_one():
+    """Joined by a comma, both would be parameters of one problem."""
+    apart = asked_cells(PLAN, ["rows=64", "columns=16"])
+    joined = asked_cells(PLAN, ["rows=64,columns=16"])
+    assert {cell.problem.id for cell in joined} < {cell.problem.id for cell in apart}
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from profiler.comparison.programs import Program
 from profiler.comparison.runs import ComparedRun
 from profiler.comparison.timings import Timings, common_source, timings
 from profiler.model import Cell, Environment
+from profiler.planning.session_plans import NCU
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,19 +58,23 @@ def _source(
 ) -> tuple[tuple[str | None, str | None], Reason | None]:
     """Which durations to take from each run, and why they may not be compared."""
     source = common_source(older, newer)
-    refused = _settings_differ(older.report.environment, newer.report.environment)
+    environments = older.report.environment, newer.report.environment
+    refused = _settings_differ(*environments, by_ncu=source[0] in (None, NCU))
     if refused is None and None not in source and source[0] != source[1]:
         refused = Reason.DIFFERENT_COLLECTORS
     return source, refused
 
 
-def _settings_differ(older: Environment, newer: Environment) -> Reason | None:
-    """Why durations of two environments are different quantities."""
+def _settings_differ(older: Environment, newer: Environment, *, by_ncu: bool) -> Reason | None:
+    """Why durations of two environments are different quantities.
+
+    `by_ncu`: whether they are of ncu, which alone has a setting of when caches are emptied.
+    """
     if machines_of(older, newer) is Machines.DIFFERENT:
         return Reason.DIFFERENT_MACHINES
     if older.clock_control != newer.clock_control:
         return Reason.DIFFERENT_CLOCKS
-    if older.cache_control != newer.cache_control:
+    if by_ncu and older.cache_control != newer.cache_control:
         return Reason.DIFFERENT_CACHES
     return None
 

@@ -149,6 +149,10 @@ class Loaded:
         """When each visit was measured, as `clocks.measured_visits` has it."""
         return measured_visits(self.records)
 
+    def flushed_by_runner(self) -> bool | None:
+        """Whether the runner emptied the caches in place of ncu; None where no journal says it."""
+        return _flushed_by_runner(self.records)
+
     def tried(self) -> set[str]:
         """Cells that this attempt started to check or measure."""
         single_visit = self.attempt.record.visit
@@ -454,6 +458,12 @@ def _left_out(
     return (Notice(NoticeKind.DURATIONS_IMPOSSIBLE, values),)
 
 
+def _flushed_by_runner(records: Iterable[Mapping[str, Any]]) -> bool | None:
+    started = (record for record in records if record.get("event") == protocol.SESSION_STARTED)
+    flush = next(started, {}).get("flush")
+    return flush if isinstance(flush, bool) else None
+
+
 def _unflushed(
     attempt: Attempt, records: Iterable[Mapping[str, Any]], table: NcuTable | None
 ) -> tuple[Notice, ...]:
@@ -461,8 +471,7 @@ def _unflushed(
 
     The plan knows which counters fit in one pass for the GPUs that it was told of.
     """
-    started = next((r for r in records if r.get("event") == protocol.SESSION_STARTED), {})
-    if not started.get("flush") or table is None or _PASSES not in table.launches:
+    if not _flushed_by_runner(records) or table is None or _PASSES not in table.launches:
         return ()
     count = int((table.launches[_PASSES] > 1).sum())
     values: dict[str, str | int | float] = {

@@ -20,6 +20,7 @@ from profiler.analyse.samples import (
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.analyse.witness import implausible_cells
 from profiler.model import (
+    FLUSHED_PER_LAUNCH,
     BuildResult,
     Cell,
     CellStatus,
@@ -167,6 +168,7 @@ def gather(
         *_notices(attempts),
         *_trust_notices(plan, objections),
         *_recheck_notices(attempts),
+        *_kernels_replayed(attempts, environment),
         *worker_notices(plan, attempts),
         *counting.notices(),
     )
@@ -426,6 +428,19 @@ def _ended_early(loaded: Loaded) -> Notice:
     if explained is None:
         return Notice(NoticeKind.SESSION_DIED, values)
     return Notice(NoticeKind.EXPLAINING_DIED, values)
+
+
+def _kernels_replayed(attempts: Sequence[Loaded], environment: Environment) -> Iterator[Notice]:
+    """Cells with several kernels whose counters had caches emptied otherwise than their times."""
+    if environment.cache_control != FLUSHED_PER_LAUNCH:
+        return
+    cells: set[str] = set()
+    for loaded in attempts:
+        by_ncu = loaded.flushed_by_runner() is False
+        if by_ncu and loaded.attempt.record.kind == SessionKind.COUNTERS:
+            cells |= set(loaded.samples.loc[loaded.samples["kernels"] > 1, "cell"])
+    if cells:
+        yield Notice(NoticeKind.KERNELS_REPLAYED, {"count": len(cells)})
 
 
 def _trust_notices(plan: Plan, objections: Mapping[str, str]) -> Iterator[Notice]:

@@ -87,19 +87,6 @@ def test_nothing_to_say(found):
     assert found(baseline="a", samples=twice(ENOUGH)) == {}
 
 
-def test_several_kernels_whose_counters_had_other_caches_than_their_times(found):
-    counted = samples_of({"a..p": [1.0], "b..p": [1.0]}, kind="counters")
-    counted["kernels"] = [3.0, 1.0]
-    samples = pd.concat([twice(ENOUGH), counted], ignore_index=True)
-    flushed = Environment(cache_control="launch", compute_capability="9.0")
-    assert NoticeKind.KERNELS_REPLAYED not in found(samples=samples, environment=flushed)
-    samples["fp32_fma"] = [float("nan")] * (len(samples) - 2) + [5.0, 5.0]
-    notice = found(samples=samples, environment=flushed)[NoticeKind.KERNELS_REPLAYED]
-    assert notice == {"count": 1}
-    by_ncu = Environment(cache_control="all", compute_capability="9.0")
-    assert NoticeKind.KERNELS_REPLAYED not in found(samples=samples, environment=by_ncu)
-
-
 def test_results_of_another_type_than_the_baselines_are_said_once(found):
     half, single = ("float16",), ("float32",)
     dtypes = {"a..p": single, "b..p": half, "c..p": single, "a..q": half, "b..q": half}

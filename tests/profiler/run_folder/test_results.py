@@ -21,7 +21,7 @@ from profiler.run_folder.folder import (
     finish_attempt,
 )
 from profiler.run_folder.load.attempts import AttemptReader
-from profiler.run_folder.load.outcomes import Failure, failures
+from profiler.run_folder.load.outcomes import Failure, failures, gather
 from profiler.run_folder.recording import write_recording
 from profiler.runner import protocol
 
@@ -138,6 +138,21 @@ def test_several_passes_behind_one_flush_are_told(place, flush, passes, count):
     assert [notice.values for notice in notices] == [
         {"session": name, "count": count, "total": 6}
     ] * bool(count)
+
+
+@pytest.mark.parametrize(
+    ("flush", "control", "count"), [(False, "launch", 6), (True, "launch", 0), (False, "all", 0)]
+)
+def test_cells_whose_kernels_were_counted_with_other_caches_are_told(place, flush, control, count):
+    name = "ncu-counters"
+    visits, metrics = place.visits(name), place.session(name).metrics
+    journal = measured(visits)
+    journal[0] |= {"flush": flush}
+    place.attempt(name, csv=ncu_csv(visits, metrics, kernels=2), journal=journal)
+    environment = replace(place.environment, cache_control=control)
+    results = gather(place.plan, place.builds, place.load(), environment)
+    notices = [n for n in results.notices if n.kind is NoticeKind.KERNELS_REPLAYED]
+    assert [notice.values for notice in notices] == [{"count": count}] * bool(count)
 
 
 def test_a_file_that_could_not_be_read_is_named_once_its_session_has_ended(place):
