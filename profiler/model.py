@@ -390,7 +390,7 @@ class BuildResult:
 
 
 FLUSHED_PER_LAUNCH = "launch"
-"""Value of `cache_control` where caches are emptied before each launch, not before each kernel."""
+"""Value of `cache_control` where caches are emptied before each launch, not each kernel of it."""
 
 
 @dataclass(frozen=True)

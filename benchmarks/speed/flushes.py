@@ -47,8 +47,8 @@ def _read_and_keep(source, result, COLUMNS: tl.constexpr):  # noqa: N803
     tl.store(result + row, tl.sum(values, 0))
 
 
-def reset_kept_lines() -> None:
-    """Make ordinary lines of those that L2 is to keep."""
+def reset_persisting_lines() -> None:
+    """Reset persisting lines of L2 to normal."""
     error = ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache()
     if error:
         raise RuntimeError(f"cuCtxResetPersistingL2Cache: error {error}")
@@ -71,10 +71,10 @@ def flushes() -> Mapping[str, Callable[[], object]]:
         "2 L2 written": lambda: write(2),
         "3 L2 read": lambda: read(3),
         "12 L2 read": lambda: read(12),
-        "kept lines reset": reset_kept_lines,
-        "kept lines reset, 2 L2 written": lambda: (reset_kept_lines(), write(2)),
-        "kept lines reset, 2 L2 read": lambda: (reset_kept_lines(), read(2)),
-        "kept lines reset, 3 L2 read": lambda: (reset_kept_lines(), read(3)),
+        "persisting lines reset": reset_persisting_lines,
+        "persisting lines reset, 2 L2 written": lambda: (reset_persisting_lines(), write(2)),
+        "persisting lines reset, 2 L2 read": lambda: (reset_persisting_lines(), read(2)),
+        "persisting lines reset, 3 L2 read": lambda: (reset_persisting_lines(), read(3)),
     }
 
 

@@ -26,7 +26,7 @@ SMALLEST = 2.0**20
 """Bytes below which traffic is not judged: other traffic of the launch is as large."""
 
 READ_SHARE = 0.7
-"""Share of the inputs that must have been read where caches were flushed before each kernel: right
+"""Share of the inputs that must have been read where caches were flushed before: right
 kernels read 1.000 of them on an H200. What a workload states may hold more than inputs and results:
 the moments of an optimiser are written as well, and its reads are 3/4 of the rest."""
 

@@ -628,8 +628,8 @@ class Experiment(SpecModel):
     def cache_control(self) -> str:
         """When caches are emptied: `collect.cache_control`, as far as it can be had.
 
-        Inside an external command, and before each pass of what is not replayed kernel by kernel,
-        only ncu can do it.
+        Inside an external command, and between the passes of a range or of an application, only
+        ncu can do it.
         """
         asked = self.collect.cache_control
         by_ncu = isinstance(self.workload, CommandWorkload) or self.collect.replay_mode != "kernel"
