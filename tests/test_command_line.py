@@ -271,6 +271,16 @@ def test_build_for_two_architectures_without_a_gpu(profiler):
 # ---- a run, and what its flags do to it ----
 
 
+def test_why_nothing_of_an_earlier_run_counts_is_said(profiler):
+    spec = write_small(profiler)
+    assert "A new run" not in profiler.measure(spec).err
+    again = profiler.measure(spec, "--set", "collect.warmups=1")
+    assert again.code == 0, again.err
+    first, _ = sorted(profiler.runs())
+    assert f"{first.name} has 4 of these cells, but measured with other settings" in again.err
+    assert "A new run" not in profiler.measure(spec, "--fresh").err
+
+
 def test_a_run_under_the_timer_and_its_flags(profiler):
     write_small(profiler)
     done = profiler.interpret(

@@ -14,7 +14,14 @@ from profiler.machine.gpu_lock import GpuLock, gpu_lock
 from profiler.machine.requirements import Machine
 from profiler.model import BuildResult, Plan, SessionPlan
 from profiler.planning.session_plans import timeline_session
-from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
+from profiler.run_folder.folder import (
+    RunFolder,
+    RunRecord,
+    create_run,
+    newest_run,
+    next_number,
+    resumable,
+)
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.redact import public_environment
 from profiler.run_folder.seconds import WAITS_FOR_GPU
@@ -322,11 +329,25 @@ def _run_folder(
         if request.early is not None and request.early.run != resumed:
             request.early.leave()
         return resumed
+    _say_anew(request, keys, reporter)
     if request.early is not None:
         if request.early.begins:
             return request.early.run
         request.early.leave()
     return create_run(request.out, name, request.created)
+
+
+def _say_anew(request: MeasureRequest, keys: Mapping[str, str], reporter: ProgressReporter) -> None:
+    """Say so where the newest run has cells of this one, and none of them counts any more."""
+    newest = newest_run(request.out, request.loaded.experiment.name)
+    if request.fresh or newest is None:
+        return
+    run, record = newest
+    if count := len(record.keys.keys() & keys.keys()):
+        reporter.say(
+            f"A new run: {run.path} has {count} of these cells, but measured with other settings, "
+            "sources or builds, or on another machine."
+        )
 
 
 def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) -> RunRecord:
