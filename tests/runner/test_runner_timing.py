@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import time
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from profiler.runner.device import CpuDevice, DeviceMissingError, open_device
+from profiler.runner import device as device_module
+from profiler.runner.device import CacheFlush, CpuDevice, DeviceMissingError, open_device
 from profiler.runner.timing import (
     PlainClock,
     ProcessClock,
@@ -103,3 +107,27 @@ def test_trouble_is_the_error_that_a_device_still_reports():
 
     assert CpuDevice().trouble() is None
     assert "launch failure" in str(Device().trouble())
+
+
+@pytest.mark.parametrize(
+    ("major", "error", "steps"),
+    [(9, 0, ["reset", 3 * 4096]), (7, 0, [3 * 4096]), (9, 201, ["reset"])],
+)
+def test_a_flush_resets_persisting_lines_and_reads_three_times_the_size_of_l2(
+    monkeypatch, major, error, steps
+):
+    done = []
+    driver = SimpleNamespace(cuCtxResetPersistingL2Cache=lambda: done.append("reset") or error)
+    gpu = SimpleNamespace(L2_cache_size=4096, major=major)
+    on_cpu = {"device": "cpu"}
+    zeros = torch.zeros
+    monkeypatch.setattr(torch, "zeros", lambda *sizes, **more: zeros(*sizes, **more | on_cpu))
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: gpu)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: driver)
+    monkeypatch.setattr(device_module, "_sum", lambda array, **_: done.append(array.nbytes))
+    flush = CacheFlush()
+    assert not done, "nothing is read before it is asked for"
+    with pytest.raises(RuntimeError, match="error 201") if error else nullcontext():
+        flush()
+    assert done == steps
