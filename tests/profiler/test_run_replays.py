@@ -198,6 +198,6 @@ def test_flags_that_would_be_left_out_are_refused(flags, message):
 def test_counters_of_a_timer_are_refused(tmp_path):
     reporter = ProgressReporter(Console(file=io.StringIO()), Console(file=io.StringIO()))
     timer = ("collect.collectors=timer",)
-    request = RunRequest(spec=spec_of(NAME), out=tmp_path, overrides=timer, explain="all")
+    request = RunRequest(spec=spec_of(NAME), out=tmp_path, overrides=timer, explain=("all",))
     with pytest.raises(UsageError, match="--explain counts under ncu, which is none of"):
         run_experiment(request, reporter)
