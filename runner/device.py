@@ -72,7 +72,7 @@ class CpuDevice(Device):
         """Nothing is ever pending."""
 
     def empty_caches(self) -> None:
-        """What is in the processor's caches belongs to all that runs on it."""
+        """Nothing is emptied: the caches belong to all that runs on the processor."""
 
     def delay(self) -> None:
         """Nothing runs beside the host."""

@@ -100,7 +100,7 @@ def launch_all(ways: Mapping[str, Callable[[], object]]) -> None:
 
 
 def milliseconds(flush: Callable[[], object]) -> float:
-    """What a flush takes, by events around ten."""
+    """Milliseconds of a flush, by CUDA events around ten."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     flush()
     begin.record()
@@ -136,12 +136,12 @@ def print_tables(own: Mapping[str, list[float]], seen: Mapping[str, list[float]]
             print(f"\n| {title} (array {kind} before) | {' | '.join(ROWS)} | flush, ms |")
             print(f"|---|{'---|' * len(ROWS)}---|")
             for way, flush_ms in takes.items():
-                shown = []
+                ratios = []
                 for size, rows in ROWS.items():
                     medians = (own if way == OWN else seen)[f"{way}|{kind}|{size}"]
                     over = rows * COLUMNS * 4 if place else own[f"{OWN}|{kind}|{size}"][0]
-                    shown.append(f"{medians[place] / over:.3f}")
-                print(f"| {way} | {' | '.join(shown)} | {flush_ms:.3f} |")
+                    ratios.append(f"{medians[place] / over:.3f}")
+                print(f"| {way} | {' | '.join(ratios)} | {flush_ms:.3f} |")
 
 
 def main() -> None:

@@ -105,8 +105,8 @@ def main() -> None:
         print(f"|---|{'---|' * len(TIMES)}")
         for attempt in TRIES:
             times = milliseconds(attempt, program, folder)
-            shown = (f"{times[time]:.2f}" if time in times else "\u2013" for time in TIMES)
-            print(f"| {attempt.name} | {' | '.join(shown)} |", flush=True)
+            cells = (f"{times[time]:.2f}" if time in times else "\u2013" for time in TIMES)
+            print(f"| {attempt.name} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -26,9 +26,9 @@ SMALLEST = 2.0**20
 """Bytes below which traffic is not judged: other traffic of the launch is as large."""
 
 READ_SHARE = 0.7
-"""Share of the inputs that must have been read where caches were flushed before: right
-kernels read 1.000 of them on an H200. What a workload states may hold more than inputs and results:
-the moments of an optimiser are written as well, and its reads are 3/4 of the rest."""
+"""Share of the inputs that must have been read where caches were flushed before: right kernels read
+1.000 of them on an H200. What a workload states may hold more than inputs and results: the moments
+of an optimiser are written as well, and its reads are 3/4 of the rest."""
 
 OPERATIONS_SHARE = 0.25
 """Share of the stated operations that must be possible. Right algorithms need fewer than the

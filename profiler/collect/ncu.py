@@ -141,10 +141,6 @@ class Ncu:
         )
         return Command(argv, env={"LC_ALL": "C"}, files={"log": recovered})
 
-    def leaving_caches(self) -> Ncu:
-        """The same, with caches left as they are: the runner empties them before each launch."""
-        return replace(self, cache_control="none")
-
     def explaining(self, sections: Sequence[str]) -> Ncu:
         """The same, with these sections and the source of the kernels in its report."""
         return replace(self, sections=tuple(sections))

@@ -97,7 +97,7 @@ NO_VERDICT = PairVerdict()
 NO_DATA = PairVerdict(Verdict.NO_DATA)
 """Of a pair in which one has no correct result."""
 SAME_PROGRAM = PairVerdict(Verdict.SAME, Reason.SAME_PROGRAM, ratio=1.0)
-"""Of two names of one program, which was measured once."""
+"""Verdict on two names of one program, which was measured once."""
 
 
 @dataclass(frozen=True)

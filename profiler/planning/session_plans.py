@@ -114,6 +114,17 @@ def flushed_by_runner(
     return session.collector == NCU and not is_replayed(session.metrics, capability)
 
 
+def ncu_cache_control(
+    experiment: Experiment, session: SessionPlan | None = None, capability: str | None = None
+) -> str:
+    """Ncu's `--cache-control` in a session: `none` where the runner empties the caches, or nobody.
+
+    Without a session: where ncu replays.
+    """
+    by_runner = session is not None and flushed_by_runner(experiment, session, capability)
+    return "none" if by_runner or experiment.cache_control == "none" else "all"
+
+
 def planned_otherwise(plan: Plan, capability: str | None) -> bool:
     """Whether the sessions of a plan may be others on a GPU of this compute capability."""
     return conflicts(plan.capability) != conflicts(capability) or any(

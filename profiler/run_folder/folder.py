@@ -656,16 +656,20 @@ def resumable(
     experiment: str,
     keys: Mapping[str, str],
     on_odd: Callable[[str], None] = lambda _: None,
+    on_other: Callable[[RunFolder, RunRecord], None] = lambda _run, _record: None,
 ) -> RunFolder | None:
     """The newest run of the experiment, if at least one of its cells has the key of today.
 
-    As `newest_run` finds it, which `on_odd` is for.
+    As `newest_run` finds it, which `on_odd` is for; else `on_other` gets it.
     """
     newest = newest_run(out, experiment, on_odd)
     if newest is None:
         return None
     run, record = newest
-    return run if any(record.keys.get(cell) == key for cell, key in keys.items()) else None
+    if any(record.keys.get(cell) == key for cell, key in keys.items()):
+        return run
+    on_other(run, record)
+    return None
 
 
 def newest_run(

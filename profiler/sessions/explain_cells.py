@@ -104,8 +104,8 @@ def asked_cells(plan: Plan, asked: Sequence[str]) -> tuple[Cell, ...]:
 
     Raises UsageError for a name that no cell and no problem has.
     """
-    found = {cell for text in asked for cell in _named(plan, text)}
-    return tuple(cell for cell in plan.cells if cell.id in found)
+    ids = {cell for text in asked for cell in _named(plan, text)}
+    return tuple(cell for cell in plan.cells if cell.id in ids)
 
 
 def _named(plan: Plan, text: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ from profiler.run_folder.folder import (
     RunFolder,
     RunRecord,
     create_run,
-    newest_run,
     next_number,
     resumable,
 )
@@ -322,14 +322,18 @@ def _run_folder(
     request: MeasureRequest, keys: Mapping[str, str], reporter: ProgressReporter
 ) -> RunFolder:
     name = request.loaded.experiment.name
-    resumed = None if request.fresh else resumable(request.out, name, keys, reporter.warn)
+    say_anew = partial(_say_anew, keys, reporter)
+    resumed = (
+        None
+        if request.fresh
+        else resumable(request.out, name, keys, on_odd=reporter.warn, on_other=say_anew)
+    )
     if resumed is not None:
         reporter.say(f"Resuming {resumed.path} (--fresh starts a new run).")
         # Another process may have begun this run while we waited or built.
         if request.early is not None and request.early.run != resumed:
             request.early.leave()
         return resumed
-    _say_anew(request, keys, reporter)
     if request.early is not None:
         if request.early.begins:
             return request.early.run
@@ -337,12 +341,10 @@ def _run_folder(
     return create_run(request.out, name, request.created)
 
 
-def _say_anew(request: MeasureRequest, keys: Mapping[str, str], reporter: ProgressReporter) -> None:
-    """Say so where the newest run has cells of this one, and none of them counts any more."""
-    newest = newest_run(request.out, request.loaded.experiment.name)
-    if request.fresh or newest is None:
-        return
-    run, record = newest
+def _say_anew(
+    keys: Mapping[str, str], reporter: ProgressReporter, run: RunFolder, record: RunRecord
+) -> None:
+    """Print that an earlier run has cells of this one, of which none counts any more."""
     if count := len(record.keys.keys() & keys.keys()):
         reporter.say(
             f"A new run: {run.path} has {count} of these cells, but measured with other settings, "

@@ -14,6 +14,7 @@ from profiler.collect.nsys_window import NvtxWindow, ProfilerApiWindow, Window
 from profiler.collect.registry import COLLECTORS, timeline_collectors
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.requirements import Machine
+from profiler.planning.session_plans import ncu_cache_control
 from profiler.planning.spec import CommandWorkload, Experiment
 from profiler.runner import protocol
 
@@ -35,7 +36,7 @@ class TimelineTools:
         return Tools(
             ncu=self.machine.ncu,
             nsys=self.machine.nsys,
-            cache_control=self.experiment.ncu_cache_control,
+            cache_control=ncu_cache_control(self.experiment),
             clock_control=collect.clock_control,
             replay_mode=collect.replay_mode,
             nsys_window=self.nsys_window(),

@@ -1,13 +1,9 @@
 """Empty caches before a launch, on a real GPU; `python -m pytest -m gpu`."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from live_run import run_live
 
 pytestmark = pytest.mark.gpu
 
@@ -49,16 +45,7 @@ collect:
 def test_a_launch_reads_its_input_once_and_its_kernels_share_what_is_in_l2(tmp_path, caches):
     (tmp_path / "keeping.cu").write_text(KEEPING)
     (tmp_path / "caches.yaml").write_text(SPEC.replace("CACHES", caches))
-    argv = [sys.executable, "-m", "profiler", str(tmp_path / "caches.yaml"), "--live"]
-    done = subprocess.run(
-        [*argv, "--no-explain", "--out", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_live(tmp_path / "caches.yaml", tmp_path, "--no-explain", timeout_s=200)
     (path,) = tmp_path.glob("caches/*/summary.json")
     cells = json.loads(path.read_text("utf-8"))["cells"]
     assert len(cells) == 4

@@ -162,7 +162,7 @@ def _group(part: str) -> str:
 # ---- amounts over all kernels --------------------------------------------------------------------
 
 Kernels = Sequence[KernelWhy]
-"""Of one visit, the longest first; never empty."""
+"""Kernels of one visit, the longest first; never empty."""
 Count = Callable[[Kernels], Amount]
 
 
@@ -197,9 +197,9 @@ def _of_roof(name: str, *, none_is_zero: bool) -> Count:
         by_kernel = [{roof.name: roof for roof in kernel.roofs} for kernel in kernels]
         if not all(roofs if none_is_zero else name in roofs for roofs in by_kernel):
             return Amount(math.nan)
-        found = [roofs[name] for roofs in by_kernel if name in roofs]
-        busy_ns = sum(1e9 * roof.amount / roof.ceiling for roof in found)
-        return Amount(sum(roof.amount for roof in found), busy_ns)
+        counted_roofs = [roofs[name] for roofs in by_kernel if name in roofs]
+        busy_ns = sum(1e9 * roof.amount / roof.ceiling for roof in counted_roofs)
+        return Amount(sum(roof.amount for roof in counted_roofs), busy_ns)
 
     return count
 
@@ -293,7 +293,7 @@ def _warps(kernels: Kernels) -> Amount:
 
 
 def _occupancy_limit(kernels: Kernels) -> Amount:
-    """What allows the fewest blocks on an SM.
+    """Names of the resources that allow the fewest blocks on an SM.
 
     Without shared memory ncu gives the most blocks of an SM as its limit.
     """

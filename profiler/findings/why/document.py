@@ -25,7 +25,7 @@ MOST_ADVICE = 3
 MOST_ROOFS = 3
 MOST_BYTES = 4096
 VISITS = 1
-"""Of each cell in an explain session."""
+"""Number of visits of a cell in an explain session."""
 _MOST_LETTERS = 60
 
 

@@ -631,14 +631,9 @@ class Experiment(SpecModel):
         Inside an external command, and between the passes of a range or of an application, only
         ncu can do it.
         """
-        asked = self.collect.cache_control
+        setting = self.collect.cache_control
         by_ncu = isinstance(self.workload, CommandWorkload) or self.collect.replay_mode != "kernel"
-        return "all" if asked == FLUSHED_PER_LAUNCH and by_ncu else asked
-
-    @property
-    def ncu_cache_control(self) -> str:
-        """Ncu's own `--cache-control` where it is not the runner that empties the caches."""
-        return "none" if self.collect.cache_control == "none" else "all"
+        return "all" if setting == FLUSHED_PER_LAUNCH and by_ncu else setting
 
     @model_validator(mode="after")
     def _replay_mode_fits(self) -> Self:

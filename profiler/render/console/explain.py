@@ -40,7 +40,7 @@ from profiler.render.words.why import (
 COLUMNS = 100
 """Width of the text, where the terminal is not narrower."""
 MOST_LINES = 60
-"""Of the text, where it has as many columns."""
+"""Most lines of the text, where it has as many columns."""
 _BAR = 24
 _SHORT_BAR = 10
 """Longest bar where the text has fewer columns."""

@@ -12,14 +12,13 @@ from pathlib import Path
 from types import MappingProxyType
 
 from profiler.collect.kind import Tools
-from profiler.collect.ncu import Ncu
 from profiler.collect.registry import COLLECTORS, overlaps
 from profiler.errors import UsageError
 from profiler.metrics.launch_costs import ncu_launch_seconds
 from profiler.metrics.queries import ncu_names
 from profiler.model import Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.planning.plan import command_values
-from profiler.planning.session_plans import flushed_by_runner
+from profiler.planning.session_plans import ncu_cache_control
 from profiler.planning.spec import Collect, CommandWorkload, Experiment
 from profiler.run_folder.folder import AttemptRecord, RunFolder, runs
 from profiler.run_folder.seconds import PROFILER, seconds_around_visits, session_seconds
@@ -330,13 +329,11 @@ def first_command(plan: Plan, experiment: Experiment) -> str:
     tools = Tools(
         ncu=Path("ncu"),
         nsys=Path("nsys"),
-        cache_control=experiment.ncu_cache_control,
+        cache_control=ncu_cache_control(experiment, session, plan.capability),
         clock_control=collect.clock_control,
         replay_mode=collect.replay_mode,
         python="python",
     )
     collector = COLLECTORS[session.collector].create(tools)
-    if isinstance(collector, Ncu) and flushed_by_runner(experiment, session, plan.capability):
-        collector = collector.leaving_caches()
     command = collector.session_command(folder / JOB, folder, ncu_names(session.metrics))
     return shlex.join(command.argv)

@@ -16,7 +16,7 @@ from profiler.machine.requirements import Machine
 from profiler.metrics.explain import explain_sections
 from profiler.metrics.queries import ncu_names
 from profiler.model import Cell, Plan, SessionKind, SessionPlan
-from profiler.planning.session_plans import NCU, flushed_by_runner
+from profiler.planning.session_plans import NCU, flushed_by_runner, ncu_cache_control
 from profiler.planning.spec import CudaWorkload, LoadedSpec, ModuleWorkload
 from profiler.run_folder.folder import COMPILED_FOLDER, RunFolder
 from profiler.runner import protocol
@@ -82,29 +82,27 @@ class Templates:
             repeats=collect.repeats if "repeats" in kind.settings else 1,
             launches=timelines.launches if recorded else 1,
             capture=timelines.capture,
-            flush=self._runner_flushes(session),
+            flush=flushed_by_runner(self.loaded.experiment, session, self._capability),
         )
 
     def collector(self, session: SessionPlan) -> Collector:
         """The tool of a session."""
         if session.kind is SessionKind.EXPLAIN:
-            capability = self.machine.environment.compute_capability
-            return self.ncu().explaining(explain_sections(capability))
-        if self._runner_flushes(session):
-            return self.ncu().leaving_caches()
-        return self.tool(session.collector)
+            return self.ncu().explaining(explain_sections(self._capability))
+        caches = ncu_cache_control(self.loaded.experiment, session, self._capability)
+        tools = replace(self.timelines.tools, cache_control=caches)
+        return COLLECTORS[session.collector].create(tools)
 
-    def _runner_flushes(self, session: SessionPlan) -> bool:
-        """Whether the runner empties the caches before each launch under ncu."""
-        capability = self.machine.environment.compute_capability
-        return flushed_by_runner(self.loaded.experiment, session, capability)
+    @property
+    def _capability(self) -> str | None:
+        return self.machine.environment.compute_capability
 
     def tool(self, collector: str) -> Collector:
         """The tool of a collector."""
         return COLLECTORS[collector].create(self.timelines.tools)
 
     def ncu(self) -> Ncu:
-        """The tool of sessions that count and explain."""
+        """The tool of explain sessions."""
         tool = self.tool(NCU)
         if not isinstance(tool, Ncu):
             raise TypeError(f"{NCU} explains nothing")
@@ -116,7 +114,7 @@ class Templates:
 
     def metrics(self, session: SessionPlan) -> tuple[str, ...]:
         """Names by which the tool is asked for the metrics of a session."""
-        return ncu_names(session.metrics, self.machine.environment.compute_capability)
+        return ncu_names(session.metrics, self._capability)
 
     @property
     def timelines(self) -> TimelineTools:

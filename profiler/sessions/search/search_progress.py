@@ -1,4 +1,4 @@
-"""What a search says while it goes on: a new best at once, else a line every few seconds."""
+"""Progress of a search on the console: a new best at once, else a line every few seconds."""
 
 from __future__ import annotations
 

@@ -74,25 +74,25 @@ def rows(
 ) -> dict[str, CounterOfBoth]:
     kernels = first if isinstance(first, list) else [first]
     sides = CellWhy("a", tuple(kernels)), CellWhy("b", (second,))
-    found = counters_of_both(*sides, account, near_roof=near_roof)
-    assert len({row.name for row in found}) == len(found)
-    return {row.name: row for row in found}
+    counters = counters_of_both(*sides, account, near_roof=near_roof)
+    assert len({row.name for row in counters}) == len(counters)
+    return {row.name: row for row in counters}
 
 
 def test_amounts_are_sums_and_what_cannot_be_added_is_of_the_longest() -> None:
     short = kernel(launch__registers_per_thread=255.0, **{"gpu__time_duration.sum": 1e5})
-    found = rows([kernel(), short], kernel())
-    assert found["dram_bytes"].first.value == 2e9
-    assert found["dram_bytes"].ratio == 2.0
-    assert found["launches"].first.value == 2
-    assert found["registers"].first.value == found["registers"].second.value == 64
+    counters = rows([kernel(), short], kernel())
+    assert counters["dram_bytes"].first.value == 2e9
+    assert counters["dram_bytes"].ratio == 2.0
+    assert counters["launches"].first.value == 2
+    assert counters["registers"].first.value == counters["registers"].second.value == 64
 
 
 def test_what_is_a_tiny_share_of_the_work_comes_after_what_moved() -> None:
     """35 times the bank conflicts that are 0.2 % of all wavefronts come first by their ratio."""
-    found = rows(kernel(**{CONFLICTS: 7e6}), kernel())
-    assert found["conflict_wavefronts"].ratio == 35
-    assert found["conflict_wavefronts"].moved, "7 % of the wavefronts, at 40 % of the peak"
+    counters = rows(kernel(**{CONFLICTS: 7e6}), kernel())
+    assert counters["conflict_wavefronts"].ratio == 35
+    assert counters["conflict_wavefronts"].moved, "7 % of the wavefronts, at 40 % of the peak"
     few = rows(kernel(), kernel(dram_bytes=3e9, **{CONFLICTS: 5.7e3}))
     assert few["conflict_wavefronts"].ratio > 35
     assert few["conflict_wavefronts"].differs
@@ -124,10 +124,10 @@ def test_the_same_account_in_several_stalls_is_one_part() -> None:
 def test_what_one_lacks_is_left_out_and_so_is_what_both_have_none_of() -> None:
     without = kernel(sass__inst_executed_register_spilling=0.0, **{"lts__t_bytes.sum": math.nan})
     other = kernel(sass__inst_executed_register_spilling=0.0)
-    found = rows(without, other)
-    assert "l2_bytes" not in found
-    assert "spill_instructions" not in found
-    assert "l1_bytes" not in found, "in neither"
+    counters = rows(without, other)
+    assert "l2_bytes" not in counters
+    assert "spill_instructions" not in counters
+    assert "l1_bytes" not in counters, "in neither"
     spilling = kernel(sass__inst_executed_register_spilling=1e6)
     assert rows(spilling, other)["spill_instructions"].second.value == 0
 
@@ -143,8 +143,8 @@ def test_the_limit_of_occupancy_is_named_and_no_shared_memory_is_none() -> None:
 
 def test_a_type_of_operations_that_a_cell_did_none_of_is_nothing() -> None:
     tensor = Roof("tensor_bf16", 8e12, "op", 4e14, 9e14)
-    found = rows(kernel(roofs=(DRAM, tensor)), kernel())
-    assert found["tensor_bf16"].second.value == 0
+    counters = rows(kernel(roofs=(DRAM, tensor)), kernel())
+    assert counters["tensor_bf16"].second.value == 0
     assert "tensor_bf16" not in rows(kernel(roofs=(DRAM, tensor)), kernel(roofs=())), "not counted"
     assert "fp32" not in rows(kernel(roofs=(Roof("fp32", 1e9, "op", 1e12, 6e13),)), kernel())
 
@@ -157,8 +157,8 @@ def listing(*instructions: tuple[str, float, float, float]) -> Listing:
 def test_sectors_are_of_the_requests_that_have_any() -> None:
     narrow = listing(("LDG.E", 10.0, 160.0, math.nan), ("IADD3", 1000.0, math.nan, math.nan))
     wide = listing(("LDG.E.128", 10.0, 160.0, math.nan), ("STG.E", 30.0, 120.0, math.nan))
-    found = rows(kernel(narrow), kernel(wide))["sectors_per_request"]
-    assert (found.first.value, found.second.value) == (16.0, 7.0)
+    sectors = rows(kernel(narrow), kernel(wide))["sectors_per_request"]
+    assert (sectors.first.value, sectors.second.value) == (16.0, 7.0)
     none = listing(("IADD3", 1000.0, math.nan, math.nan))
     assert "sectors_per_request" not in rows(kernel(none), kernel(wide)), "copies by TMA alone"
 
@@ -170,5 +170,5 @@ def test_lanes_of_atomics_that_meet_are_no_bank_conflicts() -> None:
 
 @pytest.mark.parametrize("name", COUNTERS)
 def test_every_counter_belongs_to_a_part(name: str) -> None:
-    found = rows(kernel(), kernel())
-    assert name not in found or found[name].group in GROUPS
+    counters = rows(kernel(), kernel())
+    assert name not in counters or counters[name].group in GROUPS

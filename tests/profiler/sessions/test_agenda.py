@@ -108,12 +108,12 @@ def test_without_a_confirmation_cells_are_explained_before_the_last_counters(tmp
     two = replace(plan, cells=plan.cells[:2])
     timing, counters = plan.sessions
     last = (LaterLooks(timing), Explanation(again=True))
-    for told in (single, two):
-        assert steps(told, explains=True) == (
+    for settled in (single, two):
+        assert steps(settled, explains=True) == (
             *(Planned(timing), Explanation(), Planned(counters)),
             *last,
         )
-        assert steps(told) == (Planned(timing), Planned(counters), LaterLooks(timing))
+        assert steps(settled) == (Planned(timing), Planned(counters), LaterLooks(timing))
     assert waiting_beside(single, 0, empty_samples(), replace(EXPLAINED, visits=())) == [
         ("ncu-explain", False),
         ("ncu-counters-together", True),
