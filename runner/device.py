@@ -6,6 +6,7 @@ import ctypes
 import gc
 import platform
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 
@@ -45,8 +46,13 @@ class Device(ABC):
         return 1.0
 
     @abstractmethod
+    def cache_flush(self) -> Callable[[], None]:
+        """What empties the caches, where launches have any to themselves; it need not wait."""
+
     def empty_caches(self) -> None:
-        """Empty the caches, where launches have any to themselves, and wait until they are."""
+        """Flush the caches, and wait: a launch may use another stream, which would not."""
+        self.cache_flush()()
+        self.wait()
 
     @abstractmethod
     def delay(self) -> None:
@@ -71,8 +77,9 @@ class CpuDevice(Device):
     def wait(self) -> None:
         """Nothing is ever pending."""
 
-    def empty_caches(self) -> None:
+    def cache_flush(self) -> Callable[[], None]:
         """Nothing is emptied: the caches belong to all that runs on the processor."""
+        return lambda: None
 
     def delay(self) -> None:
         """Nothing runs beside the host."""
@@ -115,7 +122,6 @@ class CudaDevice(Device):
         self.name = torch.cuda.get_device_name()
         self._canary = torch.zeros(1, device=self.torch_device)
         self._flush: CacheFlush | None = None
-        """Made when it is needed first: it takes memory."""
 
     def wait(self) -> None:
         """Wait for all streams of the device."""
@@ -130,12 +136,11 @@ class CudaDevice(Device):
         self._canary.zero_()
         self.wait()
 
-    def empty_caches(self) -> None:
-        """Flush L2, and wait: a launch may use another stream, which would not."""
+    def cache_flush(self) -> CacheFlush:
+        """Flush of L2, one for all that empty it: it takes memory."""
         if self._flush is None:
             self._flush = CacheFlush()
-        self._flush()
-        self.wait()
+        return self._flush
 
     def delay(self) -> None:
         """Keep the current stream busy; launches are queued behind it."""

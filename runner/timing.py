@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from profiler.runner.device import CacheFlush, Device
+from profiler.runner.device import Device
 from profiler.runner.garbage import no_garbage_collection
 
 Launch = Callable[[], Any]
@@ -62,9 +62,9 @@ class CudaEvents:
     events do not see the host's latency.
     """
 
-    def __init__(self, repeats: int) -> None:
+    def __init__(self, device: Device, repeats: int) -> None:
         self._repeats = repeats
-        self._flush = CacheFlush()
+        self._flush = device.cache_flush()
 
     def measure(self, launch: Launch) -> list[float]:
         """Durations in ns, one per launch, in the order of the launches."""
@@ -138,17 +138,16 @@ class ProfiledKernels:
 
     _NOT_KERNELS = ("Memcpy", "Memset")
 
-    def __init__(self) -> None:
-        self._flush = CacheFlush()
-        self.measure(self._flush)  # the first profile of a process loads CUPTI
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self.measure(device.cache_flush())  # the first profile of a process loads CUPTI
 
     def measure(self, launch: Launch) -> list[float]:
         """Duration in ns of one launch, gaps left out; nothing where no kernel was seen."""
-        self._flush()
-        torch.cuda.synchronize()
+        self._device.empty_caches()
         with profile(activities=[ProfilerActivity.CUDA]) as seen:
             launch()
-            torch.cuda.synchronize()
+            self._device.wait()
         spans = [
             event.time_range.elapsed_us()
             for event in seen.events()
@@ -162,11 +161,11 @@ def _timing_event() -> torch.cuda.Event:
 
 
 def _event_timer(device: Device, repeats: int) -> Stopwatch:
-    return CudaEvents(repeats) if on_cuda(device) else ProcessClock(repeats)
+    return CudaEvents(device, repeats) if on_cuda(device) else ProcessClock(repeats)
 
 
 def _profiler(device: Device, _repeats: int) -> Stopwatch:
-    return ProfiledKernels() if on_cuda(device) else ProfiledOperators()
+    return ProfiledKernels(device) if on_cuda(device) else ProfiledOperators()
 
 
 def on_cuda(device: Device) -> bool:
