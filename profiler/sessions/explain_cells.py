@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 import pandas as pd
 
@@ -15,19 +15,24 @@ from profiler.planning.questions import Question
 
 ALL = "all"
 MOST_CELLS = 6
+_NEAR = 0.02
+"""As a logarithm: problems that differ by less share a place, and noise does not choose."""
 MOST_KERNELS = 20
 """Kernels in a launch beyond which a cell is explained only where it is asked for: ncu runs each of
 them up to 34 times, and takes 1 to 6 s for it on an H200."""
 
 
-def explain_cells(plan: Plan, samples: pd.DataFrame) -> tuple[Cell, ...]:
+def explain_cells(
+    plan: Plan, samples: pd.DataFrame, explained: Container[str] = frozenset()
+) -> tuple[Cell, ...]:
     """Cells to explain by default, in the order of the plan; at most MOST_CELLS.
 
     At the problem that takes longest the fastest rival, the baseline and the fastest other
     reference. Then the same with the leader, at the problem where it differs most from the
     baseline; with the leader among those of the other problems, where it was not measured; and at
-    the problem where any rival differs most. Where steps are asked for, every version at the
-    problem that takes longest. Cells of more than MOST_KERNELS kernels are passed over.
+    the problem where any rival differs most. Of problems that share a place, one at which cells
+    are `explained` already, else the first. Where steps are asked for, every version at the problem
+    that takes longest. Cells of more than MOST_KERNELS kernels are passed over.
     """
     many = many_kernels(samples)
     durations = {
@@ -37,21 +42,34 @@ def explain_cells(plan: Plan, samples: pd.DataFrame) -> tuple[Cell, ...]:
         return ()
     by_problem = _by_problem(plan, durations)
     fastest = {
-        problem: min(durations[cell.id] for cell in cells) for problem, cells in by_problem.items()
+        problem: math.log(min(durations[cell.id] for cell in cells))
+        for problem, cells in by_problem.items()
     }
-    longest = max(fastest, key=fastest.__getitem__)
+    told = {cell.problem.id for cell in plan.cells if cell.id in explained}
+    longest = _largest(fastest, told)
     if Question.STEPS in plan.questions:
         return tuple(by_problem[longest])
-    explained: set[str] = set()
-    for problem, rivals in _questions(plan, by_problem, durations, longest):
+    chosen: set[str] = set()
+    for problem, rivals in _questions(plan, by_problem, durations, longest, told):
         cells = _of_answer(plan, by_problem[problem], durations, rivals)
-        more = explained | {cell.id for cell in cells}
-        explained = more if len(more) <= MOST_CELLS else explained
-    return tuple(cell for cell in plan.cells if cell.id in explained)
+        more = chosen | {cell.id for cell in cells}
+        chosen = more if len(more) <= MOST_CELLS else chosen
+    return tuple(cell for cell in plan.cells if cell.id in chosen)
+
+
+def _largest(logarithms: Mapping[str, float], *preferred: Container[str]) -> str:
+    """The problem of the largest logarithm; of those that share its place the first preferred."""
+    highest = max(logarithms.values())
+    near = [problem for problem, value in logarithms.items() if value > highest - _NEAR]
+    return max(near, key=lambda problem: [problem in group for group in preferred])
 
 
 def _questions(
-    plan: Plan, by_problem: dict[str, list[Cell]], durations: dict[str, float], longest: str
+    plan: Plan,
+    by_problem: dict[str, list[Cell]],
+    durations: dict[str, float],
+    longest: str,
+    told: Container[str],
 ) -> Iterator[tuple[str, frozenset[str]]]:
     """Problems to explain, each with the variants of which the fastest is explained there."""
     every_rival = frozenset(variant.id for variant in plan.rivals)
@@ -61,7 +79,7 @@ def _questions(
             problem: _difference(plan, cells, durations, rivals)
             for problem, cells in by_problem.items()
         }
-        furthest = max(differences, key=lambda problem: (differences[problem], problem == longest))
+        furthest = _largest(differences, told, {longest})
         # Where nothing can be compared with a baseline, all differences are 0.
         if differences[furthest]:
             yield furthest, rivals

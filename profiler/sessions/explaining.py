@@ -57,7 +57,8 @@ class Explaining:
         plan = self.execution.plan
         seen = self.measurement.cells()
         if self.asked is None:
-            asked = explain_cells(replace(plan, cells=seen), samples)
+            explained = self.measurement.explained()
+            asked = explain_cells(replace(plan, cells=seen), samples, explained)
             passed_over = self._long_commands()
         else:
             cells_by_id = {cell.id: cell for cell in (*plan.cells, *seen)}

@@ -91,6 +91,10 @@ class Measurement:
         """Cells of the plan; of an external command its parts, as far as they were seen."""
         return self.book.cells()
 
+    def explained(self) -> frozenset[str]:
+        """Ids of the cells that were explained; of an external command those of its parts."""
+        return self.book.explained()
+
     def launches(self) -> dict[str, int]:
         """Most launches that ncu profiled in a visit of an external command, by planned cell."""
         return self.book.launches()

@@ -170,6 +170,10 @@ class AttemptBook:
             return self.plan.cells
         return self._results().cells
 
+    def explained(self) -> frozenset[str]:
+        """Ids of the cells that were explained; of an external command those of its parts."""
+        return frozenset(cell for loaded in self.attempts() for cell in loaded.profiles or ())
+
     def launches(self) -> dict[str, int]:
         """Most launches that ncu profiled in a visit of an external command, by planned cell."""
         launches: dict[str, int] = {}

@@ -123,6 +123,24 @@ def test_the_confirmation_decides_which_is_the_best(plan_of: PlanOf) -> None:
     assert "tree/large" not in names(explain_cells(plan, both))
 
 
+def test_noise_does_not_choose_another_problem_when_cells_are_explained(plan_of: PlanOf) -> None:
+    """A confirmation once made BF16 the longest in place of FP16: 30 s for four more cells."""
+    plan = plan_of(VERSIONS)
+    middle = {"plain/middle": 333.0, "library/middle": 300.0, "tree/middle": 268.0}
+    looked = samples(plan, {"plain": 100.0, "library": 90.0, "tree": 80.0, **middle})
+    first = explain_cells(plan, looked)
+    assert names(first) == ["plain/middle", "library/middle", "tree/middle"], "they share a place"
+    explained = {cell.id for cell in plan.cells if cell.problem.name == "large"}
+    assert names(explain_cells(plan, looked, explained)) == [
+        "plain/large",
+        "library/large",
+        "tree/large",
+    ]
+    slower = samples(plan, {"plain/middle": 370.0, "tree/middle": 290.0}, "final")
+    later = explain_cells(plan, pd.concat([looked, slower]), explained)
+    assert "tree/middle" in names(later), "that is no noise"
+
+
 def test_every_version_of_a_ladder_at_the_problem_that_takes_longest(plan_of: PlanOf) -> None:
     plan = plan_of(LADDER)
     times = {"first": 9.0, "second": 8.0, "third": 7.0}
