@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from recorded import RECORDINGS, report_of_recording
@@ -11,24 +12,31 @@ from profiler.analyse.why.causes import Cause, causes
 from profiler.analyse.why.facts import UNITS
 from profiler.analyse.why.kernel_profiles import KernelProfile
 
-EXPLAINED = ("fusion", "fusion_grid", "hopper", "layouts", "softmax", "waves")
+CAUSES = Path(__file__).parents[2] / "recordings/causes"
+EXPLAINED = (
+    *(CAUSES / name for name in ("fusion", "fusion_grid")),
+    *(RECORDINGS / name for name in ("hopper", "layouts", "softmax", "waves")),
+    *(RECORDINGS / name for name in ("fusion", "fusion_grid", "fusion_operators")),
+)
 
 
-def kernels_of(experiment: str) -> Mapping[str, KernelProfile]:
+def kernels_of(recording: Path) -> Mapping[str, KernelProfile]:
     """First kernel of each explained cell, by cell."""
-    report = report_of_recording(RECORDINGS / experiment)
+    report = report_of_recording(recording)
     return {cell: profile.kernels[0] for cell, profile in report.profiles.items()}
 
 
-def first_causes(experiment: str, cell: str) -> list[Cause]:
-    found = [kernel for name, kernel in kernels_of(experiment).items() if name.startswith(cell)]
+def first_causes(recording: Path, cell: str) -> list[Cause]:
+    found = [kernel for name, kernel in kernels_of(recording).items() if name.startswith(cell)]
     return list(causes(found[0]))
 
 
-@pytest.mark.parametrize("experiment", EXPLAINED)
-def test_no_wait_costs_more_than_the_tensor_cores_or_device_memory_leave(experiment: str) -> None:
+@pytest.mark.parametrize(
+    "recording", EXPLAINED, ids=lambda folder: f"{folder.parent.name}-{folder.name}"
+)
+def test_no_wait_costs_more_than_the_tensor_cores_or_device_memory_leave(recording: Path) -> None:
     waits = {"dependent_chain", "barrier_waits", "few_loads_in_flight", "dispatch_stalls"}
-    for kernel in kernels_of(experiment).values():
+    for kernel in kernels_of(recording).values():
         busiest = max(kernel.value(UNITS[unit]) for unit in ("dram", "tensor"))
         for cause in causes(kernel):
             if cause.name in waits:
@@ -36,25 +44,30 @@ def test_no_wait_costs_more_than_the_tensor_cores_or_device_memory_leave(experim
 
 
 @pytest.mark.parametrize(
-    ("experiment", "cell", "name", "least"),
+    ("recording", "cell", "name", "least"),
     [
         # 16 blocks on 132 SMs; was called a last wave that is mostly empty.
-        ("fusion_grid", "eager..operator=reduction_reduction", "small_grid", 0.9),
+        (CAUSES / "fusion_grid", "eager..operator=reduction_reduction", "small_grid", 0.9),
         # 33 blocks; was called a last wave, and few warps for shared memory as well.
-        ("waves", "1_block_SM-8eafc6..waves=0.25", "small_grid", 0.8),
+        (RECORDINGS / "waves", "1_block_SM-8eafc6..waves=0.25", "small_grid", 0.8),
         # One block on each SM, 9.7 us: a fifth of it before and after all of them.
-        ("waves", "4_blocks_SM_busy-50879b..waves=0.25", "launch_overhead", 0.15),
-        ("fusion_grid", "compile..operator=reduction_reduction", "launch_overhead", 0.3),
+        (RECORDINGS / "waves", "4_blocks_SM_busy-50879b..waves=0.25", "launch_overhead", 0.15),
+        (CAUSES / "fusion_grid", "compile..operator=reduction_reduction", "launch_overhead", 0.3),
         # Blocks of 2 warps that live for 1,800 cycles: 37 % of the warps that fit are there.
-        ("fusion", "compile..operator=softmax.dim0=65536.dim1=128", "unfilled_occupancy", 0.3),
+        (
+            CAUSES / "fusion",
+            "compile..operator=softmax.dim0=65536.dim1=128",
+            "unfilled_occupancy",
+            0.3,
+        ),
         # wgmma.wait_group straight after each product.
-        ("hopper", "step-02", "tensor_core_waits", 0.4),
+        (RECORDINGS / "hopper", "step-02", "tensor_core_waits", 0.4),
     ],
 )
 def test_the_first_cause_is_what_an_engineer_would_name(
-    experiment: str, cell: str, name: str, least: float
+    recording: Path, cell: str, name: str, least: float
 ) -> None:
-    first = first_causes(experiment, cell)[0]
+    first = first_causes(recording, cell)[0]
     assert (first.name, first.share >= least) == (name, True), first
 
 
@@ -63,5 +76,5 @@ def test_the_epilogue_of_a_kernel_that_loads_by_tma_is_no_cause() -> None:
 
     They are 0.4 % of what L2 served.
     """
-    found = {cause.name for cause in first_causes("hopper", "step-01")}
+    found = {cause.name for cause in first_causes(RECORDINGS / "hopper", "step-01")}
     assert "uncoalesced_stores" not in found

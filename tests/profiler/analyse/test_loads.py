@@ -15,6 +15,7 @@ from profiler.render.words.why import wait_words
 from profiler.run_folder.folder import RunFolder
 
 RECORDINGS = Path(__file__).parents[3] / "experiments" / "recordings"
+CAUSES = Path(__file__).parents[2] / "recordings" / "causes"
 
 
 def code(*sass: str) -> pd.DataFrame:
@@ -50,15 +51,15 @@ def test_a_loop_that_loads_ahead_waits_for_a_load_behind() -> None:
     assert load_waited_for(loop, 0) == 2
 
 
-def lines_of(experiment: str, cell: str) -> tuple[HotLine, ...]:
-    profiles = read_run(RunFolder(RECORDINGS / experiment)).report.profiles
+def lines_of(recording: Path, cell: str) -> tuple[HotLine, ...]:
+    profiles = read_run(RunFolder(recording)).report.profiles
     profile = next(profile for name, profile in profiles.items() if name.startswith(cell))
     return hot_lines(profile.kernels[0].instructions, 5)
 
 
 def test_a_helper_of_triton_waits_for_the_load_of_the_kernel() -> None:
     """Half of the stalls were told of `mask = a > b` in triton_helpers.py, and no more."""
-    hottest = lines_of("fusion", "compile..operator=softmax.dim0=65536.dim1=65536")[0]
+    hottest = lines_of(CAUSES / "fusion", "compile..operator=softmax.dim0=65536.dim1=65536")[0]
     assert hottest.place == "triton_helpers.py:116"
     assert hottest.loaded_at.startswith("c2yrbsg44o")
     assert hottest.loaded_at.endswith(":37")
@@ -66,12 +67,14 @@ def test_a_helper_of_triton_waits_for_the_load_of_the_kernel() -> None:
 
 
 def test_a_conversion_of_cuda_waits_for_the_load_of_the_kernel() -> None:
-    first, second, barrier = lines_of("softmax", "vector-b256-r1-v8..columns=16384")[:3]
+    first, second, barrier = lines_of(RECORDINGS / "softmax", "vector-b256-r1-v8..columns=16384")[
+        :3
+    ]
     assert (first.place, wait_words(first)) == ("cuda_fp16.hpp:708", "for the load in vector.cu:32")
     assert (second.place, wait_words(second)) == ("vector.cu:35", "for the load in line 32")
     assert (barrier.loaded_at, wait_words(barrier)) == ("", "for other warps at barriers")
 
 
 def test_a_load_in_the_line_itself_is_not_repeated() -> None:
-    hottest = lines_of("transpose", "padded")[0]
+    hottest = lines_of(RECORDINGS / "transpose", "padded")[0]
     assert (hottest.place, hottest.loaded_at) == ("transpose.cu:17", "")
