@@ -24,8 +24,10 @@ from profiler.collect.ncu import find_ncu  # noqa: E402 - this checkout's
 from profiler.metrics.queries import ncu_names  # noqa: E402
 
 DURATION = ("gpu__time_duration.sum",)
-REPLAYED = (*DURATION, *ncu_names(["dram_read_bytes", "l2_hit_sectors", "instructions"], "9.0"))
-"""Two passes or more: ncu saves and restores what the kernel writes."""
+COUNTED = (*DURATION, *ncu_names(["dram_read_bytes", "l2_hit_sectors", "instructions"], "9.0"))
+"""Counters of three units, in one pass."""
+REPLAYED = (*DURATION, *ncu_names(["l2_bytes", "l2_hit_sectors"], "9.0"))
+"""These do not share a pass: ncu saves and restores what the kernel writes."""
 IN_RANGE = ("--nvtx", "--nvtx-include", "regex:cell.*/")
 ALL_CACHES = ("--cache-control", "all")
 NO_CACHES = ("--cache-control", "none")
@@ -52,17 +54,18 @@ TRIES = (
     Try("caches left alone", (*IN_RANGE, *NO_CACHES)),
     Try("caches left alone, a memset before", (*IN_RANGE, *NO_CACHES), arguments=("write",)),
     Try("caches left alone, as much read before", (*IN_RANGE, *NO_CACHES), arguments=("read",)),
+    Try("counters of three units", (*IN_RANGE, *ALL_CACHES), COUNTED),
     Try("replayed", (*IN_RANGE, *ALL_CACHES), REPLAYED),
     Try("replayed, 32 GiB more allocated", (*IN_RANGE, *ALL_CACHES), REPLAYED, ("32",)),
     Try("20 kernels of a range", (*IN_RANGE, *ALL_CACHES), arguments=("ranges",)),
     Try(
-        "20 kernels of a range, replayed as a range",
+        "20 kernels of a range, as one",
         (*IN_RANGE, *ALL_CACHES, "--replay-mode", "range"),
         arguments=("ranges",),
     ),
-    Try("20 kernels of a range, several passes", (*IN_RANGE, *ALL_CACHES), REPLAYED, ("ranges",)),
+    Try("20 kernels of a range, replayed", (*IN_RANGE, *ALL_CACHES), REPLAYED, ("ranges",)),
     Try(
-        "the same, replayed as a range",
+        "20 kernels of a range, replayed as one",
         (*IN_RANGE, *ALL_CACHES, "--replay-mode", "range"),
         REPLAYED,
         ("ranges",),
