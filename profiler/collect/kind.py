@@ -77,8 +77,7 @@ class CollectorKind:
     launches: int = 1
     """Launches a visit, where none of its settings says how many."""
     visit_s: float = 1e-3
-    """Seconds of a visit on an H200 for a kernel that takes no time itself; of ncu, beside what it
-    takes for the launch."""
+    """Seconds of a visit on an H200 for a kernel that takes no time itself."""
     measures_commands: bool = False
     """Whether it can measure an external command; others need the runner."""
     report_file: str | None = None

@@ -203,7 +203,7 @@ KIND: CollectorKind = CollectorKind(
     in_journal=False,
     create=_create,
     needs=frozenset({Need.NCU, Need.GPU}),
-    visit_s=2e-3,
+    visit_s=0.02,
     settings=(
         *("metrics", "counter_samples", "ncu_timing", "explain"),
         *("cache_control", "clock_control", "replay_mode"),

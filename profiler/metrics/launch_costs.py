@@ -13,8 +13,6 @@ from profiler.metrics.queries import PassClass, ncu_name, ncu_names, pass_class
 
 _LAUNCH_S = 0.0083
 """With the duration alone."""
-_FLUSH_S = 0.0037
-"""Of it, to empty the caches."""
 _UNIT_S = {
     "lts": 0.018,
     "gpc": 0.0076,
@@ -41,10 +39,8 @@ _REWRITING = "smsp__sass_"
 """Beginning of the names of what ncu counts by rewriting the machine code."""
 
 
-def ncu_launch_seconds(
-    names: Iterable[str], capability: str | None = None, *, flushes: bool = True
-) -> float:
-    """Seconds of a launch that is asked for these metrics; `flushes`: ncu empties the caches.
+def ncu_launch_seconds(names: Iterable[str], capability: str | None = None) -> float:
+    """Seconds of a launch that is asked for these metrics.
 
     Within 14 % of the 20 sets of one pass that were measured, and of 6 of 9 of metrics that need
     one each but several together. Of what needs several by itself it is a rough guess.
@@ -57,7 +53,6 @@ def ncu_launch_seconds(
     units = {raw.partition("__")[0] for raw in raw_names if not raw.endswith(_FREE)}
     return (
         _LAUNCH_S
-        - _FLUSH_S * (not flushes)
         + sum(_UNIT_S.get(unit, 0.0) for unit in units)
         + _HGMMA_S * any(_HGMMA in raw for raw in raw_names)
         + _REPLAY_S * is_replayed(metrics, capability)

@@ -105,22 +105,13 @@ def _measured_names(experiment: Experiment, types: Iterable[Types]) -> tuple[str
 def flushed_by_runner(
     experiment: Experiment, session: SessionPlan, capability: str | None = None
 ) -> bool:
-    """Whether the runner empties the caches before each launch of a session, in place of ncu."""
-    return session.collector == NCU and runner_flushes(
-        experiment.cache_control, session.kind, session.metrics, capability
-    )
-
-
-def runner_flushes(
-    cache_control: str, kind: str, names: Iterable[str], capability: str | None = None
-) -> bool:
-    """Whether the runner empties the caches in a session under ncu of this kind, for these metrics.
+    """Whether the runner empties the caches before each launch of a session, in place of ncu.
 
     Not where ncu replays, as an explain session does: between passes only ncu can.
     """
-    if cache_control != FLUSHED_PER_LAUNCH or kind == SessionKind.EXPLAIN:
+    if experiment.cache_control != FLUSHED_PER_LAUNCH or session.kind is SessionKind.EXPLAIN:
         return False
-    return not is_replayed(names, capability)
+    return session.collector == NCU and not is_replayed(session.metrics, capability)
 
 
 def ncu_cache_control(

@@ -52,10 +52,10 @@ def test_nothing_is_measured_where_there_is_no_run(softmax, tmp_path):
     assert (timing.measured, *(each.measured for each in counters)) == (0, 0)
     first_look = experiment.collect.blocks[0]
     assert timing.visits == (len(plan.cells) + 1) * first_look  # the baseline twice
-    expected = START_S + timing.visits * visit_seconds(plan.sessions[0], experiment.collect)
+    expected = START_S + timing.visits * visit_seconds(plan.sessions[0])
     assert timing.seconds == pytest.approx(expected)
     for session, counted in zip(plan.sessions[1:], counters, strict=True):  # its process waits
-        visits_s = counted.visits * visit_seconds(session, experiment.collect)
+        visits_s = counted.visits * visit_seconds(session)
         assert counted.seconds == pytest.approx(NEXT_S + visits_s)
 
 
@@ -74,9 +74,7 @@ def test_visits_that_are_measured_or_left_out_take_no_time(softmax, tmp_path):
     timing, *_ = forecast(plan, experiment, tmp_path, held=held)
     assert (timing.measured, timing.left_out, timing.left) == (3, 4, timing.visits - 7)
     assert timing.why_again == "settings changed since"
-    assert timing.seconds == pytest.approx(
-        START_S + timing.left * visit_seconds(session, experiment.collect)
-    )
+    assert timing.seconds == pytest.approx(START_S + timing.left * visit_seconds(session))
     nothing_left = {session.name: SessionVisits(frozenset(session.visits))}
     assert forecast(plan, experiment, tmp_path, held=nothing_left)[0].seconds == 0.0
 
@@ -152,26 +150,12 @@ def test_the_first_command_is_what_a_run_would_start(softmax):
 
 
 def test_replayed_counters_take_longer_than_those_of_one_pass_and_timing_least(softmax):
-    experiment, plan = softmax
+    _, plan = softmax
     timing, counters = plan.sessions[0], plan.sessions[1]
     one_pass = replace(counters, metrics=("duration_ns", "instructions"))
     three = replace(counters, metrics=("duration_ns", "l2_bytes", "l2_hit_sectors"))
-    collect = experiment.collect
-    seconds = [visit_seconds(session, collect) for session in (timing, one_pass, three, counters)]
+    seconds = [visit_seconds(session) for session in (timing, one_pass, three, counters)]
     assert seconds == sorted(set(seconds))
-
-
-def test_a_launch_takes_less_where_ncu_does_not_empty_the_caches(softmax):
-    experiment, plan = softmax
-    timing = plan.sessions[0]
-    three = replace(timing, metrics=("duration_ns", "l2_bytes", "l2_hit_sectors"))
-    by_ncu, by_runner = (
-        experiment.collect.model_copy(update={"cache_control": value})
-        for value in ("all", "launch")
-    )
-    saved = visit_seconds(timing, by_ncu) - visit_seconds(timing, by_runner)
-    assert saved == pytest.approx(0.0037)
-    assert visit_seconds(three, by_ncu) == visit_seconds(three, by_runner), "ncu replays it"
 
 
 # ---- external commands ---------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from profiler.collect.kind import Tools
 from profiler.collect.registry import COLLECTORS, overlaps
 from profiler.errors import UsageError
+from profiler.metrics.launch_costs import ncu_launch_seconds
 from profiler.metrics.queries import ncu_names
 from profiler.model import Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.planning.plan import command_values
@@ -26,7 +27,7 @@ from profiler.sessions.forecasts.duration_words import duration_words
 from profiler.sessions.forecasts.past import PastSession, costs_of_run, past_of_run
 from profiler.sessions.forecasts.rest import Rest
 from profiler.sessions.forecasts.session_costs import SessionCosts
-from profiler.sessions.forecasts.typical import launch_overhead_seconds, typical_visit
+from profiler.sessions.forecasts.typical import typical_visit
 from profiler.sessions.launch_counts import Launches
 from profiler.sessions.overlap.waiting import places
 
@@ -165,7 +166,7 @@ def _sessions(
             visits_s = rest.seconds(missing, SessionCosts())
         elif missing:
             before_s = _until_visits(session, before)
-            visits_s = missing.total() * visit_seconds(session, collect)
+            visits_s = missing.total() * visit_seconds(session)
         yield Forecast(
             session.name,
             len(session.visits),
@@ -259,11 +260,11 @@ def _visits_of_programs(session: SessionPlan, run: RunFolder) -> dict[Visit, flo
     return {visit: made[visit] for visit in session.visits if visit in made}
 
 
-def visit_seconds(session: SessionPlan, collect: Collect) -> float:
+def visit_seconds(session: SessionPlan) -> float:
     """Rough duration of one visit in seconds, on a GPU like an H200."""
     if session.kind is SessionKind.TIMELINE:
         return TIMELINE_S
-    return LAUNCHED_S + launch_overhead_seconds(session.kind, session.metrics, collect)
+    return LAUNCHED_S + ncu_launch_seconds(session.metrics)
 
 
 _SHORT_REST_S = 30.0

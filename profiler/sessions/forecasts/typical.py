@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler.collect.kind import Records
 from profiler.collect.registry import COLLECTORS
 from profiler.metrics.launch_costs import kernel_runs, ncu_launch_seconds
-from profiler.planning.session_plans import runner_flushes
+from profiler.model import SessionKind
 from profiler.planning.spec import Collect
 from profiler.sessions.forecasts.session_costs import Stage, Work
 
@@ -38,21 +37,14 @@ def typical_visit(
 ) -> TypicalVisit:
     """What a visit takes in a session of a kind under a collector."""
     tool = COLLECTORS[collector]
-    if tool.records is Records.COUNTERS:
-        launch_s = launch_overhead_seconds(kind, metrics, collect)
-        return TypicalVisit(tool.visit_s + launch_s, kernel_runs(metrics))
+    if kind in (SessionKind.COUNTERS, SessionKind.EXPLAIN):
+        return TypicalVisit(ncu_launch_seconds(metrics), kernel_runs(metrics))
     launches = tool.launches
     if "repeats" in tool.settings:
         launches = collect.repeats
     elif "timeline" in tool.settings:
         launches = collect.timeline.launches
     return TypicalVisit(tool.visit_s, launches)
-
-
-def launch_overhead_seconds(kind: str, metrics: Sequence[str], collect: Collect) -> float:
-    """What ncu takes for a launch in a session of a kind, beside the kernel."""
-    by_runner = runner_flushes(collect.cache_control, kind, metrics)
-    return ncu_launch_seconds(metrics, flushes=not by_runner)
 
 
 def launch_seconds(work: Work) -> float:
