@@ -15,12 +15,12 @@ SETTINGS = {"device": "cpu", "blocks": 2, "metrics": ["duration_ns", "cycles"], 
 TIMES = {"FAKE_NCU_TIMES": "well=9000,second=7000,third=8000"}
 
 
-def three_versions(profiler, **settings):
+def three_versions(profiler, problems=None, **settings):
     """Spec of three versions of one kernel, that are explained."""
     return profiler.write_spec(
         workload=ENDINGS,
         variants={"list": [{"name": how, "params": {"how": "well", "nth": how}} for how in NAMES]},
-        problems={"matrix": {"rows": [4]}},
+        problems=problems or {"matrix": {"rows": [4]}},
         baseline="well",
         collect={**SETTINGS, "explain": True, **settings},
     )
@@ -62,6 +62,17 @@ def test_explain_prints_the_why_of_a_run(explained):
     assert len(done.out.encode()) <= 4096
     text = profiler("explain", run, "--variant", "well").out
     assert "reduce.cu:10" in text
+
+
+def test_a_problem_that_is_explained_keeps_its_place_among_equals(command_line, tmp_path):
+    profiler = command_line(tmp_path)
+    spec = three_versions(profiler, problems={"matrix": {"rows": [4, 8]}})
+    assert profiler.measure(spec, "--explain", "rows=8", **TIMES).code == 0
+    (run,) = profiler.runs()
+    (folder,) = explain_folders(run)
+    again = profiler.measure(spec, **TIMES)
+    assert "ncu-explain, why: nothing is missing" in again.err
+    assert explain_folders(run) == [folder]
 
 
 def test_going_on_explains_nothing_twice_and_adds_what_is_asked_for(explained):

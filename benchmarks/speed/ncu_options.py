@@ -63,6 +63,18 @@ TRIES = (
         (*IN_RANGE, *ALL_CACHES, "--replay-mode", "range"),
         arguments=("ranges",),
     ),
+    Try(
+        "20 kernels of a range, counters of three units",
+        (*IN_RANGE, *ALL_CACHES),
+        COUNTED,
+        ("ranges",),
+    ),
+    Try(
+        "the same, as one",
+        (*IN_RANGE, *ALL_CACHES, "--replay-mode", "range"),
+        COUNTED,
+        ("ranges",),
+    ),
     Try("20 kernels of a range, replayed", (*IN_RANGE, *ALL_CACHES), REPLAYED, ("ranges",)),
     Try(
         "20 kernels of a range, replayed as one",

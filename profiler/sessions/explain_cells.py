@@ -15,8 +15,9 @@ from profiler.planning.questions import Question
 
 ALL = "all"
 MOST_CELLS = 6
-_NEAR = 0.02
-"""As a logarithm: problems that differ by less share a place, and noise does not choose."""
+_NEAR, _NEAR_SHARE = 0.02, 0.1
+"""Problems that differ by less, as a logarithm, share a place, and noise does not choose. With a
+difference from a baseline they have to be within this share of the largest, too."""
 MOST_KERNELS = 20
 """Kernels in a launch beyond which a cell is explained only where it is asked for: ncu runs each of
 them up to 34 times, and takes 1 to 6 s for it on an H200."""
@@ -30,9 +31,10 @@ def explain_cells(
     At the problem that takes longest the fastest rival, the baseline and the fastest other
     reference. Then the same with the leader, at the problem where it differs most from the
     baseline; with the leader among those of the other problems, where it was not measured; and at
-    the problem where any rival differs most. Of problems that share a place, one at which cells
-    are `explained` already, else the first. Where steps are asked for, every version at the problem
-    that takes longest. Cells of more than MOST_KERNELS kernels are passed over.
+    the problem where any rival differs most. Of problems that share a place (within 2 %; of
+    differences within a tenth of the largest, too), one at which cells are `explained` already has
+    it, else the one that takes longest, else the first. Where steps are asked for, every version at
+    the problem that takes longest. Cells of more than MOST_KERNELS kernels are passed over.
     """
     many = many_kernels(samples)
     durations = {
@@ -46,7 +48,7 @@ def explain_cells(
         for problem, cells in by_problem.items()
     }
     told = {cell.problem.id for cell in plan.cells if cell.id in explained}
-    longest = _largest(fastest, told)
+    longest = _largest(fastest, _NEAR, told)
     if Question.STEPS in plan.questions:
         return tuple(by_problem[longest])
     chosen: set[str] = set()
@@ -57,11 +59,11 @@ def explain_cells(
     return tuple(cell for cell in plan.cells if cell.id in chosen)
 
 
-def _largest(logarithms: Mapping[str, float], *preferred: Container[str]) -> str:
-    """The problem of the largest logarithm; of those that share its place the first preferred."""
-    highest = max(logarithms.values())
-    near = [problem for problem, value in logarithms.items() if value > highest - _NEAR]
-    return max(near, key=lambda problem: [problem in group for group in preferred])
+def _largest(values: Mapping[str, float], near: float, *preferred: Container[str]) -> str:
+    """The problem of the largest value; of those less than `near` below it the first preferred."""
+    highest = max(values.values())
+    share = [problem for problem, value in values.items() if value > highest - near]
+    return max(share, key=lambda problem: [problem in group for group in preferred])
 
 
 def _questions(
@@ -79,10 +81,11 @@ def _questions(
             problem: _difference(plan, cells, durations, rivals)
             for problem, cells in by_problem.items()
         }
-        furthest = _largest(differences, told, {longest})
-        # Where nothing can be compared with a baseline, all differences are 0.
-        if differences[furthest]:
-            yield furthest, rivals
+        # 0 where none of these rivals, or no baseline, was measured.
+        shown = {problem: value for problem, value in differences.items() if value}
+        if shown:
+            near = min(_NEAR, _NEAR_SHARE * max(shown.values()))
+            yield _largest(shown, near, told, {longest}), rivals
 
 
 def _leaders(

@@ -19,6 +19,7 @@ from profiler.planning.spec import (
 )
 from profiler.planning.spec.rules import Condition
 from profiler.planning.spec.source import as_yaml, parse_value
+from profiler.planning.spec.values import did_you_mean
 
 SPECS = Path(__file__).parent / "specs"
 
@@ -711,3 +712,12 @@ def test_a_variant_is_trusted_with_a_reason_and_only_with_one(load, complaints) 
     assert "which is missing" in " ".join(complaints(listed.format("reason: sparse")))
     problem = listed.format("note: n") + "problems: {list: [{name: p, reason: r}]}\n"
     assert load(problem).experiment.problems.list[0].params == {"reason": "r"}, "of variants alone"
+
+
+def test_a_message_names_a_few_of_many_candidates():
+    names = [f"variant-{number:02}" for number in range(20)]
+    text = did_you_mean("nobody", names)
+    assert text.startswith("; known: variant-00, ")
+    assert text.endswith("variant-11, and 8 more")
+    assert did_you_mean("nobody", names[:12]).endswith("variant-10, variant-11")
+    assert did_you_mean("variant-017", names) == "; did you mean 'variant-17'?"

@@ -12,8 +12,15 @@ import pytest
 import torch
 
 from profiler.runner import device as device_module
-from profiler.runner.device import CacheFlush, CpuDevice, DeviceMissingError, open_device
+from profiler.runner.device import (
+    CacheFlush,
+    CpuDevice,
+    CudaDevice,
+    DeviceMissingError,
+    open_device,
+)
 from profiler.runner.timing import (
+    CudaEvents,
     PlainClock,
     ProcessClock,
     ProfiledOperators,
@@ -107,6 +114,16 @@ def test_trouble_is_the_error_that_a_device_still_reports():
 
     assert CpuDevice().trouble() is None
     assert "launch failure" in str(Device().trouble())
+
+
+def test_a_device_makes_one_flush_for_all_that_empty_its_caches(monkeypatch):
+    made = []
+    monkeypatch.setattr(device_module, "CacheFlush", lambda: made.append(object()) or made[-1])
+    device = object.__new__(CudaDevice)  # as on a machine with a GPU
+    device._flush = None
+    CudaEvents(device, repeats=3)
+    CudaEvents(device, repeats=20)
+    assert made == [device.cache_flush()]
 
 
 @pytest.mark.parametrize(

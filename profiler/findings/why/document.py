@@ -260,7 +260,7 @@ def _lines(kernel: KernelWhy) -> Sequence[Document]:
             "text": _short(line.text),
             "share_pct": _rounded(100 * line.share),
             "reason": line.reason or None,
-            **({"loaded_at": line.loaded_at} if line.loaded_at else {}),
+            "loaded_at": line.loaded_at or None,
         }
         for line in kernel.lines
     ]

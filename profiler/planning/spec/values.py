@@ -36,13 +36,19 @@ def wrong(message: str) -> PydanticCustomError:
     return PydanticCustomError("wrong", "{message}", {"message": message})
 
 
+MOST_NAMED = 12
+"""Candidates that a message names at most."""
+
+
 def did_you_mean(given: object, candidates: Iterable[str]) -> str:
-    """`; did you mean 'blocks'?`, or the list of candidates where none is close."""
+    """`; did you mean 'blocks'?`, or where none is close the candidates, MOST_NAMED of many."""
     names = sorted(set(candidates))
     close = difflib.get_close_matches(str(given), names, n=1)
     if close:
         return f"; did you mean '{close[0]}'?"
-    return f"; known: {', '.join(names)}" if names else ""
+    more = len(names) - MOST_NAMED
+    rest = [f"and {more} more"] if more > 0 else []
+    return f"; known: {', '.join((*names[:MOST_NAMED], *rest))}" if names else ""
 
 
 def check_scalar(value: object) -> object:

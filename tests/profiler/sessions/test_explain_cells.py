@@ -141,6 +141,24 @@ def test_noise_does_not_choose_another_problem_when_cells_are_explained(plan_of:
     assert "tree/middle" in names(later), "that is no noise"
 
 
+@pytest.mark.parametrize(
+    "times",
+    [
+        # `tree` leads, and was not measured at the longest, where `loop` differs by less.
+        {"tree/small": 98.5, "tree/middle": 98.6, "loop/large": 99.0},
+        # It takes as long as the baseline at the others, or nearly.
+        {"tree/small": 98.5, "tree/middle": 100.0, "tree/large": 100.0},
+        {"tree/small": 98.5, "tree/middle": 99.9, "tree/large": 99.8},
+    ],
+)
+def test_a_small_difference_is_explained_where_it_is(
+    plan_of: PlanOf, times: dict[str, float]
+) -> None:
+    plan = plan_of(VERSIONS)
+    explained = names(explain_cells(plan, samples(plan, {"plain": 100.0, **times})))
+    assert {"plain/small", "tree/small"} <= set(explained)
+
+
 def test_every_version_of_a_ladder_at_the_problem_that_takes_longest(plan_of: PlanOf) -> None:
     plan = plan_of(LADDER)
     times = {"first": 9.0, "second": 8.0, "third": 7.0}
