@@ -33,8 +33,10 @@ def explain_cells(
     baseline; with the leader among those of the other problems, where it was not measured; and at
     the problem where any rival differs most. Of problems that share a place (within 2 %; of
     differences within a tenth of the largest, too), one at which cells are `explained` already has
-    it, else the one that takes longest, else the first. Where steps are asked for, every version at
-    the problem that takes longest. Cells of more than MOST_KERNELS kernels are passed over.
+    it, else the one that takes longest, else the first. Where a leader is `explained` beside the
+    baseline, those that are count among the MOST_CELLS: noise makes another one the fastest, or the
+    first of two leaders. Where steps are asked for, every version at the problem that takes
+    longest. Cells of more than MOST_KERNELS kernels are passed over.
     """
     many = many_kernels(samples)
     durations = {
@@ -51,12 +53,35 @@ def explain_cells(
     longest = _largest(fastest, _NEAR, told)
     if Question.STEPS in plan.questions:
         return tuple(by_problem[longest])
+    leaders = tuple(_leaders(plan, by_problem, durations))
     chosen: set[str] = set()
-    for problem, rivals in _questions(plan, by_problem, durations, longest, told):
+    if _tell_of_a_leader(plan, by_problem, leaders, explained):
+        chosen = {cell.id for cell in plan.cells if cell.id in explained}
+    every_rival = frozenset(variant.id for variant in plan.rivals)
+    questions = [(longest, every_rival)]
+    for rivals in (*leaders, every_rival):
+        furthest = _furthest(plan, by_problem, durations, rivals, (told, {longest}))
+        questions += [(furthest, rivals)] if furthest else []
+    for problem, rivals in questions:
         cells = _of_answer(plan, by_problem[problem], durations, rivals)
         more = chosen | {cell.id for cell in cells}
         chosen = more if len(more) <= MOST_CELLS else chosen
     return tuple(cell for cell in plan.cells if cell.id in chosen)
+
+
+def _tell_of_a_leader(
+    plan: Plan,
+    by_problem: Mapping[str, Sequence[Cell]],
+    leaders: Sequence[frozenset[str]],
+    explained: Container[str],
+) -> bool:
+    """Whether explained cells tell why a leader differs from the baseline at some problem."""
+    variants = [
+        {cell.variant.id for cell in cells if cell.id in explained} for cells in by_problem.values()
+    ]
+    return any(
+        plan.baseline in told and any(leader & told for leader in leaders) for told in variants
+    )
 
 
 def _largest(values: Mapping[str, float], near: float, *preferred: Container[str]) -> str:
@@ -66,26 +91,23 @@ def _largest(values: Mapping[str, float], near: float, *preferred: Container[str
     return max(share, key=lambda problem: [problem in group for group in preferred])
 
 
-def _questions(
+def _furthest(
     plan: Plan,
     by_problem: dict[str, list[Cell]],
     durations: dict[str, float],
-    longest: str,
-    told: Container[str],
-) -> Iterator[tuple[str, frozenset[str]]]:
-    """Problems to explain, each with the variants of which the fastest is explained there."""
-    every_rival = frozenset(variant.id for variant in plan.rivals)
-    yield longest, every_rival
-    for rivals in (*_leaders(plan, by_problem, durations), every_rival):
-        differences = {
-            problem: _difference(plan, cells, durations, rivals)
-            for problem, cells in by_problem.items()
-        }
-        # 0 where none of these rivals, or no baseline, was measured.
-        shown = {problem: value for problem, value in differences.items() if value}
-        if shown:
-            near = min(_NEAR, _NEAR_SHARE * max(shown.values()))
-            yield _largest(shown, near, told, {longest}), rivals
+    rivals: frozenset[str],
+    preferred: Sequence[Container[str]],
+) -> str | None:
+    """The problem where the fastest of these rivals differs most from the baseline, if any does."""
+    differences = {
+        problem: _difference(plan, cells, durations, rivals)
+        for problem, cells in by_problem.items()
+    }
+    # 0 where none of these rivals, or no baseline, was measured.
+    shown = {problem: value for problem, value in differences.items() if value}
+    if not shown:
+        return None
+    return _largest(shown, min(_NEAR, _NEAR_SHARE * max(shown.values())), *preferred)
 
 
 def _leaders(
