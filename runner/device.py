@@ -47,7 +47,7 @@ class Device(ABC):
 
     @abstractmethod
     def cache_flush(self) -> Callable[[], None]:
-        """What empties the caches, where launches have any to themselves; it need not wait."""
+        """Function that empties the caches that launches have to themselves; it need not wait."""
 
     def empty_caches(self) -> None:
         """Flush the caches, and wait: a launch may use another stream, which would not."""
@@ -78,7 +78,7 @@ class CpuDevice(Device):
         """Nothing is ever pending."""
 
     def cache_flush(self) -> Callable[[], None]:
-        """Nothing is emptied: the caches belong to all that runs on the processor."""
+        """Function that empties nothing: the caches belong to all that runs on the processor."""
         return lambda: None
 
     def delay(self) -> None:

@@ -11,6 +11,8 @@ from profiler.findings.find import find
 from profiler.run_folder.folder import RunFolder
 
 RECORDINGS = Path(__file__).parents[1] / "experiments/recordings"
+CAUSES = Path(__file__).parent / "recordings/causes"
+"""Explain sessions of kernels that an engineer knows the reason of."""
 
 
 @cache

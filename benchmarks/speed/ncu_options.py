@@ -27,7 +27,7 @@ DURATION = ("gpu__time_duration.sum",)
 COUNTED = (*DURATION, *ncu_names(["dram_read_bytes", "l2_hit_sectors", "instructions"], "9.0"))
 """Counters of three units, in one pass."""
 REPLAYED = (*DURATION, *ncu_names(["l2_bytes", "l2_hit_sectors"], "9.0"))
-"""These do not share a pass: ncu saves and restores what the kernel writes."""
+"""These do not share a pass: ncu saves memory, and restores it before each pass but the first."""
 IN_RANGE = ("--nvtx", "--nvtx-include", "regex:cell.*/")
 ALL_CACHES = ("--cache-control", "all")
 NO_CACHES = ("--cache-control", "none")

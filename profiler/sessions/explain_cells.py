@@ -49,24 +49,26 @@ def explain_cells(
         problem: math.log(min(durations[cell.id] for cell in cells))
         for problem, cells in by_problem.items()
     }
-    told = {cell.problem.id for cell in plan.cells if cell.id in explained}
-    longest = _largest(fastest, _NEAR, told)
+    explained_problems = {cell.problem.id for cell in plan.cells if cell.id in explained}
+    longest = _largest(fastest, _NEAR, explained_problems)
     if Question.STEPS in plan.questions:
         return tuple(by_problem[longest])
     leaders = tuple(_leaders(plan, by_problem, durations))
-    chosen: set[str] = set()
+    cell_ids: set[str] = set()
     if _tell_of_a_leader(plan, by_problem, leaders, explained):
-        chosen = {cell.id for cell in plan.cells if cell.id in explained}
+        cell_ids = {cell.id for cell in plan.cells if cell.id in explained}
     every_rival = frozenset(variant.id for variant in plan.rivals)
     questions = [(longest, every_rival)]
     for rivals in (*leaders, every_rival):
-        furthest = _furthest(plan, by_problem, durations, rivals, (told, {longest}))
+        preferred = explained_problems, {longest}
+        furthest = _furthest(plan, by_problem, durations, rivals, preferred)
         questions += [(furthest, rivals)] if furthest else []
     for problem, rivals in questions:
         cells = _of_answer(plan, by_problem[problem], durations, rivals)
-        more = chosen | {cell.id for cell in cells}
-        chosen = more if len(more) <= MOST_CELLS else chosen
-    return tuple(cell for cell in plan.cells if cell.id in chosen)
+        with_answer = cell_ids | {cell.id for cell in cells}
+        if len(with_answer) <= MOST_CELLS:
+            cell_ids = with_answer
+    return tuple(cell for cell in plan.cells if cell.id in cell_ids)
 
 
 def _tell_of_a_leader(
@@ -76,19 +78,19 @@ def _tell_of_a_leader(
     explained: Container[str],
 ) -> bool:
     """Whether explained cells tell why a leader differs from the baseline at some problem."""
-    variants = [
-        {cell.variant.id for cell in cells if cell.id in explained} for cells in by_problem.values()
-    ]
-    return any(
-        plan.baseline in told and any(leader & told for leader in leaders) for told in variants
-    )
+    led = frozenset[str]().union(*leaders)
+    for cells in by_problem.values():
+        variant_ids = {cell.variant.id for cell in cells if cell.id in explained}
+        if plan.baseline in variant_ids and variant_ids & led:
+            return True
+    return False
 
 
 def _largest(values: Mapping[str, float], near: float, *preferred: Container[str]) -> str:
     """The problem of the largest value; of those less than `near` below it the first preferred."""
     highest = max(values.values())
-    share = [problem for problem, value in values.items() if value > highest - near]
-    return max(share, key=lambda problem: [problem in group for group in preferred])
+    near_highest = [problem for problem, value in values.items() if value > highest - near]
+    return max(near_highest, key=lambda problem: [problem in group for group in preferred])
 
 
 def _furthest(
@@ -100,14 +102,15 @@ def _furthest(
 ) -> str | None:
     """The problem where the fastest of these rivals differs most from the baseline, if any does."""
     differences = {
-        problem: _difference(plan, cells, durations, rivals)
+        problem: difference
         for problem, cells in by_problem.items()
+        # 0 where none of these rivals, or no baseline, was measured.
+        if (difference := _difference(plan, cells, durations, rivals))
     }
-    # 0 where none of these rivals, or no baseline, was measured.
-    shown = {problem: value for problem, value in differences.items() if value}
-    if not shown:
+    if not differences:
         return None
-    return _largest(shown, min(_NEAR, _NEAR_SHARE * max(shown.values())), *preferred)
+    near = min(_NEAR, _NEAR_SHARE * max(differences.values()))
+    return _largest(differences, near, *preferred)
 
 
 def _leaders(
@@ -153,19 +156,19 @@ def asked_cells(plan: Plan, asked: Sequence[str]) -> tuple[Cell, ...]:
 
 def _named(plan: Plan, text: str) -> Iterator[str]:
     """Ids of the cells that a text names; raises UsageError as `asked_cells`."""
-    words = text.split(",")
-    while words:
-        # Names of problems have commas, too: as many words as are a name together.
-        counts = range(len(words), 0, -1)
-        named = ((count, _called(plan, ",".join(words[:count]).strip())) for count in counts)
+    name_parts = text.split(",")
+    while name_parts:
+        # Names of problems have commas, too: as many name_parts as are a name together.
+        counts = range(len(name_parts), 0, -1)
+        named = ((count, _called(plan, ",".join(name_parts[:count]).strip())) for count in counts)
         count, cells = next((pair for pair in named if pair[1]), (0, frozenset()))
         if not cells:
             raise UsageError(
-                f"--explain: no cell and no problem is called '{words[0].strip()}'.",
+                f"--explain: no cell and no problem is called '{name_parts[0].strip()}'.",
                 remedy="`profiler plan SPEC --json -` lists them; `all` explains every cell.",
             )
         yield from cells
-        words = words[count:]
+        name_parts = name_parts[count:]
 
 
 def _called(plan: Plan, name: str) -> frozenset[str]:

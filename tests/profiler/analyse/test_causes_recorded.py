@@ -1,4 +1,4 @@
-"""Causes of kernels that were recorded on an H200 and that an engineer knows the reason of."""
+"""Causes of recorded kernels that an engineer knows the reason of."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from recorded import RECORDINGS, report_of_recording
+from recorded import CAUSES, RECORDINGS, report_of_recording
 
 from profiler.analyse.why.causes import Cause, causes
 from profiler.analyse.why.facts import UNITS
 from profiler.analyse.why.kernel_profiles import KernelProfile
 
-CAUSES = Path(__file__).parents[2] / "recordings/causes"
 EXPLAINED = (
     *(CAUSES / name for name in ("fusion", "fusion_grid")),
     *(RECORDINGS / name for name in ("hopper", "layouts", "softmax", "waves")),
@@ -27,8 +26,9 @@ def kernels_of(recording: Path) -> Mapping[str, KernelProfile]:
 
 
 def first_causes(recording: Path, cell: str) -> list[Cause]:
-    found = [kernel for name, kernel in kernels_of(recording).items() if name.startswith(cell)]
-    return list(causes(found[0]))
+    first_kernels = kernels_of(recording)
+    cell_id = next(name for name in first_kernels if name.startswith(cell))
+    return list(causes(first_kernels[cell_id]))
 
 
 @pytest.mark.parametrize(
@@ -76,5 +76,5 @@ def test_the_epilogue_of_a_kernel_that_loads_by_tma_is_no_cause() -> None:
 
     They are 0.4 % of what L2 served.
     """
-    found = {cause.name for cause in first_causes(RECORDINGS / "hopper", "step-01")}
-    assert "uncoalesced_stores" not in found
+    cause_names = {cause.name for cause in first_causes(RECORDINGS / "hopper", "step-01")}
+    assert "uncoalesced_stores" not in cause_names

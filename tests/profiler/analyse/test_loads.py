@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from recorded import CAUSES, RECORDINGS
 
 from profiler.analyse.why.loads import load_waited_for
 from profiler.commands.report import read_run
@@ -13,9 +14,6 @@ from profiler.findings.why.hot_lines import HotLine, hot_lines
 from profiler.parse.ncu_source import opcode
 from profiler.render.words.why import wait_words
 from profiler.run_folder.folder import RunFolder
-
-RECORDINGS = Path(__file__).parents[3] / "experiments" / "recordings"
-CAUSES = Path(__file__).parents[2] / "recordings" / "causes"
 
 
 def code(*sass: str) -> pd.DataFrame:
