@@ -22,7 +22,7 @@ INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-re
 # What one process compiles of a module is there for the others, of which the tests start hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test gallery pictures browser clean
+.PHONY: demo test golden gallery pictures browser clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m profiler experiments/autotune.yaml
@@ -43,6 +43,10 @@ browser:
 	  (apt-get update -qq && ($(INSTALL) chromium-headless-shell || $(INSTALL) chromium)) >/dev/null 2>&1; true; \
 	fi
 	@$(HAS_BROWSER) || echo "$(NO_BROWSER)" >&2
+
+# What each recording says, as a test compares it. Read the diff: it is what a change makes the profiler say.
+golden: $(VENV)/.installed-dev
+	PYTHONPATH=$(CURDIR):tests $(BIN)/python tests/golden_answers.py
 
 gallery: $(VENV)/.installed
 	$(BIN)/python -m profiler gallery experiments/recordings reports/gallery

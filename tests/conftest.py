@@ -22,6 +22,7 @@ READ_RECORDINGS = frozenset(
         "tests/profiler/findings/test_pairs_judged_once.py",
         "tests/profiler/findings/test_recordings_agree.py",
         "tests/test_gallery.py",
+        "tests/test_golden.py",
     }
 )
 """Files of tests that share the findings of recordings (recorded.py): one worker runs them."""

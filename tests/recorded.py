@@ -8,6 +8,7 @@ from pathlib import Path
 
 from profiler.commands.report import read_run
 from profiler.findings.find import find
+from profiler.render.page import render_page
 from profiler.run_folder.folder import RunFolder
 
 RECORDINGS = Path(__file__).parents[1] / "experiments/recordings"
@@ -23,3 +24,13 @@ def report_of_recording(recording):
 @cache
 def findings_of_recording(recording):
     return find(report_of_recording(recording))
+
+
+_PAGES = {}
+
+
+def rendered_page(findings):
+    """The page of findings of a recording, drawn once in a worker."""
+    if id(findings) not in _PAGES:
+        _PAGES[id(findings)] = findings, render_page(findings)  # they live as long as their id
+    return _PAGES[id(findings)][1]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from browser_pages import AXE_CHECKS, CHECKS, WAYS, findings_of, open_page
 from lxml import html
-from recorded import RECORDINGS, findings_of_recording
+from recorded import RECORDINGS, findings_of_recording, rendered_page
 
 from profiler.commands import gallery as command
 from profiler.commands.gallery import CONTENTS_FILE, GalleryRequest, make_gallery
@@ -57,6 +57,7 @@ def gallery(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(command, "ProcessPoolExecutor", Here)
         patch.setattr(command, "find_recorded", findings_of_recording)
+        patch.setattr("profiler.render.page.render_page", rendered_page)
         assert make_gallery(GalleryRequest(RECORDINGS, folder)) == ExitCode.COMPLETE
     return folder
 
