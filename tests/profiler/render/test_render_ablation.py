@@ -15,11 +15,11 @@ from profiler.findings.counters import counters, medians_of
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.metrics.labels import label
-from profiler.render.kinds.ablation import EFFECT_HEADS, MOST_STEPS, ablation_view
+from profiler.render.kinds.ablation import MOST_STEPS, ablation_view
 from profiler.render.page import render_page
 from profiler.render.tables.moved import move_datum, moved_table
 from profiler.render.words.answer import answer_of
-from profiler.render.words.steps import effect_excludes_one, step_name, step_summary
+from profiler.render.words.steps import effect_excludes_one, step_summary
 from profiler.run_folder.load.report import Report
 
 
@@ -33,10 +33,6 @@ def ablation(ablated: Report) -> Findings:
     return find(ablated)
 
 
-def test_only_the_named_parameters_are_stepped_through(ablation: Findings) -> None:
-    assert [step_name(one.step) for one in ablation.parameter_steps] == ["vec: 1 \u2192 4"]
-
-
 def test_without_names_all_parameters_that_differ(ablated: Report) -> None:
     findings = find(without(ablated, parameters=()))
     names = {one.step.parameter for one in findings.parameter_steps}
@@ -47,28 +43,6 @@ def test_named_references_are_not_paired(ablated: Report) -> None:
     shared = [cell.variant.id for cell in ablated.plan.cells if cell.variant.params.get("vec") == 4]
     plan = dataclasses.replace(ablated.plan, references=tuple(dict.fromkeys(shared)))
     assert find(without(ablated, plan=plan)).parameter_steps == ()
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_each_step_has_a_row_for_each_problem(ablation: Findings) -> None:
-    (one,) = ablation_view(ablation).parts["ablations"]
-    assert [row.name for row in one.rows] == [each.name for each in ablation.problems]
-    assert all(len(row.data) == len(EFFECT_HEADS) for row in one.rows)
-    for row in one.rows:
-        ratio, low, high = (float(each.raw or "nan") for each in row.data[:3])
-        assert low <= ratio <= high
-        assert row.data[3].css.startswith("verdict is-")
-        if "FASTER" in row.data[3].text:
-            assert high < 1
-
-
-def test_the_answer_names_each_step_with_its_range(ablation: Findings) -> None:
-    first, *_ = ["".join(part.text for part in one) for one in answer_of(ablation)]
-    assert first.startswith("vec: 1 \u2192 4: 0.")
-    assert "the time over 12 problems (geometric mean; from 0." in first
-    assert first.endswith(" problems.")
-    assert "FASTER at " in first
-    assert "interval excludes" not in first
 
 
 def test_one_problem_has_its_interval_in_the_sentence() -> None:

@@ -122,13 +122,6 @@ def test_classes_have_a_word_each() -> None:
     assert len(slowdown_legend()) == len(SLOWDOWN_EDGES) + 1
 
 
-def test_single_choices_start_with_the_best(tuning: Findings) -> None:
-    rows = single_choice_rows(tuning)
-    assert tuning.best is not None
-    assert rows[0].name == tuning.best.name
-    assert all(len(row.data) == 5 for row in rows)
-
-
 def test_the_answer_says_first_which_to_use_everywhere(tuning: Findings) -> None:
     first, *_, last = ["".join(part.text for part in one) for one in sentences(tuning)]
     assert tuning.best is not None

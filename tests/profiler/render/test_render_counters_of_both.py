@@ -15,7 +15,6 @@ from profiler.findings.why.pairs import PairWhy
 from profiler.model import Verdict
 from profiler.render.console.explain import explain_text
 from profiler.render.tables import counters_of_both as tables
-from profiler.render.tables.explained import explained
 from profiler.render.words import counters_of_both as words
 
 
@@ -43,20 +42,6 @@ def test_every_counter_and_every_part_has_words() -> None:
     assert tuple(words.GROUPS) == GROUPS
 
 
-def test_a_pair_has_amounts_of_both_their_ratio_and_the_part(
-    findings: Findings, pair: PairWhy
-) -> None:
-    (shown,) = explained(findings).pairs  # type: ignore[union-attr]
-    rows = {row.words: [plain(datum.text) for datum in row.data] for row in shown.counters}
-    assert rows["bytes at DRAM"][:2] == ["1.048 GB", "1.053 GB"], "as in the account over the roof"
-    assert rows["warp instructions issued"][-1] == "instructions"
-    assert rows["kernels launched"] == ["1", "1", "1.000\u00d7", "the same"]
-    raw = shown.counters[0].data
-    assert float(raw[0].raw or "nan") / float(raw[1].raw or "nan") == pytest.approx(
-        float(raw[2].raw or "nan"), rel=1e-3
-    )
-
-
 def test_what_only_one_has_is_no_ratio() -> None:
     assert tables._ratio(counter(0.0, 5.0)).text == "only the second"
     assert tables._ratio(counter(5.0, 0.0)).text == "only the first"
@@ -78,17 +63,6 @@ def test_the_clause_names_three_of_each_part_that_moved() -> None:
     moved = [counter(2e6, 8e6)] * 4
     clauses = words.moved_words([*moved, counter(1.0, 1.0)])
     assert [plain(clause) for clause in clauses] == ["bytes at DRAM 2.000 MB against 8.000 MB"] * 3
-
-
-def test_the_text_has_what_moved_in_four_lines_at_most(findings: Findings, pair: PairWhy) -> None:
-    for columns in (100, 60):
-        text = explain_text(findings, pair.cell, pair.first, pair, columns)
-        lines = text.splitlines()
-        (start,) = [n for n, line in enumerate(lines) if line.startswith("  moved: ")]
-        end = next(n for n in range(start, len(lines)) if lines[n].startswith("What went with it"))
-        assert 1 <= end - start <= 4
-        assert "together" in lines[start - 1], "under the account"
-        assert max(map(len, lines)) <= columns
 
 
 @pytest.mark.parametrize("verdict", [Verdict.SAME, Verdict.UNCLEAR])

@@ -82,13 +82,6 @@ def test_a_variant_has_one_colour_in_all_figures(tree: Any) -> None:
 # ---- sentences -----------------------------------------------------------------------------------
 
 
-def test_the_sentence_has_the_best_and_its_ratio(findings: Findings) -> None:
-    row = findings.best_rank
-    assert row is not None
-    assert words_of(findings).startswith(f"{row.variant.name} takes 0.")
-    assert f"(geometric mean of {len(row.ratios)} problems)" in words_of(findings)
-
-
 def test_a_baseline_that_is_ahead_comes_first() -> None:
     best = find(make_report(variant_count=6, problem_list=problems()[:2])).best
     assert best is not None

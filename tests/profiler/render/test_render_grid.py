@@ -20,7 +20,6 @@ from profiler.findings.kinds.grid_pairs import (
 )
 from profiler.model import CellStatus, Outcome, Problem, Verdict
 from profiler.planning.page_kinds import PAGE_KINDS
-from profiler.planning.problem_names import problem_key
 from profiler.render.kinds.grid import (
     extremes,
     grid_pairs_of,
@@ -34,7 +33,6 @@ from profiler.render.tables import grid_heats
 from profiler.render.tables.grid_heats import Quantity, metric_heats, pair_heat
 from profiler.render.tables.grid_kernels import Kernels, grid_kernels
 from profiler.render.tables.heat_scale import scale_of
-from profiler.render.words import numbers
 from profiler.render.words.verdicts import details, word_with_margin
 from profiler.run_folder.load.report import Report
 
@@ -137,15 +135,6 @@ def test_grids_of_one_name_are_told_apart() -> None:
 
 
 # ---- pairs and heat maps -------------------------------------------------------------------------
-
-
-def test_pairs_with_the_baseline_come_first(pairs: GridPairs) -> None:
-    assert [one.name for one in pairs.shown] == [
-        "compile / eager",
-        "triton / eager",
-        "triton / compile",
-    ]
-    assert pairs.left_out == 0
 
 
 def test_verdicts_follow_the_measured_times(pairs: GridPairs) -> None:
@@ -392,17 +381,6 @@ def test_slices_that_nobody_measured_have_no_panel(run: Report) -> None:
     assert left_out == 0
     assert set(table["panel"]) == {f"dim0 = {one}" for one in grid.row_values if one != 128}
     assert "time along dim1" in render_page(findings)
-
-
-def test_the_answer_has_the_mean_and_the_names_of_problems(findings: Findings, html: Any) -> None:
-    answer = html.get_element_by_id("answer").text_content()
-    mean = next(one for one in findings.ranks if one.variant.name == "triton").geometric_mean
-    assert f"triton / eager, time: geometric mean {numbers.ratio(mean)}; " in answer
-    leader = findings.leader
-    assert leader is not None
-    assert f"{leader.variant.name} has the lowest number at " in answer
-    assert problem_key(findings.problems)
-    assert any(f"\u00d7 at {one.name}" in answer for one in findings.problems)
 
 
 @pytest.mark.usefixtures("undrawn")

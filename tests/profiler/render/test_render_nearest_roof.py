@@ -10,13 +10,13 @@ from synthetic_report import make_report, problems, without
 
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
-from profiler.metrics.catalogue import ROOF_PREFIX, TENSOR_TYPES
+from profiler.metrics.catalogue import ROOF_PREFIX
 from profiler.model import Outcome
 from profiler.render.tables.main_table import MainTable, main_table
 from profiler.render.words import cards as cards_module
 from profiler.render.words import timer_cards
 from profiler.render.words.cards import cards
-from profiler.render.words.nearest_roof import nearest_roof_label, short_roof
+from profiler.render.words.nearest_roof import nearest_roof_label
 
 ROOFS = {"dram": 20.0, "l2": 12.5, "tensor_bf16": 0.0, "fp32": 91.7}
 
@@ -43,17 +43,6 @@ def findings() -> Findings:
     return with_roofs(ROOFS)
 
 
-def test_its_column_comes_first_with_the_name_of_the_roof(findings: Findings) -> None:
-    """Bars and order are by the number alone."""
-    table = table_of(findings)
-    assert table.columns[1].head == "Nearest roof (%)"
-    measured = [row for row in table.rows if findings.correct(row.cell)]
-    assert measured
-    for row in measured:
-        assert (row.data[0].text, row.data[0].raw) == ("91.7 FP32", "91.7")
-        assert row.data[0].css == "w18"
-
-
 def test_a_cell_without_a_result_has_none(findings: Findings) -> None:
     cell = next(cell for cell in findings.distinct_cells if findings.correct(cell))
     status = dataclasses.replace(findings.status(cell), outcome=Outcome.WRONG_RESULT)
@@ -78,18 +67,6 @@ def test_without_roofs_there_is_no_column() -> None:
     none = with_roofs({})
     assert nearest_roof_label(none) is None
     assert not [column for column in table_of(none).columns if "roof" in column.head.lower()]
-
-
-def test_names_of_roofs_are_short_beside_a_number() -> None:
-    assert [short_roof(name) for name in ("dram", "l2", "l1", "fp32")] == [
-        "DRAM",
-        "L2",
-        "L1",
-        "FP32",
-    ]
-    assert {short_roof(f"tensor_{kind}") for kind in TENSOR_TYPES} == {
-        f"{kind.upper()} tensor" for kind in TENSOR_TYPES
-    }
 
 
 @pytest.mark.parametrize("limited", [True, False])

@@ -25,7 +25,6 @@ from profiler.render.kinds.progression import (
     ledger,
     multiples_table,
     panels_of,
-    percent_table,
     progression_view,
 )
 from profiler.render.page import render_page
@@ -69,18 +68,6 @@ def test_steps_multiply_to_the_whole_where_all_are_measured(ladder: tuple[Rung, 
         product *= one.step.effects[0].ratio
     assert product == pytest.approx(ladder[3].cumulative.effects[0].ratio, rel=0.02)
     assert ladder[0].cumulative.overall.ratio == 1.0
-
-
-def test_percent_is_performance_of_the_reference(
-    climbing: Findings, ladder: tuple[Rung, ...]
-) -> None:
-    rung = ladder[2]
-    value = climbing.at(rung.variant, climbing.problems[0], "duration_ns")
-    assert rung.percents[0] == pytest.approx(100 / value.ratio)
-    known = [one for one in rung.percents if math.isfinite(one)]
-    assert rung.percent == pytest.approx(math.exp(sum(map(math.log, known)) / len(known)))
-    table = percent_table(climbing, ladder)
-    assert len(table) == 12 * len(ladder)
 
 
 def test_percent_of_a_rate_goes_the_other_way(laddered: Report) -> None:
@@ -146,24 +133,6 @@ def test_small_multiples_share_their_places(climbing: Findings, ladder: tuple[Ru
     assert nowhere.empty
     places = table.groupby("panel")["place"].apply(list)
     assert all(one == list(range(len(ladder))) for one in places)
-
-
-def test_dram_traffic_is_read_and_written_together(
-    climbing: Findings, ladder: tuple[Rung, ...]
-) -> None:
-    problem = climbing.largest_problem
-    assert problem is not None
-    (panel,) = [one for one in panels_of(climbing) if len(one.metrics) > 1]
-    table = multiples_table(climbing, ladder[:1], problem, [panel])
-    parts = [climbing.at(ladder[0].variant, problem, one.name) for one in panel.metrics]
-    assert table["value"].tolist() == [pytest.approx(sum(part.median for part in parts))]
-
-
-def test_the_answer_says_where_the_ladder_leads(climbing: Findings) -> None:
-    first, *_ = ["".join(part.text for part in one) for one in answer_of(climbing)]
-    assert first.startswith("The ladder of 11 versions goes from ")
-    assert "of torch.softmax and ends at" in first
-    assert "Its largest step is " in first
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -30,7 +30,6 @@ from profiler.render.console import tables as console
 from profiler.render.kinds.ablation import EFFECT_HEADS
 from profiler.render.page import render_page
 from profiler.render.tables import rows as tables
-from profiler.render.tables.main_table import main_table
 from profiler.render.tables.slowdowns import slowdown_heats
 from profiler.render.tables.verdict_cells import counts_datum, verdict_datum
 from profiler.render.words.answer import sentences
@@ -43,7 +42,6 @@ from profiler.render.words.verdicts import (
     reason_and_blocks,
     reason_words,
     symbol,
-    word_of,
 )
 from profiler.run_folder.load.report import Report
 
@@ -257,15 +255,6 @@ def test_every_reason_has_words(reason: Reason) -> None:
         assert "nan" not in reason_words(pair)
 
 
-def test_words_carry_the_numbers() -> None:
-    pair = PairVerdict(Verdict.SAME, Reason.WITHIN_MARGIN, blocks=8, margin=0.0123, detectable=0.02)
-    assert reason_words(pair) == (
-        "within \u00b11.23\u202f% (noise floor not known); would likely see 2.00\u202f%"
-    )
-    pair = PairVerdict(Verdict.FASTER, Reason.DECIDED, blocks=8, margin=0.01, noise_floor=0.002)
-    assert reason_words(pair) == "beyond \u00b11.00\u202f% in time and in cycles"
-
-
 def test_the_card_says_where_its_ratio_is_from(again: Findings, report: Report) -> None:
     assert cards(again)[1].detail.endswith("; confirmed")
     assert cards(find(report))[1].detail.endswith("; not confirmed")
@@ -373,17 +362,6 @@ def test_wrong_results_have_no_verdict(findings: Findings) -> None:
             assert one.verdicts[cell.id] == NO_VERDICT
         for cell in findings.distinct_cells:
             assert one.others[cell.id] not in {each.id for each in wrong}
-
-
-def test_the_main_table_shows_the_chosen_baseline(findings: Findings) -> None:
-    chosen = findings.baselines[1]
-    for row in main_table(findings, chosen).rows:
-        pair = chosen.verdicts[row.cell.id]
-        assert row.verdict.text == (word_of(pair) or "\u2013")
-        if pair.verdict is not None and pair.blocks:
-            for part in ("margin", "noise floor", "8 blocks", "would likely see"):
-                assert part in row.verdict.title
-            assert row.verdict_css in row.verdict.css
 
 
 def test_rows_can_be_filtered_by_verdict(tree: Any) -> None:
