@@ -57,6 +57,7 @@ class NoticeKind(StrEnum):
     NOT_COMPARABLE = "not_comparable"
     NO_CONTROL = "no_control"
     CLOCK_MOVED = "clock_moved"
+    FILES_EDITED = "files_edited"
     ANOTHER_GPU = "another_gpu"
     DIFFERENT_EXPERIMENTS = "different_experiments"
     CSV_UNREADABLE = "csv_unreadable"
@@ -298,6 +299,13 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "The SM clock differs by {percent}\u202f% between {older} and {newer}; margins are at "
         "least that wide.",
         "Set collect.clock_control to base where that is allowed, or measure again.",
+    ),
+    NoticeKind.FILES_EDITED: NoticeTemplate(
+        Severity.WARNING,
+        "Source files differ between {older} and {newer}: {files}. Which of {variants} variants "
+        "use what was edited is not known; they are taken to be the same programs.",
+        "Name a variant that did not change with --baseline; variants of a Python experiment "
+        "(docs/python.md) are told apart.",
     ),
     NoticeKind.ANOTHER_GPU: NoticeTemplate(
         Severity.INFO,

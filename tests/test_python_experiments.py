@@ -48,6 +48,11 @@ def test_the_first_example_gives_an_answer(first):
     assert "by_hand shift=False" in done.out
     (run,) = profiler.runs("softmax")
     assert "workload: ./softmax.py" in (run / "spec.yaml").read_text()
+    source = json.loads((run / "sources.json").read_text())["files"]["softmax.py"]
+    assert "def by_hand(" in source
+    variants = json.loads((run / "run.json").read_text())["sources"]["variants"]
+    assert len(variants) == 3
+    assert len(set(variants.values())) == 2, "both by_hand are one function"
     assert again.code == 0
     assert "Resuming" in again.err
     assert len(attempts(run)) == 1, "nothing was measured twice"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from profiler.run_folder.folder import RunFolder, RunRecord
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.planned import plan_of
 from profiler.run_folder.load.report import Report
+from profiler.run_folder.redact import private_texts, without_private
 
 _FEWEST_RUNS = 2
 
@@ -30,6 +31,8 @@ class ComparedRun:
     record: RunRecord
     external: bool
     """Whether an external command was measured: what it ran is not known to be the same twice."""
+    source_texts: Mapping[str, str]
+    """Text of the workload's own files by their path; empty where the run has digests alone."""
 
 
 def outcome_in(run: ComparedRun, cell: str) -> Outcome:
@@ -99,8 +102,17 @@ def _read(folder: Path, name: str, baseline: str | None, only: str | None) -> Co
         plan = replace(plan, cells=select_cells(plan.cells, only, plan.baseline))
     report = assemble(run, loaded, plan).report
     external = isinstance(loaded.experiment.workload, CommandWorkload)
+    private = private_texts(folder)
+    texts = {
+        without_private(file, private): without_private(text, private)
+        for file, text in run.source_texts().items()
+    }
     return ComparedRun(
-        name=safe(name), report=report, record=safe_values(record), external=external
+        name=safe(name),
+        report=report,
+        record=safe_values(record),
+        external=external,
+        source_texts=safe_values(texts),
     )
 
 

@@ -31,9 +31,9 @@ def function_faults(
     except OSError as error:
         yield f"{file.name}: cannot be read: {error.strerror}"
         return
-    if _makes_experiment(tree):
+    if makes_experiment(tree):
         return
-    defined = dict(_definitions(tree.body))
+    defined = dict(definitions(tree.body))
     if not _is_open(tree):
         yield from _missing(file, defined, needed, either)
     for name, parameters in {**needed, **either}.items():
@@ -53,9 +53,9 @@ def unread_names(file: Path, optional: Sequence[str]) -> Iterator[str]:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError, OSError):
         return  # `function_faults` says it
-    if _makes_experiment(tree) or _is_open(tree):
+    if makes_experiment(tree) or _is_open(tree):
         return
-    defined = dict(_definitions(tree.body))
+    defined = dict(definitions(tree.body))
     read = {
         node.id
         for node in ast.walk(tree)
@@ -71,7 +71,8 @@ def unread_names(file: Path, optional: Sequence[str]) -> Iterator[str]:
             )
 
 
-def _makes_experiment(tree: ast.Module) -> bool:
+def makes_experiment(tree: ast.Module) -> bool:
+    """Whether a file calls `Experiment`."""
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     return any(
         (isinstance(called, ast.Name) and called.id == "Experiment")
@@ -104,7 +105,7 @@ def _close(name: str, defined: Mapping[str, ast.AST]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-def _definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
+def definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
     """Names that statements bind at the top of a file, in branches of `if` and `try` too."""
     for node in body:
         match node:
@@ -115,7 +116,7 @@ def _definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:
             case ast.Assign() | ast.AnnAssign():
                 yield from _assigned(node)
             case ast.If() | ast.Try() | ast.With():
-                yield from _definitions(_inside(node))
+                yield from definitions(_inside(node))
 
 
 def _assigned(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, ast.stmt]]:
@@ -141,7 +142,7 @@ def _is_open(tree: ast.Module) -> bool:
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     )
-    made = "__getattr__" in dict(_definitions(tree.body)) or "globals" in {
+    made = "__getattr__" in dict(definitions(tree.body)) or "globals" in {
         node.id for node in ast.walk(tree) if isinstance(node, ast.Name)
     }
     return made or any(stars)

@@ -6,6 +6,7 @@
       plan.json    cells, exclusions and sessions, as they were last asked for (in a recording
                    plan.json.gz)
       build.json   one BuildResult per variant
+      sources.json text of the workload's own source files (not in a recording)
       search/      of a search: journal.jsonl, and runner.<number>/ with what its processes left
       compiled/    caches of torch's and Triton's compilers
       raw/<attempt>/   session.json and command.txt (before it starts), result.json (after it
@@ -76,6 +77,7 @@ EXPLAIN_FILES = ("rules.csv", "sass.csv", "source.csv")
 SEARCH_JOURNAL_FILE = "search/journal.jsonl"
 """What a search proposed, and what came of it (`profiler.search.live`)."""
 COMPILED_FOLDER = "compiled"
+SOURCES_FILE = "sources.json"
 TOOL_REPORT_FILE = "report.ncu-rep"
 PRIVATE_FILES = ("private/report.nsys-rep", "private/timeline.sqlite")
 """What nsys writes into the folder of an attempt."""
@@ -122,6 +124,16 @@ def write_json(path: Path, document: Mapping[str, Any], *, indent: int | None = 
 
 
 @dataclass(frozen=True)
+class Sources:
+    """Digests of a workload's own source files, and of what each variant is made from."""
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Path from the workload's folder → digest of the content."""
+    variants: Mapping[str, str] = field(default_factory=dict)
+    """Variant id → digest; none where files cannot be told apart by variant."""
+
+
+@dataclass(frozen=True)
 class RunRecord:
     """The content of run.json."""
 
@@ -143,6 +155,8 @@ class RunRecord:
     opened: Mapping[str, str] = field(default_factory=dict)
     """File that sessions opened (`profiler.runner.protocol.OPENED`) → digest of its content at the
     end of the last execution: what an attempt measured with another content is not used."""
+    sources: Sources | None = None
+    """None of runs that did not keep them."""
     number: int = 0
     """Which run of its experiment in its folder it is, from 1; 0 of runs that were not counted.
     Clocks step back: this orders runs before `created` does."""
@@ -193,6 +207,13 @@ class _Builds:
     """The content of build.json."""
 
     builds: tuple[BuildResult, ...]
+
+
+@dataclass(frozen=True)
+class _SourceTexts:
+    """The content of sources.json."""
+
+    files: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -338,6 +359,15 @@ class RunFolder:
             return False
         mark = read_json(self.path / RUN_FILE).get("recording")
         return mark is True or (mark is None and not (self.path / PLAN_FILE).exists())
+
+    def write_sources(self, texts: Mapping[str, str]) -> None:
+        """Write the text of source files by their path from the workload's folder."""
+        write_json(self.path / SOURCES_FILE, {"files": dict(texts)})
+
+    def source_texts(self) -> Mapping[str, str]:
+        """Text of source files by their path; none of a recording, which has digests alone."""
+        path = self.path / SOURCES_FILE
+        return read_dataclass(path, _SourceTexts).files if path.exists() else {}
 
     def write_plan(self, plan: Plan) -> None:
         """Write plan.json, so that a page can be made again without the workload."""

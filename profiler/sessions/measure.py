@@ -44,6 +44,7 @@ from profiler.sessions.overlap.early import EarlyStart
 from profiler.sessions.overlap.likely_start import Execution
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
+from profiler.sessions.recorded_sources import recorded_sources
 from profiler.sessions.sources import edited_files, opened_now
 from profiler.sessions.stopwatch import Stopwatch
 from profiler.sessions.timeline_tools import NSYS, TimelineTools
@@ -181,7 +182,11 @@ def begin(
     run.write_spec(request.loaded.text)
     run.write_plan(request.plan)
     run.write_builds(builds)
-    record = _record(request, run, keys)
+    sources, texts = recorded_sources(
+        request.loaded.experiment, request.loaded.base, request.plan.cells
+    )
+    run.write_sources(texts)
+    record = replace(_record(request, run, keys), sources=sources)
     run.write_record(record)
     return record
 

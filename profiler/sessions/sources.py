@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -67,6 +68,47 @@ def source_files(experiment: Experiment, base: Path, cell: Cell) -> tuple[Path, 
         return (*programs, *_depended_on(workload, base))
     package = Path(runner.__file__).resolve().parent
     return (*sorted(package.glob("*.py")), *_workload_files(workload, base))
+
+
+def own_files(experiment: Experiment, base: Path, cells: Sequence[Cell]) -> dict[str, Path]:
+    """Files of the workload that a user may edit, by their path from the workload's folder.
+
+    The runner is not among them. `base` is the folder of the spec.
+    """
+    workload = experiment.workload
+    if isinstance(workload, CommandWorkload):
+        files = {file for cell in cells for file in source_files(experiment, base, cell)}
+        return _by_name(files, workload.folder(base))
+    if isinstance(workload, CudaWorkload):
+        names = {cell.variant.params.get("source", workload.source) for cell in cells}
+        return _by_name({base / str(name) for name in names if name is not None}, base)
+    entry = _entry(workload, base)
+    if entry is None:
+        return {}
+    return _by_name(_with_imports(entry.file, entry.root, entry.package), entry.root)
+
+
+def _by_name(files: Iterable[Path], root: Path) -> dict[str, Path]:
+    """Files by their path from a folder; one that lies elsewhere by its name alone."""
+    there = root.resolve()
+    named = {
+        (path.relative_to(there).as_posix() if path.is_relative_to(there) else path.name): path
+        for path in (file.resolve() for file in files)
+    }
+    return dict(sorted(named.items()))
+
+
+def imported_hash(source: str, file: Path) -> str:
+    """Hash of the files beside `file` that a part of its source imports; empty without any."""
+    root = file.parent
+    names = _names_in(ast.parse(source), ())
+    files = {
+        found
+        for name in names
+        for first in _files_of(name, root)
+        for found in _with_imports(first, root, None)
+    }
+    return hash_files(files - {file}) if files - {file} else ""
 
 
 def watched_folders(experiment: Experiment, base: Path) -> dict[str, Path]:
@@ -203,18 +245,26 @@ def _with_imports(file: Path, root: Path, package: str | None) -> tuple[Path, ..
     return tuple(files)
 
 
-def _imported_names(file: Path, root: Path) -> Iterator[str]:
+def _imported_names(file: Path, root: Path) -> tuple[str, ...]:
     """Absolute dotted names of all imports of a file, at any depth."""
+    return _names_of_content(file.read_bytes(), file.relative_to(root).parent.parts)
+
+
+@lru_cache(maxsize=256)
+def _names_of_content(content: bytes, package: tuple[str, ...]) -> tuple[str, ...]:
     try:
-        tree = ast.parse(file.read_bytes())
+        return tuple(_names_in(ast.parse(content), package))
     except (SyntaxError, ValueError):  # the runner will say so
-        return
-    here = file.relative_to(root).parent.parts
+        return ()
+
+
+def _names_in(tree: ast.Module, package: tuple[str, ...]) -> Iterator[str]:
+    """Absolute dotted names of all imports of a module that lies in a package."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = here[: max(0, len(here) - node.level + 1)] if node.level else ()
+            above = package[: max(0, len(package) - node.level + 1)] if node.level else ()
             module = ".".join([*above, *([node.module] if node.module else [])])
             yield from (f"{module}.{alias.name}".strip(".") for alias in node.names)
 

@@ -316,6 +316,7 @@ def telltale(place):
         (folder / name).write_text(ENVIRONMENT)
     (folder / "report.ncu-rep.gz").write_bytes(gzip.compress(ENVIRONMENT.encode()))
     (place.run.path / "index.html").write_text(ENVIRONMENT)
+    place.run.write_sources({"workload.py": ENVIRONMENT})
     return place
 
 

@@ -64,6 +64,11 @@ class CellChange:
         return REFUSED_WORDS.get(self.reason, "")
 
     @property
+    def other_code(self) -> bool:
+        """Whether other code ran in the newer run."""
+        return self.program.other_code
+
+    @property
     def decided(self) -> bool:
         """Whether it is FASTER or SLOWER."""
         return self.verdict in (Verdict.FASTER, Verdict.SLOWER)

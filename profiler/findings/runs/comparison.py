@@ -25,6 +25,7 @@ UNSHOWN = ("peak_dram_bytes_per_s", "memory_bytes", "sm_count", "l2_bytes")
 
 _CLOCK_MOVED = 0.01
 """A clock that differs by less cannot hide or feign what the margin lets through anyway."""
+_DIGEST_DIGITS = 8
 _GATE_COLUMNS = ("cell", "verdict", "ratio", "ratio_low", "ratio_high")
 
 
@@ -33,7 +34,7 @@ class Difference:
     """Something that is not the same in all runs."""
 
     field: str
-    """Field of `model.Environment`, or `baseline`, `spec`, `source`, `experiment`."""
+    """Field of `model.Environment`, `baseline`, `spec`, `experiment`, or `source` and a file."""
     values: tuple[str | int | float | bool | None, ...]
     """One a run."""
 
@@ -118,7 +119,7 @@ def _spread(times: Sequence[RunTimes]) -> float:
 def compare(runs: Sequence[ComparedRun]) -> RunComparison:
     """Join runs on the ids of their cells; raises UsageError where two neighbours share none."""
     steps = tuple(step_between(runs, number) for number in range(len(runs) - 1))
-    differences = tuple(_differences(runs))
+    differences = tuple(_differences(runs, steps))
     return RunComparison(
         runs=tuple(runs),
         planned={cell.id: cell for run in runs for cell in run.report.plan.cells},
@@ -177,7 +178,7 @@ def _history(
     return history
 
 
-def _differences(runs: Sequence[ComparedRun]) -> list[Difference]:
+def _differences(runs: Sequence[ComparedRun], steps: Sequence[RunStep]) -> list[Difference]:
     environments = [asdict(run.report.environment) for run in runs]
     candidates: dict[str, list[str | int | float | bool | None]] = {
         "experiment": [run.report.experiment for run in runs],
@@ -189,11 +190,29 @@ def _differences(runs: Sequence[ComparedRun]) -> list[Difference]:
         },
         "spec": [_spec_version(run, runs) for run in runs],
     }
+    candidates.update(_source_digests(runs, steps))
     return [
         Difference(name, tuple(values))
         for name, values in candidates.items()
         if len({str(value) for value in values}) > 1
     ]
+
+
+def _source_digests(
+    runs: Sequence[ComparedRun], steps: Sequence[RunStep]
+) -> dict[str, list[str | int | float | bool | None]]:
+    """First digits of the digest of each source file that some step changed, one a run."""
+    digests: dict[str, list[str | int | float | bool | None]] = {}
+    for step in steps:
+        for file in step.edited_files:
+            of_runs = digests.setdefault(f"source {file.name}", [None] * len(runs))
+            of_runs[step.older] = _short_digest(file.older)
+            of_runs[step.newer] = _short_digest(file.newer)
+    return digests
+
+
+def _short_digest(digest: str | None) -> str:
+    return "no such file" if digest is None else digest[:_DIGEST_DIGITS]
 
 
 def _spec_version(run: ComparedRun, runs: Sequence[ComparedRun]) -> str:
@@ -230,4 +249,8 @@ def _step_notices(runs: Sequence[ComparedRun], step: RunStep) -> list[Notice]:
     elif step.clock_moved > _CLOCK_MOVED:
         percent = f"{100 * step.clock_moved:.1f}"
         notices.append(Notice(NoticeKind.CLOCK_MOVED, {**names, "percent": percent}))
+    if step.edited_variants:
+        files = ", ".join(file.name for file in step.edited_files)
+        values = {**names, "files": files, "variants": len(step.edited_variants)}
+        notices.append(Notice(NoticeKind.FILES_EDITED, values))
     return notices

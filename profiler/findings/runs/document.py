@@ -94,6 +94,7 @@ def _step(step: RunStep, cells: Mapping[str, Cell]) -> dict[str, Any]:
         "withheld": None if step.refused is None else step.refused.value,
         "only_older": list(step.only_older),
         "only_newer": list(step.only_newer),
+        "edited_files": [asdict(file) for file in step.edited_files],
         "cells": [_change(change, cells[name]) for name, change in step.cells.items()],
     }
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from profiler.analyse.between_runs import REFUSED_WORDS, Reason
 from profiler.analyse.changes import MeanRatio, mean_ratio
+from profiler.comparison.edits import EditedFile, edited_files
 from profiler.comparison.machines import Machines, machines_of
 from profiler.comparison.programs import Program, programs
 from profiler.comparison.runs import ComparedRun, outcome_in
@@ -43,6 +44,30 @@ _COPIED = (
 )
 
 
+@dataclass(frozen=True)
+class CodeGroup:
+    """Cells of a step: those whose code changed, those whose code did not, or all."""
+
+    other_code: bool | None
+    """Whether other code ran in the newer run; None of all cells together."""
+    ranked: tuple[CellChange, ...]
+    """Slower cells first, the slowest of them on top; then faster ones, then the rest."""
+
+    @cached_property
+    def counts(self) -> Mapping[Verdict | None, int]:
+        """Number of cells by verdict; None: those without one."""
+        return Counter(change.verdict for change in self.ranked)
+
+    @property
+    def judged(self) -> int:
+        """Number of cells with a verdict."""
+        return len(self.ranked) - self.counts.get(None, 0)
+
+    def with_verdict(self, verdict: Verdict) -> tuple[CellChange, ...]:
+        """Cells with a verdict, in the order of `ranked`."""
+        return tuple(change for change in self.ranked if change.verdict is verdict)
+
+
 @dataclass(frozen=True, eq=False)
 class RunStep:
     """A newer run relative to an older one."""
@@ -64,6 +89,8 @@ class RunStep:
     only_newer: tuple[str, ...]
     timings: tuple[Timings, Timings]
     """Durations that were compared."""
+    edited_files: tuple[EditedFile, ...]
+    """Source files of the workload that differ."""
 
     @property
     def numbers(self) -> tuple[int, int]:
@@ -76,23 +103,19 @@ class RunStep:
         return "" if self.refused is None else REFUSED_WORDS[self.refused]
 
     @cached_property
-    def ranked(self) -> tuple[CellChange, ...]:
-        """Slower cells first, the slowest of them on top; then faster ones, then the rest."""
-        return tuple(sorted(self.cells.values(), key=_rank))
+    def all(self) -> CodeGroup:
+        """All cells that both runs have."""
+        return CodeGroup(None, tuple(sorted(self.cells.values(), key=_rank)))
 
     @cached_property
-    def counts(self) -> Mapping[Verdict | None, int]:
-        """Number of cells by verdict; None: those without one."""
-        return Counter(change.verdict for change in self.cells.values())
-
-    @property
-    def judged(self) -> int:
-        """Number of cells with a verdict."""
-        return len(self.cells) - self.counts.get(None, 0)
-
-    def with_verdict(self, verdict: Verdict) -> tuple[CellChange, ...]:
-        """Cells with a verdict, in the order of `ranked`."""
-        return tuple(change for change in self.ranked if change.verdict is verdict)
+    def by_code(self) -> tuple[CodeGroup, ...]:
+        """Cells whose code changed, then those whose code did not; all where they are alike."""
+        ranked = self.all.ranked
+        groups = [
+            CodeGroup(changed, tuple(c for c in ranked if c.other_code is changed))
+            for changed in (True, False)
+        ]
+        return tuple(groups) if all(group.judged for group in groups) else (self.all,)
 
     @cached_property
     def mean_ratio(self) -> MeanRatio | None:
@@ -125,10 +148,18 @@ class RunStep:
         return Counter(by_variant.values())
 
     @cached_property
-    def changed_variants(self) -> int:
-        """Number of variants that are another program at some problem."""
+    def changed_variants(self) -> tuple[str, ...]:
+        """Variants (ids) that are another program at some problem."""
+        return self._variants_with(Program.CHANGED)
+
+    @cached_property
+    def edited_variants(self) -> tuple[str, ...]:
+        """Variants (ids) of which edited files do not tell whether they changed."""
+        return self._variants_with(Program.FILES_EDITED)
+
+    def _variants_with(self, program: Program) -> tuple[str, ...]:
         changes = self.cells.values()
-        return len({change.variant for change in changes if change.program is Program.CHANGED})
+        return tuple(dict.fromkeys(c.variant for c in changes if c.program is program))
 
     @cached_property
     def changed_facts(self) -> tuple[MetricChange, ...]:
@@ -176,6 +207,7 @@ def step_between(runs: Sequence[ComparedRun], number: int) -> RunStep:
         only_older=tuple(name for name in first if name not in second),
         only_newer=tuple(name for name in second if name not in first),
         timings=judged.timings,
+        edited_files=edited_files(older, newer),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from profiler.comparison.edits import EditedFile
 from profiler.findings.runs.comparison import RunComparison
 from profiler.model import Verdict
 from profiler.render.console.terminal import (
@@ -21,7 +22,7 @@ from profiler.render.runs.answer import sentences
 from profiler.render.runs.grids import grid_sentences, machine_label
 from profiler.render.runs.history import history_rows, run_heads
 from profiler.render.runs.rows import ChangeRow, Names, change_rows
-from profiler.render.runs.words import field_word
+from profiler.render.runs.words import field_word, ratio_head
 from profiler.render.tables.rows import Datum
 
 _MOST: dict[Verdict | None, int] = {
@@ -34,6 +35,8 @@ _MOST: dict[Verdict | None, int] = {
 }
 """Rows of each verdict; the page has all."""
 _MOST_IN_HISTORY = 15
+_MOST_LINES = 24
+"""Lines of a diff."""
 _STYLES = {Verdict.SLOWER: "yellow", Verdict.FASTER: "blue"}
 
 
@@ -44,6 +47,7 @@ def comparison_tables(comparison: RunComparison) -> RenderableType:
     if len(comparison.steps) > 1:
         parts.append(_history(comparison, names))
     parts.append(_cells(comparison, change_rows(comparison.last, names)))
+    parts += _edits(comparison.last.edited_files)
     spoken = (*sentences(comparison, names), *grid_sentences(comparison))
     answer = " ".join("".join(part.text for part in sentence) for sentence in spoken)
     return Group(Paragraph(answer, "bold"), Text(), *parts)
@@ -67,7 +71,11 @@ def _cells(comparison: RunComparison, rows: Sequence[ChangeRow]) -> TextTable:
     heads = run_heads(comparison)
     older, newer = heads[comparison.last.older], heads[comparison.last.newer]
     order = "slower" if comparison.last.refused is None else "longer"
-    shown = table(f"{newer.name} relative to {older.name}, {order} ones first")
+    first = "changed code, then " if len(comparison.last.by_code) > 1 else ""
+    shown = table(
+        f"{newer.name} relative to {older.name}, {first}{order} ones first; "
+        f"{ratio_head(comparison.last)}"
+    )
     columns(shown, "variant", name=True)
     columns(shown, "problem")
     columns(shown, f"run {older.number}", f"run {newer.number}", right=True, drop=1)
@@ -75,6 +83,7 @@ def _cells(comparison: RunComparison, rows: Sequence[ChangeRow]) -> TextTable:
     columns(shown, "interval", right=True, drop=2)
     columns(shown, "verdict", fixed=True)
     columns(shown, "why", drop=3)
+    columns(shown, "program", drop=2)
     columns(shown, "what changed", drop=4)
     first_rows = list(_first_rows(rows))
     for row in first_rows:
@@ -88,10 +97,22 @@ def _cells(comparison: RunComparison, rows: Sequence[ChangeRow]) -> TextTable:
             plain(row.interval),
             Text(row.verdict_datum.text, style=style),
             plain(row.reason),
+            plain(row.program),
             plain(row.changes),
         )
     add_rest_caption(shown, len(rows) - len(first_rows), "cells are in the page")
     return shown
+
+
+def _edits(files: Sequence[EditedFile]) -> Iterator[RenderableType]:
+    """The beginning of the diff of each source file that was edited."""
+    for file in files:
+        if file.diff:
+            yield Paragraph(f"Edited: {file.name}", "bold")
+            yield plain("\n".join(file.diff[:_MOST_LINES]))
+            if (more := len(file.diff) - _MOST_LINES + file.left_out) > 0:
+                yield Paragraph(f"{more} more lines; the page has more of them.", "dim")
+            yield Text()
 
 
 def _first_rows(rows: Sequence[ChangeRow]) -> Iterator[ChangeRow]:

@@ -58,6 +58,8 @@ from profiler.render.words.names import shorten
 _ENDS = ("value", "low", "high")
 _VISIBLE = 0.002
 """An interval shorter than this part of the axis would be a speck."""
+_WIDE = 5.0
+"""Largest ÷ smallest ratio from which an axis has ticks at 1, 2 and 5 of each decade."""
 _BAR = 0.68
 _PAIR_BAR = 0.36
 _DOT = circle(2.55)
@@ -112,19 +114,19 @@ def _bar(
 def dots(table: pd.DataFrame, label: str, line: str = svg.BASELINE) -> Drawing:
     """Ratios to the baseline with their intervals; columns `name ratio low high role mark`.
 
-    A vertical line stands at 1, in the colour `line`: the baseline itself. Beside a row stands
-    its `text`, where the table has that column, else its ratio.
+    The axis is logarithmic. A vertical line stands at 1, in the colour `line`: the baseline itself.
+    Beside a row stands its `text`, where the table has that column, else its ratio.
     """
     names = shortened(table["name"].tolist())
     rows = row_axes(names)
     ratio, low, high = (table[name].to_numpy(dtype=float) for name in ("ratio", "low", "high"))
     smallest = min(1.0, float(np.fmin.reduce([*ratio, *low])))
     largest = max(1.0, float(np.fmax.reduce([*ratio, *high])))
-    room = (largest - smallest) * 0.05 or 0.05
-    across = rows.axes.across((smallest - room, largest + room * 3))
-    ticks = named_ticks(
-        linear_ticks(across, most=8).values, lambda value: f"{value:.6g}{numbers.TIMES}"
-    )
+    room = (largest / smallest) ** 0.05 if largest > smallest else 1.05
+    # On a logarithmic axis half the time and twice the time lie equally far from the baseline.
+    across = rows.axes.across((smallest / room, largest * room**3), logarithmic=True)
+    places = decade_ticks(across) if largest > _WIDE * smallest else linear_ticks(across, most=8)
+    ticks = named_ticks(places.values, lambda value: f"{value:.6g}{numbers.TIMES}")
     rows.axes.grid_across(across, ticks, label)
     at_baseline = across.at(1.0)
     rows.drawing.path(
@@ -142,7 +144,7 @@ def dots(table: pd.DataFrame, label: str, line: str = svg.BASELINE) -> Drawing:
         dot.set("id", svg.mark(mark))
     texts = table["text"] if "text" in table else map(numbers.ratio, ratio)
     for row, (right, text) in enumerate(zip(np.fmax(ratio, high), texts, strict=True)):
-        rows.text(across.at(float(right) + room / 5), row, text)
+        rows.text(across.at(float(right) * room**0.2), row, text)
     return rows.drawing
 
 

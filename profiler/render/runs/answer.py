@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from profiler.findings.runs.comparison import RunComparison
-from profiler.findings.runs.steps import RunStep
+from profiler.findings.runs.steps import CodeGroup, RunStep
 from profiler.model import Verdict
 from profiler.render.runs.rows import Names
 from profiler.render.runs.words import field_word
@@ -11,6 +13,7 @@ from profiler.render.words import numbers
 from profiler.render.words.answer import Card, Part, Sentence
 
 _MOST_NAMED = 3
+_DECIDED = (Verdict.SLOWER, Verdict.FASTER)
 
 
 def sentences(comparison: RunComparison, names: Names) -> tuple[Sentence, ...]:
@@ -23,30 +26,71 @@ def sentences(comparison: RunComparison, names: Names) -> tuple[Sentence, ...]:
         )
         return ((*numbers_only, *_mean_sentence(step)), *_retuned_sentence(step))
     return (
-        _verdict_sentence(step, Verdict.SLOWER, names),
-        _verdict_sentence(step, Verdict.FASTER, names),
-        _rest_sentence(step),
+        *_changed_sentence(step, names),
+        *(sentence for group in step.by_code for sentence in _group_sentences(group, names)),
         *_retuned_sentence(step),
     )
 
 
+def _group_sentences(group: CodeGroup, names: Names) -> tuple[Sentence, ...]:
+    shown = [verdict for verdict in _DECIDED if group.with_verdict(verdict)]
+    if group.other_code is None:
+        shown = list(_DECIDED)
+    verdicts = [_verdict_sentence(group, verdict, names) for verdict in shown]
+    neither = (Part(f"None of {_cells_of(group)} is shown to be slower or faster."),)
+    return (*(verdicts or [neither]), _rest_sentence(group))
+
+
 def headline(comparison: RunComparison, names: Names) -> Sentence:
-    """The answer in one sentence: how many cells became slower and faster, and the most of each."""
+    """The answer in one sentence: how many cells became slower and faster, and the most of each.
+
+    Cells whose code changed are counted apart from the others.
+    """
     step = comparison.last
     if step.refused is not None:
         return _mean_sentence(step)
-    changes = {verdict: step.with_verdict(verdict) for verdict in (Verdict.SLOWER, Verdict.FASTER)}
-    parts: list[Part] = []
-    for verdict, cells in changes.items():
-        joint = " and " if parts else ""
-        be = "is" if len(cells) == 1 else "are"
-        parts.append(Part(f"{joint}{len(cells)} {be} "))
+    parts = [part for group in step.by_code for part in _counted(group, names)]
+    return (*parts[:-1], Part("."))
+
+
+def _counted(group: CodeGroup, names: Names) -> list[Part]:
+    """Numbers of slower and faster cells of a group, with `; ` behind them."""
+    parts = [Part(f"{'of' if group.other_code is False else 'Of'} {_cells_of(group)}, ")]
+    for verdict, joint in zip(_DECIDED, ("", " and "), strict=True):
+        cells = group.with_verdict(verdict)
+        parts.append(Part(f"{joint}{len(cells)} {'is' if len(cells) == 1 else 'are'} "))
         parts.append(Part(verdict.value, strong=True))
         if cells:
             most = cells[0]
             where = f"{names.variant(most.cell)} at {names.problem(most.cell)}"
             parts.append(Part(f" (most: {numbers.ratio(most.ratio)}, {where})"))
-    return (Part(f"Of {step.judged} cells, "), *parts, Part("."))
+    return [*parts, Part("; ")]
+
+
+def _cells_of(group: CodeGroup) -> str:
+    """`4 cells whose code changed`: the judged cells of a group."""
+    clause = {True: " whose code changed", False: " whose code did not change", None: ""}
+    return f"{group.judged} cell{'' if group.judged == 1 else 's'}{clause[group.other_code]}"
+
+
+def _changed_sentence(step: RunStep, names: Names) -> tuple[Sentence, ...]:
+    """Sentence on the variants whose code changed; empty without any."""
+    changed = [names.variant_name(variant) for variant in step.changed_variants]
+    if not changed:
+        return ()
+    files = ", ".join(file.name for file in step.edited_files)
+    return (
+        (
+            Part("The code of "),
+            Part(_first_names(changed), strong=True),
+            Part(f" changed{f' (edited: {files})' if files else ''}."),
+        ),
+    )
+
+
+def _first_names(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _mean_sentence(step: RunStep) -> Sentence:
@@ -63,15 +107,15 @@ def _mean_sentence(step: RunStep) -> Sentence:
     )
 
 
-def _verdict_sentence(step: RunStep, verdict: Verdict, names: Names) -> Sentence:
-    changes = step.with_verdict(verdict)
+def _verdict_sentence(group: CodeGroup, verdict: Verdict, names: Names) -> Sentence:
+    changes = group.with_verdict(verdict)
     if not changes:
         return (Part(f"No cell is shown to be {verdict.value}."),)
     most, count = changes[0], len(changes)
     where = f"{names.variant(most.cell)} at {names.problem(most.cell)}"
     interval = numbers.interval(most.ratio_low, most.ratio_high)
     return (
-        Part(f"{count} of {step.judged} cells {'is' if count == 1 else 'are'} "),
+        Part(f"{count} of {_cells_of(group)} {'is' if count == 1 else 'are'} "),
         Part(verdict.value, strong=True),
         Part(f": {where}, " if count == 1 else f", most of all {where}: "),
         Part(f"{numbers.ratio(most.ratio)} {interval}".strip(), strong=True),
@@ -79,15 +123,18 @@ def _verdict_sentence(step: RunStep, verdict: Verdict, names: Names) -> Sentence
     )
 
 
-def _rest_sentence(step: RunStep) -> Sentence:
+def _rest_sentence(group: CodeGroup) -> Sentence:
     parts = [
-        f"{count} {clause}"
+        f"{count} {clause[count > 1]}"
         for verdict, clause in (
-            (Verdict.SAME, "are the same within their margins"),
-            (Verdict.UNCLEAR, "are unclear"),
-            (Verdict.NO_DATA, "have no correct duration in one of the runs"),
+            (Verdict.SAME, ("is the same within its margin", "are the same within their margins")),
+            (Verdict.UNCLEAR, ("is unclear", "are unclear")),
+            (
+                Verdict.NO_DATA,
+                tuple(f"{have} no correct duration in one of the runs" for have in ("has", "have")),
+            ),
         )
-        if (count := step.counts.get(verdict, 0))
+        if (count := group.counts.get(verdict, 0))
     ]
     return (Part(f"Of the others, {', '.join(parts)}."),) if parts else ()
 
@@ -113,17 +160,15 @@ def cards(comparison: RunComparison, names: Names) -> tuple[Card, ...]:
         _count_card("What became slower?", step, Verdict.SLOWER, names),
         _count_card("What became faster?", step, Verdict.FASTER, names),
         _control_card(step, names),
-        _changes_card(comparison, step),
+        _changes_card(comparison, step, names),
     )
 
 
 def _count_card(question: str, step: RunStep, verdict: Verdict, names: Names) -> Card:
-    if not step.judged:
+    if not step.all.judged:
         return Card(question, "not judged", "The numbers stand below, without verdicts.")
-    changes = step.with_verdict(verdict)
-    variants = list(dict.fromkeys(names.variant(change.cell) for change in changes))
-    more = len(variants) - _MOST_NAMED
-    shown = ", ".join(variants[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    changes = step.all.with_verdict(verdict)
+    shown = _first_names(list(dict.fromkeys(names.variant(change.cell) for change in changes)))
     noun = "cell" if len(changes) == 1 else "cells"
     return Card(question, f"{len(changes)} {noun}" if changes else "nothing shown", shown)
 
@@ -149,12 +194,15 @@ def _control_card(step: RunStep, names: Names) -> Card:
     return Card(question, control, detail)
 
 
-def _changes_card(comparison: RunComparison, step: RunStep) -> Card:
+def _changes_card(comparison: RunComparison, step: RunStep, names: Names) -> Card:
     fields = [difference.field for difference in comparison.differences]
-    changed = step.changed_variants
-    names = ", ".join(field_word(field) for field in fields) or "nothing that was recorded"
-    answer = f"{changed} variant{'' if changed == 1 else 's'} changed"
+    changed = [names.variant_name(variant) for variant in step.changed_variants]
+    different = ", ".join(field_word(field) for field in fields) or "nothing that was recorded"
+    answer = f"{len(changed)} variant{'' if len(changed) == 1 else 's'} changed"
+    if step.edited_variants:
+        answer += f", of {len(step.edited_variants)} it is not known"
     if step.retuned:
         count = len(step.retuned)
         answer += f", {count} cell{'s' if count > 1 else ''} tuned differently"
-    return Card("What else differs?", answer, f"Between the runs: {names}.")
+    code = f"Code: {_first_names(changed)}. " if changed else ""
+    return Card("What else differs?", answer, f"{code}Between the runs: {different}.")

@@ -29,7 +29,13 @@ from profiler.render.runs.grids import grid_parts, grid_sentences, machine_label
 from profiler.render.runs.heats import variant_heat
 from profiler.render.runs.history import history_figure, history_rows, history_table, run_heads
 from profiler.render.runs.rows import Names, change_rows, metric_rows
-from profiler.render.runs.words import PROGRAM_WORDS, field_word, ratio_words, verdict_word
+from profiler.render.runs.words import (
+    PROGRAM_WORDS,
+    field_word,
+    ratio_head,
+    ratio_words,
+    verdict_word,
+)
 
 MOST_DOTS = 18
 MOST_COUNTERS = 300
@@ -60,6 +66,9 @@ def render_comparison(comparison: RunComparison) -> str:
         "cards": cards(comparison, names),
         "notice_rows": notice_rows(comparison.notices),
         "ratio": ratio_words(step),
+        "ratio_head": ratio_head(step),
+        "edited_files": step.edited_files,
+        "code_apart": len(step.by_code) > 1,
         "control": names.variant_name(step.control),
         "only_older": [_called(cell, names) for cell in step.only_older],
         "only_newer": [_called(cell, names) for cell in step.only_newer],
@@ -205,7 +214,7 @@ def _csv(step: RunStep, names: Names) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(["cell", "variant", "problem", "verdict", *_CSV_COLUMNS])
-    for change in step.ranked:
+    for change in step.all.ranked:
         cell = change.cell
         values = [_csv_value(getattr(change, name)) for name in _CSV_COLUMNS]
         writer.writerow(

@@ -89,9 +89,14 @@ class Names:
 
 
 def change_rows(step: RunStep, names: Names) -> tuple[ChangeRow, ...]:
-    """Every cell that both runs have: slower ones first, the slowest of them on top."""
+    """Every cell that both runs have: slower ones first, the slowest of them on top.
+
+    Those whose code changed come before the others.
+    """
     control = names.variant_name(step.control)
-    return tuple(change_row(change, control, names) for change in step.ranked)
+    return tuple(
+        change_row(change, control, names) for group in step.by_code for change in group.ranked
+    )
 
 
 def change_row(change: CellChange, control: str, names: Names) -> ChangeRow:

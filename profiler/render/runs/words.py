@@ -27,6 +27,8 @@ PROGRAM_WORDS: Mapping[Program, str] = {
     Program.SAME_KEY: "unchanged",
     Program.SAME_CODE: "same machine code",
     Program.SAME_TORCH: "same version of torch",
+    Program.SAME_SOURCE: "same source and torch",
+    Program.FILES_EDITED: "files edited; taken to be the same",
     Program.RETUNED: "tuned differently",
     Program.CHANGED: "changed",
     Program.UNKNOWN: "not known",
@@ -65,7 +67,13 @@ MACHINE_WORDS: Mapping[Machines, str] = {
 
 def field_word(field: str) -> str:
     """Label of a field that differs between runs."""
-    return FIELD_WORDS.get(field, field)
+    kind, _, file = field.partition(" ")
+    return f"Source {file}" if kind == "source" else FIELD_WORDS.get(field, field)
+
+
+def ratio_head(step: RunStep) -> str:
+    """Head of the column of ratios: what they are relative to."""
+    return "ratio" if step.control is None else "ratio, relative to the baseline's own shift"
 
 
 def ratio_words(step: RunStep) -> str:

@@ -16,6 +16,7 @@ from profiler.findings.runs.document import comparison_document
 from profiler.model import Verdict
 from profiler.notices import NoticeKind
 from profiler.render.runs.answer import cards, sentences
+from profiler.render.runs.page import render_comparison
 from profiler.render.runs.rows import Names, change_rows
 
 
@@ -160,6 +161,62 @@ def test_code_of_torch_is_the_same_as_far_as_its_version_says(pair, torch, expec
     newer = pair.copy(environment={"torch": torch})
     other_keys(newer)
     assert {change.program for change in pair.compare(newer).last.cells.values()} == {expected}
+
+
+def write_sources(run, variants, **files):
+    """Write into a run folder what its variants are made from, and the text of source files."""
+    sources = {
+        "files": {f"{name}.py": str(hash(text)) for name, text in files.items()},
+        "variants": variants,
+    }
+    change_json(run / "run.json", sources=sources)
+    texts = {f"{name}.py": text for name, text in files.items()}
+    (run / "sources.json").write_text(json.dumps({"files": texts}))
+
+
+def test_an_edited_python_kernel_is_named_with_its_diff(pair):
+    newer = pair.copy({"slow..": 1.2, "odd..": 0.9})
+    other_keys(newer)
+    digests = dict.fromkeys(("plain", "tree", "loop", "wide", "fast", "slow", "odd"), "a")
+    before, after = f"x = 1\nplace = {str(pair.older)!r}\n", "x = 2\n"
+    write_sources(pair.older, digests, kernels=before, same="y = 1\n")
+    write_sources(newer, {**digests, "slow": "b"}, kernels=after, same="y = 1\n")
+    found = pair.compare(newer)
+    cells = found.last.cells
+    assert found.last.control == "plain"
+    assert found.last.changed_variants == ("slow",)
+    assert cells["slow..large"].program == Program.CHANGED
+    assert cells["tree..large"].program == Program.SAME_SOURCE
+    (file,) = found.last.edited_files
+    assert file.name == "kernels.py"
+    assert file.diff[1:] == ("-x = 1", "-place = 'RUN'", "+x = 2"), "nothing private"
+    assert [change.field for change in found.differences] == ["source kernels.py"]
+    answer = "".join(part.text for one in sentences(found, Names.of(found)) for part in one)
+    assert "The code of slow changed (edited: kernels.py)." in answer
+    assert "2 of 2 cells whose code changed are slower" in answer
+    assert "2 of 10 cells whose code did not change are faster" in answer
+    assert [row.variant for row in change_rows(found.last, Names.of(found))][:2] == ["slow"] * 2
+    assert cards(found, Names.of(found))[-1].answer == "1 variant changed"
+    assert "-x = 1\n-place = &#39;RUN&#39;\n+x = 2" in render_comparison(found)
+    # A recording has digests alone.
+    (newer / "sources.json").unlink()
+    found = pair.compare(newer)
+    assert found.last.changed_variants == ("slow",)
+    assert [file.diff for file in found.last.edited_files] == [()]
+
+
+def test_edited_files_that_no_variant_is_known_to_use_are_said(pair):
+    newer = pair.copy()
+    other_keys(newer)
+    for run, text in ((pair.older, "x = 1\n"), (newer, "x = 2\n")):
+        write_sources(run, {}, workload=text)
+    found = pair.compare(newer)
+    assert {change.program for change in found.last.cells.values()} == {Program.FILES_EDITED}
+    assert found.last.control == "plain"
+    (notice,) = found.notices
+    assert notice.kind == NoticeKind.FILES_EDITED
+    assert notice.values["files"] == "workload.py"
+    assert cards(found, Names.of(found))[-1].answer == "0 variants changed, of 7 it is not known"
 
 
 def change_journals(run, start, tuned):

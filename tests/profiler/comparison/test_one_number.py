@@ -81,7 +81,7 @@ def test_every_cell_has_one_duration_ratio_and_verdict(page, document, compariso
     of_json = {cell["id"]: cell for cell in document["steps"][-1]["cells"]}
     rows = page.xpath('//table[@id="main-table"]/tbody/tr')
     assert len(rows) == len(of_csv) == len(of_json) == len(comparison.last.cells)
-    for row, change in zip(rows, comparison.last.ranked, strict=True):
+    for row, change in zip(rows, comparison.last.all.ranked, strict=True):
         older, newer, ratio, verdict = shown_row(row)
         cell, line = of_json[change.cell], of_csv[change.cell]
         for number, key, name in (
