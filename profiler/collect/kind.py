@@ -43,6 +43,7 @@ class Tools:
     cache_control: str = "all"
     clock_control: str = "none"
     replay_mode: str = "kernel"
+    child_processes: bool | None = None
     nsys_window: Window | None = None
     """Part of the program that nsys records; None: all of it."""
     python: str | None = None

@@ -39,6 +39,7 @@ class TimelineTools:
             cache_control=ncu_cache_control(self.experiment),
             clock_control=collect.clock_control,
             replay_mode=collect.replay_mode,
+            child_processes=collect.child_processes,
             nsys_window=self.nsys_window(),
         )
 

@@ -332,6 +332,7 @@ def first_command(plan: Plan, experiment: Experiment) -> str:
         cache_control=ncu_cache_control(experiment, session, plan.capability),
         clock_control=collect.clock_control,
         replay_mode=collect.replay_mode,
+        child_processes=collect.child_processes,
         python="python",
     )
     collector = COLLECTORS[session.collector].create(tools)

@@ -117,7 +117,7 @@ class TestCommand:
             ("--cache-control", "all"),
             ("--log-file", "/out/ncu.csv"),
             ("-o", "/out/report.ncu-rep"),
-            ("--target-processes", "all"),
+            ("--target-processes", "application-only"),
             ("--nvtx-include", NVTX_INCLUDE),
             ("--metrics", "gpu__time_duration.sum,launch__registers_per_thread"),
         ],
@@ -129,6 +129,24 @@ class TestCommand:
     def test_metrics_that_sections_define_are_found_in_them(self):
         assert "--section-folder" in options()
         assert "--section-folder" not in options(metrics=["gpu__time_duration.sum", "derived__x"])
+
+    @pytest.mark.parametrize(
+        ("setting", "of_runner", "of_command"),
+        [
+            (None, "application-only", "all"),
+            (True, "all", "all"),
+            (False, "application-only", "application-only"),
+        ],
+    )
+    def test_children_are_profiled_of_commands_and_where_it_is_asked(
+        self, setting, of_runner, of_command
+    ):
+        tool = Ncu(Path("ncu"), child_processes=setting)
+        session = tool.session_command(Path("job.json"), Path("folder"), ["a"])
+        external = tool.external_command(["./program"], Path("folder"), ["a"], LaunchFilter())
+        assert [
+            built.argv[built.argv.index("--target-processes") + 1] for built in (session, external)
+        ] == [of_runner, of_command]
 
     def test_target_comes_last_and_whole(self):
         assert options()[-4:] == ["python", "-m", "profiler.runner", "job.json"]
