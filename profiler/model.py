@@ -250,6 +250,16 @@ class Plan:
         counts = Counter(cell.problem.id for cell in self.cells)
         return frozenset(id_ for id_, count in counts.items() if count >= FEWEST_TO_CONFIRM)
 
+    @property
+    def has_final(self) -> bool:
+        """Whether a final is measured: not where its blocks are too few for a verdict.
+
+        Nor where nobody asks for one, or no problem has a choice.
+        """
+        enough = min(self.final_blocks, self.looks[-1] if self.looks else 0)
+        asked = "best" in self.questions and enough >= FEWEST_BLOCKS
+        return asked and bool(self.problems_to_confirm)
+
 
 class Outcome(StrEnum):
     """Outcome of a cell."""

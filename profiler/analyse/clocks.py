@@ -73,10 +73,7 @@ def cell_clocks(samples: pd.DataFrame) -> pd.Series[Any]:
     """Median SM clock of each cell under ncu in GHz, by id: of its timing visits, else of others.
 
     From cycles ÷ durations; without a value where no launch of a cell counted cycles. NVML does not
-    see what a kernel is clocked at. The clock of a cell hardly moves from launch to launch (by
-    0.2 %, median of the recordings), while two cells of a problem may differ by 37 %, by the power
-    that they draw: so one launch tells cycles from durations, and timing visits count none, which
-    halves what a launch costs under ncu (`benchmarks/verdicts/cell_clocks.py`).
+    see what a kernel is clocked at.
     """
     if not {"cycles", "duration_ns"} <= set(samples.columns):
         return pd.Series(dtype="float64")

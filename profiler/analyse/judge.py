@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from profiler.analyse.clocks import cell_clocks
 from profiler.analyse.samples import check_samples
 from profiler.analyse.verdicts import (
     COLUMNS,
@@ -22,7 +21,6 @@ from profiler.analyse.verdicts import (
     noise_floors,
     still_in_the_race,
 )
-from profiler.collect import ncu
 from profiler.collect.registry import primary_timer
 from profiler.model import Cell, SessionKind
 
@@ -48,9 +46,8 @@ def times_of(
     """Duration and cycles by cell, block and arm; columns `TIME_COLUMNS`.
 
     Of sessions of one kind and of one collector: the primary timer of those that measured. Repeats
-    of a visit count as their median. `blocks`: only those before this number. Where a visit of ncu
-    did not count cycles, they are its duration times the clock of the cell in launches that did,
-    and NaN without any.
+    of a visit count as their median. `blocks`: only those before this number. Cycles are NaN where
+    a visit did not count them: those of another launch would repeat the duration.
     """
     check_samples(samples)
     rows = samples[samples["kind"] == kind.value].reindex(
@@ -67,9 +64,6 @@ def times_of(
         columns=["cell", "variant", "problem"],
     )
     times = made.median().reset_index().astype({"cell": object})  # an empty frame has floats
-    if collector == ncu.KIND.name and times["cycles"].isna().any():
-        by_clock = times["duration_ns"] * times["cell"].map(cell_clocks(samples))
-        times["cycles"] = times["cycles"].fillna(by_clock.astype("float64"))
     return times.merge(plan.astype(object), on="cell")[list(TIME_COLUMNS)]
 
 

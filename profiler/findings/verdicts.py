@@ -79,6 +79,11 @@ class PairVerdict:
         return 0.5**self.blocks < ALPHA / self.looks / 2
 
     @property
+    def by_time_alone(self) -> bool:
+        """Whether the two differ in time, and cycles were not counted to confirm it."""
+        return self.reason is Reason.DECIDED_BY_TIME
+
+    @property
     def reversed(self) -> PairVerdict:
         """The verdict on the mirrored pair."""
         before = None if self.before is None else _REVERSED.get(self.before, self.before)

@@ -24,9 +24,8 @@ Types = tuple[str, ...]
 _TIMING = ("duration_ns",)
 """Of every timing session."""
 _CYCLES = ("cycles",)
-"""What confirms a difference in time. Beside the duration they cost a launch 8 ms on an H200, which
-alone takes 8 ms: a cell's clock hardly moves, so one launch of it tells cycles from its durations
-(`analyse/clocks.py: cell_clocks`)."""
+"""What confirms a difference in time, where each timed launch counts them. Beside the duration they
+cost a launch 8 ms on an H200, which alone takes 8 ms."""
 
 SESSION_S = 1.1
 """Seconds that one more session takes on an H200 beside its visits, although its start overlaps

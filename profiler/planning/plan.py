@@ -102,9 +102,7 @@ def measured_plan(experiment: Experiment, plan: Plan, whole: Sequence[Cell] | No
 
     `whole`: cells of the whole experiment, where the plan has a part of them.
     """
-    sessions = planned_sessions(
-        experiment, plan.cells, str(plan.baseline), whole or plan.cells, plan.capability
-    )
+    sessions = planned_sessions(experiment, plan, replace(plan, cells=tuple(whole or plan.cells)))
     return replace(
         plan,
         sessions=tuple(sessions),

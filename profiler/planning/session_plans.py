@@ -15,6 +15,7 @@ from profiler.metrics import queries as metrics
 from profiler.metrics.conflicts import conflicts, is_replayed
 from profiler.metrics.passes import CounterSession, Types
 from profiler.model import FLUSHED_PER_LAUNCH, Cell, Plan, SessionKind, SessionPlan, Visit
+from profiler.planning.questions import Question
 from profiler.planning.spec import CommandWorkload, Experiment
 
 NCU = "ncu"
@@ -25,40 +26,33 @@ _PROGRAM_S = 4.0
 """Start of a program of an external command: of Python with torch and a context, on an H200."""
 
 
-def planned_sessions(
-    experiment: Experiment,
-    cells: Sequence[Cell],
-    baseline: str,
-    whole: Sequence[Cell],
-    capability: str | None = None,
-) -> Iterator[SessionPlan]:
+def planned_sessions(experiment: Experiment, plan: Plan, whole: Plan) -> Iterator[SessionPlan]:
     """Sessions with the visits of the first look; those of later looks depend on its results.
 
-    `whole`: cells of the whole experiment. They decide which counters share a session, so that a
-    part of the cells goes on with the sessions of all. `capability`: compute capability of the
-    GPU, where it is known.
+    `whole`: the plan with all cells of the experiment. They decide what is counted in a session, so
+    that a part of the cells goes on with the sessions of all.
     """
-    collect = experiment.collect
+    collect, cells, capability = experiment.collect, plan.cells, plan.capability
     kinds = kinds_of(collect.collectors)
 
     def timing(kind: CollectorKind, suffix: str, names: tuple[str, ...]) -> SessionPlan:
         name = f"{kind.session_name}{suffix}"
         blocks = range(collect.blocks[0])
-        visits = tuple(block_visits(cells, name, blocks, seed=collect.seed, twice=baseline))
+        visits = tuple(block_visits(cells, name, blocks, seed=collect.seed, twice=plan.baseline))
         return SessionPlan(name, kind.name, SessionKind.TIMING, names, visits)
 
     for kind in kinds:
         if kind.records is Records.TIMES:
             yield timing(kind, "", ("duration_ns",))
         elif kind.records is Records.COUNTERS:
-            types_of = _types_of(whole, collect.measured_metrics)
+            types_of = _types_of(whole.cells, collect.measured_metrics)
             names = _measured_names(experiment, types_of.values())
             groups = _counter_groups(experiment, names, types_of, capability)
             if collect.ncu_timing:
                 counting = passes.counting_cycles(groups, types_of.values())
-                light = passes.timing_metrics(names, with_cycles=counting is None)
-                yield timing(kind, "-timing", light)
-                groups = groups if counting is None else counting
+                with_cycles = counting is None or not _final_counts_cycles(whole)
+                yield timing(kind, "-timing", passes.timing_metrics(names, with_cycles=with_cycles))
+                groups = groups if with_cycles or counting is None else counting
             yield from _counter_sessions(experiment, kind, groups, cells, types_of)
     # Last, because nothing that is judged depends on them.
     for kind in kinds:
@@ -66,6 +60,16 @@ def planned_sessions(
             yield timeline_session(experiment, kind.name, cells)
         elif kind.records is Records.STAMPS:
             yield _stamps_session(experiment, kind, cells)
+
+
+def _final_counts_cycles(plan: Plan) -> bool:
+    """Whether the final counts cycles of whatever is asked for, so that the looks need not.
+
+    They cost a launch more than its duration does. The final has the cells that may be the best.
+    """
+    others = {*plan.questions} - {Question.BEST, Question.BASELINE}
+    everywhere = len(plan.problems_to_confirm) == len(plan.problems)
+    return plan.has_final and everywhere and not others
 
 
 def _types_of(cells: Iterable[Cell], asked: Collection[str]) -> dict[str, Types]:

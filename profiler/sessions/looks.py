@@ -18,7 +18,7 @@ from profiler.analyse.verdicts import DELTA, Reason, undecided
 from profiler.collect.kind import Records
 from profiler.collect.registry import COLLECTORS
 from profiler.metrics.passes import confirmation_metrics
-from profiler.model import FEWEST_BLOCKS, Cell, Plan, SessionKind, SessionPlan
+from profiler.model import Cell, Plan, SessionKind, SessionPlan
 from profiler.planning.questions import Question
 from profiler.planning.session_plans import block_visits
 from profiler.sessions.launch_counts import MOST_FINALISTS
@@ -101,17 +101,6 @@ def _finalists(plan: Plan, judge: Judge) -> set[tuple[str, str]]:
         .head(MOST_FINALISTS)
     )
     return set(zip(ranked["problem"], ranked["variant"], strict=True))
-
-
-def has_final(plan: Plan) -> bool:
-    """Whether a final is measured: not where its blocks are too few for a verdict.
-
-    Nor where nobody asks for one, or no problem has a choice.
-    """
-    if Question.BEST not in plan.questions:
-        return False
-    enough = min(plan.final_blocks, plan.looks[-1] if plan.looks else 0)
-    return enough >= FEWEST_BLOCKS and bool(plan.problems_to_confirm)
 
 
 def _judge(plan: Plan, samples: pd.DataFrame, blocks: int | None, delta: float) -> Judge:

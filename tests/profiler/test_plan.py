@@ -400,11 +400,11 @@ def test_sessions_of_both_collectors() -> None:
     cells = len(plan.cells)
     problems = len({cell.problem.id for cell in plan.cells})
     assert (timing.name, timing.collector, timing.kind) == ("ncu-timing", "ncu", SessionKind.TIMING)
-    assert timing.metrics == ("duration_ns",)
+    assert timing.metrics == ("duration_ns", "cycles")  # 4 blocks have no confirmation
     assert len(timing.visits) == 4 * (cells + problems)  # the baseline twice
     assert (counters.name, counters.kind) == ("ncu-counters", SessionKind.COUNTERS)
     assert (hits.name, hits.kind) == ("ncu-counters-l2_hit_sectors", SessionKind.COUNTERS)
-    assert counters.metrics == ("duration_ns", "l2_bytes", "smsp__inst_executed.sum", "cycles")
+    assert counters.metrics == ("duration_ns", "l2_bytes", "smsp__inst_executed.sum")
     assert hits.metrics == ("duration_ns", "l2_hit_sectors")
     assert len(counters.visits) == len(hits.visits) == 2 * cells
     assert (timer.name, timer.collector, timer.kind) == ("timer", "timer", SessionKind.TIMING)
@@ -443,11 +443,33 @@ MANY = f"variants: {{list: [{', '.join(f'v{number}' for number in range(27))}]}}
 
 
 def test_counters_of_few_cells_share_a_session_and_those_of_many_do_not(plan) -> None:
-    _, together = plan(f"variants: {{list: [a, b]}}\n{HITS_AND_TRAFFIC}").sessions
+    _, together = plan(f"variants: {{list: [a, b, c]}}\n{HITS_AND_TRAFFIC}").sessions
     _, first, second = plan(MANY + HITS_AND_TRAFFIC).sessions
     assert together.name == "ncu-counters-together"  # none of the names that they have apart
     assert set(together.metrics) == {*first.metrics, *second.metrics}
-    assert [(visit.block, visit.arm) for visit in together.visits] == [(0, 0)] * 2
+    assert [(visit.block, visit.arm) for visit in together.visits] == [(0, 0)] * 3
+
+
+@pytest.mark.parametrize(
+    ("variants", "changes", "counted"),
+    [
+        ("a, b, c", "", False),
+        ("a, b", "", True),
+        ("a, b, c", ", final_blocks: 0", True),
+        ("a, b, c", ", blocks: 5", True),
+    ],
+)
+def test_looks_count_cycles_where_no_confirmation_does(plan, variants, changes, counted) -> None:
+    timing, counters = plan(
+        f"variants: {{list: [{variants}]}}\ncollect: {{metrics: [l2_bytes]{changes}}}"
+    ).sessions
+    assert ("cycles" in timing.metrics) is counted
+    assert ("cycles" in counters.metrics) is not counted
+
+
+def test_steps_are_not_in_the_confirmation_and_have_their_cycles_counted(plan) -> None:
+    steps = plan("variants: {list: [a, b, c]}\nquestions: [best, steps]\n").sessions
+    assert "cycles" in steps[0].metrics
 
 
 def test_a_part_of_the_cells_goes_on_with_the_sessions_of_all(plan) -> None:
@@ -544,9 +566,8 @@ def test_a_metric_that_is_replayed_brings_all_counters_into_its_session(plan) ->
         "variants: {list: [a, b]}\ncollect: {metrics: [l2_hit_pct, fp32_fma, registers]}\n"
     )
     assert [session.name for session in result.sessions] == ["ncu-timing", "ncu-counters-together"]
-    counted = {"l2_hit_sectors", "l2_bytes", "fp32_fma", "cycles"}
-    assert set(result.sessions[1].metrics[1:]) == counted
-    assert result.sessions[0].metrics == ("duration_ns", "registers")
+    assert set(result.sessions[1].metrics[1:]) == {"l2_hit_sectors", "l2_bytes", "fp32_fma"}
+    assert result.sessions[0].metrics == ("duration_ns", "cycles", "registers")
 
 
 def test_the_runner_empties_caches_where_ncu_replays_nothing(tmp_path) -> None:

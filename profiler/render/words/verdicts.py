@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import FEWEST_BLOCKS, Verdict
 from profiler.render.words import numbers
 from profiler.render.words.verdict_words import CSS, ORDER, SYMBOLS, WORDS, word
 
+BY_TIME = " by time alone"
+"""What follows FASTER and SLOWER where cycles were not counted: a clock may have made it."""
+
 
 def word_of(pair: PairVerdict) -> str:
-    """Symbol and word of the verdict on a pair; empty without one."""
-    return word(pair.verdict) if pair.verdict else ""
+    """Symbol and word of the verdict on a pair, and that cycles did not confirm it; or empty."""
+    if pair.verdict is None:
+        return ""
+    return f"{word(pair.verdict)}{BY_TIME if pair.by_time_alone else ''}"
 
 
 def word_with_margin(pair: PairVerdict) -> str:
@@ -34,9 +39,9 @@ def reason_words(pair: PairVerdict) -> str:
     seen = "" if missing(pair.detectable) else f"; would likely see {percent(pair.detectable)}"
     clauses = {
         Reason.DECIDED: f"beyond {limits} in time and in cycles",
-        Reason.DECIDED_BY_TIME: f"beyond {limits} in time; cycles were not counted",
+        Reason.DECIDED_BY_TIME: f"beyond {limits}; its blocks counted no cycles",
         Reason.WITHIN_MARGIN: f"within {limits}{seen}",
-        Reason.WITHIN_MARGIN_BY_TIME: f"within {limits}{seen}; cycles were not counted",
+        Reason.WITHIN_MARGIN_BY_TIME: f"within {limits}{seen}",
         Reason.FEW_BLOCKS: f"{pair.blocks} blocks; a verdict needs {FEWEST_BLOCKS}",
         Reason.MORE_BLOCKS_NEEDED: f"{pair.blocks} blocks do not tell it from {limits}{seen}",
         Reason.MANY_COMPARISONS: "would be decided alone, but not as one of so many comparisons",
@@ -108,18 +113,26 @@ def percent(effect: float) -> str:
 
 def counts(pairs: Iterable[PairVerdict]) -> str:
     """Counts of verdicts: `FASTER at 3, SAME at 1 of 4 problems`; "" without any."""
-    verdicts = [pair.verdict for pair in pairs if pair.verdict is not None]
-    by_verdict = Counter(verdicts)
-    if not verdicts:
-        return ""
-    if len(verdicts) == 1:
-        return word(verdicts[0])
+    judged = [pair for pair in pairs if pair.verdict is not None]
+    by_verdict = Counter(pair.verdict for pair in judged)
+    if len(judged) < 2:
+        return "".join(map(word_of, judged))
+    by_time = _by_time_words(judged)
     if len(by_verdict) == 1:
-        return f"{word(verdicts[0])} at {all_problems(len(verdicts))}"
+        return f"{word(judged[0].verdict)} at {all_problems(len(judged))}{by_time}"
     parts = [
         f"{word(verdict)} at {by_verdict[verdict]}" for verdict in ORDER if by_verdict[verdict]
     ]
-    return f"{', '.join(parts)} of {len(verdicts)} problems"
+    return f"{', '.join(parts)} of {len(judged)} problems{by_time}"
+
+
+def _by_time_words(judged: Sequence[PairVerdict]) -> str:
+    """How many of the differences cycles did not confirm, after their counts; or empty."""
+    differing = sum(pair.verdict in (Verdict.FASTER, Verdict.SLOWER) for pair in judged)
+    by_time = sum(pair.by_time_alone for pair in judged)
+    if not by_time:
+        return ""
+    return f",{BY_TIME}" if by_time == differing else f" ({by_time}{BY_TIME})"
 
 
 def all_problems(count: int) -> str:

@@ -11,7 +11,7 @@ import pandas as pd
 from profiler.collect.registry import is_judged
 from profiler.model import Plan, SessionKind, SessionPlan
 from profiler.planning.session_plans import NCU
-from profiler.sessions.looks import empty_final, final_session, has_final, later_session
+from profiler.sessions.looks import empty_final, final_session, later_session
 
 _COUNTED = (SessionKind.TIMING, SessionKind.COUNTERS)
 
@@ -81,13 +81,13 @@ def _first_look_tells(plan: Plan) -> bool:
     Not where the fastest of several may be another one in the end.
     """
     variants = Counter(cell.problem.id for cell in plan.cells)
-    return not has_final(plan) and (len(plan.looks) == 1 or max(variants.values(), default=0) <= 2)
+    return not plan.has_final and (len(plan.looks) == 1 or max(variants.values(), default=0) <= 2)
 
 
 def _judged(plan: Plan, session: SessionPlan, *, explains: bool) -> Iterator[Step]:
     """Steps after the first look of a session and the counters, in their order."""
     yield LaterLooks(session)
-    if has_final(plan):
+    if plan.has_final:
         if explains:
             yield Explanation()
         yield Confirmation(session)

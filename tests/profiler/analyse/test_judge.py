@@ -91,21 +91,13 @@ def counted(cells: Mapping[str, float], **where: str) -> pd.DataFrame:
     return frame.assign(cycles=frame["duration_ns"] * frame["cell"].map(cells))
 
 
-def test_cycles_that_no_visit_counted_are_of_the_clock_in_launches_that_did() -> None:
-    timing = run({"a..p": [1000.0, 1010.0], "b..p": [500.0]}, cycles=None)
-    samples = pd.concat([timing, counted({"a..p": 1.5, "a..q": 1.7})], ignore_index=True)
-    found = times_of(samples, CELLS, SessionKind.TIMING)
-    assert list(found["cycles"].fillna(0.0)) == [1500.0, 1515.0, 0.0]
-    by_events = samples.assign(collector="timer")
-    assert times_of(by_events, CELLS, SessionKind.TIMING)["cycles"].isna().all()
-
-
-def test_cycles_that_a_visit_counted_stay() -> None:
+def test_cycles_are_those_that_a_visit_counted_itself() -> None:
+    """Those of another launch times a clock would say what the duration says."""
     timing = run({"a..p": [1000.0, 1010.0, 1020.0]}, cycles=1.8)
     timing.loc[1, "cycles"] = math.nan
     samples = pd.concat([timing, counted({"a..p": 1.5})], ignore_index=True)
     found = times_of(samples, CELLS, SessionKind.TIMING)
-    assert list(found["cycles"]) == pytest.approx([1800.0, 1.8 * 1010, 1836.0])
+    assert list(found["cycles"].fillna(0.0)) == pytest.approx([1800.0, 0.0, 1836.0])
 
 
 def test_kinds_of_sessions_do_not_mix() -> None:
@@ -260,22 +252,13 @@ def test_without_cycles_the_time_decides() -> None:
     assert list(found["reason"]) == [Reason.DECIDED_BY_TIME]
 
 
-@pytest.mark.parametrize(
-    ("clocks", "verdict", "reason"),
-    [
-        ({"a..p": 1.8, "b..p": 1.8}, Verdict.FASTER, Reason.DECIDED),
-        ({"a..p": 1.7, "b..p": 1.9}, Verdict.UNCLEAR, Reason.CLOCK),
-        ({"a..p": 1.7}, Verdict.FASTER, Reason.DECIDED_BY_TIME),
-    ],
-)
-def test_the_clock_of_one_launch_confirms_or_denies_a_difference(
-    clocks: dict[str, float], verdict: Verdict, reason: Reason
+@pytest.mark.parametrize("clocks", [{"a..p": 1.8, "b..p": 1.8}, {"a..p": 1.7, "b..p": 1.9}])
+def test_the_clock_of_one_launch_neither_confirms_nor_denies_a_difference(
+    clocks: dict[str, float],
 ) -> None:
-    """`b` takes a tenth less time; where its clock was higher by as much, no fewer cycles."""
-    timing = RACE.drop(columns="cycles")
-    samples = pd.concat([timing, counted(clocks)], ignore_index=True)
+    samples = pd.concat([RACE.drop(columns="cycles"), counted(clocks)], ignore_index=True)
     row = judge(samples).with_baseline(CELLS).set_index("cell").loc["b..p"]
-    assert (row["verdict"], row["reason"]) == (verdict, reason)
+    assert (row["verdict"], row["reason"]) == (Verdict.FASTER, Reason.DECIDED_BY_TIME)
 
 
 def test_a_difference_that_cycles_deny_is_a_clock() -> None:

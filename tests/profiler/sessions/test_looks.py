@@ -22,7 +22,6 @@ from profiler.planning.spec import load_spec
 from profiler.sessions.looks import (
     MOST_FINALISTS,
     final_session,
-    has_final,
     later_session,
 )
 
@@ -317,11 +316,11 @@ def test_what_nobody_asks_about_gets_no_further_look(bench):
     asking_best, asking_steps = bench(questions="best"), bench(questions="[steps]")
     samples = asking_best.samples(close)
     assert variants_of(asking_best.look(samples)) == {"base", "one", "two"}
-    assert has_final(asking_best.plan)
+    assert asking_best.plan.has_final
     assert variants_of(asking_steps.look(samples)) == {"base", "one", "two"}, "a step is open"
     decided = asking_steps.samples(DECIDED)
     assert asking_steps.look(decided).visits == ()
-    assert not has_final(asking_steps.plan), "nobody asked which one is the best"
+    assert not asking_steps.plan.has_final, "nobody asked which one is the best"
 
 
 def test_no_such_question(bench):
@@ -433,12 +432,12 @@ def test_the_cap_holds_for_each_problem(bench):
     ],
 )
 def test_a_final_needs_six_blocks_before_and_in_it(bench, collect, expected):
-    assert has_final(bench(collect=collect).plan) is expected
+    assert bench(collect=collect).plan.has_final is expected
 
 
 @pytest.mark.parametrize("variants", ["[base]", "[base, one]"])
 def test_without_a_choice_there_is_no_final(bench, variants):
-    assert not has_final(bench(variants).plan)
+    assert not bench(variants).plan.has_final
 
 
 def test_only_problems_with_a_choice_are_in_the_final(bench):
