@@ -321,6 +321,9 @@ class CellStatus:
     max_abs_error: float | None = None
     max_rel_error: float | None = None
     flops: float | None = None
+    """Of matrix products alone where the problem has some."""
+    non_matmul_flops: float | None = None
+    """Beside its matrix products."""
     bytes: float | None = None
     result_bytes: float | None = None
     """Size of its result, as the check saw it."""

@@ -191,6 +191,8 @@ imported, it is, the device may be opened, a context is there, the visits are kn
 # visited there, `problem` names the problem, and when one of them fails every cell of that problem
 # that is left gets a FAILED record. `declare` has flops and bytes too, of all problems before the
 # first is set up, so that the rest can be forecast.
+AMOUNTS = ("flops", "bytes", "non_matmul_flops")
+"""What a workload may declare of a problem."""
 DECLARE = "declare"
 INPUTS = "inputs"
 REFERENCE = "reference"
@@ -543,7 +545,7 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
     "digest": _is_text,
     "operators": lambda value: value is None or _is_list_of(_is_operator)(value),
     TUNED: lambda value: isinstance(value, list),
-    **dict.fromkeys(("flops", "bytes", "result_bytes"), _is_fact),
+    **dict.fromkeys((*AMOUNTS, "result_bytes"), _is_fact),
     "result_dtypes": _is_list_of(_is_dtype),
     # The error of a result that overflowed is infinite, or no number.
     **dict.fromkeys(

@@ -128,7 +128,7 @@ class Session:
 
     def _work(self, problem: protocol.Params) -> dict[str, float | None]:
         """FLOPs and bytes that the workload declares of a launch; None where it declares none."""
-        amounts = {"flops": self._workload.flops, "bytes": self._workload.bytes}
+        amounts = {name: getattr(self._workload, name) for name in protocol.AMOUNTS}
         counts = {
             name: None if amount is None else amount(dict(problem))
             for name, amount in amounts.items()

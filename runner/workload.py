@@ -36,6 +36,7 @@ class Workload:
     expected: Callable[[Parameters, Parameters, Any], Any] | None
     flops: Amount | None
     bytes: Amount | None
+    non_matmul_flops: Amount | None
     other_inputs: Callable[[Parameters, Any, int], Any] | None
     """Inputs of another seed that have all tensors of these; None where `make_inputs` does."""
     tolerances: Mapping[str, Tolerance]
@@ -63,6 +64,7 @@ def load_workload(name: str, description: Mapping[str, Any] | None = None) -> Wo
         expected=expected,
         flops=getattr(functions, "flops", None),
         bytes=getattr(functions, "bytes", None),
+        non_matmul_flops=getattr(functions, "non_matmul_flops", None),
         other_inputs=getattr(functions, "other_inputs", None),
         tolerances=_tolerances(functions, module.__name__),
     )

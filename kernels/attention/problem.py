@@ -89,15 +89,23 @@ def check_precision(dtype: str, problem: Params) -> str | None:
     return f"the problem is about {precision}, not {dtype}"
 
 
-def flops(problem: Params) -> float:
-    """Operations of the attention itself: two products and the softmax.
+SOFTMAX_FLOPS = 6
+"""Operations of the softmax for each pair of a query and a key; an exponential counts as one."""
 
-    They are of the pairs of a query and a key that it sees.
-    """
+
+def flops(problem: Params) -> float:
+    """Operations of the two products, as the field counts them: 4 b h s² d, half when causal."""
     size = sizes(problem)
-    seen = (size.seq_len + 1) / (2 * size.seq_len) if is_causal(problem) else 1.0
-    pairs = size.seq_len**2
-    return size.batch * size.heads * (4 * pairs * size.head_dim + 6 * pairs) * seen
+    every = 4.0 * size.batch * size.heads * size.seq_len**2 * size.head_dim
+    return every / 2 if is_causal(problem) else every
+
+
+def non_matmul_flops(problem: Params) -> float:
+    """Operations of the softmax, over the pairs of a query and a key that it sees."""
+    size = sizes(problem)
+    length = size.seq_len
+    pairs = length * (length + 1) / 2 if is_causal(problem) else length**2
+    return float(size.batch * size.heads * SOFTMAX_FLOPS * pairs)
 
 
 def least_bytes(problem: Params) -> float:

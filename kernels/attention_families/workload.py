@@ -7,14 +7,22 @@ from pathlib import Path
 from profiler.kernels.attention.implementations import dtype_of
 from profiler.kernels.attention.inputs import Inputs, expected, make_inputs, other_inputs
 from profiler.kernels.attention.launch import Launch
-from profiler.kernels.attention.problem import flops
+from profiler.kernels.attention.problem import flops, non_matmul_flops
 from profiler.kernels.attention.problem import least_bytes as bytes  # noqa: A004 - the contract's
 from profiler.kernels.attention_families.space import HOPPER, MMA_SYNC, family_variant
 from profiler.kernels.flash_attention import workload as mma_workload
 from profiler.kernels.flash_attention_hopper import workload as hopper_workload
 from profiler.kernels.parameters import Params
 
-__all__ = ["bytes", "expected", "flops", "make_inputs", "other_inputs", "prepare"]
+__all__ = [
+    "bytes",
+    "expected",
+    "flops",
+    "make_inputs",
+    "non_matmul_flops",
+    "other_inputs",
+    "prepare",
+]
 
 _PREPARE = {MMA_SYNC: mma_workload.prepare, HOPPER: hopper_workload.prepare}
 

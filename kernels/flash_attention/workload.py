@@ -19,13 +19,21 @@ from profiler.kernels.attention.launch import (
     guard_tensors,
     torch_launch,
 )
-from profiler.kernels.attention.problem import flops
+from profiler.kernels.attention.problem import flops, non_matmul_flops
 from profiler.kernels.attention.problem import least_bytes as bytes  # noqa: A004 - the contract's
 from profiler.kernels.flash_attention.config import Config
 from profiler.kernels.flash_attention.space import config_of
 from profiler.kernels.parameters import Params
 
-__all__ = ["bytes", "expected", "flops", "make_inputs", "other_inputs", "prepare"]
+__all__ = [
+    "bytes",
+    "expected",
+    "flops",
+    "make_inputs",
+    "non_matmul_flops",
+    "other_inputs",
+    "prepare",
+]
 
 MIN_CAPABILITY = (8, 0)
 """mma.sync m16n8k16 with bf16 and cp.async: PTX ISA, target notes of both."""

@@ -19,14 +19,22 @@ from profiler.kernels.attention.launch import (
     guard_tensors,
     torch_launch,
 )
-from profiler.kernels.attention.problem import flops
+from profiler.kernels.attention.problem import flops, non_matmul_flops
 from profiler.kernels.attention.problem import least_bytes as bytes  # noqa: A004 - the contract's
 from profiler.kernels.flash_attention_hopper.config import Config
 from profiler.kernels.flash_attention_hopper.space import config_of
 from profiler.kernels.flash_attention_hopper.tuning import fastest, fastest_name
 from profiler.kernels.parameters import Params
 
-__all__ = ["bytes", "expected", "flops", "make_inputs", "other_inputs", "prepare"]
+__all__ = [
+    "bytes",
+    "expected",
+    "flops",
+    "make_inputs",
+    "non_matmul_flops",
+    "other_inputs",
+    "prepare",
+]
 
 CAPABILITY = (9, 0)
 """Machine code for sm_90a runs on compute capability 9.0 alone: CUDA C++ programming guide."""

@@ -46,9 +46,12 @@ class Operator:
     sizes: Mapping[str, int | None]
     """Size → what it is when left out; None where it must be given."""
     flops: Callable[[Sizes], float]
-    """Floating-point operations; a transcendental function counts as one."""
+    """Floating-point operations; of an operator with matrix products or a convolution theirs alone,
+    as the field counts them. A transcendental function counts as one."""
     elements: Callable[[Sizes], int]
     """Elements of all inputs and outputs: each is moved once at least."""
+    non_matmul_flops: Callable[[Sizes], float] | None = None
+    """Operations beside the products; None where there are no products, or nothing else."""
     dtypes: tuple[str, ...] = _SINGLE
     """Types of the elements; the first is the default."""
     layouts: tuple[str, ...] = LAYOUTS[:1]
@@ -63,6 +66,8 @@ _ATTENTION: Mapping[str, int | None] = {
     "heads": None,
     "head_dim": None,
 }
+_SOFTMAX_FLOPS = 5
+"""Operations for each element: compare, subtract, exponential, add, multiply."""
 _FUSED = (EAGER, COMPILE)
 _WRITTEN = (EAGER, COMPILE, TRITON)
 
@@ -105,7 +110,8 @@ def _product(after: int, addends: int) -> Operator:
         group="matmul",
         implementations=_FUSED,
         sizes=_PRODUCT,
-        flops=lambda size: float((2 * size["inner"] + after) * size["dim0"] * size["dim1"]),
+        flops=lambda size: float(2 * size["inner"] * size["dim0"] * size["dim1"]),
+        non_matmul_flops=lambda size: float(after * size["dim0"] * size["dim1"]),
         elements=lambda size: (
             size["inner"] * (size["dim0"] + size["dim1"])
             + (1 + addends) * size["dim0"] * size["dim1"]
@@ -135,17 +141,27 @@ def _convolution(after: int, addends: int, vectors: int = 0) -> Operator:
         return (2 + addends) * images(size) + filters + vectors * size["channels"]
 
     def flops(size: Sizes) -> float:
-        return float((2 * size["channels"] * KERNEL_SIZE**2 + after) * images(size))
+        return float(2 * size["channels"] * KERNEL_SIZE**2 * images(size))
 
     return Operator(
-        group="convolution", implementations=_FUSED, sizes=_IMAGES, flops=flops, elements=elements
+        group="convolution",
+        implementations=_FUSED,
+        sizes=_IMAGES,
+        flops=flops,
+        elements=elements,
+        non_matmul_flops=lambda size: float(after * images(size)),
     )
 
 
 def _attention_flops(size: Sizes) -> float:
-    """Two products and the softmax, over the half of all pairs that the causal mask leaves."""
+    """Two products under a causal mask, as the field counts them: half of 4 b h s² d."""
+    return 2.0 * size["batch"] * size["heads"] * size["seq_len"] ** 2 * size["head_dim"]
+
+
+def _attention_softmax_flops(size: Sizes) -> float:
+    """The softmax, over the pairs that the causal mask leaves: about half of all."""
     pairs = size["seq_len"] * (size["seq_len"] + 1) // 2
-    return float(size["batch"] * size["heads"] * pairs * (4 * size["head_dim"] + 5))
+    return float(size["batch"] * size["heads"] * pairs * _SOFTMAX_FLOPS)
 
 
 def _attention_elements(size: Sizes) -> int:
@@ -154,7 +170,7 @@ def _attention_elements(size: Sizes) -> int:
 
 OPERATORS: Mapping[str, Operator] = {
     "pointwise_chain": _matrices("pointwise", _WRITTEN, 4, 2),
-    "softmax": _matrices("reduce", (*_WRITTEN, *SOFTMAX_FORMS), 5, 2),
+    "softmax": _matrices("reduce", (*_WRITTEN, *SOFTMAX_FORMS), _SOFTMAX_FLOPS, 2),
     "double_softmax": _matrices("reduce", _FUSED, 10, 2),
     "softmax_backward": _matrices("reduce", _FUSED, 4, 3),
     "layer_norm": _matrices("reduce", _WRITTEN, 8, 2, columns=2),
@@ -174,6 +190,7 @@ OPERATORS: Mapping[str, Operator] = {
         sizes=_ATTENTION,
         flops=_attention_flops,
         elements=_attention_elements,
+        non_matmul_flops=_attention_softmax_flops,
         dtypes=_HALF_FIRST,
     ),
     "bias_dropout_add": _matrices(

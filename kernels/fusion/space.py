@@ -69,8 +69,14 @@ def layout_of(problem: Params) -> str:
 
 
 def total_flops(problem: Params) -> float:
-    """Floating-point operations of a problem; a transcendental function counts as one."""
+    """Floating-point operations of a problem: of its products alone where it has some."""
     return operator_of(problem).flops(sizes(problem))
+
+
+def flops_beside_products(problem: Params) -> float | None:
+    """Operations beside matrix products; None of an operator without products or anything else."""
+    count = operator_of(problem).non_matmul_flops
+    return None if count is None else count(sizes(problem))
 
 
 def least_bytes(problem: Params) -> float:

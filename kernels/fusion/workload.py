@@ -29,7 +29,12 @@ from profiler.kernels.fusion.operators import (
     TRITON,
     Params,
 )
-from profiler.kernels.fusion.space import check_cell, least_bytes, total_flops
+from profiler.kernels.fusion.space import (
+    check_cell,
+    flops_beside_products,
+    least_bytes,
+    total_flops,
+)
 from profiler.kernels.sdpa import SdpaLaunch
 
 BACKENDS = {
@@ -77,8 +82,13 @@ def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | No
 
 
 def flops(problem: Params) -> float:
-    """Operations of the operator itself; a transcendental function counts as one."""
+    """Operations of the operator itself: of its products alone where it has some."""
     return total_flops(problem)
+
+
+def non_matmul_flops(problem: Params) -> float | None:
+    """Operations beside the products, a transcendental function counted as one."""
+    return flops_beside_products(problem)
 
 
 def bytes(problem: Params) -> float:  # noqa: A001 - the name that the contract gives it

@@ -780,9 +780,21 @@ _RUNNER = (
         label="Operations",
         unit="FLOP",
         pass_class=PassClass.STATIC,
-        definition="Operations that the workload states for the problem.",
+        definition="Operations that the workload states for the problem. Workloads of this project "
+        "state what the field counts, matrix products alone where there are some: 4·b·h·s²·d for "
+        "attention, half of it under a causal mask; 2·m·n·k for a product.",
         source="runner",
         fact="flops",
+    ),
+    Metric(
+        name="non_matmul_flops",
+        label="Non-matmul operations",
+        unit="FLOP",
+        pass_class=PassClass.STATIC,
+        definition="Operations beside matrix products that the workload states for the problem: "
+        "attention's softmax, what follows a product. They are no part of TFLOP/s.",
+        source="runner",
+        fact="non_matmul_flops",
     ),
 )
 
@@ -841,7 +853,8 @@ _DERIVED = (
         "tflops",
         "TFLOP/s",
         "TFLOP/s",
-        "Operations that the workload states for the problem, divided by the duration.",
+        "Operations that the workload states for the problem, divided by the duration. Attention: "
+        "4·b·h·s²·d, half of it under a causal mask; matrix product: 2·m·n·k.",
         stated("flops") / _DURATION_NS / 1e3,
     ),
     _derived(

@@ -29,7 +29,7 @@ NEEDED = {
 }
 RESULTS = {"reference": ("problem", "inputs"), "expected": ("variant", "problem", "inputs")}
 """Of these one is needed."""
-OPTIONAL = ("TOLERANCES", "flops", "bytes", "other_inputs")
+OPTIONAL = ("TOLERANCES", "flops", "bytes", "non_matmul_flops", "other_inputs")
 
 
 @dataclass(frozen=True)

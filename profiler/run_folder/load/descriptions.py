@@ -8,7 +8,8 @@ from typing import Any
 from profiler.runner import protocol
 
 _DESCRIBED = (
-    *("flops", "bytes", "result_bytes", "max_abs_error", "max_rel_error"),
+    *protocol.AMOUNTS,
+    *("result_bytes", "max_abs_error", "max_rel_error"),
     *protocol.LAUNCH_FACTS,
 )
 

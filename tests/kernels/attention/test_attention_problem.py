@@ -7,6 +7,7 @@ from profiler.kernels.attention.problem import (
     flops,
     is_causal,
     least_bytes,
+    non_matmul_flops,
     sizes,
 )
 
@@ -39,13 +40,14 @@ def test_the_batch_follows_the_length(length, batch):
 
 def test_operations_and_bytes():
     problem = {"seq_len": 4096}
-    assert flops(problem) == 256 * (4 * 4096**2 * 128 + 6 * 4096**2)
+    assert flops(problem) == 4 * 256 * 4096**2 * 128
+    assert non_matmul_flops(problem) == 256 * 6 * 4096**2
     assert least_bytes(problem) == 4 * 2 * 16 * 4096 * 16 * 128
-    # With a mask, of the pairs that are seen; the bytes are the same.
     masked = {**problem, "is_causal": True}
     assert is_causal(masked)
     assert not is_causal(problem)
-    assert flops(masked) == 256 * 4096 * 4097 / 2 * (4 * 128 + 6)
+    assert flops(masked) == 2 * 256 * 4096**2 * 128, "half, as the field counts"
+    assert non_matmul_flops(masked) == 256 * 6 * 4096 * 4097 / 2, "of the pairs that are seen"
     assert least_bytes(masked) == least_bytes(problem)
 
 

@@ -15,7 +15,7 @@ def inputs():
 
 def test_it_is_a_workload():
     assert load_workload("profiler.kernels.flash_attention_hopper.workload").flops is not None
-    assert workload.flops(PROBLEM) == 2 * 3 * (4 * 50**2 * 64 + 6 * 50**2)
+    assert workload.flops(PROBLEM) == 2 * 3 * 4 * 50**2 * 64
     assert workload.bytes(PROBLEM) == 4 * 2 * 50 * 3 * 64 * 2
 
 

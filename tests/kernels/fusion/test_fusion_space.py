@@ -119,7 +119,7 @@ def test_sizes_dtype_and_layout_have_defaults():
 FILTERS = 32 * 32 * 9
 PIXELS = 32 * 15
 WORK = {
-    # operator: operations, elements moved; of a matrix of 3 x 5
+    # operator: operations (of products alone where it has some) and elements moved, of 3 x 5
     "pointwise_chain": (4 * 15, 2 * 15),
     "softmax": (5 * 15, 2 * 15),
     "double_softmax": (10 * 15, 2 * 15),
@@ -128,29 +128,42 @@ WORK = {
     "norm_chain": (6 * 15, 2 * 15),
     "reduction_pointwise": (2 * 15, 2 * 15 + 3),
     "reduction_reduction": (2 * 15, 15 + 2 * 3),
-    "matmul_add": (2 * 512 * 15 + 15, 512 * 3 + 512 * 5 + 2 * 15),
-    "matmul_relu": (2 * 512 * 15 + 15, 512 * 3 + 512 * 5 + 15),
-    "matmul_add_relu": (2 * 512 * 15 + 30, 512 * 3 + 512 * 5 + 2 * 15),
+    "matmul_add": (2 * 512 * 15, 512 * 3 + 512 * 5 + 2 * 15),
+    "matmul_relu": (2 * 512 * 15, 512 * 3 + 512 * 5 + 15),
+    "matmul_add_relu": (2 * 512 * 15, 512 * 3 + 512 * 5 + 2 * 15),
     "matmul_matmul": (2 * 3 * 512 * 5 + 2 * 3 * 5 * 512, 2 * 3 * 512 + 2 * 512 * 5),
-    "conv_add": (2 * 32 * 9 * PIXELS + PIXELS, 3 * PIXELS + FILTERS),
-    "conv_relu": (2 * 32 * 9 * PIXELS + PIXELS, 2 * PIXELS + FILTERS),
-    "conv_batch_norm": (2 * 32 * 9 * PIXELS + 2 * PIXELS, 2 * PIXELS + FILTERS + 4 * 32),
+    "conv_add": (2 * 32 * 9 * PIXELS, 3 * PIXELS + FILTERS),
+    "conv_relu": (2 * 32 * 9 * PIXELS, 2 * PIXELS + FILTERS),
+    "conv_batch_norm": (2 * 32 * 9 * PIXELS, 2 * PIXELS + FILTERS + 4 * 32),
     "bias_dropout_add": (2 * 15, 3 * 15 + 5),
     "bias_gelu": (10 * 15, 2 * 15 + 5),
     "fused_norm": (9 * 15, 3 * 15 + 2 * 5),
 }
 
 
+BESIDE = {
+    "matmul_add": 15,
+    "matmul_relu": 15,
+    "matmul_add_relu": 30,
+    "conv_add": PIXELS,
+    "conv_relu": PIXELS,
+    "conv_batch_norm": 2 * PIXELS,
+}
+"""Operations beside the products, of operators that have both."""
+
+
 @pytest.mark.parametrize("operator", [name for name in OPERATORS if name != "attention"])
 def test_least_work_of_each_operator(operator):
     operations, elements = WORK[operator]
     assert space.total_flops(problem(operator)) == operations
+    assert space.flops_beside_products(problem(operator)) == BESIDE.get(operator)
     assert space.least_bytes(problem(operator)) == 4 * elements
 
 
 def test_least_work_of_attention():
     pairs = sum(row + 1 for row in range(16))  # what a causal mask leaves
-    assert space.total_flops(ATTENTION) == 2 * 4 * pairs * (2 * 2 * 8 + 5)
+    assert space.total_flops(ATTENTION) == 2 * 4 * 16**2 * 2 * 8
+    assert space.flops_beside_products(ATTENTION) == 2 * 4 * pairs * 5
     assert space.least_bytes(ATTENTION) == 2 * 4 * (2 * 16 * 4 * 8)
     assert space.least_bytes({**ATTENTION, "dtype": "float32"}) == 4 * 4 * (2 * 16 * 4 * 8)
 

@@ -276,6 +276,7 @@ def test_every_metric_of_the_runner_has_a_place_in_a_status() -> None:
         max_abs_error=1.0,
         max_rel_error=2.0,
         flops=3.0,
+        non_matmul_flops=3.5,
         compile_seconds=4.0,
         buffer_bytes=5.0,
         peak_bytes=6.0,
