@@ -200,6 +200,7 @@ class Experiment:
         return {
             "name": self.name,
             "line": self.line,
+            "inputs": _first_line(self.functions["inputs"]),
             "fields": plain(self.fields, "Experiment"),
             "problems": problems,
             "variants": [

@@ -2,7 +2,10 @@
 
 Q, K, V and O are contiguous (batch, seq_len, heads, head_dim); K and V may be asked for as (batch,
 heads, seq_len, head_dim), too. There is no dropout, the lengths are equal, and scores are scaled by
-1 / sqrt(head_dim).
+1 / sqrt(head_dim). Q, K and V are standard normal, so that scores have a standard deviation of 1.
+Where scores grow, a step of `SCORE_STEP` for every `STEP_KEYS` keys is added to them, from below up
+to 0 at the last keys: a kernel that rescales what it has summed up only where a maximum grew by
+more than 2^8 does so for every tile of at least that many keys.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from profiler.kernels.attention.implementations import dtype_of
-from profiler.kernels.attention.problem import Sizes, is_causal, sizes
+from profiler.kernels.attention.problem import has_growing_scores, is_causal, sizes
 from profiler.kernels.parameters import Params
 
 ERROR_FACTOR = 2.0
@@ -21,6 +24,9 @@ ERROR_FACTOR = 2.0
 of the FlashAttention tests."""
 
 TORCH_DTYPES: Mapping[str, torch.dtype] = {"FP16": torch.float16, "BF16": torch.bfloat16}
+STEP_KEYS = 64
+SCORE_STEP = 12.0
+"""2^17: the maximum of the normal part may fall by 2^5 from one tile to the next."""
 _SCORE_ELEMENTS = 1 << 29
 """Scores that the expected result has in memory at once: 2 GiB as float32."""
 
@@ -38,11 +44,12 @@ class Attention:
 class Inputs:
     """Tensors of one problem in each type and layout, made when a variant first asks for them."""
 
-    def __init__(self, size: Sizes, device: torch.device, seed: int, *, causal: bool) -> None:
-        self.size = size
+    def __init__(self, problem: Params, device: torch.device, seed: int) -> None:
+        self.size = sizes(problem)
         self.device = device
         self._seed = seed
-        self._causal = causal
+        self._causal = is_causal(problem)
+        self._growing = has_growing_scores(problem)
         self._attentions: dict[str, Attention] = {}
         self._heads_first: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._expected: dict[str, tuple[torch.Tensor, float]] = {}
@@ -89,12 +96,17 @@ class Inputs:
         query, key, value = (
             torch.randn(shape, generator=generator, device=self.device).to(dtype) for _ in range(3)
         )
+        if self._growing:
+            # Whole numbers up to 256 are exact in both types.
+            step = torch.arange(size.seq_len, device=self.device) // STEP_KEYS
+            query[..., 0] = SCORE_STEP * size.head_dim**0.5
+            key[..., 0] = (step - step[-1])[:, None].to(dtype)
         return Attention(query, key, value, torch.empty_like(query))
 
 
 def make_inputs(problem: Params, device: torch.device, seed: int) -> Inputs:
     """Inputs of a problem; the same for the same seed and kind of device."""
-    return Inputs(sizes(problem), device, seed, causal=is_causal(problem))
+    return Inputs(problem, device, seed)
 
 
 def other_inputs(problem: Params, inputs: Inputs, seed: int) -> Inputs:

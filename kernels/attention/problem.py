@@ -1,7 +1,7 @@
 """Attention problems: their parameters, sizes, operations and bytes; no torch.
 
 A problem has `seq_len` and may have `batch`, `heads`, `head_dim`, `precision` (the only type that
-it is about) and `is_causal` (queries see no later keys).
+it is about), `is_causal` (queries see no later keys) and `scores` (how large they are).
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ HEADS = 16
 HEAD_DIM = 128
 DTYPE = "BF16"
 """Heads, head dimension and type of problems and variants that name none."""
+
+NORMAL, GROWING = "normal", "growing"
+"""Scores: of standard normal Q and K, with a standard deviation of 1; or so that the maximum of
+each query grows with every tile of keys."""
 
 MAX_BATCH = 16
 TOKENS = 65536
@@ -40,7 +44,7 @@ def check_problem(params: Params) -> str | None:
     """Reason why this is no attention problem, or None."""
     defaults = {"seq_len": None, "batch": 1, "heads": 1, "head_dim": HEAD_DIM}
     for name in params:
-        if name not in defaults and name not in ("precision", "is_causal"):
+        if name not in defaults and name not in ("precision", "is_causal", "scores"):
             return f"{name} is no size of an attention problem"
     for name, default in defaults.items():
         value = params.get(name, default)
@@ -50,6 +54,8 @@ def check_problem(params: Params) -> str | None:
     causal = params.get("is_causal", False)
     if not isinstance(causal, bool):
         return f"is_causal must be true or false, not {causal!r}"
+    if params.get("scores", NORMAL) not in (NORMAL, GROWING):
+        return f"scores must be {NORMAL} or {GROWING}, not {params['scores']!r}"
     return check_dtype("precision", params.get("precision", DTYPE))
 
 
@@ -79,6 +85,11 @@ def sizes(problem: Params) -> Sizes:
 def is_causal(problem: Params) -> bool:
     """Whether queries see no later keys."""
     return bool(problem.get("is_causal", False))
+
+
+def has_growing_scores(problem: Params) -> bool:
+    """Whether the maximum of each query grows with every tile of keys."""
+    return problem.get("scores", NORMAL) == GROWING
 
 
 def check_precision(dtype: str, problem: Params) -> str | None:

@@ -567,6 +567,11 @@ class Experiment(SpecModel):
     )
     title: Text = Field(default="", description="Heading of the page. Default: the name.")
     description: Text = Field(default="", description="What the comparison is about.")
+    inputs: Text = Field(
+        default="",
+        description="What the inputs hold: the distribution of their values. The page shows it "
+        "under How it was measured.",
+    )
     workload: Workload = Field(
         description="What is run: a module, a file, or a mapping for a module or a command."
     )

@@ -17,6 +17,7 @@ def document_of(path: Path, description: Mapping[str, Any]) -> Document:
     """
     data = {
         "name": description["name"],
+        **({"inputs": description["inputs"]} if description["inputs"] else {}),
         "workload": f"./{path.name}",
         "variants": {
             "list": [

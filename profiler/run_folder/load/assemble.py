@@ -98,6 +98,7 @@ def assemble(
     report = Report(
         title=loaded.experiment.title or loaded.experiment.name,
         description=loaded.experiment.description,
+        inputs=loaded.experiment.inputs,
         experiment=loaded.experiment.name,
         created=record.created,
         plan=_with_cells(plan, results),

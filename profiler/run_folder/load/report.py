@@ -58,6 +58,8 @@ class Report:
     baseline: str | None
     """Variant id, None where no ratios were asked for."""
     notices: tuple[Notice, ...] = ()
+    inputs: str = ""
+    """What the inputs hold, as the experiment describes it; empty where it does not."""
     spec_text: str = ""
     spec_path: str = "SPEC"
     """What a reader passes to `python -m profiler`: relative, never a path of the machine."""
