@@ -342,6 +342,12 @@ class CellStatus:
     tuned_otherwise: tuple[str, ...] = ()
     """Names of the sessions for which it chose another configuration."""
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether an autotuner tried several configurations for one of its kernels."""
+        operations = [tried.operation for tried in self.tuned]
+        return len(set(operations)) < len(operations)
+
 
 @dataclass(frozen=True)
 class KernelFacts:

@@ -36,6 +36,7 @@ class NoticeKind(StrEnum):
     DUPLICATE_CODE = "duplicate_code"
     RESULTS_OF_OTHER_TYPES = "results_of_other_types"
     TUNED_OTHERWISE = "tuned_otherwise"
+    ONE_DRAW = "one_draw"
     SESSION_DIED = "session_died"
     EXPLAINING_DIED = "explaining_died"
     JOURNAL_ODD = "journal_odd"
@@ -178,6 +179,14 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "kernel.",
         "Take counters of these cells with care. Where two configurations take nearly as long, the "
         "choice is chance; from torch 2.13 on its cache keeps those with scaled blocks, too.",
+    ),
+    NoticeKind.ONE_DRAW: NoticeTemplate(
+        Severity.WARNING,
+        "Cells whose times are of one draw of the compiler's autotuner: {count}. Compiled again, "
+        "they may be other programs, and no verdict or interval here holds that. Of 36 compiled "
+        "cells of two runs, minutes apart on one H100 (fusion and fusion_grid, 26 November "
+        "2026), 8 differ beyond their margins, by up to 1.199\N{MULTIPLICATION SIGN}.",
+        "Run it again with --fresh, which compiles anew, and compare the runs: each is a draw.",
     ),
     NoticeKind.DUPLICATE_CODE: NoticeTemplate(
         Severity.INFO,

@@ -59,6 +59,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_wrong(statuses),
         *_other_types(cells, statuses, baseline),
         *_tuned_otherwise(cells, statuses),
+        *_one_draw(statuses),
         *_not_measured(statuses),
         *_missing_metrics(statuses),
         *_missing_values(usable),
@@ -122,6 +123,13 @@ def _tuned_otherwise(cells: Sequence[Cell], statuses: Mapping[str, CellStatus]) 
             "cells": _some([f"{cell.variant.name} at {cell.problem.name}" for cell in otherwise]),
         }
         yield Notice(NoticeKind.TUNED_OTHERWISE, values)
+
+
+def _one_draw(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
+    """Cells that an autotuner made one of several programs of."""
+    drawn = [s for s in statuses.values() if s.outcome in _USABLE and s.is_drawn]
+    if drawn:
+        yield Notice(NoticeKind.ONE_DRAW, {"count": len(drawn)})
 
 
 def _not_measured(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:

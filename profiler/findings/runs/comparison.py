@@ -104,6 +104,25 @@ class RunComparison:
         return tuple(sorted(several, key=lambda cell: (cell not in decided, -factors[cell])))
 
     @cached_property
+    def drawn_spread(self) -> tuple[str, float] | None:
+        """Tuned cell whose ratio to the baseline differs most over the runs, largest ÷ smallest.
+
+        None where no cell that an autotuner tuned was measured in several runs.
+        """
+        drawn = {
+            cell
+            for run in self.runs
+            for cell, status in run.report.statuses.items()
+            if status.is_drawn
+        }
+        spreads = {
+            cell: _spread(tuple(times.values()))
+            for cell, times in self.history.items()
+            if cell in drawn and len(times) > 1
+        }
+        return max(spreads.items(), key=lambda item: item[1], default=None)
+
+    @cached_property
     def grids(self) -> RunGrids | None:
         """The last two runs as grids; None where neither is of page kind grid."""
         older, newer = self.runs[self.last.older], self.runs[self.last.newer]

@@ -29,6 +29,7 @@ def sentences(comparison: RunComparison, names: Names) -> tuple[Sentence, ...]:
         *_changed_sentence(step, names),
         *(sentence for group in step.by_code for sentence in _group_sentences(group, names)),
         *_retuned_sentence(step),
+        *_drawn_sentence(comparison, names),
     )
 
 
@@ -151,6 +152,21 @@ def _retuned_sentence(step: RunStep) -> tuple[Sentence, ...]:
     if decided:
         total += f", {among} of the {len(decided)} slower or faster ones among them"
     return ((opening, count, Part(f"{total}.")),)
+
+
+def _drawn_sentence(comparison: RunComparison, names: Names) -> tuple[Sentence, ...]:
+    """Sentence on how far tuned cells differ over the runs; empty without any."""
+    if comparison.drawn_spread is None:
+        return ()
+    cell, spread = comparison.drawn_spread
+    where = f"{names.variant(cell)} at {names.problem(cell)}"
+    return (
+        (
+            Part("Each run is a draw of the autotuner: over the runs, ratios of tuned cells span "),
+            Part(f"up to {numbers.ratio(spread)}", strong=True),
+            Part(f" ({where})."),
+        ),
+    )
 
 
 def cards(comparison: RunComparison, names: Names) -> tuple[Card, ...]:

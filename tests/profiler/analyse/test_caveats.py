@@ -39,6 +39,7 @@ def found():
         lacking=(),
         dtypes=(),
         tuned_otherwise=(),
+        drawn=(),
         delta=0.01,
     ):
         statuses = {cell.id: CellStatus(cell.id, Outcome.MEASURED) for cell in cells}
@@ -54,6 +55,10 @@ def found():
         statuses |= {
             cell: replace(statuses[cell], tuned=(TunedConfig("op", ""),), tuned_otherwise=sessions)
             for cell, sessions in dict(tuned_otherwise).items()
+        }
+        statuses |= {
+            cell: replace(statuses[cell], tuned=(TunedConfig("op", ""),) * tried)
+            for cell, tried in dict(drawn).items()
         }
         notices = caveats(
             cells=cells,
@@ -158,6 +163,14 @@ def test_a_baseline_that_shifted_before_the_final_is_told(found, factor):
     assert values["longer"] == ("longer" if factor > 1 else "less time")
     assert values["margin"] == "1.00\u202f%"
     assert found(baseline="a", samples=samples, delta=0.05) == {}
+
+
+def test_cells_that_an_autotuner_chose_among_several_are_one_draw(found):
+    notices = found(
+        {"c..p": Outcome.WRONG_RESULT}, drawn={"a..p": 2, "b..p": 1, "b..q": 3}, baseline="a"
+    )
+    assert notices[NoticeKind.ONE_DRAW] == {"count": 2}
+    assert NoticeKind.ONE_DRAW not in found(drawn={"b..p": 1}, baseline="a")
 
 
 def test_a_shift_of_a_failed_baseline_is_no_caveat(found):
