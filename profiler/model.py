@@ -15,6 +15,8 @@ from enum import StrEnum
 SCHEMA_VERSION = 1
 """Version of every JSON document that this project writes."""
 
+ALPHA = 0.05
+"""Share of errors that verdicts allow; looks share it."""
 FEWEST_BLOCKS = 6
 """Of a verdict: the smallest two-sided p value of 5 pairs is 0.0625."""
 FEWEST_TO_CONFIRM = 3

@@ -26,6 +26,7 @@ class NoticeKind(StrEnum):
     KERNELS_REPLAYED = "kernels_replayed"
     PASSES_UNFLUSHED = "passes_unflushed"
     FEW_BLOCKS = "few_blocks"
+    FEW_BLOCKS_FOR_FAMILY = "few_blocks_for_family"
     FAILED_CELLS = "failed_cells"
     WRONG_RESULTS = "wrong_results"
     NOT_MEASURED = "not_measured"
@@ -125,6 +126,14 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         Severity.WARNING,
         "Only {blocks} timing blocks: numbers are shown, but fewer than {needed} cannot support a "
         "verdict.",
+        "Raise collect.blocks or pass --blocks {needed}.",
+    ),
+    NoticeKind.FEW_BLOCKS_FOR_FAMILY: NoticeTemplate(
+        Severity.INFO,
+        "{blocks} blocks give no verdict where one of {comparisons} variants alone differs from "
+        "the baseline, unless by more than three times the margin: the smallest p value of their "
+        "ranks, adjusted for {comparisons} comparisons, is {smallest}, and {looks_ask} "
+        "for less than {level}. {needed} blocks can.",
         "Raise collect.blocks or pass --blocks {needed}.",
     ),
     NoticeKind.FAILED_CELLS: NoticeTemplate(

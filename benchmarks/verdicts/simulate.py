@@ -41,8 +41,8 @@ FAMILY = 80
 MOST = max(LOOKS)
 FALSE_BAR, FOUND_BAR = 0.01, 0.95
 
-SPIKE_SHARE, SPIKE_SIZE = 0.05, 0.05
-"""One visit in twenty takes longer, on average by 5 %."""
+SPIKE_SIZE, SLOW_SIZE = 0.05, 0.3
+"""How much longer visits of a tail take on average, and those of a second mode."""
 LARGEST_DRIFT = 0.02
 SHARED = 0.5
 """Share of the noise and of the drift that cycles see too; the rest is the clock."""
@@ -58,6 +58,10 @@ class Machine:
     kernels of attention, 0.001 to 0.012 for softmax above 5 µs, 0.02 below."""
     ticks: float = 0.0
     """Step of the timer, relative to the duration: ncu counts in steps of 32 ns."""
+    spike_share: float = 0.05
+    """Share of the visits that take longer, on average by 5 %."""
+    slow_share: float = 0.0
+    """Share of the visits in a second mode, 30 % slower."""
 
 
 TYPICAL = Machine("typical", 0.005)
@@ -87,7 +91,10 @@ def measure(
         return generator.gamma(2, size, when.shape)
 
     spikes = generator.exponential(SPIKE_SIZE, when.shape)
-    spikes *= generator.random(when.shape) < SPIKE_SHARE
+    spikes *= generator.random(when.shape) < machine.spike_share
+    if machine.slow_share:
+        slow = generator.random(when.shape) < machine.slow_share
+        spikes += np.log1p(SLOW_SIZE) * slow
     drift = generator.uniform(0, LARGEST_DRIFT, (len(when), 1, 1)) * when
     both = np.log(speeds)[:, :, np.newaxis] + spikes + noise(SHARED) + SHARED * drift
     time = both + noise(1 - SHARED) + (1 - SHARED) * drift

@@ -6,7 +6,8 @@ both runs: L = ln(cell / baseline) in each block. The L of the newer run and tho
 two independent samples. They are compared by Yuen's test, Welch's t test on 20 % trimmed means: the
 shift is the difference of the trimmed means, its interval and its tests come from the same
 statistic. The verdict has the form of the paired ones of `verdicts`: FASTER or SLOWER where the
-shift is beyond a margin, SAME where it is within (two one-sided tests), else UNCLEAR.
+shift is beyond a margin, SAME where it and its interval are within (two one-sided tests) and the
+margin is not too wide (`verdicts.too_wide`), else UNCLEAR.
 
 A rank-sum test would need no trimming, but of eight blocks a side it gets no p value small enough
 to stand beside twenty other comparisons once a single visit took longer.
@@ -37,8 +38,8 @@ import scipy
 
 from profiler.analyse.intervals import CONFIDENCE, FEWEST
 from profiler.analyse.paired_tests import adjust_families
-from profiler.analyse.verdicts import ALPHA, DELTA, reasons_of, verdicts_of
-from profiler.model import FEWEST_BLOCKS, Verdict
+from profiler.analyse.verdicts import DELTA, reasons_of, too_wide, verdicts_of
+from profiler.model import ALPHA, FEWEST_BLOCKS, Verdict
 
 Floats = npt.NDArray[np.float64]
 Objects = npt.NDArray[np.object_]
@@ -67,6 +68,8 @@ class Reason(StrEnum):
     """Would be decided alone, but not as one of its family."""
     CLOCK = "clock"
     """Would be decided if the SM clock were the same in both runs."""
+    WIDE_MARGIN = "wide_margin"
+    """Within a margin that is too wide to call two durations the same."""
     CONTROLS_MOVED = "controls_moved"
     """Would be decided if programs that did not change had not moved as much."""
     NO_CONTROL = "no_control"
@@ -320,12 +323,18 @@ def compare_runs(
     margins = {name: _margins(pairs, delta, floors) for name, floors in _LEFT_OUT.items()}
     p_values = {name: _p_values(groups, margin) for name, margin in margins.items()}
     faster, slower, same = p_values["all"]
+    inside = (estimates.low >= -margins["all"]) & (estimates.high <= margins["all"])
+    inside &= same < ALPHA
+    wide = too_wide(margins["all"], delta)
+    allowed = np.where(inside & ~wide, same, np.nan)
     families = pd.factorize(_texts(pairs, "family"))[0].astype(np.int64)
     adjusted = adjust_families(faster, slower, families)
     alone = {name: verdicts_of(*values, ALPHA) for name, values in p_values.items()}
     verdicts, reasons = _with_floors(
-        verdicts_of(*adjusted, same, ALPHA), alone, estimates, _floor(pairs, "clock_floor")
+        verdicts_of(*adjusted, allowed, ALPHA), alone, estimates, _floor(pairs, "clock_floor")
     )
+    only_wide = inside & wide & (reasons == Reason.MORE_BLOCKS_NEEDED)
+    reasons[only_wide] = Reason.WIDE_MARGIN
     _withhold(verdicts, reasons, _texts(pairs, "withheld"))
     columns = {
         **estimates.columns,

@@ -7,8 +7,10 @@ ln(candidate / baseline) of their durations in one block, `log_cycles` that of t
 A difference counts only beyond the margin m = max(ln(1 + delta), noise floor). With
 alpha = 0.05 / looks, one-sided signed-rank tests decide (`paired_tests`): FASTER where
 p < alpha / 2 for a median below -m, SLOWER where p < alpha / 2 for one above +m, SAME where both
-tests for a median between -m and +m have p < alpha, else UNCLEAR. The first two are adjusted for
-the number of comparisons. Cycles have to agree: a clock that moved is no property of a kernel.
+tests for a median between -m and +m have p < alpha and the 95 % interval lies between them too,
+else UNCLEAR. The first two are adjusted for the number of comparisons; overwhelming effects have a
+second test, which few blocks suffice for. Cycles have to agree: a clock that moved is no property
+of a kernel.
 """
 
 from __future__ import annotations
@@ -30,13 +32,12 @@ from profiler.analyse.paired_tests import (
     margin_tests,
     median_floors,
 )
-from profiler.model import FEWEST_BLOCKS, MARGIN_PCT, Verdict
+from profiler.model import ALPHA, FEWEST_BLOCKS, MARGIN_PCT, Verdict
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Objects = npt.NDArray[np.object_]
 
-ALPHA = 0.05
 DELTA = MARGIN_PCT / 100
 """Smaller differences are SAME, unless an experiment says otherwise."""
 LOOKS = (8, 16, 32)
@@ -108,6 +109,8 @@ class _PairTests:
     median: Floats
     low: Floats
     high: Floats
+    reach: Floats
+    """How far the interval, or that of the mirrored pair, lies from no difference at most."""
     detectable: Floats
     faster: Floats
     slower: Floats
@@ -159,14 +162,16 @@ def compare(
     time = _tested(blocks, "log_ratio", pairs.index, margin, numbered)
     cycles = _tested(blocks, "log_cycles", pairs.index, cycles_margin)
     faster, slower = adjust_families(time.faster, time.slower, _families(pairs))
-    noisy = floor > max(np.log1p(MOST_NOISE), np.log1p(delta))
-    same = np.where(noisy, np.nan, time.same)
+    wide = too_wide(margin, delta)
+    outside = time.reach > margin
+    same = np.where(wide | outside, np.nan, time.same)
     in_time = verdicts_of(faster, slower, same, alpha)
     # Not adjusted: a claim needs both, so that the adjustment in time bounds the wrong ones.
     in_cycles = verdicts_of(cycles.faster, cycles.slower, cycles.same, alpha)
     alone = verdicts_of(time.faster, time.slower, same, alpha)
     verdicts, reasons = _with_cycles(in_time, in_cycles, alone, time.blocks, cycles.blocks)
-    reasons[noisy & (time.same < alpha) & (verdicts == Verdict.UNCLEAR)] = Reason.NOISE
+    too_noisy = wide & ~outside & (time.same < alpha)
+    reasons[too_noisy & (verdicts == Verdict.UNCLEAR)] = Reason.NOISE
     return pd.DataFrame(
         {
             "verdict": pd.Series(verdicts, index=pairs.index, dtype=object),
@@ -185,6 +190,15 @@ def compare(
         index=pairs.index,
         columns=list(COLUMNS),
     )
+
+
+def too_wide(margins: Floats, delta: float) -> Flags:
+    """Whether each margin (log ratio) is so wide that nothing within it is the same.
+
+    One as wide as the experiment asks for (`delta`) never is.
+    """
+    flags: Flags = margins > max(np.log1p(MOST_NOISE), np.log1p(delta))
+    return flags
 
 
 def noise_floors(differences: pd.Series[Any], of: pd.Series[Any]) -> pd.Series[Any]:
@@ -300,7 +314,11 @@ def _tested(
         if numbered is not None:
             shown = numbered[indices]
             places = indices[shown]
-            tested.low[places], tested.high[places] = median_intervals(rows[shown])
+            low, high = median_intervals(rows[shown])
+            tested.low[places], tested.high[places] = low, high
+            # A resample of the mirrored pair is another one: a verdict is the same both ways round.
+            mirrored = median_intervals(-rows[shown, ::-1])
+            tested.reach[places] = np.max([-low, high, -mirrored[0], mirrored[1]], axis=0)
             tested.detectable[places] = detectable_effects(rows[shown], margins[places])
         if n >= FEWEST_BLOCKS:
             tests = margin_tests(rows, margins[indices])

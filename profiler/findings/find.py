@@ -88,6 +88,7 @@ from profiler.metrics.labels import Label, label, own_label
 from profiler.metrics.queries import better
 from profiler.model import Cell, CellStatus, Outcome, Variant
 from profiler.notices import Notice, NoticeKind
+from profiler.planning.blocks_needed import few_blocks_notice
 from profiler.planning.page_kinds import GRIDS, LADDER, PARAMETERS, RIVAL_PARAMETERS, WAVES
 from profiler.planning.problem_names import short_names
 from profiler.run_folder.load.report import Report
@@ -680,7 +681,9 @@ def _notices(report: Report) -> tuple[Notice, ...]:
     replayed = [notice for notice in report.notices if notice.kind is NoticeKind.REPLAYED]
     rest = [notice for notice in report.notices if notice.kind is not NoticeKind.REPLAYED]
     shown = (_of_recording(notice) for notice in run_caveats) if report.replay else run_caveats
-    return (*replayed, *shown, *rest)
+    few = few_blocks_notice(report.plan)
+    by_family = [few] if few and few.kind is NoticeKind.FEW_BLOCKS_FOR_FAMILY else []
+    return (*replayed, *shown, *by_family, *rest)
 
 
 def _of_recording(notice: Notice) -> Notice:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from profiler.analyse.judge import Judge, Pair, Rules, times_of
-from profiler.analyse.verdicts import ALPHA, Reason
+from profiler.analyse.verdicts import Reason
 from profiler.findings.values import NAN
 from profiler.model import FEWEST_BLOCKS, SessionKind, Verdict
+from profiler.planning.blocks_needed import can_decide
 from profiler.run_folder.load.report import Report
 
 __all__ = [
@@ -70,13 +71,8 @@ class PairVerdict:
 
     @property
     def tested(self) -> bool:
-        """Whether a test could have decided: not so without data, or with too few of them.
-
-        The smallest p value of a signed-rank test is that of all blocks on one side.
-        """
-        if self.verdict is None or self.blocks < FEWEST_BLOCKS:
-            return False
-        return 0.5**self.blocks < ALPHA / self.looks / 2
+        """Whether a test could have decided: not so without data, or with too few of them."""
+        return self.verdict is not None and can_decide(self.blocks, looks=self.looks)
 
     @property
     def by_time_alone(self) -> bool:

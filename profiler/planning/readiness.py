@@ -16,6 +16,8 @@ from profiler.errors import SpecError, nearest_file
 from profiler.metrics.queries import is_raw_name
 from profiler.metrics.raw_names import COMMONEST, misspelling
 from profiler.model import Plan
+from profiler.notices import remedy, text
+from profiler.planning.blocks_needed import few_blocks_notice
 from profiler.planning.cuda_sources import cuda_faults, cuda_notes
 from profiler.planning.plan import command_values
 from profiler.planning.python_files import function_faults, unread_names
@@ -61,7 +63,14 @@ def check_ready(
         *_module_notes(loaded),
         *cuda_notes(loaded, plan),
         *_command_notes(loaded, plan),
+        *_verdict_notes(plan),
     )
+
+
+def _verdict_notes(plan: Plan) -> Iterator[str]:
+    """That the blocks are too few for a verdict, with the number that is not."""
+    if notice := few_blocks_notice(plan):
+        yield f"{text(notice)} {remedy(notice)}"
 
 
 def _complaints(loaded: LoadedSpec, plan: Plan, space: Space) -> Iterator[_Complaint]:

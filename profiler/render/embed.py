@@ -47,7 +47,7 @@ from profiler.render.words.baselines import baseline_label, why_no_verdict
 from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.ranks import best_word
 from profiler.render.words.verdict_words import CSS, ORDER, word
-from profiler.render.words.verdicts import details
+from profiler.render.words.verdicts import details, within
 
 SUMMARY_FIELDS = (
     "n",
@@ -243,6 +243,7 @@ def _comparison(findings: Findings, baseline: NamedBaseline) -> dict[str, Any]:
     columns["verdict"] = [
         None if pair.verdict is None else ORDER.index(pair.verdict) for pair in verdicts
     ]
+    columns["within"] = [within([pair]) for pair in verdicts]
     columns["title"] = [
         why_no_verdict(findings, baseline, cell) if pair.verdict is None else details(pair)
         for cell, pair in zip(cells, verdicts, strict=True)

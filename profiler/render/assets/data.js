@@ -40,9 +40,9 @@ const fieldsOf = (metric, index) => {
 };
 const measured = (index) => data.metrics.filter((metric) => column(metric.summary, "n")[index] !== null);
 const against = (comparison, index) => {
-  const [ratio, low, high, verdict, why] = ["ratio", "low", "high", "verdict", "title"]
+  const [ratio, low, high, verdict, within, why] = ["ratio", "low", "high", "verdict", "within", "title"]
     .map((name) => column(comparison.ratios, name)[index]);
-  return { ratio, ratio_low: low, ratio_high: high, verdict: data.verdicts[verdict]?.name ?? null, reason: why };
+  return { ratio, ratio_low: low, ratio_high: high, verdict: data.verdicts[verdict]?.name ?? null, within, reason: why };
 };
 
 // Index of the cell of a variant at a problem, both by their index; undefined where it is not in the plan.

@@ -142,12 +142,12 @@ const durationPart = (cell) => {
     cause ? make("pre", {}, cause) : null);
 };
 const verdictsPart = (cell) => make("dl", { class: "verdicts" }, ...data.comparisons.flatMap((comparison) => {
-  const { ratio, ratio_low: low, ratio_high: high, verdict, reason } = against(comparison, cell);
+  const { ratio, ratio_low: low, ratio_high: high, verdict, within, reason } = against(comparison, cell);
   const found = data.verdicts.find(({ name }) => name === verdict);
   const numbers = ratio === null ? "" : [times(ratio), interval(low, high, times).replaceAll("\u00d7", "")].join(" ");
   return [
     make("dt", {}, `\u00f7 ${comparison.label}`),
-    make("dd", {}, numbers, " ", found ? make("span", { class: `verdict ${found.css}` }, found.word) : null,
+    make("dd", {}, numbers, " ", found ? make("span", { class: `verdict ${found.css}` }, found.word + within) : null,
       make("span", { class: "reason" }, reason ?? "")),
   ];
 }));

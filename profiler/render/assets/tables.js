@@ -100,13 +100,13 @@ document.addEventListener("keydown", (event) => {
 const showBaseline = (key) => {
   const comparison = comparisonOf(key);
   if (!comparison) return;
-  const [ratios, verdicts] = ["ratio", "verdict"].map((name) => column(comparison.ratios, name));
+  const [ratios, verdicts, margins] = ["ratio", "verdict", "within"].map((name) => column(comparison.ratios, name));
   for (const row of rows) {
     const number = Number(row.dataset.cell);
     const verdict = data.verdicts[verdicts[number]];
     const said = row.querySelector("td.verdict");
     said.className = `stuck verdict ${verdict ? verdict.css : "none"}`;
-    said.textContent = verdict ? verdict.word : "\u2013";
+    said.textContent = verdict ? verdict.word + margins[number] : "\u2013";
     row.dataset.verdict = verdict ? verdict.css : "";
     if (verdict && verdict.name !== "no data") said.dataset.value = verdicts[number]; else delete said.dataset.value;
     const ratio = row.querySelector("td.ratio");

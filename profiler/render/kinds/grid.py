@@ -41,7 +41,7 @@ from profiler.render.tables.rows import Datum
 from profiler.render.tables.verdict_cells import verdict_datum
 from profiler.render.words import answer, numbers
 from profiler.render.words.answer import Part, Sentence
-from profiler.render.words.verdicts import counts, word_with_margin
+from profiler.render.words.verdicts import counts, word_of
 
 MOST_EXTREME = 10
 MOST_DRAWN = 16
@@ -242,7 +242,7 @@ def overview(findings: Findings) -> tuple[GridLine, ...]:
 def _end(cell: GridCell) -> Datum:
     where = cell.grid.short_place(cell.row, cell.column)
     text = f"{short_ratio(cell.verdict.ratio)} ({where})"
-    return Datum(text, numbers.raw(cell.verdict.ratio), word_with_margin(cell.verdict))
+    return Datum(text, numbers.raw(cell.verdict.ratio), word_of(cell.verdict))
 
 
 def extremes(findings: Findings) -> tuple[tuple[str, tuple[GridLine, ...]], ...]:
@@ -270,7 +270,7 @@ def _extreme(findings: Findings, cell: GridCell) -> GridLine:
         Datum(cell.grid.place(cell.row, cell.column), css="words"),
         Datum(short_ratio(verdict.ratio), numbers.raw(verdict.ratio)),
         Datum(numbers.interval(verdict.low, verdict.high) or numbers.MISSING),
-        replace(verdict_datum(verdict), text=word_with_margin(verdict), raw=None),
+        replace(verdict_datum(verdict), text=word_of(verdict), raw=None),
         saved,
     )
     over, under = (

@@ -30,11 +30,11 @@ from profiler.render.runs.heats import variant_heat
 from profiler.render.runs.history import history_figure, history_rows, history_table, run_heads
 from profiler.render.runs.rows import Names, change_rows, metric_rows
 from profiler.render.runs.words import (
+    NO_VERDICT,
     PROGRAM_WORDS,
     field_word,
     ratio_head,
     ratio_words,
-    verdict_word,
 )
 
 MOST_DOTS = 18
@@ -218,7 +218,7 @@ def _csv(step: RunStep, names: Names) -> str:
         cell = change.cell
         values = [_csv_value(getattr(change, name)) for name in _CSV_COLUMNS]
         writer.writerow(
-            [cell, names.variant(cell), names.problem(cell), verdict_word(change), *values]
+            [cell, names.variant(cell), names.problem(cell), change.verdict or NO_VERDICT, *values]
         )
     return stream.getvalue()
 

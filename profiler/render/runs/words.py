@@ -82,9 +82,15 @@ def ratio_words(step: RunStep) -> str:
     return f"run {second} \u00f7 run {first}"
 
 
+NO_VERDICT = "no verdict"
+
+
 def verdict_word(change: CellChange) -> str:
-    """The verdict as one word; `no verdict` where none was given."""
-    return "no verdict" if change.verdict is None else change.verdict.value
+    """The verdict, of `same` with its margin; `no verdict` where none was given."""
+    if change.verdict is None:
+        return NO_VERDICT
+    margin = f" within \u00b1{percent(change.margin)}" if change.verdict is Verdict.SAME else ""
+    return f"{change.verdict.value}{margin}"
 
 
 def verdict_datum(change: CellChange) -> Datum:
@@ -103,10 +109,11 @@ def reason_words(change: CellChange) -> str:
     clauses = {
         Reason.DECIDED: f"beyond {margin}",
         Reason.DECIDED_BY_TIME: f"beyond {margin}; the clock is not known",
-        Reason.WITHIN_MARGIN: f"within {margin}{likely}",
+        Reason.WITHIN_MARGIN: f"with its whole interval{likely}",
         Reason.FEW_BLOCKS: f"{blocks}; a verdict needs {FEWEST_BLOCKS} in each run",
         Reason.MORE_BLOCKS_NEEDED: f"{blocks} do not tell it from {margin}{likely}",
         Reason.MANY_COMPARISONS: "would stand alone, but not as one of so many comparisons",
+        Reason.WIDE_MARGIN: f"within {margin}: too wide a margin to call two durations the same",
         Reason.CLOCK: (
             f"the SM clock differs by up to {percent(change.clock_floor)} between the runs"
         ),

@@ -8,13 +8,14 @@ from profiler.findings.verdicts import PairVerdict
 from profiler.model import Verdict
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
-from profiler.render.words.verdict_words import CSS, ORDER, word
+from profiler.render.words.verdict_words import CSS, ORDER
 from profiler.render.words.verdicts import (
     counted,
     counts,
     details,
     reason_and_blocks,
     word_of,
+    word_of_all,
 )
 
 
@@ -34,7 +35,7 @@ def counts_datum(pairs: Sequence[PairVerdict]) -> Datum:
     verdicts = list(dict.fromkeys(pair.verdict for pair in judged if pair.verdict))
     title = "; ".join(part for part in (counts(judged), _worst(judged)) if part)
     if len(verdicts) == 1:
-        return Datum(word(verdicts[0]), None, title, f"verdict {CSS[verdicts[0]]}")
+        return Datum(word_of_all(judged), None, title, f"verdict {CSS[verdicts[0]]}")
     return Datum(counted(judged), None, title, "verdict")
 
 

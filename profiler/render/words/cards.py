@@ -28,12 +28,13 @@ from profiler.render.words.nearest_roof import (
 from profiler.render.words.ranks import planned_winners, ties_words, worst_slowdown_words
 from profiler.render.words.steps import noun
 from profiler.render.words.timer_cards import timer_cards
-from profiler.render.words.verdict_words import CSS, word
+from profiler.render.words.verdict_words import CSS
 from profiler.render.words.verdicts import (
     all_problems,
     percent,
     reason_and_blocks,
     word_of,
+    word_of_all,
 )
 from profiler.render.words.why import (
     part_words,
@@ -192,8 +193,12 @@ def _verdict_card(question: str, verdicts: Sequence[PairVerdict]) -> Card:
     by_verdict = Counter(pair.verdict for pair in verdicts if pair.verdict)
     (first, count), *others = by_verdict.most_common()
     total = len(verdicts)
-    answer = f"{word(first)} at {all_problems(total) if count == total else f'{count} of {total}'}"
-    rest = [f"{word(verdict)} at {number}" for verdict, number in others]
+    words = {
+        verdict: word_of_all([pair for pair in verdicts if pair.verdict is verdict])
+        for verdict in by_verdict
+    }
+    answer = f"{words[first]} at {all_problems(total) if count == total else f'{count} of {total}'}"
+    rest = [f"{words[verdict]} at {number}" for verdict, number in others]
     margins = [pair.margin for pair in verdicts]
     detail = "; ".join(
         filter(None, [", ".join(rest), _span("margin \u00b1", margins, ""), _blocks(verdicts)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -16,17 +15,29 @@ BY_TIME = " by time alone"
 
 
 def word_of(pair: PairVerdict) -> str:
-    """Symbol and word of the verdict on a pair, and that cycles did not confirm it; or empty."""
+    """Symbol and word of the verdict on a pair; empty without one.
+
+    Of a difference also that cycles did not confirm it, of SAME within which margin.
+    """
     if pair.verdict is None:
         return ""
-    return f"{word(pair.verdict)}{BY_TIME if pair.by_time_alone else ''}"
+    return f"{word(pair.verdict)}{BY_TIME if pair.by_time_alone else ''}{within([pair])}"
 
 
-def word_with_margin(pair: PairVerdict) -> str:
-    """Symbol and word; of SAME also within which margin, which may be a wide one."""
-    if pair.verdict is Verdict.SAME and math.isfinite(pair.margin):
-        return f"{word_of(pair)} within \u00b1{percent(pair.margin)}"
-    return word_of(pair)
+def word_of_all(pairs: Sequence[PairVerdict]) -> str:
+    """Symbol and word of pairs that have one verdict; of SAME also within which margins."""
+    return f"{word(pairs[0].verdict)}{within(pairs)}" if pairs[0].verdict else ""
+
+
+def within(pairs: Iterable[PairVerdict]) -> str:
+    """` within ±1.00 %`: margins of those pairs that are SAME; empty where none is known."""
+    margins = [
+        pair.margin
+        for pair in pairs
+        if pair.verdict is Verdict.SAME and not numbers.is_missing(pair.margin)
+    ]
+    ends = dict.fromkeys(map(percent, (min(margins), max(margins)))) if margins else ()
+    return f" within \u00b1{' to '.join(ends)}" if ends else ""
 
 
 def reason_words(pair: PairVerdict) -> str:
@@ -40,8 +51,8 @@ def reason_words(pair: PairVerdict) -> str:
     clauses = {
         Reason.DECIDED: f"beyond {limits} in time and in cycles",
         Reason.DECIDED_BY_TIME: f"beyond {limits}; its blocks counted no cycles",
-        Reason.WITHIN_MARGIN: f"within {limits}{seen}",
-        Reason.WITHIN_MARGIN_BY_TIME: f"within {limits}{seen}",
+        Reason.WITHIN_MARGIN: f"in time, and cycles do not object{unknown}{seen}",
+        Reason.WITHIN_MARGIN_BY_TIME: f"in time; its blocks counted no cycles{unknown}{seen}",
         Reason.FEW_BLOCKS: f"{pair.blocks} blocks; a verdict needs {FEWEST_BLOCKS}",
         Reason.MORE_BLOCKS_NEEDED: f"{pair.blocks} blocks do not tell it from {limits}{seen}",
         Reason.MANY_COMPARISONS: "would be decided alone, but not as one of so many comparisons",
@@ -119,9 +130,11 @@ def counts(pairs: Iterable[PairVerdict]) -> str:
         return "".join(map(word_of, judged))
     by_time = _by_time_words(judged)
     if len(by_verdict) == 1:
-        return f"{word(judged[0].verdict)} at {all_problems(len(judged))}{by_time}"
+        return f"{word_of_all(judged)} at {all_problems(len(judged))}{by_time}"
     parts = [
-        f"{word(verdict)} at {by_verdict[verdict]}" for verdict in ORDER if by_verdict[verdict]
+        f"{word_of_all([pair for pair in judged if pair.verdict is verdict])} at {count}"
+        for verdict in ORDER
+        if (count := by_verdict[verdict])
     ]
     return f"{', '.join(parts)} of {len(judged)} problems{by_time}"
 

@@ -55,6 +55,25 @@ def test_equal_kernels_are_the_same_and_what_would_be_seen_is_said():
     assert 0.01 < row["detectable"] < 0.02
 
 
+def test_nothing_is_the_same_within_a_margin_as_wide_as_anything():
+    """Seen: "0.679 x [0.051, 9.087] same; within +-56.1 x"."""
+    wide = {"noise_floor": np.log(57.1)}
+    row = judge(noise(0, scatter=0.5, seed=1), noise(-0.4, scatter=0.5, seed=2), **wide)
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.WIDE_MARGIN)
+    assert row["p_same"] < 0.05
+    narrow = judge(noise(0, seed=1), noise(0, seed=2), noise_floor=np.log1p(0.09))
+    assert narrow["verdict"] == Verdict.SAME
+    slower = judge(noise(0, seed=1), noise(9, seed=2), **wide)
+    assert slower["verdict"] == Verdict.SLOWER
+
+
+def test_nothing_is_the_same_whose_interval_reaches_beyond_the_margin():
+    row = judge(noise(0, seed=3, scatter=0.004), noise(0.004, seed=4, scatter=0.004))
+    assert row["p_same"] < 0.05
+    assert row["ratio_high"] > 1 + row["margin"]
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.MORE_BLOCKS_NEEDED)
+
+
 def test_without_cycles_the_reason_says_that_the_clock_is_not_known():
     row = judge(noise(0, seed=1), noise(0.1, seed=2))
     assert row["reason"] == Reason.DECIDED_BY_TIME

@@ -353,7 +353,7 @@ def test_who_left_after_a_look_keeps_the_verdict_of_that_look() -> None:
     def blocks(value: float, count: int) -> np.ndarray:
         return value * np.exp(rng.normal(0, 0.001, count))
 
-    slower = {f"{name}..p": blocks(1050, 8) for name in "bcd"}
+    slower = {f"{name}..p": blocks(1025, 8) for name in "bcd"}
     same = {f"{name}..p": blocks(1000, 32) for name in "aef"}
     left = {key: values for key, values in slower.items() if key == "b..p"}
     came_back = {f"{name}..p": blocks(1000, 32) for name in "cd"}

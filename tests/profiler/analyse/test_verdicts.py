@@ -189,10 +189,10 @@ class TestFamilies:
     """80 pairs; at 8 blocks no one-sided p value is below 1 / 256."""
 
     @staticmethod
-    def verdicts_of(blocks: int, different: int) -> pd.Series:
+    def verdicts_of(blocks: int, different: int, effect: float = 0.05) -> pd.Series:
         generator = np.random.default_rng(5)
         rows = generator.normal(0, 0.001, size=(80, blocks))
-        rows[:different] += np.where(np.arange(different) % 2, 0.05, -0.05)[:, np.newaxis]
+        rows[:different] += np.where(np.arange(different) % 2, effect, -effect)[:, np.newaxis]
         return compare(frame(dict(enumerate(rows))), pairs(80), looks=3)
 
     def test_eight_blocks_decide_where_most_differ(self) -> None:
@@ -202,14 +202,19 @@ class TestFamilies:
         assert set(found["verdict"][60:]) == {Verdict.SAME}
 
     def test_eight_blocks_do_not_decide_where_one_differs(self) -> None:
-        found = self.verdicts_of(8, 1)
+        found = self.verdicts_of(8, 1, effect=0.025)
         assert found.loc[0, "reason"] == Reason.MANY_COMPARISONS
         assert found.loc[0, "verdict"] == Verdict.UNCLEAR
         assert set(found["verdict"][1:]) == {Verdict.SAME}
 
+    def test_eight_blocks_decide_where_one_differs_overwhelmingly(self) -> None:
+        found = self.verdicts_of(8, 1)
+        assert found.loc[0, "verdict"] == Verdict.FASTER
+        assert set(found["verdict"][1:]) == {Verdict.SAME}
+
     @pytest.mark.parametrize("blocks", LOOKS[1:])
     def test_later_looks_decide_where_one_differs(self, blocks: int) -> None:
-        found = self.verdicts_of(blocks, 1)
+        found = self.verdicts_of(blocks, 1, effect=0.025)
         assert found.loc[0, "verdict"] == Verdict.FASTER
         assert set(found["verdict"][1:]) == {Verdict.SAME}
 
@@ -228,8 +233,42 @@ class TestFamilies:
 
 def test_each_look_spends_its_share() -> None:
     # One of the 64 sign patterns of six blocks: 0.0156 is below 0.025 and above 0.05 / 3 / 2.
-    assert one([0.05 + each / 1000 for each in range(6)])["verdict"] == Verdict.SLOWER
-    assert one([0.05 + each / 1000 for each in range(6)], looks=3)["verdict"] == Verdict.UNCLEAR
+    assert one([0.02 + each / 1000 for each in range(6)])["verdict"] == Verdict.SLOWER
+    assert one([0.02 + each / 1000 for each in range(6)], looks=3)["verdict"] == Verdict.UNCLEAR
+
+
+def test_six_blocks_tell_the_slow_one_of_three_versions_at_each_of_six_problems() -> None:
+    """An external program, 2.42 times slower, whose signed ranks could never pass the adjustment.
+
+    `blocks: 6`, one look, no cycles; the other version is equal to the baseline.
+    """
+    generator = np.random.default_rng(1)
+    rows = generator.normal(0, 0.004, size=(12, 6))
+    rows[::2] += np.log(2.42)
+    known = pairs(12, family=np.repeat(range(6), 2), noise_floor=0.006)
+    found = compare(frame(dict(enumerate(rows))), known)
+    assert set(found["verdict"][::2]) == {Verdict.SLOWER}
+    assert not found["verdict"][1::2].isin([Verdict.SLOWER, Verdict.FASTER]).any()
+
+
+@pytest.mark.parametrize("blocks", [6, 8])
+def test_no_effect_is_overwhelming_with_a_block_that_says_otherwise(blocks: int) -> None:
+    rows = [0.9, *[1.0 + each / 1000 for each in range(blocks - 1)]]
+    assert one(rows, looks=100)["verdict"] == Verdict.SLOWER
+    assert one([0.02, *rows[1:]], looks=100)["verdict"] == Verdict.UNCLEAR
+    scattered = np.linspace(0.04, 2.0, blocks)
+    assert one(scattered, looks=1000)["verdict"] == Verdict.UNCLEAR, "its scatter is as large"
+
+
+def test_nothing_is_the_same_whose_interval_reaches_beyond_the_margin() -> None:
+    """By ranks within 1 % (p 0.04), by its interval up to 1.6 %."""
+    rows = [0.016, 0.0155, -0.001, 0.001, 0.002, -0.002, 0.003, -0.003]
+    row = one(rows)
+    assert row["p_same"] < verdicts.ALPHA
+    assert row["ratio_high"] > 1 + row["margin"]
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.MORE_BLOCKS_NEEDED)
+    mirrored = one([-value for value in rows])
+    assert mirrored["verdict"] == Verdict.UNCLEAR
 
 
 def test_noise_floors_by_problem() -> None:

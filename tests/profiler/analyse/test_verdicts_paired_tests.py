@@ -81,7 +81,7 @@ def test_a_row_never_depends_on_its_neighbours() -> None:
 
 
 def test_the_three_tests_point_where_the_data_are() -> None:
-    rows = np.linspace(-0.001, 0.001, 8) + np.array([[-0.05], [0.0], [0.05]])
+    rows = np.linspace(-0.001, 0.001, 8) + np.array([[-0.02], [0.0], [0.02]])
     tests = margin_tests(rows, np.full(3, 0.01))
     smallest = 0.5**8
     assert tests.faster.tolist() == [smallest, 1.0, 1.0]

@@ -91,7 +91,9 @@ def test_every_cell_has_one_duration_ratio_and_verdict(page, document, compariso
         ):
             exact = pytest.approx(getattr(change, name), rel=1e-5)
             assert (number, cell[key], float(line[name])) == (exact, exact, exact)
-        assert verdict == (cell["verdict"] or "no verdict") == line["verdict"]
+        shown, _, within = verdict.partition(" within ")
+        assert shown == (cell["verdict"] or "no verdict") == line["verdict"]
+        assert bool(within) == (shown == "same"), "its margin stands beside the word"
 
 
 def test_the_history_has_the_numbers_of_the_steps(page, document, comparison):

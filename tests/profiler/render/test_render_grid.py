@@ -33,7 +33,7 @@ from profiler.render.tables import grid_heats
 from profiler.render.tables.grid_heats import Quantity, metric_heats, pair_heat
 from profiler.render.tables.grid_kernels import Kernels, grid_kernels
 from profiler.render.tables.heat_scale import scale_of
-from profiler.render.words.verdicts import details, word_with_margin
+from profiler.render.words.verdicts import details, word_of
 from profiler.run_folder.load.report import Report
 
 SCALE = scale_of([0.02, 1.0, 50.0])
@@ -208,7 +208,7 @@ def test_few_blocks_give_no_verdict() -> None:
 
 def test_same_says_within_which_margin(pairs: GridPairs) -> None:
     even = [one.verdict for one in with_ratio(pairs.of(pairs.shown[1], pairs.grids[1]))]
-    words = [word_with_margin(one) for one in even if one.verdict is Verdict.SAME]
+    words = [word_of(one) for one in even if one.verdict is Verdict.SAME]
     assert words
     assert all(one.startswith("= SAME within \u00b11") for one in words)
 

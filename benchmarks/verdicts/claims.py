@@ -1,0 +1,118 @@
+"""Whether what is said beside a verdict is so: false verdicts of few blocks, power, slow visits.
+
+Noise as in `simulate`, and bimodal kernels: one visit in ten takes 30 % longer.
+
+    python benchmarks/verdicts/claims.py [--pairs N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from simulate import (
+    FAMILY,
+    OTHERS,
+    SEED,
+    TYPICAL,
+    Floats,
+    Machine,
+    Measured,
+    _blocks,
+    _floors,
+    interleaved,
+    measure,
+)
+
+from profiler.analyse.verdicts import compare
+from profiler.model import Verdict
+
+FALSE_BAR = 0.01
+SMOOTH = Machine("typical, no spikes", 0.005, spike_share=0.0)
+BIMODAL = Machine("bimodal, 10 % of the visits 30 % slower", 0.005, slow_share=0.1)
+MACHINES = (TYPICAL, *OTHERS, SMOOTH, BIMODAL)
+SETTINGS = ((6, 1, 1), (6, 1, 2), (6, 3, 2), (8, 1, 1), (8, 3, 1), (8, 3, FAMILY))
+"""Blocks, looks and pairs of a family."""
+SLOWER = 2.42
+"""The slow one of three versions of an external program, which six blocks could not tell."""
+
+
+def judged(measured: Measured, looks: int) -> pd.DataFrame:
+    """Comparisons of all candidates of each trial with its baseline, one family a trial."""
+    trials, arms, blocks = measured.time.shape
+    trial = np.repeat(np.arange(trials), arms - 2)
+    floors = [_floors(log, blocks)[trial] for log in (measured.time, measured.cycles)]
+    pairs = pd.DataFrame(
+        {"noise_floor": floors[0], "cycles_noise_floor": floors[1], "family": trial}
+    )
+    return compare(_blocks(measured, np.arange(len(pairs)), blocks), pairs, looks=looks)
+
+
+def trials_of(
+    generator: np.random.Generator,
+    setting: tuple[int, int, int],
+    pairs: int,
+    machine: Machine,
+    slowdowns: Floats | float = 0.0,
+) -> pd.DataFrame:
+    """Comparisons of about `pairs` pairs; in each family the first is slower by `slowdowns`."""
+    blocks, looks, family = setting
+    trials = max(1, -(-pairs // family))
+    speeds = np.ones((trials, family + 2))
+    speeds[:, 2] += slowdowns
+    when = interleaved(generator, trials, family + 2, [blocks])
+    return judged(measure(generator, speeds, when, machine), looks)
+
+
+def differing(comparisons: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Whether each comparison is FASTER or SLOWER."""
+    flags: npt.NDArray[np.bool_] = (
+        comparisons["verdict"].isin([Verdict.FASTER, Verdict.SLOWER]).to_numpy()
+    )
+    return flags
+
+
+def few_blocks(generator: np.random.Generator, pairs: int) -> tuple[list[str], bool]:
+    """Lines of a table: equal kernels called different, by few blocks; 2.42 times slower found."""
+    lines = [
+        "| noise | blocks, looks, pairs of a family | A/A called FASTER or SLOWER "
+        f"| {SLOWER} times slower found |",
+        "|---|---|---|---|",
+    ]
+    held = True
+    for machine in MACHINES:
+        for setting in SETTINGS:
+            wrong = differing(trials_of(generator, setting, pairs, machine)).mean()
+            slow = trials_of(generator, setting, pairs, machine, SLOWER - 1)
+            found = (slow["verdict"].iloc[:: setting[2]] == Verdict.SLOWER).mean()
+            lines.append(
+                f"| {machine.name} | {', '.join(map(str, setting))} | {100 * wrong:.2f} % "
+                f"| {100 * found:.1f} % |"
+            )
+            held &= bool(wrong <= FALSE_BAR)
+    return lines, held
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Simulate, print the tables, and say whether the bars hold."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=5000, help="pairs of each line")
+    pairs = parser.parse_args(arguments).pairs
+    generator = np.random.default_rng(SEED)
+    parts = {
+        f"at most {FALSE_BAR:.0%} of equal kernels called different": few_blocks,
+    }
+    held = True
+    for bar, part in parts.items():
+        lines, good = part(generator, pairs)
+        print("\n".join([*lines, "", f"{'Held' if good else 'NOT HELD'}: {bar}", ""]))
+        held &= good
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
