@@ -173,6 +173,8 @@ class SessionPlan:
     metrics: tuple[str, ...]
     """Names of the catalogue, or raw ncu names."""
     visits: tuple[Visit, ...]
+    recompiles: bool = False
+    """Whether each block has a process of its own, which compiles anew."""
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,7 @@ class NoticeKind(StrEnum):
     RESULTS_OF_OTHER_TYPES = "results_of_other_types"
     TUNED_OTHERWISE = "tuned_otherwise"
     ONE_DRAW = "one_draw"
+    DRAWS = "draws"
     SESSION_DIED = "session_died"
     EXPLAINING_DIED = "explaining_died"
     JOURNAL_ODD = "journal_odd"
@@ -195,7 +196,14 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "they may be other programs, and no verdict or interval here holds that. Of 36 compiled "
         "cells of two runs, minutes apart on one H100 (fusion and fusion_grid, 26 November "
         "2026), 8 differ beyond their margins, by up to 1.199\N{MULTIPLICATION SIGN}.",
-        "Run it again with --fresh, which compiles anew, and compare the runs: each is a draw.",
+        "Compile anew for each block with collect.recompile: true; or run it again with --fresh, "
+        "and compare the runs: each is a draw.",
+    ),
+    NoticeKind.DRAWS: NoticeTemplate(
+        Severity.INFO,
+        "Cells that the compiler's autotuner chose among several programs: {count}. Each of the "
+        "{blocks} blocks was compiled anew, so that intervals and verdicts hold what its choices "
+        "differ by; counters and configurations that are shown are of one choice.",
     ),
     NoticeKind.DUPLICATE_CODE: NoticeTemplate(
         Severity.INFO,

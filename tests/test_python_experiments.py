@@ -203,12 +203,28 @@ TRITON = "def jit(function): return function\n"
 TRITON_LANGUAGE = "constexpr = int\n"
 
 
+NOTES_ITS_CACHE = """
+import os
+if "compiled" in os.environ.get("TORCHINDUCTOR_CACHE_DIR", ""):
+    with open("caches.txt", "a") as stream:
+        print(os.environ["TORCHINDUCTOR_CACHE_DIR"], file=stream)
+"""
+"""Head of a file: in a process that measures it says where torch compiles to."""
+
+
 def test_the_python_template_runs(profiler):
     made = profiler("new", "python", "trial")
     assert made.code == 0, made.err
     assert "python -m profiler plan trial/trial.py" in made.out
-    done = profiler.measure("trial/trial.py", *ON_CPU, *SMALL, *BRIEF, *TIMED, "--json", "-")
+    file = profiler.folder / "trial/trial.py"
+    file.write_text(f"{NOTES_ITS_CACHE}\n{file.read_text()}")
+    anew = ("--set", "collect.recompile=true")
+    done = profiler.measure("trial/trial.py", *ON_CPU, *SMALL, *BRIEF, *TIMED, *anew, "--json", "-")
     assert done.code == 0, done.err
+    (run,) = profiler.runs("trial")
+    assert len(attempts(run)) == 2, "each block has a process of its own"
+    caches = (profiler.folder / "caches.txt").read_text().split()
+    assert caches == [str(run / f"compiled/timer.{block}/inductor") for block in range(2)]
     assert {cell["outcome"] for cell in done.json["cells"]} == {"measured"}
     assert len(done.json["cells"]) == 4 * 2
 

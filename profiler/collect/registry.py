@@ -61,7 +61,8 @@ def timeline_collectors() -> tuple[str, ...]:
 
 def overlaps(session: SessionPlan) -> bool:
     """Whether starts of sessions may overlap with this one, and its start with others."""
-    return COLLECTORS[session.collector].records is Records.COUNTERS
+    counts = COLLECTORS[session.collector].records is Records.COUNTERS
+    return counts and not session.recompiles
 
 
 def duration_metrics() -> Mapping[str, str]:

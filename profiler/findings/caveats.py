@@ -43,12 +43,14 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
     environment: Environment,
     baseline: str | None,
     delta: float = DELTA,
+    recompiled: bool = False,
 ) -> tuple[Notice, ...]:
     """Every caveat of a run, the ones that cost most first.
 
     Problems have their short names, as on the page.
 
-    `baseline` is a variant id; `delta` the relative difference of durations that counts as none.
+    `baseline` is a variant id; `delta` the relative difference of durations that counts as none;
+    `recompiled`: whether each block was compiled anew.
     """
     usable = _usable(samples, statuses)
     timing, final = (
@@ -58,8 +60,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_failed(statuses),
         *_wrong(statuses),
         *_other_types(cells, statuses, baseline),
-        *_tuned_otherwise(cells, statuses),
-        *_one_draw(statuses),
+        *(_draws(timing, statuses) if recompiled else _one_draw(cells, statuses)),
         *_not_measured(statuses),
         *_missing_metrics(statuses),
         *_missing_values(usable),
@@ -125,11 +126,22 @@ def _tuned_otherwise(cells: Sequence[Cell], statuses: Mapping[str, CellStatus]) 
         yield Notice(NoticeKind.TUNED_OTHERWISE, values)
 
 
-def _one_draw(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
+def _one_draw(cells: Sequence[Cell], statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
     """Cells that an autotuner made one of several programs of."""
-    drawn = [s for s in statuses.values() if s.outcome in _USABLE and s.is_drawn]
-    if drawn:
-        yield Notice(NoticeKind.ONE_DRAW, {"count": len(drawn)})
+    yield from _tuned_otherwise(cells, statuses)
+    if drawn := _drawn(statuses):
+        yield Notice(NoticeKind.ONE_DRAW, {"count": drawn})
+
+
+def _draws(times: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
+    """Cells that were drawn once more in each block."""
+    if drawn := _drawn(statuses):
+        values: Values = {"count": drawn, "blocks": times["block"].nunique()}
+        yield Notice(NoticeKind.DRAWS, values)
+
+
+def _drawn(statuses: Mapping[str, CellStatus]) -> int:
+    return sum(s.outcome in _USABLE and s.is_drawn for s in statuses.values())
 
 
 def _not_measured(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:

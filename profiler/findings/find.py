@@ -677,6 +677,7 @@ def _notices(report: Report) -> tuple[Notice, ...]:
         environment=report.environment,
         baseline=report.baseline,
         delta=report.rules.delta,
+        recompiled=any(session.recompiles for session in report.plan.sessions),
     )
     replayed = [notice for notice in report.notices if notice.kind is NoticeKind.REPLAYED]
     rest = [notice for notice in report.notices if notice.kind is not NoticeKind.REPLAYED]

@@ -39,7 +39,9 @@ def planned_sessions(experiment: Experiment, plan: Plan, whole: Plan) -> Iterato
         name = f"{kind.session_name}{suffix}"
         blocks = range(collect.blocks[0])
         visits = tuple(block_visits(cells, name, blocks, seed=collect.seed, twice=plan.baseline))
-        return SessionPlan(name, kind.name, SessionKind.TIMING, names, visits)
+        return SessionPlan(
+            name, kind.name, SessionKind.TIMING, names, visits, recompiles=collect.recompile
+        )
 
     for kind in kinds:
         if kind.records is Records.TIMES:

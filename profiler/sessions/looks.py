@@ -70,6 +70,7 @@ def empty_final(session: SessionPlan) -> SessionPlan:
         kind=SessionKind.FINAL,
         metrics=confirmation_metrics(session.metrics) if counts else session.metrics,
         visits=(),
+        recompiles=session.recompiles,
     )
 
 

@@ -430,6 +430,13 @@ class Collect(SpecModel):
         "slower: with the 16 compile workers of `torch.compile` it took 105 to 185 ms, without "
         "them 5. `false` where the command itself launches what is measured.",
     )
+    recompile: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="Whether each block has a process of its own that compiles anew, with empty "
+        "caches of torch and Triton: what an autotuner chose in it is another draw, and intervals "
+        "and verdicts hold what draws differ by. Takes a start and all compilations for each "
+        "block. For workloads in Python.",
+    )
     seed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_INTEGER)] = Field(
         default=DEFAULT_SEED, description="Of the inputs and of the random orders."
     )

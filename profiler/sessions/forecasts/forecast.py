@@ -156,16 +156,17 @@ def _sessions(
     for before, session in zip((None, *plan.sessions), plan.sessions, strict=False):
         here = held.get(session.name, NO_VISITS)
         made = here.measured | here.left_out
-        missing = Counter(visit.cell for visit in session.visits if visit not in made)
+        missing_visits = [visit for visit in session.visits if visit not in made]
+        missing = Counter(visit.cell for visit in missing_visits)
         checked |= {visit.cell for visit in here.measured}
         past = past_of_run(costs, session, collect).sessions
         rest = rest_of(session, plan.cells, collect, past, checked)
         before_s = visits_s = 0.0
         if missing and rest.has_earlier:
-            before_s = around_s + _roofs_s(session, costs)
+            before_s = around_s * _processes(session, missing_visits) + _roofs_s(session, costs)
             visits_s = rest.seconds(missing, SessionCosts())
         elif missing:
-            before_s = _until_visits(session, before)
+            before_s = _until_visits(session, before) * _processes(session, missing_visits)
             visits_s = missing.total() * visit_seconds(session)
         yield Forecast(
             session.name,
@@ -178,6 +179,11 @@ def _sessions(
             why_again=here.why_again,
         )
         checked |= missing.keys()
+
+
+def _processes(session: SessionPlan, visits: Iterable[Visit]) -> int:
+    """Number of processes that make some visits, as far as the plan tells."""
+    return len({visit.block for visit in visits}) if session.recompiles else 1
 
 
 def _until_visits(session: SessionPlan, before: SessionPlan | None) -> float:

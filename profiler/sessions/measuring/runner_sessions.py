@@ -146,7 +146,9 @@ class _RunnerSession:
 
     def __post_init__(self) -> None:
         session, workload = self.work.session, self.row.workload
-        self._job = self.book.templates.job(session, workload, self.work.checked)
+        # What is compiled anew was not checked by an attempt before.
+        checked = frozenset() if session.recompiles else self.work.checked
+        self._job = self.book.templates.job(session, workload, checked)
         self._template = self.row.template(session, self._job)
 
     @property
@@ -176,6 +178,9 @@ class _RunnerSession:
         recorded = COLLECTORS[self.work.session.collector].report_file is not None
         if recorded and self.book.templates.timelines.one_visit_a_process:
             return [(visit,) for visit in self.work.missing]
+        if self.work.session.recompiles:
+            blocks = sorted({visit.block for visit in self.work.missing})
+            return [[v for v in self.work.missing if v.block == block] for block in blocks]
         return [self.work.missing]
 
     def _attempt(self, visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
@@ -197,6 +202,7 @@ class _RunnerSession:
             self._template,
             job=replace(self._job, practical_roofs=roofs),
             announced=frozenset() if self._handed else self._problems(),
+            compiled=self._compiled(visits),
         )
         folder = book.begin(session, book.record(session, visits), waiting)
         book.run.write_command(folder, shlex.join(self._template.command(folder).argv))
@@ -222,6 +228,13 @@ class _RunnerSession:
         book.seconds.session(folder.name, began, protocol.read_journal(folder / JOURNAL_FILE))
         book.keep_files(session, folder, result)
         return folder, result
+
+    def _compiled(self, visits: Sequence[Visit]) -> Path | None:
+        """Folder for what these visits compile; of a block its own where each compiles anew."""
+        folder, session = self._template.compiled, self.work.session
+        if folder is None or not session.recompiles:
+            return folder
+        return folder / f"{session.name}.{visits[0].block}"
 
     def _problems(self) -> Set[str]:
         """One cell of each problem that is visited; none where it would be seen in a recording."""

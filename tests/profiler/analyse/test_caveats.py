@@ -40,6 +40,7 @@ def found():
         dtypes=(),
         tuned_otherwise=(),
         drawn=(),
+        recompiled=False,
         delta=0.01,
     ):
         statuses = {cell.id: CellStatus(cell.id, Outcome.MEASURED) for cell in cells}
@@ -68,6 +69,7 @@ def found():
             environment=environment or Environment(),
             baseline=baseline,
             delta=delta,
+            recompiled=recompiled,
         )
         assert all(text(notice) for notice in notices)
         by_kind = {notice.kind: notice.values for notice in notices}
@@ -171,6 +173,9 @@ def test_cells_that_an_autotuner_chose_among_several_are_one_draw(found):
     )
     assert notices[NoticeKind.ONE_DRAW] == {"count": 2}
     assert NoticeKind.ONE_DRAW not in found(drawn={"b..p": 1}, baseline="a")
+    assert found(drawn={"a..p": 2}, recompiled=True) == {
+        NoticeKind.DRAWS: {"count": 1, "blocks": len(ENOUGH)}
+    }
 
 
 def test_a_shift_of_a_failed_baseline_is_no_caveat(found):
