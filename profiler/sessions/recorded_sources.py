@@ -14,7 +14,7 @@ from profiler.planning.spec import CommandWorkload, Experiment, ModuleWorkload
 from profiler.run_folder.folder import Sources
 from profiler.runner.experiment import FUNCTION
 from profiler.runner.protocol import file_digest
-from profiler.sessions.sources import hash_files, imported_hash, own_files, source_files
+from profiler.sessions.sources import by_name, imported_hash, own_files, source_files
 
 _MOST_TEXT = 256 * 1024
 """Bytes of a file of which the text is kept: sources are shorter."""
@@ -28,10 +28,46 @@ def recorded_sources(
     `base` is the folder of the spec. Variants have digests where one can tell what each is made
     of: functions of a Python experiment, and programs.
     """
-    files = own_files(experiment, base, cells)
-    digests = {name: file_digest(file) for name, file in files.items()}
-    texts = {name: text for name, file in files.items() if (text := _text(file)) is not None}
-    return Sources(digests, _variant_digests(experiment, base, cells, texts)), texts
+    workload = experiment.workload
+    if isinstance(workload, CommandWorkload):
+        return _of_programs(workload, experiment, base, cells)
+    files = own_files(workload, base, cells)
+    texts = _texts(files)
+    variants = {}
+    if isinstance(workload, ModuleWorkload):
+        file = Path(workload.target(base))
+        variants = _function_digests(file, texts.get(file.name), cells)
+    return Sources(_digests(files), variants), texts
+
+
+def _of_programs(
+    workload: CommandWorkload, experiment: Experiment, base: Path, cells: Sequence[Cell]
+) -> tuple[Sources, dict[str, str]]:
+    """The same of an external command, whose variants are made of programs and what they need."""
+    of_variant: dict[str, set[Path]] = {}
+    for cell in cells:
+        files = {file.resolve() for file in source_files(experiment, base, cell)}
+        of_variant.setdefault(cell.variant.id, set()).update(files)
+    named = by_name(set().union(*of_variant.values()), workload.folder(base))
+    digests = _digests(named)
+    parts = {
+        variant: sorted(f"{name} {digests[name]}" for name, file in named.items() if file in files)
+        for variant, files in of_variant.items()
+    }
+    variants = {variant: _hash("\n".join(lines)) for variant, lines in parts.items()}
+    return Sources(digests, variants), _texts(named)
+
+
+def _digests(files: Mapping[str, Path]) -> dict[str, str]:
+    return {name: file_digest(file) for name, file in files.items()}
+
+
+def _texts(files: Mapping[str, Path]) -> dict[str, str]:
+    return {name: text for name, file in files.items() if (text := _text(file)) is not None}
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _text(file: Path) -> str | None:
@@ -45,22 +81,6 @@ def _text(file: Path) -> str | None:
     return None if "\0" in text else text
 
 
-def _variant_digests(
-    experiment: Experiment, base: Path, cells: Sequence[Cell], texts: Mapping[str, str]
-) -> dict[str, str]:
-    workload = experiment.workload
-    if isinstance(workload, CommandWorkload):
-        of_variant: dict[str, set[Path]] = {}
-        for cell in cells:
-            files = of_variant.setdefault(cell.variant.id, set())
-            files.update(source_files(experiment, base, cell))
-        return {variant: hash_files(files) for variant, files in of_variant.items()}
-    if isinstance(workload, ModuleWorkload):
-        file = Path(workload.target(base))
-        return _function_digests(file, texts.get(file.name), cells)
-    return {}
-
-
 def _function_digests(file: Path, text: str | None, cells: Sequence[Cell]) -> dict[str, str]:
     """Digest of each variant of a Python experiment; none of any other workload."""
     try:
@@ -71,7 +91,7 @@ def _function_digests(file: Path, text: str | None, cells: Sequence[Cell]) -> di
         return {}
     functions = {cell.variant.id: str(cell.variant.params.get(FUNCTION)) for cell in cells}
     digests = {
-        name: hashlib.sha256((source + imported_hash(source, file)).encode()).hexdigest()
+        name: _hash(source + imported_hash(source, file))
         for name, source in function_sources(tree, tuple(set(functions.values()))).items()
     }
     return {variant: digests[function] for variant, function in functions.items()}

@@ -70,25 +70,23 @@ def source_files(experiment: Experiment, base: Path, cell: Cell) -> tuple[Path, 
     return (*sorted(package.glob("*.py")), *_workload_files(workload, base))
 
 
-def own_files(experiment: Experiment, base: Path, cells: Sequence[Cell]) -> dict[str, Path]:
+def own_files(
+    workload: ModuleWorkload | CudaWorkload, base: Path, cells: Sequence[Cell]
+) -> dict[str, Path]:
     """Files of the workload that a user may edit, by their path from the workload's folder.
 
     The runner is not among them. `base` is the folder of the spec.
     """
-    workload = experiment.workload
-    if isinstance(workload, CommandWorkload):
-        files = {file for cell in cells for file in source_files(experiment, base, cell)}
-        return _by_name(files, workload.folder(base))
     if isinstance(workload, CudaWorkload):
         names = {cell.variant.params.get("source", workload.source) for cell in cells}
-        return _by_name({base / str(name) for name in names if name is not None}, base)
+        return by_name({base / str(name) for name in names if name is not None}, base)
     entry = _entry(workload, base)
     if entry is None:
         return {}
-    return _by_name(_with_imports(entry.file, entry.root, entry.package), entry.root)
+    return by_name(_with_imports(entry.file, entry.root, entry.package), entry.root)
 
 
-def _by_name(files: Iterable[Path], root: Path) -> dict[str, Path]:
+def by_name(files: Iterable[Path], root: Path) -> dict[str, Path]:
     """Files by their path from a folder; one that lies elsewhere by its name alone."""
     there = root.resolve()
     named = {

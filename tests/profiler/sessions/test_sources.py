@@ -8,6 +8,7 @@ from run_folders import SPEC
 from profiler.planning.plan import make_plan
 from profiler.planning.space import load_space
 from profiler.planning.spec import load_spec
+from profiler.sessions.recorded_sources import recorded_sources
 from profiler.sessions.sources import hash_files, source_files
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -87,3 +88,31 @@ def test_hashes_go_by_name_and_content_not_by_folder_or_order(tmp_path):
     assert hash_files(first) == hash_files(write("a", b="2", a="1")) == hash_files(first * 2)
     others = [write("c", a="2", b="1"), write("d", a="1", c="2"), write("e", a="1"), write("f")]
     assert len({hash_files(files) for files in [first, *others]}) == 5
+
+
+COMMANDS = """\
+name: programs
+workload: {command: "./{program} 20"}
+variants: {list: [{name: one, params: {program: a.sh}}, {name: two, params: {program: b.sh}}]}
+"""
+
+
+def test_a_variant_of_an_external_command_is_made_of_its_program(tmp_path):
+    def found():
+        loaded = load_spec(tmp_path / "spec.yaml")
+        plan = make_plan(loaded, load_space(loaded.experiment.workload, loaded.base))
+        return recorded_sources(loaded.experiment, loaded.base, plan.cells)
+
+    (tmp_path / "spec.yaml").write_text(COMMANDS)
+    for name in ("a.sh", "b.sh"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {name}\n")
+        (tmp_path / name).chmod(0o755)
+    before, texts = found()
+    assert list(before.files) == ["a.sh", "b.sh"]
+    assert texts["b.sh"] == "#!/bin/sh\necho b.sh\n"
+    (tmp_path / "b.sh").write_text("#!/bin/sh\n")
+    after, _ = found()
+    assert before.variants["one"] == after.variants["one"]
+    assert before.variants["two"] != after.variants["two"]
+    (tmp_path / "a.sh").write_bytes(b"\x7fELF\0")
+    assert list(found()[1]) == ["b.sh"], "a program is no text"
