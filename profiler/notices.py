@@ -55,6 +55,7 @@ class NoticeKind(StrEnum):
     NO_BASELINE = "no_baseline"
     NOISE_FLOOR_UNKNOWN = "noise_floor_unknown"
     NOISE_FLOOR_ABOVE_MARGIN = "noise_floor_above_margin"
+    SLOW_VISITS = "slow_visits"
     BASELINE_SHIFTED = "baseline_shifted"
     ORDER_REVERSED = "order_reversed"
     NOT_COMPARABLE = "not_comparable"
@@ -296,6 +297,12 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "differences below {floor} cannot be seen there.",
         "Lock the clock, leave the GPU alone, or measure more blocks; else read SAME as: within "
         "the noise floor.",
+    ),
+    NoticeKind.SLOW_VISITS: NoticeTemplate(
+        Severity.INFO,
+        "{cell}: {count} of {visits} timing visits took {factor} the median{p95}{more}. "
+        "Ratios and verdicts are of medians.",
+        "Where every launch counts, compare 95th percentiles too (slow_visits in the JSON).",
     ),
     NoticeKind.BASELINE_SHIFTED: NoticeTemplate(
         Severity.WARNING,

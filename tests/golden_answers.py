@@ -55,7 +55,11 @@ def summary(findings):
     del document["builds"], document["seconds"]
     primary = findings.report.primary
     document["cells"] = [
-        {name: cell[name] for name in ("id", "label", "outcome", "cause") if cell.get(name)}
+        {
+            name: cell[name]
+            for name in ("id", "label", "outcome", "cause", "slow_visits")
+            if cell.get(name)
+        }
         | (cell["metrics"].get(primary) or {})
         for cell in document["cells"]
     ]

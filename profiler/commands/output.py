@@ -155,7 +155,11 @@ def report_document(findings: Findings) -> dict[str, Any]:
 
 
 def _cells(findings: Findings) -> list[dict[str, Any]]:
-    from profiler.findings.document import blocks_document, metrics_by_cell
+    from profiler.findings.document import (
+        blocks_document,
+        metrics_by_cell,
+        slow_visits_document,
+    )
 
     report = findings.report
     metrics = metrics_by_cell(findings)
@@ -172,6 +176,7 @@ def _cells(findings: Findings) -> list[dict[str, Any]]:
             **_status(report.statuses.get(cell.id)),
             "metrics": metrics.get(cell.id, {}),
             "blocks": blocks_document(findings, cell),
+            "slow_visits": slow_visits_document(findings, cell),
             **({"range_counters": ranges.get(cell.id, [])} if ranges else {}),
             **({"timeline": timelines.get(cell.id)} if timelines else {}),
         }

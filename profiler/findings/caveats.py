@@ -10,6 +10,7 @@ import pandas as pd
 
 from profiler.analyse.judge import Judge, Rules, times_of
 from profiler.analyse.samples import metric_columns
+from profiler.analyse.summary import SlowVisits
 from profiler.analyse.verdicts import DELTA
 from profiler.metrics.queries import CATALOGUE
 from profiler.model import (
@@ -30,6 +31,8 @@ _USABLE = (Outcome.MEASURED, Outcome.DUPLICATE)
 
 _MANY_MISSING = 0.5
 """Share of the values of a cell that may be missing before it is said."""
+_P95_APART = 1.01
+"""The 95th percentile of a cell's visits is named from this ratio to their median on."""
 _SHOWN = 4
 """Names in a sentence before it says how many more there are."""
 
@@ -300,10 +303,34 @@ def _baseline_medians(times: pd.DataFrame, baseline: str | None) -> pd.Series[fl
     return baseline_times.groupby("problem")["duration_ns"].median()
 
 
+def slow_visits_notice(cells: Sequence[Cell], slow: Mapping[str, SlowVisits]) -> Notice | None:
+    """On the cell of the answer with most slow visits, and how many others have some."""
+    having = {cell.id: cell for cell in cells if cell.id in slow}
+    if not having:
+        return None
+    worst = max(having.values(), key=lambda cell: slow[cell.id].share * slow[cell.id].factor)
+    visits, others = slow[worst.id], len(having) - 1
+    p95 = visits.p95 / visits.median
+    more = f"; {others} more cells of the answer have such visits" if others > 1 else ""
+    values: Values = {
+        "cell": f"{worst.variant.name} at {worst.problem.name}",
+        "count": visits.count,
+        "visits": visits.visits,
+        "factor": _times(visits.factor),
+        "p95": f" (p95: {_times(p95)})" if p95 >= _P95_APART else "",
+        "more": "; one more cell of the answer has such visits" if others == 1 else more,
+    }
+    return Notice(NoticeKind.SLOW_VISITS, values)
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.2f}\N{MULTIPLICATION SIGN}"
+
+
 def _percent(effect: float) -> str:
     """A relative effect with its unit; above 100 % a factor."""
     if effect > 1:
-        return f"{1 + effect:.2f}\N{MULTIPLICATION SIGN}"
+        return _times(1 + effect)
     return f"{100 * effect:.2f}\u202f%"
 
 

@@ -191,6 +191,20 @@ def blocks_document(findings: Findings, cell: Cell) -> Document | None:
     return {findings.report.primary: before._asdict()}
 
 
+def slow_visits_document(findings: Findings, cell: Cell) -> Document | None:
+    """Timing visits of a cell that took far longer than the others; None without any."""
+    slow = findings.slow_visits.get(cell.id)
+    if slow is None:
+        return None
+    return {
+        "count": slow.count,
+        "visits": slow.visits,
+        "factor": slow.factor,
+        "median_ns": slow.median,
+        "p95_ns": slow.p95,
+    }
+
+
 def verdict_document(verdict: PairVerdict) -> Document:
     """A verdict with its reason and the numbers behind it; null without one."""
     if verdict.verdict is None:

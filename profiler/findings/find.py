@@ -16,10 +16,11 @@ import pandas as pd
 
 from profiler.analyse.effects import ParameterStep, steps
 from profiler.analyse.judge import Judge
+from profiler.analyse.summary import slow_visits
 from profiler.analyse.timers import reference_collector
 from profiler.collect.registry import duration_metrics
 from profiler.findings.aliases import alias_variants, sample_sources
-from profiler.findings.caveats import caveats
+from profiler.findings.caveats import caveats, slow_visits_notice
 from profiler.findings.cell_numbers import (
     block_numbers,
     final_numbers,
@@ -444,6 +445,11 @@ def _assembled(
     rival_winners = _winners(leaders, leaders.of_rivals, verdicts, primary, programs.references)
     tunes = report.page_kind.tunes
     deciding = rival_winners if tunes else winners
+    slow = slow_visits(judged.judges[0].times)
+    answering = [
+        *(winner.cell for winner in deciding.values()),
+        *(cell for cell in programs.cells if cell.variant == programs.baseline),
+    ]
     slowdowns = _slowdowns(programs, numbers, deciding)
     ranks = rank_variants(
         RankInputs(
@@ -491,6 +497,7 @@ def _assembled(
         against_baseline=against,
         winners=winners,
         rival_winners=rival_winners,
+        slow_visits=slow,
         slowdowns=slowdowns,
         ranks=ranks,
         contenders=contenders,
@@ -511,7 +518,7 @@ def _assembled(
         waves=_waves(programs, values),
         timers=find_timers(report.samples, numbers.blocks, list(programs.correct)),
         sessions=made_sessions(report),
-        notices=_notices(report),
+        notices=_notices(report, slow_visits_notice(answering, slow)),
     )
 
 
@@ -667,8 +674,8 @@ def _waves(programs: _Programs, values: Values) -> WaveFindings | None:
     return find_waves(cells, values, programs.report.environment.sm_count)
 
 
-def _notices(report: Report) -> tuple[Notice, ...]:
-    """Notices of reading the run, and caveats of its numbers."""
+def _notices(report: Report, slow: Notice | None) -> tuple[Notice, ...]:
+    """Notices of reading the run, and caveats of its numbers; `slow`: of visits far too slow."""
     run_caveats = caveats(
         cells=report.plan.cells,
         statuses=report.statuses,
@@ -684,7 +691,7 @@ def _notices(report: Report) -> tuple[Notice, ...]:
     shown = (_of_recording(notice) for notice in run_caveats) if report.replay else run_caveats
     few = few_blocks_notice(report.plan)
     by_family = [few] if few and few.kind is NoticeKind.FEW_BLOCKS_FOR_FAMILY else []
-    return (*replayed, *shown, *by_family, *rest)
+    return (*replayed, *shown, *by_family, *([slow] if slow else []), *rest)
 
 
 def _of_recording(notice: Notice) -> Notice:

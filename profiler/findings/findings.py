@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from profiler.analyse.summary import SlowVisits
 from profiler.findings.kinds.grid_pairs import GridPairs
 from profiler.findings.kinds.search import SearchFindings, find_search
 from profiler.findings.kinds.steps import Rung, StepEffect
@@ -73,6 +74,8 @@ class Findings:
     """By problem id, among all variants; none where nothing is correct."""
     rival_winners: Mapping[str, Winner]
     """By problem id, among the variants that are no references."""
+    slow_visits: Mapping[str, SlowVisits]
+    """By id of those cells of which some timing visits took far longer than the others."""
     slowdowns: Mapping[tuple[str, str], float]
     """By (variant id, problem id): how many times worse than the deciding winner."""
     ranks: tuple[VariantRank, ...]

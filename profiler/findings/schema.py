@@ -139,6 +139,16 @@ class AnswerPart(_Part):
     problems: list[ProblemAnswer]
 
 
+class SlowVisits(_Part):
+    """Timing visits of a cell that took far longer than the others: a second mode, or a tail."""
+
+    count: int
+    visits: int
+    factor: float = Field(description="median duration of the slow visits ÷ that of all")
+    median_ns: float = Field(description="of all timing visits")
+    p95_ns: float = Field(description="95th percentile of all timing visits")
+
+
 class Cell(BaseModel):
     """One cell of the plan; keys of its status (`cause`, `flops`, …) stand beside these."""
 
@@ -155,6 +165,7 @@ class Cell(BaseModel):
     blocks: dict[str, Numbers] | None = Field(
         description="the primary metric by the timing blocks, where the numbers are of the final"
     )
+    slow_visits: SlowVisits | None
 
 
 class Effect(_Part):

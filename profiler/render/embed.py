@@ -19,6 +19,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from functools import cache
 from itertools import chain
 from math import isfinite
@@ -168,6 +169,7 @@ def _cells(findings: Findings, samples: CellSamples) -> dict[str, Any]:
                 for cell in cells
             ],
             "blocks": [_blocks(findings, cell) for cell in cells],
+            "slow": [_slow(findings, cell) for cell in cells],
             "nearest_peak": [nearest_peak(findings, cell) for cell in cells],
             "kernels": [list(samples.kernel_numbers(cell)) for cell in cells],
         }
@@ -177,6 +179,12 @@ def _cells(findings: Findings, samples: CellSamples) -> dict[str, Any]:
 def _blocks(findings: Findings, cell: Cell) -> list[Any] | None:
     blocks = timing_blocks(findings, cell)
     return None if blocks is None else [_number(blocks[0]), blocks[1]]
+
+
+def _slow(findings: Findings, cell: Cell) -> list[Any] | None:
+    """Number of slow timing visits, of all, their factor, median and 95th percentile in ns."""
+    slow = findings.slow_visits.get(cell.id)
+    return None if slow is None else list(map(_number, astuple(slow)))
 
 
 def _summary(findings: Findings, metric: Label) -> dict[str, Any]:

@@ -123,13 +123,14 @@ const label = (cell) => nameOf(column(data.cells, "variant")[cell]);
 const durationPart = (cell) => {
   const { name: full, label: short } = data.variants[cellOf(cell).variant];
   const metric = data.metrics.find(({ name }) => name === data.primary);
-  const { outcome, cause, missing_metrics: missing, duplicate_of: owner, blocks } = cellOf(cell);
+  const { outcome, cause, missing_metrics: missing, duplicate_of: owner, blocks, slow } = cellOf(cell);
   const { also = [] } = data.variants[cellOf(cell).variant];
   const { n, median, low, high, min, max, rank, source: from } = metric ? fieldsOf(metric, cell) : { n: null };
   const written = (value) => show(value, metric.unit);
   const facts = [
     n === null ? "" : `${n} samples${from === "final" ? " of the confirmation" : ""}, from ${written(min)} to ${written(max)}`,
     blocks ? `${written(blocks[0])} in the ${blocks[1]} timing blocks` : "",
+    slow ? `slow visits: ${slow[0]} of ${slow[1]} in the timing blocks took ${times(slow[2])} their median (${show(slow[3], "ns")}; p95 ${show(slow[4], "ns")})` : "",
     rank ? `rank ${rank} at this problem` : "",
     outcome === "measured" ? "" : data.outcomes[outcome][0] + (numberOf(owner) < 0 ? "" : ` as ${label(numberOf(owner))}`),
     also.length ? `also called ${also.join(", ")}` : "",
