@@ -4,8 +4,9 @@ Q, K, V and O are contiguous (batch, seq_len, heads, head_dim); K and V may be a
 heads, seq_len, head_dim), too. There is no dropout, the lengths are equal, and scores are scaled by
 1 / sqrt(head_dim). Q, K and V are standard normal, so that scores have a standard deviation of 1.
 Where scores grow, a step of `SCORE_STEP` for every `STEP_KEYS` keys is added to them, from below up
-to 0 at the last keys: a kernel that rescales what it has summed up only where a maximum grew by
-more than 2^8 does so for every tile of at least that many keys.
+to 0 at the last keys; where they fall, from 0 at the first keys down. A kernel that goes through
+the keys in the direction of growth, and rescales what it has summed up only where a maximum grew by
+more than 2^8, does so for every tile of at least that many keys.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 import torch
 
 from profiler.kernels.attention.implementations import dtype_of
-from profiler.kernels.attention.problem import has_growing_scores, is_causal, sizes
+from profiler.kernels.attention.problem import GROWING, NORMAL, is_causal, scores_of, sizes
 from profiler.kernels.parameters import Params
 
 ERROR_FACTOR = 2.0
@@ -49,7 +50,7 @@ class Inputs:
         self.device = device
         self._seed = seed
         self._causal = is_causal(problem)
-        self._growing = has_growing_scores(problem)
+        self._scores = scores_of(problem)
         self._attentions: dict[str, Attention] = {}
         self._heads_first: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
         self._expected: dict[str, tuple[torch.Tensor, float]] = {}
@@ -96,11 +97,12 @@ class Inputs:
         query, key, value = (
             torch.randn(shape, generator=generator, device=self.device).to(dtype) for _ in range(3)
         )
-        if self._growing:
+        if self._scores != NORMAL:
             # Whole numbers up to 256 are exact in both types.
             step = torch.arange(size.seq_len, device=self.device) // STEP_KEYS
+            steps = step - step[-1] if self._scores == GROWING else -step
             query[..., 0] = SCORE_STEP * size.head_dim**0.5
-            key[..., 0] = (step - step[-1])[:, None].to(dtype)
+            key[..., 0] = steps[:, None].to(dtype)
         return Attention(query, key, value, torch.empty_like(query))
 
 

@@ -21,9 +21,9 @@ HEAD_DIM = 128
 DTYPE = "BF16"
 """Heads, head dimension and type of problems and variants that name none."""
 
-NORMAL, GROWING = "normal", "growing"
-"""Scores: of standard normal Q and K, with a standard deviation of 1; or so that the maximum of
-each query grows with every tile of keys."""
+NORMAL, GROWING, FALLING = SCORES = "normal", "growing", "falling"
+"""Scores of standard normal Q and K have a standard deviation of 1. Or the maximum of each query
+grows with every tile from the first keys to the last, or falls as much."""
 
 MAX_BATCH = 16
 TOKENS = 65536
@@ -54,8 +54,8 @@ def check_problem(params: Params) -> str | None:
     causal = params.get("is_causal", False)
     if not isinstance(causal, bool):
         return f"is_causal must be true or false, not {causal!r}"
-    if params.get("scores", NORMAL) not in (NORMAL, GROWING):
-        return f"scores must be {NORMAL} or {GROWING}, not {params['scores']!r}"
+    if scores_of(params) not in SCORES:
+        return f"scores must be one of {', '.join(SCORES)}, not {params['scores']!r}"
     return check_dtype("precision", params.get("precision", DTYPE))
 
 
@@ -87,9 +87,9 @@ def is_causal(problem: Params) -> bool:
     return bool(problem.get("is_causal", False))
 
 
-def has_growing_scores(problem: Params) -> bool:
-    """Whether the maximum of each query grows with every tile of keys."""
-    return problem.get("scores", NORMAL) == GROWING
+def scores_of(problem: Params) -> Value:
+    """How the scores of a problem go along the keys: one of `SCORES`."""
+    return problem.get("scores", NORMAL)
 
 
 def check_precision(dtype: str, problem: Params) -> str | None:

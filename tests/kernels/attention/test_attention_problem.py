@@ -22,7 +22,10 @@ from profiler.kernels.attention.problem import (
         ({"seq_len": 512, "length": 1}, "length is no size"),
         ({"seq_len": 512, "precision": "FP8"}, "precision must be one of"),
         ({"seq_len": 64, "is_causal": 1}, "is_causal must be true or false, not 1"),
-        ({"seq_len": 64, "scores": "large"}, "scores must be normal or growing, not 'large'"),
+        (
+            {"seq_len": 64, "scores": "large"},
+            "scores must be one of normal, growing, falling",
+        ),
     ],
 )
 def test_problems_that_make_no_sense(params, words):
