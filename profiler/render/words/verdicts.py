@@ -125,7 +125,7 @@ def percent(effect: float) -> str:
 def counts(pairs: Iterable[PairVerdict]) -> str:
     """Counts of verdicts: `FASTER at 3, SAME at 1 of 4 problems`; "" without any."""
     judged = [pair for pair in pairs if pair.verdict is not None]
-    by_verdict = Counter(pair.verdict for pair in judged)
+    by_verdict = Counter(pair.verdict for pair in judged if pair.verdict is not None)
     if len(judged) < 2:
         return "".join(map(word_of, judged))
     by_time = _by_time_words(judged)
