@@ -394,14 +394,14 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.POWER_CAPPED: NoticeTemplate(
         Severity.INFO,
-        "{session}: the power limit held the clock back in {share} of the visits (SM clock "
-        "{clocks}).",
+        "{session}: NVML named the power limit during {share} of the visits; {clocks}.",
         "Compare cycles beside durations: near the limit, a kernel that draws more runs at a lower "
         "clock.",
     ),
     NoticeKind.CLOCK_SPREAD: NoticeTemplate(
         Severity.WARNING,
-        "{session}: the SM clock moved by {spread} between visits ({clocks}).",
+        "{session}: the SM clock of a kernel moved by {spread} between its launches; all ran at "
+        "{clocks}.",
         "Compare cycles beside durations, or lock the clock (`nvidia-smi --lock-gpu-clocks`).",
     ),
 }

@@ -29,8 +29,8 @@ MAX_REPEATS = 2
 two more tries in later sessions do not cure is a property of the machine, and is reported."""
 
 SPREAD_LIMIT = 0.05
-"""Change of the SM clock within a session that is worth a warning. Durations follow the clock, and
-differences between kernels that people care about begin below it."""
+"""Change of a kernel's SM clock within a session that is worth a warning. Durations follow the
+clock, and differences between kernels that people care about begin below it."""
 
 Rows = npt.NDArray[Any]
 VisitKey = tuple[str, int, int]
@@ -151,14 +151,6 @@ class _Windows:
         sums: Rows = totals[self._past] - totals[self._first]
         return sums
 
-    def means(self, values: Rows, where: Rows) -> Rows:
-        """Mean over those samples of each visit that are meant; NaN where there is none."""
-        counts = self.sums(where)
-        sums = self.sums(np.where(where, values, 0.0))
-        means: Rows = np.full(len(counts), np.nan)
-        np.divide(sums, counts, out=means, where=counts > 0)
-        return means
-
     def having(self, bits: int) -> Rows:
         """Whether a sample of each visit has one of these reasons."""
         has_reason: Rows = self.sums((self.bits & bits) != 0) > 0
@@ -187,57 +179,42 @@ def throttled_visits(
 
 
 @dataclass(frozen=True)
-class ClockFacts:
-    """What the clocks did during the visits of a session; None where that was not sampled."""
+class LaunchClocks:
+    """SM clocks of the launches of a session in MHz: of each its cycles ÷ its duration."""
 
-    visits: int
-    sampled: int
-    """Visits whose reasons were read at least once."""
-    sm_mhz_min: float | None = None
-    """Of the mean SM clock of each visit. Samples of an idle GPU do not count: its clock drops, and
-    says nothing about the clock that a kernel ran at."""
-    sm_mhz_median: float | None = None
-    sm_mhz_max: float | None = None
-    shares: Mapping[str, float] | None = None
-    """Name of a reason → share (0 to 1) of the sampled visits during which it was seen; only those
-    that were."""
-    temperature_c_min: float | None = None
-    temperature_c_max: float | None = None
-    power_w_median: float | None = None
-
-    @property
-    def sm_spread(self) -> float | None:
-        """By which share of the highest SM clock of a visit the lowest one is below it."""
-        if self.sm_mhz_min is None or not self.sm_mhz_max:
-            return None
-        return 1.0 - self.sm_mhz_min / self.sm_mhz_max
+    lowest: float
+    highest: float
+    spread: float
+    """Largest share by which the lowest clock of a kernel lies below its highest one."""
 
 
-def clock_facts(clocks: pd.DataFrame, visits: Visits, *, period_s: float = PERIOD_S) -> ClockFacts:
-    """Sum up the clocks of one attempt, or of several that were put together, during its visits."""
-    frame = _visit_frame(visits)
-    windows = _Windows(clocks, frame, period_s)
-    sampled = windows.sums(windows.told) > 0
-    sm_mhz = windows.samples["sm_mhz"].to_numpy(dtype="float64")
-    busy = np.isfinite(sm_mhz) & ((windows.bits & Reason.GPU_IDLE) == 0)
-    clock = pd.Series(windows.means(sm_mhz, busy))
-    during = windows.samples[windows.inside()]
-    return ClockFacts(
-        visits=len(frame),
-        sampled=int(sampled.sum()),
-        sm_mhz_min=_number(clock.min()),
-        sm_mhz_median=_median(clock),
-        sm_mhz_max=_number(clock.max()),
-        shares=_shares(windows, int(sampled.sum())),
-        temperature_c_min=_number(during["temperature_c"].min()),
-        temperature_c_max=_number(during["temperature_c"].max()),
-        power_w_median=_median(during["power_w"]),
-    )
+def launch_clocks(launches: pd.DataFrame) -> LaunchClocks | None:
+    """SM clocks of launches by the cycles that they counted; None where none did.
 
-
-def _shares(windows: _Windows, sampled: int) -> dict[str, float] | None:
-    if not sampled:
+    `launches`: `kernel duration_ns cycles`. NVML does not see what a kernel is clocked at: it read
+    1875 to 1980 MHz in a session whose launches ran at 1553 to 1817 (H200).
+    """
+    mhz = 1e3 * (launches["cycles"] / launches["duration_ns"]).astype("float64")
+    counted = mhz[mhz > 0]
+    if counted.empty:
         return None
+    of_kernels = counted.groupby(launches["kernel"])
+    spread = 1.0 - of_kernels.min() / of_kernels.max()
+    return LaunchClocks(float(counted.min()), float(counted.max()), float(spread.max()))
+
+
+def reason_shares(
+    clocks: pd.DataFrame, visits: Visits, *, period_s: float = PERIOD_S
+) -> dict[str, float]:
+    """Share (0 to 1) of the sampled visits in which NVML gave each reason; those that it gave."""
+    windows = _Windows(clocks, _visit_frame(visits), period_s)
+    sampled = int((windows.sums(windows.told) > 0).sum())
+    return _shares(windows, sampled)
+
+
+def _shares(windows: _Windows, sampled: int) -> dict[str, float]:
+    if not sampled:
+        return {}
     seen = int(np.bitwise_or.reduce(windows.bits[windows.inside()]))
     return {
         name: float(windows.having(bit).sum()) / sampled
@@ -245,15 +222,6 @@ def _shares(windows: _Windows, sampled: int) -> dict[str, float] | None:
         if seen & bit
         for name in reason_names(bit)
     }
-
-
-def _number(value: Any) -> float | None:
-    return None if pd.isna(value) else float(value)
-
-
-def _median(values: pd.Series[float]) -> float | None:
-    present = values.dropna()  # the median of nothing is a warning to some versions of pandas
-    return float(present.median()) if len(present) else None
 
 
 # ---- what follows from it ----
@@ -314,24 +282,30 @@ def plan_repeats(attempts: Sequence[tuple[Set[VisitKey], Set[VisitKey]]]) -> Rep
 
 
 def clock_notices(
-    session: str, facts: ClockFacts, repeats: Repeats, problem_of: Mapping[str, str]
+    session: str,
+    shares: Mapping[str, float],
+    launches: LaunchClocks | None,
+    repeats: Repeats,
+    problem_of: Mapping[str, str],
 ) -> tuple[Notice, ...]:
-    """What the clocks take away from the results of one session, over all of its attempts."""
+    """What the clocks take away from the results of one session, over all of its attempts.
+
+    `shares` as from `reason_shares`; `launches`: None where they counted no cycles.
+    """
     return (
-        *_throttle_notices(session, facts, repeats, problem_of),
-        *_facts_notices(session, facts),
+        *_throttle_notices(session, shares, repeats, problem_of),
+        *_power_notices(session, shares, launches),
+        *_spread_notices(session, launches),
     )
 
 
 def _throttle_notices(
-    session: str, facts: ClockFacts, repeats: Repeats, problem_of: Mapping[str, str]
+    session: str, shares: Mapping[str, float], repeats: Repeats, problem_of: Mapping[str, str]
 ) -> Iterator[Notice]:
     def blocks(visits: Set[VisitKey]) -> int:
         return len({(problem_of[cell], block) for cell, block, _ in visits})
 
-    reasons = ", ".join(
-        name for name in reason_names(int(THROTTLING)) if name in (facts.shares or {})
-    )
+    reasons = ", ".join(name for name in reason_names(int(THROTTLING)) if name in shares)
     values = {"session": session, "reasons": reasons.replace("_", " ")}
     if repeats.cured:
         yield Notice(
@@ -345,19 +319,27 @@ def _throttle_notices(
         )
 
 
-def _facts_notices(session: str, facts: ClockFacts) -> Iterator[Notice]:
-    clocks = "not known"
-    if facts.sm_mhz_min is not None and facts.sm_mhz_max is not None:
-        clocks = f"{facts.sm_mhz_min:.0f} to {facts.sm_mhz_max:.0f} MHz"
-    capped = (facts.shares or {}).get(reason_names(Reason.SW_POWER_CAP)[0])
-    if capped:
-        share = f"{100 * capped:.0f} %" if capped >= 0.01 else "less than 1 %"
+def _power_notices(
+    session: str, shares: Mapping[str, float], launches: LaunchClocks | None
+) -> Iterator[Notice]:
+    capped = shares.get(reason_names(Reason.SW_POWER_CAP)[0])
+    if not capped:
+        return
+    share = f"{100 * capped:.0f} %" if capped >= 0.01 else "less than 1 %"
+    clocks = "its launches counted no cycles, so that their clock is not known"
+    if launches is not None:
+        clocks = f"its launches ran at {_mhz_range(launches)}"
+    yield Notice(NoticeKind.POWER_CAPPED, {"session": session, "share": share, "clocks": clocks})
+
+
+def _spread_notices(session: str, launches: LaunchClocks | None) -> Iterator[Notice]:
+    if launches is not None and launches.spread > SPREAD_LIMIT:
+        spread = f"{100 * launches.spread:.1f} %"
+        clocks = _mhz_range(launches)
         yield Notice(
-            NoticeKind.POWER_CAPPED, {"session": session, "share": share, "clocks": clocks}
+            NoticeKind.CLOCK_SPREAD, {"session": session, "spread": spread, "clocks": clocks}
         )
-    spread = facts.sm_spread
-    if spread is not None and spread > SPREAD_LIMIT:
-        yield Notice(
-            NoticeKind.CLOCK_SPREAD,
-            {"session": session, "spread": f"{100 * spread:.1f} %", "clocks": clocks},
-        )
+
+
+def _mhz_range(launches: LaunchClocks) -> str:
+    return f"{launches.lowest:.0f} to {launches.highest:.0f} MHz (cycles ÷ duration of each)"

@@ -11,14 +11,15 @@ from profiler.analyse.clocks import (
     MAX_REPEATS,
     THROTTLING,
     VISIT_COLUMNS,
-    ClockFacts,
+    LaunchClocks,
     Reason,
     Repeats,
-    clock_facts,
     clock_notices,
+    launch_clocks,
     measured_visits,
     plan_repeats,
     reason_names,
+    reason_shares,
     throttled_visits,
     with_whole_blocks,
 )
@@ -390,17 +391,16 @@ def test_reasons_that_are_not_known_throttle_nothing():
     clocks = clocks_of((1.0, 1980, None), (1.01, 1980, None))
     visits = [("a", 0, 0, 1.0, 1.0)]
     assert throttled_visits(clocks, visits) == set()
-    facts = clock_facts(clocks, visits)
-    assert (facts.sampled, facts.shares, facts.sm_mhz_median) == (0, None, 1980.0)
+    assert reason_shares(clocks, visits) == {}
 
 
 def test_nothing_to_look_at():
     visits = [("a", 0, 0, 1.0, 2.0)]
     assert throttled_visits(empty_clocks(), visits) == set()
     assert throttled_visits(clocks_of((1.0, 1980, 8)), []) == set()
-    assert clock_facts(empty_clocks(), visits) == ClockFacts(visits=1, sampled=0)
-    assert clock_facts(clocks_of((1.0, 1980, 8)), []) == ClockFacts(visits=0, sampled=0)
-    assert clock_facts(empty_clocks(), measured_visits([])) == ClockFacts(visits=0, sampled=0)
+    assert reason_shares(empty_clocks(), visits) == {}
+    assert reason_shares(clocks_of((1.0, 1980, 8)), []) == {}
+    assert reason_shares(empty_clocks(), measured_visits([])) == {}
 
 
 def test_thousands_of_visits_agree_with_looking_at_each_of_them():
@@ -414,19 +414,17 @@ def test_thousands_of_visits_agree_with_looking_at_each_of_them():
         (f"c{n % 7}", n, 0, start, end)
         for n, (start, end) in enumerate(zip(starts, ends, strict=True))
     ]
-    slowly, means = set(), []
+    slowly, capped, sampled = set(), 0, 0
     for visit in visits:
         window = (times >= visit[3] - PERIOD_S) & (times <= visit[4] + PERIOD_S)
         if np.any(reasons[window] & int(THROTTLING)):
             slowly.add(visit[:3])
-        busy = window & (reasons & 1 == 0)
-        if busy.any():
-            means.append(clocks["sm_mhz"].to_numpy()[busy].mean())
+        capped += np.any(reasons[window] & int(Reason.SW_POWER_CAP))
+        sampled += window.any()
     assert 0 < len(slowly) < len(visits)
     assert throttled_visits(clocks, visits) == slowly
-    facts = clock_facts(clocks, visits)
-    found = (facts.sm_mhz_min, facts.sm_mhz_median, facts.sm_mhz_max)
-    assert found == pytest.approx((min(means), np.median(means), max(means)))
+    share = reason_shares(clocks, visits)["sw_power_cap"]
+    assert share == pytest.approx(capped / sampled)
 
 
 # ---- facts ----
@@ -441,20 +439,24 @@ def busy_session():
         (3.0, 345, 0x1),
         (5.0, 1410, 0x44),
     )
-    clocks["temperature_c"] = [30.0, 60.0, 62.0, 64.0, 66.0, 90.0]
-    clocks["power_w"] = [70.0, 690.0, 700.0, 300.0, 80.0, 650.0]
-    visits = [("a", 0, 0, 1.0, 1.2), ("b", 0, 0, 1.95, 2.05), ("c", 0, 0, 2.95, 3.05)]
-    return clocks, visits
+    return clocks, [("a", 0, 0, 1.0, 1.2), ("b", 0, 0, 1.95, 2.05), ("c", 0, 0, 2.95, 3.05)]
 
 
-def test_facts_are_those_of_the_visits_and_of_a_busy_gpu():
-    facts = clock_facts(*busy_session())
-    assert (facts.visits, facts.sampled) == (3, 3)
-    assert (facts.sm_mhz_min, facts.sm_mhz_median, facts.sm_mhz_max) == (1550, 1765, 1980)
-    assert facts.shares == pytest.approx({"gpu_idle": 1 / 3, "sw_power_cap": 1 / 3})
-    assert (facts.temperature_c_min, facts.temperature_c_max) == (60, 66)
-    assert facts.power_w_median == 495
-    assert facts.sm_spread == pytest.approx(1 - 1550 / 1980)
+def test_shares_of_reasons_are_those_of_the_visits():
+    shares = reason_shares(*busy_session())
+    assert shares == pytest.approx({"gpu_idle": 1 / 3, "sw_power_cap": 1 / 3})
+
+
+def test_the_clock_of_a_launch_is_its_cycles_by_its_duration():
+    launches = pd.DataFrame(
+        {
+            "kernel": ["a", "a", "b", "b", "c"],
+            "duration_ns": [1000.0, 1000.0, 500.0, 500.0, 400.0],
+            "cycles": [1600.0, 2000.0, 600.0, np.nan, np.nan],
+        }
+    )
+    assert launch_clocks(launches) == LaunchClocks(1200.0, 2000.0, pytest.approx(0.2))
+    assert launch_clocks(launches[launches["kernel"] == "c"]) is None
 
 
 # ---- repeats ----
@@ -500,20 +502,20 @@ def test_repeats_are_bounded_and_then_the_first_measurement_counts():
 # ---- notices ----
 
 
-def notices(facts, attempts):
-    found = clock_notices("ncu-timing", facts, plan_repeats(attempts), PROBLEMS)
+def notices(shares, launches, attempts=()):
+    found = clock_notices("ncu-timing", shares, launches, plan_repeats(attempts), PROBLEMS)
     return {notice.kind: text(notice) for notice in found}
 
 
 def test_a_quiet_session_says_nothing():
-    facts = ClockFacts(2, 2, 1950.0, 1960.0, 1980.0, {"gpu_idle": 0.9}, 40.0, 41.0, 300.0)
-    assert notices(facts, [({A, B}, set())]) == {}
-    assert notices(ClockFacts(visits=2, sampled=0), [({A, B}, set())]) == {}
+    steady = LaunchClocks(1950.0, 1980.0, 0.01)
+    assert notices({"gpu_idle": 0.9}, steady, [({A, B}, set())]) == {}
+    assert notices({}, None, [({A, B}, set())]) == {}
 
 
 def test_blocks_are_counted_not_visits():
-    facts = ClockFacts(3, 3, shares={"hw_slowdown": 0.5, "sw_thermal_slowdown": 0.1})
-    said = notices(facts, [({A, B, C}, {A, B, C}), ({A, B}, set())])
+    shares = {"hw_slowdown": 0.5, "sw_thermal_slowdown": 0.1}
+    said = notices(shares, None, [({A, B, C}, {A, B, C}), ({A, B}, set())])
     cured = said[NoticeKind.BLOCKS_THROTTLED_MEASURED_AGAIN]
     assert "throttled (hw slowdown, sw thermal slowdown) during 1 blocks" in cured
     still = said[NoticeKind.BLOCKS_STILL_THROTTLED]
@@ -521,14 +523,20 @@ def test_blocks_are_counted_not_visits():
     assert f"at most {MAX_REPEATS} repeats" in still
 
 
-def test_power_limit_and_moving_clock_are_told_with_their_numbers():
-    said = notices(clock_facts(*busy_session()), [])
-    assert "in 33 % of the visits (SM clock 1550 to 1980 MHz)" in said[NoticeKind.POWER_CAPPED]
-    assert "moved by 21.7 % between visits" in said[NoticeKind.CLOCK_SPREAD]
+def test_power_limit_and_moving_clock_are_told_with_the_clocks_of_launches():
+    said = notices(reason_shares(*busy_session()), LaunchClocks(1550.0, 1980.0, 0.217))
+    clocks = "1550 to 1980 MHz (cycles ÷ duration of each)"
+    assert f"during 33 % of the visits; its launches ran at {clocks}" in said.pop(
+        NoticeKind.POWER_CAPPED
+    )
+    assert f"moved by 21.7 % between its launches; all ran at {clocks}" in said.pop(
+        NoticeKind.CLOCK_SPREAD
+    )
+    assert said == {}
 
 
-def test_power_limit_of_a_gpu_that_does_not_tell_its_clock():
-    said = notices(ClockFacts(900, 900, shares={"sw_power_cap": 0.004}), [])
-    words = "in less than 1 % of the visits (SM clock not known)"
+def test_power_limit_of_launches_without_cycles():
+    said = notices({"sw_power_cap": 0.004}, None)
+    words = "during less than 1 % of the visits; its launches counted no cycles"
     assert words in said.pop(NoticeKind.POWER_CAPPED)
     assert said == {}

@@ -10,11 +10,13 @@ from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.clocks import (
     Repeats,
     VisitKey,
-    clock_facts,
     clock_notices,
+    launch_clocks,
     plan_repeats,
+    reason_shares,
     with_whole_blocks,
 )
+from profiler.analyse.why.kernel_profiles import DURATION, ELAPSED
 from profiler.model import Plan, Visit
 from profiler.notices import Notice
 from profiler.run_folder.load.attempts import Loaded
@@ -81,11 +83,33 @@ class CountingVisits:
             return
         visits = pd.concat([loaded.visit_times for loaded in sampled], ignore_index=True)
         clocks = pd.concat([loaded.clocks for loaded in sampled], ignore_index=True)
-        facts = clock_facts(clocks, visits)
-        yield from clock_notices(session, facts, self._repeats[session], self._problem_of)
+        launches = pd.concat([_launches(loaded) for loaded in of_session], ignore_index=True)
+        yield from clock_notices(
+            session,
+            reason_shares(clocks, visits),
+            launch_clocks(launches),
+            self._repeats[session],
+            self._problem_of,
+        )
 
     def _counting(self, frames: list[pd.DataFrame]) -> list[pd.DataFrame]:
         return [_without(frame, visits) for frame, visits in zip(frames, self._unused, strict=True)]
+
+
+def _launches(loaded: Loaded) -> pd.DataFrame:
+    """Launches of an attempt, kernels of a visit together: `kernel duration_ns cycles`.
+
+    Of an explain session each kernel, which had one launch.
+    """
+    columns = ["kernel", "duration_ns", "cycles"]
+    explained = [
+        (f"{cell} {place}", kernel.value(DURATION), kernel.value(ELAPSED))
+        for cell, profile in (loaded.profiles or {}).items()
+        for place, kernel in enumerate(profile.kernels)
+    ]
+    if explained:
+        return pd.DataFrame(explained, columns=columns)
+    return loaded.samples.rename(columns={"cell": "kernel"}).reindex(columns=columns)
 
 
 def _without(samples: pd.DataFrame, unused: frozenset[VisitKey]) -> pd.DataFrame:
