@@ -33,6 +33,7 @@ class NoticeKind(StrEnum):
     NOT_RECORDED = "not_recorded"
     MISSING_METRICS = "missing_metrics"
     VALUES_MISSING = "values_missing"
+    PARTS_DISAGREE = "parts_disagree"
     OTHER_TIMER = "other_timer"
     DUPLICATE_CODE = "duplicate_code"
     RESULTS_OF_OTHER_TYPES = "results_of_other_types"
@@ -176,6 +177,12 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "In {count} cells half or more of the values of {metrics} are missing, up to {share} % "
         "of them ({cell}). What is shown is the median of the others.",
         "The tool's own output is in the folder of the attempt; measuring again may give them.",
+    ),
+    NoticeKind.PARTS_DISAGREE: NoticeTemplate(
+        Severity.INFO,
+        "{metric} is missing in {count} cells: its parts were counted in different launches, and "
+        "disagree ({cells}).",
+        "Ask for more samples (collect.counter_samples).",
     ),
     NoticeKind.RESULTS_OF_OTHER_TYPES: NoticeTemplate(
         Severity.WARNING,

@@ -77,7 +77,8 @@ def add_derived(
         if metric.formula is None:
             continue
         if all(part in derived or part in samples for part in needed_metrics(metric.formula)):
-            derived[name] = evaluate(metric.formula, lookup)
+            value = evaluate(metric.formula, lookup)
+            derived[name] = value.where(~(value > metric.most))
     return _with_columns(samples, derived)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -413,14 +414,31 @@ def missing_metrics(
     if compute_capability is not None:
         absent = set(absent_on(names, compute_capability))
         names = [name for name in names if name not in absent]
-    values = samples.reindex(columns=["cell", *names])
-    present = values[names].notna().groupby(values["cell"], sort=False).any()
+    present = came_back(samples, names)
     absent_rows = present[~present.all(axis=1)]
     flags = absent_rows.to_numpy(dtype=bool)
     return {
         str(cell): tuple(name for name, is_there in zip(names, row, strict=True) if not is_there)
         for cell, row in zip(absent_rows.index, flags.tolist(), strict=True)
     }
+
+
+def came_back(samples: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Whether any sample of a cell has each metric, by cell.
+
+    A rate whose parts came back did, though they may disagree (`Metric.most`).
+    """
+    parts_of = {name: CATALOGUE[name].needs for name in names if _may_disagree(name)}
+    columns = [*dict.fromkeys([*names, *(part for parts in parts_of.values() for part in parts)])]
+    values = samples.reindex(columns=["cell", *columns])
+    counted = values[columns].notna().groupby(values["cell"], sort=False).any()
+    return counted[[*names]].assign(
+        **{name: counted[name] | counted[[*parts]].all(axis=1) for name, parts in parts_of.items()}
+    )
+
+
+def _may_disagree(name: str) -> bool:
+    return name in CATALOGUE and math.isfinite(CATALOGUE[name].most)
 
 
 def _is_expected(name: str) -> bool:

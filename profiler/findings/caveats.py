@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -67,6 +68,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_not_measured(statuses),
         *_missing_metrics(statuses),
         *_missing_values(usable),
+        *_disagreeing_parts(usable),
         *_few_blocks(samples, statuses),
         *_no_baseline(cells, statuses, baseline),
         *_noise(timing, cells, baseline, delta),
@@ -189,6 +191,19 @@ def _missing_values(samples: pd.DataFrame) -> Iterable[Notice]:
         "cell": str(shares.idxmax()),
     }
     yield Notice(NoticeKind.VALUES_MISSING, notice_values)
+
+
+def _disagreeing_parts(samples: pd.DataFrame) -> Iterable[Notice]:
+    """Rates that cells lack although their parts were counted: in launches that disagree."""
+    for name in metric_columns(samples):
+        metric = CATALOGUE.get(name)
+        if metric is None or math.isinf(metric.most) or not {*metric.needs} <= {*samples}:
+            continue
+        largest = samples.groupby("cell", sort=False)[[name, *metric.needs]].max()
+        lacking = largest.index[(largest[[*metric.needs]] > 0).all(axis=1) & largest[name].isna()]
+        if len(lacking):
+            values: Values = {"count": len(lacking), "metric": name, "cells": _some([*lacking])}
+            yield Notice(NoticeKind.PARTS_DISAGREE, values)
 
 
 def _from_tool(metric: str) -> bool:

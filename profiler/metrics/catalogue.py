@@ -7,6 +7,7 @@ is from the metrics reference of the Nsight Compute Profiling Guide.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -104,6 +105,9 @@ class Metric:
     pass. Its ceiling is collected beside the first, which is nearly all of it in new kernels."""
     formula: Formula | None = None
     """What a derived metric is computed by; None for all others."""
+    most: float = math.inf
+    """Largest value that its formula can have of one launch. Above it, parts that were counted in
+    different launches disagree, and it is missing."""
     fact: str | None = None
     """Field that the value is taken from: of `CellStatus` (`runner`) or of `KernelFacts` (`ptxas`;
     also where the build knows what ncu measures)."""
@@ -821,11 +825,13 @@ def _derived(  # noqa: PLR0913, PLR0917 - reads like the entries above
     better: Better | None = "higher",
     decimals: int = 1,
     aliases: tuple[str, ...] = (),
+    most: float = math.inf,
 ) -> Metric:
     return Metric(
         name=name,
         label=label,
         unit=unit,
+        most=most,
         pass_class=PassClass.DERIVED,
         definition=definition,
         source="derived",
@@ -845,9 +851,11 @@ _DERIVED = (
         "L2 hit rate",
         "%",
         "L2 hits in percent of the sectors that were asked of L2. Hits and traffic are counted in "
-        "different passes, as ncu does for its own hit rate: it varies more than other counters.",
+        "different passes, as ncu does for its own hit rate: it varies more than other counters. "
+        "Missing where they disagree, with more hits than accesses.",
         100 * (metric("l2_hit_sectors") / (metric_of_visit("l2_bytes") / SECTOR_BYTES)),
         aliases=("lts__t_sector_hit_rate.pct",),
+        most=100.0,
     ),
     _derived(
         "tflops",

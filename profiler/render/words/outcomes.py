@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from profiler.findings.findings import Findings
+from profiler.metrics.queries import CATALOGUE
 from profiler.model import Cell, Outcome
 
 OUTCOME_WORDS: Mapping[Outcome, str] = {
@@ -34,4 +36,8 @@ def why_missing(findings: Findings, cell: Cell | None, metric: str) -> str:
         return f"{OUTCOME_WORDS[status.outcome]}: {status.cause}".rstrip(": ")
     if metric in status.missing_metrics:
         return "asked for, but the tool did not deliver it"
+    entry = CATALOGUE.get(metric)
+    parts = entry.needs if entry is not None and math.isfinite(entry.most) else ()
+    if parts and all(findings.value(cell, part).median > 0 for part in parts):
+        return "its parts were counted in different launches, and disagree"
     return "not collected for this cell"

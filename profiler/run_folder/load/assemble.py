@@ -12,7 +12,7 @@ from profiler.analyse.derived import add_build_facts, add_derived, add_own, add_
 from profiler.analyse.judge import Rules
 from profiler.analyse.range_counters import range_counters
 from profiler.analyse.safe_frames import safe_frames
-from profiler.analyse.samples import share_duplicates
+from profiler.analyse.samples import came_back, share_duplicates
 from profiler.analyse.summary import summarise
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.collect.registry import primary_timer
@@ -247,10 +247,8 @@ def _name_missing(
     results: Results, samples: pd.DataFrame, names: Sequence[str]
 ) -> Mapping[str, CellStatus]:
     """Statuses with those of these metrics that a measured cell lacks."""
-    values = samples.reindex(columns=["cell", *names])
-    present = values[list(names)].notna().groupby(values["cell"]).any()
     statuses = dict(results.statuses)
-    for cell, row in present.iterrows():
+    for cell, row in came_back(samples, names).iterrows():
         status = statuses.get(str(cell))
         if status is None:  # Measured before; not asked for today.
             continue

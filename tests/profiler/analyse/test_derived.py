@@ -244,6 +244,16 @@ def test_the_l2_hit_rate_comes_from_one_session_where_it_has_both() -> None:
     assert add_derived(samples, {}, Environment())["l2_hit_pct"][0] == pytest.approx(25.0)
 
 
+def test_a_hit_rate_of_passes_that_disagree_is_missing_and_came_back() -> None:
+    raw = launch(ours("a", 0), lts__t_sectors_lookup_hit=102.0, lts__t_bytes=3200.0)
+    samples = add_derived(_samples([raw], ("l2_hit_sectors", "l2_bytes")), {}, Environment())
+    assert "l2_hit_pct" not in samples.columns
+    assert missing_metrics(samples, ["l2_hit_pct"]) == {}
+    assert missing_metrics(samples.drop(columns="l2_bytes"), ["l2_hit_pct"]) == {
+        "a": ("l2_hit_pct",)
+    }
+
+
 def test_without_traffic_there_is_no_hit_rate() -> None:
     raw = launch(ours("a", 0), lts__t_sectors_lookup_hit=0.0, lts__t_bytes=0.0)
     samples = _samples([raw], ("l2_hit_sectors", "l2_bytes"))
