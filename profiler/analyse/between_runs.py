@@ -37,7 +37,7 @@ import pandas as pd
 import scipy
 
 from profiler.analyse.intervals import CONFIDENCE, FEWEST
-from profiler.analyse.paired_tests import adjust_families
+from profiler.analyse.paired_tests import adjust_families, family_levels
 from profiler.analyse.verdicts import DELTA, reasons_of, too_wide, verdicts_of
 from profiler.model import ALPHA, FEWEST_BLOCKS, Verdict
 
@@ -122,8 +122,8 @@ class Shifts:
     low: Floats
     high: Floats
     """Ends of its 95 % interval; NaN where a side has fewer than `intervals.FEWEST` values."""
-    likely_seen: Floats
-    """How far beyond a margin a true shift has to lie to be found four times out of five."""
+    freedom: Floats
+    """Degrees of freedom of that interval's t distribution."""
 
 
 def shifts(newer: Floats, older: Floats) -> Shifts:
@@ -138,10 +138,7 @@ def shifts(newer: Floats, older: Floats) -> Shifts:
     interval = test.confidence_interval(CONFIDENCE)
     half = np.nan_to_num((interval.high - interval.low) / 2)
     freedom = np.nan_to_num(test.df, nan=1.0)
-    power = 1 + scipy.stats.t.ppf(_POWER, freedom) / scipy.stats.t.ppf(
-        (1 + CONFIDENCE) / 2, freedom
-    )
-    return Shifts(middle, middle - half, middle + half, half * power)
+    return Shifts(middle, middle - half, middle + half, freedom)
 
 
 def shift_tails(newer: Floats, older: Floats) -> tuple[Floats, Floats]:
@@ -255,7 +252,17 @@ class _ShiftEstimates:
     shift: Floats
     low: Floats
     high: Floats
-    likely_seen: Floats
+    freedom: Floats
+
+    def likely_seen(self, levels: Floats) -> Floats:
+        """How far beyond a margin a true shift has to lie to be found four times out of five.
+
+        By tests whose p values have to be below `levels` (count,).
+        """
+        error = (self.high - self.low) / 2 / scipy.stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom)
+        needed = scipy.stats.t.ppf(1 - levels, self.freedom)
+        seen: Floats = error * (needed + scipy.stats.t.ppf(_POWER, self.freedom))
+        return seen
 
     @property
     def columns(self) -> dict[str, npt.NDArray[Any]]:
@@ -284,16 +291,16 @@ _Groups = list[tuple[npt.NDArray[np.int64], Floats, Floats]]
 
 def _estimates(groups: _Groups, count: int) -> _ShiftEstimates:
     older, newer = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    shift, low, high, likely_seen = np.full((4, count), np.nan)
+    shift, low, high, freedom = np.full((4, count), np.nan)
     estimates = _ShiftEstimates(
-        older=older, newer=newer, shift=shift, low=low, high=high, likely_seen=likely_seen
+        older=older, newer=newer, shift=shift, low=low, high=high, freedom=freedom
     )
     for cells, before, after in groups:
         older[cells], newer[cells] = before.shape[1], after.shape[1]
         if not before.shape[1] or not after.shape[1]:
             continue
         moved = shifts(after, before)
-        estimates.shift[cells], estimates.likely_seen[cells] = moved.middle, moved.likely_seen
+        estimates.shift[cells], estimates.freedom[cells] = moved.middle, moved.freedom
         estimates.low[cells], estimates.high[cells] = moved.low, moved.high
     return estimates
 
@@ -329,6 +336,7 @@ def compare_runs(
     allowed = np.where(inside & ~wide, same, np.nan)
     families = pd.factorize(_texts(pairs, "family"))[0].astype(np.int64)
     adjusted = adjust_families(faster, slower, families)
+    levels = family_levels(*adjusted, families, ALPHA)
     alone = {name: verdicts_of(*values, ALPHA) for name, values in p_values.items()}
     verdicts, reasons = _with_floors(
         verdicts_of(*adjusted, allowed, ALPHA), alone, estimates, _floor(pairs, "clock_floor")
@@ -345,7 +353,7 @@ def compare_runs(
             name: np.expm1(_floor(pairs, name))
             for name in ("noise_floor", "clock_floor", "control_floor")
         },
-        "detectable": np.expm1(margins["all"] + estimates.likely_seen),
+        "detectable": np.expm1(margins["all"] + estimates.likely_seen(levels)),
         "p_faster": adjusted[0],
         "p_slower": adjusted[1],
         "p_same": same,

@@ -13,16 +13,20 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import scipy
-from scipy.special import stdtr, stdtrit
+from scipy.special import ndtri, stdtr, stdtrit
 
-from profiler.analyse.intervals import resampled_medians
+from profiler.analyse.intervals import SEED, resampled_medians
 
 Floats = npt.NDArray[np.float64]
 
 FLOOR_PERCENTILE = 95.0
 """How far the bootstrapped median of two equal arms strays, all but one time in twenty."""
-_SIGNIFICANCE, _POWER = 0.975, 0.8
-"""Detectable: found four times out of five, by a two-sided test at 5 %."""
+_POWER = 0.8
+"""Detectable: found four times out of five."""
+_DRAWS = 400
+"""Simulated runs: they know a power of 0.8 to 0.02."""
+_ROWS_AT_ONCE = 256
+_WIDE_SHARE, _WIDE = 0.1, 4.0
 _MOST_FLIPPED = 100
 """Blocks up to which sign flips are counted; the work grows with the cube of their number."""
 _MOST_EXACT = 50
@@ -171,17 +175,113 @@ def median_floors(rows: Floats) -> Floats:
     return floors
 
 
-def detectable_effects(rows: Floats, margins: Floats) -> Floats:
-    """Smallest true log ratio that this many blocks with this scatter would likely find.
+def detectable_effects(rows: Floats, floors: Floats, least: float, levels: Floats) -> Floats:
+    """Smallest true log ratio that another run like this one would find four times out of five.
 
-    m + (t(0.975, n-1) + t(0.8, n-1)) s / sqrt(n) for rows (count, n); NaN for a single block.
+    By simulation of `margin_tests` at the `levels` (count,) that p values have to meet, for rows
+    (count, n) with their scatter. The margins are those of the other run, whose noise floor is
+    another draw: at least `least`, else around `floors` (count,), NaN where these are not known.
     """
-    n = rows.shape[1]
-    if n < 2:
-        return np.full(len(rows), np.nan)
-    quantiles = float(stdtrit(n - 1, _SIGNIFICANCE) + stdtrit(n - 1, _POWER))
-    effects: Floats = margins + quantiles * rows.std(axis=1, ddof=1) / np.sqrt(n)
+    count, n = rows.shape
+    effects = np.empty(count)
+    reference = _reference_noise(n)
+    for start in range(0, count, _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
+        scatter = rows[part].std(axis=1, ddof=1)[:, np.newaxis] / reference.other_scatter
+        margins = np.fmax(least, floors[part, np.newaxis] * reference.floor_ratios)
+        level = levels[part, np.newaxis]
+        overwhelming = _overwhelming_shifts(reference, scatter, margins, level)
+        shifts = _rank_shifts(n, level[:, 0])
+        with np.errstate(invalid="ignore"):
+            by_ranks = np.where(np.isinf(shifts), np.inf, margins + scatter * shifts)
+        effects[part] = np.quantile(np.minimum(by_ranks, overwhelming), _POWER, axis=1)
     return effects
+
+
+@dataclass(frozen=True)
+class _ReferenceNoise:
+    """Rows of noise without an effect and of standard scatter, and what is estimated from others.
+
+    Normal noise of which one value in ten has four times the deviation, as visits that take longer
+    make it (`benchmarks/verdicts/claims.py` has the power under several kinds of noise).
+    """
+
+    rows: Floats
+    """(draws, n)"""
+    other_scatter: Floats
+    """Estimated scatter of as many other rows, (draws,): what is known of a run is an estimate."""
+    floor_ratios: Floats
+    """Noise floor of one run ÷ that of another, (draws,)."""
+
+
+@cache
+def _reference_noise(n: int) -> _ReferenceNoise:
+    generator = np.random.default_rng(SEED)
+    values = generator.normal(size=(4, _DRAWS, n))
+    values *= np.where(generator.random(values.shape) < _WIDE_SHARE, _WIDE, 1.0)
+    rows, others, first, second = values
+    return _ReferenceNoise(
+        rows, others.std(axis=1, ddof=1), median_floors(first) / median_floors(second)
+    )
+
+
+def _rank_shifts(n: int, levels: Floats) -> Floats:
+    """Shift of each draw of reference noise at which signed ranks meet each level: (levels, draws).
+
+    Infinite where they never do.
+    """
+    distinct, places = np.unique(levels, return_inverse=True)
+    return np.array([_rank_shift(n, float(level)) for level in distinct])[places]
+
+
+@cache
+def _rank_shift(n: int, level: float) -> Floats:
+    """That of one level, (draws,).
+
+    A row shifted by x is above 0 by its ranks where at most so many means of two of its values
+    (Walsh averages) are below -x.
+    """
+    rows = _reference_noise(n).rows
+    if n > _MOST_EXACT:
+        sum_deviation = np.sqrt(n * (n + 1) * (2 * n + 1) / 24)
+        allowed = int(n * (n + 1) / 4 + ndtri(level) * sum_deviation)
+    else:
+        allowed = int((_rank_sum_tails(n)["less"] < level).sum()) - 1
+    if allowed < 0:
+        return np.full(len(rows), np.inf)
+    first, second = np.triu_indices(n)
+    averages = ((row[first] + row[second]) / 2 for row in rows)
+    return np.array([-np.partition(of_row, allowed)[allowed] for of_row in averages])
+
+
+def _overwhelming_shifts(
+    reference: _ReferenceNoise, scatter: Floats, margins: Floats, levels: Floats
+) -> Floats:
+    """Shift of each draw, scaled by `scatter` (count, draws), that is overwhelming at its level."""
+    rows = reference.rows
+    n = rows.shape[1]
+    strong = _STRONG * margins
+    error = np.maximum(scatter * rows.std(axis=1, ddof=1), _LEAST_SCATTER * margins) / np.sqrt(n)
+    by_mean = strong + stdtrit(n - 1, 1 - levels) * error - scatter * rows.mean(axis=1)
+    shifts: Floats = np.maximum(by_mean, strong - scatter * rows.min(axis=1))
+    return shifts
+
+
+def family_levels(
+    faster: Floats, slower: Floats, families: npt.NDArray[np.integer[Any]], alpha: float
+) -> Floats:
+    """One-sided p value that each pair would have to meet, given the others of its family.
+
+    From the p values that `adjust_families` gives: of f pairs that are tested together, of which r
+    others differ, the next one needs p below alpha / 2 · (r + 1) / f.
+    """
+    tested = ~np.isnan(faster) & ~np.isnan(slower)
+    differs = tested & (np.fmin(faster, slower) < alpha / 2)
+    _, places = np.unique(families, return_inverse=True)
+    members = np.bincount(places, tested)[places]
+    others = np.bincount(places, differs)[places] - differs
+    levels: Floats = alpha / 2 * np.minimum(1.0, (others + 1) / np.maximum(members, 1))
+    return levels
 
 
 def adjust_families(

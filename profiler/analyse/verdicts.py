@@ -29,6 +29,7 @@ from profiler.analyse.paired_tests import (
     DIGITS,
     adjust_families,
     detectable_effects,
+    family_levels,
     margin_tests,
     median_floors,
 )
@@ -111,7 +112,6 @@ class _PairTests:
     high: Floats
     reach: Floats
     """How far the interval, or that of the mirrored pair, lies from no difference at most."""
-    detectable: Floats
     faster: Floats
     slower: Floats
     same: Floats
@@ -155,13 +155,17 @@ def compare(
     """
     alpha = ALPHA / looks
     floor = _column(pairs, "noise_floor")
-    margin = np.fmax(np.log1p(delta), floor)
+    least = np.log1p(delta)
+    margin = np.fmax(least, floor)
     cycles_floor = _column(pairs, "cycles_noise_floor")
-    cycles_margin = np.where(np.isnan(cycles_floor), margin, np.fmax(np.log1p(delta), cycles_floor))
+    cycles_margin = np.where(np.isnan(cycles_floor), margin, np.fmax(least, cycles_floor))
     numbered = np.ones(len(pairs), bool) if described is None else pairs.index.isin(described)
     time = _tested(blocks, "log_ratio", pairs.index, margin, numbered)
     cycles = _tested(blocks, "log_cycles", pairs.index, cycles_margin)
-    faster, slower = adjust_families(time.faster, time.slower, _families(pairs))
+    families = _families(pairs)
+    faster, slower = adjust_families(time.faster, time.slower, families)
+    needed = np.where(numbered, family_levels(faster, slower, families, alpha), np.nan)
+    detectable = _detectable(blocks, pairs.index, floor, least, needed)
     wide = too_wide(margin, delta)
     outside = time.reach > margin
     same = np.where(wide | outside, np.nan, time.same)
@@ -181,7 +185,7 @@ def compare(
             "ratio_high": np.exp(time.high),
             "margin": np.expm1(margin),
             "noise_floor": np.expm1(floor),
-            "detectable": np.expm1(time.detectable),
+            "detectable": np.expm1(detectable),
             "blocks": time.blocks,
             "p_faster": faster,
             "p_slower": slower,
@@ -319,12 +323,27 @@ def _tested(
             # A resample of the mirrored pair is another one: a verdict is the same both ways round.
             mirrored = median_intervals(-rows[shown, ::-1])
             tested.reach[places] = np.max([-low, high, -mirrored[0], mirrored[1]], axis=0)
-            tested.detectable[places] = detectable_effects(rows[shown], margins[places])
         if n >= FEWEST_BLOCKS:
             tests = margin_tests(rows, margins[indices])
             tested.faster[indices], tested.slower[indices] = tests.faster, tests.slower
             tested.same[indices] = tests.same
     return tested
+
+
+def _detectable(
+    blocks: pd.DataFrame, pairs: pd.Index[Any], floors: Floats, least: float, levels: Floats
+) -> Floats:
+    """Log ratio of each pair that would likely be found; NaN with too few blocks for a verdict.
+
+    `levels`: one-sided p values that pairs have to meet, NaN for those that are not asked about.
+    """
+    detectable = np.full(len(pairs), np.nan)
+    for indices, exact in _rows(blocks, "log_ratio", pairs):
+        asked = ~np.isnan(levels[indices]) & (exact.shape[1] >= FEWEST_BLOCKS)
+        places, rows = indices[asked], exact[asked].round(DIGITS)
+        if len(places):
+            detectable[places] = detectable_effects(rows, floors[places], least, levels[places])
+    return detectable
 
 
 def verdicts_of(faster: Floats, slower: Floats, same: Floats, alpha: float) -> Objects:

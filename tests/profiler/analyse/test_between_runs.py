@@ -212,7 +212,7 @@ def test_the_shift_is_that_of_the_trimmed_means():
     assert found.middle == pytest.approx(3 - 1)
     assert found.low < found.middle < found.high
     few = shifts(newer[:, :2], older)
-    assert np.isnan([few.low, few.high, few.likely_seen]).all()
+    assert np.isnan([few.low, few.high, few.freedom]).all()
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says():

@@ -10,6 +10,7 @@ from profiler.analyse.intervals import RESAMPLES, SEED
 from profiler.analyse.paired_tests import (
     adjust_families,
     detectable_effects,
+    family_levels,
     margin_tests,
     median_floors,
     signed_rank_tails,
@@ -115,16 +116,41 @@ def test_the_floor_of_a_constant_row_is_its_own_size() -> None:
     assert median_floors(np.array([[0.0] * 8, [-0.02] * 8])).tolist() == [0.0, 0.02]
 
 
-def test_the_detectable_effect_by_hand() -> None:
-    row = np.array([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]]) / 100
-    # t(0.975, 7) = 2.3646, t(0.8, 7) = 0.8960, s = sqrt(6) / 100.
-    expected = 0.01 + (2.3646 + 0.8960) * np.sqrt(6) / 100 / np.sqrt(8)
-    assert detectable_effects(row, np.array([0.01]))[0] == pytest.approx(expected, rel=1e-4)
+@pytest.mark.parametrize("level", [0.025, 0.025 / 3, 0.025 / 80])
+@pytest.mark.parametrize("n", [8, 16, 60])
+def test_the_detectable_effect_is_found_four_times_out_of_five(n: int, level: float) -> None:
+    """Of normal noise with a value in ten of four times the deviation, by `margin_tests`."""
+
+    def noise() -> np.ndarray:
+        values = GENERATOR.normal(0, 0.01, (2000, n))
+        return values * np.where(GENERATOR.random(values.shape) < 0.1, 4, 1)
+
+    count, least = 2000, 0.01
+    floors = np.full(count, np.nan)
+    effects = detectable_effects(noise(), floors, least, np.full(count, level))
+    tests = margin_tests(noise() + effects[:, np.newaxis], np.full(count, least))
+    assert (tests.slower < level).mean() == pytest.approx(0.8, abs=0.05)
 
 
-def test_equal_blocks_detect_the_margin_and_one_block_nothing() -> None:
-    assert detectable_effects(np.full((1, 8), 0.3), np.array([0.01]))[0] == pytest.approx(0.01)
-    assert np.isnan(detectable_effects(np.ones((2, 1)), np.full(2, 0.01))).all()
+def test_equal_blocks_detect_the_margin() -> None:
+    effects = detectable_effects(np.full((1, 8), 0.3), np.array([np.nan]), 0.01, np.array([0.025]))
+    assert effects[0] == pytest.approx(0.01)
+
+
+def test_what_eight_blocks_detect_as_one_of_eighty_is_an_overwhelming_effect() -> None:
+    """No signed-rank p value of eight blocks meets the level of the first of eighty."""
+    rows = GENERATOR.normal(0, 0.001, (1, 8))
+    levels = np.array([0.025 / 80])
+    assert detectable_effects(rows, np.array([0.004]), 0.01, levels)[0] > 0.03
+    assert detectable_effects(rows, np.array([0.004]), 0.01, 80 * levels)[0] < 0.015
+
+
+def test_levels_follow_what_the_others_of_a_family_are() -> None:
+    faster = np.array([0.001, 0.9, 0.9, 0.9, np.nan, 0.9])
+    slower = np.array([0.9, 0.001, 0.9, 0.9, np.nan, 0.9])
+    levels = family_levels(faster, slower, np.array([0, 0, 0, 0, 0, 1]), 0.05)
+    # Of four tested, two differ: one more needs three quarters of alpha / 2.
+    np.testing.assert_allclose(levels, 0.025 * np.array([2, 2, 3, 3, 3, 4]) / 4)
 
 
 def test_a_family_is_adjusted_as_scipy_does() -> None:

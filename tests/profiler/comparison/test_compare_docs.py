@@ -55,12 +55,14 @@ def test_every_flag_of_the_text_exists(name):
 
 
 def test_how_little_is_seen_is_computed():
-    """About 2.6 % with 8 blocks and 1 % of scatter: the number in the text."""
+    """By 8 blocks with 1 % of scatter, alone and as one of 30: the numbers in the text."""
     generator, cells = np.random.default_rng(0), np.arange(500)
     older, newer = (
         pd.DataFrame({"cell": np.repeat(cells, 8), "log_value": generator.normal(0, 0.01, 4000)})
         for _ in range(2)
     )
-    found = compare_runs(older, newer, pd.DataFrame(index=cells))
-    assert found["detectable"].median() == pytest.approx(0.026, abs=0.001)
-    assert "about 2.6 %" in TEXT
+    for family, percent in ((1, 2.6), (30, 3.8)):
+        pairs = pd.DataFrame({"family": cells // family}, index=cells)
+        found = compare_runs(older, newer, pairs)
+        assert 100 * found["detectable"].median() == pytest.approx(percent, abs=0.1)
+        assert f"{percent} %" in TEXT.partition("## Gates")[2]
