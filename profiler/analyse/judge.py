@@ -26,6 +26,9 @@ from profiler.model import Cell, SessionKind
 
 TIME_COLUMNS = ("cell", "variant", "problem", "block", "arm", "duration_ns", "cycles")
 
+MEDIANS = ("median", "against_median")
+"""Median durations of both cells of a pair, in the blocks that they share."""
+
 Pair = tuple[str, str]
 """Ids of a cell and of the cell that it is compared with, of one problem."""
 
@@ -93,7 +96,9 @@ class Judge:
     def compare(
         self, pairs: Iterable[Pair], questions: Sequence[str] | None = None
     ) -> pd.DataFrame:
-        """Verdict of each pair: `cell`, `against`, `problem`, then `verdicts.COLUMNS`.
+        """Verdict of each pair: `cell`, `against`, `problem`, then `verdicts.COLUMNS`, `MEDIANS`.
+
+        `ratio` is the quotient of these medians. Its interval is that of the paired ratios.
 
         Pairs of a problem are judged together, as one family of comparisons; with `questions`, one
         for each pair, those of a problem and a question. A pair that later looks left out is judged
@@ -108,8 +113,9 @@ class Judge:
         table["family"] = table["problem"]
         if questions is not None:
             table["family"] = [*zip(questions, table["problem"], strict=True)]
-        verdicts = self._at_last_looks(self._paired(table), table)
-        return table[["cell", "against", "problem"]].join(verdicts[list(COLUMNS)])
+        blocks = self._paired(table)
+        verdicts = _with_quotients(self._at_last_looks(blocks, table), blocks)
+        return table[["cell", "against", "problem"]].join(verdicts[[*COLUMNS, *MEDIANS]])
 
     def _at_last_looks(self, blocks: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
         """Verdict of each pair by the blocks up to its last one, in columns `verdicts.COLUMNS`.
@@ -131,7 +137,7 @@ class Judge:
         return verdicts
 
     def _paired(self, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Log ratios of durations and cycles: columns `pair block log_ratio log_cycles`."""
+        """Log ratios by block: `pair block log_ratio log_cycles`, and both durations: `MEDIANS`."""
         first = self.times.loc[self.times["arm"] == 0, ["cell", "block", "duration_ns", "cycles"]]
         other = first.rename(columns={"cell": "against"})
         numbered = pairs[["cell", "against"]].reset_index(names="pair")
@@ -144,6 +150,8 @@ class Judge:
                 "block": rows["block"],
                 "log_ratio": _log_ratio(rows, "duration_ns", "duration_ns_other"),
                 "log_cycles": _log_ratio(rows, "cycles", "cycles_other"),
+                "median": rows["duration_ns"],
+                "against_median": rows["duration_ns_other"],
             }
         )
 
@@ -165,6 +173,24 @@ class Judge:
         return still_in_the_race(
             rows, self.floors["duration_ns"], delta=self.rules.delta, looks=self.rules.looks
         )
+
+
+def _with_quotients(verdicts: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
+    """Verdicts with the medians of both cells, and with the quotient of these as their ratio.
+
+    So that whoever divides what is shown finds the ratio that is shown. The median of the paired
+    ratios, which is tested, differs from it by less than its interval in all but 3 % of the pairs
+    of the recordings that it differs in by more than 0.1 %; there the interval is widened.
+    """
+    timed = blocks[np.isfinite(blocks["log_ratio"])]
+    medians = timed.groupby("pair")[[*MEDIANS]].median().reindex(verdicts.index)
+    quotient = medians["median"] / medians["against_median"]
+    return verdicts.assign(
+        ratio=quotient,
+        ratio_low=verdicts["ratio_low"].clip(upper=quotient),
+        ratio_high=verdicts["ratio_high"].clip(lower=quotient),
+        **medians,
+    )
 
 
 def _log_ratio(rows: pd.DataFrame, above: str, below: str) -> pd.Series[Any]:

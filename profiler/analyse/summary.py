@@ -32,6 +32,7 @@ SUMMARY_COLUMNS = (
     "max",
     "low",
     "high",
+    "baseline_median",
     "ratio",
     "ratio_low",
     "ratio_high",
@@ -209,33 +210,31 @@ def _statistics(blocks: pd.DataFrame) -> pd.DataFrame:
 def _ratios(
     blocks: pd.DataFrame, medians: pd.Series[float], plan: pd.DataFrame, baseline: str | None
 ) -> pd.DataFrame:
-    """Value ÷ baseline value of the same problem, with its interval, by metric and cell.
+    """Median ÷ median of the baseline at the same problem, by metric and cell.
 
-    Paired by block where both have blocks in common and all values are positive: exp of the median
-    log ratio. Else the ratio of the medians, without an interval.
+    In the blocks that both have, with the interval of the paired ratios; without an interval where
+    there are none or values are not positive. `baseline_median` is what was divided by.
     """
     baselines = plan.loc[plan["variant"] == baseline].drop_duplicates("problem")
     baseline_cell = plan["problem"].map(pd.Series(baselines.index, index=baselines["problem"]))
     plain = _ratio_of_medians(medians, baseline_cell)
     paired = _paired_ratios(blocks, baseline_cell)
-    joined = paired.reindex(medians.index)
-    return joined.assign(ratio=joined["ratio"].where(joined["ratio"].notna(), plain))
+    return paired.reindex(medians.index).fillna(plain)
 
 
-def _ratio_of_medians(
-    medians: pd.Series[float], baseline_cell: pd.Series[float]
-) -> pd.Series[float]:
-    """Median ÷ median of the baseline; NaN where that is not above 0."""
+def _ratio_of_medians(medians: pd.Series[float], baseline_cell: pd.Series[float]) -> pd.DataFrame:
+    """Median of the baseline, and median ÷ that; no ratio where it is not above 0."""
     keys = medians.index.to_frame(index=False)
     of_baseline = pd.MultiIndex.from_arrays(
         [keys["metric"], keys["cell"].map(baseline_cell)], names=_KEY
     )
     reference = pd.Series(medians.reindex(of_baseline).to_numpy(), index=medians.index)
-    return (medians / reference).where((reference > 0) & (medians >= 0))
+    ratio = (medians / reference).where((reference > 0) & (medians >= 0))
+    return pd.DataFrame({"baseline_median": reference, "ratio": ratio})
 
 
 def _paired_ratios(blocks: pd.DataFrame, baseline_cell: pd.Series[float]) -> pd.DataFrame:
-    """Exp of the median log ratio to the baseline by block, and its 95 % interval."""
+    """Quotient of the medians over shared blocks, and the 95 % interval of the paired ratios."""
     rows = blocks.assign(baseline=blocks["cell"].map(baseline_cell))
     reference = blocks.rename(columns={"cell": "baseline", "value": "reference"})
     pairs = rows.merge(reference, on=["metric", "baseline", "block"])
@@ -243,10 +242,18 @@ def _paired_ratios(blocks: pd.DataFrame, baseline_cell: pd.Series[float]) -> pd.
     usable = positive.groupby([pairs["metric"], pairs["cell"]]).transform("all")
     pairs = pairs[usable.astype(bool)].sort_values([*_KEY, "block"])
     pairs = pairs.assign(log=np.log(pairs["value"] / pairs["reference"]))
-    grouped = pairs.groupby(_KEY)["log"]
-    low, high = group_intervals(pairs["log"].to_numpy(), grouped.count().to_numpy())
-    ratio = np.exp(grouped.median())
-    return pd.DataFrame({"ratio": ratio, "ratio_low": np.exp(low), "ratio_high": np.exp(high)})
+    grouped = pairs.groupby(_KEY)
+    low, high = group_intervals(pairs["log"].to_numpy(), grouped["log"].count().to_numpy())
+    medians = grouped[["value", "reference"]].median()
+    ratio = medians["value"] / medians["reference"]
+    return pd.DataFrame(
+        {
+            "baseline_median": medians["reference"],
+            "ratio": ratio,
+            "ratio_low": np.minimum(np.exp(low), ratio),
+            "ratio_high": np.maximum(np.exp(high), ratio),
+        }
+    )
 
 
 # ---- ranks ---------------------------------------------------------------------------------------

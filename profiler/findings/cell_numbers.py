@@ -12,6 +12,13 @@ from profiler.findings.verdicts import JUDGED, PairVerdict
 from profiler.run_folder.load.report import Report
 
 NUMBER_COLUMNS = (*SUMMARY_COLUMNS, "source")
+_FIELD_OF_COLUMN = {
+    "baseline_median": "against_median",
+    "ratio": "ratio",
+    "ratio_low": "low",
+    "ratio_high": "high",
+}
+"""Column of a number → field of the verdict that it is taken from."""
 
 
 def block_numbers(report: Report, sources: Mapping[str, str]) -> pd.DataFrame:
@@ -74,9 +81,9 @@ def with_verdict_ratios(
     frame = numbers.copy()
     rows = (frame["metric"] == JUDGED) & frame["cell"].isin(list(judged))
     cells = frame.loc[rows, "cell"]
-    for column, name in (("ratio", "ratio"), ("ratio_low", "low"), ("ratio_high", "high")):
-        ratios = {cell: getattr(verdict, name) for cell, verdict in judged.items()}
-        frame.loc[rows, column] = cells.map(ratios)
+    for column, name in _FIELD_OF_COLUMN.items():
+        fields = {cell: getattr(verdict, name) for cell, verdict in judged.items()}
+        frame.loc[rows, column] = cells.map(fields)
     return frame
 
 

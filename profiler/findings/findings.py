@@ -249,6 +249,14 @@ class Findings:
         """Id of the cell that was measured: another's where this one has its machine code."""
         return self.status(cell).duplicate_of or cell.id
 
+    def timed(self, cell: Cell, other: Cell) -> tuple[float, float]:
+        """Median durations of two cells: in the blocks that their ratio is of, if it has one."""
+        pair = self.verdicts.of(self.source(cell), self.source(other))
+        primary = self.report.primary
+        if math.isnan(pair.median):
+            return self.value(cell, primary).median, self.value(other, primary).median
+        return pair.median, pair.against_median
+
     def verdict(self, variant: Variant, problem: Problem) -> PairVerdict:
         """The verdict on a variant against the baseline at a problem."""
         cell = self.cells.get((variant.id, problem.id))

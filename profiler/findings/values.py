@@ -28,10 +28,12 @@ class Value(NamedTuple):
     low: float = NAN
     high: float = NAN
     """95 % interval of the median."""
+    baseline_median: float = NAN
+    """Of the baseline at the same problem, in the same session and blocks."""
     ratio: float = NAN
     ratio_low: float = NAN
     ratio_high: float = NAN
-    """To the baseline of the same problem."""
+    """`median` ÷ `baseline_median`, and the 95 % interval of that."""
     rank: float = NAN
     source: str = BLOCKS
 

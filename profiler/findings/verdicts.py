@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from profiler.analyse.judge import Judge, Pair, Rules, times_of
+from profiler.analyse.judge import MEDIANS, Judge, Pair, Rules, times_of
 from profiler.analyse.verdicts import Reason
 from profiler.findings.values import NAN
 from profiler.model import FEWEST_BLOCKS, SessionKind, Verdict
@@ -41,7 +41,7 @@ _FIELD_OF_COLUMN = {
     **{name: name for name in ("verdict", "reason", "ratio")},
     "ratio_low": "low",
     "ratio_high": "high",
-    **{name: name for name in ("margin", "noise_floor", "detectable", "blocks")},
+    **{name: name for name in ("margin", "noise_floor", "detectable", "blocks", *MEDIANS)},
 }
 
 
@@ -62,6 +62,10 @@ class PairVerdict:
     noise_floor: float = NAN
     detectable: float = NAN
     blocks: int = 0
+    median: float = NAN
+    """Median duration in ns of the cell in these blocks."""
+    against_median: float = NAN
+    """That of the other one: `ratio` is their quotient."""
     final: bool = False
     """Whether it is from the blocks in which the finalists were measured again."""
     before: Verdict | None = None
@@ -89,6 +93,8 @@ class PairVerdict:
             ratio=1 / self.ratio,
             low=1 / self.high,
             high=1 / self.low,
+            median=self.against_median,
+            against_median=self.median,
             before=before,
         )
 
@@ -182,5 +188,6 @@ def _judged(
 def read_verdicts(frame: pd.DataFrame, looks: int) -> list[PairVerdict]:
     """Verdicts from rows with the columns of `profiler.analyse.verdicts.compare`."""
     fields = list(_FIELD_OF_COLUMN.values())
-    rows = zip(*(frame[name].tolist() for name in _FIELD_OF_COLUMN), strict=True)
+    known = frame.reindex(columns=list(_FIELD_OF_COLUMN))
+    rows = zip(*(known[name].tolist() for name in known), strict=True)
     return [PairVerdict(**dict(zip(fields, row, strict=True)), looks=looks) for row in rows]

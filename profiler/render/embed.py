@@ -246,7 +246,7 @@ def _comparison(findings: Findings, baseline: NamedBaseline) -> dict[str, Any]:
     verdicts = [baseline.verdicts[cell.id] for cell in cells]
     columns: dict[str, list[Any]] = {
         name: [_number(getattr(pair, name)) for pair in verdicts]
-        for name in ("ratio", "low", "high", "noise_floor")
+        for name in ("ratio", "low", "high", "noise_floor", "median", "against_median")
     }
     columns["verdict"] = [
         None if pair.verdict is None else ORDER.index(pair.verdict) for pair in verdicts

@@ -43,14 +43,13 @@ def pair_why(
     """
     first, second = findings.source(cell), findings.source(against)
     judged = findings.verdicts.of(first, second)
-    primary = findings.report.primary
     return PairWhy(
         cell=cell,
         against=against,
         verdict=SAME_PROGRAM if first == second else judged,
         first=cells[first],
         second=cells[second],
-        timed_ns=(findings.value(cell, primary).median, findings.value(against, primary).median),
+        timed_ns=findings.timed(cell, against),
         flushed_per_launch=findings.report.environment.cache_control == FLUSHED_PER_LAUNCH,
     )
 

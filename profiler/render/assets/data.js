@@ -44,6 +44,11 @@ const against = (comparison, index) => {
     .map((name) => column(comparison.ratios, name)[index]);
   return { ratio, ratio_low: low, ratio_high: high, verdict: data.verdicts[verdict]?.name ?? null, within, reason: why };
 };
+// The two durations that a ratio is of, in the blocks that both cells have.
+const quotient = (comparison, index) => {
+  const [over, under] = ["median", "against_median"].map((name) => column(comparison.ratios, name)[index]);
+  return over === null || under === null ? "" : `${show(over, "ns")} \u00f7 ${show(under, "ns")}`;
+};
 
 // Index of the cell of a variant at a problem, both by their index; undefined where it is not in the plan.
 const cellNumbers = new Map();

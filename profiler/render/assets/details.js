@@ -148,7 +148,7 @@ const verdictsPart = (cell) => make("dl", { class: "verdicts" }, ...data.compari
   const numbers = ratio === null ? "" : [times(ratio), interval(low, high, times).replaceAll("\u00d7", "")].join(" ");
   return [
     make("dt", {}, `\u00f7 ${comparison.label}`),
-    make("dd", {}, numbers, " ", found ? make("span", { class: `verdict ${found.css}` }, found.word + within) : null,
+    make("dd", {}, numbers, " ", make("small", {}, quotient(comparison, cell)), " ", found ? make("span", { class: `verdict ${found.css}` }, found.word + within) : null,
       make("span", { class: "reason" }, reason ?? "")),
   ];
 }));

@@ -112,6 +112,7 @@ const showBaseline = (key) => {
     const ratio = row.querySelector("td.ratio");
     ratio.classList.toggle("none", ratios[number] === null);
     ratio.textContent = times(ratios[number]);
+    ratio.title = quotient(comparison, number);
     if (ratios[number] === null) delete ratio.dataset.value; else ratio.dataset.value = ratios[number];
   }
   if ($("find")) {

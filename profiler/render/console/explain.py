@@ -114,12 +114,12 @@ def _time(findings: Findings, cell: Cell) -> str:
 def _compared(
     findings: Findings, cell: Cell, against: Cell, verdict: PairVerdict
 ) -> Iterator[_Prose]:
-    """Title, both durations, and the verdict on them."""
+    """Title, both durations in the blocks that they share, and the verdict on them."""
     yield _title(findings, cell)
     interval = numbers.interval(verdict.low, verdict.high)
+    times = [numbers.show(ns, "ns") for ns in findings.timed(cell, against)]
     yield _Prose(
-        f"{cell.variant.name} {_time(findings, cell)}, "
-        f"{against.variant.name} {_time(findings, against)}: "
+        f"{cell.variant.name} {times[0]}, {against.variant.name} {times[1]}: "
         f"{numbers.ratio(verdict.ratio)}{f' {interval}' if interval else ''}, {word_of(verdict)}"
     )
 

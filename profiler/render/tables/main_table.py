@@ -28,6 +28,7 @@ from profiler.render.words.baselines import why_no_verdict
 from profiler.render.words.metrics import shown_metrics
 from profiler.render.words.nearest_roof import NEAREST_ROOF, nearest_roof_label, short_roof
 from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.verdicts import quotient_words
 
 MOST_COLUMNS = 12
 BAR_STEPS = 20
@@ -259,7 +260,7 @@ def ratio_datum(pair: PairVerdict, *, correct: bool) -> Datum:
     """Ratio to a baseline; that of a wrong result is not shown."""
     if not correct or not math.isfinite(pair.ratio):
         return Datum(title="no ratio" if correct else "not compared: no correct result", css="none")
-    return Datum(numbers.ratio(pair.ratio), numbers.raw(pair.ratio))
+    return Datum(numbers.ratio(pair.ratio), numbers.raw(pair.ratio), quotient_words(pair))
 
 
 def _rank(findings: Findings, cell: Cell, value: Value) -> Datum:

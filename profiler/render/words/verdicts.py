@@ -91,6 +91,13 @@ def limits(pair: PairVerdict) -> str:
     return ", ".join(parts)
 
 
+def quotient_words(pair: PairVerdict) -> str:
+    """The durations that the ratio of a pair is of, in the blocks that both have; or empty."""
+    if numbers.is_missing(pair.median) or numbers.is_missing(pair.against_median):
+        return ""
+    return f"{numbers.show(pair.median, 'ns')} \u00f7 {numbers.show(pair.against_median, 'ns')}"
+
+
 def _final_words(pair: PairVerdict) -> str:
     """Mark of the confirmation, with the verdict of the timing blocks where that differs."""
     if not pair.final:
