@@ -33,8 +33,11 @@ class Numbers(_Part):
     max: Number
     low: Number = Field(description="95 % interval of the median")
     high: Number
-    ratio: Number = Field(description="to the baseline of the problem, paired by block")
-    ratio_low: Number
+    baseline_median: Number = Field(
+        description="of the baseline at this problem, in the same session and blocks"
+    )
+    ratio: Number = Field(description="median by baseline_median")
+    ratio_low: Number = Field(description="95 % interval, of the ratios paired by block")
     ratio_high: Number
     rank: Number = Field(description="1 is best in its problem; null without a direction")
     source: Literal["final", "blocks"]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
 
-from profiler.analyse.judge import TIME_COLUMNS, Judge, Rules, times_of
+from profiler.analyse.judge import MEDIANS, TIME_COLUMNS, Judge, Rules, times_of
 from profiler.analyse.samples import empty_samples
 from profiler.analyse.verdicts import COLUMNS, Reason, compare, noise_floors, still_in_the_race
 from profiler.errors import ProfilerError
@@ -199,7 +199,7 @@ def test_a_verdict_is_that_of_compare_on_the_log_ratios_by_block() -> None:
     judged = judge(RACE, looks=3, delta=0.02)
     asked = [("b..p", "a..p"), ("c..p", "a..p"), ("b..p", "c..p")]
     found = judged.compare(asked)
-    assert list(found.columns) == ["cell", "against", "problem", *COLUMNS]
+    assert list(found.columns) == ["cell", "against", "problem", *COLUMNS, *MEDIANS]
     assert list(zip(found["cell"], found["against"], strict=True)) == asked
     values = {"a": around(1000), "b": around(900, OTHER), "c": around(1002, OTHER)}
     rows = [
@@ -213,9 +213,22 @@ def test_a_verdict_is_that_of_compare_on_the_log_ratios_by_block() -> None:
         index=range(3),
     )
     expected = compare(pd.DataFrame(rows), pairs, delta=0.02, looks=3)
+    tested = [name for name in COLUMNS if not name.startswith("ratio")]
     pd.testing.assert_frame_equal(
-        found[list(COLUMNS)].reset_index(drop=True), expected, check_names=False
+        found[tested].reset_index(drop=True), expected[tested], check_names=False
     )
+
+
+def test_the_ratio_is_the_quotient_of_the_medians_beside_it() -> None:
+    """The median of quotients is another number: whoever divided what was shown found so."""
+    first, other = [100.0, 110, 130, 90, 100, 120, 95, 105], [50.0, 50, 60, 40, 55, 50, 45, 52]
+    (row,) = (
+        judge(run({"b..p": first, "a..p": other})).compare([("b..p", "a..p")]).to_dict("records")
+    )
+    assert (row["median"], row["against_median"]) == (102.5, 50.0)
+    assert row["ratio"] == 2.05
+    assert np.median(np.divide(first, other)) != pytest.approx(2.05, rel=0.01)
+    assert row["ratio_low"] <= row["ratio"] <= row["ratio_high"]
 
 
 def test_blocks_are_paired_by_their_number_and_the_second_arm_never_is() -> None:
@@ -243,7 +256,7 @@ def test_only_common_blocks_count_and_a_missing_partner_is_no_data() -> None:
 def test_nothing_asked_nothing_answered() -> None:
     found = judge(RACE).compare([])
     assert found.empty
-    assert list(found.columns) == ["cell", "against", "problem", *COLUMNS]
+    assert list(found.columns) == ["cell", "against", "problem", *COLUMNS, *MEDIANS]
 
 
 def test_without_cycles_the_time_decides() -> None:
