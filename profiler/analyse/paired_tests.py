@@ -26,7 +26,7 @@ _POWER = 0.8
 _DRAWS = 400
 """Simulated runs: they know a power of 0.8 to 0.02."""
 _ROWS_AT_ONCE = 256
-_WIDE_SHARE, _WIDE = 0.1, 4.0
+_WIDE_SHARE, _WIDE = 0.1, 4.5
 _MOST_FLIPPED = 100
 """Blocks up to which sign flips are counted; the work grows with the cube of their number."""
 _MOST_EXACT = 50
@@ -202,7 +202,7 @@ def detectable_effects(rows: Floats, floors: Floats, least: float, levels: Float
 class _ReferenceNoise:
     """Rows of noise without an effect and of standard scatter, and what is estimated from others.
 
-    Normal noise of which one value in ten has four times the deviation, as visits that take longer
+    Normal noise of which one value in ten has 4.5 times the deviation, as visits that take longer
     make it (`benchmarks/verdicts/claims.py` has the power under several kinds of noise).
     """
 
@@ -217,12 +217,13 @@ class _ReferenceNoise:
 @cache
 def _reference_noise(n: int) -> _ReferenceNoise:
     generator = np.random.default_rng(SEED)
-    values = generator.normal(size=(4, _DRAWS, n))
+    values = generator.normal(size=(3, _DRAWS, n))
     values *= np.where(generator.random(values.shape) < _WIDE_SHARE, _WIDE, 1.0)
-    rows, others, first, second = values
-    return _ReferenceNoise(
-        rows, others.std(axis=1, ddof=1), median_floors(first) / median_floors(second)
-    )
+    rows, others, more = values
+    # Floors take longest: a quarter of the rows, each beside four others.
+    floors = median_floors(more[: _DRAWS // 4])
+    ratios = np.concatenate([floors / np.roll(floors, by) for by in range(1, 5)])
+    return _ReferenceNoise(rows, others.std(axis=1, ddof=1), ratios)
 
 
 def _rank_shifts(n: int, levels: Floats) -> Floats:

@@ -111,7 +111,7 @@ class _PairTests:
     low: Floats
     high: Floats
     reach: Floats
-    """How far the interval, or that of the mirrored pair, lies from no difference at most."""
+    """Of pairs within the margin: how far the interval, or that of the mirrored pair, reaches."""
     faster: Floats
     slower: Floats
     same: Floats
@@ -318,15 +318,17 @@ def _tested(
         if numbered is not None:
             shown = numbered[indices]
             places = indices[shown]
-            low, high = median_intervals(rows[shown])
-            tested.low[places], tested.high[places] = low, high
-            # A resample of the mirrored pair is another one: a verdict is the same both ways round.
-            mirrored = median_intervals(-rows[shown, ::-1])
-            tested.reach[places] = np.max([-low, high, -mirrored[0], mirrored[1]], axis=0)
+            tested.low[places], tested.high[places] = median_intervals(rows[shown])
         if n >= FEWEST_BLOCKS:
             tests = margin_tests(rows, margins[indices])
             tested.faster[indices], tested.slower[indices] = tests.faster, tests.slower
             tested.same[indices] = tests.same
+            within = (tests.same < ALPHA) & ~np.isnan(tested.low[indices])
+            places = indices[within]
+            # A resample of the mirrored pair is another one: a verdict is the same both ways round.
+            low, high = median_intervals(-rows[within, ::-1])
+            ends = [-tested.low[places], tested.high[places], -low, high]
+            tested.reach[places] = np.max(ends, axis=0)
     return tested
 
 

@@ -119,11 +119,11 @@ def test_the_floor_of_a_constant_row_is_its_own_size() -> None:
 @pytest.mark.parametrize("level", [0.025, 0.025 / 3, 0.025 / 80])
 @pytest.mark.parametrize("n", [8, 16, 60])
 def test_the_detectable_effect_is_found_four_times_out_of_five(n: int, level: float) -> None:
-    """Of normal noise with a value in ten of four times the deviation, by `margin_tests`."""
+    """Of normal noise with a value in ten of 4.5 times the deviation, by `margin_tests`."""
 
     def noise() -> np.ndarray:
         values = GENERATOR.normal(0, 0.01, (2000, n))
-        return values * np.where(GENERATOR.random(values.shape) < 0.1, 4, 1)
+        return values * np.where(GENERATOR.random(values.shape) < 0.1, 4.5, 1)
 
     count, least = 2000, 0.01
     floors = np.full(count, np.nan)
