@@ -457,14 +457,29 @@ def _replay(request: RunRequest, recording: Path) -> _Results:
     planned = _plan(request, shown)
     if planned.plan.search is not None:
         planned = replace(planned, plan=_recorded_plan(planned, RunFolder(recording)))
-    finished = assemble(RunFolder(recording), planned.loaded, planned.plan, replay=True)
-    _require_measured(finished.report, RunFolder(recording), planned.plan)
+    plan, notices = _recorded_part(planned.plan, RunFolder(recording))
+    finished = assemble(RunFolder(recording), planned.loaded, plan, replay=True)
+    _require_measured(finished.report, RunFolder(recording), plan)
     if ignored:
-        notice = Notice(NoticeKind.REPLAY_IGNORES, {"settings": ", ".join(ignored)})
-        report = replace(finished.report, notices=(*finished.report.notices, notice))
+        notices = (*notices, Notice(NoticeKind.REPLAY_IGNORES, {"settings": ", ".join(ignored)}))
+    if notices:
+        report = replace(finished.report, notices=(*finished.report.notices, *notices))
         finished = replace(finished, report=report)
     folder = create_run(request.out, planned.loaded.experiment.name, request.created)
     return _Results(finished, folder.path, None)
+
+
+def _recorded_part(plan: Plan, recording: RunFolder) -> tuple[Plan, tuple[Notice, ...]]:
+    """The cells that a recording planned, too, and how many of the experiment it did not.
+
+    Counts of cells and problems are then those of the run. The whole plan where none are in it.
+    """
+    recorded = {cell.id for cell in recording.plan().cells}
+    cells = tuple(cell for cell in plan.cells if cell.id in recorded)
+    if len(cells) in (0, len(plan.cells)):
+        return plan, ()
+    counts = {"count": len(plan.cells) - len(cells), "total": len(plan.cells)}
+    return replace(plan, cells=cells), (Notice(NoticeKind.NOT_RECORDED, counts),)
 
 
 def _recorded_plan(planned: _Planned, recording: RunFolder) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from profiler.findings.findings import Findings
@@ -16,14 +16,14 @@ from profiler.render.figures.heat_maps import HeatMap, MapCell
 from profiler.render.tables.heat_scale import RatioScale, scale_of
 from profiler.render.tables.rows import heat_ratio, heat_verdict
 from profiler.render.words import numbers
+from profiler.render.words.outcomes import missing_key, missing_sign
 
 MOST_MAPS = 8
 MOST_ROWS = 12
 """Variants of a map of variants by problems."""
 MOST_COLUMNS = 24
-_FAILED = "\N{MULTIPLICATION X}"
 _SIGNS = {Verdict.SAME: "=", Verdict.UNCLEAR: "?"}
-_KEY = f"= SAME, ? UNCLEAR, {_FAILED} no correct result."
+_KEY = "= SAME, ? UNCLEAR"
 
 
 # ---- pairs on grids ------------------------------------------------------------------------------
@@ -38,12 +38,25 @@ def grid_chart(findings: Findings, pairs: GridPairs) -> Chart | None:
     if not any(cell.step is not None for heat in maps for cell in heat.cells):
         return None
     left_out = _all(pairs) - len(drawn)
-    reading = f"{_axes_words([grid for _, grid in drawn])} {_KEY}".strip()
+    tried = [cell for pair, grid in drawn for cell in _both(pairs.of(pair, grid))]
+    reading = f"{_axes_words([grid for _, grid in drawn])} {_key_of(findings, tried)}".strip()
     if left_out:
         reading += f" {left_out} more maps stand below."
     ends = f"; {scale.clipped}" if scale.clipped else ""
     figure = heat_maps.heat_maps(*_arranged(maps, drawn), scale.legend, ends)
     return make_chart("first", "Time of one variant \u00f7 that of another", reading, figure)
+
+
+def _both(compared: Iterable[GridCell]) -> Iterator[Cell]:
+    """Both cells of each comparison that are planned."""
+    for each in compared:
+        yield from (cell for cell in (each.over, each.under) if cell is not None)
+
+
+def _key_of(findings: Findings, cells: Iterable[Cell]) -> str:
+    """Key of the signs of verdicts, and of those that stand for cells without a number."""
+    missing = missing_key(findings.status(cell).outcome for cell in cells)
+    return f"{_KEY}{f', {missing}' if missing else ''}."
 
 
 def _all(pairs: GridPairs) -> int:
@@ -104,18 +117,20 @@ def _grid_cell(
 ) -> MapCell | None:
     if compared.over is None or compared.under is None:
         return None
-    return _cell(
-        findings,
-        compared.over,
-        (grid.row_values.index(compared.row), grid.column_values.index(compared.column)),
-        compared.verdict,
-        scale,
-    )
+    place = (grid.row_values.index(compared.row), grid.column_values.index(compared.column))
+    lacking = compared.over if not findings.correct(compared.over) else compared.under
+    return _cell(findings, compared.over, place, compared.verdict, scale, lacking)
 
 
-def _cell(
-    findings: Findings, cell: Cell, place: tuple[int, int], pair: PairVerdict, scale: RatioScale
+def _cell(  # noqa: PLR0913, PLR0917 - what one place of a map is made of
+    findings: Findings,
+    cell: Cell,
+    place: tuple[int, int],
+    pair: PairVerdict,
+    scale: RatioScale,
+    lacking: Cell,
 ) -> MapCell:
+    """One place of a map; `lacking`: the cell that has no number, where there is no ratio."""
     ratio = pair.ratio
     present = ratio > 0
     sign = _SIGNS.get(pair.verdict, "") if pair.verdict else ""
@@ -123,7 +138,7 @@ def _cell(
     return MapCell(
         row=place[0],
         column=place[1],
-        text=f"{sign}{text}" if present else _FAILED,
+        text=f"{sign}{text}" if present else missing_sign(findings.status(lacking).outcome),
         step=scale.step(ratio) if present else None,
         mark=findings.marks[cell.variant.id],
         cell=findings.cell_numbers[cell.id],
@@ -155,10 +170,10 @@ def problems_chart(findings: Findings) -> Chart | None:
         rows=tuple(variant.name for variant, _ in rows),
         columns=tuple(problem.name for problem in problems),
         cells=tuple(
-            _cell(findings, cell, place, pairs[place], scale) for place, cell in cells.items()
+            _cell(findings, cell, place, pairs[place], scale, cell) for place, cell in cells.items()
         ),
     )
-    reading = _KEY if lower else f"{_KEY} Higher is better."
+    reading = _key_of(findings, cells.values()) + ("" if lower else " Higher is better.")
     reading += _left_out(findings, problems, len(ranks))
     ends = f"; {scale.clipped}" if scale.clipped else ""
     figure = heat_maps.heat_maps([heat], 1, scale.legend, ends)

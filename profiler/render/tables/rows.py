@@ -17,7 +17,7 @@ from profiler.render.tables.build_failures import BuildFailure, build_failures
 from profiler.render.tables.heat_scale import RatioScale, scale_of
 from profiler.render.words import numbers
 from profiler.render.words.kernel_names import readable_kernel
-from profiler.render.words.outcomes import why_missing
+from profiler.render.words.outcomes import NOT_MEASURED, missing_sign, why_missing
 from profiler.render.words.verdicts import after_number, heat_mark
 
 MANY_CELLS = 2_000
@@ -191,9 +191,9 @@ def lacking_datum(findings: Findings, cell: Cell | None) -> Datum:
     reason = why_missing(findings, cell, findings.report.primary)
     if cell is None:  # nothing went wrong: it was never asked for
         return Datum(numbers.MISSING, None, reason, "none")
-    failed = findings.status(cell).outcome.failed
-    text = "\N{MULTIPLICATION X}" if failed else numbers.MISSING
-    return Datum(text, None, reason, "failed", findings.cell_numbers[cell.id])
+    sign = missing_sign(findings.status(cell).outcome)
+    css = "none" if sign == NOT_MEASURED else "failed"
+    return Datum(sign, None, reason, css, findings.cell_numbers[cell.id])
 
 
 def heat_ratio(findings: Findings, cell: Cell) -> tuple[float, float, float]:

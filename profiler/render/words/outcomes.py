@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from profiler.findings.findings import Findings
 from profiler.metrics.queries import CATALOGUE
 from profiler.model import Cell, Outcome
 
+WRONG, FAILED, NOT_MEASURED = "\N{NOT EQUAL TO}", "\N{MULTIPLICATION X}", "\N{EN DASH}"
+"""Signs for a cell without a number."""
 OUTCOME_WORDS: Mapping[Outcome, str] = {
     Outcome.MEASURED: "measured",
     Outcome.DUPLICATE: "same machine code",
@@ -25,6 +27,20 @@ OUTCOME_WORDS: Mapping[Outcome, str] = {
     Outcome.IMPLAUSIBLE: "implausible",
     Outcome.NOT_MEASURED: "not measured",
 }
+
+
+def missing_sign(outcome: Outcome) -> str:
+    """Sign in a map for a cell without a number: wrong, failed, or not measured."""
+    if outcome in (Outcome.WRONG_RESULT, Outcome.IMPLAUSIBLE):
+        return WRONG
+    return FAILED if outcome.failed else NOT_MEASURED
+
+
+def missing_key(outcomes: Iterable[Outcome]) -> str:
+    """Key of the signs of `missing_sign` that these outcomes have; empty where all are numbers."""
+    signs = {missing_sign(outcome) for outcome in outcomes if not outcome.correct}
+    words = {WRONG: "wrong result", FAILED: "failed", NOT_MEASURED: "not measured"}
+    return ", ".join(f"{sign} {word}" for sign, word in words.items() if sign in signs)
 
 
 def why_missing(findings: Findings, cell: Cell | None, metric: str) -> str:
