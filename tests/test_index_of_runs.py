@@ -45,6 +45,7 @@ def summary(ratios, *, hour=10, experiment="sums", **fields):
         }
         for problem, ratio in ratios.items()
     ]
+    mean = math.prod(ratios.values()) ** (1 / len(ratios)) if ratios else 1.0
     problems = [
         {
             "problem": problem,
@@ -62,7 +63,12 @@ def summary(ratios, *, hour=10, experiment="sums", **fields):
         "replayed": None,
         "environment": GPU,
         "baseline": "old",
-        "answer": {"metric": "duration_ns", "problems": problems},
+        "answer": {
+            "metric": "duration_ns",
+            "problems": problems,
+            "best": {"called": "best"},
+            "by_how_much": {"ratio": mean, "ratio_low": mean * 0.998, "ratio_high": mean * 1.002},
+        },
         "cells": cells,
     } | fields
 
@@ -286,6 +292,16 @@ def test_list_prints_the_same(tmp_path, capsys, monkeypatch):
     assert newest["answer"] == "new is best at 2."
     assert newest["ratio"] == pytest.approx(0.6)
     assert newest["ratio_low"] < newest["ratio"] < newest["ratio_high"]
+
+
+def test_where_the_baseline_leads_the_ratio_is_one(tmp_path, capsys, monkeypatch):
+    """A list once said 2.021 of a run whose page said that the baseline is the best."""
+    monkeypatch.chdir(tmp_path)
+    document = summary({"a": 2.021})
+    document["answer"]["best"]["called"] = "first_of_rest"
+    put(tmp_path, document)
+    list_runs(ListRequest(tmp_path, json_target="-"))
+    assert json.loads(capsys.readouterr().out)["runs"][0]["ratio"] == 1
 
 
 def test_list_as_a_table_marks_what_got_slower(tmp_path, capsys):

@@ -13,7 +13,7 @@ from profiler.commands.output import write_json_target
 from profiler.comparison.find_run import find_run
 from profiler.comparison.run_entries import RunEntry, read_entries, read_recordings, run_states
 from profiler.errors import ExitCode
-from profiler.findings.runs.history import BestChange, changes, point_of
+from profiler.findings.runs.history import BestChange, changes
 from profiler.model import SCHEMA_VERSION
 from profiler.run_folder.folder import recordings_here
 from profiler.sessions.progress import make_console
@@ -73,7 +73,6 @@ def _rows(out: Path, entries: Sequence[RunEntry]) -> Iterator[dict[str, Any]]:
 
 
 def _row(out: Path, run: RunEntry, change: BestChange | None) -> dict[str, Any]:
-    point = point_of(run) if run.best else None
     return {
         "run": str(_path(out, run)),
         "experiment": run.experiment,
@@ -85,9 +84,9 @@ def _row(out: Path, run: RunEntry, change: BestChange | None) -> dict[str, Any]:
         "cells": run.cells,
         "answer": run.answer or None,
         "baseline": run.baseline,
-        "ratio": point and point.ratio,
-        "ratio_low": point and point.low,
-        "ratio_high": point and point.high,
+        "ratio": run.ratio,
+        "ratio_low": run.ratio_low,
+        "ratio_high": run.ratio_high,
         "verdict": change and change.verdict.value,
         "against": change and str(out / change.older.folder),
     }

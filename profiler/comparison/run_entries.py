@@ -27,7 +27,7 @@ from profiler.run_folder.folder import (
 )
 
 KEPT_FILE = ".index.json"
-_VERSION = 3
+_VERSION = 4
 """Of the content of an entry: those that were kept by another version are read again."""
 _SHORT_COMMIT = 8
 _NO_NUMBER = float("nan")
@@ -72,6 +72,12 @@ class RunEntry:
     answer: str
     """One sentence; empty of a run that has not ended."""
     best: tuple[ProblemBest, ...]
+    ratio: float | None = None
+    """Of what the answer recommends to the baseline: geometric mean over its problems, 1 where that
+    is the baseline; None without an answer or a baseline."""
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    """95 % interval, of one problem."""
     recording: bool = False
     """Whether it is a recording, whose answer is found when it is reported."""
     fault: str = ""
@@ -243,6 +249,7 @@ def _entry(document: Mapping[str, Any], folder: str, number: int, *, page: bool)
     environment = document["environment"]
     commit = str(environment.get("git_commit") or "")[:_SHORT_COMMIT]
     settings = ("gpu", "clock_control", "cache_control")
+    ratio, low, high = _answer_ratio(document.get("answer") or {})
     return RunEntry(
         folder=folder,
         experiment=_text(document["experiment"]),
@@ -258,7 +265,22 @@ def _entry(document: Mapping[str, Any], folder: str, number: int, *, page: bool)
         page=page,
         answer=_text(document.get("sentence") or ""),
         best=tuple(_bests(document)) if "answer" in document else (),
+        ratio=ratio,
+        ratio_low=low,
+        ratio_high=high,
     )
+
+
+def _answer_ratio(answer: Mapping[str, Any]) -> tuple[float | None, float | None, float | None]:
+    """Ratio and interval of what an answer recommends; the baseline itself takes its own time."""
+    if (answer.get("best") or {}).get("called") == "first_of_rest":
+        return 1.0, None, None
+    difference = answer.get("by_how_much") or {}
+    ratio, low, high = (
+        None if math.isnan(number := _number(difference.get(name))) else number
+        for name in ("ratio", "ratio_low", "ratio_high")
+    )
+    return ratio, low, high
 
 
 def _text(value: object) -> str:

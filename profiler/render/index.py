@@ -107,7 +107,7 @@ def _group(runs: tuple[RunEntry, ...]) -> IndexGroup:
         entries=tuple(_entry(run, changed.get(run.folder)) for run in runs),
         title=runs[0].title,
         line=_line(points) if len(points) > 1 else None,
-        best=best_words(points[-1]) if points else "",
+        best=best_words(points[-1].entry) if points else "",
     )
 
 
@@ -130,5 +130,8 @@ def _entry(run: RunEntry, change: BestChange | None) -> IndexEntry:
 
 def _line(points: Sequence[BestPoint]) -> Markup:
     values = ", ".join(numbers.ratio(point.ratio) for point in points)
-    label = f"Best relative to {points[-1].entry.baseline}, the oldest run first: {values}"
+    label = (
+        f"The best of each problem relative to {points[-1].entry.baseline}, geometric mean, the "
+        f"oldest run first: {values}"
+    )
     return small_line([(point.low, point.ratio, point.high) for point in points], label)

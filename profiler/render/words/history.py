@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from profiler.comparison.run_entries import RunEntry
-from profiler.findings.runs.history import BestChange, BestPoint, point_of
+from profiler.findings.runs.history import BestChange
 from profiler.render.words import numbers
 from profiler.render.words.verdict_words import word
 
@@ -18,18 +18,14 @@ def change_words(change: BestChange) -> str:
     return f"{text}, against {change.older.folder}"
 
 
-def best_words(point: BestPoint) -> str:
-    """The best of a run relative to its baseline, with the interval."""
-    count = len(point.entry.best)
-    mean = f", geometric mean of {count} problems" if count > 1 else ""
-    return f"{_range(point)} of the time of {point.entry.baseline}{mean}"
+def best_words(run: RunEntry) -> str:
+    """What a run recommends relative to its baseline; empty where it has no ratio."""
+    return "" if run.ratio is None else f"{best_range(run)} the time of {run.baseline}"
 
 
 def best_range(run: RunEntry) -> str:
-    """The best of a run relative to its baseline: ratio and interval."""
-    return _range(point_of(run)) if run.best else numbers.MISSING
-
-
-def _range(point: BestPoint) -> str:
-    low, high = numbers.ratio(point.low), numbers.ratio(point.high)
-    return f"{numbers.ratio(point.ratio)} [{low}, {high}]"
+    """What a run recommends relative to its baseline: ratio, and interval if it has one."""
+    if run.ratio is None:
+        return numbers.MISSING
+    interval = numbers.interval(run.ratio_low, run.ratio_high)
+    return f"{numbers.ratio(run.ratio)} {interval}".rstrip()
