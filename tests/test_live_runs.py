@@ -95,7 +95,8 @@ def test_every_metric_has_as_many_samples_as_were_asked_for(good):
     for cell in done.json["cells"]:
         metrics = cell["metrics"]
         assert metrics["duration_ns"]["n"] == 2
-        assert metrics["cycles"]["n"] == metrics["l2_hit_pct"]["n"] == 1
+        assert metrics["cycles"]["n"] == 2, "no confirmation counts them"
+        assert metrics["l2_hit_pct"]["n"] == 1
         assert 0 < metrics["l2_hit_pct"]["median"] < 100
         assert metrics["duration_ns"]["median"] > 0
         assert metrics["tflops"]["median"] > 0
@@ -115,9 +116,9 @@ def test_samples_name_their_session_cell_and_block(good):
     assert all(float(row["duration_ns"]) > 0 for row in timed)
     counted = [row for row in samples if row["session"] == "ncu-counters-together"]
     assert len(counted) == 4
-    assert all(float(row["cycles"]) > 0 for row in counted)
+    assert {row["cycles"] for row in counted} == {""}, "missing is empty, never 0"
     visited = [row for row in samples if row["session"] == "ncu-timing"]
-    assert {row["cycles"] for row in visited} == {""}, "missing is empty, never 0"
+    assert all(float(row["cycles"]) > 0 for row in visited)
     assert {row["arm"] for row in counted} == {"0"}
     second = {row["cell"].partition("..")[0] for row in samples if row["arm"] == "1"}
     assert second == {"well"}, "the baseline"

@@ -43,7 +43,7 @@ class Tools:
     cache_control: str = "all"
     clock_control: str = "none"
     replay_mode: str = "kernel"
-    child_processes: bool | None = None
+    child_processes: bool = True
     nsys_window: Window | None = None
     """Part of the program that nsys records; None: all of it."""
     python: str | None = None

@@ -48,6 +48,12 @@ NVTX_INCLUDE = "regex:(cell|roof)=.*/"
 _DERIVED = "derived__"
 """Of names that ncu's files of sections define."""
 
+_WITHOUT_WORKERS = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+"""Environment in which inductor starts no compile workers. Attached to 16 children, ncu took 105 ms
+for each launch of their parent even where they slept, and 187 where they were such workers; 4
+without (2025.3.1, H100). Not attached, it failed in a run with JAX, CuPy and Numba, for a reason
+that is not known: `driver resource was unavailable`."""
+
 _DELIMITERS = re.compile(r"[/,@]")
 """What ncu takes for its own in a filter of ranges. An expression with one of them is not handed to
 it: every launch is profiled, and those in other ranges are left out when the rows are read."""
@@ -91,8 +97,8 @@ class Ncu:
     """How passes are repeated: `kernel`, `range` (our NVTX ranges) or `application`."""
     sections: tuple[str, ...] = ()
     """Sections to collect beside the metrics, with the source of the kernels."""
-    child_processes: bool | None = None
-    """Whether ncu attaches to what its target starts; None: to that of an external command only."""
+    child_processes: bool = True
+    """Whether ncu attaches to the processes that its target starts."""
     name: str = "ncu"
     wraps_target: bool = True
 
@@ -159,10 +165,7 @@ class Ncu:
         metrics: Sequence[str],
         launches: LaunchFilter | None = None,
     ) -> Command:
-        # The runner launches by itself. Attached to its children, the 16 compile workers of
-        # inductor, ncu took 105 to 185 ms for each of its launches, and 5 without (H100).
         is_runner = launches is None
-        children = not is_runner if self.child_processes is None else self.child_processes
         log, report = folder / LOG, folder / REPORT
         arguments = command(
             target,
@@ -173,13 +176,14 @@ class Ncu:
             clock_control=self.clock_control,
             replay_mode=self.replay_mode,
             nvtx=is_runner,
-            children=children,
+            children=self.child_processes,
             launches=launches,
             sections=self.sections,
         )
         return Command(
             argv=(str(self.path), *arguments),
-            env={"LC_ALL": "C"},  # ncu prints thousands separators by locale
+            # ncu prints thousands separators by locale.
+            env={"LC_ALL": "C"} | (_WITHOUT_WORKERS if is_runner else {}),
             files={"log": log, "report": report},
         )
 
@@ -448,7 +452,7 @@ def no_kernels(log: str) -> EnvironmentUnusable | None:
     return EnvironmentUnusable(
         "ncu saw no kernel to profile.",
         remedy="A workload must launch on the GPU, from the thread that calls it; launches of "
-        "processes that it starts count with collect.child_processes: true. For an external "
+        "processes that it starts count unless collect.child_processes is false. For an external "
         "command check the kernel filter, launch_skip and launch_count, and that it runs at all.",
     )
 

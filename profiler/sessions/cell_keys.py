@@ -66,7 +66,7 @@ def settings_in_keys(experiment: Experiment) -> dict[str, object]:
                 # Only where it is not what it was before it could be chosen.
                 *(["replay_mode"] if collect.replay_mode == "kernel" else []),
                 *(["recompile"] if not collect.recompile else []),
-                *(["child_processes"] if collect.child_processes is None else []),
+                *(["child_processes"] if collect.child_processes else []),
             },
         )
         | metrics

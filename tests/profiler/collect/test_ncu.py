@@ -130,23 +130,20 @@ class TestCommand:
         assert "--section-folder" in options()
         assert "--section-folder" not in options(metrics=["gpu__time_duration.sum", "derived__x"])
 
-    @pytest.mark.parametrize(
-        ("setting", "of_runner", "of_command"),
-        [
-            (None, "application-only", "all"),
-            (True, "all", "all"),
-            (False, "application-only", "application-only"),
-        ],
-    )
-    def test_children_are_profiled_of_commands_and_where_it_is_asked(
-        self, setting, of_runner, of_command
-    ):
-        tool = Ncu(Path("ncu"), child_processes=setting)
+    @pytest.mark.parametrize(("attached", "option"), [(True, "all"), (False, "application-only")])
+    def test_children_are_profiled_unless_they_shall_not(self, attached, option):
+        tool = Ncu(Path("ncu"), child_processes=attached)
         session = tool.session_command(Path("job.json"), Path("folder"), ["a"])
         external = tool.external_command(["./program"], Path("folder"), ["a"], LaunchFilter())
-        assert [
-            built.argv[built.argv.index("--target-processes") + 1] for built in (session, external)
-        ] == [of_runner, of_command]
+        for built in (session, external):
+            assert built.argv[built.argv.index("--target-processes") + 1] == option
+
+    def test_inductor_starts_no_workers_in_the_runner_alone(self):
+        session = Ncu(Path("ncu")).session_command(Path("job.json"), Path("folder"), ["a"])
+        command = ["./program"], Path("folder"), ["a"], LaunchFilter()
+        external = Ncu(Path("ncu")).external_command(*command)
+        assert session.env["TORCHINDUCTOR_COMPILE_THREADS"] == "1"
+        assert "TORCHINDUCTOR_COMPILE_THREADS" not in external.env
 
     def test_target_comes_last_and_whole(self):
         assert options()[-4:] == ["python", "-m", "profiler.runner", "job.json"]
