@@ -429,6 +429,13 @@ class Collect(SpecModel):
         "every launch slower: 16 of them from 4 to 105 ms, even where they sleep. `false` where "
         "the program itself launches what is measured.",
     )
+    recompile: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="Whether each block has a process of its own that compiles anew, with empty "
+        "caches of torch and Triton: what an autotuner chose in it is another draw, and intervals "
+        "and verdicts hold what draws differ by. Takes a start and all compilations for each "
+        "block. For workloads in Python.",
+    )
     seed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_INTEGER)] = Field(
         default=DEFAULT_SEED, description="Of the inputs and of the random orders."
     )

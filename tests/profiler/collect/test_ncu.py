@@ -174,7 +174,7 @@ class TestCommand:
         assert isinstance(made, Command)
         assert made.argv[0] == str(FAKE_NCU)
         assert made.argv[-4:] == ("/py", "-P", str(RUNNER), str(tmp_path / "job.json"))
-        assert made.env == {"LC_ALL": "C"}
+        assert made.env == {"LC_ALL": "C", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
         assert made.files == {"log": tmp_path / LOG, "report": tmp_path / REPORT}
         assert made.argv[made.argv.index("--cache-control") + 1] == "none"
 
