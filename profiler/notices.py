@@ -181,7 +181,7 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     NoticeKind.PARTS_DISAGREE: NoticeTemplate(
         Severity.INFO,
         "{metric} is missing in {count} cells: its parts were counted in different launches, and "
-        "disagree.",
+        "disagree ({cells}).",
         "Ask for more samples (collect.counter_samples).",
     ),
     NoticeKind.RESULTS_OF_OTHER_TYPES: NoticeTemplate(

@@ -111,7 +111,7 @@ class _PairTests:
     low: Floats
     high: Floats
     reach: Floats
-    """Of pairs within the margin: how far the interval, or that of the mirrored pair, reaches."""
+    """How far the interval of a pair within the margin, or of the mirrored pair, reaches."""
     faster: Floats
     slower: Floats
     same: Floats

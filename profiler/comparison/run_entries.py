@@ -73,8 +73,8 @@ class RunEntry:
     """One sentence; empty of a run that has not ended."""
     best: tuple[ProblemBest, ...]
     ratio: float | None = None
-    """Of what the answer recommends to the baseline: geometric mean over its problems, 1 where that
-    is the baseline; None without an answer or a baseline."""
+    """Ratio of what the answer recommends to the baseline: geometric mean over its problems, 1
+    where that is the baseline; None without an answer or a baseline."""
     ratio_low: float | None = None
     ratio_high: float | None = None
     """95 % interval, of one problem."""

@@ -174,7 +174,7 @@ def _missing_values(samples: pd.DataFrame) -> Iterable[Notice]:
 
     One without any value is a missing metric, or one of another session.
     """
-    metrics = [name for name in metric_columns(samples) if _from_tool(name) and not _bounded(name)]
+    metrics = [name for name in metric_columns(samples) if _from_tool(name)]
     by_cell = samples.groupby(["session", "cell"], sort=False)
     count = by_cell.size()
     values = by_cell[metrics].count()
@@ -196,17 +196,14 @@ def _missing_values(samples: pd.DataFrame) -> Iterable[Notice]:
 def _disagreeing_parts(samples: pd.DataFrame) -> Iterable[Notice]:
     """Rates that cells lack although their parts were counted: in launches that disagree."""
     for name in metric_columns(samples):
-        if not _bounded(name) or not {*(metric := CATALOGUE[name]).needs} <= {*samples}:
+        metric = CATALOGUE.get(name)
+        if metric is None or math.isinf(metric.most) or not {*metric.needs} <= {*samples}:
             continue
         largest = samples.groupby("cell", sort=False)[[name, *metric.needs]].max()
         lacking = largest.index[(largest[[*metric.needs]] > 0).all(axis=1) & largest[name].isna()]
         if len(lacking):
-            yield Notice(NoticeKind.PARTS_DISAGREE, {"count": len(lacking), "metric": name})
-
-
-def _bounded(metric: str) -> bool:
-    """Whether its parts may disagree: it is then missing on purpose."""
-    return metric in CATALOGUE and math.isfinite(CATALOGUE[metric].most)
+            values: Values = {"count": len(lacking), "metric": name, "cells": _some([*lacking])}
+            yield Notice(NoticeKind.PARTS_DISAGREE, values)
 
 
 def _from_tool(metric: str) -> bool:

@@ -48,9 +48,9 @@ def grid_chart(findings: Findings, pairs: GridPairs) -> Chart | None:
 
 
 def _both(compared: Iterable[GridCell]) -> Iterator[Cell]:
-    """Both cells of each comparison that are planned."""
-    for each in compared:
-        yield from (cell for cell in (each.over, each.under) if cell is not None)
+    """The cells of each comparison that are planned, at most two."""
+    for pair in compared:
+        yield from (cell for cell in (pair.over, pair.under) if cell is not None)
 
 
 def _key_of(findings: Findings, cells: Iterable[Cell]) -> str:

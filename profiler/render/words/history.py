@@ -19,12 +19,12 @@ def change_words(change: BestChange) -> str:
 
 
 def best_words(run: RunEntry) -> str:
-    """What a run recommends relative to its baseline; empty where it has no ratio."""
+    """Ratio of what a run recommends to its baseline, by name; empty where it has none."""
     return "" if run.ratio is None else f"{best_range(run)} the time of {run.baseline}"
 
 
 def best_range(run: RunEntry) -> str:
-    """What a run recommends relative to its baseline: ratio, and interval if it has one."""
+    """Ratio of what a run recommends to its baseline, and the interval if it has one."""
     if run.ratio is None:
         return numbers.MISSING
     interval = numbers.interval(run.ratio_low, run.ratio_high)

@@ -39,8 +39,8 @@ def missing_sign(outcome: Outcome) -> str:
 def missing_key(outcomes: Iterable[Outcome]) -> str:
     """Key of the signs of `missing_sign` that these outcomes have; empty where all are numbers."""
     signs = {missing_sign(outcome) for outcome in outcomes if not outcome.correct}
-    words = {WRONG: "wrong result", FAILED: "failed", NOT_MEASURED: "not measured"}
-    return ", ".join(f"{sign} {word}" for sign, word in words.items() if sign in signs)
+    meanings = {WRONG: "wrong result", FAILED: "failed", NOT_MEASURED: "not measured"}
+    return ", ".join(f"{sign} {meaning}" for sign, meaning in meanings.items() if sign in signs)
 
 
 def why_missing(findings: Findings, cell: Cell | None, metric: str) -> str:

@@ -119,7 +119,7 @@ def test_the_floor_of_a_constant_row_is_its_own_size() -> None:
 @pytest.mark.parametrize("level", [0.025, 0.025 / 3, 0.025 / 80])
 @pytest.mark.parametrize("n", [8, 16, 60])
 def test_the_detectable_effect_is_found_four_times_out_of_five(n: int, level: float) -> None:
-    """Of normal noise with a value in ten of 4.5 times the deviation, by `margin_tests`."""
+    """By `margin_tests`, in normal noise of which one value in ten has 4.5 times the deviation."""
 
     def noise() -> np.ndarray:
         values = GENERATOR.normal(0, 0.01, (2000, n))
