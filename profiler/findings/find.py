@@ -8,6 +8,7 @@ steps, the grids, the other baselines; a pair is judged in the first family that
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -351,6 +352,17 @@ class _Verdicts:
                 pairs_to_judge(self.grid_variants, self.programs.report.plan.problems, correct),
             ),
             *others,
+            Family("explained", self._explained_pairs()),
+        )
+
+    def _explained_pairs(self) -> tuple[tuple[str, str], ...]:
+        """Every two explained cells of a problem: `explain` compares any of them."""
+        profiles = self.programs.report.profiles
+        explained = [cell for cell in self.programs.correct.values() if cell.id in profiles]
+        return tuple(
+            (cell.id, other.id)
+            for cell, other in itertools.combinations(explained, 2)
+            if cell.problem.id == other.problem.id
         )
 
     @cached_property

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
@@ -23,46 +24,80 @@ MOST_KERNELS = 20
 them up to 34 times, and takes 1 to 6 s for it on an H200."""
 
 
+@dataclass(frozen=True)
+class _Durations:
+    """Median duration in ns of each cell that is not passed over, by its id."""
+
+    timed: Mapping[str, float]
+    confirmed: Mapping[str, float]
+
+    @property
+    def measured(self) -> Mapping[str, float]:
+        """Of each cell that of the confirmation, else that of the blocks before it."""
+        return {**self.timed, **self.confirmed}
+
+    def ratio(self, cell: str, other: str) -> float:
+        """Duration by that of another cell, both of one session; NaN where none has both."""
+        for session in (self.confirmed, self.timed):
+            if cell in session and other in session:
+                return session[cell] / session[other]
+        return math.nan
+
+    def fastest(self, cells: Collection[Cell]) -> Cell:
+        """The fastest of those that were confirmed, if any was: else of all."""
+        confirmed = [cell for cell in cells if cell.id in self.confirmed]
+        return min(confirmed or cells, key=lambda cell: self.measured[cell.id])
+
+
 def explain_cells(
-    plan: Plan, samples: pd.DataFrame, explained: Container[str] = frozenset()
+    plan: Plan,
+    samples: pd.DataFrame,
+    explained: Container[str] = frozenset(),
+    *,
+    tunes: bool = False,
 ) -> tuple[Cell, ...]:
     """Cells to explain by default, in the order of the plan; at most MOST_CELLS.
 
-    At the problem that takes longest the fastest rival, the baseline and the fastest other
-    reference. Then the same with the leader, at the problem where it differs most from the
-    baseline; with the leader among those of the other problems, where it was not measured; and at
-    the problem where any rival differs most. Of problems that share a place (within 2 %; of
+    The leader, the baseline and the fastest other reference at the problem where the leader differs
+    most from the baseline. Then the same with the leader among those of the other problems, where
+    it was not measured; with the fastest rival at the problem that takes longest; and at the
+    problem where any rival differs most. Of problems that share a place (within 2 %; of
     differences within a tenth of the largest, too), one at which cells are `explained` already has
     it, else the one that takes longest, else the first. Where a leader is `explained` beside the
     baseline, those that are count among the MOST_CELLS: noise makes another one the fastest, or the
     first of two leaders. Where steps are asked for, every version at the problem that takes
-    longest. Cells of more than MOST_KERNELS kernels are passed over.
+    longest. Cells of more than MOST_KERNELS kernels are passed over. `tunes`: the leader is who has
+    the smallest worst slowdown, as on the page, not the smallest geometric mean.
     """
-    many = many_kernels(samples)
-    durations = {
-        cell: duration for cell, duration in _durations(plan, samples).items() if cell not in many
-    }
-    if not durations:
+    durations = _durations(plan, samples)
+    measured = durations.measured
+    if not measured:
         return ()
-    by_problem = _by_problem(plan, durations)
+    by_problem = _by_problem(plan, measured)
     fastest = {
-        problem: math.log(min(durations[cell.id] for cell in cells))
+        problem: math.log(min(measured[cell.id] for cell in cells))
         for problem, cells in by_problem.items()
     }
     explained_problems = {cell.problem.id for cell in plan.cells if cell.id in explained}
     longest = _largest(fastest, _NEAR, explained_problems)
     if Question.STEPS in plan.questions:
         return tuple(by_problem[longest])
-    leaders = tuple(_leaders(plan, by_problem, durations))
+    leaders = tuple(_leaders(plan, by_problem, durations, tunes=tunes))
     cell_ids: set[str] = set()
     if _tell_of_a_leader(plan, by_problem, leaders, explained):
         cell_ids = {cell.id for cell in plan.cells if cell.id in explained}
     every_rival = frozenset(variant.id for variant in plan.rivals)
-    questions = [(longest, every_rival)]
-    for rivals in (*leaders, every_rival):
-        preferred = explained_problems, {longest}
-        furthest = _furthest(plan, by_problem, durations, rivals, preferred)
-        questions += [(furthest, rivals)] if furthest else []
+    preferred = explained_problems, {longest}
+    furthest = [
+        (_furthest(plan, by_problem, durations, rivals, preferred), rivals)
+        for rivals in (*leaders, every_rival)
+    ]
+    of_any_rival = furthest.pop()
+    questions = [
+        (problem, rivals)
+        for problem, rivals in (*furthest, (longest, every_rival), of_any_rival)
+        if problem
+    ]
     for problem, rivals in questions:
         cells = _of_answer(plan, by_problem[problem], durations, rivals)
         with_answer = cell_ids | {cell.id for cell in cells}
@@ -95,8 +130,8 @@ def _largest(values: Mapping[str, float], near: float, *preferred: Container[str
 
 def _furthest(
     plan: Plan,
-    by_problem: dict[str, list[Cell]],
-    durations: dict[str, float],
+    by_problem: Mapping[str, Sequence[Cell]],
+    durations: _Durations,
     rivals: frozenset[str],
     preferred: Sequence[Container[str]],
 ) -> str | None:
@@ -114,29 +149,42 @@ def _furthest(
 
 
 def _leaders(
-    plan: Plan, by_problem: dict[str, list[Cell]], durations: dict[str, float]
+    plan: Plan,
+    by_problem: Mapping[str, Sequence[Cell]],
+    durations: _Durations,
+    *,
+    tunes: bool,
 ) -> Iterator[frozenset[str]]:
     """The leader, and the leader at the problems that it was not measured at, and so on.
 
     Each alone. The leader is the rival at most problems, and of these the one of the least
-    geometric mean.
+    geometric mean of ratios to the baseline; where the run tunes, of the least worst slowdown.
     """
+    score = max if tunes else sum
     left = dict(by_problem)
     while left:
         logarithms: dict[str, list[float]] = {}
         for cells in left.values():
-            for variant, logarithm in _logarithms(plan, cells, durations).items():
+            relative_to = _fastest_rival(plan, cells, durations) if tunes else plan.baseline
+            for variant, logarithm in _logarithms(cells, durations, relative_to).items():
                 logarithms.setdefault(variant, []).append(logarithm)
         rivals = [variant.id for variant in plan.rivals if variant.id in logarithms]
         if not rivals:
             return
-        leader = min(rivals, key=lambda rival: (-len(logarithms[rival]), sum(logarithms[rival])))
+        leader = min(rivals, key=lambda rival: (-len(logarithms[rival]), score(logarithms[rival])))
         yield frozenset({leader})
         left = {
             problem: cells
             for problem, cells in left.items()
             if all(cell.variant.id != leader for cell in cells)
         }
+
+
+def _fastest_rival(plan: Plan, cells: Sequence[Cell], durations: _Durations) -> str | None:
+    """Id of the fastest variant that is no reference; None without any."""
+    rivals = {variant.id for variant in plan.rivals}
+    candidates = [cell for cell in cells if cell.variant.id in rivals]
+    return durations.fastest(candidates).variant.id if candidates else None
 
 
 def many_kernels(samples: pd.DataFrame) -> frozenset[str]:
@@ -181,46 +229,53 @@ def _called(plan: Plan, name: str) -> frozenset[str]:
     )
 
 
-def _durations(plan: Plan, samples: pd.DataFrame) -> dict[str, float]:
-    """Median duration of each cell that was timed: of its confirmation, else of the blocks."""
-    durations: dict[str, float] = {}
-    for kind in (SessionKind.TIMING, SessionKind.FINAL):
-        times = times_of(samples, plan.cells, kind)
-        medians = times.groupby("cell")["duration_ns"].median()
-        durations |= {str(cell): float(median) for cell, median in medians.items() if median > 0}
-    return durations
+def _durations(plan: Plan, samples: pd.DataFrame) -> _Durations:
+    """Of each cell that was timed and has not too many kernels."""
+    many = many_kernels(samples)
+
+    def medians(kind: SessionKind) -> dict[str, float]:
+        durations = times_of(samples, plan.cells, kind).groupby("cell")["duration_ns"].median()
+        return {
+            str(cell): float(median)
+            for cell, median in durations.items()
+            if median > 0 and cell not in many
+        }
+
+    return _Durations(medians(SessionKind.TIMING), medians(SessionKind.FINAL))
 
 
-def _by_problem(plan: Plan, durations: dict[str, float]) -> dict[str, list[Cell]]:
+def _by_problem(plan: Plan, measured: Container[str]) -> dict[str, list[Cell]]:
     by_problem: dict[str, list[Cell]] = {}
     for cell in plan.cells:
-        if cell.id in durations:
+        if cell.id in measured:
             by_problem.setdefault(cell.problem.id, []).append(cell)
     return by_problem
 
 
 def _of_answer(
-    plan: Plan, cells: list[Cell], durations: dict[str, float], rivals: frozenset[str]
+    plan: Plan, cells: Sequence[Cell], durations: _Durations, rivals: frozenset[str]
 ) -> list[Cell]:
     """The fastest of these rivals at a problem, its baseline, and its fastest other reference."""
     others = set(plan.references) - {plan.baseline}
     groups = (rivals, {plan.baseline}, others)
     members = [[cell for cell in cells if cell.variant.id in group] for group in groups]
-    return [min(group, key=lambda cell: durations[cell.id]) for group in members if group]
+    return [durations.fastest(group) for group in members if group]
 
 
 def _difference(
-    plan: Plan, cells: list[Cell], durations: dict[str, float], rivals: frozenset[str]
+    plan: Plan, cells: Sequence[Cell], durations: _Durations, rivals: frozenset[str]
 ) -> float:
     """Distance of the fastest of these rivals from the baseline, as a logarithm, or 0."""
-    logarithms = _logarithms(plan, cells, durations)
+    logarithms = _logarithms(cells, durations, plan.baseline)
     return abs(min((logarithms[rival] for rival in rivals if rival in logarithms), default=0.0))
 
 
-def _logarithms(plan: Plan, cells: list[Cell], durations: dict[str, float]) -> dict[str, float]:
-    """Logarithm of each variant's ratio to the baseline at a problem; empty without a baseline."""
-    times = {cell.variant.id: durations[cell.id] for cell in cells}
-    baseline = times.get(plan.baseline or "")
-    if baseline is None:
+def _logarithms(
+    cells: Sequence[Cell], durations: _Durations, relative_to: str | None
+) -> dict[str, float]:
+    """Logarithm of each variant's ratio to this one at a problem; empty where it is not there."""
+    other = next((cell.id for cell in cells if cell.variant.id == relative_to), None)
+    if other is None:
         return {}
-    return {variant: math.log(time / baseline) for variant, time in times.items()}
+    ratios = {cell.variant.id: durations.ratio(cell.id, other) for cell in cells}
+    return {variant: math.log(ratio) for variant, ratio in ratios.items() if ratio > 0}

@@ -11,6 +11,7 @@ from profiler.collect.ncu import KERNEL_REPLAY
 from profiler.errors import EnvironmentUnusable
 from profiler.metrics.explain import explain_metrics
 from profiler.model import SessionPlan
+from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.planning.session_plans import NCU, explain_session
 from profiler.run_folder.load.part_cells import planned_cell
 from profiler.sessions.explain_cells import (
@@ -58,7 +59,9 @@ class Explaining:
         seen = self.measurement.cells()
         if self.asked is None:
             explained = self.measurement.explained()
-            asked = explain_cells(replace(plan, cells=seen), samples, explained)
+            tunes = PAGE_KINDS[self.execution.loaded.experiment.page.kind].tunes
+            timed = replace(plan, cells=seen)
+            asked = explain_cells(timed, samples, explained, tunes=tunes)
             passed_over = self._long_commands()
         else:
             cells_by_id = {cell.id: cell for cell in (*plan.cells, *seen)}

@@ -309,14 +309,15 @@ def _account_card(findings: Findings) -> Card | None:
     else:
         parts = roof_parts(pair.roof_account)
     largest, ns = next((part for part in parts if part[1] * difference > 0), parts[0])
-    # What is explained need not be the leader, nor of the type that the best of all is of.
-    explains_leader = findings.leader and pair.cell.variant == findings.leader.variant
-    of_whom = "" if explains_leader else f" of {pair.cell.variant.name}"
     place = f" at {pair.cell.problem.name}" if len(findings.problems) > 1 else ""
     # The cards beside it are of other launches: of the confirmation, at other clocks.
-    times = f"{signed_time(ns)}; in all {signed_time(difference)} in the explain session{of_whom}"
+    times = f"{signed_time(ns)}; in all {signed_time(difference)} in the explain session"
     against = f"against {pair.against.variant.name}{place}"
-    return Card("Why", largest, f"{times} {against}; {limit_and_roof(pair.first)}")
+    detail = f"{times} {against}; {limit_and_roof(pair.first)}"
+    # What is explained need not be the leader, nor of the type that the best of all is of.
+    is_leader = findings.leader is not None and pair.cell.variant == findings.leader.variant
+    question = "Why" if is_leader else f"Why {pair.cell.variant.name}, not the leader"
+    return Card(question, largest, detail)
 
 
 def _busy_card(findings: Findings) -> Card | None:

@@ -389,7 +389,7 @@ def _not_told(pair: PairWhy) -> str:
     if pair.verdict.verdict is Verdict.SAME:
         return "the same, so there is nothing to explain."
     if pair.verdict.verdict is None:
-        return "no verdict was asked for, so nothing is explained."
+        return "this run gives no verdicts, so nothing is explained."
     return "not told apart, so nothing is explained."
 
 

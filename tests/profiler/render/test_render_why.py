@@ -233,8 +233,8 @@ def test_the_card_has_the_largest_part_and_whose_it_is(findings: Findings, pair:
     cell = dataclasses.replace(pair.cell, variant=other)
     of_other = dataclasses.replace(findings)
     vars(of_other)["why"] = RunWhy(findings.why.cells, (dataclasses.replace(pair, cell=cell),))
-    whose = "in the explain session of vector-b256-r1-v8 against torch"
-    assert f"in all -49.28 µs {whose}" in plain_card(of_other)
+    *_, card = cards(of_other)
+    assert card.question == "Why vector-b256-r1-v8, not the leader"
 
 
 def test_the_card_has_the_nearest_roof_where_none_limits(findings: Findings, pair: PairWhy) -> None:
@@ -278,7 +278,7 @@ def test_a_cause_that_was_not_found_costs_no_zero(findings: Findings, pair: Pair
     [
         (Verdict.SAME, "the same, so there is nothing to explain"),
         (Verdict.UNCLEAR, "not told apart, so nothing is explained"),
-        (None, "no verdict was asked for"),
+        (None, "this run gives no verdicts"),
     ],
 )
 def test_nothing_is_claimed_where_no_difference_is_shown(
