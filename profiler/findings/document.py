@@ -289,7 +289,7 @@ def ladder_document(findings: Findings) -> Document:
                 "before": findings.names.full(rung.before) if rung.before else None,
                 "step": _step(rung.step),
                 "cumulative": _step(rung.cumulative),
-                "percent_of_baseline": rung.percent,
+                "ratio_to_baseline": rung.ratio,
             }
             for rung in findings.ladder
         ]

@@ -63,7 +63,6 @@ from profiler.findings.named_baselines import (
 from profiler.findings.ranking import (
     VariantRank,
     contenders_of,
-    percent_of_performance,
     ranks_by_slowdown,
     slowdown,
 )
@@ -621,17 +620,15 @@ def _ladder(
     if LADDER not in programs.report.page_kind.finds:
         return ()
     means = {row.variant.id: row.geometric_mean for row in ranks}
-    higher = programs.higher_is_better
 
-    def percent_at(variant: Variant, problem: str) -> float:
+    def ratio_at(variant: Variant, problem: str) -> float:
         cell = programs.correct_by_place.get((variant.id, problem))
-        ratio = primary[cell.id].ratio if cell else NAN
-        return percent_of_performance(ratio, higher_is_better=higher)
+        return primary[cell.id].ratio if cell else NAN
 
-    percents = {
+    ratios = {
         variant.id: (
-            tuple(percent_at(variant, problem) for problem in programs.problem_ids),
-            percent_of_performance(means.get(variant.id, NAN), higher_is_better=higher),
+            tuple(ratio_at(variant, problem) for problem in programs.problem_ids),
+            means.get(variant.id, NAN),
         )
         for variant in programs.rivals
     }
@@ -639,7 +636,7 @@ def _ladder(
     planned = [variant for variant in programs.report.plan.variants if variant.id not in references]
     numbers = {variant.id: number for number, variant in enumerate(planned, start=1)}
     numbered = [(numbers[variant.id], variant) for variant in programs.rivals]
-    return make_ladder(numbered, judged.ladder_versions, finder, percents)
+    return make_ladder(numbered, judged.ladder_versions, finder, ratios)
 
 
 def _grid_pairs(

@@ -84,8 +84,5 @@ def tripped_message(regressed: pd.DataFrame, gate: Gate) -> str:
 
 
 def _change_words(ratio: float, low: float, high: float) -> str:
-    """A slowdown with its interval: in percent, as a factor from twice the time on."""
-    if ratio >= 2:
-        return f"{ratio:.2f}\N{MULTIPLICATION SIGN} [{low:.2f}, {high:.2f}]"
-    percent, lowest, highest = (f"{100 * (value - 1):+.1f}" for value in (ratio, low, high))
-    return f"{percent}\u202f% [{lowest}, {highest}]"
+    """Times of the older time, with the interval."""
+    return f"{ratio:.3f}\N{MULTIPLICATION SIGN} [{low:.3f}, {high:.3f}]"

@@ -122,13 +122,6 @@ def geometric_mean(ratios: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, positive)) / len(positive)) if positive else NAN
 
 
-def percent_of_performance(ratio: float, *, higher_is_better: bool = False) -> float:
-    """Percent of the baseline's performance: twice the time is half of it; NaN without a ratio."""
-    if not ratio > 0:
-        return NAN
-    return 100 * ratio if higher_is_better else 100 / ratio
-
-
 def contenders_of(winners: Mapping[str, Winner]) -> dict[str, frozenset[str]]:
     """Ids of the problems at which a variant wins or is not shown to be worse, by variant id."""
     problems: dict[str, set[str]] = {}

@@ -62,7 +62,7 @@ class Best(_Part):
     wins: int
     same: int
     not_told_apart: int
-    worst_slowdown: Number = Field(description="1.23 is 23 % slower than the best there")
+    worst_slowdown: Number = Field(description="1.23: 1.23 times the time of the best there")
     worst_slowdown_at: str | None
 
 
@@ -211,7 +211,7 @@ class Rung(_Part):
     before: str | None
     step: StepPart | None
     cumulative: StepPart | None
-    percent_of_baseline: Number
+    ratio_to_baseline: Number = Field(description="geometric mean over the problems")
 
 
 class GridCell(_Part):

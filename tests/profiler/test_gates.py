@@ -119,10 +119,10 @@ def test_undecided_cells_are_counted():
 def test_the_message_names_the_cells_and_their_numbers():
     message = tripped_message(regressions(frame(), Gate(2)), Gate(2))
     assert message.splitlines()[0].startswith("--fail-on regression:2%: 2 cells are SLOWER")
-    assert "  worse: +50.0\u202f% [+40.0, +60.0]" in message
+    assert "  worse: 1.500\u00d7 [1.400, 1.600]" in message
     assert "slight" not in message
     factors = frame("bad").assign(ratio=13.862, ratio_low=13.1, ratio_high=14.2)
-    assert "  bad: 13.86\u00d7 [13.10, 14.20]" in tripped_message(factors, Gate(2))
+    assert "  bad: 13.862\u00d7 [13.100, 14.200]" in tripped_message(factors, Gate(2))
     many = pd.concat([frame("bad")] * 25, ignore_index=True)
     assert tripped_message(many, Gate()).splitlines()[-1] == "  and 5 more"
 

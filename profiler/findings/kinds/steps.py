@@ -63,10 +63,10 @@ class Rung:
     """Against the version before it."""
     cumulative: StepEffect | None
     """Against the first version that has a correct result; None where it has none itself."""
-    percents: tuple[float, ...]
-    """Of the baseline's performance, by problem; NaN where either is missing."""
-    percent: float
-    """Of the baseline's performance by the geometric mean of the ratios to it."""
+    ratios: tuple[float, ...]
+    """To the baseline, by problem; NaN where either is missing."""
+    ratio: float
+    """Geometric mean of the ratios to the baseline."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,12 +203,12 @@ def make_ladder(
     versions: Sequence[tuple[int, Variant]],
     measured: Sequence[Variant],
     finder: StepFinder,
-    percents: Mapping[str, tuple[tuple[float, ...], float]],
+    ratios: Mapping[str, tuple[tuple[float, ...], float]],
 ) -> tuple[Rung, ...]:
     """Every version in the order of the spec, with its number there.
 
-    `measured`: those with a correct result; `percents`: by variant id, of the baseline's
-    performance, by problem and over all.
+    `measured`: those with a correct result; `ratios`: by variant id, those to the baseline
+    by problem, and their geometric mean.
     """
     step = _by_variant(finder.effects_of(ladder_steps(measured)))
     cumulative = _by_variant(finder.effects_of(cumulative_steps(measured)))
@@ -224,8 +224,8 @@ def make_ladder(
             cumulative=_itself(variant, finder)
             if variant.id == first
             else cumulative.get(variant.id),
-            percents=percents.get(variant.id, nothing)[0],
-            percent=percents.get(variant.id, nothing)[1],
+            ratios=ratios.get(variant.id, nothing)[0],
+            ratio=ratios.get(variant.id, nothing)[1],
         )
         for number, variant in versions
     )

@@ -126,7 +126,7 @@ if (parallel) {
   conditions.push((cell) => within() === Infinity || (slowdowns[cell] !== null && slowdowns[cell] <= 1 + within()));
   filtered.push((passing, everything) => {
     const limit = within();
-    parallel.querySelector("output").textContent = limit === Infinity ? "any time" : `at most ${100 * limit}\u202f% slower than the best`;
+    parallel.querySelector("output").textContent = limit === Infinity ? "any time" : `at most ${1 + limit}\u00d7 that of the best`;
     range.setAttribute("aria-valuetext", parallel.querySelector("output").textContent);
     for (const brush of all(".brush", parallel)) {
       const input = boxOf(brush.dataset.axis, brush.dataset.place);

@@ -21,7 +21,7 @@ from profiler.render.tables.build_failures import compiler_message, variants_tex
 from profiler.render.words import numbers
 from profiler.render.words.names import key_to_names
 from profiler.render.words.outcomes import OUTCOME_WORDS
-from profiler.render.words.ranks import slowdown_words, ties_words
+from profiler.render.words.ranks import ties_words
 from profiler.render.words.verdicts import counted, percent, verdict_key, word_of
 
 _TOP = 10
@@ -209,7 +209,7 @@ def _top_table(findings: Findings) -> TextTable:
     if given:
         columns(rich_table, "verdicts", drop=1)
     columns(rich_table, "not shown slower", right=True, drop=2)
-    columns(rich_table, "at most", right=True)
+    columns(rich_table, "worst \u00f7 best", right=True)
     for row in rows:
         total = len(row.planned)
         held = len(findings.contenders.get(row.variant.id, ()))
@@ -220,7 +220,7 @@ def _top_table(findings: Findings) -> TextTable:
             plain(row.worst[0].name if row.worst else ""),
             *([counted(row.planned_verdicts)] if given else []),
             f"{held} of {total}" if row.regret else numbers.MISSING,
-            slowdown_words(row.regret.worst) if row.regret else numbers.MISSING,
+            numbers.ratio(row.regret.worst) if row.regret else numbers.MISSING,
         )
     ranked = sum(row.regret is not None for row in findings.ranks)
     left_out = ranked - sum(row.regret is not None for row in rows)

@@ -161,7 +161,10 @@ class TextTable:
         column = self._columns[place]
         if column.fixed:
             return natural
-        return min(natural, NAME_WIDTH if column.name else _TEXT_WIDTH)
+        if column.name:
+            return min(natural, NAME_WIDTH)
+        word = max((_longest_word(row[place]) for row in self._rows), default=0)
+        return min(natural, max(_TEXT_WIDTH, min(word, NAME_WIDTH)))
 
     @staticmethod
     def _narrow(widths: dict[int, int], room: int) -> None:

@@ -38,8 +38,8 @@ _MOST_TICKS = 8
 """Numbers that a small panel has room for."""
 
 
-def percent_lines(means: pd.DataFrame, problems: pd.DataFrame, reference: str) -> Figure:
-    """A thin line for each problem and a thick one for the mean; 100 is a line of its own.
+def ratio_lines(means: pd.DataFrame, problems: pd.DataFrame, reference: str, label: str) -> Figure:
+    """A thin line for each problem and a thick one for the mean; 1 is a line of its own.
 
     `means`: columns `name mark role value`, one row a version. `problems`: `problem place value`,
     where `place` is the row of the version in `means`.
@@ -48,7 +48,7 @@ def percent_lines(means: pd.DataFrame, problems: pd.DataFrame, reference: str) -
         figure, axes = _versions_figure(means["name"].tolist())
         for _, rows in problems.groupby("problem", sort=False):
             axes.plot(rows["place"], rows["value"], color=svg.OTHER, linewidth=0.9)
-        axes.axhline(100, color=svg.BASELINE, linewidth=1.4, linestyle=(0, (4, 2)))
+        axes.axhline(1, color=svg.BASELINE, linewidth=1.4, linestyle=(0, (4, 2)))
         places = np.arange(len(means))
         axes.plot(places, means["value"], color=svg.INK, linewidth=1.8)
         present = means["value"].notna()
@@ -63,16 +63,16 @@ def percent_lines(means: pd.DataFrame, problems: pd.DataFrame, reference: str) -
         tops = problems.groupby("place")["value"].max()
         for place, value in zip(places[present], means["value"][present], strict=True):
             top = max(value, float(tops.get(place, value)))
-            _above(axes, float(place), top, f"{value:.0f}\u202f%")
+            _above(axes, float(place), top, numbers.ratio(value))
         axes.set_ylim(bottom=0)
-        axes.set_ylabel(f"performance (% of {shorten(reference, 30)})")
+        axes.set_ylabel(shorten(label, 45))
         axes.grid(visible=True, axis="y")
         handles = [
             Line2D([], [], color=svg.INK, linewidth=1.8, marker="o", markersize=5),
             Line2D([], [], color=svg.OTHER, linewidth=0.9),
             Line2D([], [], color=svg.BASELINE, linewidth=1.4, linestyle=(0, (4, 2))),
         ]
-        texts = ["geometric mean", "one problem each", f"{shorten(reference, 30)}: 100\u202f%"]
+        texts = ["geometric mean", "one problem each", f"{shorten(reference, 30)}: 1"]
         legend(figure, handles, texts)
     return figure
 

@@ -42,7 +42,7 @@ class Needs:
 
 
 def autotune_view(findings: Findings) -> View:
-    """Percent slower than the best, one configuration for all, parameters, needs and the funnel."""
+    """Ratios to the best, one configuration for all, parameters, needs and the funnel."""
     report = findings.report
     parts = {
         "heats": slowdown_heats(findings),

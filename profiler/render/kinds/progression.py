@@ -1,4 +1,4 @@
-"""The page of a ladder of versions: percent of the reference, each step, what went with it."""
+"""The page of a ladder of versions: times of the reference, each step, what went with it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class CounterBar:
 
 LEDGER_HEADS = (
     *("step", "step verdict", "step there"),
-    *("cumulative", "cumulative verdict", "% of reference"),
+    *("cumulative", "cumulative verdict", "÷ reference"),
 )
 
 
@@ -92,13 +92,13 @@ def progression_answer(findings: Findings) -> tuple[Sentence, ...]:
 
 
 def progression_view(findings: Findings) -> View:
-    """Percent of the reference, the ladder, small multiples and the ledger."""
+    """Times of the reference, the ladder, small multiples and the ledger."""
     ladder = findings.ladder
     problem = findings.largest_problem
-    percents, steps = _percents(findings, ladder), _ladder(findings, ladder)
-    drawn_first = percents or steps
+    ratios, steps = _ratios(findings, ladder), _ladder(findings, ladder)
+    drawn_first = ratios or steps
     parts = {
-        "percents": percents,
+        "ratios": ratios,
         "ladder": steps,
         "multiples": None if problem is None else _multiples(findings, ladder, problem),
         "ledger": ledger(findings, ladder),
@@ -124,8 +124,8 @@ def rung_number(rung: Rung) -> str:
     return numbered.group(1) if numbered else str(rung.number)
 
 
-def _percents(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None:
-    if findings.baseline is None or not any(math.isfinite(rung.percent) for rung in ladder):
+def _ratios(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None:
+    if findings.baseline is None or not any(math.isfinite(rung.ratio) for rung in ladder):
         return None
     means = pd.DataFrame(
         [
@@ -133,34 +133,34 @@ def _percents(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | No
                 rung_name(rung),
                 findings.marks[rung.variant.id],
                 findings.role(rung.variant),
-                rung.percent,
+                rung.ratio,
             )
             for rung in ladder
         ],
         columns=["name", "mark", "role", "value"],
     )
-    title = f"Percent of {findings.baseline.name}"
-    reading = "Of its performance: 50\u202f% takes twice the time."
-    figure = ladder_figures.percent_lines(
-        means, percent_table(findings, ladder), findings.baseline.name
+    title = f"{findings.primary.label} ÷ that of {findings.baseline.name}"
+    reading = f"{'Above' if findings.primary.better == 'higher' else 'Below'} 1 is better."
+    figure = ladder_figures.ratio_lines(
+        means, ratio_table(findings, ladder), findings.baseline.name, title
     )
     heads = ("geometric mean", *(problem.name for problem in findings.problems))
     rows = tuple(
         _rung_row(
             findings,
             rung,
-            [_percent(rung.percent, _mean_title(rung)), *map(_percent, rung.percents)],
+            [_ratio(rung.ratio, _mean_title(rung)), *map(_ratio, rung.ratios)],
         )
         for rung in ladder
     )
     return ChartWithTable(make_chart("first", title, reading, figure), heads, rows)
 
 
-def percent_table(findings: Findings, ladder: Sequence[Rung]) -> pd.DataFrame:
-    """Percent of the reference by problem and place on the ladder; NaN where it is missing."""
+def ratio_table(findings: Findings, ladder: Sequence[Rung]) -> pd.DataFrame:
+    """Ratio to the reference by problem and place on the ladder; NaN where it is missing."""
     return pd.DataFrame(
         [
-            (problem.id, place, rung.percents[index])
+            (problem.id, place, rung.ratios[index])
             for index, problem in enumerate(findings.problems)
             for place, rung in enumerate(ladder)
         ],
@@ -169,12 +169,8 @@ def percent_table(findings: Findings, ladder: Sequence[Rung]) -> pd.DataFrame:
 
 
 def _mean_title(rung: Rung) -> str:
-    present = sum(math.isfinite(percent) for percent in rung.percents)
-    return f"geometric mean over {present} of {len(rung.percents)} problems"
-
-
-def _percent(value: float, title: str = "") -> Datum:
-    return Datum.quantity(value, "%", "not measured for both", title)
+    present = sum(math.isfinite(ratio) for ratio in rung.ratios)
+    return f"geometric mean over {present} of {len(rung.ratios)} problems"
 
 
 def _rung_row(findings: Findings, rung: Rung, data: Sequence[Datum]) -> Row:
@@ -243,10 +239,10 @@ def _extremes(overall: Effect) -> list[Datum]:
     return [_ratio(value) for value in (overall.ratio, overall.smallest, overall.largest)]
 
 
-def _ratio(value: float) -> Datum:
+def _ratio(value: float, title: str = "") -> Datum:
     if not math.isfinite(value):
         return Datum(title="nothing to compare with", css="none")
-    return Datum(numbers.ratio(value), numbers.raw(value))
+    return Datum(numbers.ratio(value), numbers.raw(value), title)
 
 
 @dataclass(frozen=True)
@@ -367,7 +363,7 @@ def _ledger_data(findings: Findings, rung: Rung, problem: Problem) -> list[Datum
         _step_there(rung.step, place),
         _ratio(rung.cumulative.overall.ratio if rung.cumulative else NAN),
         counts_datum(rung.cumulative.verdicts if rung.cumulative else ()),
-        _percent(rung.percent, _mean_title(rung)),
+        _ratio(rung.ratio, _mean_title(rung)),
     ]
 
 

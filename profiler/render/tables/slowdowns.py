@@ -14,11 +14,11 @@ from profiler.model import Cell, Problem, Variant, Verdict
 from profiler.planning.problem_names import varying
 from profiler.render.tables.rows import Datum, Heat, Row, heat_heads, lacking_datum
 from profiler.render.words import numbers
-from profiler.render.words.ranks import slowdown_words
+from profiler.render.words.ranks import of_the_best
 from profiler.render.words.verdicts import reason_and_blocks, word_of
 
-SLOWDOWN_EDGES = (1.0, 3.0, 8.0, 20.0, 50.0, 100.0)
-"""Percent slower than the best at which the next class of colour begins."""
+SLOWDOWN_EDGES = (1.01, 1.03, 1.08, 1.2, 1.5, 2.0)
+"""Ratio to the best at which the next class of colour begins."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class SlowdownHeat:
 
 
 def slowdown_heats(findings: Findings) -> tuple[SlowdownHeat, ...]:
-    """Percent slower than the best of each problem, for each group of rivals.
+    """Ratio to the best of each problem, for each group of rivals.
 
     Rows stand by their worst case, references below.
     """
@@ -58,7 +58,7 @@ def _common(problems: Sequence[Problem], group: Sequence[Problem]) -> str:
 def _heat(findings: Findings, rows: Sequence[VariantRank], problems: Sequence[Problem]) -> Heat:
     return Heat(
         against="the best of each problem",
-        caption="Percent slower than the best of each problem, variants by problems",
+        caption="Ratio to the best of each problem, variants by problems",
         leads=("worst", "mean"),
         heads=heat_heads(problems),
         problems=tuple(problem.name for problem in problems),
@@ -87,18 +87,15 @@ def _worst_and_mean(rank: VariantRank) -> tuple[Datum, Datum]:
     missing = len(rank.planned.intersection(regret.missing))
     lacking = f"; {missing} problems are missing" if missing else ""
     over = f"over {regret.problems} problems{lacking}"
-    worst, mean = (100 * (factor - 1) for factor in (regret.worst, regret.mean))
     return (
-        Datum(_percent_text(worst), numbers.raw(worst), f"worst slowdown {over}"),
-        Datum(_percent_text(mean), numbers.raw(mean), f"mean slowdown {over}"),
+        Datum(_plain(regret.worst), numbers.raw(regret.worst), f"worst {over}"),
+        Datum(_plain(regret.mean), numbers.raw(regret.mean), f"mean {over}"),
     )
 
 
-def _percent_text(percent: float) -> str:
-    """Percent slower; from twice the time on a factor: 1286.2 is 13.9 times."""
-    if percent < SLOWDOWN_EDGES[-1]:
-        return f"{percent:.1f}".replace("-", numbers.MINUS)
-    return f"{1 + percent / 100:.1f}{numbers.TIMES}"
+def _plain(ratio: float) -> str:
+    """A ratio without its sign, as a map has many of them."""
+    return numbers.ratio(ratio).removesuffix(numbers.TIMES)
 
 
 def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
@@ -112,30 +109,27 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
         return Datum(title="not ranked", css="none")
     value = findings.value(cell, findings.report.primary)
     shown = numbers.show(value.median, findings.primary.unit)
-    percent = 100 * (slowdown - 1)
     if variant.id not in findings.references:
-        percent = max(0.0, percent)
+        slowdown = max(1.0, slowdown)
     verdict = winner.all_others.get(cell.id, NO_VERDICT)
     text = (
         "the winner here"
         if winner.cell == cell
-        else _comparison_text(slowdown, verdict, winner, cell)
+        else _comparison_text(findings, slowdown, verdict, winner, cell)
     )
     return Datum(
-        f"{_sign(winner, cell)}{_percent_text(percent)}",
-        numbers.raw(percent),
+        f"{_sign(winner, cell)}{_plain(slowdown)}",
+        numbers.raw(slowdown),
         f"{problem.name}: {shown}, {text}",
-        slowdown_class(percent, _mark(winner, cell)),
+        slowdown_class(slowdown, _mark(winner, cell)),
         findings.cell_numbers[cell.id],
     )
 
 
-def _comparison_text(slowdown: float, verdict: PairVerdict, winner: Winner, cell: Cell) -> str:
-    text = (
-        f"{numbers.ratio(1 / slowdown)} faster than the best of these"
-        if slowdown < 1
-        else f"{slowdown_words(slowdown)} than the best"
-    )
+def _comparison_text(
+    findings: Findings, slowdown: float, verdict: PairVerdict, winner: Winner, cell: Cell
+) -> str:
+    text = of_the_best(findings, slowdown)
     if verdict.verdict is not None:
         return f"{text}; {word_of(verdict)} ({reason_and_blocks(verdict)})"
     return f"{text}, but the intervals overlap" if cell in winner.not_told_apart else text
@@ -148,11 +142,11 @@ def _sign(winner: Winner, cell: Cell) -> str:
     return "?" if cell in winner.not_told_apart else ""
 
 
-def slowdown_class(percent: float, mark: str = "") -> str:
+def slowdown_class(slowdown: float, mark: str = "") -> str:
     """CSS classes: `b0` to `b6` by the distance, `ahead` of the best; then the mark."""
-    if percent < 0:
+    if slowdown < 1:
         return "ahead"
-    return f"b{sum(percent >= edge for edge in SLOWDOWN_EDGES)}{mark}"
+    return f"b{sum(slowdown >= edge for edge in SLOWDOWN_EDGES)}{mark}"
 
 
 def _mark(winner: Winner, cell: Cell) -> str:
@@ -169,8 +163,7 @@ def slowdown_legend() -> tuple[str, ...]:
     """Labels of the colours, by class."""
     return (
         f"<{SLOWDOWN_EDGES[0]:g}",
-        *(f"\u2265{edge:g}" for edge in SLOWDOWN_EDGES[:-1]),
-        f"\u22652{numbers.TIMES}",
+        *(f"\u2265{edge:g}" for edge in SLOWDOWN_EDGES),
     )
 
 
@@ -196,9 +189,9 @@ def single_choice_rows(findings: Findings) -> tuple[Row, ...]:
         missing = len(rank.planned.intersection(regret.missing))
         lacking = f" ({missing} missing)" if missing else ""
         data = (
-            Datum(slowdown_words(regret.worst), numbers.raw(regret.worst)),
+            Datum(numbers.ratio(regret.worst), numbers.raw(regret.worst)),
             Datum(names[regret.worst_problem] + lacking, css="words"),
-            Datum(slowdown_words(regret.mean), numbers.raw(regret.mean)),
+            Datum(numbers.ratio(regret.mean), numbers.raw(regret.mean)),
             Datum(f"{first} of {len(rank.planned)}", str(first)),
             Datum(title="no baseline", css="none")
             if numbers.is_missing(mean)

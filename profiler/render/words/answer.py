@@ -23,8 +23,9 @@ from profiler.planning.problem_names import is_number, telling
 from profiler.render.tables.timers import timer_table
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import OUTCOME_WORDS
-from profiler.render.words.ranks import contender_words, ties_words, worst_slowdown_words
+from profiler.render.words.ranks import contender_words, ties_words, worst_of_the_best
 from profiler.render.words.steps import noun, step_name, step_summary
+from profiler.render.words.verdict_words import word
 from profiler.render.words.verdicts import all_problems, counts, reason_and_blocks, word_of
 
 
@@ -126,13 +127,11 @@ def _ladder_sentence(findings: Findings) -> Sentence:
 
 
 def _led(findings: Findings, ladder: tuple[Rung, ...]) -> str:
-    percents = [rung.percent for rung in ladder if not numbers.is_missing(rung.percent)]
+    ratios = [numbers.ratio(rung.ratio) for rung in ladder if not numbers.is_missing(rung.ratio)]
     baseline = findings.baseline
-    if baseline is None or len(percents) < 2:
+    if baseline is None or len(ratios) < 2:
         return ""
-    return (
-        f" goes from {percents[0]:.1f}\u202f% to {percents[-1]:.1f}\u202f% of {baseline.name} and"
-    )
+    return f" goes from {ratios[0]} to {ratios[-1]} the {noun(findings)} of {baseline.name} and"
 
 
 def _verdict_words(verdicts: tuple[PairVerdict, ...]) -> str:
@@ -142,7 +141,7 @@ def _verdict_words(verdicts: tuple[PairVerdict, ...]) -> str:
 
 
 def _fastest_sentence(findings: Findings) -> Sentence:
-    """Sentence on the reference that is faster than the best of all others; else empty.
+    """Sentence on the reference that is ahead of the best of all others; else empty.
 
     Only where verdicts say so at most of the problems that both have.
     """
@@ -157,9 +156,11 @@ def _fastest_sentence(findings: Findings) -> Sentence:
     where = every if faster == lead.problems else f"{faster} of {lead.problems} problems"
     return (
         Part(lead.variant.name, strong=True),
-        Part(" is "),
-        Part(f"{numbers.ratio(1 / lead.ratio)} faster", strong=True),
-        Part(f" than the best of these ({mean}shown at {where})."),
+        Part(" takes "),
+        Part(numbers.ratio(lead.ratio), strong=True),
+        Part(
+            f" the {noun(findings)} of the best of these ({mean}{word(Verdict.FASTER)} at {where})."
+        ),
     )
 
 
@@ -291,8 +292,8 @@ def everywhere_sentence(findings: Findings, row: VariantRank | None) -> Sentence
     text = f" {contender_words(findings, row)}{_first_elsewhere(findings, row)}"
     if row.covers and row.regret.worst > 1:  # else it has the lowest number everywhere
         worst = _problem(findings, row.regret.worst_problem)
-        slower = worst_slowdown_words(row.regret.worst)
-        text += f"; used {where(row)}, {slower} than the best (at {worst.name})"
+        most = worst_of_the_best(findings, row.regret.worst)
+        text += f"; used {where(row)}, {most} (at {worst.name})"
     return (Part(row.variant.name, strong=True), Part(f"{text}."))
 
 

@@ -25,7 +25,7 @@ from profiler.render.words.nearest_roof import (
     nearest_roof_words,
     practical_of,
 )
-from profiler.render.words.ranks import planned_winners, ties_words, worst_slowdown_words
+from profiler.render.words.ranks import planned_winners, ties_words, worst_of_the_best
 from profiler.render.words.steps import noun
 from profiler.render.words.timer_cards import timer_cards
 from profiler.render.words.verdict_words import CSS
@@ -99,8 +99,7 @@ def _coverage_words(findings: Findings, row: VariantRank) -> str:
         return f"measured at {len(row.ratios)}"
     if row.regret is None or row.regret.worst <= 1 or not findings.tunes:
         return ""
-    slower = worst_slowdown_words(row.regret.worst)
-    return f"used {where(row)}, {slower} than the best"
+    return f"used {where(row)}, {worst_of_the_best(findings, row.regret.worst)}"
 
 
 def _reference_words(findings: Findings, answer: Answer) -> str:
@@ -108,7 +107,7 @@ def _reference_words(findings: Findings, answer: Answer) -> str:
     lead = answer.reference
     if lead is None or not 0 < lead.ratio < 1 or lead.variant == findings.baseline:
         return ""
-    return f"{lead.variant.name}, a reference, {lead_words(lead)}"
+    return f"{lead.variant.name}, a reference, {lead_words(findings, lead)}"
 
 
 def _place(findings: Findings, row: VariantRank) -> str:

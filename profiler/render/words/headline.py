@@ -19,6 +19,7 @@ from profiler.render.words import numbers
 from profiler.render.words.answer import Part, Sentence
 from profiler.render.words.ranks import ties_words
 from profiler.render.words.steps import noun, step_name
+from profiler.render.words.verdict_words import word
 from profiler.render.words.verdicts import counts, word_of
 
 
@@ -116,29 +117,29 @@ def reference_clause(findings: Findings, lead: ReferenceLead | None) -> Sentence
     """Clause on the best reference where it is ahead of all others; the baseline is no news."""
     if lead is None or not 0 < lead.ratio < 1 or lead.variant == findings.baseline:
         return ()
-    return (Part("; "), _name(lead.variant), Part(f", a reference, {lead_words(lead)}"))
+    return (Part("; "), _name(lead.variant), Part(f", a reference, {lead_words(findings, lead)}"))
 
 
-def lead_words(lead: ReferenceLead) -> str:
-    """How far a reference is ahead: faster only where verdicts show it at each problem."""
-    if lead.verdicts.get(Verdict.FASTER.value, 0) == lead.problems:
-        return f"is {numbers.ratio(1 / lead.ratio)} faster than the best of these"
-    return f"takes {numbers.ratio(lead.ratio)} the time of the best of these"
+def lead_words(findings: Findings, lead: ReferenceLead) -> str:
+    """How far a reference is ahead; with the verdict where it is FASTER at each problem."""
+    is_faster = lead.verdicts.get(Verdict.FASTER.value, 0) == lead.problems
+    verdict = f", {word(Verdict.FASTER)}" if is_faster else ""
+    return f"takes {numbers.ratio(lead.ratio)} the {noun(findings)} of the best of these{verdict}"
 
 
 # ---- kinds of page -------------------------------------------------------------------------------
 
 
 def _ladder(findings: Findings) -> Sentence:
-    measured = [rung for rung in findings.ladder if not numbers.is_missing(rung.percent)]
+    measured = [rung for rung in findings.ladder if not numbers.is_missing(rung.ratio)]
     most, baseline = largest_step(findings.ladder), findings.baseline
     if len(measured) < 2 or most is None or most.step is None or baseline is None:
         return ()
     best = next((rung for rung in measured if rung.variant == findings.best), measured[-1])
     return (
-        Part(f"{len(findings.ladder)} versions go from {measured[0].percent:.1f}\u202f% to "),
-        Part(f"{best.percent:.1f}\u202f%", strong=True),
-        Part(f" of the performance of {baseline.name}, with "),
+        Part(f"{len(findings.ladder)} versions go from {numbers.ratio(measured[0].ratio)} to "),
+        Part(numbers.ratio(best.ratio), strong=True),
+        Part(f" the {noun(findings)} of {baseline.name}, with "),
         _name(best.variant),
         Part("; the largest step is "),
         _name(most.variant),

@@ -9,13 +9,10 @@ from profiler.findings.ranking import VariantRank
 from profiler.findings.winners import Winner, standing_of
 from profiler.model import Cell
 from profiler.render.words import numbers
+from profiler.render.words.steps import noun
 
 _NAMED = 2
 """Variants that a sentence names; more are counted."""
-_AS_FACTOR = 2.0
-"""Slowdowns from here on are said as factors, below as percent."""
-_SMALL = 0.0005
-"""Shares below this are 0.0 percent with one decimal."""
 
 
 def ties_words(winner: Winner) -> str:
@@ -73,17 +70,14 @@ def contender_words(findings: Findings, row: VariantRank) -> str:
     return ", ".join(parts)
 
 
-def slowdown_words(slowdown: float) -> str:
-    """A slowdown in percent, from twice on as a factor; of 1 `no slower`."""
-    if numbers.is_missing(slowdown):
-        return numbers.MISSING
-    if slowdown >= _AS_FACTOR:
-        return f"{slowdown:.2f}{numbers.TIMES} slower"
-    percent = 100 * (slowdown - 1)
-    return f"{percent:.1f}\u202f% slower" if percent >= 100 * _SMALL else "no slower"
+def of_the_best(findings: Findings, slowdown: float) -> str:
+    """A number against that of the best, as a ratio: `1.028x the time of the best`."""
+    higher = findings.primary.better == "higher"
+    ratio = numbers.ratio(1 / slowdown if higher else slowdown)
+    return f"{ratio} the {noun(findings)} of the best"
 
 
-def worst_slowdown_words(slowdown: float) -> str:
+def worst_of_the_best(findings: Findings, slowdown: float) -> str:
     """How far from the best a variant is at the worst of the problems that it is used for."""
-    small = slowdown - 1 < _SMALL
-    return "less than 0.1\u202f% slower" if small else f"at most {slowdown_words(slowdown)}"
+    bound = "at least" if findings.primary.better == "higher" else "at most"
+    return f"{bound} {of_the_best(findings, slowdown)}"

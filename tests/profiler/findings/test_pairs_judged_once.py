@@ -126,7 +126,7 @@ def test_a_pair_is_judged_once_and_nothing_is_judged_to_show_it(asked, compariso
     assert findings.why.answer.cell.variant == findings.best, "where FP16 takes longer, too"
 
     output, docs = demo(findings), DOCS.read_text(encoding="utf-8")
-    assert output.startswith("hopper is 1.824\u00d7 faster than the best of these")
+    assert output.startswith("hopper takes 0.548\u00d7 the time of the best of these")
     assert output.count("\n") <= MOST_LINES
     assert filled(docs, output) == docs, f"run: python {Path(__file__).name}"
 

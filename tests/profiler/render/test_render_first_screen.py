@@ -114,9 +114,10 @@ def test_waves_say_from_where_on_all_are_good() -> None:
 def test_a_reference_is_faster_only_where_verdicts_show_it(findings: Findings) -> None:
     variant = findings.variants[0]
     shown = ReferenceLead(variant, 0.5, 3, {Verdict.FASTER.value: 3})
-    assert lead_words(shown) == "is 2.000\u00d7 faster than the best of these"
+    ratio = "takes 0.500\u00d7 the time of the best of these"
+    assert lead_words(findings, shown) == f"{ratio}, \u25bc FASTER"
     unclear = ReferenceLead(variant, 0.5, 3, {Verdict.FASTER.value: 2, Verdict.UNCLEAR.value: 1})
-    assert lead_words(unclear) == "takes 0.500\u00d7 the time of the best of these"
+    assert lead_words(findings, unclear) == ratio
 
 
 # ---- timers --------------------------------------------------------------------------------------

@@ -88,8 +88,8 @@ def test_a_reference_that_is_ahead_is_named_first() -> None:
     report.samples.loc[ahead, ["duration_ns", "cycles"]] /= 40
     (first, *_) = sentences(find(report))
     text = "".join(part.text for part in first)
-    assert text.startswith("torch.softmax is ")
-    assert text.endswith("faster than the best of these (geometric mean, shown at both problems).")
+    assert text.startswith("torch.softmax takes 0.")
+    assert text.endswith("of the best of these (geometric mean, \u25bc FASTER at both problems).")
 
 
 @pytest.mark.parametrize(

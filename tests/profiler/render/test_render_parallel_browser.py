@@ -112,5 +112,5 @@ def test_the_slider_leaves_out_what_is_slower(tuning: Findings, result: Any) -> 
     ]
     assert rows_of(count) == len(quick) > 0
     assert out > 0
-    assert "0.5" in words
+    assert "1.005" in words
     assert result["reset"] == ["0", f"{len(tuning.distinct_cells)} rows", 0]

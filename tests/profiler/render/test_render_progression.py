@@ -1,4 +1,4 @@
-"""The page of a ladder: percent of the reference, steps, the ledger and what went with a step."""
+"""The page of a ladder: ratios to the reference, steps, the ledger and what went with a step."""
 
 from __future__ import annotations
 
@@ -68,12 +68,6 @@ def test_steps_multiply_to_the_whole_where_all_are_measured(ladder: tuple[Rung, 
         product *= one.step.effects[0].ratio
     assert product == pytest.approx(ladder[3].cumulative.effects[0].ratio, rel=0.02)
     assert ladder[0].cumulative.overall.ratio == 1.0
-
-
-def test_percent_of_a_rate_goes_the_other_way(laddered: Report) -> None:
-    rates = laddered.summary[laddered.summary["metric"] == "gbps"].assign(ratio=0.5)
-    findings = find(without(laddered, primary="gbps", summary=rates))
-    assert {one for one in findings.ladder[0].percents if math.isfinite(one)} == {50.0}
 
 
 def test_the_largest_step_counts_up_and_down(ladder: tuple[Rung, ...]) -> None:
@@ -148,7 +142,7 @@ def test_without_a_baseline_there_is_no_percentage(laddered: Report) -> None:
     plan = dataclasses.replace(laddered.plan, baseline=None)
     findings = find(without(laddered, baseline=None, plan=plan))
     parts = progression_view(findings).parts
-    assert parts["percents"] is None
+    assert parts["ratios"] is None
     assert parts["ladder"] is not None
 
 
