@@ -9,6 +9,7 @@ from typing import Any
 
 from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.why.sass_classes import executed_by_class
+from profiler.analyse.why.waited_for import by_wait
 from profiler.errors import ParseError, UsageError
 from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name, hot_lines
 from profiler.importers.file_heads import head
@@ -63,7 +64,7 @@ def listed_kernels(file: str, listings: Sequence[Listing]) -> tuple[ListedKernel
             file=file,
             kernel=listing.kernel,
             has_lines=listing.has_lines,
-            lines=hot_lines(listing.instructions, MOST_LINES),
+            lines=hot_lines(by_wait(listing.instructions), MOST_LINES),
             executed={str(k): float(v) for k, v in executed_by_class(listing).dropna().items()},
         )
         for listing in listings

@@ -14,7 +14,7 @@ from profiler.render.page import notice_rows, render
 from profiler.render.tables.rows import Datum
 from profiler.render.words.kernel_names import readable_kernel
 from profiler.render.words.names import shorten
-from profiler.render.words.why import WAITS
+from profiler.render.words.why import waited_for
 
 _MISSING = "not in the file"
 _LONGEST_TEXT, _LONGEST_KERNEL = 60, 90
@@ -83,7 +83,7 @@ def _line(line: HotLine) -> HotLineRow:
     return HotLineRow(
         place=place,
         text=line.text,
-        waits=WAITS.get(line.reason, line.reason),
+        waits=waited_for(line.reason),
         data=(_share(line.share), _count(line.samples), _count(line.executed)),
     )
 

@@ -51,6 +51,8 @@ STALL = "stall:"
 ONLY = "kernel:"
 """Prefix of the parts of kernels that one side launches and the other has none left for."""
 
+_NO_CYCLES = 1e-9
+"""What differences of last digits leave of a reason whose units are all known."""
 CLOSES_WITHIN = 0.03
 """How far the factors may be off the duration for an account to count as closed."""
 
@@ -94,11 +96,15 @@ class KernelTime:
         return self.duration_ns / self.modelled_ns
 
 
-def kernel_time(profile: KernelProfile) -> KernelTime | None:
-    """Factors of a launch; None where a counter is missing or nothing was issued."""
+def kernel_time(profile: KernelProfile, *, by_unit: bool = False) -> KernelTime | None:
+    """Factors of a launch; None where a counter is missing or nothing was issued.
+
+    `by_unit`: stall reasons that several units share are told apart, which takes a source page.
+    """
     active = profile.value(ACTIVE_AVERAGE)
     schedulers = profile.value(ACTIVE_SUM) / active if active else math.nan
-    stalls = {reason: cycles for reason, cycles in profile.stalls().items() if cycles > 0}
+    counted = profile.stalls_by_unit if by_unit else profile.stalls()
+    stalls = {reason: cycles for reason, cycles in counted.items() if cycles > _NO_CYCLES}
     time = KernelTime(
         name=profile.name,
         duration_ns=profile.value(DURATION),
@@ -109,8 +115,8 @@ def kernel_time(profile: KernelProfile) -> KernelTime | None:
         clock_ghz=_quotient(profile.value(ELAPSED), profile.value(DURATION)),
     )
     factors = (time.duration_ns, time.instructions, time.warps, time.imbalance, time.clock_ghz)
-    counted = all(math.isfinite(factor) and factor > 0 for factor in factors)
-    return time if stalls and counted and profile.has_all_stalls else None
+    complete = all(math.isfinite(factor) and factor > 0 for factor in factors)
+    return time if stalls and complete and profile.has_all_stalls else None
 
 
 def _quotient(numerator: float, denominator: float) -> float:
@@ -161,7 +167,8 @@ def account(first: Sequence[KernelProfile], second: Sequence[KernelProfile]) -> 
     Kernels of the same name are compared in their order; those that are left on each side together.
     Where only one side has any left, they stand in it with their whole durations.
     """
-    first_times, second_times = _times(first), _times(second)
+    listed = all(profile.listing is not None for profile in (*first, *second))
+    first_times, second_times = (_times(side, by_unit=listed) for side in (first, second))
     if first_times is None or second_times is None:
         return None
     pairs, first_rest, second_rest = _by_name(first_times, second_times)
@@ -193,8 +200,8 @@ def _pooled(
     return tuple(time.name for time in first), tuple(time.name for time in second)
 
 
-def _times(profiles: Sequence[KernelProfile]) -> list[KernelTime] | None:
-    times = [kernel_time(profile) for profile in profiles]
+def _times(profiles: Sequence[KernelProfile], *, by_unit: bool) -> list[KernelTime] | None:
+    times = [kernel_time(profile, by_unit=by_unit) for profile in profiles]
     complete = [time for time in times if time is not None]
     return complete if complete and len(complete) == len(times) else None
 

@@ -10,6 +10,7 @@ from functools import cached_property
 import pandas as pd
 
 from profiler.analyse.why.products import BARRIER, PRODUCTS, share_of_barrier_waits
+from profiler.analyse.why.waited_for import REASONS, by_wait, shares_by_unit
 from profiler.metrics.catalogue import STALL_CAUSES
 from profiler.parse.ncu_source import Listing
 
@@ -69,6 +70,27 @@ class KernelProfile:
         the results of warpgroup matrix instructions, which ncu counts at barriers, are `gmma`.
         """
         return self._with_products(self._counted_stalls())
+
+    @cached_property
+    def instructions_by_wait(self) -> pd.DataFrame | None:
+        """`instructions` with the samples of each wait under what is waited for."""
+        instructions = self.instructions
+        return None if instructions is None else by_wait(instructions)
+
+    @cached_property
+    def stalls_by_unit(self) -> dict[str, float]:
+        """As `stalls`, those of a reason that several units share as `REASON:UNIT` by samples.
+
+        What no unit is known for keeps its reason.
+        """
+        stalls, named = self.stalls(), self.instructions_by_wait
+        if named is None:
+            return stalls
+        for reason in stalls.keys() & REASONS:
+            shares = shares_by_unit(named, reason)
+            cycles = {f"{reason}:{unit}": share * stalls[reason] for unit, share in shares.items()}
+            stalls |= {**cycles, reason: stalls[reason] - sum(cycles.values())}
+        return stalls
 
     def _counted_stalls(self) -> dict[str, float]:
         # NaN without instructions, as where they were not counted.

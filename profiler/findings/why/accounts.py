@@ -16,6 +16,7 @@ from profiler.analyse.why.account import (
 )
 from profiler.analyse.why.roof_account import RoofAccount
 from profiler.analyse.why.roofs import BYTES
+from profiler.analyse.why.waited_for import QUEUE
 
 __all__ = [
     "BYTES",
@@ -24,6 +25,7 @@ __all__ = [
     "IMBALANCE",
     "INSTRUCTIONS",
     "ONLY",
+    "QUEUE",
     "RESIDUAL",
     "STALL",
     "WARPS",

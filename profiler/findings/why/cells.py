@@ -141,7 +141,7 @@ def _kernel_why(profile: KernelProfile, roofs: tuple[Roof, ...], least_bytes: fl
         roofs=roofs,
         waits=_waits(profile),
         causes=causes(profile, least_bytes),
-        lines=hot_lines(profile.instructions, MOST_LINES),
+        lines=hot_lines(profile.instructions_by_wait, MOST_LINES),
         advice=_advice(profile.rules),
         time=kernel_time(profile),
         busy=busy_unit(profile),
@@ -152,7 +152,7 @@ def _waits(profile: KernelProfile) -> tuple[Wait, ...]:
     latency = profile.latency
     waits = [
         Wait(reason, cycles / latency)
-        for reason, cycles in profile.stalls().items()
+        for reason, cycles in profile.stalls_by_unit.items()
         if cycles > 0 and reason not in NOT_WAITING
     ]
     return tuple(sorted(waits, key=lambda wait: -wait.share))

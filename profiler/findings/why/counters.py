@@ -32,6 +32,7 @@ from profiler.analyse.why.kernel_profiles import (
     ISSUED,
     WARPS_ACTIVE,
 )
+from profiler.analyse.why.waited_for import REASONS
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.metrics.catalogue import TENSOR_TYPES
 
@@ -41,7 +42,11 @@ GROUPS = (INSTRUCTIONS, MEMORY, SHARED, WARPS, IMBALANCE, CLOCK)
 OCCUPANCY_LIMIT = "occupancy_limit"
 _GROUP_OF_STALL: Mapping[str, str] = {
     **dict.fromkeys(("long_scoreboard", "lg_throttle", "drain", "membar", "tex_throttle"), MEMORY),
-    **dict.fromkeys(("short_scoreboard", "mio_throttle"), SHARED),
+    **{
+        f"{reason}{unit}": SHARED
+        for reason in REASONS
+        for unit in ("", ":shared_memory", ":shared_atomics")
+    },
 }
 _SECTOR_BYTES = 32
 _WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from profiler.analyse.why.loads import LONG_SCOREBOARD, load_waited_for
-from profiler.analyse.why.products import with_products_named
+from profiler.analyse.why.producers import LOADS, LONG_SCOREBOARD, Code
+from profiler.analyse.why.waited_for import BEHIND_QUEUE, RESULTS
 
 _SAMPLES, _EXECUTED = "samples_not_issued", "executed"
 _STALL, _NOT_ISSUED = "stall_", "_not_issued"
+_PRODUCERS = {LONG_SCOREBOARD: LOADS, RESULTS: BEHIND_QUEUE}
+"""Opcodes whose results an instruction waits for, by its stall reason."""
+_NO_SOURCE = re.compile(r"|<(unable|failed|no|source)\b.*>", re.IGNORECASE)
+"""Text of a line whose file ncu could not open: `<Unable to open source file>`."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +67,13 @@ def file_name(path: str) -> str:
 def hot_lines(instructions: pd.DataFrame | None, most: int) -> tuple[HotLine, ...]:
     """Lines with most samples that could not issue; instructions where lines are not known.
 
-    `instructions` has the columns of `parse.ncu_source`; None without a source page.
+    `instructions` are those of `by_wait`; None without a source page.
     """
     if instructions is None or _SAMPLES not in instructions:
         return ()
     total = float(instructions[_SAMPLES].sum())
     if not total > 0:
         return ()
-    instructions = with_products_named(instructions)
     stalls = [
         str(name)
         for name in instructions.columns
@@ -81,23 +85,58 @@ def hot_lines(instructions: pd.DataFrame | None, most: int) -> tuple[HotLine, ..
     sums = groups[[_SAMPLES, _EXECUTED, *stalls]].sum(min_count=1).reset_index()
     texts = instructions.drop_duplicates(place)[[*place, "text" if by_line else "sass"]]
     hottest = sums.loc[sums[_SAMPLES] > 0].merge(texts, on=place).nlargest(most, _SAMPLES)
-    lines = [_hot_line(row, stalls, total) for row in hottest.to_dict("records")]
-    return tuple(replace(line, loaded_at=_loaded_at(line, instructions)) for line in lines)
+    rows = hottest.to_dict("records")
+    code = _WaitingCode(instructions, Code.of(instructions))
+    lines = []
+    for row in rows:
+        line = _hot_line(row, stalls, total)
+        of_row = (instructions[place] == [row[name] for name in place]).all(axis=1)
+        lines.append(code.with_producer(line, of_row))
+    return tuple(lines)
 
 
-def _loaded_at(line: HotLine, instructions: pd.DataFrame) -> str:
-    """File and line of the load that a line waits for, if it is another one."""
-    waits = f"{_STALL}{LONG_SCOREBOARD}{_NOT_ISSUED}"
-    if line.file is None or line.reason != LONG_SCOREBOARD or waits not in instructions:
-        return ""
-    of_line = (instructions["file"] == line.file) & (instructions["line"] == line.line)
-    samples = instructions[waits].where(of_line.fillna(value=False), 0.0).fillna(0.0)
-    load = load_waited_for(instructions, int(samples.to_numpy().argmax()))
-    if load is None or pd.isna(instructions["line"].iloc[load]):
-        return ""
-    file, number = (instructions[name].iloc[load] for name in ("file", "line"))
-    place = f"{file_name(str(file))}:{number}"
-    return "" if place == line.place else place
+@dataclass(frozen=True, eq=False)
+class _WaitingCode:
+    """Instructions of a launch, with what those of a line wait for."""
+
+    instructions: pd.DataFrame
+    code: Code
+
+    def with_producer(self, line: HotLine, of_line: pd.Series) -> HotLine:
+        """The line with the place of the load that it waits for.
+
+        Without a text, machine code is its text: its hottest instruction, and what gives it the
+        result that it waits for.
+        """
+        hottest = self._hottest(of_line, f"{_STALL}{line.reason}{_NOT_ISSUED}")
+        producer = self.code.producer(hottest, _PRODUCERS.get(line.reason.partition(":")[0], ()))
+        if line.file is None or _NO_SOURCE.fullmatch(line.text):
+            line = replace(line, text=self._sass(hottest, producer))
+        if line.file is None or producer is None or line.reason != LONG_SCOREBOARD:
+            return line
+        return replace(line, loaded_at=self._place(producer, line))
+
+    def _hottest(self, of_line: pd.Series, waits: str) -> int:
+        """Position of the instruction of a line with most samples of a wait, or of any."""
+        column = waits if waits in self.instructions else _SAMPLES
+        samples = pd.to_numeric(self.instructions[column], errors="coerce")
+        return int(samples.where(of_line, -1.0).fillna(0.0).to_numpy().argmax())
+
+    def _sass(self, position: int, producer: int | None) -> str:
+        texts = [
+            str(self.instructions["sass"].iloc[at]).strip()
+            for at in (position, producer)
+            if at is not None
+        ]
+        return " \u2190 ".join(texts)
+
+    def _place(self, position: int, line: HotLine) -> str:
+        """File and line of an instruction; empty where they are not known, or those of the line."""
+        file, number = (self.instructions[name].iloc[position] for name in ("file", "line"))
+        if pd.isna(number):
+            return ""
+        place = f"{file_name(str(file))}:{number}"
+        return "" if place == line.place else place
 
 
 def _hot_line(row: Mapping[Hashable, object], stalls: Sequence[str], total: float) -> HotLine:

@@ -135,7 +135,8 @@ class RoofShare(_Part):
 class WaitShare(_Part):
     """A stall reason: smsp__average_warp_latency_issue_stalled_REASON.ratio.
 
-    Of `barrier`, what samples find at WARPGROUP.DEPBAR is counted as `gmma`.
+    Of `barrier`, what samples find at WARPGROUP.DEPBAR is counted as `gmma`. REASON:UNIT is that
+    part of a reason that several units share whose waiting instructions name this one.
     """
 
     reason: str

@@ -17,7 +17,6 @@ from profiler.render.words import numbers
 from profiler.render.words.counters_of_both import moved_words
 from profiler.render.words.verdicts import word_of
 from profiler.render.words.why import (
-    WAITS,
     cause_rows,
     cause_time,
     idle_sentence,
@@ -34,6 +33,7 @@ from profiler.render.words.why import (
     signed_time,
     slower_name,
     wait_words,
+    waited_for,
     why_sentence,
 )
 
@@ -208,7 +208,7 @@ def _roofs(findings: Findings, kernel: KernelWhy) -> Iterator[_Prose]:
 
 def _tree(why: CellWhy, kernel: KernelWhy) -> Iterator[str | _Prose]:
     waits = ", ".join(
-        f"{WAITS.get(wait.reason, wait.reason)} {numbers.show(100 * wait.share, '%')}"
+        f"{waited_for(wait.reason)} {numbers.show(100 * wait.share, '%')}"
         for wait in kernel.waits[:_MOST_WAITS]
     )
     if waits:

@@ -14,7 +14,6 @@ from profiler.render.tables.rows import Datum, TextRow
 from profiler.render.words import numbers
 from profiler.render.words.why import (
     CLASSES,
-    WAITS,
     cause_rows,
     cause_time,
     cause_words,
@@ -30,6 +29,7 @@ from profiler.render.words.why import (
     signed_time,
     slower_name,
     wait_words,
+    waited_for,
     why_sentence,
 )
 
@@ -256,7 +256,7 @@ def _tree(name: str, cell: str, why: CellWhy) -> Tree:
             for roof in kernel.roofs
         ),
         waits=tuple(
-            TextRow(WAITS.get(wait.reason, wait.reason), (_percent(wait.share),))
+            TextRow(waited_for(wait.reason), (_percent(wait.share),))
             for wait in kernel.waits[:_MOST_WAITS]
         ),
         lines=_lines(kernel),

@@ -53,17 +53,22 @@ WAITS: Mapping[str, str] = {
     "long_scoreboard": "for global or local memory",
     "math_pipe_throttle": "for arithmetic pipes",
     "membar": "for memory fences",
-    "mio_throttle": "for the MIO queue (shared memory)",
+    "mio_throttle": "for the MIO queue",
     "misc": "for other reasons",
     "no_instruction": "for instructions to be fetched",
     "not_selected": "while another warp issued",
     "selected": "while issuing",
-    "short_scoreboard": "for shared memory",
+    "short_scoreboard": "for shared or constant memory or special functions",
     "sleeping": "while sleeping",
     "tex_throttle": "for the queue of textures",
     "unnamed": "for a reason that ncu's source page does not name",
     "wait": "for fixed-latency dependencies",
 }
+_UNITS: Mapping[str, str] = {
+    "shared_atomics": "atomics on shared memory",
+    "double_precision": "double-precision arithmetic",
+}
+"""Units that a wait names in other words than its name."""
 _FEW_WARPS = "few warps in flight, limited by "
 CAUSES: Mapping[str, str] = {
     "uncoalesced_loads": "uncoalesced loads from global memory",
@@ -160,7 +165,16 @@ def part_words(part: Part) -> str:
         return f"kernel {kernel}" if adds else f"no kernel {kernel}"
     reason = part.name.removeprefix(accounts.STALL)
     more = "more" if adds else "less"
-    return f"{more} waiting {WAITS.get(reason, f'({reason})')}"
+    return f"{more} waiting {waited_for(reason)}"
+
+
+def waited_for(reason: str) -> str:
+    """What a stall reason waits for: `short_scoreboard:constant_memory` for constant memory."""
+    wait, _, unit = reason.partition(":")
+    if not unit:
+        return WAITS.get(reason, f"({reason})" if reason else "")
+    named = _UNITS.get(unit, unit.replace("_", " "))
+    return f"for the MIO queue ({named})" if wait == accounts.QUEUE else f"for {named}"
 
 
 def account_words(account: Account) -> str:
@@ -407,7 +421,7 @@ def limit_words(kernel: KernelWhy) -> str:
         wait = kernel.waits[0]
         limit += (
             f": a warp spends {numbers.show(100 * wait.share, '%')} of its time waiting "
-            f"{WAITS.get(wait.reason, wait.reason)}"
+            f"{waited_for(wait.reason)}"
         )
     if nearest is not None:
         share = numbers.show(100 * nearest.share, "%")
@@ -461,7 +475,7 @@ def wait_words(line: HotLine) -> str:
     """What a line waits for: a load from another line where it is known, else the stall reason."""
     file, _, number = line.loaded_at.rpartition(":")
     if not file:
-        return WAITS.get(line.reason, line.reason)
+        return waited_for(line.reason)
     same_file = line.place.rpartition(":")[0] == file
     return f"for the load in {'line ' + number if same_file else _both_ends(line.loaded_at)}"
 

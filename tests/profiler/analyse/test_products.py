@@ -55,7 +55,7 @@ def test_without_the_source_page_the_counters_stay_as_they_are(cudnn: KernelProf
 
 
 def test_the_instruction_that_waits_for_products_says_so(cudnn: KernelProfile) -> None:
-    lines = hot_lines(cudnn.instructions, 2)
+    lines = hot_lines(cudnn.instructions_by_wait, 2)
     assert all(line.text.startswith("WARPGROUP.DEPBAR") for line in lines)
     assert [line.reason for line in lines] == ["gmma", "gmma"]
 

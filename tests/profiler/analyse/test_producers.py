@@ -1,4 +1,4 @@
-"""The load that an instruction waits for, by the registers that it reads."""
+"""The instruction that another one waits for, by the registers that both name."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from recorded import CAUSES, RECORDINGS
 
-from profiler.analyse.why.loads import load_waited_for
+from profiler.analyse.why.producers import LOADS, Code
 from profiler.commands.report import read_run
 from profiler.findings.why.hot_lines import HotLine, hot_lines
 from profiler.parse.ncu_source import opcode
@@ -41,18 +41,18 @@ def code(*sass: str) -> pd.DataFrame:
 def test_the_load_is_the_last_that_wrote_what_is_read(
     sass: tuple[str, ...], load: int | None
 ) -> None:
-    assert load_waited_for(code(*sass), len(sass) - 1) == load
+    assert Code.of(code(*sass)).producer(len(sass) - 1, LOADS) == load
 
 
 def test_a_loop_that_loads_ahead_waits_for_a_load_behind() -> None:
     loop = code("FADD R2, R8, R3", "IADD3 R4, R4, 0x4, RZ", "LDG.E R8, desc[UR4][R4.64]", "BRA 0x0")
-    assert load_waited_for(loop, 0) == 2
+    assert Code.of(loop).producer(0, LOADS) == 2
 
 
 def lines_of(recording: Path, cell: str) -> tuple[HotLine, ...]:
     profiles = read_run(RunFolder(recording)).report.profiles
     profile = next(profile for name, profile in profiles.items() if name.startswith(cell))
-    return hot_lines(profile.kernels[0].instructions, 5)
+    return hot_lines(profile.kernels[0].instructions_by_wait, 5)
 
 
 def test_a_helper_of_triton_waits_for_the_load_of_the_kernel() -> None:

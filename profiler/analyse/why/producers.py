@@ -1,0 +1,130 @@
+"""The instruction whose result another one waits for, by the registers that both name.
+
+A sample is at the instruction that cannot issue: the first that uses a result, often far below the
+one that gives it and in a line of another file. That is the last instruction before it that writes
+one of its registers; of a loop that loads ahead, one that stands behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from profiler.parse.ncu_source import OPCODE, SASS
+
+LONG_SCOREBOARD = "long_scoreboard"
+LOADS = ("LDG.", "LD.", "LDL", "ATOMG", "ATOM.", "TLD", "TEX")
+"""Opcodes whose results are waited for under LONG_SCOREBOARD."""
+_WITHOUT_RESULT = ("ST", "RED", "BRA", "BAR", "EXIT", "MEMBAR", "LDGSTS")
+_PREDICATES_ALONE = ("SETP", "PLOP3")
+"""Parts of opcodes that write predicates and no register."""
+_NAME = re.compile(r"\b(U?[RP])(\d+)\b")
+_PREDICATE = re.compile(r"!?U?P(?:\d+|T)")
+_WIDE = {".128": 4, "88.4": 4, ".64": 2, "88.2": 2, ".WIDE": 2}
+"""Registers that an instruction writes, by a part of its opcode."""
+_DOUBLE = ("DADD", "DMUL", "DFMA", "F2F.F64", "I2F.F64")
+"""Opcodes that write two."""
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """Instructions of one launch in the order of addresses, with the registers that they name."""
+
+    opcodes: Sequence[str]
+    written: Sequence[frozenset[str]]
+    read: Sequence[frozenset[str]]
+    writers: Mapping[str, Sequence[int]]
+    """Positions of the instructions that write each register, in their order."""
+    readers: Mapping[str, Sequence[int]]
+
+    @classmethod
+    def of(cls, instructions: pd.DataFrame) -> Code:
+        """Of instructions with the columns of `parse.ncu_source`."""
+        opcodes = instructions[OPCODE].astype(str).tolist()
+        texts = instructions[SASS].astype(str).tolist()
+        written, read = zip(*map(_registers, opcodes, texts), strict=True) if opcodes else ((), ())
+        return cls(opcodes, written, read, _positions(written), _positions(read))
+
+    def producer(self, position: int, opcodes: tuple[str, ...]) -> int | None:
+        """Position of the instruction with one of these `opcodes` that the one there waits for.
+
+        Of several the last. Where none gives what it reads, one that has yet to read what it
+        writes; None without either.
+        """
+        writers = [self._last(self.writers[name], position) for name in self.read[position]]
+        found = [at for at in writers if at is not None and self.opcodes[at].startswith(opcodes)]
+        # One above is nearer than one of the iteration before.
+        nearest = max(found, key=lambda at: (at < position, at), default=None)
+        return self._reader(position, opcodes) if nearest is None else nearest
+
+    def _reader(self, position: int, opcodes: tuple[str, ...]) -> int | None:
+        """The last one that reads what the instruction overwrites, since that was written."""
+        readers = [
+            at
+            for name in self.written[position]
+            for at in self._since_written(name, position)
+            if self.opcodes[at].startswith(opcodes)
+        ]
+        return max(readers, default=None)
+
+    def _since_written(self, name: str, position: int) -> Sequence[int]:
+        writers, readers = self.writers[name], self.readers.get(name, ())
+        place = bisect_left(writers, position)
+        written = writers[place - 1] if place else -1
+        return readers[bisect_right(readers, written) : bisect_left(readers, position)]
+
+    @staticmethod
+    def _last(positions: Sequence[int], position: int) -> int | None:
+        """The last of these before a position; without any, the last behind it."""
+        before = bisect_left(positions, position)
+        if before:
+            return positions[before - 1]
+        return positions[-1] if positions and positions[-1] > position else None
+
+
+def _positions(registers: Sequence[frozenset[str]]) -> Mapping[str, Sequence[int]]:
+    positions: defaultdict[str, list[int]] = defaultdict(list)
+    for position, names in enumerate(registers):
+        for name in names:
+            positions[name].append(position)
+    return positions
+
+
+def _registers(opcode: str, text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Registers and predicates that an instruction writes, and those that it reads."""
+    guard, _, rest = text.partition(opcode)
+    operands = [operand.strip() for operand in rest.split(",")]
+    results = 0 if opcode.startswith(_WITHOUT_RESULT) else _count_results(opcode, operands)
+    written = [
+        f"{kind}{int(number) + place}"
+        for operand in operands[:results]
+        for kind, number in _NAME.findall(operand)
+        for place in range(_width(opcode) if kind == "R" else 1)
+    ]
+    read = _NAME.findall(",".join([guard, *operands[results:]]))
+    return frozenset(written), frozenset(kind + number for kind, number in read)
+
+
+def _count_results(opcode: str, operands: Sequence[str]) -> int:
+    """Operands that an instruction writes: predicates, then one register, then its carries."""
+    predicates = _leading_predicates(operands)
+    if predicates and any(part in opcode for part in _PREDICATES_ALONE):
+        return predicates
+    return predicates + 1 + _leading_predicates(operands[predicates + 1 :])
+
+
+def _leading_predicates(operands: Sequence[str]) -> int:
+    count = 0
+    while count < len(operands) and _PREDICATE.fullmatch(operands[count]):
+        count += 1
+    return count
+
+
+def _width(opcode: str) -> int:
+    wide = next((count for part, count in _WIDE.items() if part in opcode), 1)
+    return max(wide, 2) if opcode.startswith(_DOUBLE) else wide

@@ -1,0 +1,105 @@
+"""What warps wait for where ncu's stall reason is of several units, by the instructions that wait.
+
+`short_scoreboard` is a wait for a result of any unit behind the MIO queue: shared memory, but also
+constant memory that is indexed, special functions, conversions, double precision, shuffles.
+`mio_throttle` is a wait for room in that queue. The source page has the samples of each
+instruction: one that waits for a result names the register, and the last instruction that writes it
+names the unit; one that waits for room is itself the one that goes there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from profiler.analyse.why.producers import Code
+from profiler.analyse.why.products import with_products_named
+from profiler.parse.ncu_source import NOT_ISSUED, STALL
+
+RESULTS, QUEUE = "short_scoreboard", "mio_throttle"
+REASONS = (RESULTS, QUEUE)
+_OPCODES: Mapping[str, tuple[str, ...]] = {
+    "shared_atomics": ("ATOMS",),
+    "shared_memory": ("LDS", "STS"),
+    "constant_memory": ("LDC",),
+    "special_functions": ("MUFU",),
+    "conversions": ("F2F.", "F2I", "I2F.", "FRND", "I2I"),
+    "double_precision": ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX"),
+    "shuffles": ("SHFL", "MATCH", "REDUX", "VOTE"),
+    "bit_counts": ("POPC", "FLO", "BREV"),
+    "special_registers": ("S2R", "S2UR", "CS2R", "R2UR"),
+    "asynchronous_barriers": ("SYNCS", "ARRIVES"),
+    "asynchronous_copies": ("UTMA", "UBLK", "LDGSTS"),
+}
+"""Opcodes by the unit that they go to."""
+BEHIND_QUEUE = tuple(opcode for opcodes in _OPCODES.values() for opcode in opcodes)
+"""Opcodes that go to any of them."""
+
+
+def unit_of(opcode: str) -> str:
+    """Name of the unit behind the MIO queue that an opcode goes to; empty of others."""
+    return next((unit for unit, opcodes in _OPCODES.items() if opcode.startswith(opcodes)), "")
+
+
+def by_wait(instructions: pd.DataFrame) -> pd.DataFrame:
+    """The instructions with samples of waits for products, and of REASONS by unit, so named."""
+    return with_units_named(with_products_named(instructions))
+
+
+def with_units_named(instructions: pd.DataFrame) -> pd.DataFrame:
+    """The instructions with samples of REASONS under `REASON:UNIT`, where the unit is known."""
+    code = Code.of(instructions)
+    named: dict[str, pd.Series] = {}
+    for reason in REASONS:
+        column = f"{STALL}{reason}"
+        if column in instructions:
+            units = _units(code, reason, _samples(instructions, column))
+            for suffix in ("", NOT_ISSUED):
+                if f"{column}{suffix}" in instructions:
+                    samples = _samples(instructions, f"{column}{suffix}")
+                    named |= _by_unit(samples, units, column, suffix)
+    return instructions.assign(**named)
+
+
+def shares_by_unit(named: pd.DataFrame, reason: str) -> Mapping[str, float]:
+    """Part of the samples of a reason by the unit that is waited for; the rest is not known.
+
+    `named`: from `with_units_named`.
+    """
+    column = f"{STALL}{reason}"
+    units = [
+        str(name)
+        for name in named.columns
+        if str(name).startswith(f"{column}:") and not str(name).endswith(NOT_ISSUED)
+    ]
+    sums = {name: float(named[name].sum()) for name in units}
+    total = sum(sums.values()) + float(named[column].sum() if column in named else 0.0)
+    return {name.rpartition(":")[2]: count / total for name, count in sums.items() if count}
+
+
+def _units(code: Code, reason: str, samples: pd.Series) -> pd.Series:
+    """Unit that each sampled instruction waits for; empty where none is known."""
+    units = [""] * len(samples)
+    for position in (samples > 0).to_numpy().nonzero()[0].tolist():
+        waited_for: int | None = position
+        if reason == RESULTS:
+            waited_for = code.producer(position, BEHIND_QUEUE)
+        units[position] = "" if waited_for is None else unit_of(code.opcodes[waited_for])
+    return pd.Series(units, index=samples.index, dtype="object")
+
+
+def _by_unit(
+    samples: pd.Series, units: pd.Series, column: str, suffix: str
+) -> dict[str, pd.Series]:
+    """Samples of a reason by the name of their column."""
+    return {
+        f"{column}:{unit}{suffix}" if unit else f"{column}{suffix}": samples.where(
+            units == unit, 0.0
+        )
+        for unit in ("", *(unit for unit in units.unique() if unit))
+    }
+
+
+def _samples(instructions: pd.DataFrame, column: str) -> pd.Series:
+    return pd.to_numeric(instructions[column], errors="coerce").fillna(0.0)
