@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from profiler.analyse.intervals import selection_bias
 from profiler.analyse.samples import check_samples
 from profiler.analyse.verdicts import (
     COLUMNS,
@@ -22,7 +23,7 @@ from profiler.analyse.verdicts import (
     still_in_the_race,
 )
 from profiler.collect.registry import primary_timer
-from profiler.model import Cell, SessionKind
+from profiler.model import FEWEST_BLOCKS, Cell, SessionKind
 
 TIME_COLUMNS = ("cell", "variant", "problem", "block", "arm", "duration_ns", "cycles")
 
@@ -173,6 +174,20 @@ class Judge:
         return still_in_the_race(
             rows, self.floors["duration_ns"], delta=self.rules.delta, looks=self.rules.looks
         )
+
+    def selection_bias(self, cells: Collection[str]) -> float:
+        """How much too low the lowest of these cells (ids) reads, were all equal: relative, >= 0.
+
+        NaN without two cells, or with fewer than `FEWEST_BLOCKS` blocks in common.
+        """
+        rows = self.times[(self.times["arm"] == 0) & self.times["cell"].isin(list(cells))]
+        durations = rows[rows["duration_ns"] > 0].pivot(
+            index="block", columns="cell", values="duration_ns"
+        )
+        logs = np.log(durations.dropna().to_numpy(dtype=np.float64)).T
+        if len(logs) < 2 or logs.shape[1] < FEWEST_BLOCKS:
+            return float("nan")
+        return float(-np.expm1(selection_bias(logs)))
 
 
 def _with_quotients(verdicts: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:

@@ -162,6 +162,7 @@ def _winner(findings: Findings, winner: Winner | None) -> Document | None:
         "value": winner.value.median,
         "source": winner.value.source,
         "shown_best": winner.best,
+        "selection_bias": winner.selection_bias,
         "same": [findings.names.full(cell.variant) for cell in winner.same],
         "not_told_apart": [findings.names.full(cell.variant) for cell in winner.not_told_apart]
         if winner.judged

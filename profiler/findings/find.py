@@ -335,6 +335,15 @@ class _Verdicts:
             return PairVerdicts({})
         return judge_families(self.judges, self.families, self.programs.sources)
 
+    def selection_bias(self, winner: Winner) -> float:
+        """How much too low the number of a winner reads, were its candidates equal (relative)."""
+        if self.programs.report.primary != JUDGED:
+            return NAN
+        sources = self.programs.sources
+        timing, final = self.judges
+        judge = final if winner.final else timing
+        return judge.selection_bias([sources.get(cell.id, cell.id) for cell in winner.candidates])
+
     @cached_property
     def families(self) -> tuple[Family, ...]:
         """Families of pairs to judge, in the order in which pairs belong to them."""
@@ -452,8 +461,8 @@ def _assembled(
     frame = with_ranks(with_verdict_ratios(numbers.joined, against), report.primary, leaders.ranks)
     values = values_of(frame)
     primary = {cell.id: values.get((cell.id, report.primary), NOTHING) for cell in programs.cells}
-    winners = _winners(leaders, leaders.of_all, verdicts, primary, frozenset())
-    rival_winners = _winners(leaders, leaders.of_rivals, verdicts, primary, programs.references)
+    winners = _winners(judged, leaders.of_all, primary, frozenset())
+    rival_winners = _winners(judged, leaders.of_rivals, primary, programs.references)
     tunes = report.page_kind.tunes
     deciding = rival_winners if tunes else winners
     slow = slow_visits(judged.judges[0].times)
@@ -543,21 +552,17 @@ def _names_of_aliases(programs: _Programs) -> dict[str, tuple[str, ...]]:
 
 
 def _winners(
-    leaders: _Leaders,
+    judged: _Verdicts,
     leader_by_problem: Mapping[str, Cell],
-    verdicts: PairVerdicts,
     primary: Mapping[str, Value],
     excluded: frozenset[str],
 ) -> dict[str, Winner]:
-    return {
-        problem: make_winner(
-            leader,
-            [(cell, primary[cell.id]) for cell, _ in leaders.in_order(problem)],
-            verdicts,
-            excluded,
-        )
-        for problem, leader in leader_by_problem.items()
-    }
+    winners = {}
+    for problem, leader in leader_by_problem.items():
+        cells = [(cell, primary[cell.id]) for cell, _ in judged.leaders.in_order(problem)]
+        winner = make_winner(leader, cells, judged.pairs, excluded)
+        winners[problem] = replace(winner, selection_bias=judged.selection_bias(winner))
+    return winners
 
 
 def _slowdowns(

@@ -118,6 +118,11 @@ class Winner(_Part):
     value: Number
     source: Literal["final", "blocks"]
     shown_best: bool = Field(description="every other was shown to be slower")
+    selection_bias: Number = Field(
+        None,
+        description="how much too low value reads, relative, were it and those of same and "
+        "not_told_apart equal",
+    )
     same: list[str]
     not_told_apart: list[str]
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.findings.values import FINAL, Value
+from profiler.findings.values import FINAL, NAN, Value
 from profiler.findings.verdicts import PairVerdict, PairVerdicts
 from profiler.model import Cell, Variant, Verdict
 
@@ -42,6 +42,9 @@ class Winner:
     """Rivals shown to differ from the winner by less than the margin, best first."""
     not_told_apart: tuple[Cell, ...]
     """Rivals that were not shown to be worse than the winner, nor to be the same, best first."""
+    selection_bias: float = NAN
+    """How much too low its number reads, relative, were it and these rivals equal: the lowest of
+    several is so by chance, and the blocks that chose it give its number. NaN without rivals."""
 
     @property
     def final(self) -> bool:
@@ -65,10 +68,14 @@ class Winner:
         return {**self.others, **self.excluded}
 
     @property
+    def candidates(self) -> tuple[Cell, ...]:
+        """The winner and the rivals that were not shown to be worse."""
+        return (self.cell, *self.same, *self.not_told_apart)
+
+    @property
     def contenders(self) -> frozenset[str]:
-        """Ids of the variants that are the winner or not shown to be worse."""
-        cells = (self.cell, *self.same, *self.not_told_apart)
-        return frozenset(cell.variant.id for cell in cells)
+        """Ids of the variants of `candidates`."""
+        return frozenset(cell.variant.id for cell in self.candidates)
 
 
 def leader_of(

@@ -25,7 +25,12 @@ from profiler.render.words.nearest_roof import (
     nearest_roof_words,
     practical_of,
 )
-from profiler.render.words.ranks import planned_winners, ties_words, worst_of_the_best
+from profiler.render.words.ranks import (
+    bias_words,
+    planned_winners,
+    ties_words,
+    worst_of_the_best,
+)
 from profiler.render.words.steps import noun
 from profiler.render.words.timer_cards import timer_cards
 from profiler.render.words.verdict_words import CSS
@@ -148,7 +153,7 @@ def _difference_card(findings: Findings) -> Card:
     against = f"the {noun(findings)} of {baseline.name}"
     if findings.baseline_rank:
         against += f" in {row.variant.name}, first of the rest"
-    source = _source(findings, row.verdicts)
+    source = f"{_source(findings, row.verdicts)}{_selection_words(findings, row)}"
     if len(row.ratios) == 1:
         value = row.best[1]
         between = numbers.interval(value.ratio_low, value.ratio_high)
@@ -158,7 +163,7 @@ def _difference_card(findings: Findings) -> Card:
 
 
 def _source(findings: Findings, verdicts: Sequence[PairVerdict]) -> str:
-    """Source of a ratio: the confirmation, free of selection bias, or the timing blocks."""
+    """Source of a ratio: the confirmation or the timing blocks."""
     judged = [pair for pair in verdicts if pair.verdict is not None]
     if not judged:
         return ""
@@ -166,6 +171,18 @@ def _source(findings: Findings, verdicts: Sequence[PairVerdict]) -> str:
     if not final:
         return "; not confirmed" if findings.report.plan.problems_to_confirm else ""
     return "; confirmed" if final == len(judged) else f"; confirmed at {final} of {len(judged)}"
+
+
+def _selection_words(findings: Findings, row: VariantRank) -> str:
+    """How much too low the ratio of the first reads at most, having been chosen as the lowest.
+
+    The mean over its problems of what each winner's number does: choosing by the mean of several
+    problems adds less than choosing at each.
+    """
+    biases = [winner.selection_bias for winner in planned_winners(findings, row)]
+    known = [0.0 if numbers.is_missing(bias) else bias for bias in biases]
+    bias = bias_words(sum(known) / len(known)) if known else ""
+    return f"; chosen as the lowest, it may read {bias}" if bias else ""
 
 
 # ---- is it real ----------------------------------------------------------------------------------

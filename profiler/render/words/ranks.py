@@ -10,9 +10,12 @@ from profiler.findings.winners import Winner, standing_of
 from profiler.model import Cell
 from profiler.render.words import numbers
 from profiler.render.words.steps import noun
+from profiler.render.words.verdicts import percent
 
 _NAMED = 2
 """Variants that a sentence names; more are counted."""
+_LEAST_BIAS = 0.00005
+"""Less is 0.00 %."""
 
 
 def ties_words(winner: Winner) -> str:
@@ -24,7 +27,13 @@ def ties_words(winner: Winner) -> str:
         parts.append(f"the same as {_names(winner.same)}")
     if winner.not_told_apart:
         parts.append(f"not told apart from {_names(winner.not_told_apart)}")
-    return " and ".join(parts)
+    bias = bias_words(winner.selection_bias)
+    return " and ".join(parts) + (f" (the lowest of equal ones reads {bias})" if bias else "")
+
+
+def bias_words(bias: float) -> str:
+    """`0.12 % too low`: what choosing the lowest does to its number; empty where that is 0."""
+    return f"{percent(bias)} too low" if bias >= _LEAST_BIAS else ""
 
 
 def _names(cells: Sequence[Cell]) -> str:

@@ -110,6 +110,8 @@ def test_ties_are_counted_where_they_are_many_and_named_where_they_are_few(
     assert winner.final
     assert not winner.best
     cells = (*winner.same, *winner.not_told_apart)
+    assert f"reads {100 * winner.selection_bias:.2f}\u202f% too low)" in ties_words(winner)
+    winner = dataclasses.replace(winner, selection_bias=math.nan)
     many = dataclasses.replace(winner, same=cells, not_told_apart=())
     assert ties_words(many) == f"the same as {len(cells)} others"
     few = dataclasses.replace(winner, same=cells[:1], not_told_apart=cells[1:3])
@@ -256,8 +258,9 @@ def test_every_reason_has_words(reason: Reason) -> None:
 
 
 def test_the_card_says_where_its_ratio_is_from(again: Findings, report: Report) -> None:
-    assert cards(again)[1].detail.endswith("; confirmed")
-    assert cards(find(report))[1].detail.endswith("; not confirmed")
+    confirmed, timed = cards(again)[1].detail, cards(find(report))[1].detail
+    assert "; confirmed; chosen as the lowest, it may read 0.0" in confirmed
+    assert "; not confirmed" in timed
 
 
 def test_the_console_shows_the_number_of_the_final(measured_again: Report) -> None:
