@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import pandas as pd
 
@@ -56,6 +57,12 @@ _MATRIX_SHARE = 0.5
 """Multiply-adds of all instructions of a thread from which on it does too."""
 _MATRIX_LOADS = 1 / 64
 """Loads from shared memory per multiply-add from which on a kernel counts as a product of tiles."""
+_LIMIT_OF_WARPS = "occupancy_"
+"""How the names of causes begin that keep warps away from an SM."""
+_SYMPTOMS = frozenset({"tensor_core_waits", "dependent_chain"})
+"""Waits that the warps of other blocks would hide, if the limits let them in. Waits for memory are
+none: `few_loads_in_flight` is only what more warps would not hide."""
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ class Cause:
 
 
 def causes(profile: KernelProfile, least_bytes: float = math.nan) -> tuple[Cause, ...]:
-    """Causes that the counters of a launch show, by their share, largest first."""
+    """Causes that the counters of a launch show, largest share first, reasons before symptoms."""
     facts = Facts(profile, least_bytes)
     estimates = [(name, *detect(facts)) for name, detect in _DETECTORS.items()]
     # Of several that the same unit bounds, those that it bounds most come first.
@@ -79,7 +86,21 @@ def causes(profile: KernelProfile, least_bytes: float = math.nan) -> tuple[Cause
         for name, share, evidence in in_order
     ]
     shown = [cause for cause in found if cause.share >= LEAST_SHARE]
-    return tuple(sorted(shown, key=lambda cause: -cause.share))
+    by_share = sorted(shown, key=lambda cause: -cause.share)
+    return reasons_first(by_share, lambda cause: cause.name)
+
+
+def reasons_first(items: Sequence[_Item], name: Callable[[_Item], str]) -> tuple[_Item, ...]:
+    """Items in their order, but limits on warps before the waits that more warps would hide.
+
+    Such a wait is a symptom of the limit, however much longer it is: where shared memory leaves one
+    block to an SM, nothing runs while its warps wait for tensor cores.
+    """
+    first = next((at for at, item in enumerate(items) if name(item) in _SYMPTOMS), len(items))
+    behind = items[first:]
+    reasons = [item for item in behind if name(item).startswith(_LIMIT_OF_WARPS)]
+    others = [item for item in behind if not name(item).startswith(_LIMIT_OF_WARPS)]
+    return (*items[:first], *reasons, *others)
 
 
 def unfused(profiles: Sequence[KernelProfile], least_bytes: float = math.nan) -> Cause | None:

@@ -54,9 +54,10 @@ def _limit_counter(facts: Facts) -> str:
 def more_warps(facts: Facts, missing: float) -> float:
     """Share of the duration that so many more warps, as a part of all that an SM has, may hide.
 
-    They hide waits for latencies, as far as no unit is busy.
+    They hide waits for latencies, those of tensor cores among them, as far as no unit is busy.
     """
-    return missing * facts.idle * facts.waits("long_scoreboard", "short_scoreboard", "wait")
+    latencies = facts.waits("long_scoreboard", "short_scoreboard", "wait", "gmma")
+    return missing * facts.idle * latencies
 
 
 def warps_there(facts: Facts) -> float:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from profiler.analyse.why.account import KernelTime, kernel_time
 from profiler.analyse.why.busy_units import BusyUnit, busy_unit
-from profiler.analyse.why.causes import Cause, causes, unfused
+from profiler.analyse.why.causes import Cause, causes, reasons_first, unfused
 from profiler.analyse.why.kernel_profiles import DURATION, CellProfile, KernelProfile
 from profiler.analyse.why.roofs import NO_PRACTICAL, Roof, roofs, roofs_together
 from profiler.findings.limits import NOT_WAITING
@@ -101,12 +101,16 @@ class CellWhy:
 
     @property
     def costs(self) -> tuple[tuple[Cause, float], ...]:
-        """Causes of the longest kernel and of all together with their ns, largest cost first."""
+        """Causes of the longest kernel and of all together with their ns, largest cost first.
+
+        Reasons stand before their symptoms.
+        """
         longest = self.kernels[0]
         costs = [(cause, cause.share * longest.duration_ns) for cause in longest.causes]
         if self.unfused is not None:
             costs.append((self.unfused, self.unfused.share * self.duration_ns))
-        return tuple(sorted(costs, key=lambda cost: -cost[1]))
+        by_cost = sorted(costs, key=lambda cost: -cost[1])
+        return reasons_first(by_cost, lambda cost: cost[0].name)
 
     @cached_property
     def roofs(self) -> tuple[Roof, ...]:

@@ -217,6 +217,7 @@ def _tree(why: CellWhy, most: int) -> Document | None:
     if not why.kernels:
         return None
     kernel = why.kernels[0]
+    costs = why.costs[: min(most, MOST_CAUSES)]
     return {
         "kernel": _short(kernel.profile.name),
         "kernels": len(why.kernels),
@@ -238,7 +239,8 @@ def _tree(why: CellWhy, most: int) -> Document | None:
             for wait in kernel.waits[: min(most, MOST_WAITS)]
         ],
         "lines": _lines(kernel)[:most],
-        "causes": [_cause(cause, ns) for cause, ns in why.costs[: min(most, MOST_CAUSES)]],
+        "causes": [_cause(cause, ns) for cause, ns in costs],
+        "tied_causes": _tied(costs),
         "ncu": _rules(kernel)[: min(most, MOST_ADVICE)],
     }
 
@@ -264,6 +266,14 @@ def _lines(kernel: KernelWhy) -> Sequence[Document]:
         }
         for line in kernel.lines
     ]
+
+
+def _tied(costs: Sequence[tuple[Cause, float]]) -> list[list[str]]:
+    """Names of causes with the same time, of two or more: their order says nothing."""
+    by_ns: dict[float | None, list[str]] = {}
+    for cause, ns in costs:
+        by_ns.setdefault(_rounded(ns), []).append(cause.name)
+    return [names for names in by_ns.values() if len(names) > 1]
 
 
 def _cause(cause: Cause, ns: float) -> Document:

@@ -10,6 +10,7 @@ from functools import cached_property
 import pandas as pd
 
 from profiler.analyse.why.account import Account, account
+from profiler.analyse.why.causes import reasons_first
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.roof_account import RoofAccount, roof_account
 from profiler.analyse.why.sass_classes import executed_by_class
@@ -103,7 +104,10 @@ class PairWhy:
 
     @cached_property
     def causes(self) -> tuple[CauseChange, ...]:
-        """Causes that cost more in the slower cell, largest difference first."""
+        """Causes that cost more in the slower cell, largest difference first.
+
+        Reasons stand before their symptoms.
+        """
         if not self.told:
             return ()
         first, second = _costs(self.first), _costs(self.second)
@@ -115,7 +119,8 @@ class PairWhy:
         towards = 1 if slower_first else -1
         least_ns = _LEAST_CHANGE * abs(self.first.duration_ns - self.second.duration_ns)
         moved = [change for change in changes if towards * change.difference_ns > least_ns]
-        return tuple(sorted(moved, key=lambda change: -abs(change.difference_ns)))
+        by_difference = sorted(moved, key=lambda change: -abs(change.difference_ns))
+        return reasons_first(by_difference, lambda change: change.name)
 
     @cached_property
     def classes(self) -> pd.DataFrame:

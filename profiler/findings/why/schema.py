@@ -193,7 +193,14 @@ class Tree(_Part):
     roofs: list[RoofShare] = Field(max_length=MOST_ROOFS, description="nearest first")
     waits: list[WaitShare] = Field(max_length=MOST_WAITS)
     lines: list[SourceLine]
-    causes: list[CauseDocument] = Field(max_length=MOST_CAUSES)
+    causes: list[CauseDocument] = Field(
+        max_length=MOST_CAUSES,
+        description="largest ns first, but limits of occupancy before waits that more warps hide",
+    )
+    tied_causes: list[list[str]] = Field(
+        description="names of causes with the same ns, most often what the busiest unit leaves: "
+        "none of them comes before another"
+    )
     ncu: list[RuleAdvice] = Field(max_length=MOST_ADVICE)
 
 

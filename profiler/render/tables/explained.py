@@ -16,7 +16,6 @@ from profiler.render.words.why import (
     CLASSES,
     cause_rows,
     cause_time,
-    cause_words,
     kernel_times,
     limit_of_cell,
     no_lines_words,
@@ -235,6 +234,22 @@ def _executed(hunk: Hunk) -> float:
     return sum(line.executed for line in hunk.lines if line.side is not Side.BOTH)
 
 
+def _causes(why: CellWhy) -> tuple[TextRow, ...]:
+    """Time that each cause may cost with its counters as a note; tied ones in one row."""
+    notes: dict[str, dict[str, None]] = {}
+    for cause, ns in why.costs:
+        notes.setdefault(cause_time(ns), {}).update(
+            dict.fromkeys(
+                f"{words} {numbers.show(evidence.value, evidence.unit)} ({evidence.metric})"
+                for words, evidence in cause.evidence.items()
+            )
+        )
+    rows = cause_rows((cause.name, (ns,)) for cause, ns in why.costs)
+    return tuple(
+        TextRow(words, (_time(ns),), "; ".join(notes[cause_time(ns)])) for words, (ns,) in rows
+    )
+
+
 def _tree(name: str, cell: str, why: CellWhy) -> Tree:
     kernel = why.kernels[0]
     return Tree(
@@ -261,17 +276,7 @@ def _tree(name: str, cell: str, why: CellWhy) -> Tree:
         ),
         lines=_lines(kernel),
         no_lines="" if kernel.lines else no_lines_words(kernel),
-        causes=tuple(
-            TextRow(
-                cause_words(cause.name),
-                (_time(ns),),
-                "; ".join(
-                    f"{words} {numbers.show(evidence.value, evidence.unit)} ({evidence.metric})"
-                    for words, evidence in cause.evidence.items()
-                ),
-            )
-            for cause, ns in why.costs[:_MOST_CAUSES]
-        ),
+        causes=_causes(why)[:_MOST_CAUSES],
         advice=tuple(
             TextRow(
                 f"{advice.rule}: {advice.text}",

@@ -505,11 +505,12 @@ def cause_rows(
 
 
 def _together(causes: Sequence[str]) -> str:
-    """Causes after one another; two resources that limit the warps as one of them."""
+    """Causes after one another, as tied; two resources that limit the warps as one of them."""
     few = [words for words in causes if words.startswith(_FEW_WARPS)]
     limits = " and by ".join(words.removeprefix(_FEW_WARPS) for words in few)
     rest = [words for words in causes if words not in few]
-    return "; ".join([f"{_FEW_WARPS}{limits}", *rest] if few else rest)
+    together = [f"{_FEW_WARPS}{limits}", *rest] if few else rest
+    return f"{'; '.join(together)} (tied)" if len(together) > 1 else together[0]
 
 
 def cause_words(name: str) -> str:

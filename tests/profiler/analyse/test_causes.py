@@ -274,6 +274,25 @@ def test_of_causes_that_a_unit_bounds_alike_the_larger_one_comes_first() -> None
     ]
 
 
+def test_the_limit_of_warps_comes_before_the_waits_that_more_warps_would_hide() -> None:
+    """Of attention with one block to an SM longer waits for tensor cores once came first."""
+    limits = {
+        "launch__occupancy_limit_shared_mem": 1.0,
+        OCCUPANCY: 100 / 16,
+        WARPS: 100 / 16,
+        ISSUING: 20.0,
+        COMPUTE: 60.0,
+    }
+    waits = {"gmma": 6.0, "barrier": 2.0}
+    in_order = [cause.name for cause in causes(kernel(Planted(limits, waits)), LEAST_BYTES)]
+    assert in_order[:3] == ["occupancy_shared_memory", "tensor_core_waits", "barrier_waits"]
+    found = shares(kernel(Planted(limits, waits)))
+    assert found["tensor_core_waits"] > found["occupancy_shared_memory"] > LARGE
+    # Without the limit nothing else moves before them.
+    free = kernel(Planted({ISSUING: 20.0, COMPUTE: 60.0}, waits))
+    assert causes(free, LEAST_BYTES)[0].name == "tensor_core_waits"
+
+
 def test_wide_accesses_move_no_more_bytes_in_a_wavefront_than_whole_words() -> None:
     """4 bytes of each thread fill the 128 of a wavefront, 1 byte a quarter of it."""
     for size, most in (("32", 0.05), ("8", 0.48)):

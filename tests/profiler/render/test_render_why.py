@@ -312,7 +312,7 @@ def test_causes_that_may_cost_the_same_share_a_row() -> None:
     costs = {"barrier_waits": 398_600.0, "dispatch_stalls": 398_612.0, "spills": 2e5, "x_y": 398e3}
     rows = words.cause_rows((name, (ns, 0.0)) for name, ns in costs.items())
     assert [row for row, _ in rows] == [
-        f"{words.cause_words('barrier_waits')}; {words.cause_words('dispatch_stalls')}",
+        f"{words.cause_words('barrier_waits')}; {words.cause_words('dispatch_stalls')} (tied)",
         words.cause_words("spills"),
         "x y",
     ]
@@ -320,7 +320,7 @@ def test_causes_that_may_cost_the_same_share_a_row() -> None:
     limits = ("occupancy_registers", "occupancy_shared_memory", "barrier_waits")
     ((row, _),) = words.cause_rows((name, (1e5,)) for name in limits)
     assert row == (
-        "few warps in flight, limited by registers and by shared memory; waiting at barriers"
+        "few warps in flight, limited by registers and by shared memory; waiting at barriers (tied)"
     )
 
 
