@@ -1,7 +1,7 @@
 """What the account and the tree shall say of each planted cause.
 
 Names are those of `profiler.analyse.why`: causes of `causes.CAUSES`, parts of `account`, in which
-`stall:` stands before a stall reason. Several parts are given where the queue that fills up first
+`stall:` stands before a stall reason, and its unit behind it. Several parts are given where the queue that fills up first
 decides in which of them the same wait is counted.
 """
 
@@ -22,20 +22,22 @@ class Expected:
 
 
 _LATENCIES = ("stall:long_scoreboard", "stall:lg_throttle")
-_QUEUE = ("stall:mio_throttle", "stall:short_scoreboard", "stall:math_pipe_throttle")
-"""Of the pipe XU, which takes its instructions from the queue of shared memory."""
+
+
+def _behind_queue(unit: str) -> tuple[str, ...]:
+    """Parts that wait for a unit behind the MIO queue: for room in that, or for its results."""
+    return (f"stall:mio_throttle:{unit}", f"stall:short_scoreboard:{unit}")
+
+
+_BUSY_PIPE = "stall:math_pipe_throttle"
 
 EXPECTED: Mapping[str, Expected] = {
     "uncoalesced_loads": Expected(
         ("uncoalesced_loads",), ("stall:long_scoreboard", "stall:lg_throttle")
     ),
     "uncoalesced_stores": Expected(("uncoalesced_stores",), ("stall:lg_throttle", "stall:drain")),
-    "bank_conflicts_32": Expected(
-        ("bank_conflicts",), ("stall:short_scoreboard", "stall:mio_throttle")
-    ),
-    "bank_conflicts_2": Expected(
-        ("bank_conflicts",), ("stall:short_scoreboard", "stall:mio_throttle")
-    ),
+    "bank_conflicts_32": Expected(("bank_conflicts",), _behind_queue("shared_memory")),
+    "bank_conflicts_2": Expected(("bank_conflicts",), _behind_queue("shared_memory")),
     # The loads and stores are instructions themselves, and what comes after them waits.
     "register_spills": Expected(
         ("register_spills",), ("instructions", "stall:long_scoreboard", "stall:lg_throttle")
@@ -60,9 +62,9 @@ EXPECTED: Mapping[str, Expected] = {
         ("fp64",),
         (
             "instructions",
-            "stall:short_scoreboard",
-            "stall:math_pipe_throttle",
-            "stall:mio_throttle",
+            _BUSY_PIPE,
+            *_behind_queue("double_precision"),
+            *_behind_queue("conversions"),
         ),
     ),
     "excess_instructions": Expected(("integer_arithmetic",), ("instructions",)),
@@ -74,12 +76,14 @@ EXPECTED: Mapping[str, Expected] = {
     "instruction_fetch": Expected(("instruction_fetch",), ("stall:no_instruction",)),
     "constant_misses": Expected(("constant_misses",), ("stall:imc_miss",)),
     "sleeping": Expected(("sleeping",), ("stall:sleeping",)),
-    "special_functions": Expected(("special_functions",), _QUEUE),
-    "conversions": Expected(("conversions",), _QUEUE),
+    "special_functions": Expected(
+        ("special_functions",), (_BUSY_PIPE, *_behind_queue("special_functions"))
+    ),
+    "conversions": Expected(("conversions",), (_BUSY_PIPE, *_behind_queue("conversions"))),
     "predicated_threads": Expected(("predicated_threads",), ("instructions",)),
     "global_atomics": Expected(("global_atomics",), (*_LATENCIES, "stall:drain")),
     "shared_atomics": Expected(
-        ("shared_atomics",), ("stall:mio_throttle", "stall:short_scoreboard", "stall:lg_throttle")
+        ("shared_atomics",), ("stall:lg_throttle", *_behind_queue("shared_atomics"))
     ),
     "local_arrays": Expected(("local_arrays",), ("instructions", *_LATENCIES)),
     # A load of 16 bytes, split into 4 of 4 bytes each: narrower, and no longer beside each other.
