@@ -14,6 +14,7 @@ from device_code import compile_device_code
 from profiler.analyse.why.account import IMBALANCE, INSTRUCTIONS, STALL, WARPS, kernel_time
 from profiler.analyse.why.causes import CAUSES, causes
 from profiler.analyse.why.roofs import roofs
+from profiler.analyse.why.waited_for import REASONS, UNITS
 from profiler.commands.report import read_run
 from profiler.findings.find import find
 from profiler.findings.why.document import explain_document
@@ -76,7 +77,8 @@ def test_the_causes_and_parts_that_are_expected_exist(modules):
     assert named <= set(CAUSES)
     parts = {part for row in expected for part in row.parts}
     stalls = {part.removeprefix(STALL) for part in parts if part.startswith(STALL)}
-    assert stalls <= set(STALL_CAUSES)
+    by_unit = {f"{reason}:{unit}" for reason in REASONS for unit in UNITS}
+    assert stalls <= set(STALL_CAUSES) | by_unit
     assert {part for part in parts if not part.startswith(STALL)} <= {
         INSTRUCTIONS,
         WARPS,

@@ -1,8 +1,8 @@
 """What the account and the tree shall say of each planted cause.
 
 Names are those of `profiler.analyse.why`: causes of `causes.CAUSES`, parts of `account`, in which
-`stall:` stands before a stall reason, and its unit behind it. Several parts are given where the queue that fills up first
-decides in which of them the same wait is counted.
+`stall:` stands before a stall reason, and its unit behind it. Several parts are given where the
+queue that fills up first decides in which of them the same wait is counted.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ _OPCODES: Mapping[str, tuple[str, ...]] = {
     "asynchronous_copies": ("UTMA", "UBLK", "LDGSTS"),
 }
 """Opcodes by the unit that they go to."""
+UNITS = tuple(_OPCODES)
 BEHIND_QUEUE = tuple(opcode for opcodes in _OPCODES.values() for opcode in opcodes)
 """Opcodes that go to any of them."""
 
