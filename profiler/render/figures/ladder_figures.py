@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import matplotlib as mpl
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -64,7 +65,7 @@ def ratio_lines(means: pd.DataFrame, problems: pd.DataFrame, reference: str, lab
         for place, value in zip(places[present], means["value"][present], strict=True):
             top = max(value, float(tops.get(place, value)))
             _above(axes, float(place), top, numbers.ratio(value))
-        axes.set_ylim(bottom=0)
+        _ratio_axis(axes, np.concatenate([means["value"], problems["value"], [1.0]]))
         axes.set_ylabel(shorten(label, 45))
         axes.grid(visible=True, axis="y")
         handles = [
@@ -92,19 +93,23 @@ def ladder(table: pd.DataFrame, label: str) -> Figure:
         axes.vlines(places, table["low"], table["high"], color=colours, linewidth=2.4, alpha=0.5)
         points = axes.scatter(places, value, c=colours, s=34, zorder=3)
         points.set_gid(svg.marks(table["mark"]))
-        axes.set_yscale("log")
-        ends = np.concatenate([value, table["low"], table["high"]])
-        axes.set_ylim(np.nanmin(ends) / 1.15, np.nanmax(ends) * 1.25)
+        _ratio_axis(axes, np.concatenate([value, table["low"], table["high"]]))
         for place, top, text in zip(
             places, np.fmax(value, table["high"].to_numpy(dtype=float)), table["text"], strict=True
         ):
             _above(axes, float(place), float(top), text)
-        axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 1.5, 2, 3, 5, 7)))
-        axes.yaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}{numbers.TIMES}"))
         axes.set_ylabel(label)
         axes.grid(visible=True, axis="y")
     return figure
+
+
+def _ratio_axis(axes: Axes, ratios: npt.NDArray[np.float64]) -> None:
+    """Make the y axis one of factors, from the least to the greatest of these ratios."""
+    axes.set_yscale("log")
+    axes.set_ylim(np.nanmin(ratios) / 1.15, np.nanmax(ratios) * 1.25)
+    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 1.5, 2, 3, 5, 7)))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}{numbers.TIMES}"))
 
 
 def multiples(table: pd.DataFrame) -> Figure:

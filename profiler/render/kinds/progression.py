@@ -140,7 +140,8 @@ def _ratios(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None
         columns=["name", "mark", "role", "value"],
     )
     title = f"{findings.primary.label} ÷ that of {findings.baseline.name}"
-    reading = f"{'Above' if findings.primary.better == 'higher' else 'Below'} 1 is better."
+    which = "Above" if findings.primary.better == "higher" else "Below"
+    reading = f"{which} 1 is better. Logarithmic: equal heights are equal factors."
     figure = ladder_figures.ratio_lines(
         means, ratio_table(findings, ladder), findings.baseline.name, title
     )
