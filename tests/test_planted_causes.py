@@ -17,13 +17,13 @@ from profiler.analyse.why.roofs import roofs
 from profiler.analyse.why.waited_for import REASONS, UNITS
 from profiler.commands.report import read_run
 from profiler.findings.find import find
-from profiler.findings.why.document import explain_document
 from profiler.findings.why.find import pair_why
 from profiler.metrics.catalogue import STALL_CAUSES
 from profiler.metrics.explain import TABLES, explain_metrics, explain_sections
 from profiler.planning.matrix import expand
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
+from profiler.render.words.why import PLANTED_CAUSES, PLANTED_RANGE
 from profiler.run_folder.folder import RunFolder
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "why"
@@ -96,8 +96,20 @@ def document(cause: str, part: str) -> dict[str, object]:
                 {"name": "stall:selected", "ns": 1_000.0, "share_pct": 10.0},
             ],
         },
+        "causes_of_difference": [{"name": cause, "ns": 8_000.0}],
         "tree": {"causes": [{"name": cause, "share_pct": 80.0}, {"name": "other"}]},
     }
+
+
+ALSO_IN_THE_PLAIN_KERNEL = {
+    "atomic_contention",
+    "excess_instructions",
+    "launch_overhead",
+    "constant_misses",
+    "global_atomics",
+}
+RANGES = {"recording": (0.72, 1.22), "more_recording": (0.69, 1.33)}
+"""Lowest and highest estimate ÷ truth of each recording."""
 
 
 @pytest.mark.parametrize(
@@ -107,6 +119,7 @@ def test_a_recording_names_every_planted_cause_first(modules, recording, attribu
     cases = tuple(getattr(modules["space"], attribute))
     findings = find(report_of(recording))
     assert modules["score"].cases_of(FOLDER / recording) == cases
+    scores = []
     for case in cases:
         expected = modules["expected"].EXPECTED[case]
         planted, plain = (
@@ -118,11 +131,20 @@ def test_a_recording_names_every_planted_cause_first(modules, recording, attribu
             for variant in ("planted", "plain")
         )
         pair = pair_why(findings, findings.why.cells, planted, plain)
-        document = explain_document(findings, planted, pair.first, pair)
-        scored = modules["score"].score(case, expected, document)
-        assert scored.cause_right, (case, scored.cause)
+        scored = modules["score"].score(case, expected, *modules["score"].explain(findings, case))
+        scores.append(scored)
+        assert scored.cause_first, (case, scored.cause)
+        assert (scored.of_plain is not None) == (case in ALSO_IN_THE_PLAIN_KERNEL), case
         assert scored.part_right, (case, scored.part)
         assert pair.account.residual < 0.05, case
+    ratios = [round(row.ratio, 2) for row in scores]
+    assert (min(ratios), max(ratios)) == RANGES[recording]
+    lowest, highest = (
+        min(low for low, _ in RANGES.values()),
+        max(high for _, high in RANGES.values()),
+    )
+    assert (lowest, highest) == PLANTED_RANGE, "what pages say of estimates"
+    assert len(modules["space"].ALL_CASES) == PLANTED_CAUSES
 
 
 MORE_SOURCES = ("accumulate", "fetch", "launch", "pipes", "waiting")
@@ -232,14 +254,17 @@ def test_a_score_of_no_such_run_is_refused(monkeypatch, capsys, run, message):
 
 def test_a_score_counts_the_first_cause_and_the_part_that_adds_most(modules):
     score, expected = modules["score"], modules["expected"].EXPECTED
-    right = score.score(
-        "barrier_waits", expected["barrier_waits"], document("barrier_waits", "stall:barrier")
-    )
-    wrong = score.score("barrier_waits", expected["barrier_waits"], document("other", "stall:wait"))
-    nothing = score.score("barrier_waits", expected["barrier_waits"], {})
+    barriers = expected["barrier_waits"]
+    planted = document("barrier_waits", "stall:barrier")
+    right = score.score("barrier_waits", barriers, planted, document("other", "stall:wait"))
+    wrong = score.score("barrier_waits", barriers, document("other", "stall:wait"), {})
+    nothing = score.score("barrier_waits", barriers, {}, {})
+    in_both = score.score("barrier_waits", barriers, planted, planted)
     assert (right.cause_right, right.part_right, right.slowdown_ns) == (True, True, 10_000.0)
+    assert (right.ratio, nothing.ratio) == (0.8, None)
+    assert (in_both.cause_first, in_both.cause_right) == (True, False)
     assert (wrong.cause_right, wrong.part_right) == (False, False)
     assert (nothing.cause_right, nothing.part_right) == (False, False)
     assert score.meets_bar([right] * 18)
     assert not score.meets_bar([right] * 12 + [wrong] * 2)
-    assert "| barrier_waits | - | - | no | - | no |" in score.table([nothing])
+    assert "| barrier_waits | - | - | no | - | - | no | - |" in score.table([nothing])

@@ -1,27 +1,32 @@
-"""How often the tree names a planted cause first, and the account gives its part the largest share.
+"""How often the tree names a planted cause of the planted kernel alone; how true estimates are.
 
     python benchmarks/why/score.py [RUN ...]
 
 RUN is a run folder or recording of `why.yaml` or `more.yaml`; by default the recordings beside it.
-Prints a Markdown table of the cases that they have, then the names of all others, and exits with 1
-below the bar: the cause first in 13 of 14, the part in all. A folder that is no such run ends it
-with 2 and a message.
+Prints a Markdown table of the cases that they have, the range of estimate ÷ truth, then the names
+of all other cases, and exits with 1 below the bar: 13 of 14 causes named, the part in all. A cause
+is named where it comes first of the planted kernel and is none of the plain one. A folder that is
+no such run ends it with 2 and a message.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import subprocess
+import statistics
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from expected import EXPECTED, Expected
 
+from profiler.commands.report import read_run
 from profiler.errors import ProfilerError, UsageError
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.findings.why.document import explain_document
+from profiler.findings.why.find import pair_why
 from profiler.run_folder.folder import RunFolder
 
 RECORDINGS = tuple(Path(__file__).parent / name for name in ("recording", "more_recording"))
@@ -31,7 +36,7 @@ NOTHING = "-"
 
 @dataclass(frozen=True)
 class Named:
-    """The first cause of a tree, or the largest part of an account, and its share in percent."""
+    """A cause of a tree, or the largest part of an account, and its share in percent."""
 
     name: str
     share_pct: float | None
@@ -50,7 +55,24 @@ class Score:
     part: Named | None
     part_right: bool
     cause: Named | None
-    cause_right: bool
+    """The first one of the planted kernel."""
+    cause_first: bool
+    of_plain: Named | None
+    """The planted cause in the tree of the plain kernel, where it should not be."""
+    estimate_ns: float | None
+    """Estimated time of the planted cause in the planted kernel; None where it is not named."""
+
+    @property
+    def cause_right(self) -> bool:
+        """Whether the cause is named, and tells the planted kernel from the plain one."""
+        return self.cause_first and self.of_plain is None
+
+    @property
+    def ratio(self) -> float | None:
+        """Estimate ÷ slowdown."""
+        if self.estimate_ns is None or not self.slowdown_ns:
+            return None
+        return self.estimate_ns / self.slowdown_ns
 
 
 def cases_of(run: Path) -> tuple[str, ...]:
@@ -64,54 +86,99 @@ def cases_of(run: Path) -> tuple[str, ...]:
     return cases
 
 
-def explain(run: Path, case: str) -> dict[str, Any]:
-    """Document of `profiler explain` on a case; an empty one where it fails."""
-    flags = ("--variant", "planted", "--against", "plain", "--problem", case, "--json", "-")
-    command = [sys.executable, "-m", "profiler", "explain", str(run), *flags]
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
-    if process.returncode != 0:
-        print(f"{case}: {process.stderr.strip()}", file=sys.stderr)
-        return {}
-    document = json.loads(process.stdout)
-    assert isinstance(document, dict), document
-    return document
+def explain(findings: Findings, case: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What `profiler explain` says of the planted kernel of a case, and of the plain one.
+
+    Empty ones where one of the two was not explained.
+    """
+    cells = {
+        cell.variant.name: cell
+        for cell in findings.distinct_cells
+        if cell.problem.name == case and cell.id in findings.why.cells
+    }
+    if not cells.keys() >= {"planted", "plain"}:
+        print(f"{case}: not explained", file=sys.stderr)
+        return {}, {}
+    planted, plain = cells["planted"], cells["plain"]
+    pair = pair_why(findings, findings.why.cells, planted, plain)
+    return (
+        explain_document(findings, planted, pair.first, pair),
+        explain_document(findings, plain, pair.second, None),
+    )
 
 
-def score(case: str, expected: Expected, document: Mapping[str, Any]) -> Score:
-    """Cause and part that a document names for a case, and whether they are right."""
-    account = document.get("account") or {}
-    parts = account.get("parts") or []
-    causes = (document.get("tree") or {}).get("causes") or []
-    part = _largest(parts)
+def score(
+    case: str, expected: Expected, planted: Mapping[str, Any], plain: Mapping[str, Any]
+) -> Score:
+    """Cause and part that the documents of both kernels name, and whether they are right."""
+    account = planted.get("account") or {}
+    causes = _causes(planted)
+    part = _largest(account.get("parts") or [])
     cause = _named(causes[0]) if causes else None
+    estimates = [
+        row["ns"]
+        for row in planted.get("causes_of_difference") or []
+        if row["name"] in expected.causes and row["ns"] is not None
+    ]
+    of_plain = [_named(row) for row in _causes(plain) if row["name"] in expected.causes]
     return Score(
         case=case,
         slowdown_ns=account.get("difference_ns"),
         part=part,
-        part_right=part is not None and part.name in expected.parts,
+        part_right=part is not None and part.name.startswith(expected.parts),
         cause=cause,
-        cause_right=cause is not None and cause.name in expected.causes,
+        cause_first=cause is not None and cause.name in expected.causes,
+        of_plain=of_plain[0] if of_plain else None,
+        estimate_ns=max(estimates, default=None),
     )
+
+
+def scores_of(run: Path) -> Iterator[Score]:
+    """Score of each case that a run has."""
+    cases = cases_of(run)
+    findings = find(read_run(RunFolder(run)).report)
+    for case in cases:
+        yield score(case, EXPECTED[case], *explain(findings, case))
 
 
 def table(scores: Sequence[Score]) -> str:
     """The Markdown table."""
     lines = [
-        "| case | explained launch longer by | largest part | right | first cause | right |",
-        "|---|---|---|---|---|---|",
+        "| case | explained launch longer by | largest part | right | first cause | of the plain "
+        "kernel | named | estimate ÷ truth |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in scores:
-        time = NOTHING if row.slowdown_ns is None else f"{row.slowdown_ns / 1e3:.0f} us"
+        time = NOTHING if row.slowdown_ns is None else f"{row.slowdown_ns / 1e3:.0f} µs"
         part = f"{row.part or NOTHING} | {_answer(row.part_right)}"
-        cause = f"{row.cause or NOTHING} | {_answer(row.cause_right)}"
-        lines.append(f"| {row.case} | {time} | {part} | {cause} |")
+        cause = f"{row.cause or NOTHING} | {row.of_plain or NOTHING} | {_answer(row.cause_right)}"
+        ratio = NOTHING if row.ratio is None else f"{row.ratio:.2f}"
+        lines.append(f"| {row.case} | {time} | {part} | {cause} | {ratio} |")
     return "\n".join(lines)
 
 
+def ratio_line(scores: Sequence[Score]) -> str:
+    """Range of estimate ÷ truth over all cases that have one; empty without any."""
+    ratios = [row.ratio for row in scores if row.ratio is not None]
+    if not ratios:
+        return ""
+    return (
+        f"Estimate ÷ truth: {min(ratios):.2f} to {max(ratios):.2f}, median "
+        f"{statistics.median(ratios):.2f}; below 1 in {sum(ratio < 1 for ratio in ratios)} of "
+        f"{len(ratios)}."
+    )
+
+
 def meets_bar(scores: Sequence[Score]) -> bool:
-    """Whether enough causes are first, and every planted part is the largest."""
+    """Whether enough causes are named, and every planted part is the largest."""
     least = math.ceil(SHARE_OF_CAUSES * len(scores))
     return sum(row.cause_right for row in scores) >= least and all(row.part_right for row in scores)
+
+
+def _causes(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Rows of the causes of a tree, the first one first."""
+    causes: Sequence[Mapping[str, Any]] = (document.get("tree") or {}).get("causes") or []
+    return causes
 
 
 def _largest(parts: Sequence[Mapping[str, Any]]) -> Named | None:
@@ -131,17 +198,21 @@ def main() -> int:
     """Print the table and the counts; 1 below the bar, 2 of a folder without these cases."""
     runs = tuple(map(Path, sys.argv[1:])) or RECORDINGS
     try:
-        cases = [(run, case) for run in runs for case in cases_of(run)]
+        scores = [row for run in runs for row in scores_of(run)]
     except ProfilerError as error:
         print(f"Error: {error}", file=sys.stderr)
         return error.exit_code
-    scores = [score(case, EXPECTED[case], explain(run, case)) for run, case in cases]
     print(table(scores))
-    causes, parts = (
-        sum(row.cause_right for row in scores),
-        sum(row.part_right for row in scores),
+    first, named, parts = (
+        sum(answers)
+        for answers in zip(
+            *((row.cause_first, row.cause_right, row.part_right) for row in scores), strict=True
+        )
     )
-    print(f"\nCause first: {causes} of {len(scores)}. Largest part: {parts} of {len(scores)}.")
+    print(
+        f"\nCause first: {first} of {len(scores)}, and of the planted kernel alone: {named}. "
+        f"Largest part: {parts}.\n{ratio_line(scores)}"
+    )
     missing = EXPECTED.keys() - {row.case for row in scores}
     if missing:
         print(f"Not measured: {', '.join(case for case in EXPECTED if case in missing)}.")

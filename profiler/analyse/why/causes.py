@@ -1,9 +1,9 @@
-"""Causes of time that counters show: of each, the share of a kernel's duration that it may cost.
+"""Causes of time that counters show: of each, an estimated share of a kernel's duration.
 
 A share is an estimate: the part of the work that the cause makes (excess sectors of all sectors,
 conflicting wavefronts of all wavefronts, spill instructions of all) times how much the kernel
 depends on the unit that does it, which is how busy that unit is, or how much of their time warps
-wait for it, whichever is more. And it is at most what the units leave whose work stays the same:
+wait for it, whichever is more. And it is cut to what the units leave whose work stays the same:
 a kernel at 96 % of the tensor cores' peak has 4 % to gain from shorter waits, however long they
 are. Shares of different causes overlap and are never added. What ncu's rules estimate is not used:
 the two stand beside each other.
@@ -67,7 +67,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause, with the share of the duration that it may cost."""
+    """One cause, with its estimated share of the duration."""
 
     name: str
     share: float
@@ -172,12 +172,18 @@ _LOCAL_MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_{}_lookup_miss.sum"
 
 
 def _local_cost(facts: Facts) -> float:
-    """Part of the duration for local memory: its wavefronts in L1, its misses on the way to L2."""
+    """Part of the duration for local memory.
+
+    Its wavefronts in L1, its misses on the way to L2, or the waits for memory by its part of the
+    instructions that are waited for so: those that poll mbarriers are among them.
+    """
     wavefronts = sum(facts.value(_LOCAL_OUTPUT.format(op, ELAPSED_PEAK)) for op in ("ld", "st"))
     every = facts.value(UNITS["l1"])
     misses = sum(facts.value(_LOCAL_MISSES.format(op)) for op in ("ld", "st"))
     in_l2 = part(misses * _SECTOR_BYTES, facts.value(L2_BYTES))
-    return max(part(wavefronts, every) * facts.load_store, in_l2 * facts.memory)
+    polls = part(facts.column("executed", "SYNCS"), facts.column("executed"))
+    waits = facts.waits_for_memory * _of_memory(facts, _LOCAL_ACCESSES) if not polls else 0.0
+    return max(part(wavefronts, every) * facts.load_store, in_l2 * facts.memory, waits)
 
 
 def _local_memory(facts: Facts, instructions: float, counted_by: str) -> Detected:

@@ -30,7 +30,7 @@ and more; kernels that share L2 when timed, and not when explained, can be off b
 
 @dataclass(frozen=True)
 class CauseChange:
-    """One cause in both cells, as time that it may cost."""
+    """One cause in both cells, as estimated time."""
 
     name: str
     first_ns: float
@@ -160,7 +160,7 @@ def _profiles(why: CellWhy) -> list[KernelProfile]:
 
 
 def _costs(why: CellWhy) -> Mapping[str, float]:
-    """Time that each cause may cost, over the kernels of a cell."""
+    """Estimated time of each cause, over the kernels of a cell."""
     costs: dict[str, float] = {}
     for kernel in why.kernels:
         for cause in kernel.causes:

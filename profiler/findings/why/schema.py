@@ -108,7 +108,7 @@ class RoofAccountDocument(_Part):
 
 
 class CauseOfDifference(_Part):
-    """Time that a cause may cost in both; estimates overlap and do not add up.
+    """Estimated time of a cause in both; estimates overlap and do not add up.
 
     Causes that changed by less than 2 % of the difference are left out.
     """
@@ -157,7 +157,7 @@ class SourceLine(_Part):
 
 
 class CauseDocument(_Part):
-    """A cause that counters show, with the time that it may cost, and its first counter."""
+    """A cause that counters show, with its estimated time, and its first counter."""
 
     name: str
     share_pct: Number = Field(

@@ -17,6 +17,7 @@ from profiler.render.words import numbers
 from profiler.render.words.counters_of_both import moved_words
 from profiler.render.words.verdicts import word_of
 from profiler.render.words.why import (
+    ESTIMATED,
     cause_rows,
     cause_time,
     idle_sentence,
@@ -181,7 +182,7 @@ def _moved(pair: PairWhy, columns: int, most_lines: int) -> Iterator[_Prose]:
 
 def _changes(pair: PairWhy) -> Iterator[str | _Prose]:
     if pair.causes:
-        yield "What went with it (time that each may cost; estimates overlap)"
+        yield f"What went with it ({ESTIMATED})"
     rows = cause_rows((change.name, (change.second_ns, change.first_ns)) for change in pair.causes)
     for words, (second_ns, first_ns) in rows[:_MOST_CAUSES]:
         yield _Prose(
@@ -215,8 +216,10 @@ def _tree(why: CellWhy, kernel: KernelWhy) -> Iterator[str | _Prose]:
         yield _Prose(f"a warp waits {waits}", "  ")
     yield from _hot_lines(kernel)
     rows = cause_rows((cause.name, (ns,)) for cause, ns in why.costs)
+    if rows:
+        yield f"  causes ({ESTIMATED}):"
     for words, (ns,) in rows[:_MOST_CAUSES]:
-        yield _Prose(f"may cost {numbers.show(ns, 'ns')}: {words}", "  ")
+        yield _Prose(f"about {numbers.show(ns, 'ns')}: {words}", "  ")
     # A rule may say the same of several units; which ones, only its text tells.
     for words in [*dict.fromkeys(map(_advice, kernel.advice))][:_MOST_ADVICE]:
         yield f"  ncu's rule {words}"

@@ -14,6 +14,7 @@ from profiler.render.tables.rows import Datum, TextRow
 from profiler.render.words import numbers
 from profiler.render.words.why import (
     CLASSES,
+    ESTIMATED,
     cause_rows,
     cause_time,
     kernel_times,
@@ -88,7 +89,7 @@ class Explained:
     kernels: str
     """Which are compared together, and how long each takes; empty of two single kernels."""
     causes: tuple[TextRow, ...]
-    """Time that each cause may cost in both."""
+    """Estimated time of each cause in both."""
     classes: tuple[TextRow, ...]
     """Executed instructions by class in both."""
     counters: tuple[TextRow, ...]
@@ -112,6 +113,8 @@ class ExplainedRun:
 
     pairs: tuple[Explained, ...]
     trees: tuple[Tree, ...]
+    estimated: str = ESTIMATED
+    """What the times of causes are."""
 
 
 def explained(findings: Findings) -> ExplainedRun | None:
@@ -189,7 +192,7 @@ def _time(ns: float) -> Datum:
 
 
 def _cost(ns: float) -> Datum:
-    """Time that a cause may cost; a cause that was not found has no number."""
+    """Estimated time of a cause; a cause that was not found has no number."""
     return Datum(cause_time(ns), numbers.raw(ns) if ns else None)
 
 
@@ -235,7 +238,7 @@ def _executed(hunk: Hunk) -> float:
 
 
 def _causes(why: CellWhy) -> tuple[TextRow, ...]:
-    """Time that each cause may cost with its counters as a note; tied ones in one row."""
+    """Estimated time of each cause with its counters as a note; tied ones in one row."""
     notes: dict[str, dict[str, None]] = {}
     for cause, ns in why.costs:
         notes.setdefault(cause_time(ns), {}).update(

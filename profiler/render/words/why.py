@@ -487,15 +487,25 @@ def _both_ends(place: str) -> str:
     return f"{stem[:_ENDS]}…{stem[-_ENDS:]}{dot}{rest}"
 
 
+PLANTED_CAUSES = 31
+PLANTED_RANGE = (0.69, 1.33)
+"""Estimate ÷ true time of the planted causes of `benchmarks/why`: lowest and highest, each at one
+strength on an H200, recorded on 2026-11-22 and 2026-11-25 (`benchmarks/why/score.py`)."""
+ESTIMATED = (
+    f"estimates, {PLANTED_RANGE[0]} to {PLANTED_RANGE[1]} times the true time of {PLANTED_CAUSES} "
+    "planted causes; they overlap"
+)
+
+
 def cause_time(ns: float) -> str:
-    """Time that a cause may cost a cell; that it was not found where there is none."""
+    """Estimated time of a cause in a cell; that it was not found where there is none."""
     return numbers.show(ns, "ns") if ns else "none found"
 
 
 def cause_rows(
     causes: Iterable[tuple[str, tuple[float, ...]]],
 ) -> list[tuple[str, tuple[float, ...]]]:
-    """Words of causes with the times that they may cost (ns): one row where these are the same.
+    """Words of causes with their estimated times (ns): one row where these are the same.
 
     So it is with what only the roof bounds, and with two limits of as many warps.
     """
