@@ -1,19 +1,34 @@
 """Verdicts on one program under several names, and slowed down by known amounts.
 
     python benchmarks/verdicts/measured.py [RUN]
+    python benchmarks/verdicts/measured.py --sessions RUN...
 
 RUN is a run folder or recording of `slowdowns/experiment.yaml`; by default the recording beside it.
 Prints Markdown tables: verdicts by how many percent more iterations a variant made, and its ratio.
+With `--sessions`, how far the ratios of the timing blocks and of the confirmation of these runs are
+apart, by duration: the deviation between sessions beyond what blocks scatter by, and how often the
+two intervals are disjoint, without and with that deviation in them.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
-from profiler.analyse.judge import Judge, times_of
+from profiler.analyse.intervals import (
+    PRIOR_SDS,
+    class_of,
+    median_intervals,
+    offset_variances,
+    widened,
+)
+from profiler.analyse.judge import Judge, measured_twice, times_of
+from profiler.commands.report import read_run
+from profiler.findings.verdicts import judges_of
 from profiler.model import Cell, SessionKind, Verdict
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
@@ -75,8 +90,52 @@ def problems(verdicts: pd.DataFrame, report: Report) -> str:
     return "\n".join(lines)
 
 
+def between_sessions(reports: Sequence[Report]) -> str:
+    """The Markdown table of offsets between the timing blocks and the confirmation."""
+    parts = []
+    for report in reports:
+        frames = measured_twice(*judges_of(report), report.plan.cells)
+        part = offset_variances(*frames)
+        for name, blocks in zip(("first", "second"), frames, strict=True):
+            rows = blocks[np.isfinite(blocks["log_ratio"])].groupby("pair")["log_ratio"]
+            values = rows.apply(np.array).reindex(part.index)
+            part[name] = [np.median(row) for row in values]
+            ends = [median_intervals(row[np.newaxis]) for row in values]
+            part[[f"{name}_low", f"{name}_high"]] = [(low[0], high[0]) for low, high in ends]
+        parts.append(part)
+    pairs = pd.concat(parts)
+    lines = [
+        "| shorter of the two | pairs | deviation between sessions | disjoint intervals |",
+        "|---|---|---|---|",
+    ]
+    names = ("below 10 us", "10 to 50 us", "above 50 us")
+    for number, rows in pairs.groupby(class_of(pairs["shorter_ns"].to_numpy())):
+        sd = np.sqrt(max(0.0, rows["variance"].mean()))
+        shares = [100 * _disjoint(rows, deviation) for deviation in (0.0, PRIOR_SDS[int(number)])]
+        lines.append(
+            f"| {names[int(number)]} | {len(rows)} | {100 * sd:.2f} % "
+            f"| {shares[0]:.1f} → {shares[1]:.1f} % |"
+        )
+    return "\n".join(lines)
+
+
+def _disjoint(pairs: pd.DataFrame, sd: float) -> float:
+    """Share of the pairs whose two intervals have nothing in common, with this deviation."""
+    ends = {
+        (name, end): widened(pairs[f"{name}_{end}"].to_numpy(), pairs[name].to_numpy(), sd)
+        for name in ("first", "second")
+        for end in ("low", "high")
+    }
+    apart = ends["first", "low"] > ends["second", "high"]
+    return float((apart | (ends["second", "low"] > ends["first", "high"])).mean())
+
+
 def main() -> None:
     """Print both tables, and the launches that were made."""
+    if "--sessions" in sys.argv:
+        runs = [Path(path) for path in sys.argv[2:]]
+        print(between_sessions([read_run(RunFolder(run)).report for run in runs]))
+        return
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else RECORDING
     loaded = load_spec(SPEC)
     plan = make_plan(loaded, space_of(loaded))

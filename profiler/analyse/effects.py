@@ -196,6 +196,7 @@ def judge_steps(
     rows = pd.DataFrame({"problem": [problem for _, problem in places]}, dtype=object)
     rows["noise_floor"] = rows["problem"].map(judge.floors["duration_ns"])
     rows["cycles_noise_floor"] = rows["problem"].map(judge.floors["cycles"])
+    rows["session_sd"] = rows["problem"].map(judge.session_sds_of_problems)
     rows["family"] = rows["problem"]
     pairs = pd.DataFrame(
         [

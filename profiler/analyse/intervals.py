@@ -1,13 +1,22 @@
-"""Confidence intervals of medians, many at a time."""
+"""Confidence intervals of medians, many at a time, and what the blocks of one session do not show.
+
+A session is one start of the process: addresses of inputs, the clock and the SMs that a kernel gets
+last as long as it. So the ratio of two cells has an offset that all blocks of a session share: a
+random effect with mean 0. Its standard deviation is estimated from cells that two sessions
+measured, the timing blocks and the confirmation; with few of them, what the recordings of other
+runs gave weighs more. Short kernels have more of it.
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy.special import ndtr, ndtri
 
 Floats = npt.NDArray[np.float64]
@@ -19,6 +28,17 @@ RESAMPLES = 999
 """The ends of a 95 % interval are then its 25th value from below and from above."""
 SEED = 20260101
 """Any fixed number: the same samples always give the same interval."""
+CLASSES_NS = (10_000.0, 50_000.0)
+"""Durations from which the second and the third class are."""
+PRIOR_SDS = (0.006, 0.006, 0.001)
+"""Standard deviation of the log ratio between sessions, by class, of runs without pairs of their
+own (`benchmarks/verdicts/measured.py --sessions`)."""
+NO_OFFSETS = (0.0, 0.0, 0.0)
+PRIOR_PAIRS = 20
+"""As many pairs of a run's own weigh as much as the above."""
+COVERED = 3.5
+"""Standard deviations that a margin holds: of 80 equal pairs, one is beyond it in 4 % of runs."""
+_HALF_WIDTH = float(-ndtri((1 - CONFIDENCE) / 2))
 _CHUNK_VALUES = 1024
 """Values per call: their resamples stay in a processor's cache, and a call's own cost is shared."""
 _MOST_COMPARED = 128
@@ -59,15 +79,17 @@ def group_intervals(values: Floats, sizes: npt.NDArray[np.integer[Any]]) -> tupl
     return low, high
 
 
-def selection_bias(rows: Floats) -> float:
+def selection_bias(rows: Floats, session_sd: float = 0.0) -> float:
     """Expected median of the lowest of equal cells, below 0: what choosing the lowest adds to it.
 
     `rows` (cells, n) are log durations in the same blocks, which are resampled together. All cells
-    are taken to have one true duration, and each to scatter as it did.
+    are taken to have one true duration, and each to scatter as it did, with an offset of its own
+    that lasts the session (`session_sd`).
     """
     medians = resampled_medians(rows)
     deviations = medians - np.median(rows, axis=1, keepdims=True)
-    return float(deviations.min(axis=0).mean())
+    offsets = np.random.default_rng(SEED).normal(0, session_sd, deviations.shape)
+    return float((deviations + offsets).min(axis=0).mean())
 
 
 def _bootstrap(rows: Floats) -> tuple[Floats, Floats]:
@@ -191,3 +213,72 @@ def _medians(values: Floats) -> Floats:
     n = ordered.shape[-1]
     middle: Floats = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
     return middle
+
+
+# ---- offsets between sessions --------------------------------------------------------------------
+
+
+def class_of(durations_ns: Floats) -> npt.NDArray[np.int64]:
+    """Class of each duration: 0 below 10 us, 1 to 50 us, 2 above; NaN is 2."""
+    return np.searchsorted(CLASSES_NS, durations_ns, side="right").astype(np.int64)
+
+
+def session_sds(shorter_ns: Floats, sds: Sequence[float] = PRIOR_SDS) -> Floats:
+    """Standard deviation of each pair's log ratio between sessions, by the shorter duration."""
+    return np.asarray(sds, dtype=np.float64)[class_of(shorter_ns)]
+
+
+def estimated_sds(
+    timing: pd.DataFrame, final: pd.DataFrame, prior: Sequence[float] = PRIOR_SDS
+) -> tuple[float, ...]:
+    """Standard deviation of the log ratio between two sessions by class.
+
+    From `offset_variances`, and the `prior` as if `PRIOR_PAIRS` pairs had given it.
+    """
+    variances = offset_variances(timing, final)
+    classes = class_of(variances["shorter_ns"].to_numpy(dtype=np.float64))
+    sds = []
+    for number, sd in enumerate(prior):
+        own = variances["variance"].to_numpy(dtype=np.float64)[classes == number]
+        mean = (PRIOR_PAIRS * sd**2 + own.sum()) / (PRIOR_PAIRS + len(own))
+        sds.append(float(np.sqrt(max(0.0, mean))))
+    return tuple(sds)
+
+
+def offset_variances(timing: pd.DataFrame, final: pd.DataFrame) -> pd.DataFrame:
+    """Estimated variance between sessions of each pair that both have: `shorter_ns variance`.
+
+    Frames have a row per pair and block: `pair log_ratio shorter_ns`. Of a pair the two medians
+    differ by both offsets, and by both errors that the blocks show, whose variance is taken off:
+    one alone may be below 0, their mean is not biased.
+    """
+    first, second = _medians_of_pairs(timing), _medians_of_pairs(final)
+    both = first.add_suffix("_first").join(second.add_suffix("_second"), how="inner")
+    squares = (both["median_first"] - both["median_second"]) ** 2
+    variance = (squares - both["error_first"] - both["error_second"]) / 2
+    return pd.DataFrame({"shorter_ns": both["shorter_ns_first"], "variance": variance})
+
+
+def _medians_of_pairs(blocks: pd.DataFrame) -> pd.DataFrame:
+    """Median log ratio of each pair, the variance of its error, and the shorter duration."""
+    rows = {
+        pair: (
+            np.median(group["log_ratio"]),
+            resampled_medians(group["log_ratio"].to_numpy(dtype=np.float64)[np.newaxis]).var(),
+            group["shorter_ns"].median(),
+        )
+        for pair, group in blocks[np.isfinite(blocks["log_ratio"])].groupby("pair")
+    }
+    columns = ["median", "error", "shorter_ns"]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns, dtype=np.float64)
+
+
+def session_margin(sd: float) -> float:
+    """Margin of a relative deviation between sessions, relative too."""
+    return float(np.expm1(COVERED * np.log1p(sd)))
+
+
+def widened(end: Floats, middle: Floats, sds: Floats | float) -> Floats:
+    """End of each 95 % interval around `middle`, with the offset of its session in it."""
+    distance = np.hypot(end - middle, _HALF_WIDTH * sds)
+    return middle + np.where(end < middle, -distance, distance)

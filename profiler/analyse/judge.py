@@ -6,14 +6,14 @@ What a comparison means stands in `verdicts`; here the samples of a run are brou
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from profiler.analyse.intervals import selection_bias
+from profiler.analyse.intervals import PRIOR_SDS, estimated_sds, selection_bias, session_sds
 from profiler.analyse.samples import check_samples
 from profiler.analyse.verdicts import (
     COLUMNS,
@@ -80,6 +80,8 @@ class Judge:
     baseline: str | None
     """Id of the variant that every block visits twice."""
     rules: Rules = field(default_factory=Rules)
+    session_sds: tuple[float, ...] = PRIOR_SDS
+    """As `intervals.estimated_sds` gives them."""
 
     @cached_property
     def floors(self) -> pd.DataFrame:
@@ -93,6 +95,14 @@ class Judge:
                 for name in ("duration_ns", "cycles")
             }
         )
+
+    @cached_property
+    def session_sds_of_problems(self) -> pd.Series[Any]:
+        """Standard deviation of a ratio between sessions, by the shortest cell of each problem."""
+        medians = self.times.groupby(["problem", "cell"])["duration_ns"].median()
+        shortest = medians.groupby("problem").min()
+        sds = session_sds(shortest.to_numpy(dtype=np.float64), self.session_sds)
+        return pd.Series(sds, index=shortest.index)
 
     def compare(
         self, pairs: Iterable[Pair], questions: Sequence[str] | None = None
@@ -114,7 +124,9 @@ class Judge:
         table["family"] = table["problem"]
         if questions is not None:
             table["family"] = [*zip(questions, table["problem"], strict=True)]
-        blocks = self._paired(table)
+        blocks = self.paired(table)
+        shorter = blocks.groupby("pair")["shorter_ns"].median().reindex(table.index)
+        table["session_sd"] = session_sds(shorter.to_numpy(dtype=np.float64), self.session_sds)
         verdicts = _with_quotients(self._at_last_looks(blocks, table), blocks)
         return table[["cell", "against", "problem"]].join(verdicts[[*COLUMNS, *MEDIANS]])
 
@@ -137,8 +149,8 @@ class Judge:
             verdicts.loc[ending] = at_end.loc[ending]
         return verdicts
 
-    def _paired(self, pairs: pd.DataFrame) -> pd.DataFrame:
-        """Log ratios by block: `pair block log_ratio log_cycles`, and both durations: `MEDIANS`."""
+    def paired(self, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Log ratios and durations: `pair block log_ratio log_cycles`, `MEDIANS`, `shorter_ns`."""
         first = self.times.loc[self.times["arm"] == 0, ["cell", "block", "duration_ns", "cycles"]]
         other = first.rename(columns={"cell": "against"})
         numbered = pairs[["cell", "against"]].reset_index(names="pair")
@@ -153,6 +165,7 @@ class Judge:
                 "log_cycles": _log_ratio(rows, "cycles", "cycles_other"),
                 "median": rows["duration_ns"],
                 "against_median": rows["duration_ns_other"],
+                "shorter_ns": rows[["duration_ns", "duration_ns_other"]].min(axis=1),
             }
         )
 
@@ -172,7 +185,11 @@ class Judge:
         """
         rows = self.times[(self.times["arm"] == 0) & self.times["variant"].isin(list(variants))]
         return still_in_the_race(
-            rows, self.floors["duration_ns"], delta=self.rules.delta, looks=self.rules.looks
+            rows,
+            self.floors["duration_ns"],
+            delta=self.rules.delta,
+            looks=self.rules.looks,
+            sds=self.session_sds,
         )
 
     def selection_bias(self, cells: Collection[str]) -> float:
@@ -187,7 +204,39 @@ class Judge:
         logs = np.log(durations.dropna().to_numpy(dtype=np.float64)).T
         if len(logs) < 2 or logs.shape[1] < FEWEST_BLOCKS:
             return float("nan")
-        return float(-np.expm1(selection_bias(logs)))
+        shortest = np.array([np.exp(np.median(logs, axis=1).min())])
+        # A ratio has the offsets of two cells.
+        cell_sd = float(session_sds(shortest, self.session_sds)[0]) / np.sqrt(2)
+        return float(-np.expm1(selection_bias(logs, cell_sd)))
+
+
+def with_session_sds(timing: Judge, final: Judge, cells: Sequence[Cell]) -> tuple[Judge, Judge]:
+    """Both judges with what the cells that both measured say of offsets between sessions."""
+    sds = estimated_sds(*measured_twice(timing, final, cells))
+    return replace(timing, session_sds=sds), replace(final, session_sds=sds)
+
+
+def measured_twice(
+    timing: Judge, final: Judge, cells: Sequence[Cell]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Ratios to the baseline by block of the cells that both measured, as `Judge.paired` has them.
+
+    Those of the timing blocks, and those of the confirmation.
+    """
+    in_final = frozenset(final.times["cell"])
+    baselines = {cell.problem.id: cell.id for cell in cells if cell.variant.id == timing.baseline}
+    pairs = pd.DataFrame(
+        [
+            (cell.id, baselines[cell.problem.id])
+            for cell in cells
+            if cell.id in in_final
+            and cell.problem.id in baselines
+            and cell.variant.id != timing.baseline
+        ],
+        columns=["cell", "against"],
+        dtype=object,
+    )
+    return timing.paired(pairs), final.paired(pairs)
 
 
 def _with_quotients(verdicts: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:

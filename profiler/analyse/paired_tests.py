@@ -175,12 +175,15 @@ def median_floors(rows: Floats) -> Floats:
     return floors
 
 
-def detectable_effects(rows: Floats, floors: Floats, least: float, levels: Floats) -> Floats:
+def detectable_effects(
+    rows: Floats, floors: Floats, least: Floats, levels: Floats, session_sds: Floats
+) -> Floats:
     """Smallest true log ratio that another run like this one would find four times out of five.
 
     By simulation of `margin_tests` at the `levels` (count,) that p values have to meet, for rows
     (count, n) with their scatter. The margins are those of the other run, whose noise floor is
-    another draw: at least `least`, else around `floors` (count,), NaN where these are not known.
+    another draw: at least `least` (count,), else around `floors` (count,), NaN where these are not
+    known. That run has an offset of its own, with the deviations `session_sds` (count,).
     """
     count, n = rows.shape
     effects = np.empty(count)
@@ -188,13 +191,16 @@ def detectable_effects(rows: Floats, floors: Floats, least: float, levels: Float
     for start in range(0, count, _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
         scatter = rows[part].std(axis=1, ddof=1)[:, np.newaxis] / reference.other_scatter
-        margins = np.fmax(least, floors[part, np.newaxis] * reference.floor_ratios)
+        margins = np.fmax(
+            least[part, np.newaxis], floors[part, np.newaxis] * reference.floor_ratios
+        )
         level = levels[part, np.newaxis]
         overwhelming = _overwhelming_shifts(reference, scatter, margins, level)
         shifts = _rank_shifts(n, level[:, 0])
         with np.errstate(invalid="ignore"):
             by_ranks = np.where(np.isinf(shifts), np.inf, margins + scatter * shifts)
-        effects[part] = np.quantile(np.minimum(by_ranks, overwhelming), _POWER, axis=1)
+        offsets = session_sds[part, np.newaxis] * reference.offsets
+        effects[part] = np.quantile(np.minimum(by_ranks, overwhelming) + offsets, _POWER, axis=1)
     return effects
 
 
@@ -212,6 +218,8 @@ class _ReferenceNoise:
     """Estimated scatter of as many other rows, (draws,): what is known of a run is an estimate."""
     floor_ratios: Floats
     """Noise floor of one run ÷ that of another, (draws,)."""
+    offsets: Floats
+    """Standard normal values, (draws,)."""
 
 
 @cache
@@ -223,7 +231,7 @@ def _reference_noise(n: int) -> _ReferenceNoise:
     # Floors take longest: a quarter of the rows, each beside four others.
     floors = median_floors(more[: _DRAWS // 4])
     ratios = np.concatenate([floors / np.roll(floors, by) for by in range(1, 5)])
-    return _ReferenceNoise(rows, others.std(axis=1, ddof=1), ratios)
+    return _ReferenceNoise(rows, others.std(axis=1, ddof=1), ratios, generator.normal(size=_DRAWS))
 
 
 def _rank_shifts(n: int, levels: Floats) -> Floats:

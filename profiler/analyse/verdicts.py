@@ -4,7 +4,8 @@ Durations are compared block by block: a block measures every arm once, so that 
 sides of a ratio alike. A pair is a candidate and its baseline on one problem; `log_ratio` is
 ln(candidate / baseline) of their durations in one block, `log_cycles` that of their cycles.
 
-A difference counts only beyond the margin m = max(ln(1 + delta), noise floor). With
+A difference counts only beyond the margin m = max(ln(1 + delta), noise floor, what the offset of
+one session may be: `intervals`). With
 alpha = 0.05 / looks, one-sided signed-rank tests decide (`paired_tests`): FASTER where
 p < alpha / 2 for a median below -m, SLOWER where p < alpha / 2 for one above +m, SAME where both
 tests for a median between -m and +m have p < alpha and the 95 % interval lies between them too,
@@ -16,7 +17,7 @@ of a kernel.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -24,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.analyse.intervals import median_intervals
+from profiler.analyse.intervals import COVERED, NO_OFFSETS, median_intervals, session_sds, widened
 from profiler.analyse.paired_tests import (
     DIGITS,
     adjust_families,
@@ -94,6 +95,7 @@ COLUMNS = (
     "ratio_high",
     "margin",
     "noise_floor",
+    "session_sd",
     "detectable",
     "blocks",
     "p_faster",
@@ -122,6 +124,16 @@ class _PairTests:
         numbers: dict[str, Any] = {item.name: np.full(pairs, np.nan) for item in fields(cls)}
         return cls(**(numbers | {"blocks": np.zeros(pairs, dtype=np.int64)}))
 
+    def widened(self, session_sds: Floats) -> _PairTests:
+        """The same with the offset of a session in the intervals."""
+        middle = np.abs(self.median)
+        return replace(
+            self,
+            low=widened(self.low, self.median, session_sds),
+            high=widened(self.high, self.median, session_sds),
+            reach=widened(self.reach, middle, session_sds),
+        )
+
 
 def compare(
     blocks: pd.DataFrame,
@@ -139,6 +151,8 @@ def compare(
 
     - `noise_floor`, `cycles_noise_floor`: from `noise_floors`; NaN or absent is not known, and then
       the margin is `delta` alone (for cycles: the margin of the durations);
+    - `session_sd`: of their log ratio between sessions; 0 where absent. Margins hold `COVERED` of
+      it, intervals 1.96;
     - `family`: pairs with the same value are judged together; one family by default.
 
     `looks` is how often the data may be judged before they are complete: 1 for a number of blocks
@@ -146,26 +160,27 @@ def compare(
     intervals and detectable effects, which take most of the time; all by default.
 
     The result has the index of `pairs` and `COLUMNS`. `ratio` is exp(median log ratio) with its
-    95 % interval (candidate / baseline, below 1 is faster); `margin`, `noise_floor` and
-    `detectable` are relative effects (0.0123 is 1.23 %). `p_faster` and `p_slower` are adjusted and
-    meet alpha / 2; `p_same` meets alpha. It is not adjusted: as an intersection-union test it has
-    level alpha without that, and nobody picks the SAME out of many as the one to act on.
+    95 % interval (candidate / baseline, below 1 is faster); `margin`, `noise_floor`, `session_sd`
+    and `detectable` are relative effects (0.0123 is 1.23 %). `p_faster` and `p_slower` are adjusted
+    and meet alpha / 2; `p_same` meets alpha. It is not adjusted: as an intersection-union test it
+    has level alpha without that, and nobody picks the SAME out of many as the one to act on.
 
     Raises ValueError where `blocks` names a pair that `pairs` does not have.
     """
     alpha = ALPHA / looks
     floor = _column(pairs, "noise_floor")
-    least = np.log1p(delta)
+    session_sd = np.nan_to_num(_column(pairs, "session_sd"))
+    least = np.fmax(np.log1p(delta), COVERED * session_sd)
     margin = np.fmax(least, floor)
     cycles_floor = _column(pairs, "cycles_noise_floor")
     cycles_margin = np.where(np.isnan(cycles_floor), margin, np.fmax(least, cycles_floor))
     numbered = np.ones(len(pairs), bool) if described is None else pairs.index.isin(described)
-    time = _tested(blocks, "log_ratio", pairs.index, margin, numbered)
+    time = _tested(blocks, "log_ratio", pairs.index, margin, numbered).widened(session_sd)
     cycles = _tested(blocks, "log_cycles", pairs.index, cycles_margin)
     families = _families(pairs)
     faster, slower = adjust_families(time.faster, time.slower, families)
     needed = np.where(numbered, family_levels(faster, slower, families, alpha), np.nan)
-    detectable = _detectable(blocks, pairs.index, floor, least, needed)
+    detectable = _detectable(blocks, pairs.index, (floor, least, session_sd), needed)
     wide = too_wide(margin, delta)
     outside = time.reach > margin
     same = np.where(wide | outside, np.nan, time.same)
@@ -185,6 +200,7 @@ def compare(
             "ratio_high": np.exp(time.high),
             "margin": np.expm1(margin),
             "noise_floor": np.expm1(floor),
+            "session_sd": np.expm1(session_sd),
             "detectable": np.expm1(detectable),
             "blocks": time.blocks,
             "p_faster": faster,
@@ -233,16 +249,17 @@ def still_in_the_race(
     *,
     delta: float = DELTA,
     looks: int = len(LOOKS),
+    sds: Sequence[float] = NO_OFFSETS,
 ) -> pd.DataFrame:
     """Variants by problem that may still be its best: later looks go on with them.
 
     `times` has one row per problem, variant and block: `problem variant block duration_ns`.
-    `floors` are noise floors by problem. The result has one row per problem and variant that was
-    timed: `problem variant best contender`. The best is the lowest median among the variants with
-    most blocks (one that left the race saw other drift). A contender is not SLOWER than it, by the
-    test of `compare` on durations. That is not adjusted for the number of variants: leaving the
-    race is no claim, and a margin lies between the best and all that leave it. With fewer than
-    `FEWEST_BLOCKS` blocks in common nobody leaves.
+    `floors` are noise floors by problem, `sds` those of `intervals.session_sds`. The result
+    has one row per problem and variant that was timed: `problem variant best contender`. The best
+    is the lowest median among the variants with most blocks (one that left the race saw other
+    drift). A contender is not SLOWER than it, by the test of `compare` on durations. That is not
+    adjusted for the number of variants: leaving the race is no claim, and a margin lies between the
+    best and all that leave it. With fewer than `FEWEST_BLOCKS` blocks in common nobody leaves.
     """
     timed = times[(times["duration_ns"] > 0) & np.isfinite(times["duration_ns"])]
     race: pd.DataFrame = (
@@ -261,7 +278,9 @@ def still_in_the_race(
     )
     by_problem = pd.Series(dtype=float) if floors is None else floors
     noise = race["problem"].map(by_problem).to_numpy(dtype=np.float64)
-    margins = np.fmax(np.log1p(delta), noise)
+    shortest = race.groupby("problem")["median"].transform("min").to_numpy(dtype=np.float64)
+    offsets = COVERED * session_sds(shortest, sds)
+    margins = np.fmax(np.fmax(np.log1p(delta), offsets), noise)
     tests = _tested(paired, "log_ratio", race.index, margins)
     race["contender"] = ~(tests.slower < ALPHA / looks / 2)
     return race.drop(columns=["count", "median"])
@@ -333,18 +352,25 @@ def _tested(
 
 
 def _detectable(
-    blocks: pd.DataFrame, pairs: pd.Index[Any], floors: Floats, least: float, levels: Floats
+    blocks: pd.DataFrame,
+    pairs: pd.Index[Any],
+    limits: tuple[Floats, Floats, Floats],
+    levels: Floats,
 ) -> Floats:
     """Log ratio of each pair that would likely be found; NaN with too few blocks for a verdict.
 
-    `levels`: one-sided p values that pairs have to meet, NaN for those that are not asked about.
+    `limits`: noise floor, least margin and deviation between sessions of each pair. `levels`:
+    one-sided p values that pairs have to meet, NaN for those that are not asked about.
     """
     detectable = np.full(len(pairs), np.nan)
     for indices, exact in _rows(blocks, "log_ratio", pairs):
         asked = ~np.isnan(levels[indices]) & (exact.shape[1] >= FEWEST_BLOCKS)
         places, rows = indices[asked], exact[asked].round(DIGITS)
         if len(places):
-            detectable[places] = detectable_effects(rows, floors[places], least, levels[places])
+            floors, least, session_sds = (of_pairs[places] for of_pairs in limits)
+            detectable[places] = detectable_effects(
+                rows, floors, least, levels[places], session_sds
+            )
     return detectable
 
 

@@ -215,6 +215,7 @@ def verdict_document(verdict: PairVerdict) -> Document:
         "reason": verdict.reason.value,
         "margin": verdict.margin,
         "noise_floor": verdict.noise_floor,
+        "session_sd": verdict.session_sd,
         "detectable": verdict.detectable,
         "blocks": verdict.blocks,
         "of_the_final": verdict.final,
@@ -263,6 +264,7 @@ def _verdict_columns(verdict: PairVerdict) -> Document:
         "reason": verdict.reason.value if verdict.verdict else None,
         "margin": verdict.margin,
         "noise_floor": verdict.noise_floor,
+        "session_sd": verdict.session_sd,
         "detectable": verdict.detectable,
     }
 

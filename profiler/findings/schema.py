@@ -45,6 +45,7 @@ class Numbers(_Part):
     reason: str | None = None
     margin: Number = None
     noise_floor: Number = None
+    session_sd: Number = None
     detectable: Number = None
     blocks: int | None = None
     of_the_final: bool | None = None
@@ -194,6 +195,7 @@ class ProblemEffect(Effect):
     reason: str | None = None
     margin: Number = None
     noise_floor: Number = None
+    session_sd: Number = None
     detectable: Number = None
     blocks: int | None = None
     of_the_final: bool | None = None
@@ -231,6 +233,7 @@ class GridCell(_Part):
     reason: str | None = None
     margin: Number = None
     noise_floor: Number = None
+    session_sd: Number = None
     detectable: Number = None
     blocks: int | None = None
     of_the_final: bool | None = None

@@ -6,12 +6,14 @@ it, else the blocks in which every cell was measured.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from profiler.analyse.judge import MEDIANS, Judge, Pair, Rules, times_of
+from profiler.analyse.intervals import session_margin
+from profiler.analyse.judge import MEDIANS, Judge, Pair, Rules, times_of, with_session_sds
 from profiler.analyse.verdicts import Reason
 from profiler.findings.values import NAN
 from profiler.model import FEWEST_BLOCKS, SessionKind, Verdict
@@ -41,7 +43,10 @@ _FIELD_OF_COLUMN = {
     **{name: name for name in ("verdict", "reason", "ratio")},
     "ratio_low": "low",
     "ratio_high": "high",
-    **{name: name for name in ("margin", "noise_floor", "detectable", "blocks", *MEDIANS)},
+    **{
+        name: name
+        for name in ("margin", "noise_floor", "session_sd", "detectable", "blocks", *MEDIANS)
+    },
 }
 
 
@@ -60,6 +65,8 @@ class PairVerdict:
     high: float = NAN
     margin: float = NAN
     noise_floor: float = NAN
+    session_sd: float = NAN
+    """Standard deviation of the ratio between sessions; margin and interval hold it."""
     detectable: float = NAN
     blocks: int = 0
     median: float = NAN
@@ -82,6 +89,12 @@ class PairVerdict:
     def by_time_alone(self) -> bool:
         """Whether the two differ in time, and cycles were not counted to confirm it."""
         return self.reason is Reason.DECIDED_BY_TIME
+
+    @property
+    def rests_on_offsets(self) -> bool:
+        """Whether its margin is as wide as it is for what one session does not see."""
+        offset = session_margin(self.session_sd)
+        return not math.isnan(offset) and offset > 0 and offset >= self.margin * (1 - 1e-9)
 
     @property
     def reversed(self) -> PairVerdict:
@@ -133,9 +146,10 @@ class PairVerdicts:
 def judges_of(report: Report) -> tuple[Judge, Judge]:
     """The judge of the blocks in which every cell was measured, and that of the final."""
     rules = report.rules
-    return (
+    return with_session_sds(
         _judge(report, SessionKind.TIMING, rules),
         _judge(report, SessionKind.FINAL, Rules(looks=1, delta=rules.delta)),
+        report.plan.cells,
     )
 
 

@@ -215,11 +215,16 @@ def _verdict_card(question: str, verdicts: Sequence[PairVerdict]) -> Card:
     }
     answer = f"{words[first]} at {all_problems(total) if count == total else f'{count} of {total}'}"
     rest = [f"{words[verdict]} at {number}" for verdict, number in others]
-    margins = [pair.margin for pair in verdicts]
-    detail = "; ".join(
-        filter(None, [", ".join(rest), _span("margin \u00b1", margins, ""), _blocks(verdicts)])
-    )
+    margins = _span("margin \u00b1", [pair.margin for pair in verdicts], "")
+    details = [", ".join(rest), margins, _offsets(verdicts), _blocks(verdicts)]
+    detail = "; ".join(filter(None, details))
     return Card(question, answer, detail, "" if others else CSS[first])
+
+
+def _offsets(verdicts: Sequence[PairVerdict]) -> str:
+    """At how many problems the margin is made by offsets that one session does not see."""
+    count = sum(pair.rests_on_offsets for pair in verdicts)
+    return f"for offsets between sessions at {count}" if count else ""
 
 
 def _blocks(verdicts: Sequence[PairVerdict]) -> str:

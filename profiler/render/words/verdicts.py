@@ -63,7 +63,14 @@ def reason_words(pair: PairVerdict) -> str:
         Reason.NOT_MEASURED: "not measured",
         Reason.SAME_PROGRAM: "the same machine code, measured once",
     }
-    return clauses[pair.reason]
+    return f"{clauses[pair.reason]}{_offset_words(pair)}"
+
+
+def _offset_words(pair: PairVerdict) -> str:
+    """That offsets between sessions made the margin, with their deviation; empty where not."""
+    if not pair.rests_on_offsets:
+        return ""
+    return f"; one session: offsets of {percent(pair.session_sd)} between sessions are not seen"
 
 
 def reason_and_blocks(pair: PairVerdict) -> str:

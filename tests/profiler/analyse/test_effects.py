@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiler.analyse.effects import effects, judge_steps, moves, over_problems, steps
+from profiler.analyse.intervals import NO_OFFSETS
 from profiler.analyse.judge import Judge, Rules, times_of
 from profiler.analyse.verdicts import Reason
 from profiler.model import Cell, Params, Problem, SessionKind, Variant, Verdict, cell_id
@@ -137,7 +138,7 @@ def judge_of(values: Mapping[str, list[float]], variants: list[Variant]) -> Judg
     cells = [Cell(cell_id(one, problem), one, problem) for one in variants]
     frame = samples_of({f"{name}..p": row for name, row in values.items()})
     times = times_of(frame.assign(cycles=frame["duration_ns"] * 1.8), cells, SessionKind.TIMING)
-    return Judge(times, None, Rules())
+    return Judge(times, None, Rules(), NO_OFFSETS)
 
 
 def ids_of(variants: list[Variant]) -> dict[tuple[str, str], str]:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
 
+from profiler.analyse.intervals import NO_OFFSETS, PRIOR_SDS, estimated_sds
 from profiler.analyse.judge import MEDIANS, TIME_COLUMNS, Judge, Rules, times_of
 from profiler.analyse.samples import empty_samples
 from profiler.analyse.verdicts import COLUMNS, Reason, compare, noise_floors, still_in_the_race
@@ -40,7 +41,7 @@ def around(value: float, wiggle: np.ndarray = WIGGLE) -> np.ndarray:
 
 def judge(samples: pd.DataFrame, baseline: str | None = "a", **rules: float) -> Judge:
     times = times_of(samples, CELLS, SessionKind.TIMING)
-    return Judge(times, baseline, Rules(**rules))  # type: ignore[arg-type]
+    return Judge(times, baseline, Rules(**rules), NO_OFFSETS)  # type: ignore[arg-type]
 
 
 RACE = run(
@@ -405,3 +406,42 @@ def test_one_cell_or_few_blocks_have_no_selection_bias() -> None:
     assert math.isnan(judge(RACE).selection_bias(["a..p"]))
     few = run({"a..p": around(1000)[:5], "b..p": around(1000, OTHER)[:5]})
     assert math.isnan(judge(few).selection_bias(["a..p", "b..p"]))
+
+
+# ---- offsets between sessions --------------------------------------------------------------------
+
+
+def test_a_short_kernel_differs_only_beyond_what_sessions_differ_by() -> None:
+    """3.5 times 0.6 % below 50 us; the same ratio of a long kernel is a difference."""
+    verdicts = {}
+    for factor in (1, 100):
+        times = times_of(
+            run({"a..p": around(1000.0 * factor), "b..p": around(985.0 * factor, OTHER)}),
+            CELLS,
+            SessionKind.TIMING,
+        )
+        (row,) = Judge(times, "a").compare([("b..p", "a..p")]).to_dict("records")
+        verdicts[factor] = row["verdict"], row["margin"]
+        wide = (row["ratio_high"] / row["ratio_low"] - 1) / 2
+        assert wide > 1.96 * PRIOR_SDS[0 if factor == 1 else 2]
+    assert verdicts[1] == (Verdict.UNCLEAR, pytest.approx(np.expm1(3.5 * 0.006)))
+    assert verdicts[100] == (Verdict.FASTER, pytest.approx(0.01))
+
+
+def test_offsets_that_two_sessions_show_are_estimated_beside_what_is_known() -> None:
+    """400 pairs with 2 %, and 20 of 0.6 % that are known: the root of the mean of the squares."""
+    generator = np.random.default_rng(5)
+
+    def session() -> pd.DataFrame:
+        offsets = np.repeat(generator.normal(0, 0.02, 400), 16)
+        return pd.DataFrame(
+            {
+                "pair": np.repeat(np.arange(400), 16),
+                "log_ratio": offsets + generator.normal(0, 0.01, offsets.size),
+                "shorter_ns": 5000.0,
+            }
+        )
+
+    sds = estimated_sds(session(), session())
+    assert sds[0] == pytest.approx(math.sqrt((400 * 0.02**2 + 20 * 0.006**2) / 420), rel=0.1)
+    assert sds[1:] == PRIOR_SDS[1:]

@@ -117,8 +117,10 @@ def test_the_floor_of_a_constant_row_is_its_own_size() -> None:
 
 
 @pytest.mark.parametrize("level", [0.025, 0.025 / 3, 0.025 / 80])
-@pytest.mark.parametrize("n", [8, 16, 60])
-def test_the_detectable_effect_is_found_four_times_out_of_five(n: int, level: float) -> None:
+@pytest.mark.parametrize(("n", "session_sd"), [(8, 0.0), (16, 0.006), (60, 0.0)])
+def test_the_detectable_effect_is_found_four_times_out_of_five(
+    n: int, session_sd: float, level: float
+) -> None:
     """By `margin_tests`, in normal noise of which one value in ten has 4.5 times the deviation."""
 
     def noise() -> np.ndarray:
@@ -127,22 +129,25 @@ def test_the_detectable_effect_is_found_four_times_out_of_five(n: int, level: fl
 
     count, least = 2000, 0.01
     floors = np.full(count, np.nan)
-    effects = detectable_effects(noise(), floors, least, np.full(count, level))
-    tests = margin_tests(noise() + effects[:, np.newaxis], np.full(count, least))
+    margins, sds = np.full(count, least), np.full(count, session_sd)
+    effects = detectable_effects(noise(), floors, margins, np.full(count, level), sds)
+    shifts = effects + GENERATOR.normal(0, session_sd, count)
+    tests = margin_tests(noise() + shifts[:, np.newaxis], margins)
     assert (tests.slower < level).mean() == pytest.approx(0.8, abs=0.05)
 
 
 def test_equal_blocks_detect_the_margin() -> None:
-    effects = detectable_effects(np.full((1, 8), 0.3), np.array([np.nan]), 0.01, np.array([0.025]))
+    known = (np.array([value]) for value in (np.nan, 0.01, 0.025, 0.0))
+    effects = detectable_effects(np.full((1, 8), 0.3), *known)
     assert effects[0] == pytest.approx(0.01)
 
 
 def test_what_eight_blocks_detect_as_one_of_eighty_is_an_overwhelming_effect() -> None:
     """No signed-rank p value of eight blocks meets the level of the first of eighty."""
     rows = GENERATOR.normal(0, 0.001, (1, 8))
-    levels = np.array([0.025 / 80])
-    assert detectable_effects(rows, np.array([0.004]), 0.01, levels)[0] > 0.03
-    assert detectable_effects(rows, np.array([0.004]), 0.01, 80 * levels)[0] < 0.015
+    levels, floors, margins = np.array([0.025 / 80]), np.array([0.004]), np.array([0.01])
+    assert detectable_effects(rows, floors, margins, levels, np.zeros(1))[0] > 0.03
+    assert detectable_effects(rows, floors, margins, 80 * levels, np.zeros(1))[0] < 0.015
 
 
 def test_levels_follow_what_the_others_of_a_family_are() -> None:

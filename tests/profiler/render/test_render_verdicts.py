@@ -259,7 +259,7 @@ def test_every_reason_has_words(reason: Reason) -> None:
 
 def test_the_card_says_where_its_ratio_is_from(again: Findings, report: Report) -> None:
     confirmed, timed = cards(again)[1].detail, cards(find(report))[1].detail
-    assert "; confirmed; chosen as the lowest, it may read 0.0" in confirmed
+    assert "; confirmed; chosen as the lowest, it may read 0." in confirmed
     assert "; not confirmed" in timed
 
 

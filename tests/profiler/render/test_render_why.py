@@ -348,7 +348,7 @@ def test_the_text_has_the_answer_the_account_and_the_tree(
     findings: Findings, pair: PairWhy
 ) -> None:
     text = explain_text(findings, pair.cell, pair.first, pair)
-    assert "0.839\u00d7 [0.837, 0.844]" in text
+    assert "0.839\u00d7 [0.836, 0.844]" in text
     assert "▼ FASTER" in text
     assert "(one launch each under ncu; shares are of the time of torch)" in text
     assert "together" in text
