@@ -22,7 +22,7 @@ INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-re
 # What one process compiles of a module is there for the others, of which the tests start hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test golden gallery pictures browser clean
+.PHONY: demo test golden numbers gallery pictures browser clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m profiler experiments/autotune.yaml
@@ -47,6 +47,9 @@ browser:
 # What each recording says, as a test compares it. Read the diff: it is what a change makes the profiler say.
 golden: $(VENV)/.installed-dev
 	PYTHONPATH=$(CURDIR):tests $(BIN)/python tests/golden_answers.py
+
+numbers: $(VENV)/.installed-dev
+	PYTHONPATH=$(CURDIR):tests $(BIN)/python tests/doc_numbers.py
 
 gallery: $(VENV)/.installed
 	$(BIN)/python -m profiler gallery experiments/recordings reports/gallery

@@ -21,6 +21,7 @@ READ_RECORDINGS = frozenset(
         "tests/profiler/analyse/test_causes_recorded.py",
         "tests/profiler/findings/test_pairs_judged_once.py",
         "tests/profiler/findings/test_recordings_agree.py",
+        "tests/test_doc_numbers.py",
         "tests/test_gallery.py",
         "tests/test_golden.py",
     }
