@@ -9,7 +9,7 @@ import textwrap
 from functools import partial
 from pathlib import Path
 
-from recorded import RECORDINGS, findings_of_recording
+from recorded import CAUSES, RECORDINGS, findings_of_recording
 
 from profiler.commands.explain import ExplainRequest, explained_pair
 from profiler.render.words import numbers
@@ -212,6 +212,41 @@ BLOCKS = {
     "mma-sync-accounts": partial(accounts_of_steps, "progression"),
     "hopper-ladder": ladder_of_hopper,
     "hopper-accounts": partial(accounts_of_steps, "hopper"),
+    "account-fusion-timers": partial(
+        explained, RECORDINGS / "timers", problem="pointwise_chain 32768"
+    ),
+    "account-fusion-grid-chain": partial(
+        explained, RECORDINGS / "fusion_grid", problem="pointwise_chain 1024 \u00d7 8192"
+    ),
+    "account-fusion-grid-reductions": partial(
+        explained, CAUSES / "fusion_grid", problem="reduction_reduction 256 \u00d7 4096"
+    ),
+    "account-fusion-grid-softmax": partial(
+        explained, CAUSES / "fusion_grid", problem="softmax 8192 \u00d7 8192"
+    ),
+    "account-fusion-softmax": partial(explained, RECORDINGS / "fusion"),
+    "account-fusion-softmax-slowest": partial(
+        explained, RECORDINGS / "fusion", problem="operator=softmax,dim0=128,dim1=16384"
+    ),
+    "account-fusion-softmax-h200": partial(
+        explained, CAUSES / "fusion", problem="65536 \u00d7 128"
+    ),
+    "account-fusion-operators-attention": partial(
+        explained, RECORDINGS / "fusion_operators", problem="attention"
+    ),
+    "account-fusion-operators-bias-gelu": partial(
+        explained, RECORDINGS / "fusion_operators", problem="bias_gelu"
+    ),
+    "account-fusion-attention": partial(explained, RECORDINGS / "fusion_attention"),
+    "account-fusion-attention-flash": partial(
+        explained, RECORDINGS / "fusion_attention", "cudnn", "flash"
+    ),
+    "account-fusion-attention-compile": partial(
+        explained, RECORDINGS / "fusion_attention", "compile"
+    ),
+    "account-fusion-layouts": partial(explained, RECORDINGS / "layouts"),
+    "account-fusion-softmax-forms": partial(explained, RECORDINGS / "softmax_forms"),
+    "account-waves": partial(explained, RECORDINGS / "waves"),
 }
 """What writes a block, by its name."""
 

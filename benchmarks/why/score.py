@@ -125,7 +125,7 @@ def score(
         case=case,
         slowdown_ns=account.get("difference_ns"),
         part=part,
-        part_right=part is not None and part.name.startswith(expected.parts),
+        part_right=part is not None and part.name in expected.parts,
         cause=cause,
         cause_first=cause is not None and cause.name in expected.causes,
         of_plain=of_plain[0] if of_plain else None,

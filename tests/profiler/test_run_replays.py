@@ -77,7 +77,7 @@ def replay(tmp_path, monkeypatch):
 def test_a_run_fails_where_a_cell_is_slower_beyond_the_threshold(replay, gate, verdict, code):
     found, err = replay(gate, lambda findings: judged(findings, verdict))
     assert found == code
-    assert (f"  {SLOW}: 2.00\u00d7 [1.90, 2.10]" in err) == (code is ExitCode.GATE_TRIPPED)
+    assert (f"  {SLOW}: 2.000\u00d7 [1.900, 2.100]" in err) == (code is ExitCode.GATE_TRIPPED)
     if code is ExitCode.COMPLETE:
         assert "undecided and do not trip it" in err
 

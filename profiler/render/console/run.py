@@ -243,7 +243,10 @@ def _verdict_caption(findings: Findings) -> str:
     if not findings.gives_verdicts:
         return ""
     margin = percent(findings.report.rules.delta)
-    return f"{verdict_key()}, by problem; margin \u00b1{margin} or the noise floor."
+    return (
+        f"{verdict_key()}, by problem; margin \u00b1{margin}, the noise floor or what sessions "
+        "differ by."
+    )
 
 
 def _top_ranks(findings: Findings) -> list[VariantRank]:
