@@ -5,74 +5,22 @@ nothing else (`tests/test_doc_numbers.py`).
 """
 
 import re
-import textwrap
 from functools import partial
 from pathlib import Path
 
-from recorded import CAUSES, RECORDINGS, findings_of_recording
+from doc_fusion import FUSION_BLOCKS
+from doc_tables import RECORDINGS, cell_of, explained, findings_of, median, plain, table, time, word
 
 from profiler.commands.explain import ExplainRequest, explained_pair
 from profiler.render.words import numbers
 from profiler.render.words.numbers import TIMES
-from profiler.render.words.why import account_words, why_sentence
+from profiler.render.words.why import account_words
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- /numbers -->)", re.DOTALL)
-WIDTH = 118
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 TYPES = ("BF16", "FP16")
-
-
-# ---- look-ups ------------------------------------------------------------------------------------
-
-
-def findings_of(name):
-    """Findings of a recording of `experiments/recordings`."""
-    return findings_of_recording(RECORDINGS / name)
-
-
-def cell_of(findings, variant, **problem):
-    """The cell of a variant (by id) at the only problem that has these parameters."""
-    (place,) = (p for p in findings.problems if problem.items() <= p.params.items())
-    return findings.cells[variant, place.id]
-
-
-def median(findings, cell, metric="duration_ns"):
-    """Median of a cell, in the metric's unit."""
-    return findings.values[cell.id, metric].median
-
-
-# ---- Markdown ------------------------------------------------------------------------------------
-
-
-def table(head, rows):
-    """A Markdown table; `head`: names of its columns."""
-    lines = (f"| {' | '.join(row)} |\n".replace("|  |", "| |") for row in (head, *rows))
-    return next(lines) + "|---" * len(head) + "|\n" + "".join(lines)
-
-
-def time(ns):
-    return numbers.show(ns, "ns")
-
-
-def word(verdict):
-    """The verdict in one word."""
-    return verdict.verdict.value.upper() if verdict.verdict else ""
-
-
-def explained(recording, variant=None, against=None, problem=None):
-    """What `profiler explain` says of a pair, as a quotation."""
-    findings = findings_of_recording(recording)
-    request = ExplainRequest(Path(recording.name), variant, against, problem)
-    _, pair = explained_pair(findings, request)
-    lines = textwrap.wrap(plain(why_sentence(pair)), WIDTH, break_on_hyphens=False)
-    return "".join(f"> {line}\n" for line in lines)
-
-
-def plain(text):
-    """Text with ordinary spaces, which editors find and lines break at."""
-    return text.replace("\u202f", " ")
 
 
 def filled(page):
@@ -212,40 +160,7 @@ BLOCKS = {
     "mma-sync-accounts": partial(accounts_of_steps, "progression"),
     "hopper-ladder": ladder_of_hopper,
     "hopper-accounts": partial(accounts_of_steps, "hopper"),
-    "account-fusion-timers": partial(
-        explained, RECORDINGS / "timers", problem="pointwise_chain 32768"
-    ),
-    "account-fusion-grid-chain": partial(
-        explained, RECORDINGS / "fusion_grid", problem="pointwise_chain 1024 \u00d7 8192"
-    ),
-    "account-fusion-grid-reductions": partial(
-        explained, CAUSES / "fusion_grid", problem="reduction_reduction 256 \u00d7 4096"
-    ),
-    "account-fusion-grid-softmax": partial(
-        explained, CAUSES / "fusion_grid", problem="softmax 8192 \u00d7 8192"
-    ),
-    "account-fusion-softmax": partial(explained, RECORDINGS / "fusion"),
-    "account-fusion-softmax-slowest": partial(
-        explained, RECORDINGS / "fusion", problem="operator=softmax,dim0=128,dim1=16384"
-    ),
-    "account-fusion-softmax-h200": partial(
-        explained, CAUSES / "fusion", problem="65536 \u00d7 128"
-    ),
-    "account-fusion-operators-attention": partial(
-        explained, RECORDINGS / "fusion_operators", problem="attention"
-    ),
-    "account-fusion-operators-bias-gelu": partial(
-        explained, RECORDINGS / "fusion_operators", problem="bias_gelu"
-    ),
-    "account-fusion-attention": partial(explained, RECORDINGS / "fusion_attention"),
-    "account-fusion-attention-flash": partial(
-        explained, RECORDINGS / "fusion_attention", "cudnn", "flash"
-    ),
-    "account-fusion-attention-compile": partial(
-        explained, RECORDINGS / "fusion_attention", "compile"
-    ),
-    "account-fusion-layouts": partial(explained, RECORDINGS / "layouts"),
-    "account-fusion-softmax-forms": partial(explained, RECORDINGS / "softmax_forms"),
+    **FUSION_BLOCKS,
     "account-waves": partial(explained, RECORDINGS / "waves"),
 }
 """What writes a block, by its name."""

@@ -104,7 +104,7 @@ def test_the_index_lists_them_with_machine_date_and_answer(gallery):
     assert lines[0] == "NVIDIA H200 \u00b7 2026-11-23 02:12 UTC"
     assert lines[-2].startswith(
         "NVIDIA H100 80GB HBM3 \u2192 NVIDIA H100 80GB HBM3"
-        " \u00b7 2026-11-26 02:12 UTC \u2192 2026-11-26 02:08 UTC"
+        " \u00b7 2026-11-26 17:38 UTC \u2192 2026-11-26 17:43 UTC"
     )
     page = unescape(re.sub(r"<[^>]+>", "", (gallery / f"{RUNS[0]}.html").read_text()))
     assert titles[0] in page
