@@ -9,9 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from doc_fusion import FUSION_BLOCKS
+from doc_softmax import largest_problem, twelve_lines
 from doc_tables import RECORDINGS, cell_of, explained, findings_of, median, plain, table, time, word
 
 from profiler.commands.explain import ExplainRequest, explained_pair
+from profiler.findings.values import FINAL
 from profiler.render.words import numbers
 from profiler.render.words.numbers import TIMES
 from profiler.render.words.why import account_words
@@ -83,7 +85,10 @@ def _account(findings, step, before):
 
 
 def ladder_of_hopper():
-    """Durations of the steps at each length, and how busy the tensor pipe is at 4096."""
+    """Durations of the steps at each length, and how busy the tensor pipe is at 4096.
+
+    All durations are of the timing blocks, in which every step was measured.
+    """
     findings = findings_of("hopper")
     lengths = [problem.params["seq_len"] for problem in findings.problems]
     rows = []
@@ -93,7 +98,7 @@ def ladder_of_hopper():
         rows.append(
             (
                 variant.name,
-                *(time(median(findings, cell)) for cell in cells),
+                *(time(findings.block_values[cell.id, "duration_ns"].median) for cell in cells),
                 f"{median(findings, busy, 'tensor_pipe_pct'):.1f} %",
             )
         )
@@ -119,7 +124,7 @@ def best_of_autotune(rival):
                 if rival
                 else findings.rival_winners[flash.problem.id].cell
             )
-            row += [time(median(findings, cell)), *ratios(findings, cell, (flash, cudnn))]
+            row += [time(confirmed(findings, cell)), *ratios(findings, cell, (flash, cudnn))]
         rows.append(row)
     columns = ("", f", {TIMES} FlashAttention-2", f", {TIMES} cuDNN")
     return table(("length", *(f"{t}{column}" for t in TYPES for column in columns)), rows)
@@ -127,7 +132,14 @@ def best_of_autotune(rival):
 
 def ratios(findings, cell, others):
     """Quotients of a cell's confirmed median and those of others."""
-    return [f"{median(findings, cell) / median(findings, other):.3f}" for other in others]
+    return [f"{confirmed(findings, cell) / confirmed(findings, other):.3f}" for other in others]
+
+
+def confirmed(findings, cell):
+    """Median duration of a cell in the confirmation, in ns."""
+    value = findings.values[cell.id, "duration_ns"]
+    assert value.source == FINAL, f"{cell.id} was not confirmed"
+    return value.median
 
 
 def best_of_hopper():
@@ -142,7 +154,7 @@ def best_of_hopper():
             others = [cell_of(findings, ids[n], **place) for n in ("sdpa_cudnn", "sdpa_flash")]
             cell = findings.rival_winners[others[0].problem.id].cell
             name = cell.variant.name.removeprefix(f"{precision} · ")
-            row += [name, time(median(findings, cell)), *ratios(findings, cell, others)]
+            row += [name, time(confirmed(findings, cell)), *ratios(findings, cell, others)]
         rows.append(row)
     columns = ("", ", duration", f", {TIMES} cuDNN", f", {TIMES} FlashAttention-2")
     return table(("length", *(f"{t}{column}" for t in TYPES for column in columns)), rows)
@@ -161,6 +173,9 @@ BLOCKS = {
     "hopper-ladder": ladder_of_hopper,
     "hopper-accounts": partial(accounts_of_steps, "hopper"),
     **FUSION_BLOCKS,
+    "twelve-lines": twelve_lines,
+    "softmax-largest": largest_problem,
+    "softmax-why": partial(explained, RECORDINGS / "softmax"),
     "account-waves": partial(explained, RECORDINGS / "waves"),
 }
 """What writes a block, by its name."""

@@ -65,12 +65,13 @@ def test_a_helper_of_triton_waits_for_the_load_of_the_kernel() -> None:
 
 
 def test_a_conversion_of_cuda_waits_for_the_load_of_the_kernel() -> None:
-    first, second, barrier = lines_of(RECORDINGS / "softmax", "vector-b256-r1-v8..columns=16384")[
-        :3
-    ]
-    assert (first.place, wait_words(first)) == ("cuda_fp16.hpp:708", "for the load in vector.cu:32")
-    assert (second.place, wait_words(second)) == ("vector.cu:35", "for the load in line 32")
+    line, barrier, conversion = lines_of(
+        RECORDINGS / "softmax", "vector-b1024-r1-v8..columns=16384"
+    )[:3]
+    assert (line.place, wait_words(line)) == ("vector.cu:35", "for the load in line 32")
     assert (barrier.loaded_at, wait_words(barrier)) == ("", "for other warps at barriers")
+    assert conversion.place == "cuda_fp16.hpp:708"
+    assert wait_words(conversion) == "for the load in vector.cu:32"
 
 
 def test_a_load_in_the_line_itself_is_not_repeated() -> None:
