@@ -50,6 +50,8 @@ WAYS = ("mouse", "touch", "key")
 """Ways to open the details of a cell."""
 ON_COLOURS = ("color-contrast", "link-in-text-block")
 """Rules of axe-core that another colour scheme can break and a narrow window cannot."""
+NEW_COLOURS = "[data-new-colours]"
+"""What page_checks.js marks: texts in colours that axe-core has not judged yet."""
 ON_SCROLLERS = ("scrollable-region-focusable",)
 """Asked of the whole page, not of a part of it, by a check of our own."""
 
@@ -135,13 +137,14 @@ def _note_request(opened: Opened, url: str) -> None:
         opened.requests.append(url)
 
 
-def accessibility(page: Page, **options: Any) -> list[str]:
-    """What axe-core finds wrong with a page, a sentence for each element."""
+def accessibility(page: Page, within: str = "html", **options: Any) -> list[str]:
+    """What axe-core finds wrong with elements of a page, a sentence for each."""
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(_axe())
     options = {"resultTypes": ["violations"], "preload": False} | options
     found = page.evaluate(
-        "async (options) => (await axe.run(document, options)).violations", options
+        "async ([within, options]) => (await axe.run(within, options)).violations",
+        [within, options],
     )
     return [
         f"{rule['id']}: {node['target']} {node['html'][:120]}"
@@ -155,8 +158,8 @@ def findings_of(
 ) -> dict[str, list[str]]:
     """What each check finds wrong with a page, by the check; the page is not usable afterwards.
 
-    `known` are the looks of elements that axe-core has already seen on other pages; those of this
-    page are added. `ways` are those in which the details of a cell are opened.
+    `known` are the looks and colours of elements that axe-core has already seen on other pages;
+    those of this page are added. `ways` are those in which the details of a cell are opened.
     """
     page = opened.page
     found = {
@@ -187,7 +190,7 @@ def findings_of(
     known.update(opened.ask("keepOneOfEveryLook", list(known)))  # the page's script may miss them
     page.emulate_media(media="screen")
     page.set_viewport_size(WIDE)
-    return found | {f"axe-core, {mode}": wrong for mode, wrong in _judged_by_axe(page)}
+    return found | {f"axe-core, {mode}": wrong for mode, wrong in _judged_by_axe(opened, known)}
 
 
 def _faults_of_details(opened: Opened, ways: Sequence[str]) -> Iterator[str]:
@@ -233,15 +236,24 @@ def _becomes(element: Locator, state: Literal["visible", "hidden"]) -> bool:
     return True
 
 
-def _judged_by_axe(page: Page) -> Iterator[tuple[str, list[str]]]:
+def _judged_by_axe(opened: Opened, known: set[int]) -> Iterator[tuple[str, list[str]]]:
+    page = opened.page
     rules = {name: {"enabled": False} for name in ON_SCROLLERS}
-    colours = {"type": "rule", "values": list(ON_COLOURS)}
-    yield "light", accessibility(page, rules=rules)
+    colourless = rules | {name: {"enabled": False} for name in ON_COLOURS}
+    yield "light", accessibility(page, rules=colourless) + _new_colours(opened, known)
     page.emulate_media(color_scheme="dark")
-    yield "dark", accessibility(page, runOnly=colours)
+    yield "dark", _new_colours(opened, known)
     page.emulate_media(media="print", color_scheme="light")
-    yield "print", accessibility(page, runOnly=colours)
+    yield "print", _new_colours(opened, known)
     page.emulate_media(media="screen")
     page.set_viewport_size(NARROW)
-    colourless = rules | {name: {"enabled": False} for name in ON_COLOURS}
     yield "390 px", accessibility(page, rules=colourless)
+
+
+def _new_colours(opened: Opened, known: set[int]) -> list[str]:
+    """What axe-core finds wrong with colours of texts that no page had before."""
+    known.update(opened.ask("markNewColours", list(known)))
+    if not opened.page.locator(NEW_COLOURS).count():
+        return []
+    colours = {"type": "rule", "values": list(ON_COLOURS)}
+    return accessibility(opened.page, NEW_COLOURS, runOnly=colours)

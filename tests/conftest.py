@@ -19,11 +19,15 @@ gc.set_threshold(100_000, 50, 100)
 READ_RECORDINGS = frozenset(
     {
         "tests/profiler/analyse/test_causes_recorded.py",
+        "tests/profiler/analyse/test_producers.py",
+        "tests/profiler/analyse/test_products.py",
         "tests/profiler/findings/test_pairs_judged_once.py",
         "tests/profiler/findings/test_recordings_agree.py",
+        "tests/profiler/test_search_exports.py",
         "tests/test_doc_numbers.py",
         "tests/test_gallery.py",
         "tests/test_golden.py",
+        "tests/test_planted_causes.py",
     }
 )
 """Files of tests that share the findings of recordings (recorded.py): one worker runs them."""

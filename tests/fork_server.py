@@ -30,6 +30,7 @@ from functools import partial
 from pathlib import Path
 
 TESTS = Path(__file__).parent
+SMALL_RECORDING = TESTS.parent / "experiments/recordings/transpose"
 FAKE_NCU = TESTS / "fake_ncu/ncu"
 FAKE_NSYS = TESTS / "fake_nsys/target-linux-x64/nsys"
 STAND_INS = (str(FAKE_NCU), str(FAKE_NSYS))
@@ -331,11 +332,28 @@ def preload():
     )
     for name in templates().list_templates():
         templates().get_template(name)
+    draw_a_page()
     # What torch takes down at the end of an interpreter takes 35 ms in each of hundreds of forks.
     for finalizer in list(weakref.finalize._registry):
         finalizer.atexit = False
     gc.collect()
     gc.freeze()
+
+
+def draw_a_page():
+    """Fill what is filled at the first use: validators of pydantic, fonts, patterns, method caches.
+
+    A seventh of the time of a small run, in each of hundreds of forks.
+    """
+    from profiler.commands.report import read_run
+    from profiler.findings.find import find
+    from profiler.render.console.tables import final_summary
+    from profiler.render.page import render_page
+    from profiler.run_folder.folder import RunFolder
+
+    findings = find(read_run(RunFolder(SMALL_RECORDING)).report)
+    render_page(findings)
+    final_summary(findings)
 
 
 def serve(listener):

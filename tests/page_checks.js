@@ -1,5 +1,6 @@
 // What is wrong with an open page: each check returns a list of sentences, empty where all is well.
-// `keepOneOfEveryLook` cuts a page down, so that axe-core need not read 60,000 elements.
+// `keepOneOfEveryLook` cuts a page down, so that axe-core need not read 60,000 elements, and
+// `markNewColours` marks the texts whose colours it has not judged yet.
 (() => {
   "use strict";
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
@@ -205,8 +206,55 @@
     return [...seen];
   };
 
+  // ---- one of all colours ------------------------------------------------------------------------
+  // What axe-core says of the contrast of a text follows from its colours, from whether it is large,
+  // from what is painted behind it up to what is opaque, and for a link from the text around it.
+  // Several of each are judged: one may be scrolled out of its box.
+  const MOST_OF_A_COLOUR = 3;
+  const CONTROLS = "input, select, textarea";
+  const NEW_COLOURS = "data-new-colours";
+  const isOpaque = (color) => color.startsWith("rgb(");
+  const saysSomething = (element) => [...element.childNodes]
+    .some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim() !== "");
+
+  const backgroundsOf = (element) => {
+    const painted = [];
+    let opaque = false;
+    for (let one = element; one; one = one.parentElement) {
+      const { backgroundColor, backgroundImage, filter, mixBlendMode, opacity, position } = getComputedStyle(one);
+      painted.push(`${filter} ${mixBlendMode} ${opacity}`);
+      if (!opaque) painted.push(`${backgroundColor} ${backgroundImage} ${position}`);
+      opaque ||= isOpaque(backgroundColor);
+    }
+    return new Set(painted);
+  };
+  const colourOf = (element) => {
+    const { clip, clipPath, color, fill, fontSize, fontWeight, textShadow } = getComputedStyle(element);
+    const isLarge = parseFloat(fontSize) >= (fontWeight >= 700 ? 18.66 : 24); // px, as WCAG has it in points
+    const link = element.closest("a");
+    const linked = link && [getComputedStyle(link).textDecorationLine, getComputedStyle(link.parentElement).color];
+    const isDisabled = element.closest(":disabled, [aria-disabled], label") !== null;
+    return hashed([
+      clip, clipPath, color, fill, isLarge, textShadow, linked, isDisabled, ...backgroundsOf(element),
+    ].join("|"));
+  };
+
+  const markNewColours = (known) => {
+    const seen = new Set(known);
+    const counts = new Map();
+    for (const element of all(`[${NEW_COLOURS}]`)) element.removeAttribute(NEW_COLOURS);
+    for (const element of all("body, body *")) {
+      if (!isShown(element) || !(saysSomething(element) || element.matches(CONTROLS))) continue;
+      const colour = colourOf(element);
+      const count = counts.get(colour) ?? 0;
+      counts.set(colour, count + 1);
+      if (!seen.has(colour) && count < MOST_OF_A_COLOUR) element.setAttribute(NEW_COLOURS, "");
+    }
+    return [...new Set([...seen, ...counts.keys()])];
+  };
+
   window.pageChecks = {
     settled, openAll, clippedTexts, equalLabels, clippedKeys, misorderedTables, sidewaysScroll, unreachableScrollers,
-    equalIds, isLandscape, belowFold, keepOneOfEveryLook,
+    equalIds, isLandscape, belowFold, keepOneOfEveryLook, markNewColours,
   };
 })();

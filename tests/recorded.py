@@ -21,12 +21,19 @@ def report_of_recording(recording):
     return read_run(RunFolder(recording)).report
 
 
-@cache
-def findings_of_recording(recording):
-    return find(report_of_recording(recording))
-
-
+_FINDINGS = {}
 _PAGES = {}
+
+
+def findings_of_recording(recording):
+    if recording not in _FINDINGS:
+        _FINDINGS[recording] = find(report_of_recording(recording))
+    return _FINDINGS[recording]
+
+
+def forget_findings(recording):
+    """Have the next who asks for findings of a recording find them anew."""
+    _FINDINGS.pop(recording, None)
 
 
 def rendered_page(findings):

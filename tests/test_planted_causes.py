@@ -1,7 +1,6 @@
 """The pairs of benchmarks/why: its files name the same cases; what its score counts as right."""
 
 import dataclasses
-import functools
 import importlib
 import re
 import shutil
@@ -10,13 +9,12 @@ from pathlib import Path
 
 import pytest
 from device_code import compile_device_code
+from recorded import findings_of_recording, report_of_recording
 
 from profiler.analyse.why.account import IMBALANCE, INSTRUCTIONS, STALL, WARPS, kernel_time
 from profiler.analyse.why.causes import CAUSES, causes
 from profiler.analyse.why.roofs import roofs
 from profiler.analyse.why.waited_for import REASONS, UNITS
-from profiler.commands.report import read_run
-from profiler.findings.find import find
 from profiler.findings.why.find import pair_why
 from profiler.metrics.catalogue import STALL_CAUSES
 from profiler.metrics.explain import TABLES, explain_metrics, explain_sections
@@ -24,7 +22,6 @@ from profiler.planning.matrix import expand
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
 from profiler.render.words.why import PLANTED_CAUSES, PLANTED_RANGE
-from profiler.run_folder.folder import RunFolder
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "why"
 MODULES = ("space", "workload", "expected", "score")
@@ -41,10 +38,8 @@ def modules(monkeypatch):
         sys.modules.pop(name, None)
 
 
-@functools.cache
 def report_of(recording):
-    """Report of a recording of these kernels, read once."""
-    return read_run(RunFolder(FOLDER / recording)).report
+    return report_of_recording(FOLDER / recording)
 
 
 def names_in_sources(pattern: str) -> set[str]:
@@ -117,7 +112,7 @@ RANGES = {"recording": (0.72, 1.22), "more_recording": (0.69, 1.33)}
 )
 def test_a_recording_names_every_planted_cause_first(modules, recording, attribute):
     cases = tuple(getattr(modules["space"], attribute))
-    findings = find(report_of(recording))
+    findings = findings_of_recording(FOLDER / recording)
     assert modules["score"].cases_of(FOLDER / recording) == cases
     scores = []
     for case in cases:
@@ -219,7 +214,7 @@ def test_without_the_section_of_tables_every_cause_is_the_same():
 
 def test_a_launch_at_another_clock_than_those_that_were_timed_is_told():
     """The planted block_imbalance was explained at 1.13 GHz, and its account is of that launch."""
-    findings = find(report_of("recording"))
+    findings = findings_of_recording(FOLDER / "recording")
     cells = {(cell.problem.name, cell.variant.name): cell for cell in findings.distinct_cells}
     off = [
         case

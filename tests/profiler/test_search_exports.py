@@ -5,6 +5,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from recorded import report_of_recording
 
 from profiler.commands.exporting import (
     ExportResultsRequest,
@@ -12,10 +13,8 @@ from profiler.commands.exporting import (
     write_run_results,
     write_space,
 )
-from profiler.commands.report import read_run
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.tuning_results import tuning_results
-from profiler.run_folder.folder import RunFolder
 from profiler.search.t1 import read_t1
 from profiler.search.t4 import read_t4
 
@@ -54,7 +53,7 @@ RECORDING = Path(__file__).parents[2] / "experiments/recordings/softmax"
 
 
 def test_a_run_is_written_as_t4(tmp_path, monkeypatch):
-    report = read_run(RunFolder(RECORDING)).report
+    report = report_of_recording(RECORDING)
     with pytest.raises(UsageError, match="holds one problem, and there are 12 of them"):
         tuning_results(report, None)
     with pytest.raises(UsageError, match="--problem none: there are columns=1024"):

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from recorded import CAUSES, RECORDINGS
+from recorded import CAUSES, RECORDINGS, report_of_recording
 
 from profiler.analyse.why.producers import LOADS, Code
-from profiler.commands.report import read_run
 from profiler.findings.why.hot_lines import HotLine, hot_lines
 from profiler.parse.ncu_source import opcode
 from profiler.render.words.why import wait_words
-from profiler.run_folder.folder import RunFolder
 
 
 def code(*sass: str) -> pd.DataFrame:
@@ -50,7 +48,7 @@ def test_a_loop_that_loads_ahead_waits_for_a_load_behind() -> None:
 
 
 def lines_of(recording: Path, cell: str) -> tuple[HotLine, ...]:
-    profiles = read_run(RunFolder(recording)).report.profiles
+    profiles = report_of_recording(recording).profiles
     profile = next(profile for name, profile in profiles.items() if name.startswith(cell))
     return hot_lines(profile.kernels[0].instructions_by_wait, 5)
 

@@ -6,20 +6,19 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from recorded import report_of_recording
 
 from profiler.analyse.why.causes import causes
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.products import share_of_barrier_waits, with_products_named
-from profiler.commands.report import read_run
 from profiler.findings.why.hot_lines import hot_lines
-from profiler.run_folder.folder import RunFolder
 
 ROOT = Path(__file__).parents[3]
 
 
 def longest_kernels(run: str) -> dict[str, KernelProfile]:
     """Longest kernel of each explained cell of a recording, by cell."""
-    profiles = read_run(RunFolder(ROOT / run)).report.profiles
+    profiles = report_of_recording(ROOT / run).profiles
     return {
         cell: max(profile.kernels, key=lambda kernel: kernel.value("gpu__time_duration.sum"))
         for cell, profile in profiles.items()

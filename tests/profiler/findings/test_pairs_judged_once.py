@@ -20,10 +20,14 @@ from profiler.commands.output import dump, report_document
 from profiler.findings.document import judged_table, summary_table
 from profiler.model import SessionKind
 from profiler.render.console.tables import final_summary
-from profiler.render.page import render_page
 
 sys.path.append(str(Path(__file__).parents[2]))
-from recorded import findings_of_recording, report_of_recording
+from recorded import (
+    findings_of_recording,
+    forget_findings,
+    rendered_page,
+    report_of_recording,
+)
 
 RECORDING = Path(__file__).parents[3] / "experiments/recordings/autotune"
 DOCS = RECORDING.parents[2] / "docs/page.md"
@@ -98,7 +102,7 @@ def shown_everywhere(findings):
     summary = final_summary(findings, verbose=True)
     Console(file=stream, width=200, color_system=None).print(summary)
     return (
-        render_page(findings),
+        rendered_page(findings),
         stream.getvalue(),
         dump(report_document(findings)),
         summary_table(findings).to_csv(index=False),
@@ -107,7 +111,7 @@ def shown_everywhere(findings):
 
 
 def test_a_pair_is_judged_once_and_nothing_is_judged_to_show_it(asked, comparisons):
-    findings_of_recording.cache_clear()  # found under the eyes of the counters, and left for others
+    forget_findings(RECORDING)  # found under the eyes of the counters, and left for others
     findings = findings_of_recording(RECORDING)
     kinds = Counter(kind for kind, _ in asked)
     assert kinds[SessionKind.TIMING] > len(findings.against_baseline)
