@@ -62,12 +62,15 @@ def times_of(
     rows = rows[rows["collector"] == collector]
     if blocks is not None:
         rows = rows[rows["block"] < blocks]
+    if rows.empty:  # as in every run without a confirmation
+        texts = dict.fromkeys(("cell", "variant", "problem"), object)
+        return rows.reindex(columns=list(TIME_COLUMNS)).astype(texts)
     made = rows.drop(columns="collector").groupby(["cell", "block", "arm"], sort=False)
     plan = pd.DataFrame(
         [(cell.id, cell.variant.id, cell.problem.id) for cell in cells],
         columns=["cell", "variant", "problem"],
     )
-    times = made.median().reset_index().astype({"cell": object})  # an empty frame has floats
+    times = made.median().reset_index().astype({"cell": object})
     return times.merge(plan.astype(object), on="cell")[list(TIME_COLUMNS)]
 
 
@@ -198,6 +201,8 @@ class Judge:
         NaN without two cells, or with fewer than `FEWEST_BLOCKS` blocks in common.
         """
         rows = self.times[(self.times["arm"] == 0) & self.times["cell"].isin(list(cells))]
+        if rows["cell"].nunique() < 2:
+            return float("nan")
         durations = rows[rows["duration_ns"] > 0].pivot(
             index="block", columns="cell", values="duration_ns"
         )
@@ -212,6 +217,8 @@ class Judge:
 
 def with_session_sds(timing: Judge, final: Judge, cells: Sequence[Cell]) -> tuple[Judge, Judge]:
     """Both judges with what the cells that both measured say of offsets between sessions."""
+    if final.times.empty:
+        return timing, final
     sds = estimated_sds(*measured_twice(timing, final, cells))
     return replace(timing, session_sds=sds), replace(final, session_sds=sds)
 

@@ -97,6 +97,8 @@ def summarise_finals(
     Rows as those of `summarise`, ranks among the finalists; empty without a final.
     """
     finals = samples[samples["kind"] == SessionKind.FINAL.value]
+    if finals.empty:
+        return _empty_summary()
     # To `summarise` these blocks are timing like any other: it leaves out what is called a final.
     blocks = finals.assign(kind=SessionKind.TIMING.value)
     return summarise(blocks, cells=cells, baseline=baseline, ranked=ranked)
@@ -104,8 +106,8 @@ def summarise_finals(
 
 def _empty_summary() -> pd.DataFrame:
     texts = ("cell", "variant", "problem", "metric")
-    columns = {name: "object" if name in texts else "float64" for name in SUMMARY_COLUMNS}
-    return pd.DataFrame({name: [] for name in SUMMARY_COLUMNS}).astype(columns)
+    types = {name: object if name in texts else np.float64 for name in SUMMARY_COLUMNS}
+    return pd.DataFrame({name: np.empty(0, dtype) for name, dtype in types.items()})
 
 
 def _plan_frame(cells: Sequence[Cell]) -> pd.DataFrame:

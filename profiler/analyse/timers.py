@@ -36,13 +36,16 @@ def compare_timers(summary: pd.DataFrame) -> pd.DataFrame:
     One row per cell and collector that timed it beside the primary timer; in the order of
     `duration_metrics`, then of the summary.
     """
+    measured = frozenset(summary["metric"])
     reference = _medians(summary, _JUDGED)
     parts = []
     for collector, metric in duration_metrics().items():
-        if metric != _JUDGED:
+        if metric != _JUDGED and metric in measured:
             medians = _medians(summary, metric)
             both = pd.DataFrame({"median": medians, "reference": reference.reindex(medians.index)})
             parts.append(both.reset_index().assign(collector=collector))
+    if not parts:
+        return pd.DataFrame(columns=list(TIMER_COLUMNS))
     compared = pd.concat(parts, ignore_index=True)
     compared["ratio"] = compared["median"] / compared["reference"].where(compared["reference"] > 0)
     return compared[list(TIMER_COLUMNS)]
