@@ -6,6 +6,7 @@ it are skipped, and `make test` says so at its end.
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -186,8 +187,9 @@ def findings_of(
     )
     found["key column in A4"] = opened.ask("clippedKeys")
     found |= {"console": [*opened.console], "request": [*opened.requests]}
-    # Before the window is wide again, which would lay out the whole page once more.
-    known.update(opened.ask("keepOneOfEveryLook", list(known)))  # the page's script may miss them
+    # Before the window is wide again, which would lay out the whole page once more. The page's own
+    # script may miss what is taken away: what it says of that is not asked for.
+    known.update(json.loads(opened.ask("keepOneOfEveryLook", json.dumps([*known]))))
     page.emulate_media(media="screen")
     page.set_viewport_size(WIDE)
     return found | {f"axe-core, {mode}": wrong for mode, wrong in _judged_by_axe(opened, known)}
@@ -252,7 +254,7 @@ def _judged_by_axe(opened: Opened, known: set[int]) -> Iterator[tuple[str, list[
 
 def _new_colours(opened: Opened, known: set[int]) -> list[str]:
     """What axe-core finds wrong with colours of texts that no page had before."""
-    known.update(opened.ask("markNewColours", list(known)))
+    known.update(json.loads(opened.ask("markNewColours", json.dumps([*known]))))
     if not opened.page.locator(NEW_COLOURS).count():
         return []
     colours = {"type": "rule", "values": list(ON_COLOURS)}

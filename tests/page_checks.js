@@ -167,7 +167,7 @@
     all(`[${name}]`).flatMap((element) => element.getAttribute(name).split(/\s+/).filter(Boolean)))));
 
   const keepOneOfEveryLook = (known) => {
-    const seen = new Set(known);
+    const seen = new Set(JSON.parse(known));
     const referred = referredIds();
     const kept = new Set([document.body]);
     const fresh = new Set(); // cells of tables that hold a new look
@@ -203,7 +203,7 @@
     document.head.append(...all("svg style")); // it holds for the whole page, also where its figure goes
     mark(document.body, 0, null);
     prune(document.body);
-    return [...seen];
+    return JSON.stringify([...seen]); // thousands of numbers: as they are, Playwright takes a second for them
   };
 
   // ---- one of all colours ------------------------------------------------------------------------
@@ -240,7 +240,7 @@
   };
 
   const markNewColours = (known) => {
-    const seen = new Set(known);
+    const seen = new Set(JSON.parse(known));
     const counts = new Map();
     for (const element of all(`[${NEW_COLOURS}]`)) element.removeAttribute(NEW_COLOURS);
     for (const element of all("body, body *")) {
@@ -250,7 +250,7 @@
       counts.set(colour, count + 1);
       if (!seen.has(colour) && count < MOST_OF_A_COLOUR) element.setAttribute(NEW_COLOURS, "");
     }
-    return [...new Set([...seen, ...counts.keys()])];
+    return JSON.stringify([...counts.keys()]);
   };
 
   window.pageChecks = {
