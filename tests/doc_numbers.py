@@ -12,6 +12,7 @@ from doc_attention import ATTENTION_BLOCKS
 from doc_fusion import FUSION_BLOCKS
 from doc_softmax import largest_problem, twelve_lines
 from doc_tables import RECORDINGS, explained, findings_of, plain
+from doc_timers import methods, ratios_of_timers
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -32,7 +33,10 @@ BLOCKS = {
     "twelve-lines": twelve_lines,
     "softmax-largest": largest_problem,
     "softmax-why": partial(explained, RECORDINGS / "softmax"),
+    "timers-ratios": ratios_of_timers,
+    "timing-methods": methods,
     "slow-visits": slow_visits,
+    "account-transpose": partial(explained, RECORDINGS / "transpose"),
     "account-waves": partial(explained, RECORDINGS / "waves"),
 }
 """What writes a block, by its name."""
