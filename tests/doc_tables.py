@@ -67,8 +67,7 @@ def plain(text):
 
 
 def spread(ratios):
-    """Geometric mean of ratios and their extremes."""
+    """Geometric mean of ratios and their extremes, with three decimals or three digits."""
     mean = exp(fmean(log(ratio) for ratio in ratios))
-    if len(ratios) == 1:
-        return f"{mean:.3f}"
-    return f"{mean:.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
+    shown = [f"{r:.3f}" if r < 10 else f"{r:.3g}" for r in (mean, min(ratios), max(ratios))]
+    return shown[0] if len(ratios) == 1 else f"{shown[0]} ({shown[1]} to {shown[2]})"
