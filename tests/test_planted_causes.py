@@ -16,12 +16,12 @@ from profiler.analyse.why.causes import CAUSES, causes
 from profiler.analyse.why.roofs import roofs
 from profiler.analyse.why.waited_for import REASONS, UNITS
 from profiler.findings.why.find import pair_why
+from profiler.findings.why.planted import PLANTED
 from profiler.metrics.catalogue import STALL_CAUSES
 from profiler.metrics.explain import TABLES, explain_metrics, explain_sections
 from profiler.planning.matrix import expand
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
-from profiler.render.words.why import PLANTED_CAUSES, PLANTED_RANGE
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "why"
 MODULES = ("space", "workload", "expected", "score")
@@ -47,7 +47,10 @@ def names_in_sources(pattern: str) -> set[str]:
     return set(re.findall(pattern, sources))
 
 
-@pytest.mark.parametrize(("spec", "attribute"), [("why", "CASES"), ("more", "MORE_CASES")])
+@pytest.mark.parametrize(
+    ("spec", "attribute"),
+    [("why", "CASES"), ("more", "MORE_CASES"), ("further", "FURTHER_CASES")],
+)
 def test_an_experiment_has_a_problem_for_each_of_its_cases(modules, spec, attribute):
     loaded = load_spec(FOLDER / f"{spec}.yaml")
     problems = expand(loaded, space_of(loaded)).problems
@@ -57,13 +60,16 @@ def test_an_experiment_has_a_problem_for_each_of_its_cases(modules, spec, attrib
 
 
 def test_every_case_has_its_kernel_its_right_result_and_its_expectation(modules):
-    cases = modules["space"].ALL_CASES
-    assert len(cases) == len(modules["space"].CASES) + len(modules["space"].MORE_CASES)
+    space = modules["space"]
+    cases = space.ALL_CASES
+    assert len(cases) == len(space.CASES) + len(space.MORE_CASES) + len(space.FURTHER_CASES)
     assert modules["workload"]._REFERENCES.keys() == cases.keys()
     assert set(modules["workload"]._INPUTS) <= set(cases)
     assert modules["expected"].EXPECTED.keys() == cases.keys()
-    assert names_in_sources(r"WHY_LAUNCHER\((\w+)\) \{") == set(cases)
-    assert names_in_sources(r"\n    (\w+)\(const \w+\* __restrict__") == set(cases)
+    strengths = names_in_sources(r"\nWHY_(?:STRENGTH|RECORDS)\((\w+), ")
+    launchers = names_in_sources(r"\nWHY_LAUNCHER\((\w+)\) \{")
+    assert launchers | strengths == set(cases)
+    assert launchers <= names_in_sources(r"\n    (\w+)\((?:const )?\w+\* __restrict__")
 
 
 def test_the_causes_and_parts_that_are_expected_exist(modules):
@@ -96,25 +102,27 @@ def document(cause: str, part: str) -> dict[str, object]:
     }
 
 
-ALSO_IN_THE_PLAIN_KERNEL = {
-    "atomic_contention",
-    "excess_instructions",
-    "launch_overhead",
-    "constant_misses",
-    "global_atomics",
-}
-RANGES = {"recording": (0.72, 1.22), "more_recording": (0.69, 1.33)}
-"""Lowest and highest estimate ÷ truth of each recording."""
+NO_SLOWER = {"chain_of_4", "records_of_2"}
+"""Cases whose mistake costs nothing that shows: nothing is asked of what is said of them."""
+
+RESIDUALS = {"records_of_4": 0.075}
+"""Largest part of a launch that its account leaves open; this one was explained at a lower clock
+than that of the others."""
 
 
 @pytest.mark.parametrize(
-    ("recording", "attribute"), [("recording", "CASES"), ("more_recording", "MORE_CASES")]
+    ("recording", "attribute"),
+    [
+        ("recording", "CASES"),
+        ("more_recording", "MORE_CASES"),
+        ("further_recording", "FURTHER_CASES"),
+    ],
 )
 def test_a_recording_names_every_planted_cause_first(modules, recording, attribute):
     cases = tuple(getattr(modules["space"], attribute))
     findings = findings_of_recording(FOLDER / recording)
-    assert modules["score"].cases_of(FOLDER / recording) == cases
-    scores = []
+    score = modules["score"]
+    assert score.cases_of(FOLDER / recording) == cases
     for case in cases:
         expected = modules["expected"].EXPECTED[case]
         planted, plain = (
@@ -125,25 +133,33 @@ def test_a_recording_names_every_planted_cause_first(modules, recording, attribu
             )
             for variant in ("planted", "plain")
         )
+        scored = score.score(case, expected, *score.explain(findings, case))
+        assert (scored.slowdown_ns is None) == (case in NO_SLOWER), case
+        if scored.slowdown_ns is None:
+            continue
         pair = pair_why(findings, findings.why.cells, planted, plain)
-        scored = modules["score"].score(case, expected, *modules["score"].explain(findings, case))
-        scores.append(scored)
         assert scored.cause_first, (case, scored.cause)
-        assert (scored.of_plain is not None) == (case in ALSO_IN_THE_PLAIN_KERNEL), case
+        assert (scored.of_plain is not None) == (case in modules["expected"].SUPERSEDED), case
         assert scored.part_right, (case, scored.part)
-        assert pair.account.residual < 0.05, case
-    ratios = [round(row.ratio, 2) for row in scores]
-    assert (min(ratios), max(ratios)) == RANGES[recording]
-    lowest, highest = (
-        min(low for low, _ in RANGES.values()),
-        max(high for _, high in RANGES.values()),
-    )
-    assert (lowest, highest) == PLANTED_RANGE, "what pages say of estimates"
-    assert len(modules["space"].ALL_CASES) == PLANTED_CAUSES
+        assert pair.account.residual < RESIDUALS.get(case, 0.05), case
 
 
-MORE_SOURCES = ("accumulate", "fetch", "launch", "pipes", "waiting")
+def test_what_is_said_of_estimates_is_what_the_planted_kernels_show(modules):
+    expected = modules["expected"].EXPECTED
+    ratios = {}
+    for recording in modules["score"].RECORDINGS:
+        for scored in modules["score"].scores_of(recording):
+            if scored.ratio is not None:
+                cause = expected[scored.case].causes[0]
+                ratios.setdefault(cause, []).append(round(scored.ratio, 2))
+    assert {name: (min(v), max(v), len(v)) for name, v in ratios.items()} == dict(PLANTED)
+    assert set(PLANTED) <= set(CAUSES)
+
+
+MORE_SOURCES = ("accumulate", "fetch", "launch", "pipes", "strangers", "told_apart", "waiting")
 LOCAL_ARRAY_BYTES = 16 * 4
+SINE_BYTES = 32
+"""Of the slow path of `sinf`, which is in the code whether it is taken or not."""
 INSTRUCTION_CACHE_BYTES = 128 * 1024
 
 
@@ -161,7 +177,8 @@ def test_the_further_kernels_compile_with_their_mistake_alone(modules, tmp_path)
     for name, kernel in kernels:
         assert kernel.spill_store_bytes == kernel.spill_load_bytes == 0, kernel
         in_memory = name == "accumulate1" and "local_arrays" in kernel.name
-        assert kernel.stack_bytes == (LOCAL_ARRAY_BYTES if in_memory else 0), kernel
+        of_sine = SINE_BYTES if "far_angles" in kernel.name else 0
+        assert kernel.stack_bytes == (LOCAL_ARRAY_BYTES if in_memory else of_sine), kernel
     # The kernel of small_grid is the same with and without its mistake; its source has others, too.
     assert all(codes[f"{name}0"].text_hash != codes[f"{name}1"].text_hash for name in MORE_SOURCES)
     assert codes["fetch1"].text_bytes > 2 * INSTRUCTION_CACHE_BYTES
@@ -170,10 +187,14 @@ def test_the_further_kernels_compile_with_their_mistake_alone(modules, tmp_path)
 
 OF_OTHER_SECTIONS = {
     "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+    "idc__request_cycles_active.avg.pct_of_peak_sustained_elapsed",
+    "lts__lts2xbar_cycles_active.avg.pct_of_peak_sustained_elapsed",
     "lts__t_sectors.max.pct_of_peak_sustained_elapsed",
+    "lts__xbar2lts_cycles_active.avg.pct_of_peak_sustained_elapsed",
     "sass__inst_executed_register_spilling",
     "sm__cycles_active.avg",
     "sm__cycles_active.max",
+    "sm__cycles_elapsed.sum",
     "sm__inst_executed.avg.pct_of_peak_sustained_elapsed",
     "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_elapsed",
     "sm__maximum_warps_per_active_cycle_pct",
@@ -232,7 +253,7 @@ def test_a_launch_at_another_clock_than_those_that_were_timed_is_told():
     ("run", "message"),
     [
         ("nosuch", "nosuch: not a run folder"),
-        ("experiments/recordings/softmax", "a run of neither why.yaml nor more.yaml"),
+        ("experiments/recordings/softmax", "a run of none of why.yaml, more.yaml, further.yaml"),
     ],
 )
 def test_a_score_of_no_such_run_is_refused(monkeypatch, capsys, run, message):
@@ -262,4 +283,4 @@ def test_a_score_counts_the_first_cause_and_the_part_that_adds_most(modules):
     assert (nothing.cause_right, nothing.part_right) == (False, False)
     assert score.meets_bar([right] * 18)
     assert not score.meets_bar([right] * 12 + [wrong] * 2)
-    assert "| barrier_waits | - | - | no | - | - | no | - |" in score.table([nothing])
+    assert "| barrier_waits | no slower | - | no | - | - | no | - |" in score.table([nothing])

@@ -86,8 +86,40 @@ EXPECTED: Mapping[str, Expected] = {
         ("shared_atomics",), ("stall:lg_throttle", *_behind_queue("shared_atomics"))
     ),
     "local_arrays": Expected(("local_arrays",), ("instructions", *_LATENCIES)),
+    # Those of further.yaml.
+    "constant_by_lane": Expected(("constant_by_lane",), _behind_queue("constant_memory")),
+    "shared_floats": Expected(
+        ("shared_atomics",), ("instructions", *_behind_queue("shared_atomics"))
+    ),
+    "far_angles": Expected(("slow_path_math",), ("instructions",)),
+    "byte_stores": Expected(("narrow_accesses",), ("instructions", *_LATENCIES)),
+    "copies_in_turn": Expected(("few_loads_in_flight",), _LATENCIES),
+    "counters_in_l2": Expected(("global_atomics",), (*_LATENCIES, "stall:drain")),
+    "one_counter": Expected(("atomic_contention",), (*_LATENCIES, "stall:drain")),
+    "long_division": Expected(("integer_arithmetic",), ("instructions",)),
+    "far_constants": Expected(("constant_misses",), ("stall:imc_miss",)),
+    "many_launches": Expected(("launch_overhead",), ("tail_and_imbalance",)),
+    **{
+        f"conflicts_{ways}": Expected(("bank_conflicts",), _behind_queue("shared_memory"))
+        for ways in (4, 8, 16)
+    },
+    **{f"divergence_{kinds}": Expected(("divergence",), ("instructions",)) for kinds in (2, 8)},
+    **{f"chain_of_{sums}": Expected(("dependent_chain",), ("stall:wait",)) for sums in (2, 4)},
+    **{
+        f"records_of_{fields}": Expected(("uncoalesced_loads",), _LATENCIES)
+        for fields in (2, 4, 16)
+    },
     # A load of 16 bytes, split into 4 of 4 bytes each: narrower, and no longer beside each other.
     "misaligned_vectors": Expected(
         ("uncoalesced_loads", "narrow_accesses"), ("instructions", *_LATENCIES)
     ),
 }
+
+SUPERSEDED: Mapping[str, str] = {
+    "atomic_contention": "one_counter",
+    "global_atomics": "counters_in_l2",
+    "excess_instructions": "long_division",
+    "launch_overhead": "many_launches",
+    "constant_misses": "far_constants",
+}
+"""Cases whose plain kernel does some of the same, by the case whose plain kernel does not."""

@@ -21,8 +21,9 @@ ADDEND = 3.0 * 2.0**-15
 SOURCES = (
     *("arithmetic", "grid", "memory", "occupancy", "product", "shared"),
     *("accumulate", "fetch", "launch", "pipes", "waiting"),
+    *("strangers", "strengths", "told_apart"),
 )
-"""Those of `why.yaml`, then those of `more.yaml`."""
+"""Those of `why.yaml`, of `more.yaml` and of `further.yaml`."""
 
 _H200_MULTIPROCESSORS = 132
 _FULL = 2048 * _H200_MULTIPROCESSORS
@@ -78,7 +79,34 @@ MORE_CASES: Mapping[str, Case] = {
     "misaligned_vectors": Case(inputs=64 * _FULL, outputs=_FULL // 8, steps=256),
 }
 """Those of `more.yaml`, likewise."""
-ALL_CASES: Mapping[str, Case] = {**CASES, **MORE_CASES}
+
+FURTHER_CASES: Mapping[str, Case] = {
+    # as strangers' kernels had them
+    "constant_by_lane": Case(inputs=1024, outputs=_FULL, steps=2048),
+    "shared_floats": Case(inputs=4 * _FULL, outputs=4 * _FULL // 4, steps=8),
+    "far_angles": Case(inputs=2 * 1024, outputs=_FULL, steps=1024),
+    "byte_stores": Case(inputs=1, outputs=_FULL // 32 * 512, steps=256),
+    "copies_in_turn": Case(inputs=64 * 4 * _FULL, outputs=4 * _FULL // 32, steps=64),
+    # whose plain kernel has nothing of the cause
+    "counters_in_l2": Case(inputs=2, outputs=2**22, steps=64),
+    "one_counter": Case(inputs=2, outputs=2**15, steps=8),
+    "long_division": Case(inputs=4 * _FULL, outputs=4 * _FULL, steps=16),
+    "far_constants": Case(inputs=17 * 128, outputs=_FULL // 4, steps=256),
+    "many_launches": Case(inputs=_FULL, outputs=_FULL, steps=18432),
+    # other strengths
+    "conflicts_4": Case(inputs=4 * _FULL, outputs=4 * _FULL, steps=192),
+    "conflicts_8": Case(inputs=4 * _FULL, outputs=4 * _FULL, steps=192),
+    "conflicts_16": Case(inputs=4 * _FULL, outputs=4 * _FULL, steps=192),
+    "divergence_2": Case(inputs=4 * _FULL, outputs=4 * _FULL, steps=4096),
+    "divergence_8": Case(inputs=4 * _FULL, outputs=4 * _FULL, steps=4096),
+    "chain_of_2": Case(inputs=4096, outputs=_FULL // 8, steps=12288),
+    "chain_of_4": Case(inputs=4096, outputs=_FULL // 8, steps=12288),
+    "records_of_2": Case(inputs=2**27, outputs=2**17, steps=32),
+    "records_of_4": Case(inputs=2**27, outputs=2**17, steps=32),
+    "records_of_16": Case(inputs=2**27, outputs=2**17, steps=32),
+}
+"""Those of `further.yaml`, likewise."""
+ALL_CASES: Mapping[str, Case] = {**CASES, **MORE_CASES, **FURTHER_CASES}
 
 
 def variant_name(params: Mapping[str, Any]) -> str:

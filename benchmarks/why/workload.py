@@ -121,6 +121,13 @@ def _records(case: Case, device: torch.device, generator: torch.Generator) -> to
     return torch.cat((values.reshape(-1), values.repeat(1, 16).reshape(-1)))
 
 
+def _angles(case: Case, device: torch.device, generator: torch.Generator) -> torch.Tensor:
+    """Angles up to ten million, and behind them the same modulo 2 pi."""
+    far = torch.rand(case.inputs // 2, device=device, generator=generator) * 9e6 + 1e6
+    near = torch.remainder(far.double(), 2 * math.pi).float()
+    return torch.cat((far, near))
+
+
 def _matrices(case: Case, device: torch.device, generator: torch.Generator) -> torch.Tensor:
     return _floats(case, device, generator).bfloat16()
 
@@ -134,11 +141,21 @@ _INPUTS: Mapping[str, Callable[[Case, torch.device, torch.Generator], torch.Tens
     "constant_misses": _records,
     "global_atomics": _weights,
     "shared_atomics": _words,
+    "constant_by_lane": _small_integers,
+    "shared_floats": _small_integers,
+    "far_angles": _angles,
+    "byte_stores": _mask,
+    "counters_in_l2": _weights,
+    "one_counter": _weights,
+    "far_constants": _records,
+    "chain_of_2": _small_integers,
+    "chain_of_4": _small_integers,
 }
 _INTEGER_RESULTS = frozenset(
     {
         *("uncoalesced_stores", "scalar_loads", "atomic_contention"),
         *("global_atomics", "shared_atomics"),
+        *("byte_stores", "counters_in_l2", "one_counter"),
     }
 )
 _STREAMS = frozenset(
@@ -208,13 +225,6 @@ def _sums_and_held(case: Case, inputs: torch.Tensor) -> torch.Tensor:
     multiples = torch.arange(1, 193, dtype=torch.float64, device=inputs.device)
     held = (inputs[:WARP].double().repeat(6) / 16384.0 * multiples).sum()
     return _chunk_sums(case, inputs) + WARP * held
-
-
-def _chains_of_kinds(case: Case, inputs: torch.Tensor) -> torch.Tensor:
-    """Chains whose addend depends on the element's number modulo 4."""
-    columns = inputs.view(-1, 4).unbind(1)
-    chains = [chain(starts, case.steps, ADDEND * (k + 1)) for k, starts in enumerate(columns)]
-    return torch.stack(chains, dim=1).reshape(-1)
 
 
 def _weights_of_threads(case: Case, inputs: torch.Tensor) -> torch.Tensor:
@@ -333,6 +343,70 @@ def _vector_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
     return inputs.view(case.outputs, -1).sum(1, dtype=torch.float64) * (case.steps // 4)
 
 
+def _table_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """The sum of a table for each time that a thread goes over it."""
+    return (inputs.double().sum() * (case.steps // case.inputs)).repeat(case.outputs)
+
+
+def _float_bins(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """64 times the sums of four threads, each to the bin after the one of the round before."""
+    sums = 64 * inputs.view(-1, 64, 4).sum(2, dtype=torch.float64)
+    rounds = (sums.roll(k, 1) for k in range(case.steps))
+    return sum(rounds, start=torch.zeros_like(sums)).reshape(-1)
+
+
+def _sines(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    angles = inputs[: case.inputs // 2].double()
+    total = (1.0 + torch.sin(angles)).sum() * (case.steps // len(angles))
+    return total.repeat(case.outputs)
+
+
+def _repeated_byte(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """The lowest byte of the mask in each byte of the output."""
+    word = (inputs[0].long() & 0xFF) * 0x01010101
+    return torch.where(word < 2**31, word, word - 2**32).repeat(case.outputs)
+
+
+def _own_counters(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """One thread adds to each counter of a record what its weight and the step give."""
+    steps = torch.arange(case.steps, device=inputs.device)
+    of_fields = (inputs.long()[:, None] ^ steps).view(2, -1, 8).sum(1)
+    return of_fields.repeat(case.outputs // 16, 1).reshape(-1)
+
+
+def _one_sum(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """The sum over 32 threads for each output, in the first; every second has the first weight."""
+    steps = case.steps * (case.steps - 1) // 2
+    result = torch.zeros(case.outputs, dtype=torch.int64, device=inputs.device)
+    result[0] = 16 * case.outputs * case.steps * inputs.long().sum() + 32 * case.outputs * steps
+    return result
+
+
+def _divided_chains(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Chains of 512 steps a round, and one more where a quotient by 8 is even."""
+    threads = torch.arange(case.outputs, device=inputs.device)
+    more = sum(((threads + k) >> 3 & 1 == 0).double() for k in range(case.steps))
+    rest = FACTOR ** (512 * case.steps + more)
+    return rest * inputs.double() + ADDEND / (1.0 - FACTOR) * (1.0 - rest)
+
+
+def _eight_row_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Each warp of a block adds up 8 rows of 32 once in 2 steps, a column for each lane."""
+    sums = inputs.view(-1, 8, WARP).sum(1, dtype=torch.float64) * (case.steps // 2)
+    return _for_each_warp(sums)
+
+
+def _chains_of(kinds: int) -> Callable[[Case, torch.Tensor], torch.Tensor]:
+    """Chains whose addend depends on the element's number modulo `kinds`."""
+
+    def result(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+        columns = inputs.view(-1, kinds).unbind(1)
+        chains = [chain(starts, case.steps, ADDEND * (k + 1)) for k, starts in enumerate(columns)]
+        return torch.stack(chains, dim=1).reshape(-1)
+
+    return result
+
+
 _REFERENCES: Mapping[str, Callable[[Case, torch.Tensor], torch.Tensor]] = {
     "uncoalesced_loads": _chunk_sums,
     "uncoalesced_stores": _masked_indices,
@@ -343,7 +417,7 @@ _REFERENCES: Mapping[str, Callable[[Case, torch.Tensor], torch.Tensor]] = {
     "occupancy_registers": _sums_and_held,
     "tail_wave": _chains,
     "block_imbalance": _chains,
-    "divergence": _chains_of_kinds,
+    "divergence": _chains_of(4),
     "atomic_contention": _weights_of_threads,
     "no_l2_reuse": _passes,
     "dependent_chain": _products,
@@ -360,9 +434,23 @@ _REFERENCES: Mapping[str, Callable[[Case, torch.Tensor], torch.Tensor]] = {
     "sleeping": _handed_on,
     "special_functions": _sines_and_cosines,
     "conversions": _chain_sums,
-    "predicated_threads": _chains_of_kinds,
+    "predicated_threads": _chains_of(4),
     "global_atomics": _record_sums,
     "shared_atomics": _bin_sums,
     "local_arrays": _sixteen_chains,
     "misaligned_vectors": _vector_sums,
+    "constant_by_lane": _table_sums,
+    "shared_floats": _float_bins,
+    "far_angles": _sines,
+    "byte_stores": _repeated_byte,
+    "copies_in_turn": _chunk_sums,
+    "counters_in_l2": _own_counters,
+    "one_counter": _one_sum,
+    "long_division": _divided_chains,
+    "far_constants": _constant_sums,
+    "many_launches": _chains,
+    **{f"conflicts_{ways}": _eight_row_sums for ways in (4, 8, 16)},
+    **{f"divergence_{kinds}": _chains_of(kinds) for kinds in (2, 8)},
+    **{f"chain_of_{sums}": _products for sums in (2, 4)},
+    **{f"records_of_{fields}": _chunk_sums for fields in (2, 4, 16)},
 }

@@ -20,6 +20,7 @@ from typing import TypeVar
 
 import pandas as pd
 
+from profiler.analyse.why.code_parts import of_slow_paths, of_swap_loops
 from profiler.analyse.why.facts import (
     COMPUTE,
     DRAM_BYTES,
@@ -35,6 +36,7 @@ from profiler.analyse.why.filling import FILLING, MOST_WARPS, warps_there
 from profiler.analyse.why.fp32_operations import fp32_operations
 from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile, stall_per_issue
 from profiler.analyse.why.sass_classes import instruction_class
+from profiler.parse.ncu_source import SAMPLES
 
 LEAST_SHARE = 0.02
 """Smaller shares of the duration are not told: counters of two passes differ by as much."""
@@ -134,7 +136,11 @@ def _uncoalesced(facts: Facts, opcode: str) -> Detected:
         ),
         "sectors of all accesses": Evidence(every, "sector", "L2 Theoretical Sectors Global"),
     }
-    return part(excess, every) * facts.memory, evidence
+    # What is needed comes from DRAM all the same, and takes it as long.
+    needed = facts.percent(UNITS["dram"]) * part(
+        (every - excess) * _SECTOR_BYTES, facts.value(DRAM_BYTES)
+    )
+    return min(part(excess, every) * facts.memory, 1 - needed), evidence
 
 
 def _uncoalesced_loads(facts: Facts) -> Detected:
@@ -267,15 +273,33 @@ def _global_atomics(facts: Facts) -> Detected:
 
 
 def _shared_atomics(facts: Facts) -> Detected:
-    """Atomics on shared memory, by their part of its wavefronts or of the memory instructions."""
+    """Atomics on shared memory, by their part of its wavefronts or of the memory instructions.
+
+    Of loops that compare and swap (floats have no other) all samples in them are theirs.
+    """
     wavefronts = facts.column("shared_wavefronts", "ATOMS")
     of_shared = part(wavefronts, facts.value("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"))
     of_instructions = _of_memory(facts, ("ATOMS",))
+    in_loops = _sampled(facts, lambda rows: of_swap_loops(rows, _SWAP))
     evidence = {
         "wavefronts of atomics": Evidence(wavefronts, "wavefront", "L1 Wavefronts Shared"),
         "of the memory instructions": Evidence(100 * of_instructions, "%", "Instructions Executed"),
+        "samples in loops of compare-and-swap": Evidence(100 * in_loops, "%", "# Samples"),
     }
-    return max(of_shared, of_instructions) * facts.load_store, evidence
+    return max(of_shared * facts.load_store, of_instructions * facts.load_store, in_loops), evidence
+
+
+_SWAP = "ATOMS.CAS"
+"""Opcodes of compare-and-swap on shared memory (`ATOMS.CAS`, `ATOMS.CAST.SPIN`)."""
+
+
+def _sampled(facts: Facts, choose: Callable[[pd.DataFrame], pd.Series]) -> float:
+    """Part of all samples of warps that are at instructions which are chosen."""
+    rows = facts.profile.instructions
+    if rows is None or SAMPLES not in rows:
+        return 0.0
+    samples = pd.to_numeric(rows[SAMPLES], errors="coerce").fillna(0.0)
+    return part(float(samples[choose(rows)].sum()), float(samples.sum()))
 
 
 _SLICES = f"lts__t_sectors.{{}}.{ELAPSED_PEAK}"
@@ -472,6 +496,29 @@ def _conversions(facts: Facts) -> Detected:
     return _on_xu(facts, ("F2F", "F2I", "I2F", "FRND"))
 
 
+_REQUEST_CYCLES = 2.0
+"""Cycles that constant memory takes for one address of a warp (H100: 2.0 and 64.3 a request where
+all lanes ask for one address, and each for another)."""
+
+
+def _constant_by_lane(facts: Facts) -> Detected:
+    """Constant memory that is indexed by lane: it gives one address of a warp at a time."""
+    busy = facts.percent(UNITS["constants"])
+    cycles = busy * facts.value("sm__cycles_elapsed.sum")
+    requests = facts.column("executed", "LDC")
+    evidence = {
+        "indexed constant memory": Evidence(100 * busy, "%", UNITS["constants"]),
+        "cycles per request": Evidence(cycles / requests if requests else 0.0, "cycle", "LDC"),
+    }
+    return busy * (1 - part(_REQUEST_CYCLES * requests, cycles)), evidence
+
+
+def _slow_path_math(facts: Facts) -> Detected:
+    """Sines and cosines of large arguments, by the samples in the path that reduces them."""
+    share = _sampled(facts, of_slow_paths)
+    return share, {"samples in the slow path": Evidence(100 * share, "%", "# Samples")}
+
+
 _INTEGERS = ("integer", "compare")
 """Classes of instructions that compute with integers and predicates."""
 
@@ -487,7 +534,7 @@ def _integer_arithmetic(facts: Facts) -> Detected:
         "integer instructions": Evidence(integer, "inst", "Instructions Executed"),
         "instructions executed": Evidence(every, "inst", "Instructions Executed"),
     }
-    return part(integer, every) * max(facts.issuing, facts.percent(COMPUTE)), evidence
+    return part(integer, every) * max(facts.issuing, facts.pipes), evidence
 
 
 _DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {
@@ -515,6 +562,8 @@ _DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {
     "narrow_accesses": _narrow_accesses,
     "special_functions": _special_functions,
     "conversions": _conversions,
+    "constant_by_lane": _constant_by_lane,
+    "slow_path_math": _slow_path_math,
     "no_tensor_cores": _no_tensor_cores,
     "fp64": _fp64,
     "integer_arithmetic": _integer_arithmetic,
@@ -522,8 +571,9 @@ _DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {
 CAUSES = tuple(_DETECTORS)
 """Names of the causes of one launch."""
 _NONE: frozenset[str] = frozenset()
-_MEMORY_UNITS = frozenset({"dram", "l2", "l1"})
-_ALL_INSTRUCTIONS = frozenset({"l1", "issue", "fma", "alu", "xu", "fp64"})
+_L2_UNITS = frozenset({"l2", "to_l2", "from_l2"})
+_MEMORY_UNITS = _L2_UNITS | {"dram", "l1"}
+_ALL_INSTRUCTIONS = frozenset({"l1", "issue", "fma", "alu", "xu", "fp64", "constants"})
 _UNITS_OF: Mapping[str, frozenset[str]] = {
     "uncoalesced_loads": _MEMORY_UNITS,
     "uncoalesced_stores": _MEMORY_UNITS,
@@ -532,13 +582,15 @@ _UNITS_OF: Mapping[str, frozenset[str]] = {
     "local_arrays": _MEMORY_UNITS | {"issue", "alu"},
     "divergence": _ALL_INSTRUCTIONS,
     "predicated_threads": _ALL_INSTRUCTIONS,
-    "atomic_contention": frozenset({"l2"}),
-    "global_atomics": frozenset({"l2"}),
-    "shared_atomics": frozenset({"l1"}),
+    "atomic_contention": _L2_UNITS,
+    "global_atomics": _L2_UNITS,
+    "shared_atomics": frozenset({"l1", "issue", "fma", "alu"}),
     "l2_reuse": frozenset({"dram"}),
     "narrow_accesses": frozenset({"l1", "issue", "alu"}),
     "special_functions": frozenset({"xu", "issue"}),
     "conversions": frozenset({"xu", "issue"}),
+    "constant_by_lane": frozenset({"constants"}),
+    "slow_path_math": _MEMORY_UNITS | _ALL_INSTRUCTIONS,
     "no_tensor_cores": _ALL_INSTRUCTIONS,
     "fp64": frozenset({"fp64", "xu", "issue", "alu"}),
     "integer_arithmetic": frozenset({"issue", "alu", "fma", "xu"}),

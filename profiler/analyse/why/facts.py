@@ -19,6 +19,8 @@ L2_BYTES = "lts__t_bytes.sum"
 UNITS: Mapping[str, str] = {
     "dram": f"gpu__dram_throughput.avg.{ELAPSED_PEAK}",
     "l2": f"lts__t_sectors.avg.{ELAPSED_PEAK}",
+    "to_l2": f"lts__xbar2lts_cycles_active.avg.{ELAPSED_PEAK}",
+    "from_l2": f"lts__lts2xbar_cycles_active.avg.{ELAPSED_PEAK}",
     "l1": f"l1tex__data_pipe_lsu_wavefronts.avg.{ELAPSED_PEAK}",
     "issue": f"sm__inst_executed.avg.{ELAPSED_PEAK}",
     "tensor": f"sm__pipe_tensor_cycles_active.avg.{ELAPSED_PEAK}",
@@ -26,6 +28,7 @@ UNITS: Mapping[str, str] = {
     "alu": f"sm__pipe_alu_cycles_active.avg.{ELAPSED_PEAK}",
     "xu": f"sm__inst_executed_pipe_xu.avg.{ELAPSED_PEAK}",
     "fp64": f"sm__pipe_fp64_cycles_active.avg.{ELAPSED_PEAK}",
+    "constants": f"idc__request_cycles_active.avg.{ELAPSED_PEAK}",
 }
 """Units, and how much of its peak over the whole launch each reached (breakdowns of ncu's section
 SpeedOfLight, 2025.3.1). Names that an architecture does not have count as idle."""
@@ -97,6 +100,11 @@ class Facts:
     def issuing(self) -> float:
         """Share of the cycles in which a scheduler issues."""
         return self.percent(ISSUE_ACTIVE)
+
+    @property
+    def pipes(self) -> float:
+        """How busy the busiest of the arithmetic pipes is, as a share."""
+        return max(self.percent(UNITS[unit]) for unit in ("tensor", "fma", "alu", "xu", "fp64"))
 
     @property
     def busiest(self) -> Evidence:

@@ -14,6 +14,7 @@ from profiler.findings.timelines.idle import IdleDifference, idle_difference
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.pairs import PairWhy
+from profiler.findings.why.planted import PLANTED
 from profiler.model import Cell
 
 Document = dict[str, Any]
@@ -207,6 +208,7 @@ def _changes(pair: PairWhy, most: int) -> Sequence[Document]:
             "ns": _rounded(change.first_ns) or None,
             "against_ns": _rounded(change.second_ns) or None,
             "n": VISITS,
+            "planted": PLANTED.get(change.name),
         }
         for change in pair.causes[: min(most, MOST_CAUSES)]
     ]
@@ -285,6 +287,7 @@ def _cause(cause: Cause, ns: float) -> Document:
         "value": _rounded(first.value) if first else None,
         "unit": first.unit if first else None,
         "metric": first.metric if first else None,
+        "planted": PLANTED.get(cause.name),
     }
 
 

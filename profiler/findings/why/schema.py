@@ -117,6 +117,11 @@ class CauseOfDifference(_Part):
     ns: Number = Field(description="null where it was not found, or is below 2 % of the time")
     against_ns: Number
     n: int = Field(description="visits of each that were counted")
+    planted: tuple[float, float, int] | None = Field(
+        default=None,
+        description="estimate ÷ true time in kernels where it was planted: lowest, highest, and "
+        "how many; null where it never was",
+    )
 
 
 class RoofShare(_Part):
@@ -167,6 +172,11 @@ class CauseDocument(_Part):
     value: Number
     unit: str | None
     metric: str | None = Field(description="ncu's name, or a column of its source page")
+    planted: tuple[float, float, int] | None = Field(
+        default=None,
+        description="estimate ÷ true time in kernels where it was planted: lowest, highest, and "
+        "how many; null where it never was",
+    )
 
 
 class RuleAdvice(_Part):

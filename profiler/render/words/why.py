@@ -15,6 +15,7 @@ from profiler.findings.why.accounts import BYTES, Account, Part, RoofAccount
 from profiler.findings.why.cells import LATENCY, CellWhy, KernelWhy
 from profiler.findings.why.hot_lines import HotLine
 from profiler.findings.why.pairs import PairWhy
+from profiler.findings.why.planted import PLANTED
 from profiler.model import Verdict
 from profiler.render.words import numbers
 from profiler.render.words.kernel_names import plain_kernel
@@ -103,6 +104,8 @@ CAUSES: Mapping[str, str] = {
     "sleeping": "sleeping (__nanosleep)",
     "special_functions": "special functions (exponentials, roots, reciprocals)",
     "conversions": "conversions between types",
+    "constant_by_lane": "constant memory that each lane indexes otherwise",
+    "slow_path_math": "sines and cosines of large arguments (their slow path)",
     "narrow_accesses": "narrow loads and stores",
     "no_tensor_cores": "FP32 multiply-adds instead of tensor cores",
     "fp64": "double-precision arithmetic and conversions",
@@ -487,14 +490,7 @@ def _both_ends(place: str) -> str:
     return f"{stem[:_ENDS]}…{stem[-_ENDS:]}{dot}{rest}"
 
 
-PLANTED_CAUSES = 31
-PLANTED_RANGE = (0.69, 1.33)
-"""Estimate ÷ true time of the planted causes of `benchmarks/why`: lowest and highest, each at one
-strength on an H200, recorded on 2026-11-22 and 2026-11-25 (`benchmarks/why/score.py`)."""
-ESTIMATED = (
-    f"estimates, {PLANTED_RANGE[0]} to {PLANTED_RANGE[1]} times the true time of {PLANTED_CAUSES} "
-    "planted causes; they overlap"
-)
+ESTIMATED = "estimates, in brackets ÷ the true time where it was planted; they overlap"
 
 
 def cause_time(ns: float) -> str:
@@ -511,7 +507,20 @@ def cause_rows(
     """
     shown = itertools.groupby(causes, key=lambda cause: tuple(map(cause_time, cause[1])))
     rows = [list(same) for _, same in shown]
-    return [(_together([cause_words(name) for name, _ in row]), row[0][1]) for row in rows]
+    names = [[name for name, _ in row] for row in rows]
+    words = (f"{_together([*map(cause_words, row)])} {planted_words(row)}" for row in names)
+    return [(text, row[0][1]) for text, row in zip(words, rows, strict=True)]
+
+
+def planted_words(causes: Sequence[str]) -> str:
+    """How estimates of causes compared with the truth where these were planted, in brackets."""
+    ranges = [PLANTED[cause] for cause in causes if cause in PLANTED]
+    if not ranges:
+        return "[never planted]"
+    low, high = min(low for low, _, _ in ranges), max(high for _, high, _ in ranges)
+    count = sum(pairs for _, _, pairs in ranges)
+    span = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
+    return f"[{span}{numbers.TIMES} in {count}]"
 
 
 def _together(causes: Sequence[str]) -> str:

@@ -24,13 +24,15 @@ _SAME_COUNT = 0.05
 """How far the instructions of a listing may be off those of its launch: they are counted in another
 pass of the same launch."""
 _MOST_POLLED = 0.5
-"""How many more instructions than its launch a listing may have where the kernel polls mbarriers.
+"""How many more instructions than its launch a listing may have, or fewer, where how often a kernel
+tries again is a matter of time: where it polls mbarriers, or compares and swaps.
 
 Counting instruction by instruction slows a kernel down, and what waits polls more often: 0.5 % seen
 in cuDNN's attention, 10 to 22 % in kernels with a producer warpgroup (H200).
 """
-_POLL = "SYNCS.PHASECHK"
-"""Opcode of a look at an mbarrier (`mbarrier.try_wait`), which is repeated until it succeeds."""
+_TRIED_AGAIN = ("SYNCS.PHASECHK", "ATOMS.CAS", "ATOMG.E.CAS", "ATOM.E.CAS", "ATOMG.CAS")
+"""Opcodes that are repeated until they succeed: a look at an mbarrier (`mbarrier.try_wait`), and
+compare-and-swap."""
 
 
 def cell_profiles(
@@ -109,11 +111,11 @@ def _of_launches(listings: Sequence[Listing], launches: pd.DataFrame) -> list[Li
 
 
 def _fits(listing: Listing, counted: float) -> bool:
-    """Whether a listing executed the instructions of its launch, up to polls of barriers."""
+    """Whether a listing executed the instructions of its launch, up to those tried again."""
     listed = float(listing.instructions["executed"].sum())
-    polls = listing.instructions[OPCODE].str.startswith(_POLL).any()
-    most = 1 + (_MOST_POLLED if polls else _SAME_COUNT)
-    return (1 - _SAME_COUNT) * counted <= listed <= most * counted
+    tries = listing.instructions[OPCODE].str.startswith(_TRIED_AGAIN).any()
+    off = _MOST_POLLED if tries else _SAME_COUNT
+    return counted / (1 + off) <= listed <= (1 + off) * counted
 
 
 def _listings(folder: Path, kernels: Sequence[str]) -> tuple[Sequence[Listing], tuple[Notice, ...]]:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from profiler.analyse.why.causes import CAUSES, LEAST_SHARE, UNFUSED, causes, unfused
+from profiler.analyse.why.facts import UNITS
 from profiler.analyse.why.kernel_profiles import KernelProfile, stall_per_issue
 from profiler.parse.ncu_source import COLUMNS, Listing
 
@@ -185,6 +186,18 @@ PLANTED: Mapping[str, Planted] = {
     "narrow_accesses": Planted(
         {REQUESTS: 95.0}, rows={"LDG.E.U8": {"executed": 5e4, "access_size": "8"}}
     ),
+    "constant_by_lane": Planted(
+        {UNITS["constants"]: 95.0, "sm__cycles_elapsed.sum": 132e5},
+        rows={"LDC": {"executed": 1e5}},
+    ),
+    "slow_path_math": Planted(
+        rows={
+            "BRA": {"executed": 1e3, "sass": "@!P1 BRA 0xa0"},
+            "I2F.F64.S64": {"executed": 1e3, "samples": 500.0},
+            "F2F.F32.F64": {"executed": 1e3, "samples": 400.0},
+            "FMUL": {"executed": 1e3, "samples": 100.0},
+        }
+    ),
     "no_tensor_cores": Planted(
         {
             "sm__ops_path_tensor_src_fp16.sum": 0.0,
@@ -207,8 +220,14 @@ def kernel(planted: Planted) -> KernelProfile:
     waits = {stall_per_issue(reason): cycles for reason, cycles in stalls.items()}
     opcodes = dict.fromkeys((*ROWS, *planted.rows))
     rows = [
-        {"opcode": name, "sass": name, **ROWS.get(name, {}), **planted.rows.get(name, {})}
-        for name in opcodes
+        {
+            "address": 16 * place,
+            "opcode": name,
+            "sass": name,
+            **ROWS.get(name, {}),
+            **planted.rows.get(name, {}),
+        }
+        for place, name in enumerate(opcodes)
     ]
     instructions = pd.DataFrame(rows).reindex(columns=list(COLUMNS))
     values = {**VALUES, **waits, **planted.values}

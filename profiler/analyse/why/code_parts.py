@@ -1,0 +1,65 @@
+"""Parts of a kernel's machine code that are told by what they are made of.
+
+The slow path of CUDA's sine, cosine and tangent (`sinf` and the like without `-use_fast_math`): for
+arguments above 105615 in magnitude the reduction by 2/pi multiplies by a table in local memory and
+ends in double precision: a conversion of a 64-bit integer, a product, a conversion to float. Code
+without large arguments has it too, and jumps over it: only what was executed counts.
+
+Loops that compare and swap: a branch leads back before an instruction that does it.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+
+from profiler.parse.ncu_source import ADDRESS, OPCODE, SASS
+
+_FIRST, _LAST = "I2F.F64.S64", "F2F.F32.F64"
+"""Opcodes near the end of the path, in this order."""
+_BETWEEN = 16
+"""Instructions that stand between these two, at most."""
+_TARGET = re.compile(r"\bBRA\b.*?\b(?:0x)?([0-9a-f]+)\s*$")
+
+
+def of_slow_paths(instructions: pd.DataFrame) -> pd.Series:
+    """Whether each instruction of a listing is of a slow path."""
+    opcodes = instructions[OPCODE].astype(str).tolist()
+    addresses = instructions[ADDRESS].tolist()
+    targets = [_target(text) for text in instructions[SASS].astype(str)]
+    inside = pd.Series(False, index=instructions.index)
+    for end in (at for at, opcode in enumerate(opcodes) if opcode.startswith(_LAST)):
+        if any(opcode.startswith(_FIRST) for opcode in opcodes[max(end - _BETWEEN, 0) : end]):
+            begin = _jump_over(end, addresses, targets)
+            if begin is not None:
+                behind = sum(address < targets[begin] for address in addresses)
+                inside.iloc[begin + 1 : behind] = True
+    return inside
+
+
+def _jump_over(end: int, addresses: list[int], targets: list[int]) -> int | None:
+    """Position of the branch that leads from before a position to nearest behind it, or None."""
+    behind = [at for at in range(end) if targets[at] > addresses[end]]
+    return min(behind, key=lambda at: targets[at], default=None)
+
+
+def of_swap_loops(instructions: pd.DataFrame, opcode: str) -> pd.Series:
+    """Whether each instruction of a listing is of a loop with a compare-and-swap of this opcode."""
+    opcodes = instructions[OPCODE].astype(str).tolist()
+    addresses = instructions[ADDRESS].tolist()
+    targets = [_target(text) for text in instructions[SASS].astype(str)]
+    inside = pd.Series(False, index=instructions.index)
+    for swap in (at for at, name in enumerate(opcodes) if name.startswith(opcode)):
+        ends = (at for at in range(swap, len(targets)) if 0 <= targets[at] <= addresses[swap])
+        end = next(ends, None)
+        if end is not None:
+            begin = sum(address < targets[end] for address in addresses)
+            inside.iloc[begin : end + 1] = True
+    return inside
+
+
+def _target(text: str) -> int:
+    """Address that a branch leads to; -1 of other instructions."""
+    match = _TARGET.search(text)
+    return int(match[1], 16) if match else -1
