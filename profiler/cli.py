@@ -169,6 +169,13 @@ Timer = Annotated[
     bool,
     typer.Option("--timer", help="Judge by CUDA events, without ncu; collect.collectors=timer."),
 ]
+Fast = Annotated[
+    bool,
+    typer.Option(
+        "--fast",
+        help="Time and count by CUPTI in one process, without ncu; collect.collectors=cupti.",
+    ),
+]
 NoExplain = Annotated[bool, typer.Option("--no-explain", help="Count nothing that tells why.")]
 NoReport = Annotated[bool, typer.Option("--no-report", help="Do not write the page.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only results.")]
@@ -197,6 +204,7 @@ def _overrides(
     timeout: float | None,
     explain: bool = True,
     timer: bool = False,
+    fast: bool = False,
     device: str | None = None,
 ) -> tuple[str, ...]:
     """`key=value` texts of --set, and of the flags that are short for one."""
@@ -205,7 +213,7 @@ def _overrides(
         "baseline": baseline,
         "collect.time_limit_s": timeout,
         "collect.explain": None if explain else "false",
-        "collect.collectors": "timer" if timer else None,
+        "collect.collectors": "timer" if timer else "cupti" if fast else None,
         "collect.device": device,
     }
     flags = (f"{key}={value}" for key, value in short_forms.items() if value is not None)
@@ -267,6 +275,7 @@ def run(
     timeout: Timeout = None,
     fail_on: FailOn = None,
     timer: Timer = False,
+    fast: Fast = False,
     device: Device = None,
     timeline: Timeline = False,
     explain: Explain = None,
@@ -310,6 +319,7 @@ def run(
             timeout=timeout,
             explain=not no_explain,
             timer=timer,
+            fast=fast,
             device=device,
         ),
         only=only,
@@ -373,6 +383,7 @@ def plan(
     set_: Set = None,
     baseline: Baseline = None,
     timer: Timer = False,
+    fast: Fast = False,
     device: Device = None,
     out: Out = DEFAULT_OUT,
     json_: Json = None,
@@ -385,7 +396,13 @@ def plan(
         spec=spec,
         out=out,
         overrides=_overrides(
-            set_, blocks=blocks, baseline=baseline, timeout=None, timer=timer, device=device
+            set_,
+            blocks=blocks,
+            baseline=baseline,
+            timeout=None,
+            timer=timer,
+            fast=fast,
+            device=device,
         ),
         only=only,
         json_target=json_,

@@ -58,6 +58,10 @@ class Device(ABC):
     def delay(self) -> None:
         """Keep the stream of the launches busy for some milliseconds, where there is one."""
 
+    def attributes(self) -> dict[str, int]:
+        """What is known of the GPU, by ncu's names; nothing of a CPU."""
+        return {}
+
     def trouble(self) -> Exception | None:
         """The error that the device still has to report, if any."""
         try:
@@ -141,6 +145,14 @@ class CudaDevice(Device):
         if self._flush is None:
             self._flush = CacheFlush()
         return self._flush
+
+    def attributes(self) -> dict[str, int]:
+        """Multiprocessors, and bytes of the L2 cache."""
+        gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
+        return {
+            "device__attribute_multiprocessor_count": gpu.multi_processor_count,
+            "device__attribute_l2_cache_size": gpu.L2_cache_size,
+        }
 
     def delay(self) -> None:
         """Keep the current stream busy; launches are queued behind it."""

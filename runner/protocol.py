@@ -101,7 +101,8 @@ class Job:
     """`ncu`: one launch a visit, synchronised in its range; `timer`: time `repeats` launches;
     `torch_kernels`: one launch under torch.profiler; `plain_timer`: the mean of a few launches;
     `nsys`, `torch`: `launches` in a row, each in a range of its own inside that of the visit;
-    `in_kernel`: one launch a visit, whose stamps are written to STAMPS_FILE."""
+    `in_kernel`: one launch a visit, whose stamps are written to STAMPS_FILE; `cupti`: one launch
+    a visit, whose kernels are counted."""
     device: str
     """`cuda` or `cpu`."""
     seed: int
@@ -118,6 +119,10 @@ class Job:
     flush: bool = False
     """Whether the runner empties the GPU's caches before each visit of `ncu`, which then leaves
     them alone. Where the runner itself times, it does so before each launch in any case."""
+    counters: tuple[str, ...] = ()
+    """Raw names of what `cupti` counts of each kernel of a launch."""
+    counters_library: str = ""
+    """Built library of `runner/cupti/range_profiler.cpp`; empty of other collectors."""
     launches: int = 1
     """Launches per visit of `nsys` and `torch`; the visit ends with the last of them, no launch is
     waited for before the next."""
@@ -146,13 +151,14 @@ class Job:
 # (seconds since the epoch); those about a cell have `cell`, those about a visit `block`, and `arm`
 # where it is not 0.
 SESSION_STARTED = "session_started"  # pid, torch, cuda, device (name), python, nvtx (tool listens),
-# flush (the runner empties caches in place of ncu),
+# flush (the runner empties caches in place of ncu), attributes (of the GPU, by ncu's names),
 # context_at_import (whether importing the workload created a CUDA context), stamps (when each of
 # STAMPS was reached, in seconds of the system's monotonic clock)
 SESSION_FAILED = "session_failed"  # cause: nothing could be run; never after session_started
 STARTED = "started"  # cell, phase, block, arm
 FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (list, timer only),
-# trace (file beside the journal) and operators (list of OPERATOR_FIELDS) of `torch`
+# trace (file beside the journal) and operators (list of OPERATOR_FIELDS) of `torch`, kernels of
+# `cupti` (list: `kernel`, its name, and each of Job.counters by its own; null where it has none)
 FAILED = "failed"  # cell, phase, block, arm, outcome (model.Outcome value), cause
 NOT_RECHECKED = "not_rechecked"  # cell, cause: why its inputs could not be overwritten
 ORDER_FINISHED = "order_finished"  # order: its number; all of it is done or has failed

@@ -449,6 +449,7 @@ def _circumstances(job: Job, device: Device) -> dict[str, Any]:
         "device": device.name,
         "nvtx": ranges.tool_listens(),
         "flush": job.flush,
+        "attributes": device.attributes(),
     }
 
 

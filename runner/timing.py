@@ -181,8 +181,8 @@ _STOPWATCHES: Mapping[str, Callable[[Device, int], Stopwatch]] = {
 }
 
 
-WITHOUT_STOPWATCH = ("nsys", "torch", "in_kernel")
-"""Collectors of timelines and stamps: their visits are made by `profiler.runner.visits`."""
+WITHOUT_STOPWATCH = ("cupti", "nsys", "torch", "in_kernel")
+"""Collectors of counters, timelines and stamps: `profiler.runner.visits` makes their visits."""
 
 
 def make_stopwatch(collector: str, device: Device, repeats: int) -> Stopwatch:

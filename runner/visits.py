@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
 from profiler.runner import protocol, ranges
+from profiler.runner.cupti.range_profiler import RangeProfiler, load_library
 from profiler.runner.device import Device
 from profiler.runner.garbage import no_garbage_collection
 from profiler.runner.protocol import Job, JobVisit
@@ -106,6 +108,24 @@ class TracedVisits:
         """Each trace is whole when its visit ends."""
 
 
+class CountedVisits:
+    """Visits whose kernels are counted in this process; the journal has what each gave."""
+
+    def __init__(self, job: Job, device: Device) -> None:
+        library = load_library(Path(job.counters_library))
+        gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
+        self._profiler = RangeProfiler(library, job.counters, device, gpu, flush=job.flush)
+
+    def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
+        """One visit; `kernels`, see `profiler.runner.protocol`."""
+        with ranges.visit_range(visit.cell, visit.block, visit.arm):
+            return {"kernels": self._profiler.kernels_of(launch)}
+
+    def close(self) -> None:
+        """Give the counters back."""
+        self._profiler.close()
+
+
 def _cuda_runtime() -> Any:
     return torch.cuda.cudart()  # type: ignore[no-untyped-call]  # torch's own
 
@@ -127,6 +147,8 @@ def make_visits(job: Job, device: Device) -> Visits:
         return TracedVisits(job, device)
     if job.collector == "in_kernel":
         return StampedVisits(job, device)
+    if job.collector == "cupti":
+        return CountedVisits(job, device)
     stopwatch = make_stopwatch(job.collector, device, job.repeats)
     if not job.flush:
         return TimedVisits(stopwatch)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.collect import ncu
+from profiler.collect.registry import counts
 from profiler.model import SessionKind
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.clock_file import PERIOD_S, in_order
@@ -70,14 +70,14 @@ and a verdict on durations is confirmed in cycles.
 
 
 def cell_clocks(samples: pd.DataFrame) -> pd.Series[Any]:
-    """Median SM clock of each cell under ncu in GHz, by id: of its timing visits, else of others.
+    """Median SM clock of each cell in GHz, by id: of its timing visits, else of others.
 
     From cycles ÷ durations; without a value where no launch of a cell counted cycles. NVML does not
     see what a kernel is clocked at.
     """
     if not {"cycles", "duration_ns"} <= set(samples.columns):
         return pd.Series(dtype="float64")
-    rows = samples[samples["collector"] == ncu.KIND.name]
+    rows = samples[samples["collector"].map(counts).astype(bool)]
     rows = rows.assign(clock=(rows["cycles"] / rows["duration_ns"]).astype("float64"))
     rows = rows[rows["clock"] > 0]
     of_timing, of_counters = (

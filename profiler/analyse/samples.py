@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -355,6 +356,27 @@ def to_catalogue_metrics(launches: pd.DataFrame) -> pd.DataFrame:
             values = values.where(values.notna(), numbers * scale)
         columns[name] = values
     return pd.DataFrame(columns, index=launches.index)
+
+
+def launches_of_journal(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """One row for each kernel that the finished visits of a journal counted, as of ncu's file.
+
+    Columns `kernel`, `nvtx` (the range of its visit), and the raw metrics.
+    """
+    rows = [
+        {**kernel, "nvtx": (_JournalRange(protocol.range_name(*protocol.visit_of(record))),)}
+        for record in protocol.measured(records)
+        for kernel in record.get("kernels") or ()
+    ]
+    return pd.DataFrame(rows)
+
+
+@dataclass(frozen=True)
+class _JournalRange:
+    """Range of a visit that a journal records."""
+
+    name: str
+    domain: str = protocol.NVTX_DOMAIN
 
 
 # ---- from the timer ------------------------------------------------------------------------------

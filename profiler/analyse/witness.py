@@ -15,6 +15,7 @@ import pandas as pd
 
 from profiler.analyse.samples import DURATION
 from profiler.analyse.why.kernel_profiles import CellProfile
+from profiler.collect.registry import counts
 from profiler.metrics.catalogue import TENSOR_TYPES
 from profiler.metrics.queries import ncu_name
 from profiler.model import FLUSHED_PER_LAUNCH, CellStatus, Environment, SessionKind
@@ -105,25 +106,24 @@ def _objections(status: CellStatus, seen: _Seen, environment: Environment) -> It
 
 
 def _compulsory_bytes(
-    stated: float, seen: _Seen, environment: Environment, *, by_ncu: bool
+    stated: float, seen: _Seen, environment: Environment, *, flushed: bool
 ) -> float:
     """Bytes that must have passed the interface of device memory.
 
     Results may stay in L2, and be written back after the launch: at most its size, for each kernel
     where the tool flushes it between them. Inputs may lie in L2 before, at most its size, unless
-    ncu flushed it.
+    they were `flushed` before the launch.
     """
     cache = float(environment.l2_bytes or 0)
     kernels = seen.kernels if seen.kernels >= 1 else 1.0
-    flushed = by_ncu and environment.cache_control in _FLUSHED
-    return stated - cache * (kernels + (0 if flushed else 1))
+    emptied = flushed and environment.cache_control in _FLUSHED
+    return stated - cache * (kernels + (0 if emptied else 1))
 
 
 def _traffic_above_ceiling(stated: float, seen: _Seen, environment: Environment) -> Iterator[str]:
     peak = environment.peak_dram_bytes_per_s
     for collector, duration_ns in seen.durations_ns.items():
-        by_ncu = collector == "ncu"
-        needed = _compulsory_bytes(stated, seen, environment, by_ncu=by_ncu)
+        needed = _compulsory_bytes(stated, seen, environment, flushed=counts(collector))
         rate = needed / duration_ns * 1e9
         if peak is not None and needed >= SMALLEST and rate > peak * (1 + MARGIN):
             yield (
@@ -135,7 +135,7 @@ def _traffic_above_ceiling(stated: float, seen: _Seen, environment: Environment)
 
 def _too_little_traffic(stated: float, seen: _Seen, environment: Environment) -> Iterator[str]:
     moved = seen.dram_read_bytes + seen.dram_write_bytes
-    needed = _compulsory_bytes(stated, seen, environment, by_ncu=True)
+    needed = _compulsory_bytes(stated, seen, environment, flushed=True)
     if needed >= SMALLEST and moved < needed * (1 - MARGIN):
         yield (
             f"{_megabytes(moved)} went to or came from device memory; the problem needs at least "
@@ -190,7 +190,7 @@ def _megabytes(value: float) -> str:
 
 def _medians(samples: pd.DataFrame) -> Mapping[str, _Seen]:
     """Medians of each cell."""
-    counted = samples[samples["collector"] == "ncu"]
+    counted = samples[samples["collector"].map(counts).astype(bool)]
     counters = counted.reindex(columns=["cell", *_COUNTERS]).groupby("cell").median()
     timed = samples[samples["kind"].isin(_TIMED)].reindex(columns=["cell", "collector", DURATION])
     durations: dict[str, dict[str, float]] = {}

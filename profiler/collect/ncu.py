@@ -371,17 +371,20 @@ WITHOUT_NCU = (
 )
 """For a workload in Python or of a `.cu` file; an external command has no other collector."""
 
-_PERMISSION = (
-    "ncu may not read the GPU's performance counters (ERR_NVGPUCTRPERM).",
+PERMISSION = (
     "Run as root or with CAP_SYS_ADMIN (CAP_PERFMON from driver 565), in a container with "
     "--cap-add=SYS_ADMIN; or allow all users: put `options nvidia "
     "NVreg_RestrictProfilingToAdminUsers=0` into /etc/modprobe.d/, rebuild the initramfs and "
     "reboot. Under WSL: in the NVIDIA Control Panel of Windows. "
-    f"See developer.nvidia.com/ERR_NVGPUCTRPERM. {WITHOUT_NCU}",
+    f"See developer.nvidia.com/ERR_NVGPUCTRPERM. {WITHOUT_NCU}"
 )
 
 _MESSAGES: Sequence[tuple[re.Pattern[str], str, str]] = (
-    (re.compile(r"ERR_NVGPUCTRPERM"), *_PERMISSION),
+    (
+        re.compile(r"ERR_NVGPUCTRPERM"),
+        "ncu may not read the GPU's performance counters (ERR_NVGPUCTRPERM).",
+        PERMISSION,
+    ),
     (
         re.compile(r"driver resource was unavailable", re.IGNORECASE),
         "Another tool is using the GPU's performance counters.",

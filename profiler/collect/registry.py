@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from profiler.collect import (
     cuda_events,
+    cupti,
     in_kernel,
     ncu,
     nsys,
@@ -20,6 +21,7 @@ COLLECTORS: dict[str, CollectorKind] = {
     kind.name: kind
     for kind in (
         ncu.KIND,
+        cupti.KIND,
         cuda_events.KIND,
         profiler_kernels.KIND,
         wall_clock.KIND,
@@ -59,10 +61,15 @@ def timeline_collectors() -> tuple[str, ...]:
     return tuple(name for name, kind in COLLECTORS.items() if kind.records is Records.TIMELINE)
 
 
+def counts(collector: str) -> bool:
+    """Whether a collector, by its key, gives hardware counters, and durations of kernels alone."""
+    kind = COLLECTORS.get(collector)
+    return kind is not None and kind.records is Records.COUNTERS
+
+
 def overlaps(session: SessionPlan) -> bool:
     """Whether starts of sessions may overlap with this one, and its start with others."""
-    counts = COLLECTORS[session.collector].records is Records.COUNTERS
-    return counts and not session.recompiles
+    return counts(session.collector) and not session.recompiles
 
 
 def duration_metrics() -> Mapping[str, str]:

@@ -13,8 +13,7 @@ from profiler.analyse.clocks import cell_clocks
 from profiler.analyse.samples import SAMPLE_COLUMNS
 from profiler.analyse.summary import summarise
 from profiler.analyse.verdicts import noise_floors
-from profiler.collect import ncu
-from profiler.collect.registry import duration_metrics
+from profiler.collect.registry import counts, duration_metrics
 from profiler.comparison.runs import ComparedRun, is_correct
 from profiler.model import SessionKind
 
@@ -127,5 +126,9 @@ def timings(run: ComparedRun, source: str | None) -> Timings:
     samples = samples.assign(**{_ARM: samples.get(_ARM, 0)})
     keys = ["cell", "block", _ARM]
     blocks = samples.groupby(keys, sort=False)["duration_ns"].median().reset_index()
-    clocks = cell_clocks(report.samples) if source == ncu.KIND.name else pd.Series(dtype="float64")
+    clocks = (
+        cell_clocks(report.samples)
+        if source is not None and counts(source)
+        else pd.Series(dtype="float64")
+    )
     return Timings(blocks.merge(plan, on="cell"), clocks[clocks.index.isin(correct)], samples)

@@ -11,7 +11,7 @@ from profiler.collect.kind import Need
 from profiler.collect.ncu import WITHOUT_NCU, require_version
 from profiler.collect.nsys import Nsys, find_nsys
 from profiler.collect.nsys import require_version as require_nsys_version
-from profiler.collect.registry import needed
+from profiler.collect.registry import counts, needed
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import (
     VISIBLE_VARIABLE,
@@ -72,7 +72,7 @@ def find_machine(
         host=asked.host.result(),
         ncu_version=version,
         nsys_version=recorder,
-        cache_control=experiment.cache_control if ncu else None,
+        cache_control=experiment.cache_control if any(map(counts, collect.collectors)) else None,
         clock_control=collect.clock_control if ncu else None,
     )
     only = {VISIBLE_VARIABLE: gpu.uuid} if gpu and gpu.uuid and ":" in collect.device else {}

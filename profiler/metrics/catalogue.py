@@ -159,6 +159,17 @@ _TIMING = (
         better="lower",
     ),
     Metric(
+        name="cupti_duration_ns",
+        label="Duration (CUPTI)",
+        unit="ns",
+        pass_class=PassClass.STATIC,
+        definition="Time of the kernels of one launch by CUPTI's range profiler in the process "
+        "that launches, gaps left out. Never compared with the duration that ncu measures in a "
+        "verdict.",
+        source="timer",
+        better="lower",
+    ),
+    Metric(
         name="power_w",
         label="Power",
         unit="W",

@@ -7,12 +7,14 @@ import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
+from profiler.collect import cupti
 from profiler.collect.kind import CollectorKind, Records
 from profiler.collect.registry import kinds_of
 from profiler.errors import SpecError
 from profiler.metrics import passes
 from profiler.metrics import queries as metrics
 from profiler.metrics.conflicts import conflicts, is_replayed
+from profiler.metrics.launch_costs import REPLAY_S
 from profiler.metrics.passes import CounterSession, Types
 from profiler.model import FLUSHED_PER_LAUNCH, Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.planning.questions import Question
@@ -22,6 +24,8 @@ NCU = "ncu"
 """Collector that counts, and that explain sessions run under."""
 MAX_VISITS = 1_000_000
 """Most visits of a session: about a day under ncu."""
+_NEVER_S = 1e3
+"""Price of a launch that shall not be made where there is any other way."""
 _PROGRAM_S = 4.0
 """Start of a program of an external command: of Python with torch and a context, on an H200."""
 
@@ -32,36 +36,56 @@ def planned_sessions(experiment: Experiment, plan: Plan, whole: Plan) -> Iterato
     `whole`: the plan with all cells of the experiment. They decide what is counted in a session, so
     that a part of the cells goes on with the sessions of all.
     """
-    collect, cells, capability = experiment.collect, plan.cells, plan.capability
-    kinds = kinds_of(collect.collectors)
-
-    def timing(kind: CollectorKind, suffix: str, names: tuple[str, ...]) -> SessionPlan:
-        name = f"{kind.session_name}{suffix}"
-        blocks = range(collect.blocks[0])
-        visits = tuple(block_visits(cells, name, blocks, seed=collect.seed, twice=plan.baseline))
-        return SessionPlan(
-            name, kind.name, SessionKind.TIMING, names, visits, recompiles=collect.recompile
-        )
-
+    kinds = kinds_of(experiment.collect.collectors)
     for kind in kinds:
         if kind.records is Records.TIMES:
-            yield timing(kind, "", ("duration_ns",))
+            yield _timing_session(experiment, plan, kind, "", ("duration_ns",))
         elif kind.records is Records.COUNTERS:
-            types_of = _types_of(whole.cells, collect.measured_metrics)
-            names = _measured_names(experiment, types_of.values())
-            groups = _counter_groups(experiment, names, types_of, capability)
-            if collect.ncu_timing:
-                counting = passes.counting_cycles(groups, types_of.values())
-                with_cycles = counting is None or not _final_counts_cycles(whole)
-                yield timing(kind, "-timing", passes.timing_metrics(names, with_cycles=with_cycles))
-                groups = groups if with_cycles or counting is None else counting
-            yield from _counter_sessions(experiment, kind, groups, cells, types_of)
+            yield from _counted_and_timed(experiment, plan, whole, kind)
     # Last, because nothing that is judged depends on them.
     for kind in kinds:
         if kind.records is Records.TIMELINE:
-            yield timeline_session(experiment, kind.name, cells)
+            yield timeline_session(experiment, kind.name, plan.cells)
         elif kind.records is Records.STAMPS:
-            yield _stamps_session(experiment, kind, cells)
+            yield _stamps_session(experiment, kind, plan.cells)
+
+
+def _timing_session(
+    experiment: Experiment, plan: Plan, kind: CollectorKind, suffix: str, names: tuple[str, ...]
+) -> SessionPlan:
+    """The session in which a collector times the blocks of the first look."""
+    collect, name = experiment.collect, f"{kind.session_name}{suffix}"
+    blocks = range(collect.blocks[0])
+    visits = tuple(block_visits(plan.cells, name, blocks, seed=collect.seed, twice=plan.baseline))
+    return SessionPlan(
+        name, kind.name, SessionKind.TIMING, names, visits, recompiles=collect.recompile
+    )
+
+
+def _counted_and_timed(
+    experiment: Experiment, plan: Plan, whole: Plan, kind: CollectorKind
+) -> Iterator[SessionPlan]:
+    """Sessions of a collector with counters: durations, and counters where no other counts them.
+
+    Beside ncu, which counts and explains, CUPTI only times.
+    """
+    collect, capability = experiment.collect, plan.capability
+    by_ncu = kind.name == NCU
+    types_of = _types_of(whole.cells, collect.measured_metrics)
+    names = _measured_names(experiment, types_of.values())
+    if not by_ncu and NCU in collect.collectors:
+        metrics = passes.timing_metrics(names, with_cycles=True)
+        yield _timing_session(experiment, plan, kind, "-timing", metrics)
+        return
+    names = names if by_ncu else passes.of_one_pass(names, capability)
+    groups = _counter_groups(experiment, kind, names, types_of, capability)
+    if collect.ncu_timing or not by_ncu:
+        counting = passes.counting_cycles(groups, types_of.values())
+        with_cycles = counting is None or not _final_counts_cycles(whole)
+        metrics = passes.timing_metrics(names, with_cycles=with_cycles)
+        yield _timing_session(experiment, plan, kind, "-timing", metrics)
+        groups = groups if with_cycles or counting is None else counting
+    yield from _counter_sessions(experiment, kind, groups, plan.cells, types_of)
 
 
 def _final_counts_cycles(plan: Plan) -> bool:
@@ -117,6 +141,8 @@ def flushed_by_runner(
     """
     if experiment.cache_control != FLUSHED_PER_LAUNCH or session.kind is SessionKind.EXPLAIN:
         return False
+    if session.collector == cupti.KIND.name:
+        return True
     return session.collector == NCU and not is_replayed(session.metrics, capability)
 
 
@@ -141,11 +167,12 @@ def planned_otherwise(plan: Plan, capability: str | None) -> bool:
 
 def _counter_groups(
     experiment: Experiment,
+    kind: CollectorKind,
     names: Sequence[str],
     types_of: Mapping[str, Types],
     capability: str | None,
 ) -> tuple[CounterSession, ...]:
-    """Which counters share a session.
+    """Which counters share a session; under CUPTI none that would be replayed, with warm caches.
 
     Where ncu does not time, the first session of each cell has what a timing session would.
     """
@@ -155,8 +182,10 @@ def _counter_groups(
     # Each visit of a command starts a program, in each session.
     is_command = isinstance(experiment.workload, CommandWorkload)
     session_s = passes.SESSION_S + is_command * sum(launches.values()) * _PROGRAM_S
-    groups = passes.counter_sessions(names, launches, session_s, capability)
-    if collect.ncu_timing:
+    by_ncu = kind.name == NCU
+    replay_s = REPLAY_S if by_ncu else _NEVER_S
+    groups = passes.counter_sessions(names, launches, session_s, capability, replay_s)
+    if collect.ncu_timing or not by_ncu:
         return groups
     timing = passes.timing_metrics(names, with_cycles=True)
     groups, without_session = passes.in_first_of_types(groups, timing, launches)

@@ -25,7 +25,7 @@ from profiler.run_folder.folder import (
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.redact import public_environment
 from profiler.run_folder.seconds import WAITS_FOR_GPU
-from profiler.sessions.builds.plan_builds import build_all_stamped
+from profiler.sessions.builds.plan_builds import build_all_stamped, build_range_profiler
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.explaining import Explaining
 from profiler.sessions.looks import final_session, later_session, timeline_cells
@@ -138,6 +138,7 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
         opened=record.opened,
         earlier=frozenset(attempt.folder for attempt in run.attempts()),
         stamped=build_all_stamped(request, builds, reporter) if stamped is None else stamped,
+        range_profiler=build_range_profiler(request, reporter),
         on_attempt=request.on_attempt,
     )
     measurement = Measurement(book, lock_file, reporter, run.seconds(), request.meanwhile)

@@ -16,12 +16,12 @@ from profiler.analyse.between_runs import (
     estimate_ratios,
     joint_floor,
 )
+from profiler.collect.registry import counts
 from profiler.comparison.machines import Machines, machines_of
 from profiler.comparison.programs import Program
 from profiler.comparison.runs import ComparedRun
 from profiler.comparison.timings import Timings, common_source, timings
 from profiler.model import Cell, Environment
-from profiler.planning.session_plans import NCU
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,22 +59,22 @@ def _source(
     """Which durations to take from each run, and why they may not be compared."""
     source = common_source(older, newer)
     environments = older.report.environment, newer.report.environment
-    refused = _settings_differ(*environments, by_ncu=source[0] in (None, NCU))
+    refused = _settings_differ(*environments, flushed=source[0] is None or counts(source[0]))
     if refused is None and None not in source and source[0] != source[1]:
         refused = Reason.DIFFERENT_COLLECTORS
     return source, refused
 
 
-def _settings_differ(older: Environment, newer: Environment, *, by_ncu: bool) -> Reason | None:
+def _settings_differ(older: Environment, newer: Environment, *, flushed: bool) -> Reason | None:
     """Why durations of two environments are different quantities.
 
-    `by_ncu`: whether they are of ncu, which alone has a setting of when caches are emptied.
+    `flushed`: whether they are of a collector with a setting of when caches are emptied.
     """
     if machines_of(older, newer) is Machines.DIFFERENT:
         return Reason.DIFFERENT_MACHINES
     if older.clock_control != newer.clock_control:
         return Reason.DIFFERENT_CLOCKS
-    if by_ncu and older.cache_control != newer.cache_control:
+    if flushed and older.cache_control != newer.cache_control:
         return Reason.DIFFERENT_CACHES
     return None
 

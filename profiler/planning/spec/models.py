@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from profiler.collect.kind import Records
+from profiler.collect.kind import Need
 from profiler.collect.registry import COLLECTORS, canonical_name, kinds_of, spellings
 from profiler.metrics import queries as metrics
 from profiler.metrics.own import OwnMetric
@@ -355,7 +355,8 @@ class Collect(SpecModel):
 
     collectors: Collectors = Field(
         default=("ncu",),
-        description="`ncu`: hardware counters; `cuda_events` (or `timer`): CUDA events, or the "
+        description="`ncu`: hardware counters; `cupti`: durations and counters of one pass in the "
+        "process that launches, without ncu; `cuda_events` (or `timer`): CUDA events, or the "
         "process clock on a CPU; `profiler_kernels` (or `torch_kernels`): kernel time of "
         "torch.profiler; `wall_clock` (or `plain_timer`): wall clock around three launches, as a "
         "quick benchmark does. The first of these, in this order, that is asked for is judged. "
@@ -473,6 +474,15 @@ class Collect(SpecModel):
         return tuple(dict.fromkeys(name for part in names for name in part))
 
     @model_validator(mode="after")
+    def _caches_can_be_emptied(self) -> Self:
+        if self.cache_control == "all" and "cupti" in self.collectors:
+            raise wrong(
+                "cache_control: all empties caches before each kernel of a launch, which only ncu "
+                "can; cupti needs `launch` or `none`"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _something_is_judged(self) -> Self:
         kinds = kinds_of(self.collectors)
         if all(kind.metric is None for kind in kinds):
@@ -481,9 +491,9 @@ class Collect(SpecModel):
                 "collect.collectors"
             )
         judged = [kind for kind in kinds if kind.judged]
-        if not self.ncu_timing and all(kind.records is Records.COUNTERS for kind in judged):
+        if not self.ncu_timing and all(Need.NCU in kind.needs for kind in judged):
             raise wrong(
-                "ncu_timing: false leaves nothing that is judged; add cuda_events to "
+                "ncu_timing: false leaves nothing that is judged; add cupti or cuda_events to "
                 "collect.collectors"
             )
         return self

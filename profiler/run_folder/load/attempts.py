@@ -20,6 +20,7 @@ from profiler.analyse.samples import (
     cell_of_part,
     empty_samples,
     impossible_durations,
+    launches_of_journal,
     metric_columns,
     samples_from_command,
     samples_from_journal,
@@ -30,6 +31,7 @@ from profiler.analyse.samples import (
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.analyse.why.practical_roofs import practical_shares
 from profiler.collect import cuda_events
+from profiler.collect.kind import Records
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
 from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, TunedConfig, Visit
@@ -334,7 +336,7 @@ def _load(
         ),
         unreadable=unreadable,
         without_duration=_visits_of(samples[impossible]),
-        attributes=table.attributes if table is not None else {},
+        attributes=table.attributes if table is not None else _attributes(records),
         clocks=clocks,
         ranges=_ranges(attempt, records, table, compute_capability, current),
         ncu_rules=_rules(attempt, table, current),
@@ -459,9 +461,21 @@ def _left_out(
 
 
 def _flushed_by_runner(records: Iterable[Mapping[str, Any]]) -> bool | None:
-    started = (record for record in records if record.get("event") == protocol.SESSION_STARTED)
-    flush = next(started, {}).get("flush")
+    flush = _start(records).get("flush")
     return flush if isinstance(flush, bool) else None
+
+
+def _attributes(records: Iterable[Mapping[str, Any]]) -> dict[str, str | float]:
+    """What the runner says of the GPU, by ncu's names."""
+    attributes = _start(records).get("attributes")
+    numbers = attributes.items() if isinstance(attributes, dict) else ()
+    return {name: value for name, value in numbers if isinstance(value, int)}
+
+
+def _start(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The record with which a runner began; empty where there is none."""
+    started = (record for record in records if record.get("event") == protocol.SESSION_STARTED)
+    return next(started, {})
 
 
 def _unflushed(
@@ -569,18 +583,20 @@ def _samples(
 ) -> pd.DataFrame:
     record = attempt.record
     kind = COLLECTORS.get(record.collector)
-    if kind is not None and kind.in_journal:
+    in_journal = kind is not None and kind.in_journal
+    if kind is not None and in_journal and kind.records is not Records.COUNTERS:
         return samples_from_journal(
             records, session=record.session, collector=record.collector, kind=record.kind
         )
-    if table is None:
+    if table is None and not in_journal:
         return empty_samples()
+    launches = launches_of_journal(records) if table is None else table.launches
     if record.visit is not None:
         to_samples = (
             samples_from_command if parts is None else partial(samples_of_parts, parts=parts)
         )
         return to_samples(
-            table.launches,
+            launches,
             visit=Visit(**record.visit),
             session=record.session,
             collector=record.collector,
@@ -589,7 +605,7 @@ def _samples(
             compute_capability=compute_capability,
         )
     return samples_from_launches(
-        table.launches,
+        launches,
         session=record.session,
         collector=record.collector,
         kind=record.kind,

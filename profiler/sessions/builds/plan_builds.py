@@ -10,7 +10,10 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from profiler.collect import cupti
+from profiler.errors import EnvironmentUnusable
 from profiler.kernels.recipe import Recipe
+from profiler.machine.compilers import find_compiler
 from profiler.model import BuildResult, Params, SessionKind, Variant
 from profiler.planning.space import Space
 from profiler.planning.spec import Experiment
@@ -65,6 +68,35 @@ def build_all_stamped(
         ),
         warn=reporter.warn,
     )
+
+
+def build_range_profiler(execution: Execution, reporter: ProgressReporter) -> str:
+    """Library by which the runner reads counters; empty where no session of the plan needs it.
+
+    Raises EnvironmentUnusable where it cannot be built.
+    """
+    sessions = execution.plan.sessions
+    if all(session.collector != cupti.KIND.name for session in sessions):
+        return ""
+    library = Variant(id="range_profiler", name="range profiler", params={})
+    folders = cupti.header_folders(find_compiler().path)
+    recipe = Recipe(
+        sources=(cupti.SOURCE,), flags=tuple(word for f in folders for word in ("-I", str(f)))
+    )
+    (built,) = build_variants(
+        (library,),
+        {library.id: recipe},
+        arch=execution.machine.architecture(execution.loaded.experiment.build.arch),
+        build_root=execution.build_root,
+        on_wait=reporter.say,
+    )
+    if built.library is None:
+        raise EnvironmentUnusable(
+            f"The library that reads counters by CUPTI cannot be built:\n{built.error}",
+            remedy="It needs CUPTI's headers, of CUDA 12.6 or newer: of a toolkit, or of the "
+            f"package nvidia-cuda-cupti. {cupti.WITHOUT_CUPTI}",
+        )
+    return built.library
 
 
 def build_plan(  # noqa: PLR0913 - all but three by keyword

@@ -67,6 +67,8 @@ class AttemptBook:
     """Folders of the attempts that earlier executions made."""
     stamped: Mapping[str, str]
     """Libraries with stamps inside their kernels, by variant id: what in-kernel sessions launch."""
+    range_profiler: str = ""
+    """Built library that reads counters in the runner; empty where no session needs it."""
     on_attempt: Callable[[Path], None] | None = None
     """Called with the folder of each attempt when all of its files are written."""
     templates: Templates = field(init=False)
@@ -89,6 +91,7 @@ class AttemptBook:
             folder=self.run.path,
             libraries={build.variant: build.library for build in self.builds},
             stamped=self.stamped,
+            range_profiler=self.range_profiler,
         )
 
     def close(self) -> None:

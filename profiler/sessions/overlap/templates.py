@@ -9,7 +9,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from profiler.collect import Collector
+from profiler.collect import Collector, cupti
 from profiler.collect.ncu import Ncu
 from profiler.collect.registry import COLLECTORS
 from profiler.machine.requirements import Machine
@@ -37,6 +37,8 @@ class Templates:
     """The run folder."""
     libraries: Mapping[str, str | None] = field(default_factory=dict)
     """Built library by variant id."""
+    range_profiler: str = ""
+    """Built library of `runner/cupti/range_profiler.cpp`; empty where no session needs it."""
     stamped: Mapping[str, str] = field(default_factory=dict)
     """Libraries with stamps inside their kernels, by variant id: what in-kernel sessions launch."""
 
@@ -82,6 +84,8 @@ class Templates:
             repeats=collect.repeats if "repeats" in kind.settings else 1,
             launches=timelines.launches if recorded else 1,
             capture=timelines.capture,
+            counters=self.metrics(session) if session.collector == cupti.KIND.name else (),
+            counters_library=self.range_profiler,
             flush=flushed_by_runner(self.loaded.experiment, session, self._capability),
         )
 

@@ -1,0 +1,96 @@
+"""Counters by CUPTI's range profiler, in the process that launches."""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import profiler
+from profiler.collect import STDERR, read_text, tail
+from profiler.collect.kind import CollectorKind, Need, Records
+from profiler.collect.ncu import PERMISSION
+from profiler.collect.timer import Timer
+from profiler.errors import EnvironmentUnusable
+
+SOURCE = Path(profiler.__file__).parent / "runner" / "cupti" / "range_profiler.cpp"
+_HEADER = "cupti_range_profiler.h"
+WITHOUT_CUPTI = "Measure with ncu instead: collect.collectors=ncu."
+
+_PROBLEMS: Sequence[tuple[re.Pattern[str], str, str]] = (
+    (
+        re.compile(r"CUPTI: .*(INSUFFICIENT_PRIVILEGES|permission)", re.IGNORECASE),
+        "CUPTI may not read the GPU's performance counters.",
+        PERMISSION,
+    ),
+    (
+        re.compile(r"CUPTI: .*(MULTIPLE_SUBSCRIBERS|RESOURCE|BUSY)", re.IGNORECASE),
+        "Another tool holds CUPTI or the GPU's performance counters.",
+        "End other profilers on this GPU (ncu, nsys, torch.profiler, DCGM: `dcgmi profile "
+        f"--pause`); a workload that uses CUPTI itself cannot be counted by it. {WITHOUT_CUPTI}",
+    ),
+    (
+        re.compile(r"CUPTI cannot be loaded"),
+        "CUPTI, or the project's library that calls it, cannot be loaded.",
+        f"It comes with torch's CUDA builds (libcupti.so). {WITHOUT_CUPTI}",
+    ),
+    (
+        re.compile(r"CUPTI: "),
+        "CUPTI refused what was asked of it.",
+        "A metric that CUPTI does not have, MIG, vGPU, WSL or an older driver are the usual "
+        f"reasons. {WITHOUT_CUPTI}",
+    ),
+)
+"""What the runner prints of CUPTI where the machine is at fault: pattern, message, remedy."""
+
+
+def header_folders(nvcc: Path) -> tuple[Path, ...]:
+    """Folder of CUPTI's headers that nvcc does not look in itself; none where it needs no other.
+
+    Of the toolkit of `nvcc`, or else of a package of NVIDIA in this Python.
+    """
+    toolkit = nvcc.resolve().parents[1]
+    if (toolkit / "include" / _HEADER).exists():
+        return ()
+    packages = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
+    folders = (toolkit / "extras" / "CUPTI" / "include", *sorted(packages.glob("*/include")))
+    return tuple(folder for folder in folders if (folder / _HEADER).exists())[:1]
+
+
+@dataclass(frozen=True)
+class Cupti(Timer):
+    """The runner without a tool around it: it reads counters itself."""
+
+    name: str = "cupti"
+
+    def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
+        """Error of the machine, or of CUPTI, that the runner's stderr shows, or None."""
+        if returncode == 0:
+            return None
+        last_words = tail(read_text(folder / STDERR))
+        for pattern, message, remedy in _PROBLEMS:
+            match = pattern.search(last_words)
+            if match is not None:
+                line = last_words[match.start() :].partition("\n")[0]
+                return EnvironmentUnusable(f"{message}\n  It said: {line[:400]}", remedy=remedy)
+        return super().diagnose(folder, returncode)
+
+
+KIND: CollectorKind = CollectorKind(
+    name="cupti",
+    alias=None,
+    title="CUPTI",
+    measures="each kernel alone on the GPU, by its hardware counters, gaps left out, as ncu does, "
+    "but in the runner's own process; caches are empty when a launch begins, unless they are to be "
+    "warm",
+    records=Records.COUNTERS,
+    metric="cupti_duration_ns",
+    judged=True,
+    in_journal=True,
+    create=lambda tools: Cupti(tools.python),
+    needs=frozenset({Need.GPU, Need.TORCH}),
+    settings=("metrics", "counter_samples", "cache_control"),
+    visit_s=2e-3,
+)

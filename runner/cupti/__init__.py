@@ -1,0 +1,1 @@
+"""Counters of kernels by CUPTI, in the runner itself."""

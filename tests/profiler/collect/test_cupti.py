@@ -1,0 +1,111 @@
+"""CUPTI in the runner: what is planned, what its words mean, and how its library is built."""
+
+import subprocess
+
+import pytest
+from run_folders import SPEC, Workplace, measured
+
+from profiler.collect.cupti import SOURCE, Cupti, header_folders
+from profiler.collect.timer import RUNNER
+from profiler.errors import SpecError
+from profiler.kernels.recipe import Recipe
+from profiler.metrics.conflicts import is_replayed
+from profiler.model import KERNEL_SEPARATOR, Outcome, SessionKind, Variant
+from profiler.run_folder.load.assemble import assemble
+from profiler.sessions.builds.libraries import build_variants
+
+
+def place_with(folder, collect):
+    without = SPEC.partition("collect:")[0]
+    return Workplace(folder, f"{without}collect: {{{collect}}}\n")
+
+
+def test_a_session_is_the_runner_alone(tmp_path):
+    command = Cupti("python9").session_command(tmp_path / "job.json", tmp_path, ("a", "b"))
+    assert command.argv == ("python9", "-P", str(RUNNER), str(tmp_path / "job.json"))
+
+
+def test_counters_are_planned_in_sessions_that_replay_nothing(tmp_path):
+    plan = place_with(tmp_path, "collectors: [cupti], metrics: [default]").plan
+    kinds = [session.kind for session in plan.sessions]
+    assert kinds[0] is SessionKind.TIMING
+    assert set(kinds[1:]) == {SessionKind.COUNTERS}
+    counted = {name for session in plan.sessions for name in session.metrics}
+    assert {"duration_ns", "cycles", "registers", "l2_hit_sectors", "dram_read_bytes"} <= counted
+    assert not [s.name for s in plan.sessions if is_replayed(s.metrics, plan.capability)]
+
+
+def test_beside_ncu_it_times_and_ncu_counts(tmp_path):
+    plan = place_with(tmp_path, "collectors: [cupti, ncu], ncu_timing: false").plan
+    timing, *counting = plan.sessions
+    assert (timing.collector, timing.kind) == ("cupti", SessionKind.TIMING)
+    assert "cycles" in timing.metrics
+    assert {(s.collector, s.kind) for s in counting} == {("ncu", SessionKind.COUNTERS)}
+
+
+def test_caches_before_each_kernel_of_a_launch_are_refused(tmp_path):
+    with pytest.raises(SpecError, match="only ncu can; cupti needs"):
+        place_with(tmp_path, "collectors: [cupti], cache_control: all")
+
+
+def test_what_the_journal_holds_is_the_samples_of_a_cell(tmp_path):
+    place = place_with(tmp_path, "collectors: [cupti], metrics: [duration_ns, cycles]")
+    kernel = {"kernel": "first", "gpu__time_duration.sum": 100.0, "gpc__cycles_elapsed.max": 180.0}
+    other = {**kernel, "kernel": "second", "gpu__time_duration.sum": 50.0}
+    visits = place.visits("cupti-timing")
+    journal = measured(visits, kernels=[kernel, other])
+    place.attempt("cupti-timing", journal=journal)
+    report = assemble(place.run, place.loaded, place.plan).report
+    assert {status.outcome for status in report.statuses.values()} == {Outcome.MEASURED}
+    samples = report.samples[report.samples["collector"] == "cupti"]
+    assert set(samples["duration_ns"]) == {150.0}
+    assert set(samples["cycles"]) == {360.0}
+    assert set(samples["kernels"]) == {2}
+    assert set(samples["kernel_names"]) == {KERNEL_SEPARATOR.join(("first", "second"))}
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("CUPTI: cuptiRangeProfilerEnable(&p): CUPTI_ERROR_INSUFFICIENT_PRIVILEGES", "Run as root"),
+        ("CUPTI: cuptiSubscribe(): CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED", "End other"),
+        ("CUPTI: cuptiProfilerHostConfigAddMetrics(&p): CUPTI_ERROR_INVALID", "metric that CUPTI"),
+        (
+            "CUPTI cannot be loaded: libcupti.so.13: cannot open shared object",
+            "torch's CUDA builds",
+        ),
+        ("No CUDA GPUs are available", "nvidia-smi"),
+    ],
+)
+def test_its_words_have_a_remedy(tmp_path, words, remedy):
+    (tmp_path / "stderr.txt").write_text(f"runner: {words}\n")
+    problem = Cupti().diagnose(tmp_path, 3)
+    assert remedy in problem.remedy
+    assert Cupti().diagnose(tmp_path, 0) is None
+
+
+def test_headers_come_from_the_toolkit_or_from_a_package(tmp_path):
+    toolkit = tmp_path / "cuda"
+    nvcc = toolkit / "bin" / "nvcc"
+    extras = toolkit / "extras" / "CUPTI" / "include"
+    extras.mkdir(parents=True)
+    (extras / "cupti_range_profiler.h").touch()
+    assert header_folders(nvcc) == (extras,)
+    (toolkit / "include").mkdir()
+    (toolkit / "include" / "cupti_range_profiler.h").touch()
+    assert header_folders(nvcc) == (), "nvcc looks there itself"
+
+
+def test_the_library_is_built_with_what_the_runner_calls(tmp_path):
+    variant = Variant("range_profiler", "range profiler")
+    recipe = Recipe(sources=(SOURCE,))
+    (built,) = build_variants((variant,), {variant.id: recipe}, arch="sm_90", build_root=tmp_path)
+    assert built.ok, built.error
+    named = subprocess.run(
+        ["nm", "-D", "--defined-only", built.library], capture_output=True, text=True, check=True
+    )
+    symbols = {line.split()[-1] for line in named.stdout.splitlines()}
+    exported = {symbol for symbol in symbols if symbol.startswith("cupti_")}
+    called = {"configure", "begin", "end", "decode", "values", "forget", "close", "error"}
+    called |= {"launch_count", "launch_kernel", "launch_facts"}
+    assert exported == {f"cupti_{name}" for name in called}

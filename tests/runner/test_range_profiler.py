@@ -1,0 +1,144 @@
+"""Counters in the runner itself: what is asked of CUPTI's library, and what is made of it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from profiler.runner.cupti.range_profiler import PASSES, CountersError, RangeProfiler, launch_facts
+from profiler.runner.device import CpuDevice, DeviceMissingError
+
+H100 = SimpleNamespace(multi_processor_count=132, max_threads_per_multi_processor=2048)
+SOFTMAX = (8192, 1, 1, 1024, 1, 1, 128, 30, 0, 2)
+"""Grid, block, dynamic shared bytes, registers, static shared bytes, blocks an SM: torch's softmax
+of 8192 rows of 4096 on an H100."""
+METRICS = ("gpu__time_duration.sum", "launch__registers_per_thread", "dram__bytes_read.sum")
+
+
+class Library:
+    """Stands in for the built library: two kernels a launch, whose values are known."""
+
+    def __init__(self, *, kernels=2, ranges=None, fails=(), passes=1):
+        self.calls, self.kernels, self.fails, self.passes = [], kernels, fails, passes
+        self.ranges = kernels if ranges is None else ranges
+
+    def _result(self, name, value=0):
+        self.calls.append(name)
+        return -1 if name in self.fails else value
+
+    def cupti_error(self):
+        return b"no such metric"
+
+    def cupti_configure(self, names, most):
+        self.asked = names.decode()
+        return self._result("configure", self.passes)
+
+    def cupti_begin(self):
+        return self._result("begin")
+
+    def cupti_end(self):
+        return self._result("end")
+
+    def cupti_decode(self):
+        return self._result("decode", self.ranges)
+
+    def cupti_forget(self):
+        return self._result("forget")
+
+    def cupti_close(self):
+        return self._result("close")
+
+    def cupti_launch_count(self):
+        return self.kernels
+
+    def cupti_launch_kernel(self, number):
+        return f"kernel {number}".encode()
+
+    def cupti_values(self, number, values):
+        values[0], values[1] = 1000.0 + number, 64.0
+        return self._result("values")
+
+    def cupti_launch_facts(self, number, facts):
+        facts[:] = SOFTMAX
+
+
+@pytest.fixture
+def device(monkeypatch):
+    device = CpuDevice()
+    device.steps = []
+    monkeypatch.setattr(device, "empty_caches", lambda: device.steps.append("flush"))
+    monkeypatch.setattr(device, "wait", lambda: device.steps.append("wait"))
+    return device
+
+
+def profiler_of(library, device, flush=True):
+    return RangeProfiler(library, METRICS, device, H100, flush=flush)
+
+
+def test_each_kernel_has_what_was_asked_for_counted_or_of_its_launch(device):
+    library = Library()
+    kernels = profiler_of(library, device).kernels_of(lambda: device.steps.append("launch"))
+
+    assert library.asked == "gpu__time_duration.sum,dram__bytes_read.sum", (
+        "registers need no counter"
+    )
+    assert [(k["kernel"], k["gpu__time_duration.sum"]) for k in kernels] == [
+        ("kernel 0", 1000.0),
+        ("kernel 1", 1001.0),
+    ]
+    assert {k["launch__registers_per_thread"] for k in kernels} == {30}
+    assert {k["dram__bytes_read.sum"] for k in kernels} == {64.0}
+    assert {k[PASSES] for k in kernels} == {1}
+
+
+def test_caches_are_empty_before_and_everything_is_done_when_counting_ends(device):
+    library = Library()
+    profiler_of(library, device).kernels_of(lambda: device.steps.append("launch"))
+    assert device.steps == ["flush", "launch", "wait"]
+    assert library.calls[1:4] == ["begin", "end", "decode"]
+    device.steps.clear()
+    profiler_of(Library(), device, flush=False).kernels_of(lambda: device.steps.append("launch"))
+    assert device.steps == ["launch", "wait"]
+
+
+def test_a_launch_that_fails_ends_what_is_counted(device):
+    library = Library()
+
+    def launch():
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        profiler_of(library, device).kernels_of(launch)
+    assert library.calls[-1] == "end"
+
+
+@pytest.mark.parametrize("step", ["begin", "end", "decode", "values", "forget"])
+def test_what_cupti_refuses_is_an_error_with_its_words(device, step):
+    with pytest.raises(CountersError, match="CUPTI: no such metric"):
+        profiler_of(Library(fails=(step,)), device).kernels_of(lambda: None)
+
+
+def test_kernels_that_were_launched_unseen_are_an_error(device):
+    with pytest.raises(CountersError, match="counted 3 kernels where 2 were launched"):
+        profiler_of(Library(ranges=3), device).kernels_of(lambda: None)
+
+
+def test_metrics_that_cupti_does_not_have_are_the_machines_fault(device):
+    with pytest.raises(DeviceMissingError, match="CUPTI: no such metric"):
+        profiler_of(Library(fails=("configure",)), device)
+
+
+def test_facts_of_a_launch_are_those_that_ncu_gives():
+    assert launch_facts(SOFTMAX, H100) == {
+        "launch__registers_per_thread": 30,
+        "launch__shared_mem_per_block_static": 0,
+        "launch__shared_mem_per_block_dynamic": 128,
+        "launch__block_size": 1024,
+        "launch__grid_size": 8192,
+        "launch__waves_per_multiprocessor": pytest.approx(31.03, abs=0.005),
+        "sm__maximum_warps_per_active_cycle_pct": 100.0,
+    }
+    gemm = launch_facts((2, 66, 1, 384, 1, 1, 213188, 168, 0, 1), H100)
+    assert gemm["launch__waves_per_multiprocessor"] == 1.0
+    assert gemm["sm__maximum_warps_per_active_cycle_pct"] == 18.75
