@@ -1,6 +1,6 @@
 // Counters of single kernel launches, by CUPTI's range profiler in the process that launches.
 //
-// One set of metrics (`cupti_configure`); then, for each visit, `cupti_begin` and `cupti_end` around
+// One set of metrics in a process (`cupti_configure`); then, for each visit, `cupti_begin` and `cupti_end` around
 // its launches, `cupti_decode`, and the values of each kernel. CUPTI makes a range of each kernel
 // itself, and times it as ncu does: ranges that are pushed and popped around a launch last some
 // microseconds longer than it and count L2 traffic of their own.
@@ -246,12 +246,10 @@ int set_config() {
 }
 
 int enable(CUcontext context) {
-  if (!profiler) {
-    PARAMETERS(CUpti_RangeProfiler_Enable_Params, enabling);
-    enabling.ctx = context;
-    REQUIRE(cuptiRangeProfilerEnable(&enabling));
-    profiler = enabling.pRangeProfilerObject;
-  }
+  PARAMETERS(CUpti_RangeProfiler_Enable_Params, enabling);
+  enabling.ctx = context;
+  REQUIRE(cuptiRangeProfilerEnable(&enabling));
+  profiler = enabling.pRangeProfilerObject;
   PARAMETERS(CUpti_RangeProfiler_GetCounterDataSize_Params, size);
   size.pRangeProfilerObject = profiler;
   size.pMetricNames = metric_pointers.data();
@@ -361,7 +359,7 @@ void cupti_launch_facts(int number, int* facts) {
   std::memcpy(facts, values, sizeof values);
 }
 
-// End this configuration; another may follow.
+// Give the counters back. No configuration may follow in this process.
 int cupti_close() {
   if (profiler) {
     PARAMETERS(CUpti_RangeProfiler_Disable_Params, disabling);

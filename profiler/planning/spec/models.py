@@ -474,15 +474,6 @@ class Collect(SpecModel):
         return tuple(dict.fromkeys(name for part in names for name in part))
 
     @model_validator(mode="after")
-    def _caches_can_be_emptied(self) -> Self:
-        if self.cache_control == "all" and "cupti" in self.collectors:
-            raise wrong(
-                "cache_control: all empties caches before each kernel of a launch, which only ncu "
-                "can; cupti needs `launch` or `none`"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _something_is_judged(self) -> Self:
         kinds = kinds_of(self.collectors)
         if all(kind.metric is None for kind in kinds):
@@ -657,9 +648,11 @@ class Experiment(SpecModel):
         """When caches are emptied: `collect.cache_control`, as far as it can be had.
 
         Inside an external command, and between the passes of a range or of an application, only
-        ncu can do it.
+        ncu can do it; before each kernel of a launch, too, and not where CUPTI times.
         """
         setting = self.collect.cache_control
+        if setting == "all" and "cupti" in self.collect.collectors:
+            return FLUSHED_PER_LAUNCH
         by_ncu = isinstance(self.workload, CommandWorkload) or self.collect.replay_mode != "kernel"
         return "all" if setting == FLUSHED_PER_LAUNCH and by_ncu else setting
 

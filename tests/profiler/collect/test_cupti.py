@@ -7,10 +7,10 @@ from run_folders import SPEC, Workplace, measured
 
 from profiler.collect.cupti import SOURCE, Cupti, header_folders
 from profiler.collect.timer import RUNNER
-from profiler.errors import SpecError
 from profiler.kernels.recipe import Recipe
 from profiler.metrics.conflicts import is_replayed
 from profiler.model import KERNEL_SEPARATOR, Outcome, SessionKind, Variant
+from profiler.planning.session_plans import flushed_by_runner
 from profiler.run_folder.load.assemble import assemble
 from profiler.sessions.builds.libraries import build_variants
 
@@ -43,9 +43,11 @@ def test_beside_ncu_it_times_and_ncu_counts(tmp_path):
     assert {(s.collector, s.kind) for s in counting} == {("ncu", SessionKind.COUNTERS)}
 
 
-def test_caches_before_each_kernel_of_a_launch_are_refused(tmp_path):
-    with pytest.raises(SpecError, match="only ncu can; cupti needs"):
-        place_with(tmp_path, "collectors: [cupti], cache_control: all")
+def test_caches_are_emptied_before_each_launch_where_all_was_asked_for(tmp_path):
+    place = place_with(tmp_path, "collectors: [cupti], cache_control: all")
+    assert place.loaded.experiment.cache_control == "launch"
+    plan = place.plan
+    assert all(flushed_by_runner(place.loaded.experiment, session) for session in plan.sessions)
 
 
 def test_what_the_journal_holds_is_the_samples_of_a_cell(tmp_path):
