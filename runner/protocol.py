@@ -335,6 +335,7 @@ def _job(data: dict[str, Any]) -> Job:
             "visits": tuple(JobVisit(**visit) for visit in data["visits"]),
             "unwatched": tuple(data.get("unwatched", ())),
             "practical_roofs": tuple(data.get("practical_roofs", ())),
+            "counters": tuple(data.get("counters", ())),
             "tolerances": {key: Tolerance(**value) for key, value in data["tolerances"].items()},
         }
     )

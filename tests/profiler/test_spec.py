@@ -430,7 +430,7 @@ def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
             f"name: x\nworkload: kernels.x\n{VARIANTS}"
             "collect: {collectors: [ncu, nsys], ncu_timing: false}\n",
             "spec.yaml:4: collect: ncu_timing: false leaves nothing that is judged; add "
-            "cuda_events to collect.collectors",
+            "cupti or cuda_events to collect.collectors",
         ),
         *(
             (
