@@ -80,11 +80,16 @@ def implausible_cells(
 
     What was not counted, and what a workload does not state, is not judged.
     """
+    stating = {
+        cell: status
+        for cell, status in statuses.items()
+        if status.flops is not None or status.bytes is not None
+    }
+    if not stating:
+        return {}
     reasons: dict[str, str] = {}
-    for cell, seen in _medians(samples).items():
-        status = statuses.get(cell)
-        if status is None or (status.flops is None and status.bytes is None):
-            continue
+    for cell, seen in _medians(samples[samples["cell"].isin(list(stating))]).items():
+        status = stating[cell]
         tensor = _tensor_operations(profiles.get(cell), environment.compute_capability)
         objections = _objections(status, replace(seen, tensor_operations=tensor), environment)
         reason = next(objections, None)

@@ -44,7 +44,6 @@ from profiler.findings.kinds.grid_pairs import (
 from profiler.findings.kinds.steps import (
     Rung,
     StepFinder,
-    block_values_of,
     cumulative_steps,
     ladder_steps,
     make_ladder,
@@ -498,7 +497,6 @@ def _assembled(
         verdicts=verdicts,
         timing=judged.judges[0],
         sources=programs.sources,
-        blocks=block_values_of(report, programs.correct_by_place, programs.sources),
     )
     return Findings(
         report=report,

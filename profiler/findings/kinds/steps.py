@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from profiler.analyse.effects import Effect, ParameterStep, effects, judge_steps, over_problems
 from profiler.analyse.judge import Judge, Pair
@@ -26,7 +27,6 @@ __all__ = [
     "Rung",
     "StepEffect",
     "StepFinder",
-    "block_values_of",
     "cumulative_steps",
     "ladder_steps",
     "largest_step",
@@ -81,10 +81,24 @@ class StepFinder:
     verdicts: PairVerdicts
     timing: Judge
     sources: Mapping[str, str]
-    blocks: BlockValues
+
+    @cached_property
+    def blocks(self) -> BlockValues:
+        """The metric that decides by block, of correct cells."""
+        by_cell: dict[str, dict[int, float]] = {}
+        frame = block_values(self.report.samples, self.report.plan.cells, self.report.primary)
+        for cell, block, value in frame.itertuples(index=False):
+            by_cell.setdefault(str(cell), {})[int(block)] = float(value)
+        return {
+            key: values
+            for key, cell in self.cells.items()
+            if (values := by_cell.get(cell.id) or by_cell.get(self.sources.get(cell.id, "")))
+        }
 
     def effects_of(self, steps: Sequence[ParameterStep]) -> tuple[StepEffect, ...]:
         """Effect and verdict of each step at each problem; where there is no pair, no verdict."""
+        if not steps:
+            return ()
         by_blocks = effects(steps, self.blocks, self.problems)
         verdicts = self._verdicts(steps)
         return tuple(
@@ -160,21 +174,6 @@ def _as_judged(effect: Effect, verdict: PairVerdict) -> Effect:
         effect, pairs=1, ratio=ratio, low=verdict.low, high=verdict.high,
         smallest=ratio, largest=ratio,
     )  # fmt: skip
-
-
-def block_values_of(
-    report: Report, cells: Mapping[tuple[str, str], Cell], sources: Mapping[str, str]
-) -> BlockValues:
-    """The metric that decides by block, of correct cells."""
-    by_cell: dict[str, dict[int, float]] = {}
-    frame = block_values(report.samples, report.plan.cells, report.primary)
-    for cell, block, value in frame.itertuples(index=False):
-        by_cell.setdefault(str(cell), {})[int(block)] = float(value)
-    return {
-        key: values
-        for key, cell in cells.items()
-        if (values := by_cell.get(cell.id) or by_cell.get(sources.get(cell.id, "")))
-    }
 
 
 # ---- ladders -------------------------------------------------------------------------------------
