@@ -51,7 +51,7 @@ def judged(
     return compare(blocks, pairs, looks=looks)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(measured(), FLOORS, LOOKS, st.booleans())
 def test_swapping_the_sides_flips_the_verdict(
     times: pd.DataFrame, floor: float, looks: int, cycles: bool
@@ -66,7 +66,7 @@ def test_swapping_the_sides_flips_the_verdict(
     np.testing.assert_allclose(back["p_faster"], there["p_slower"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(measured(), st.floats(1e-6, 1e6), st.floats(1e-6, 1e6), FLOORS, LOOKS)
 def test_the_unit_of_time_changes_nothing(
     times: pd.DataFrame, factor: float, cycles_factor: float, floor: float, looks: int
@@ -94,7 +94,7 @@ def test_equal_ratios_stay_equal_in_any_unit() -> None:
         np.testing.assert_allclose(one[name], other[name], rtol=1e-12)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(measured(), FLOORS, LOOKS)
 def test_identical_data_is_the_same_or_unclear(
     times: pd.DataFrame, floor: float, looks: int
@@ -106,7 +106,7 @@ def test_identical_data_is_the_same_or_unclear(
     assert (measured_ones["ratio"] == 1).all()
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(measured(most=FEWEST_BLOCKS - 1), st.floats(0.01, 100), LOOKS)
 def test_few_blocks_never_give_a_verdict(times: pd.DataFrame, factor: float, looks: int) -> None:
     found = judged(times.assign(after=times["after"] * factor), looks=looks)
@@ -114,7 +114,7 @@ def test_few_blocks_never_give_a_verdict(times: pd.DataFrame, factor: float, loo
     assert set(found["reason"]) <= {Reason.FEW_BLOCKS, Reason.NOT_MEASURED}
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(measured(), st.integers(0, 2**32 - 1), FLOORS, LOOKS)
 def test_the_order_of_the_blocks_changes_nothing(
     times: pd.DataFrame, seed: int, floor: float, looks: int
@@ -124,7 +124,7 @@ def test_the_order_of_the_blocks_changes_nothing(
     pd.testing.assert_frame_equal(one, other)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     measured(fewest=1),
     st.lists(st.sampled_from([np.nan, 0.0, np.inf]), min_size=1, max_size=8),
@@ -148,7 +148,7 @@ def test_missing_and_zero_values_are_blocks_that_were_not_measured(
     assert not np.isinf(found[list(COLUMNS[2:])].to_numpy(dtype=float)).any()
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(measured(fewest=1), st.integers(-20, 20).map(lambda power: 2.0**power))
 def test_the_race_has_one_best_that_contends_in_any_unit(
     times: pd.DataFrame, factor: float

@@ -127,7 +127,7 @@ def test_both_ways_to_separate_digits(value):
 
 
 @given(name=st.sampled_from(all_captures()), data=st.data())
-@settings(max_examples=150)
+@settings(max_examples=75)
 def test_rows_of_a_cut_file_are_the_first_rows_of_the_whole_file(name, data):
     whole = data_of(name)
     end = data.draw(st.integers(min_value=0, max_value=len(whole)))
@@ -153,7 +153,7 @@ def damage(draw, length):
 
 
 @given(name=st.sampled_from(all_captures()), packed=st.booleans(), data=st.data())
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_damaged_captures_raise_nothing_but_our_own_error(name, packed, data):
     content = gzip.compress(data_of(name), 1) if packed else data_of(name)
     for start, gone, new in data.draw(st.lists(damage(len(content)), min_size=1, max_size=8)):
