@@ -21,7 +21,12 @@ class Expected:
     """Parts of the account, any of which may have the largest share."""
 
 
-_LATENCIES = ("stall:long_scoreboard", "stall:lg_throttle")
+_MEMORY = (
+    "stall:long_scoreboard",
+    *(f"stall:long_scoreboard:{kind}" for kind in ("global_memory", "local_memory")),
+    "stall:long_scoreboard:global_atomics",
+)
+_LATENCIES = (*_MEMORY, "stall:lg_throttle")
 
 
 def _behind_queue(unit: str) -> tuple[str, ...]:
@@ -32,30 +37,22 @@ def _behind_queue(unit: str) -> tuple[str, ...]:
 _BUSY_PIPE = "stall:math_pipe_throttle"
 
 EXPECTED: Mapping[str, Expected] = {
-    "uncoalesced_loads": Expected(
-        ("uncoalesced_loads",), ("stall:long_scoreboard", "stall:lg_throttle")
-    ),
+    "uncoalesced_loads": Expected(("uncoalesced_loads",), _LATENCIES),
     "uncoalesced_stores": Expected(("uncoalesced_stores",), ("stall:lg_throttle", "stall:drain")),
     "bank_conflicts_32": Expected(("bank_conflicts",), _behind_queue("shared_memory")),
     "bank_conflicts_2": Expected(("bank_conflicts",), _behind_queue("shared_memory")),
     # The loads and stores are instructions themselves, and what comes after them waits.
-    "register_spills": Expected(
-        ("register_spills",), ("instructions", "stall:long_scoreboard", "stall:lg_throttle")
-    ),
+    "register_spills": Expected(("register_spills",), ("instructions", *_LATENCIES)),
     "occupancy_shared_memory": Expected(("occupancy_shared_memory",), ("warps_in_flight",)),
     "occupancy_registers": Expected(("occupancy_registers",), ("warps_in_flight",)),
     "tail_wave": Expected(("tail_wave",), ("tail_and_imbalance",)),
     "block_imbalance": Expected(("block_imbalance",), ("tail_and_imbalance",)),
     "divergence": Expected(("divergence",), ("instructions",)),
-    "atomic_contention": Expected(
-        ("atomic_contention",), ("stall:lg_throttle", "stall:drain", "stall:long_scoreboard")
-    ),
-    "no_l2_reuse": Expected(("l2_reuse",), ("stall:long_scoreboard",)),
+    "atomic_contention": Expected(("atomic_contention",), (*_LATENCIES, "stall:drain")),
+    "no_l2_reuse": Expected(("l2_reuse",), _MEMORY),
     "dependent_chain": Expected(("dependent_chain",), ("stall:wait",)),
     "barrier_waits": Expected(("barrier_waits",), ("stall:barrier",)),
-    "scalar_loads": Expected(
-        ("narrow_accesses",), ("instructions", "stall:lg_throttle", "stall:long_scoreboard")
-    ),
+    "scalar_loads": Expected(("narrow_accesses",), ("instructions", *_LATENCIES)),
     "no_tensor_cores": Expected(("no_tensor_cores",), ("instructions",)),
     # Conversions are three times as many instructions, on a pipe of an eighth of the width.
     "fp64_arithmetic": Expected(

@@ -4,21 +4,23 @@
 constant memory that is indexed, special functions, conversions, double precision, shuffles.
 `mio_throttle` is a wait for room in that queue. The source page has the samples of each
 instruction: one that waits for a result names the register, and the last instruction that writes it
-names the unit; one that waits for room is itself the one that goes there.
+names the unit; one that waits for room is itself the one that goes there. `long_scoreboard` is a
+wait for any memory beyond that queue: global or local memory, atomics, textures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from profiler.analyse.why.producers import Code
+from profiler.analyse.why.producers import LOADS, LONG_SCOREBOARD, Code
 from profiler.analyse.why.products import with_products_named
 from profiler.parse.ncu_source import NOT_ISSUED, STALL
 
 RESULTS, QUEUE = "short_scoreboard", "mio_throttle"
-REASONS = (RESULTS, QUEUE)
+SHARED_REASONS = (RESULTS, QUEUE)
+REASONS = (*SHARED_REASONS, LONG_SCOREBOARD)
 _OPCODES: Mapping[str, tuple[str, ...]] = {
     "shared_atomics": ("ATOMS",),
     "shared_memory": ("LDS", "STS"),
@@ -32,15 +34,26 @@ _OPCODES: Mapping[str, tuple[str, ...]] = {
     "asynchronous_barriers": ("SYNCS", "ARRIVES"),
     "asynchronous_copies": ("UTMA", "UBLK", "LDGSTS"),
 }
-"""Opcodes by the unit that they go to."""
-UNITS = tuple(_OPCODES)
+"""Opcodes by the unit behind the MIO queue that they go to."""
+_OF_MEMORY: Mapping[str, tuple[str, ...]] = {
+    "global_memory": ("LDG.", "LD."),
+    "local_memory": ("LDL",),
+    "global_atomics": ("ATOMG", "ATOM."),
+    "textures": ("TEX", "TLD"),
+}
+"""Opcodes by the memory beyond it that they read."""
+_ASYNCHRONOUS = ("LDGSTS", "SYNCS", "UTMA", "UBLK")
+UNITS = (*_OPCODES, *_OF_MEMORY)
 BEHIND_QUEUE = tuple(opcode for opcodes in _OPCODES.values() for opcode in opcodes)
-"""Opcodes that go to any of them."""
+"""Opcodes that go to any of those behind the queue."""
+PRODUCERS: Mapping[str, tuple[str, ...]] = {RESULTS: BEHIND_QUEUE, LONG_SCOREBOARD: LOADS}
+"""Opcodes whose results are waited for, by the stall reason."""
 
 
 def unit_of(opcode: str) -> str:
-    """Name of the unit behind the MIO queue that an opcode goes to; empty of others."""
-    return next((unit for unit, opcodes in _OPCODES.items() if opcode.startswith(opcodes)), "")
+    """Name of the unit or memory that an opcode goes to; empty of others."""
+    units = (*_OPCODES.items(), *_OF_MEMORY.items())
+    return next((unit for unit, opcodes in units if opcode.startswith(opcodes)), "")
 
 
 def by_wait(instructions: pd.DataFrame) -> pd.DataFrame:
@@ -56,6 +69,8 @@ def with_units_named(instructions: pd.DataFrame) -> pd.DataFrame:
         column = f"{STALL}{reason}"
         if column in instructions:
             units = _units(code, reason, _samples(instructions, column))
+            if reason == LONG_SCOREBOARD and (only := _only_memory(code.opcodes)):
+                units[:] = only
             for suffix in ("", NOT_ISSUED):
                 if f"{column}{suffix}" in instructions:
                     samples = _samples(instructions, f"{column}{suffix}")
@@ -79,13 +94,27 @@ def shares_by_unit(named: pd.DataFrame, reason: str) -> Mapping[str, float]:
     return {name.rpartition(":")[2]: count / total for name, count in sums.items() if count}
 
 
+def _only_memory(opcodes: Iterable[str]) -> str:
+    """The one kind of memory that a kernel reads; empty where there are several, or none.
+
+    Copies to shared memory, and what is waited for at an mbarrier, are of no kind.
+    """
+    names = {*opcodes}
+    if any(name.startswith(_ASYNCHRONOUS) for name in names):
+        return ""
+    kinds = {
+        kind for kind, loads in _OF_MEMORY.items() if any(name.startswith(loads) for name in names)
+    }
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
 def _units(code: Code, reason: str, samples: pd.Series) -> pd.Series:
     """Unit that each sampled instruction waits for; empty where none is known."""
     units = [""] * len(samples)
     for position in (samples > 0).to_numpy().nonzero()[0].tolist():
         waited_for: int | None = position
-        if reason == RESULTS:
-            waited_for = code.producer(position, BEHIND_QUEUE)
+        if reason in PRODUCERS:
+            waited_for = code.producer(position, PRODUCERS[reason])
         units[position] = "" if waited_for is None else unit_of(code.opcodes[waited_for])
     return pd.Series(units, index=samples.index, dtype="object")
 

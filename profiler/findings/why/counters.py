@@ -32,7 +32,7 @@ from profiler.analyse.why.kernel_profiles import (
     ISSUED,
     WARPS_ACTIVE,
 )
-from profiler.analyse.why.waited_for import REASONS
+from profiler.analyse.why.waited_for import SHARED_REASONS, UNITS
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.metrics.catalogue import TENSOR_TYPES
 
@@ -42,9 +42,10 @@ GROUPS = (INSTRUCTIONS, MEMORY, SHARED, WARPS, IMBALANCE, CLOCK)
 OCCUPANCY_LIMIT = "occupancy_limit"
 _GROUP_OF_STALL: Mapping[str, str] = {
     **dict.fromkeys(("long_scoreboard", "lg_throttle", "drain", "membar", "tex_throttle"), MEMORY),
+    **{f"long_scoreboard:{unit}": MEMORY for unit in UNITS},
     **{
         f"{reason}{unit}": SHARED
-        for reason in REASONS
+        for reason in SHARED_REASONS
         for unit in ("", ":shared_memory", ":shared_atomics")
     },
 }

@@ -9,13 +9,11 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from profiler.analyse.why.producers import LOADS, LONG_SCOREBOARD, Code
-from profiler.analyse.why.waited_for import BEHIND_QUEUE, RESULTS
+from profiler.analyse.why.producers import LONG_SCOREBOARD, Code
+from profiler.analyse.why.waited_for import PRODUCERS
 
 _SAMPLES, _EXECUTED = "samples_not_issued", "executed"
 _STALL, _NOT_ISSUED = "stall_", "_not_issued"
-_PRODUCERS = {LONG_SCOREBOARD: LOADS, RESULTS: BEHIND_QUEUE}
-"""Opcodes whose results an instruction waits for, by its stall reason."""
 _NO_SOURCE = re.compile(r"|<(unable|failed|no|source)\b.*>", re.IGNORECASE)
 """Text of a line whose file ncu could not open: `<Unable to open source file>`."""
 
@@ -109,10 +107,11 @@ class _WaitingCode:
         result that it waits for.
         """
         hottest = self._hottest(of_line, f"{_STALL}{line.reason}{_NOT_ISSUED}")
-        producer = self.code.producer(hottest, _PRODUCERS.get(line.reason.partition(":")[0], ()))
+        reason = line.reason.partition(":")[0]
+        producer = self.code.producer(hottest, PRODUCERS.get(reason, ()))
         if line.file is None or _NO_SOURCE.fullmatch(line.text):
             line = replace(line, text=self._sass(hottest, producer))
-        if line.file is None or producer is None or line.reason != LONG_SCOREBOARD:
+        if line.file is None or producer is None or reason != LONG_SCOREBOARD:
             return line
         return replace(line, loaded_at=self._place(producer, line))
 

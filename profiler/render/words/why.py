@@ -67,6 +67,7 @@ WAITS: Mapping[str, str] = {
 }
 _UNITS: Mapping[str, str] = {
     "shared_atomics": "atomics on shared memory",
+    "global_atomics": "atomics on global memory",
     "double_precision": "double-precision arithmetic",
 }
 """Units that a wait names in other words than its name."""

@@ -60,7 +60,7 @@ def test_lines_with_the_most_samples_come_first():
         "text": "out[x * n + y] = in[y * n + x];  // neighbours write n floats apart",
         "samples_not_issued": 6112,
         "share": pytest.approx(6112 / 30144),
-        "reason": "long_scoreboard",
+        "reason": "long_scoreboard:global_memory",
         "executed": 5_242_880,
     }
     assert [line["line"] for line in sums["lines"][:2]] == [19, 13]

@@ -266,7 +266,7 @@ def test_an_account_that_goes_the_other_way_than_the_verdict_says_so(pair: PairW
 def test_a_cause_that_was_not_found_costs_no_zero(findings: Findings, pair: PairWhy) -> None:
     """Causes below 2 % are left out, so that zero would be a number that nobody measured."""
     text = plain(explain_text(findings, pair.cell, pair.first, pair))
-    assert "narrow loads and stores: 9.051 µs in torch, none found here" in text
+    assert "narrow loads and stores [1.09 to 2.43× in 2]: 9.051 µs in torch, none" in text
     document = explain_document(findings, pair.cell, pair.first, pair)
     costs = {cause["name"]: cause["ns"] for cause in document["causes_of_difference"]}
     assert costs["narrow_accesses"] is None
@@ -312,15 +312,17 @@ def test_causes_that_may_cost_the_same_share_a_row() -> None:
     costs = {"barrier_waits": 398_600.0, "dispatch_stalls": 398_612.0, "spills": 2e5, "x_y": 398e3}
     rows = words.cause_rows((name, (ns, 0.0)) for name, ns in costs.items())
     assert [row for row, _ in rows] == [
-        f"{words.cause_words('barrier_waits')}; {words.cause_words('dispatch_stalls')} (tied)",
-        words.cause_words("spills"),
-        "x y",
+        f"{words.cause_words('barrier_waits')}; {words.cause_words('dispatch_stalls')} (tied)"
+        " [1.00× in 1]",
+        f"{words.cause_words('spills')} [never planted]",
+        "x y [never planted]",
     ]
     assert [times for _, times in rows] == [(398_600.0, 0.0), (2e5, 0.0), (398e3, 0.0)]
     limits = ("occupancy_registers", "occupancy_shared_memory", "barrier_waits")
     ((row, _),) = words.cause_rows((name, (1e5,)) for name in limits)
     assert row == (
         "few warps in flight, limited by registers and by shared memory; waiting at barriers (tied)"
+        " [0.89 to 1.00× in 3]"
     )
 
 
@@ -329,7 +331,7 @@ def test_a_roof_limits_from_its_share_on_and_else_latency(pair: PairWhy) -> None
     assert words.limit_words(kernel).startswith("bandwidth of device memory, 78.0")
     latency = words.limit_words(dataclasses.replace(kernel, roofs=kernel.roofs[1:]))
     assert latency.startswith("latency: a warp spends 67.4")
-    assert "waiting for global or local memory; nearest roof: bandwidth of L2" in latency
+    assert "waiting for global memory; nearest roof: bandwidth of L2" in latency
     busy = dataclasses.replace(kernel, roofs=kernel.roofs[1:], busy=BusyUnit("l2_units", 0.971))
     assert plain(words.limit_words(busy)) == (
         "units of L2, 97.1 % busy; nearest roof: bandwidth of L2, 39.7 %"
@@ -413,7 +415,7 @@ def test_a_name_of_a_file_leaves_room_for_the_line(findings: Findings, pair: Pai
     line = dataclasses.replace(kernel.lines[0], file=generated, line=28, loaded_at="")
     named = CellWhy(pair.cell.id, (dataclasses.replace(kernel, lines=(line,)),))
     text = explain_text(findings, pair.cell, named, None)
-    assert f"{'c' * 10}…{'d' * 10}.py:28  [for global or local memory]  value[k][i] = ins" in text
+    assert f"{'c' * 10}…{'d' * 10}.py:28  [for global memory]  value[k][i] = ins" in text
 
 
 def test_where_this_pair_shows_no_difference_the_one_that_does_is_named(
