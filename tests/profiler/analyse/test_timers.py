@@ -40,8 +40,8 @@ FOUR = timed(
 
 
 TIMELINES = timed(nsys=[9.0, 18.0], torch=[8.0, 19.0]).assign(kind=SessionKind.TIMELINE.value)
-SIX = pd.concat([TIMELINES, FOUR], ignore_index=True)
-"""Those four, and the kernel times of both kinds of timelines."""
+EVERY = pd.concat([TIMELINES, FOUR, timed(cupti=[10.5, 21.0])], ignore_index=True)
+"""Those four, CUPTI, and the kernel times of both kinds of timelines."""
 
 
 def compared(samples):
@@ -49,9 +49,10 @@ def compared(samples):
 
 
 def test_each_timer_is_a_metric_of_its_own():
-    summary = summarise(SIX, cells=CELLS).set_index(["cell", "metric"])["median"]
+    summary = summarise(EVERY, cells=CELLS).set_index(["cell", "metric"])["median"]
     assert {name: summary[A.id, metric] for name, metric in duration_metrics().items()} == {
         "ncu": 10.0,
+        "cupti": 10.5,
         "timer": 12.0,
         "torch_kernels": 11.0,
         "plain_timer": 40.0,
@@ -63,9 +64,9 @@ def test_each_timer_is_a_metric_of_its_own():
 def test_one_timer_is_judged_and_the_rest_never_mixed_in():
     for left_out in range(4):
         names = list(duration_metrics())[left_out:]
-        samples = SIX[SIX["collector"].isin(names)]
+        samples = EVERY[EVERY["collector"].isin(names)]
         found = times_of(samples, CELLS, SessionKind.TIMING)
-        own = SIX.loc[SIX["collector"] == names[0], "duration_ns"]
+        own = EVERY.loc[EVERY["collector"] == names[0], "duration_ns"]
         assert list(found["duration_ns"]) == list(own)
         assert reference_collector(samples) == primary_timer(reversed(names)) == names[0]
         others = set(compared(samples)["collector"])

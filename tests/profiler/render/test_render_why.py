@@ -266,7 +266,10 @@ def test_an_account_that_goes_the_other_way_than_the_verdict_says_so(pair: PairW
 def test_a_cause_that_was_not_found_costs_no_zero(findings: Findings, pair: PairWhy) -> None:
     """Causes below 2 % are left out, so that zero would be a number that nobody measured."""
     text = plain(explain_text(findings, pair.cell, pair.first, pair))
-    assert "narrow loads and stores [1.09 to 2.43× in 2]: 9.051 µs in torch, none" in text
+    assert (
+        f"narrow loads and stores [1.09 to 2.43{numbers.TIMES} in 2]: 9.051 µs in torch, none"
+        in text
+    )
     document = explain_document(findings, pair.cell, pair.first, pair)
     costs = {cause["name"]: cause["ns"] for cause in document["causes_of_difference"]}
     assert costs["narrow_accesses"] is None
@@ -313,7 +316,7 @@ def test_causes_that_may_cost_the_same_share_a_row() -> None:
     rows = words.cause_rows((name, (ns, 0.0)) for name, ns in costs.items())
     assert [row for row, _ in rows] == [
         f"{words.cause_words('barrier_waits')}; {words.cause_words('dispatch_stalls')} (tied)"
-        " [1.00× in 1]",
+        f" [1.00{numbers.TIMES} in 1]",
         f"{words.cause_words('spills')} [never planted]",
         "x y [never planted]",
     ]
@@ -322,7 +325,7 @@ def test_causes_that_may_cost_the_same_share_a_row() -> None:
     ((row, _),) = words.cause_rows((name, (1e5,)) for name in limits)
     assert row == (
         "few warps in flight, limited by registers and by shared memory; waiting at barriers (tied)"
-        " [0.89 to 1.00× in 3]"
+        f" [0.89 to 1.00{numbers.TIMES} in 3]"
     )
 
 
