@@ -281,11 +281,12 @@ def _warn_of_replay(folder: Path, reporter: ProgressReporter) -> None:
     """Warn that the numbers to come are not of this machine."""
     from profiler.run_folder.load.assemble import tool_words
 
-    record = RunFolder(folder).record()
+    run = RunFolder(folder)
+    record = run.record()
     environment = record.environment
     reporter.warn(
         f"Replaying a recording: measured on {environment.gpu or environment.cpu} "
-        f"at {record.created} with {tool_words(environment)}, not on this machine."
+        f"at {record.created} with {tool_words(environment, run.plan())}, not on this machine."
     )
 
 

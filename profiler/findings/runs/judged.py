@@ -58,10 +58,10 @@ def _source(
 ) -> tuple[tuple[str | None, str | None], Reason | None]:
     """Which durations to take from each run, and why they may not be compared."""
     source = common_source(older, newer)
+    if None not in source and source[0] != source[1]:
+        return source, Reason.DIFFERENT_COLLECTORS
     environments = older.report.environment, newer.report.environment
     refused = _settings_differ(*environments, flushed=source[0] is None or counts(source[0]))
-    if refused is None and None not in source and source[0] != source[1]:
-        refused = Reason.DIFFERENT_COLLECTORS
     return source, refused
 
 

@@ -15,6 +15,7 @@ from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.samples import came_back, share_duplicates
 from profiler.analyse.summary import summarise
 from profiler.analyse.why.kernel_profiles import CellProfile
+from profiler.collect import cupti
 from profiler.collect.registry import primary_timer
 from profiler.errors import ExitCode
 from profiler.metrics.queries import CATALOGUE
@@ -93,7 +94,7 @@ def assemble(
     ranked = {cell for cell, status in results.statuses.items() if status.outcome.correct}
     rules = Rules(len(plan.looks) or 1, loaded.experiment.margin_pct / 100)
     summary = summarise(samples, cells=results.cells, baseline=plan.baseline, ranked=ranked)
-    replayed = _replay_info(record) if replay else None
+    replayed = _replay_info(record, plan) if replay else None
     search, search_notices = search_of(run, private, names)
     report = Report(
         title=loaded.experiment.title or loaded.experiment.name,
@@ -261,19 +262,22 @@ def _with_cells(plan: Plan, results: Results) -> Plan:
     return replace(plan, cells=results.cells)
 
 
-def _replay_info(record: RunRecord) -> ReplayInfo:
+def _replay_info(record: RunRecord, plan: Plan) -> ReplayInfo:
     environment: Environment = record.environment
     return ReplayInfo(
         gpu=environment.gpu or environment.cpu or "an unnamed machine",
         when=record.created,
-        ncu=tool_words(environment),
+        ncu=tool_words(environment, plan),
     )
 
 
-def tool_words(environment: Environment) -> str:
+def tool_words(environment: Environment, plan: Plan) -> str:
     """Tools that a run was measured with, as the end of `measured with …`."""
+    by_cupti = any(session.collector == cupti.KIND.name for session in plan.sessions)
     if environment.ncu:
-        return f"ncu {environment.ncu}"
+        return f"{'CUPTI and ' if by_cupti else ''}ncu {environment.ncu}"
+    if by_cupti:
+        return "CUPTI and no ncu"
     return f"nsys {environment.nsys} and no ncu" if environment.nsys else "the timer"
 
 
