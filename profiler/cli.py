@@ -207,7 +207,14 @@ def _overrides(
     fast: bool = False,
     device: str | None = None,
 ) -> tuple[str, ...]:
-    """`key=value` texts of --set, and of the flags that are short for one."""
+    """`key=value` texts of --set, and of the flags that are short for one.
+
+    Raises UsageError for two of them that say different things.
+    """
+    if timer and fast:
+        raise UsageError(
+            "--timer and --fast name different collectors.", remedy="Give one of them."
+        )
     short_forms = {
         "collect.blocks": blocks,
         "baseline": baseline,

@@ -659,6 +659,8 @@ class Experiment(SpecModel):
     @model_validator(mode="after")
     def _replay_mode_fits(self) -> Self:
         collect, is_program = self.collect, isinstance(self.workload, CommandWorkload)
+        if collect.replay_mode != "kernel" and "cupti" in collect.collectors:
+            raise wrong("collect.replay_mode: only ncu replays; leave it out with cupti")
         if collect.replay_mode == "range" and is_program:
             raise wrong(
                 "collect.replay_mode: range replays visits, which an external command does not "

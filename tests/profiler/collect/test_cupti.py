@@ -5,8 +5,10 @@ import subprocess
 import pytest
 from run_folders import SPEC, Workplace, measured
 
+from profiler import cli
 from profiler.collect.cupti import SOURCE, Cupti, header_folders
 from profiler.collect.timer import RUNNER
+from profiler.errors import SpecError, UsageError
 from profiler.kernels.recipe import Recipe
 from profiler.metrics.conflicts import is_replayed
 from profiler.model import KERNEL_SEPARATOR, Outcome, SessionKind, Variant
@@ -48,6 +50,13 @@ def test_caches_are_emptied_before_each_launch_where_all_was_asked_for(tmp_path)
     assert place.loaded.experiment.cache_control == "launch"
     plan = place.plan
     assert all(flushed_by_runner(place.loaded.experiment, session) for session in plan.sessions)
+
+
+def test_what_only_ncu_can_is_refused(tmp_path):
+    with pytest.raises(SpecError, match="only ncu replays"):
+        place_with(tmp_path, "collectors: [cupti], replay_mode: range")
+    with pytest.raises(UsageError, match="--timer and --fast"):
+        cli._overrides(None, blocks=None, baseline=None, timeout=None, timer=True, fast=True)
 
 
 def test_what_the_journal_holds_is_the_samples_of_a_cell(tmp_path):
