@@ -157,8 +157,9 @@ SESSION_STARTED = "session_started"  # pid, torch, cuda, device (name), python, 
 SESSION_FAILED = "session_failed"  # cause: nothing could be run; never after session_started
 STARTED = "started"  # cell, phase, block, arm
 FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (list, timer only),
-# trace (file beside the journal) and operators (list of OPERATOR_FIELDS) of `torch`, kernels of
-# `cupti` (list: `kernel`, its name, and each of Job.counters by its own; null where it has none)
+# trace (file beside the journal) and operators (list of OPERATOR_FIELDS) of `torch`
+COUNTED = "counted"  # cell, block, arm, kernels (list: `kernel`, its name, and each of Job.counters
+# by its own; null where it has none): what `cupti` gave of a visit, some visits after it was made
 FAILED = "failed"  # cell, phase, block, arm, outcome (model.Outcome value), cause
 NOT_RECHECKED = "not_rechecked"  # cell, cause: why its inputs could not be overwritten
 ORDER_FINISHED = "order_finished"  # order: its number; all of it is done or has failed
@@ -196,7 +197,8 @@ imported, it is, the device may be opened, a context is there, the visits are kn
 # `declare`, `inputs` and `reference` belong to a problem: their `cell` is the first cell that is
 # visited there, `problem` names the problem, and when one of them fails every cell of that problem
 # that is left gets a FAILED record. `declare` has flops and bytes too, of all problems before the
-# first is set up, so that the rest can be forecast.
+# first is set up, so that the rest can be forecast. `count` is a launch of a visit once more, for
+# counters that take another pass.
 AMOUNTS = ("flops", "bytes", "non_matmul_flops")
 """What a workload may declare of a problem."""
 DECLARE = "declare"
@@ -209,6 +211,7 @@ WARMUP = "warmup"
 RELAUNCH = "relaunch"
 RECHECK = "recheck"
 MEASURE = "measure"
+COUNT = "count"
 PROBLEM_PHASES = frozenset({DECLARE, INPUTS, REFERENCE})
 
 OUTCOMES = frozenset(
@@ -380,8 +383,13 @@ def measured(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]
             yield record
 
 
+def counted(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The records of what visits counted."""
+    return (record for record in records if record.get("event") == COUNTED)
+
+
 def visit_of(record: Mapping[str, Any]) -> tuple[str, int, int]:
-    """Cell, block and arm that a record of the phase `measure` is about."""
+    """Cell, block and arm that a record of a visit is about."""
     return str(record["cell"]), int(record["block"]), int(record.get("arm", 0))
 
 
@@ -512,6 +520,12 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _is_kernel(value: object) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("kernel"), str):
+        return False
+    return all(name == "kernel" or v is None or _is_number(v) for name, v in value.items())
+
+
 def _is_dtype(value: object) -> bool:
     return isinstance(value, str) and value.isidentifier()
 
@@ -531,6 +545,7 @@ def _is_operator(value: object) -> bool:
 _NEEDED: Mapping[str, tuple[str, ...]] = {
     STARTED: ("cell", "phase"),
     FINISHED: ("cell",),
+    COUNTED: ("cell", "block", "kernels"),
     FAILED: ("cell", "outcome"),
     NOT_RECHECKED: ("cell", "cause"),
     OPENED: ("file", "digest"),
@@ -546,6 +561,7 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
     "arm": _is_count,
     "outcome": lambda value: isinstance(value, str) and value in OUTCOMES,
     "durations_ns": lambda value: value is None or _is_list_of(_is_number)(value),
+    "kernels": _is_list_of(_is_kernel),
     "trace": _is_text,
     "roof": _is_text,
     "file": _is_text,

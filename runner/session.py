@@ -10,6 +10,7 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import torch
 
 from profiler.runner import check, protocol, ranges
 from profiler.runner.check import Tensors, WrongResultError
+from profiler.runner.cupti.counted_visits import CountedVisits, MakeVisit
 from profiler.runner.device import Device, DeviceMissingError, has_context, open_device
 from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
 from profiler.runner.journal import Journal
@@ -48,7 +50,7 @@ class Session:
         job: Job,
         workload: Workload,
         device: Device,
-        visits: Visits,
+        visits: Visits | CountedVisits,
         journal: Journal,
         seal: Seal,
         start: Mapping[str, Any],
@@ -155,9 +157,7 @@ class Session:
         for cell in cells:
             if cell.id in launches and not self._warmed_up(cell, launches[cell.id]):
                 del launches[cell.id]
-        for visit in visits:
-            if visit.cell in launches and not self._measured(visit, launches[visit.cell]):
-                del launches[visit.cell]
+        self._make_visits(visits, launches)
         self._recheck_problem([cell for cell in cells if cell.id in launches], launches, inputs)
 
     def _make_launches(
@@ -249,15 +249,27 @@ class Session:
                 launch()
         return cell.id not in self._failed
 
-    def _measured(self, visit: JobVisit, launch: Launch) -> bool:
-        with suppress(PhaseFailedError):
-            self._measure(visit, launch)
-        return visit.cell not in self._failed
+    def _make_visits(self, visits: Sequence[JobVisit], launches: dict[str, Launch]) -> None:
+        """Make visits in their order; cells that fail leave the launches."""
 
-    def _measure(self, visit: JobVisit, launch: Launch) -> None:
+        def attempt(visit: JobVisit, phase: str, make: MakeVisit) -> bool:
+            if visit.cell in launches and not self._made(visit, phase, make, launches[visit.cell]):
+                del launches[visit.cell]
+            return visit.cell in launches
+
+        if not isinstance(self._visits, CountedVisits):
+            for visit in visits:
+                attempt(visit, protocol.MEASURE, partial(self._visits.make, visit))
+            return
+        for visit, kernels in self._visits.make_all(visits, attempt):
+            self._journal.write(protocol.COUNTED, cell=visit.cell, **_place(visit), kernels=kernels)
+
+    def _made(self, visit: JobVisit, phase: str, make: MakeVisit, launch: Launch) -> bool:
+        """Whether something was done with the launch of a visit, and went well."""
         cell = self._cells[visit.cell]
-        with self._phase(protocol.MEASURE, [cell], visit) as findings:
-            findings.update(self._visits.make(visit, launch))
+        with suppress(PhaseFailedError), self._phase(phase, [cell], visit) as findings:
+            findings.update(make(launch))
+        return visit.cell not in self._failed
 
     # ---- once more, on new inputs ----
 
@@ -354,8 +366,7 @@ class Session:
         """
         where: dict[str, Any] = {"phase": phase}
         if visit is not None:
-            where["block"] = visit.block
-            where |= {"arm": visit.arm} if visit.arm else {}
+            where |= _place(visit)
         if phase in protocol.PROBLEM_PHASES:
             where["problem"] = cells[0].problem
         self._journal.write(protocol.STARTED, cell=cells[0].id, **where)
@@ -451,6 +462,11 @@ def _circumstances(job: Job, device: Device) -> dict[str, Any]:
         "flush": job.flush,
         "attributes": device.attributes(),
     }
+
+
+def _place(visit: JobVisit) -> dict[str, int]:
+    """Block of a visit, and its arm where that is not 0."""
+    return {"block": visit.block} | ({"arm": visit.arm} if visit.arm else {})
 
 
 def _error_fields(errors: check.Errors | None) -> dict[str, float | None]:

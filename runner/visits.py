@@ -1,20 +1,20 @@
 """How a visit is made: its ranges, its launches, and what the journal learns of it.
 
 Visits of the timers leave durations; those of a timeline leave ranges for a tool to see, one around
-the visit and one around each of its launches; those of stamps a file (`profiler.runner.stamps`).
+the visit and one around each of its launches; those of stamps a file (`profiler.runner.stamps`);
+those of CUPTI records of their own (`profiler.runner.cupti.counted_visits`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
 from profiler.runner import protocol, ranges
-from profiler.runner.cupti.range_profiler import RangeProfiler, load_library
+from profiler.runner.cupti.counted_visits import CountedVisits
 from profiler.runner.device import Device
 from profiler.runner.garbage import no_garbage_collection
 from profiler.runner.protocol import Job, JobVisit
@@ -108,24 +108,6 @@ class TracedVisits:
         """Each trace is whole when its visit ends."""
 
 
-class CountedVisits:
-    """Visits whose kernels are counted in this process; the journal has what each gave."""
-
-    def __init__(self, job: Job, device: Device) -> None:
-        library = load_library(Path(job.counters_library))
-        gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
-        self._profiler = RangeProfiler(library, job.counters, device, gpu, flush=job.flush)
-
-    def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
-        """One visit; `kernels`, see `profiler.runner.protocol`."""
-        with ranges.visit_range(visit.cell, visit.block, visit.arm):
-            return {"kernels": self._profiler.kernels_of(launch)}
-
-    def close(self) -> None:
-        """Give the counters back."""
-        self._profiler.close()
-
-
 def _cuda_runtime() -> Any:
     return torch.cuda.cudart()  # type: ignore[no-untyped-call]  # torch's own
 
@@ -139,7 +121,7 @@ def launch_in_ranges(launch: Launch, launches: int, device: Device) -> None:
         device.wait()
 
 
-def make_visits(job: Job, device: Device) -> Visits:
+def make_visits(job: Job, device: Device) -> Visits | CountedVisits:
     """What makes the visits of a job; ValueError for a collector that is not known."""
     if job.collector == "nsys":
         return RecordedVisits(job, device)

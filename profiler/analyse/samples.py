@@ -359,14 +359,14 @@ def to_catalogue_metrics(launches: pd.DataFrame) -> pd.DataFrame:
 
 
 def launches_of_journal(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """One row for each kernel that the finished visits of a journal counted, as of ncu's file.
+    """One row for each kernel that the visits of a journal counted, as of ncu's file.
 
     Columns `kernel`, `nvtx` (the range of its visit), and the raw metrics.
     """
     rows = [
         {**kernel, "nvtx": (_JournalRange(protocol.range_name(*protocol.visit_of(record))),)}
-        for record in protocol.measured(records)
-        for kernel in record.get("kernels") or ()
+        for record in protocol.counted(records)
+        for kernel in record["kernels"]
     ]
     return pd.DataFrame(rows)
 

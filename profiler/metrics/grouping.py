@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.conflicts import contested
-from profiler.metrics.launch_costs import REPLAY_S, ncu_launch_seconds
+from profiler.metrics.launch_costs import ncu_launch_seconds
 from profiler.metrics.queries import PassClass, pass_class
 
 _MOST_STEPS = 10_000
@@ -18,16 +18,11 @@ Group = tuple[str, ...]
 
 
 def cheapest_groups(
-    names: Sequence[str],
-    launches: int,
-    session_s: float,
-    capability: str | None,
-    replay_s: float = REPLAY_S,
+    names: Sequence[str], launches: int, session_s: float, capability: str | None
 ) -> tuple[Group, ...]:
     """Counters in the groups that take the least time, each a session with so many launches.
 
-    `session_s`: seconds of one more session beside its launches; `replay_s`: of a launch more where
-    it is replayed. Groups are in the order of their
+    `session_s`: seconds of one more session beside its launches. Groups are in the order of their
     first metrics; of equally cheap ways the fewest groups. Of very many metrics that do not fit in
     one pass a cheap way, if not the cheapest.
     """
@@ -36,7 +31,7 @@ def cheapest_groups(
     replayed = tuple(name for name in counted if pass_class(name) is PassClass.MULTI)
     placed = [(name,) for name in counted if name in in_conflict and name not in replayed]
     free = tuple(name for name in counted if name not in in_conflict and name not in replayed)
-    search = _Search(launches, session_s, capability, replay_s)
+    search = _Search(launches, session_s, capability)
     search.extend((), [unit for unit in (replayed, *placed, free) if unit])
     groups = (tuple(name for name in counted if name in group) for group in search.best)
     return tuple(sorted(groups, key=lambda group: counted.index(group[0])))
@@ -57,7 +52,6 @@ class _Search:
     launches: int
     session_s: float
     capability: str | None
-    replay_s: float
     best: tuple[Group, ...] = ()
     best_cost: tuple[float, int] = (float("inf"), 0)
     seconds: dict[Group, float] = field(default_factory=dict)
@@ -83,7 +77,7 @@ class _Search:
 
     def _launch_s(self, group: Group) -> float:
         if group not in self.seconds:
-            self.seconds[group] = ncu_launch_seconds(group, self.capability, self.replay_s)
+            self.seconds[group] = ncu_launch_seconds(group, self.capability)
         return self.seconds[group]
 
 

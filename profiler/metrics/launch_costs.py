@@ -27,8 +27,8 @@ _FREE = ".peak_sustained"
 """End of the raw names of what is known of the chip without counting."""
 _HGMMA, _HGMMA_S = "_op_hgmma_", 0.0215
 """More for operations of warpgroup instructions, and the part of a raw name that tells them."""
-REPLAY_S = 0.085
-"""More where ncu replays the kernel, in however few passes."""
+_REPLAY_S = 0.085
+"""More where the kernel is replayed, in however few passes."""
 _MULTI_S, _MOST_MULTI_S = 0.03, 0.3
 """More for each metric that needs several passes, and for all: of several that share passes a
 launch with 15 passes takes 0.45 s."""
@@ -39,10 +39,8 @@ _REWRITING = "smsp__sass_"
 """Beginning of the names of what ncu counts by rewriting the machine code."""
 
 
-def ncu_launch_seconds(
-    names: Iterable[str], capability: str | None = None, replay_s: float = REPLAY_S
-) -> float:
-    """Seconds of a launch that is asked for these metrics; `replay_s` more where it is replayed.
+def ncu_launch_seconds(names: Iterable[str], capability: str | None = None) -> float:
+    """Seconds of a launch that is asked for these metrics.
 
     Within 14 % of the 20 sets of one pass that were measured, and of 6 of 9 of metrics that need
     one each but several together. Of what needs several by itself it is a rough guess.
@@ -57,7 +55,7 @@ def ncu_launch_seconds(
         _LAUNCH_S
         + sum(_UNIT_S.get(unit, 0.0) for unit in units)
         + _HGMMA_S * any(_HGMMA in raw for raw in raw_names)
-        + replay_s * is_replayed(metrics, capability)
+        + _REPLAY_S * is_replayed(metrics, capability)
         + min(_MOST_MULTI_S, several * _MULTI_S)
     )
 

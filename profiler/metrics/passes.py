@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.conflicts import contested, is_replayed
 from profiler.metrics.grouping import Group, cheapest_groups
-from profiler.metrics.launch_costs import REPLAY_S, ncu_launch_seconds
+from profiler.metrics.launch_costs import ncu_launch_seconds
 from profiler.metrics.queries import (
     PassClass,
     in_parts,
@@ -42,17 +42,6 @@ class CounterSession:
     """The first is the duration: percentages are weighted by time."""
     types: frozenset[Types]
     """Of which launches: by the types that tensor cores work on in them."""
-
-
-def of_one_pass(names: Iterable[str], capability: str | None) -> tuple[str, ...]:
-    """Metrics that can be counted without replaying a kernel, each by itself or in its parts."""
-    return tuple(
-        name
-        for name in names
-        if not any(
-            is_replayed([part], capability) for part in in_parts(with_needs([name]), capability)
-        )
-    )
 
 
 def timing_metrics(names: Iterable[str], *, with_cycles: bool) -> tuple[str, ...]:
@@ -102,7 +91,6 @@ def counter_sessions(
     launches: Mapping[Types, int],
     session_s: float = SESSION_S,
     capability: str | None = None,
-    replay_s: float = REPLAY_S,
 ) -> tuple[CounterSession, ...]:
     """Counters in the sessions that together take the least time for so many launches of each.
 
@@ -110,13 +98,12 @@ def counter_sessions(
     are not counted in a launch, unless sessions for each type take longer. Derived metrics are
     replaced by what they are computed from, and, on a GPU of this compute `capability`, metrics by
     their parts, if that is less. What costs nothing and what is of the build is left out. A metric
-    brings those of its `beside` that are asked for. `replay_s`: seconds of a launch more where it
-    is replayed.
+    brings those of its `beside` that are asked for.
     """
     named = frozenset(kind for types in launches for kind in types)
     whole = of_types(_collected(names), named)
     layouts = (
-        _layout(_Asked(collected, capability, replay_s), launches, scopes, session_s)
+        _layout(_Asked(collected, capability), launches, scopes, session_s)
         for collected in dict.fromkeys((whole, in_parts(whole, capability)))
         for scopes in ([tuple(launches)], [(types,) for types in launches])
     )
@@ -129,14 +116,23 @@ def counter_sessions(
     )
 
 
+def together(names: Iterable[str], every: Iterable[Types]) -> tuple[CounterSession, ...]:
+    """One session with all counters, for a tool to which another pass is just another launch.
+
+    `every`: the types of all launches. None where nothing is counted.
+    """
+    collected = _collected(names)
+    counted = tuple(filter(_is_counter, collected))
+    metrics = _with_beside(counted, collected)
+    return (CounterSession("", metrics, frozenset(every)),) if counted else ()
+
+
 @dataclass(frozen=True)
 class _Asked:
     """Metrics that are asked for on a GPU."""
 
     names: tuple[str, ...]
     capability: str | None
-    replay_s: float
-    """Seconds of a launch more where it is replayed."""
 
 
 @dataclass
@@ -161,9 +157,9 @@ def _layout(
         kinds = frozenset(kind for types in scope for kind in types)
         count = sum(launches[types] for types in scope)
         counted = tuple(filter(_is_counter, of_operations(asked.names, kinds)))
-        groups = cheapest_groups(counted, count, session_s, asked.capability, asked.replay_s)
+        groups = cheapest_groups(counted, count, session_s, asked.capability)
         layout.seconds += count * sum(
-            ncu_launch_seconds(group, asked.capability, asked.replay_s) for group in groups
+            ncu_launch_seconds(group, asked.capability) for group in groups
         )
         for group in groups:
             layout.types[group] = (*layout.types.get(group, ()), *scope)

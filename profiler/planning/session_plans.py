@@ -14,7 +14,6 @@ from profiler.errors import SpecError
 from profiler.metrics import passes
 from profiler.metrics import queries as metrics
 from profiler.metrics.conflicts import conflicts, is_replayed
-from profiler.metrics.launch_costs import REPLAY_S
 from profiler.metrics.passes import CounterSession, Types
 from profiler.model import FLUSHED_PER_LAUNCH, Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.planning.questions import Question
@@ -24,8 +23,6 @@ NCU = "ncu"
 """Collector that counts, and that explain sessions run under."""
 MAX_VISITS = 1_000_000
 """Most visits of a session: about a day under ncu."""
-_NEVER_S = 1e3
-"""Price of a launch that shall not be made where there is any other way."""
 _PROGRAM_S = 4.0
 """Start of a program of an external command: of Python with torch and a context, on an H200."""
 
@@ -70,16 +67,17 @@ def _counted_and_timed(
     Beside ncu, which counts and explains, CUPTI only times.
     """
     collect, capability = experiment.collect, plan.capability
-    by_ncu = kind.name == NCU
     types_of = _types_of(whole.cells, collect.measured_metrics)
     names = _measured_names(experiment, types_of.values())
-    if not by_ncu and NCU in collect.collectors:
+    if kind.name != NCU:
         metrics = passes.timing_metrics(names, with_cycles=True)
         yield _timing_session(experiment, plan, kind, "-timing", metrics)
+        if NCU not in collect.collectors:
+            together = passes.together(names, types_of.values())
+            yield from _counter_sessions(experiment, kind, together, plan.cells, types_of)
         return
-    names = names if by_ncu else passes.of_one_pass(names, capability)
-    groups = _counter_groups(experiment, kind, names, types_of, capability)
-    if collect.ncu_timing or not by_ncu:
+    groups = _counter_groups(experiment, names, types_of, capability)
+    if collect.ncu_timing:
         counting = passes.counting_cycles(groups, types_of.values())
         with_cycles = counting is None or not _final_counts_cycles(whole)
         metrics = passes.timing_metrics(names, with_cycles=with_cycles)
@@ -167,12 +165,11 @@ def planned_otherwise(plan: Plan, capability: str | None) -> bool:
 
 def _counter_groups(
     experiment: Experiment,
-    kind: CollectorKind,
     names: Sequence[str],
     types_of: Mapping[str, Types],
     capability: str | None,
 ) -> tuple[CounterSession, ...]:
-    """Which counters share a session; under CUPTI none that would be replayed, with warm caches.
+    """Which counters share a session under ncu.
 
     Where ncu does not time, the first session of each cell has what a timing session would.
     """
@@ -182,10 +179,8 @@ def _counter_groups(
     # Each visit of a command starts a program, in each session.
     is_command = isinstance(experiment.workload, CommandWorkload)
     session_s = passes.SESSION_S + is_command * sum(launches.values()) * _PROGRAM_S
-    by_ncu = kind.name == NCU
-    replay_s = REPLAY_S if by_ncu else _NEVER_S
-    groups = passes.counter_sessions(names, launches, session_s, capability, replay_s)
-    if collect.ncu_timing or not by_ncu:
+    groups = passes.counter_sessions(names, launches, session_s, capability)
+    if collect.ncu_timing:
         return groups
     timing = passes.timing_metrics(names, with_cycles=True)
     groups, without_session = passes.in_first_of_types(groups, timing, launches)

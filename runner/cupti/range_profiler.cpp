@@ -1,9 +1,11 @@
 // Counters of single kernel launches, by CUPTI's range profiler in the process that launches.
 //
-// One set of metrics in a process (`cupti_configure`); then, for each visit, `cupti_begin` and `cupti_end` around
-// its launches, `cupti_decode`, and the values of each kernel. CUPTI makes a range of each kernel
-// itself, and times it as ncu does: ranges that are pushed and popped around a launch last some
-// microseconds longer than it and count L2 traffic of their own.
+// `cupti_configure` sets the metrics; `cupti_begin` and `cupti_end` stand around the launches of some visits, once for
+// each pass, with the same launches in each; then come `cupti_decode`, the values of each kernel, and `cupti_forget`.
+// CUPTI makes a range of each kernel itself, and times it as ncu does: ranges that are pushed and popped around a
+// launch last some microseconds longer than it and count L2 traffic of their own. It replays nothing: a kernel that is
+// replayed finds warm caches, and the memory that is saved for it takes milliseconds.
+// A begin and an end take 7 ms together for two counters and 25 for ten, on an H100, whatever is between them.
 // Every function that returns an int gives a negative number on failure, and `cupti_error` says why.
 #include <cuda.h>
 #include <cupti_callbacks.h>
@@ -40,6 +42,7 @@ struct LaunchExParameters {
 };
 
 struct Launch {
+  int visit;
   std::string kernel;
   unsigned grid[3];
   unsigned block[3];
@@ -60,7 +63,10 @@ size_t max_ranges = 0;
 size_t passes = 0;
 bool listening = false;
 bool launches_graph = false;
-std::vector<Launch> launches;
+bool passes_differ = false;
+bool is_first_pass = true;
+int current_visit = -1;
+std::vector<Launch> launches, launches_of_first_pass;
 
 int failed(const char* what, CUptiResult result) {
   const char* text = nullptr;
@@ -108,10 +114,16 @@ std::string demangled(const char* symbol) {
   return name;
 }
 
+// What is launched outside of visits is a range like any other, and of no interest.
 void take_down(const char* name, CUfunction launched, const unsigned* sizes, unsigned shared) {
-  Launch launch;
+  Launch launch{};
+  launch.visit = current_visit;
+  launch.kernel = name ? name : "";
+  if (current_visit < 0) {
+    launches.push_back(launch);
+    return;
+  }
   const CUfunction function = function_of(launched);
-  launch.kernel = demangled(name ? name : "");
   std::memcpy(launch.grid, sizes, sizeof launch.grid);
   std::memcpy(launch.block, sizes + 3, sizeof launch.block);
   launch.dynamic_shared_bytes = shared;
@@ -156,6 +168,11 @@ void note_launch(const CUpti_CallbackData& call, CUpti_CallbackId id) {
   }
 }
 
+bool same_kernels(const std::vector<Launch>& one, const std::vector<Launch>& other) {
+  return std::equal(one.begin(), one.end(), other.begin(), other.end(),
+                    [](const Launch& a, const Launch& b) { return a.visit == b.visit && a.kernel == b.kernel; });
+}
+
 void CUPTIAPI on_call(void*, CUpti_CallbackDomain, CUpti_CallbackId id, const void* data) {
   const auto& call = *static_cast<const CUpti_CallbackData*>(data);
   if (!listening || call.callbackSite != CUPTI_API_ENTER) return;
@@ -175,18 +192,24 @@ int subscribe() {
   return 0;
 }
 
-int open_host(CUcontext context) {
-  CUdevice device = 0;
-  REQUIRE(cuCtxGetDevice(&device));
-  PARAMETERS(CUpti_Device_GetChipName_Params, chip);
-  chip.deviceIndex = device;
-  REQUIRE(cuptiDeviceGetChipName(&chip));
+// Asked once: while counters are enabled CUPTI refuses to say it.
+int read_availability(CUcontext context) {
+  if (!availability.empty()) return 0;
   PARAMETERS(CUpti_Profiler_GetCounterAvailability_Params, available);
   available.ctx = context;
   REQUIRE(cuptiProfilerGetCounterAvailability(&available));
   availability.resize(available.counterAvailabilityImageSize);
   available.pCounterAvailabilityImage = availability.data();
   REQUIRE(cuptiProfilerGetCounterAvailability(&available));
+  return 0;
+}
+
+int open_host() {
+  CUdevice device = 0;
+  REQUIRE(cuCtxGetDevice(&device));
+  PARAMETERS(CUpti_Device_GetChipName_Params, chip);
+  chip.deviceIndex = device;
+  REQUIRE(cuptiDeviceGetChipName(&chip));
   PARAMETERS(CUpti_Profiler_Host_Initialize_Params, opening);
   opening.profilerType = CUPTI_PROFILER_TYPE_RANGE_PROFILER;
   opening.pChipName = chip.pChipName;
@@ -236,7 +259,7 @@ int set_config() {
   set.counterDataImageSize = counter_data.size();
   set.pCounterDataImage = counter_data.data();
   set.range = CUPTI_AutoRange;
-  set.replayMode = CUPTI_KernelReplay;
+  set.replayMode = CUPTI_UserReplay;
   set.maxRangesPerPass = max_ranges;
   set.numNestingLevels = 1;
   set.minNestingLevel = 1;
@@ -245,9 +268,9 @@ int set_config() {
   return 0;
 }
 
-int enable(CUcontext context) {
+int enable() {
   PARAMETERS(CUpti_RangeProfiler_Enable_Params, enabling);
-  enabling.ctx = context;
+  REQUIRE(cuCtxGetCurrent(&enabling.ctx));
   REQUIRE(cuptiRangeProfilerEnable(&enabling));
   profiler = enabling.pRangeProfilerObject;
   PARAMETERS(CUpti_RangeProfiler_GetCounterDataSize_Params, size);
@@ -258,7 +281,37 @@ int enable(CUcontext context) {
   size.maxNumRangeTreeNodes = max_ranges;
   REQUIRE(cuptiRangeProfilerGetCounterDataSize(&size));
   counter_data.assign(size.counterDataSize, 0);
+  return empty_counter_data() < 0 ? -1 : set_config();
+}
+
+int disable() {
+  if (!profiler) return 0;
+  PARAMETERS(CUpti_RangeProfiler_Disable_Params, disabling);
+  disabling.pRangeProfilerObject = profiler;
+  profiler = nullptr;
+  REQUIRE(cuptiRangeProfilerDisable(&disabling));
   return 0;
+}
+
+int close_host() {
+  if (!host) return 0;
+  PARAMETERS(CUpti_Profiler_Host_Deinitialize_Params, closing);
+  closing.pHostObject = host;
+  host = nullptr;
+  REQUIRE(cuptiProfilerHostDeinitialize(&closing));
+  return 0;
+}
+
+void forget_launches() {
+  launches.clear();
+  launches_of_first_pass.clear();
+  is_first_pass = true;
+  passes_differ = launches_graph = false;
+}
+
+int wrong(const char* what) {
+  message = what;
+  return -1;
 }
 
 }  // namespace
@@ -267,9 +320,10 @@ extern "C" {
 
 const char* cupti_error() { return message.c_str(); }
 
-// Passes that these metrics (names as ncu has them, separated by commas) take, for at most so many
-// kernels between a begin and an end.
+// Passes that these metrics (names as ncu has them, separated by commas) take, for at most so many kernels between a
+// begin and an end. Metrics that were set before are no more.
 int cupti_configure(const char* metrics, int ranges) {
+  if (disable() < 0 || close_host() < 0) return -1;
   metric_names.clear();
   metric_pointers.clear();
   max_ranges = ranges;
@@ -284,35 +338,44 @@ int cupti_configure(const char* metrics, int ranges) {
   REQUIRE(cuCtxGetCurrent(&context));
   PARAMETERS(CUpti_Profiler_Initialize_Params, initializing);
   REQUIRE(cuptiProfilerInitialize(&initializing));
-  if (subscribe() < 0 || open_host(context) < 0 || make_config() < 0) return -1;
-  if (enable(context) < 0 || empty_counter_data() < 0 || set_config() < 0) return -1;
-  return static_cast<int>(passes);
+  if (subscribe() < 0 || read_availability(context) < 0 || open_host() < 0 || make_config() < 0) return -1;
+  forget_launches();
+  return enable() < 0 ? -1 : static_cast<int>(passes);
 }
 
-// From here on what is launched is counted.
+// From here on kernels are counted, in the next pass.
 int cupti_begin() {
   PARAMETERS(CUpti_RangeProfiler_Start_Params, starting);
   starting.pRangeProfilerObject = profiler;
   REQUIRE(cuptiRangeProfilerStart(&starting));
   launches.clear();
-  launches_graph = false;
+  current_visit = -1;
   listening = true;
   return 0;
 }
 
-// End of what is counted; all launches are done.
+// What is launched from here on belongs to this visit; to none where it is negative.
+void cupti_visit(int visit) { current_visit = visit; }
+
+// End of what is counted in this pass, with all launches done; 1 where no other pass is needed.
 int cupti_end() {
   listening = false;
   PARAMETERS(CUpti_RangeProfiler_Stop_Params, stopping);
   stopping.pRangeProfilerObject = profiler;
   REQUIRE(cuptiRangeProfilerStop(&stopping));
-  if (!launches_graph) return 0;
-  message = "the launch replays a CUDA graph, whose kernels cannot be told apart";
-  return -1;
+  if (is_first_pass) {
+    launches_of_first_pass = launches;
+  } else if (!same_kernels(launches, launches_of_first_pass)) {
+    passes_differ = true;
+  }
+  is_first_pass = false;
+  return stopping.isAllPassSubmitted ? 1 : 0;
 }
 
-// Number of kernels that were counted; negative on failure.
+// Number of kernels that were counted, after the last pass; negative where they are not those that were launched.
 int cupti_decode() {
+  if (launches_graph) return wrong("a launch replays a CUDA graph, whose kernels cannot be told apart");
+  if (passes_differ) return wrong("a launch has other kernels the next time");
   PARAMETERS(CUpti_RangeProfiler_DecodeData_Params, decoding);
   decoding.pRangeProfilerObject = profiler;
   REQUIRE(cuptiRangeProfilerDecodeData(&decoding));
@@ -320,7 +383,10 @@ int cupti_decode() {
   info.pCounterDataImage = counter_data.data();
   info.counterDataImageSize = counter_data.size();
   REQUIRE(cuptiRangeProfilerGetCounterDataInfo(&info));
-  return static_cast<int>(info.numTotalRanges);
+  if (info.numTotalRanges == launches.size()) return static_cast<int>(launches.size());
+  message = "CUPTI counted " + std::to_string(info.numTotalRanges) + " kernels where " +
+            std::to_string(launches.size()) + " were launched";
+  return -1;
 }
 
 // Values of the configured metrics of a kernel, in their order.
@@ -337,12 +403,29 @@ int cupti_values(int kernel, double* values) {
   return 0;
 }
 
-// Empty what was decoded, before the next visit.
-int cupti_forget() { return empty_counter_data(); }
+// Empty what was decoded, before the next visits.
+int cupti_forget() {
+  forget_launches();
+  return empty_counter_data();
+}
+
+// The same where passes are left, or nothing could be decoded: the next begin is that of the first pass.
+int cupti_reset() {
+  forget_launches();
+  return disable() < 0 ? -1 : enable();
+}
 
 int cupti_launch_count() { return static_cast<int>(launches.size()); }
 
-const char* cupti_launch_kernel(int number) { return launches[number].kernel.c_str(); }
+// The visit that a kernel belongs to; negative where it belongs to none.
+int cupti_launch_visit(int number) { return launches[number].visit; }
+
+// Its name, as people write it; valid until the next call.
+const char* cupti_launch_kernel(int number) {
+  static std::string name;
+  name = demangled(launches[number].kernel.c_str());
+  return name.c_str();
+}
 
 // Grid, block, dynamic shared bytes, registers, static shared bytes, blocks that fit on an SM.
 void cupti_launch_facts(int number, int* facts) {
@@ -359,21 +442,10 @@ void cupti_launch_facts(int number, int* facts) {
   std::memcpy(facts, values, sizeof values);
 }
 
-// Give the counters back. No configuration may follow in this process.
+// Give the counters back.
 int cupti_close() {
-  if (profiler) {
-    PARAMETERS(CUpti_RangeProfiler_Disable_Params, disabling);
-    disabling.pRangeProfilerObject = profiler;
-    profiler = nullptr;
-    REQUIRE(cuptiRangeProfilerDisable(&disabling));
-  }
-  if (host) {
-    PARAMETERS(CUpti_Profiler_Host_Deinitialize_Params, closing);
-    closing.pHostObject = host;
-    host = nullptr;
-    REQUIRE(cuptiProfilerHostDeinitialize(&closing));
-  }
-  return 0;
+  const int disabled = disable();
+  return close_host() < 0 ? -1 : disabled;
 }
 
 }  // extern "C"

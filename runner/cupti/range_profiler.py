@@ -7,7 +7,8 @@ loaded, so that both use the same.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,9 @@ import torch
 from profiler.runner.device import Device, DeviceMissingError
 from profiler.runner.garbage import no_garbage_collection
 
-MOST_KERNELS = 1024
-"""Kernels of one launch that fit into what is kept for the values of a visit."""
 _FACTS = 10
 """Integers that `cupti_launch_facts` gives of a launch."""
 _WARP = 32
-PASSES = "profiler__replayer_passes"
-"""In how many passes a kernel was counted, as ncu calls it: after the first, caches are warm."""
 
 
 class CountersError(Exception):
@@ -30,16 +27,27 @@ class CountersError(Exception):
 
 
 class RangeProfiler:
-    """Counts raw metrics, named as ncu names them, of each kernel that a launch launches."""
+    """Counts raw metrics, named as ncu names them, of each kernel that visits launch.
 
-    def __init__(
-        self, library: Any, metrics: Sequence[str], device: Device, gpu: Any, *, flush: bool
+    `begin`, launches, and `end` are one pass; once `end` says that no pass is left, `kernels` has
+    what was counted, and the next `begin` starts anew.
+    """
+
+    def __init__(  # noqa: PLR0913 - the last two by keyword
+        self,
+        library: Any,
+        metrics: Sequence[str],
+        device: Device,
+        gpu: Any,
+        *,
+        flush: bool,
+        most_kernels: int,
     ) -> None:
         """Ask CUPTI for the metrics.
 
         `library`: of `load_library`; `gpu`: torch's properties of the device; `flush`: whether
-        caches are emptied before each launch. Raises DeviceMissingError where CUPTI or the driver
-        refuses, with CUPTI's words.
+        caches are emptied before each launch; `most_kernels`: between a begin and an end. Raises
+        DeviceMissingError where CUPTI or the driver refuses, with CUPTI's words.
         """
         self._counted = tuple(name for name in metrics if name not in _OF_LAUNCHES)
         self._asked = tuple(metrics)
@@ -47,42 +55,56 @@ class RangeProfiler:
         self._flush = flush
         self._library = library
         self._gpu = gpu
-        names = ",".join(self._counted).encode()
-        self._passes: int = self._library.cupti_configure(names, MOST_KERNELS)
-        if self._passes < 0:
+        if library.cupti_configure(",".join(self._counted).encode(), most_kernels) < 0:
             raise DeviceMissingError(f"CUPTI: {self._error()}")
 
-    def kernels_of(self, launch: Callable[[], Any]) -> list[dict[str, Any]]:
-        """One mapping for each kernel: `kernel` (its name), PASSES, and the metrics by raw name.
+    def begin(self) -> None:
+        """Count what is launched from now on; raises CountersError where CUPTI refuses."""
+        self._checked(self._library.cupti_begin())
 
-        Raises CountersError where the launch replays a CUDA graph, and where CUPTI fails.
-        """
-        counted = self._launched(launch)
-        ranges = self._checked(self._library.cupti_decode())
-        if ranges != counted:
-            self._library.cupti_forget()
-            raise CountersError(f"CUPTI counted {ranges} kernels where {counted} were launched")
-        kernels = [self._kernel(number) for number in range(counted)]
-        self._checked(self._library.cupti_forget())
-        return kernels
-
-    def close(self) -> None:
-        """Give the counters back; raises nothing."""
-        self._library.cupti_close()
-
-    def _launched(self, launch: Callable[[], Any]) -> int:
-        """Launch once; the number of kernels."""
+    def launch(self, visit: int, launch: Callable[[], Any]) -> None:
+        """Launch once and wait; the kernels are those of the visit of this number (0 or more)."""
         if self._flush:
             self._device.empty_caches()
-        self._checked(self._library.cupti_begin())
+        self._library.cupti_visit(visit)
         try:
             with no_garbage_collection():
                 launch()
             self._device.wait()
         finally:
-            ended = self._library.cupti_end()
-        self._checked(ended)
+            self._library.cupti_visit(-1)
+
+    def end(self) -> bool:
+        """End a pass; whether it was the last. Raises CountersError where CUPTI refuses."""
+        return bool(self._checked(self._library.cupti_end()))
+
+    @property
+    def launched(self) -> int:
+        """Kernels since `begin`, those outside of visits included."""
         return int(self._library.cupti_launch_count())
+
+    def kernels(self, visits: Iterable[int]) -> dict[int, list[dict[str, Any]]]:
+        """Kernels by number of the visit: `kernel` (its name), and the metrics by raw name.
+
+        Raises CountersError where launches differ from pass to pass, or replay a CUDA graph, and
+        where CUPTI fails.
+        """
+        counted = self._checked(self._library.cupti_decode())
+        kernels: dict[int, list[dict[str, Any]]] = {visit: [] for visit in visits}
+        for number in range(counted):
+            visit = self._library.cupti_launch_visit(number)
+            if visit in kernels:
+                kernels[visit].append(self._kernel(number))
+        self._checked(self._library.cupti_forget())
+        return kernels
+
+    def reset(self) -> None:
+        """Drop what was counted, in whichever pass; raises CountersError where CUPTI refuses."""
+        self._checked(self._library.cupti_reset())
+
+    def close(self) -> None:
+        """Give the counters back; raises nothing."""
+        self._library.cupti_close()
 
     def _kernel(self, number: int) -> dict[str, Any]:
         values = (ctypes.c_double * len(self._counted))()
@@ -90,10 +112,10 @@ class RangeProfiler:
         facts = (ctypes.c_int * _FACTS)()
         self._library.cupti_launch_facts(number, facts)
         of_launch = launch_facts([*facts], self._gpu)
-        measured = dict(zip(self._counted, values, strict=True))
+        measured = {n: v for n, v in zip(self._counted, values, strict=True) if math.isfinite(v)}
         name = self._library.cupti_launch_kernel(number).decode(errors="replace")
         metrics = {name: measured.get(name, of_launch.get(name)) for name in self._asked}
-        return {"kernel": name, PASSES: self._passes, **metrics}
+        return {"kernel": name, **metrics}
 
     def _checked(self, result: int) -> int:
         if result < 0:

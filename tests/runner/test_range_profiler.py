@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from profiler.runner.cupti.range_profiler import PASSES, CountersError, RangeProfiler, launch_facts
+from profiler.runner.cupti.range_profiler import CountersError, RangeProfiler, launch_facts
 from profiler.runner.device import CpuDevice, DeviceMissingError
 
 H100 = SimpleNamespace(multi_processor_count=132, max_threads_per_multi_processor=2048)
@@ -17,11 +17,15 @@ METRICS = ("gpu__time_duration.sum", "launch__registers_per_thread", "dram__byte
 
 
 class Library:
-    """Stands in for the built library: two kernels a launch, whose values are known."""
+    """Stands in for the built library: each launch has two kernels, whose values are known."""
 
-    def __init__(self, *, kernels=2, ranges=None, fails=(), passes=1):
-        self.calls, self.kernels, self.fails, self.passes = [], kernels, fails, passes
-        self.ranges = kernels if ranges is None else ranges
+    def __init__(self, *, fails=(), passes=1, ranges=None, most=None):
+        self.calls, self.fails, self.passes, self.most = [], fails, passes, most
+        self.ranges = ranges
+        self.visit, self.kernels, self.rounds = -1, [], []
+
+    def launch(self, kernels=("kernel", "other")):
+        self.kernels += [(self.visit, name) for name in kernels]
 
     def _result(self, name, value=0):
         self.calls.append(name)
@@ -35,28 +39,43 @@ class Library:
         return self._result("configure", self.passes)
 
     def cupti_begin(self):
+        self.kernels = []
         return self._result("begin")
 
+    def cupti_visit(self, visit):
+        self.visit = visit
+
     def cupti_end(self):
-        return self._result("end")
+        self.rounds.append(self.kernels)
+        return self._result("end", int(len(self.rounds) % self.passes == 0))
 
     def cupti_decode(self):
-        return self._result("decode", self.ranges)
+        rounds, self.rounds = self.rounds, []
+        same = all(kernels == rounds[0] for kernels in rounds)
+        too_many = self.most is not None and len(self.kernels) > self.most
+        return self._result("decode", len(self.kernels) if same and not too_many else -1)
 
     def cupti_forget(self):
         return self._result("forget")
+
+    def cupti_reset(self):
+        self.rounds = []
+        return self._result("reset")
 
     def cupti_close(self):
         return self._result("close")
 
     def cupti_launch_count(self):
-        return self.kernels
+        return len(self.kernels)
+
+    def cupti_launch_visit(self, number):
+        return self.kernels[number][0]
 
     def cupti_launch_kernel(self, number):
-        return f"kernel {number}".encode()
+        return self.kernels[number][1].encode()
 
     def cupti_values(self, number, values):
-        values[0], values[1] = 1000.0 + number, 64.0
+        values[0], values[1] = 1000.0 + number, 64.0 if number else float("nan")
         return self._result("values")
 
     def cupti_launch_facts(self, number, facts):
@@ -73,55 +92,74 @@ def device(monkeypatch):
 
 
 def profiler_of(library, device, flush=True):
-    return RangeProfiler(library, METRICS, device, H100, flush=flush)
+    return RangeProfiler(library, METRICS, device, H100, flush=flush, most_kernels=1024)
 
 
 def test_each_kernel_has_what_was_asked_for_counted_or_of_its_launch(device):
     library = Library()
-    kernels = profiler_of(library, device).kernels_of(lambda: device.steps.append("launch"))
+    profiler = profiler_of(library, device)
+    profiler.begin()
+    library.launch()  # of no visit
+    profiler.launch(3, library.launch)
+    assert profiler.end()
+    assert profiler.launched == 4
+    kernels = profiler.kernels([3])[3]
 
     assert library.asked == "gpu__time_duration.sum,dram__bytes_read.sum", (
         "registers need no counter"
     )
     assert [(k["kernel"], k["gpu__time_duration.sum"]) for k in kernels] == [
-        ("kernel 0", 1000.0),
-        ("kernel 1", 1001.0),
+        ("kernel", 1002.0),
+        ("other", 1003.0),
     ]
     assert {k["launch__registers_per_thread"] for k in kernels} == {30}
     assert {k["dram__bytes_read.sum"] for k in kernels} == {64.0}
-    assert {k[PASSES] for k in kernels} == {1}
 
 
-def test_caches_are_empty_before_and_everything_is_done_when_counting_ends(device):
+def test_a_value_that_is_no_number_is_missing(device):
     library = Library()
-    profiler_of(library, device).kernels_of(lambda: device.steps.append("launch"))
-    assert device.steps == ["flush", "launch", "wait"]
-    assert library.calls[1:4] == ["begin", "end", "decode"]
+    profiler = profiler_of(library, device)
+    profiler.begin()
+    profiler.launch(0, library.launch)
+    profiler.end()
+    assert profiler.kernels([0])[0][0]["dram__bytes_read.sum"] is None
+
+
+def test_caches_are_empty_before_and_everything_is_done_when_a_launch_is(device):
+    library = Library()
+    profiler_of(library, device).launch(0, lambda: device.steps.append(f"visit {library.visit}"))
+    assert device.steps == ["flush", "visit 0", "wait"]
     device.steps.clear()
-    profiler_of(Library(), device, flush=False).kernels_of(lambda: device.steps.append("launch"))
+    profiler_of(library, device, flush=False).launch(1, lambda: device.steps.append("launch"))
     assert device.steps == ["launch", "wait"]
+    assert library.visit == -1
 
 
-def test_a_launch_that_fails_ends_what_is_counted(device):
+def test_what_follows_a_launch_that_fails_belongs_to_no_visit(device):
     library = Library()
 
     def launch():
         raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):
-        profiler_of(library, device).kernels_of(launch)
-    assert library.calls[-1] == "end"
+        profiler_of(library, device).launch(0, launch)
+    assert library.visit == -1
 
 
-@pytest.mark.parametrize("step", ["begin", "end", "decode", "values", "forget"])
+@pytest.mark.parametrize("step", ["begin", "end", "decode", "values", "forget", "reset"])
 def test_what_cupti_refuses_is_an_error_with_its_words(device, step):
+    library = Library(fails=(step,))
+    profiler = profiler_of(library, device)
+
+    def count():
+        profiler.begin()
+        profiler.launch(0, library.launch)
+        profiler.end()
+        profiler.kernels([0])
+        profiler.reset()
+
     with pytest.raises(CountersError, match="CUPTI: no such metric"):
-        profiler_of(Library(fails=(step,)), device).kernels_of(lambda: None)
-
-
-def test_kernels_that_were_launched_unseen_are_an_error(device):
-    with pytest.raises(CountersError, match="counted 3 kernels where 2 were launched"):
-        profiler_of(Library(ranges=3), device).kernels_of(lambda: None)
+        count()
 
 
 def test_metrics_that_cupti_does_not_have_are_the_machines_fault(device):

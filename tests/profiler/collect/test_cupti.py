@@ -14,6 +14,7 @@ from profiler.metrics.conflicts import is_replayed
 from profiler.model import KERNEL_SEPARATOR, Outcome, SessionKind, Variant
 from profiler.planning.session_plans import flushed_by_runner
 from profiler.run_folder.load.assemble import assemble
+from profiler.runner import protocol
 from profiler.sessions.builds.libraries import build_variants
 
 
@@ -27,14 +28,13 @@ def test_a_session_is_the_runner_alone(tmp_path):
     assert command.argv == ("python9", "-P", str(RUNNER), str(tmp_path / "job.json"))
 
 
-def test_counters_are_planned_in_sessions_that_replay_nothing(tmp_path):
+def test_all_counters_share_a_session(tmp_path):
     plan = place_with(tmp_path, "collectors: [cupti], metrics: [default]").plan
-    kinds = [session.kind for session in plan.sessions]
-    assert kinds[0] is SessionKind.TIMING
-    assert set(kinds[1:]) == {SessionKind.COUNTERS}
-    counted = {name for session in plan.sessions for name in session.metrics}
-    assert {"duration_ns", "cycles", "registers", "l2_hit_sectors", "dram_read_bytes"} <= counted
-    assert not [s.name for s in plan.sessions if is_replayed(s.metrics, plan.capability)]
+    timing, counters = plan.sessions
+    assert (timing.kind, counters.kind) == (SessionKind.TIMING, SessionKind.COUNTERS)
+    assert {"duration_ns", "cycles", "registers"} <= {*timing.metrics}
+    assert {"duration_ns", "l2_hit_sectors", "dram_read_bytes"} <= {*counters.metrics}
+    assert is_replayed(counters.metrics, plan.capability), "they take several passes"
 
 
 def test_beside_ncu_it_times_and_ncu_counts(tmp_path):
@@ -64,7 +64,17 @@ def test_what_the_journal_holds_is_the_samples_of_a_cell(tmp_path):
     kernel = {"kernel": "first", "gpu__time_duration.sum": 100.0, "gpc__cycles_elapsed.max": 180.0}
     other = {**kernel, "kernel": "second", "gpu__time_duration.sum": 50.0}
     visits = place.visits("cupti-timing")
-    journal = measured(visits, kernels=[kernel, other])
+    counted = [
+        {
+            "event": protocol.COUNTED,
+            "cell": cell,
+            "block": block,
+            "arm": arm,
+            "kernels": [kernel, other],
+        }
+        for cell, block, arm in visits
+    ]
+    journal = [*measured(visits), *counted]
     place.attempt("cupti-timing", journal=journal)
     report = assemble(place.run, place.loaded, place.plan).report
     assert {status.outcome for status in report.statuses.values()} == {Outcome.MEASURED}
@@ -117,6 +127,6 @@ def test_the_library_is_built_with_what_the_runner_calls(tmp_path):
     )
     symbols = {line.split()[-1] for line in named.stdout.splitlines()}
     exported = {symbol for symbol in symbols if symbol.startswith("cupti_")}
-    called = {"configure", "begin", "end", "decode", "values", "forget", "close", "error"}
-    called |= {"launch_count", "launch_kernel", "launch_facts"}
+    called = {"configure", "begin", "visit", "end", "decode", "values", "forget", "reset", "close"}
+    called |= {"error", "launch_count", "launch_visit", "launch_kernel", "launch_facts"}
     assert exported == {f"cupti_{name}" for name in called}

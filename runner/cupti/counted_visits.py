@@ -1,0 +1,129 @@
+"""Visits whose kernels CUPTI counts in this process, some visits together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+import torch
+
+from profiler.runner import protocol, ranges
+from profiler.runner.cupti.range_profiler import CountersError, RangeProfiler, load_library
+from profiler.runner.device import Device
+from profiler.runner.protocol import Job, JobVisit
+from profiler.runner.timing import Launch
+
+MOST_TOGETHER = 64
+"""Visits that are counted together: all are made again where the process ends among them."""
+MOST_KERNELS = 1024
+"""Kernels that fit into what is kept for their values."""
+_ROOM = 512
+"""Kernels after which no further visit begins: a visit mostly launches fewer."""
+
+MakeVisit = Callable[[Launch], Mapping[str, Any]]
+
+
+class Attempt(Protocol):
+    """Does something with the launch of a visit, in a phase of the journal."""
+
+    def __call__(self, visit: JobVisit, phase: str, make: MakeVisit) -> bool:
+        """Whether it went well; where not, the cell has failed and is not visited any more."""
+
+
+class CountedVisits:
+    """Visits of one launch each. To begin and to end counting takes longer than most kernels.
+
+    So it is done around up to MOST_TOGETHER visits. Where their kernels take several passes, all of
+    them are made once for each pass.
+    """
+
+    def __init__(self, job: Job, device: Device) -> None:
+        """Raises DeviceMissingError where CUPTI cannot count what the job asks for."""
+        library = load_library(Path(job.counters_library))
+        gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
+        if job.flush:
+            device.empty_caches()  # takes its memory before a workload does
+        self._profiler = RangeProfiler(
+            library, job.counters, device, gpu, flush=job.flush, most_kernels=MOST_KERNELS
+        )
+
+    def make_all(
+        self, visits: Sequence[JobVisit], attempt: Attempt
+    ) -> Iterator[tuple[JobVisit, list[dict[str, Any]]]]:
+        """Each visit with its kernels (see `RangeProfiler.kernels`), in the order of the visits.
+
+        Without those whose cell fails. `attempt` is called for each launch.
+        """
+        left = tuple(visits)
+        while left:
+            together = left[:MOST_TOGETHER]
+            made, kernels = self._counted(together, attempt)
+            left = left[len(made) :]
+            yield from kernels
+
+    def close(self) -> None:
+        """Give the counters back; raises nothing, also where the device is lost."""
+        self._profiler.close()
+
+    def _counted(
+        self, visits: Sequence[JobVisit], attempt: Attempt
+    ) -> tuple[Sequence[JobVisit], list[tuple[JobVisit, list[dict[str, Any]]]]]:
+        """The first of these visits, as many as fit, and the kernels of those that went well."""
+        tried, made = self._first_pass(visits, attempt)
+        try:
+            kernels = self._kernels_of(made, attempt)
+        except CountersError as error:
+            self._profiler.reset()
+            return tried, self._counted_alone(made, attempt, error)
+        return tried, [(visit, kernels[number]) for number, visit in made.items()]
+
+    def _counted_alone(
+        self, made: Mapping[int, JobVisit], attempt: Attempt, error: CountersError
+    ) -> list[tuple[JobVisit, list[dict[str, Any]]]]:
+        """The same visits one by one, because one of them cannot be counted; it fails with why."""
+        if len(made) > 1:
+            alone = [self._counted([visit], attempt)[1] for visit in made.values()]
+            return [kernels for one in alone for kernels in one]
+
+        def fail(_: Launch) -> NoReturn:
+            raise error
+
+        for visit in made.values():
+            attempt(visit, protocol.COUNT, fail)
+        return []
+
+    def _first_pass(
+        self, visits: Sequence[JobVisit], attempt: Attempt
+    ) -> tuple[Sequence[JobVisit], dict[int, JobVisit]]:
+        """The visits that were tried, and by number those that went well."""
+        self._profiler.begin()
+        made: dict[int, JobVisit] = {}
+        for number, visit in enumerate(visits):
+            if number and self._profiler.launched > _ROOM:
+                visits = visits[:number]
+                break
+            if attempt(visit, protocol.MEASURE, self._launching(visit, number)):
+                made[number] = visit
+        return visits, made
+
+    def _kernels_of(
+        self, made: Mapping[int, JobVisit], attempt: Attempt
+    ) -> Mapping[int, list[dict[str, Any]]]:
+        """Kernels by number of the visit, after as many passes as they take.
+
+        Raises CountersError where they are not the same in each pass, and where CUPTI fails.
+        """
+        while not self._profiler.end():
+            self._profiler.begin()
+            for number, visit in made.items():
+                attempt(visit, protocol.COUNT, self._launching(visit, number))
+        return self._profiler.kernels(made)
+
+    def _launching(self, visit: JobVisit, number: int) -> MakeVisit:
+        def launch_in_range(launch: Launch) -> Mapping[str, Any]:
+            with ranges.visit_range(visit.cell, visit.block, visit.arm):
+                self._profiler.launch(number, launch)
+            return {}
+
+        return launch_in_range

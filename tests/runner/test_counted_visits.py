@@ -1,0 +1,149 @@
+"""Visits that are counted together: which kernels are whose, and what becomes of one that fails."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from test_range_profiler import METRICS, Library
+
+from profiler.runner import protocol
+from profiler.runner.cupti import counted_visits
+from profiler.runner.cupti.counted_visits import MOST_TOGETHER, CountedVisits
+from profiler.runner.device import CpuDevice
+from profiler.runner.protocol import Job, JobVisit
+
+
+class Session:
+    """What the walk over a job does with a launch: a failure ends the visits of its cell."""
+
+    def __init__(self, launches):
+        self.launches, self.phases, self.failed = launches, [], {}
+
+    def attempt(self, visit, phase, make):
+        launch = self.launches.get(visit.cell)
+        if launch is None:
+            return False
+        self.phases.append((phase, visit.cell))
+        try:
+            make(launch)
+        except Exception as error:
+            self.failed[visit.cell] = str(error)
+            del self.launches[visit.cell]
+            return False
+        return True
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """Makes the visits of cells whose launches are given, by a library that stands in."""
+
+    def make(library, launches, blocks=2):
+        properties = SimpleNamespace(multi_processor_count=132, max_threads_per_multi_processor=64)
+        monkeypatch.setattr(counted_visits, "load_library", lambda _: library)
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
+        job = Job("s", "w", "cupti", "cpu", 0, "", (), (), counters=METRICS, flush=True)
+        visits = [JobVisit(cell, block) for block in range(blocks) for cell in launches]
+        session = Session({cell: launch(library) for cell, launch in launches.items()})
+        counted = CountedVisits(job, CpuDevice())
+        results = [
+            (visit, [kernel["kernel"] for kernel in kernels])
+            for visit, kernels in counted.make_all(visits, session.attempt)
+        ]
+        counted.close()
+        return session, results
+
+    return make
+
+
+def of(*kernels):
+    """A launch of these kernels."""
+    return lambda library: lambda: library.launch(kernels)
+
+
+def raising(library):
+    def launch():
+        library.launch(("begun",))
+        raise ValueError("mine")
+
+    return launch
+
+
+def changing(library):
+    calls = []
+
+    def launch():
+        calls.append(1)
+        library.launch(("tuned",) * len(calls))
+
+    return launch
+
+
+def test_visits_of_several_blocks_are_counted_at_once(made):
+    library = Library()
+    session, results = made(library, {"a": of("x"), "b": of("y", "z")})
+    assert results == [
+        (JobVisit("a", 0), ["x"]),
+        (JobVisit("b", 0), ["y", "z"]),
+        (JobVisit("a", 1), ["x"]),
+        (JobVisit("b", 1), ["y", "z"]),
+    ]
+    assert library.calls.count("begin") == 1
+    assert {phase for phase, _ in session.phases} == {protocol.MEASURE}
+
+
+def test_each_pass_makes_the_same_launches_again(made):
+    library = Library(passes=3)
+    session, results = made(library, {"a": of("x"), "b": of("y")}, blocks=1)
+    assert [kernels for _, kernels in results] == [["x"], ["y"]]
+    assert session.phases == [
+        *((protocol.MEASURE, cell) for cell in "ab"),
+        *((protocol.COUNT, cell) for cell in "abab"),
+    ]
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_a_launch_that_fails_costs_its_cell(made, passes):
+    session, results = made(Library(passes=passes), {"a": of("x"), "bad": raising, "c": of("z")})
+    assert [(visit.cell, kernels) for visit, kernels in results] == [
+        ("a", ["x"]),
+        ("c", ["z"]),
+        ("a", ["x"]),
+        ("c", ["z"]),
+    ]
+    assert session.failed == {"bad": "mine"}
+
+
+def test_a_cell_that_cannot_be_counted_fails_alone(made):
+    library = Library(passes=2)
+    session, results = made(library, {"a": of("x"), "changing": changing, "c": of("z")}, blocks=1)
+    assert [(visit.cell, kernels) for visit, kernels in results] == [("a", ["x"]), ("c", ["z"])]
+    assert session.failed == {"changing": "CUPTI: no such metric"}
+    assert library.calls.count("reset") == 2, "for all together, and for the one"
+
+
+def test_more_kernels_than_fit_are_counted_in_parts(made):
+    library = Library(most=1024)
+    wide = of(*["x"] * 300)
+    session, results = made(library, {"a": wide, "b": wide, "c": wide, "d": wide}, blocks=1)
+    assert [len(kernels) for _, kernels in results] == [300] * 4
+    assert not session.failed
+    assert library.calls.count("begin") == 2
+    session, _ = made(Library(most=1024), {"a": of(*["x"] * 1025)}, blocks=1)
+    assert list(session.failed) == ["a"]
+
+
+def test_so_many_are_together_and_no_more(made):
+    library = Library()
+    _, results = made(library, {"a": of("x")}, blocks=MOST_TOGETHER + 1)
+    assert len(results) == MOST_TOGETHER + 1
+    assert library.calls.count("begin") == 2
+
+
+def test_where_all_fail_nothing_is_counted(made):
+    for passes in (1, 2):
+        session, results = made(Library(passes=passes), {"bad": raising})
+        assert not results
+        assert list(session.failed) == ["bad"]
