@@ -15,7 +15,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -27,6 +28,7 @@ from profiler.runner.garbage import no_garbage_collection
 from profiler.runner.journal import Journal
 from profiler.runner.opened import OpenedFiles
 from profiler.runner.protocol import Job
+from profiler.runner.standing.orders import follow_lines
 from profiler.runner.turn import ContextAtImportError, NotWantedError, Turn
 
 if TYPE_CHECKING:  # it imports torch
@@ -94,19 +96,61 @@ def _run(job: Job, journal: Journal, turn: Turn) -> int:
 
 
 def _run_session(job: Job, journal: Journal, turn: Turn) -> int:
+    """Run the session of a job, and those of the jobs that follow it in this process."""
+    code, session = _run_to_its_end(partial(_opened_session, job, journal, turn), journal)
+    if code or session is None or not session.job.jobs:
+        return code
+    for line in follow_lines(Path(session.job.jobs)):
+        if not line:
+            break
+        path = Path(os.fsdecode(line))
+        _print_beside(path)
+        following = protocol.read_job(path)
+        with Path(following.journal).open("a", encoding="utf-8") as stream:
+            journal = journal.following(stream)
+            code, session = _run_to_its_end(
+                partial(_following_session, session, following, journal), journal
+            )
+        if code or session is None or not session.job.jobs:
+            return code
+    return 0
+
+
+def _run_to_its_end(open_: Callable[[], Session], journal: Journal) -> tuple[int, Session | None]:
+    """Exit code of a session, and the session unless it could not begin."""
     try:
         with no_garbage_collection():
-            opened = _opened_session(job, journal, turn)
+            session = open_()
     except _RefusedError as refused:
-        return _refuse(journal, refused.code, str(refused))
+        return _refuse(journal, refused.code, str(refused)), None
     from profiler.runner.session import ContextLostError  # noqa: PLC0415 - it imports torch
 
     gc.freeze()  # libraries are no garbage
     try:
-        opened.run()
+        session.run()
     except ContextLostError:
-        return protocol.EXIT_CONTEXT_LOST
-    return 0
+        return protocol.EXIT_CONTEXT_LOST, session
+    return 0, session
+
+
+def _print_beside(job: Path) -> None:
+    """From here on, what this process prints goes to files beside a job."""
+    for descriptor, (stream, name) in enumerate(
+        zip((sys.stdout, sys.stderr), protocol.OUTPUT, strict=True), start=1
+    ):
+        stream.flush()
+        with (job.parent / name).open("wb") as file:
+            os.dup2(file.fileno(), descriptor)
+
+
+def _following_session(before: Session, job: Job, journal: Journal) -> Session:
+    """The session of another job; raises _RefusedError where this machine has no such session."""
+    from profiler.runner.device import DeviceMissingError  # noqa: PLC0415 - it imports torch
+
+    try:
+        return before.following(job, journal)
+    except DeviceMissingError as error:
+        raise _RefusedError(protocol.EXIT_NO_DEVICE, str(error)) from error
 
 
 def _opened_session(job: Job, journal: Journal, turn: Turn) -> Session:

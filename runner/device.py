@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import platform
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
@@ -16,6 +17,9 @@ _L2_SIZES = 3
 """How many times the size of the L2 cache is read; on an H100 twice was enough."""
 _PERSISTING = 8
 """Major compute capability from which on L2 has persisting lines."""
+_PAGE_BYTES = 2 << 20
+"""Of device memory, as CUDA gives it."""
+_MOST_PAGES = 32
 _sum = torch.sum  # torch's own, whatever a workload puts in its place later
 
 
@@ -58,6 +62,13 @@ class Device(ABC):
     def delay(self) -> None:
         """Keep the stream of the launches busy for some milliseconds, where there is one."""
 
+    @abstractmethod
+    def move_memory(self, key: str) -> None:
+        """See to it that what is allocated next lies elsewhere than it would, depending on `key`.
+
+        Where an array lies decides which slices of L2 and which channels of DRAM serve it.
+        """
+
     def attributes(self) -> dict[str, int]:
         """What is known of the GPU, by ncu's names; nothing of a CPU."""
         return {}
@@ -87,6 +98,9 @@ class CpuDevice(Device):
 
     def delay(self) -> None:
         """Nothing runs beside the host."""
+
+    def move_memory(self, key: str) -> None:
+        """Nothing is kept: all of the host's memory is alike."""
 
 
 class CacheFlush:
@@ -126,6 +140,7 @@ class CudaDevice(Device):
         self.name = torch.cuda.get_device_name()
         self._canary = torch.zeros(1, device=self.torch_device)
         self._flush: CacheFlush | None = None
+        self._kept: list[torch.Tensor] = []
 
     def wait(self) -> None:
         """Wait for all streams of the device."""
@@ -145,6 +160,12 @@ class CudaDevice(Device):
         if self._flush is None:
             self._flush = CacheFlush()
         return self._flush
+
+    def move_memory(self, key: str) -> None:
+        """Keep up to 64 MB to the end: others get what lies behind."""
+        pages = 1 + zlib.crc32(key.encode()) % _MOST_PAGES
+        size = pages * _PAGE_BYTES
+        self._kept.append(torch.empty(size, dtype=torch.uint8, device=self.torch_device))
 
     def attributes(self) -> dict[str, int]:
         """Multiprocessors, and bytes of the L2 cache."""

@@ -20,6 +20,12 @@ class Journal:
         self._opened = opened
         self._noted: list[tuple[str, str]] = []
 
+    def following(self, stream: TextIO) -> Journal:
+        """The journal of the next job of this process; what was opened before stands in it, too."""
+        if self._opened is not None:
+            self._opened.give_again()
+        return Journal(stream, self._opened)
+
     def note_opened(self) -> None:
         """Take down what was opened so far, with its content of now, for the next record.
 

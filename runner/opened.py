@@ -34,6 +34,10 @@ class OpenedFiles:
         self._began = time.time()
         self._waiting: dict[str, None] = {}
         self._given: dict[str, str] = {}
+        """Name of each file that was given, by its path."""
+        self._digests: dict[str, str] = {}
+        """Digest of each, by its name: what was read then is what runs, whatever it is now."""
+        self._again: dict[str, str] = {}
         self._written: set[str] = set()
 
     def install(self) -> None:
@@ -45,11 +49,17 @@ class OpenedFiles:
         """Count what was changed until now, too: this process waited while it was."""
         self._began = time.time()
 
+    def give_again(self) -> None:
+        """Give once more what was given, with its content of then."""
+        self._again = {name: self._digests[name] for name in self._given.values()}
+
     def drain(self) -> Iterator[tuple[str, str]]:
         """Name (label, colon, path in its folder) and digest of each file that is new.
 
         The digest is empty of one that was given before and was written since.
         """
+        again, self._again = self._again, {}
+        yield from again.items()
         for path in self._written.intersection(self._given):
             yield self._given.pop(path), ""
         folders = _Folders()
@@ -59,7 +69,8 @@ class OpenedFiles:
             if named is None or path in self._written or named[0] in self._given.values():
                 continue
             self._given[path] = named[0]
-            yield named[0], file_digest(named[1])
+            self._digests[named[0]] = file_digest(named[1])
+            yield named[0], self._digests[named[0]]
 
     def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event != "open":

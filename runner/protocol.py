@@ -40,6 +40,8 @@ EXIT_CONTEXT_LOST = 75
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
 
+OUTPUT = ("stdout.txt", "stderr.txt")
+"""Files beside a job for what the process prints."""
 GATES_FOLDER = "gates"
 """Beside the job of a session that waits. Each gate is a file in it, which the orchestrator holds
 locked (flock). It is open when the lock is gone and the file says GATE_OPEN; where the lock alone
@@ -141,6 +143,9 @@ class Job:
     waits: bool = False
     """Whether the session is started before its turn: it stops at each of GATES. Its cells and
     visits are in the job that stands in the same file when VISITS_GATE is open."""
+    jobs: str = ""
+    """File of jobs that this process does after this one: the path of each, a line as it comes; an
+    empty line ends the process. Their output goes to OUTPUT beside each. Empty: none follows."""
     orders: str = ""
     """File of orders (`runner/standing/orders.py`) that a standing session follows; it has no
     visits of its own then. Empty: none."""

@@ -53,9 +53,10 @@ class Session:
         visits: Visits | CountedVisits,
         journal: Journal,
         seal: Seal,
+        replaced: tuple[str, ...],
         start: Mapping[str, Any],
     ) -> None:
-        self._job = job
+        self.job = job
         self._start = start
         """Facts of the start of the session, for its journal."""
         self._workload = workload
@@ -63,16 +64,34 @@ class Session:
         self._visits = visits
         self._journal = journal
         self._seal = seal
-        self._replaced = seal.mend()
+        self._replaced = replaced
         """Names that the workload replaced when it was imported: none of its variants counts."""
         self._cells = {cell.id: cell for cell in job.cells}
         self._failed: set[str] = set()
+
+    def following(self, job: Job, journal: Journal) -> Session:
+        """The session of another job in this process, with its workload and device.
+
+        Its inputs lie elsewhere, as those of another process would. Raises DeviceMissingError as
+        `open_session` does.
+        """
+        self._device.move_memory(job.session)
+        return type(self)(
+            job=job,
+            workload=self._workload,
+            device=self._device,
+            visits=_open_visits(job, self._device),
+            journal=journal,
+            seal=self._seal,
+            replaced=self._replaced,
+            start={**self._start, "stamps": {protocol.DEVICE_OPEN: time.monotonic()}},
+        )
 
     def run(self) -> None:
         """Visit everything; raises ContextLostError where this process cannot go on."""
         self._journal.write(
             protocol.SESSION_STARTED,
-            **_circumstances(self._job, self._device),
+            **_circumstances(self.job, self._device),
             **self._start,
         )
         # Backward passes stay on this thread, and so inside the range that this thread pushed.
@@ -83,10 +102,10 @@ class Session:
 
     def _measure_practical_roofs(self) -> None:
         """First of all, while all memory is free; a failure is journalled and costs no cell."""
-        for roof in self._job.practical_roofs:
+        for roof in self.job.practical_roofs:
             self._journal.write(protocol.ROOF_STARTED, roof=roof)
             try:
-                launches = launch_for_roof(roof, self._device, flush=self._job.flush)
+                launches = launch_for_roof(roof, self._device, flush=self.job.flush)
             except Exception as error:  # whatever it is, it is no cell's
                 failure, lost = self._diagnose(error)
                 self._journal.write(protocol.ROOF_FAILED, roof=roof, cause=failure.cause)
@@ -99,7 +118,7 @@ class Session:
     def _run_problems(self) -> None:
         try:
             self._declare_work()
-            for _, visits in groupby(self._job.visits, key=self._problem_of):
+            for _, visits in groupby(self.job.visits, key=self._problem_of):
                 self._run_problem(tuple(visits))
                 self._device.release()
                 # What outlives a problem belongs to libraries, and once inductor is loaded, going
@@ -115,7 +134,7 @@ class Session:
         say so when they are described. Where it ends the process, the journal names the problem.
         """
         by_problem: dict[str, dict[str, JobCell]] = {}
-        for cell in (*(self._cells[visit.cell] for visit in self._job.visits), *self._job.cells):
+        for cell in (*(self._cells[visit.cell] for visit in self.job.visits), *self.job.cells):
             by_problem.setdefault(cell.problem, {})[cell.id] = cell
         for cells in by_problem.values():
             with suppress(PhaseFailedError):
@@ -178,9 +197,9 @@ class Session:
         problem = cells[0].problem_params
         with self._phase(protocol.INPUTS, cells):
             refuse_replaced(self._replaced)
-            torch.manual_seed(self._job.seed)
+            torch.manual_seed(self.job.seed)
             inputs = self._workload.make_inputs(
-                dict(problem), self._device.torch_device, self._job.seed
+                dict(problem), self._device.torch_device, self.job.seed
             )
         make_reference = self._workload.reference
         if make_reference is None or not any(cell.check for cell in cells):
@@ -199,7 +218,7 @@ class Session:
 
     def _prepare(self, cell: JobCell, inputs: Any) -> Launch:
         with self._phase(protocol.PREPARE, [cell]):
-            torch.manual_seed(self._job.seed)
+            torch.manual_seed(self.job.seed)
             launch = self._workload.prepare(
                 dict(cell.variant_params),
                 dict(cell.problem_params),
@@ -215,7 +234,7 @@ class Session:
             expected, tolerances = self._expected_of(cell, inputs, reference)
             got = check.run_poisoned(launch)
             self._device.settle()  # a launch may have used a stream of its own
-            errors = check.compare(got, expected, self._job.tolerances, tolerances)
+            errors = check.compare(got, expected, self.job.tolerances, tolerances)
             findings.update(_error_fields(errors))
             findings["result_bytes"] = float(sum(tensor.nbytes for tensor in got))
             findings["result_dtypes"] = [str(t.dtype).removeprefix("torch.") for t in got]
@@ -245,7 +264,7 @@ class Session:
 
     def _warmed_up(self, cell: JobCell, launch: Launch) -> bool:
         with suppress(PhaseFailedError), self._phase(protocol.WARMUP, [cell]):
-            for _ in range(self._job.warmups):
+            for _ in range(self.job.warmups):
                 launch()
         return cell.id not in self._failed
 
@@ -293,13 +312,13 @@ class Session:
                     self._recheck(cell, samples[cell.id], renewal, reference)
 
     def _renewal(self, problem: Mapping[str, Any], inputs: Any) -> Renewal:
-        seed = other_seed(self._job.seed)
+        seed = other_seed(self.job.seed)
         torch.manual_seed(seed)
         if self._workload.other_inputs is not None:
             others = self._workload.other_inputs(dict(problem), inputs, seed)
         else:
             others = self._workload.make_inputs(dict(problem), self._device.torch_device, seed)
-        return Renewal(inputs, others, (self._job.seed, seed))
+        return Renewal(inputs, others, (self.job.seed, seed))
 
     def _relaunched(
         self, cells: Sequence[JobCell], launches: Mapping[str, Launch], renewal: Renewal
@@ -330,7 +349,7 @@ class Session:
     ) -> None:
         expected, tolerances = self._expected_of(cell, renewal.others, reference)
         with self._phase(protocol.RECHECK, [cell]):
-            layers = (self._job.tolerances, tolerances)
+            layers = (self.job.tolerances, tolerances)
             require_same(samples, renewal.take(expected), *layers)
 
     @contextmanager
@@ -432,18 +451,26 @@ def open_session(job: Job, journal: Journal, turn: Turn, kind: type[Session] = S
         job = turn.job_with_visits(job)
         if turn.waits:
             journal.end_wait()
-        visits = make_visits(job, device)
     except RuntimeError as error:
         raise DeviceMissingError(f"torch cannot use the device: {error}") from error
     return kind(
         job=job,
         workload=workload,
         device=device,
-        visits=visits,
+        visits=_open_visits(job, device),
         journal=journal,
         seal=seal,
+        replaced=seal.mend(),
         start={"context_at_import": context_at_import, "stamps": turn.stamps},
     )
+
+
+def _open_visits(job: Job, device: Device) -> Visits | CountedVisits:
+    """What makes the visits; DeviceMissingError where the device or its counters refuse."""
+    try:
+        return make_visits(job, device)
+    except RuntimeError as error:
+        raise DeviceMissingError(f"torch cannot use the device: {error}") from error
 
 
 def _tell(line: str) -> None:

@@ -1,6 +1,7 @@
 """A real run by several timers on a CPU: one is judged, the others stand beside it."""
 
 import csv
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -68,3 +69,40 @@ def test_ncu_only_counts_and_the_timer_is_judged(profiler):
         assert not any(name.endswith("_duration_ns") for name in found)
     _, other = done.json["cells"]
     assert other["metrics"]["duration_ns"]["verdict"] is not None
+
+
+def test_one_process_makes_all_sessions_of_a_timer(profiler):
+    """And one that ends before its time costs another start, and nothing that was measured."""
+    how = {"well": "well", "also": "also", "bad": "segfault"}
+    spec = profiler.write_spec(
+        workload=ENDINGS,
+        variants={"list": [{"name": n, "params": {"how": h}} for n, h in how.items()]},
+        problems={"matrix": {"rows": [4]}},
+        collect={
+            "device": "cpu",
+            "collectors": ["timer", "torch_kernels"],
+            "blocks": 6,
+            "final_blocks": 6,
+            "metrics": ["duration_ns"],
+        },
+    )
+    done = profiler.measure(spec, "--json", "-")
+    assert done.code == 4, done.err
+    (run,) = profiler.runs()
+    journals = {
+        folder.name: list(map(json.loads, (folder / "journal.jsonl").read_text().splitlines()))
+        for folder in (run / "raw").iterdir()
+    }
+    journals = dict(sorted(journals.items(), key=lambda named: named[1][0]["time"]))
+    processes = {name: records[0]["pid"] for name, records in journals.items()}
+    names = [name.rpartition(".")[0] for name in processes]
+    assert names == ["timer", "timer", "timer-final", "torch-kernels"]
+    crashed, first, final, others = processes.values()
+    assert first == final, "the confirmation goes on in the process of the blocks"
+    assert len({crashed, first, others}) == 3
+    opened = [{r["file"] for r in j if r["event"] == "opened"} for j in journals.values()]
+    assert opened[1]
+    assert opened[1] == opened[2], "each session says what its numbers depend on"
+    assert not list(run.glob("raw/*/jobs.txt"))
+    outcomes = {cell["variant"]: cell["outcome"] for cell in done.json["cells"]}
+    assert outcomes == {"well": "measured", "also": "measured", "bad": "crashed"}

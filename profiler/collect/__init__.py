@@ -12,9 +12,9 @@ from typing import Protocol
 
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Outcome
+from profiler.runner import protocol
 
-STDOUT = "stdout.txt"
-STDERR = "stderr.txt"
+STDOUT, STDERR = protocol.OUTPUT
 """Names of the files, in the folder of an attempt, that keep what a session printed."""
 
 _LONGEST_TAIL = 2000

@@ -72,6 +72,16 @@ def overlaps(session: SessionPlan) -> bool:
     return counts(session.collector) and not session.recompiles
 
 
+def shares_process(session: SessionPlan) -> bool:
+    """Whether the process of a session can go on with another of the same collector.
+
+    So where no tool is around it, which would have to print what it saw, and where nothing is to be
+    compiled anew.
+    """
+    kind = COLLECTORS.get(session.collector)
+    return kind is not None and kind.in_journal and not session.recompiles
+
+
 def duration_metrics() -> Mapping[str, str]:
     """Metric of the durations of each collector that gives any, by key, the primary timer first."""
     metrics = ((name, kind.metric) for name, kind in COLLECTORS.items())

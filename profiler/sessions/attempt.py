@@ -16,12 +16,21 @@ from profiler.errors import naming
 from profiler.model import Visit
 from profiler.runner import protocol
 from profiler.sessions.overlap.waiting import Gates, Waiting
-from profiler.sessions.process import SessionResult, ignore, run_session, start
+from profiler.sessions.process import (
+    SessionResult,
+    ignore,
+    run_session,
+    start,
+    stopped_on_leaving,
+)
 from profiler.sessions.watchdog import Limits, Record
 
 JOB = "job.json"
+JOBS = "jobs.txt"
 JOURNAL = "journal.jsonl"
 _RECOVER_TIMEOUT_S = 300.0
+_LEAVE_S = 5.0
+"""For the runner to leave after its last job."""
 _COMPILER_CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 """Of each run its own, so that the first session says what compilation takes."""
 
@@ -55,20 +64,57 @@ class Session:
         return replace(command, env={**command.env, **variables})
 
 
-def run_attempt(  # noqa: PLR0913 - the last two by keyword
+@dataclass(frozen=True)
+class Standing:
+    """A process of the runner that has ended its session and waits for another job."""
+
+    collector: str
+    process: subprocess.Popen[bytes]
+    """Its guard."""
+    jobs: Path
+    """File that its jobs are appended to."""
+
+    @property
+    def lives(self) -> bool:
+        """Whether it can still go on."""
+        return self.process.poll() is None
+
+    def hand(self, job: Path) -> None:
+        """Have it do a job."""
+        _append_line(self.jobs, os.fsencode(job.absolute()))
+
+    def end(self) -> None:
+        """Have it leave by itself, as long as that does not take long; else it is ended."""
+        with stopped_on_leaving(self.process, _LEAVE_S), contextlib.suppress(OSError):
+            _append_line(self.jobs, b"")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=_LEAVE_S)
+        self.jobs.unlink(missing_ok=True)
+
+
+def _append_line(path: Path, line: bytes) -> None:
+    with path.open("ab") as stream:
+        stream.write(line + b"\n")
+
+
+def run_attempt(  # noqa: PLR0913 - the last three by keyword
     session: Session,
     visits: Sequence[Visit],
     folder: Path,
     on_record: Callable[[Record], None] = ignore,
     *,
     waiting: Waiting | None = None,
+    standing: Standing | None = None,
     on_start: Callable[[], None] = lambda: None,
 ) -> SessionResult:
     """Run one process that makes these visits, and save what it left if its tool was killed.
 
+    Where its job says that others may follow, the process is left to the caller.
+
     Writes `job.json`; the runner writes `journal.jsonl`; the tool and the console output add their
     files. `waiting`: the process, where it was started before its turn; it may make its visits
-    already. `on_start` is called when it has been started. Raises Interrupted on Ctrl-C.
+    already; `standing`: where it has ended another session. `on_start` is called when it has been
+    started. Raises Interrupted on Ctrl-C.
     """
     folder.mkdir(parents=True, exist_ok=True)
     journal = folder / JOURNAL
@@ -77,15 +123,22 @@ def run_attempt(  # noqa: PLR0913 - the last two by keyword
     elif not waiting.has_visits:
         hand_visits(session, visits, waiting)
     try:
+        if waiting is not None:
+            process = waiting.process
+        elif standing is not None:
+            process = standing.process
+            standing.hand(folder / JOB)
+        else:
+            process = _started(session, folder)
         return run_session(
             session.command(folder),
             folder=folder,
             limits=session.limits,
             journal=journal,
             on_record=on_record,
-            lock_file=session.lock_file,
-            process=None if waiting is None else waiting.process,
+            process=process,
             on_start=on_start,
+            stays=bool(session.job.jobs),
         )
     finally:
         if waiting is not None:
@@ -105,18 +158,24 @@ def start_waiting(session: Session, folder: Path, *, inherits: int | None = None
     `inherits`: descriptor that it keeps open to its end.
     Raises OSError where the file system of the folder has no locks, or the process cannot start.
     """
-    journal = folder / JOURNAL
-    write_job(replace(_job(session, (), journal), waits=True), folder / JOB)
-    begin = partial(
-        start,
+    job = replace(_job(session, (), folder / JOURNAL), waits=True)
+    write_job(job, folder / JOB)
+    begin = partial(_started, session, folder, inherits=inherits)
+    return start_at_gates(session.job.session, folder, begin)
+
+
+def _started(
+    session: Session, folder: Path, *, inherits: int | None = None
+) -> subprocess.Popen[bytes]:
+    """The process of an attempt, behind its guard."""
+    return start(
         session.command(folder),
         folder=folder,
         limits=session.limits,
-        journal=journal,
+        journal=folder / JOURNAL,
         lock_file=session.lock_file,
         inherits=inherits,
     )
-    return start_at_gates(session.job.session, folder, begin)
 
 
 def start_at_gates(

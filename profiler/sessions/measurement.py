@@ -13,7 +13,7 @@ from typing import Self
 import pandas as pd
 
 from profiler.analyse.clocks import MAX_REPEATS
-from profiler.collect.registry import overlaps
+from profiler.collect.registry import overlaps, shares_process
 from profiler.model import Cell, SessionKind, SessionPlan, Visit
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import AttemptRecord
@@ -126,7 +126,11 @@ class Measurement:
                 has_samples = any(
                     len(attempt.samples) for attempt in earlier if _tells(attempt, session)
                 )
-                work = Work(session, missing, expected, earlier, has_samples)
+                is_followed = shares_process(session) and any(
+                    shares_process(later) and later.collector == session.collector
+                    for later in upcoming
+                )
+                work = Work(session, missing, expected, earlier, has_samples, is_followed)
                 self._make(work, f"{title}{suffix}")
             else:
                 self.reporter.say(f"{title}: nothing is missing.")
@@ -190,6 +194,7 @@ class Measurement:
         return [
             later
             for later in following
+            if not shares_process(later)
             if not later.visits or self.book.missing(later, earlier, frozenset())
         ]
 

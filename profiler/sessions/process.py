@@ -61,6 +61,8 @@ class SessionResult:
     cause: Cause
     failing_cell: FailingCell | None
     seconds: float
+    standing: subprocess.Popen[bytes] | None = None
+    """The process, where it was left to the caller of `run_session`."""
 
 
 def ignore(record: Record) -> None:
@@ -81,8 +83,11 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
     on_start: Callable[[], None] = lambda: None,
     on_look: Callable[[], None] = lambda: None,
     poll_s: float = _POLL_S,
+    stays: bool = False,
 ) -> SessionResult:
     """Run a command to its end and return how it ended; none of its processes is left.
+
+    `stays`: but where its journal says that the session is over, it is left to the caller.
 
     stdout and stderr go to files in `folder`. `on_record` is called for each record of the journal
     as it comes. A session whose journal stands still for too long is ended from the inside out (see
@@ -95,19 +100,23 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
     watchdog = Watchdog(limits, clock, has_journal=journal is not None)
     tail = JournalTail(journal) if journal is not None else None
     started = time.monotonic()
+    is_over = False
 
     def follow() -> None:
+        nonlocal is_over
         for record in tail.read() if tail is not None else ():
             watchdog.saw(record)
             on_record(record)
+            is_over = is_over or record.get("event") == protocol.SESSION_FINISHED
 
-    def look() -> None:
+    def look() -> bool:
         follow()
         on_look()
+        return stays and is_over
 
     if process is None:
         process = start(command, folder=folder, limits=limits, journal=journal, lock_file=lock_file)
-    with stopped_on_leaving(process, limits.grace_s):
+    with stopped_on_leaving(process, limits.grace_s, unless=lambda: stays and is_over):
         try:
             on_start()
             timed_out = _wait(process, look, watchdog, poll_s)
@@ -120,6 +129,8 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
             ) from None
         if timed_out:
             stop(process, limits.grace_s)
+        elif process.returncode is None:
+            return SessionResult(0, Cause.FINISHED, None, time.monotonic() - started, process)
         follow()
     records = tuple(protocol.read_journal(journal)) if journal is not None else None
     return SessionResult(
@@ -218,31 +229,47 @@ def guarded(  # noqa: PLR0913 - all but two by keyword
 
 
 @contextlib.contextmanager
-def stopped_on_leaving(process: subprocess.Popen[Any], grace_s: float) -> Iterator[None]:
-    """End a guard, and all that is left of its process group, whatever ends the body."""
+def stopped_on_leaving(
+    process: subprocess.Popen[Any], grace_s: float, unless: Callable[[], bool] = lambda: False
+) -> Iterator[None]:
+    """End a guard, and all that is left of its process group, whatever ends the body.
+
+    `unless`: says, where the body ends well, that the process is left alone.
+    """
+    is_wanted = False
     try:
         yield
+        is_wanted = unless() and process.poll() is None
     finally:
-        if process.poll() is None:
-            stop(process, grace_s)
-        if process.stdin is not None:
-            process.stdin.close()
-        kill_group(process.pid)
+        if not is_wanted:
+            _end(process, grace_s)
+
+
+def _end(process: subprocess.Popen[Any], grace_s: float) -> None:
+    if process.poll() is None:
+        stop(process, grace_s)
+    if process.stdin is not None:
+        process.stdin.close()
+    kill_group(process.pid)
 
 
 def _wait(
     process: subprocess.Popen[bytes],
-    look: Callable[[], None],
+    look: Callable[[], bool],
     watchdog: Watchdog,
     poll_s: float,
 ) -> bool:
-    """Wait for the process; True when it was silent for too long and still lives."""
+    """Wait for the process; True when it was silent for too long and still lives.
+
+    `look` is called meanwhile, and says whether it need not be waited for any longer.
+    """
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=poll_s)
             return False
         raise_if_signalled()
-        look()
+        if look():
+            return False
         if watchdog.expired():
             return True
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from profiler.runner.protocol import JobCell, JobVisit
 
 _POLL_S = 0.004
-"""Far less than the shortest order takes, and no load beside a launch."""
+"""Far less than anything takes that a line asks for, and no load beside a launch."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ def append_order(path: Path, order: Order) -> None:
         stream.write(json.dumps(asdict(order), separators=(",", ":")) + "\n")
 
 
-def follow_orders(path: Path) -> Iterator[Order]:
-    """Orders as they come, up to the last one; waits for each, as long as it takes."""
+def follow_lines(path: Path) -> Iterator[bytes]:
+    """Lines of a file as they come, without their ends; waits for each, as long as it takes."""
     rest = b""
     with path.open("rb") as stream:
         while True:
@@ -50,11 +50,16 @@ def follow_orders(path: Path) -> Iterator[Order]:
                 time.sleep(_POLL_S)
                 continue
             *lines, rest = (rest + content).split(b"\n")
-            for line in lines:
-                order = read_order(line)
-                yield order
-                if order.last:
-                    return
+            yield from lines
+
+
+def follow_orders(path: Path) -> Iterator[Order]:
+    """Orders as they come, up to the last one; waits for each, as long as it takes."""
+    for line in follow_lines(path):
+        order = read_order(line)
+        yield order
+        if order.last:
+            return
 
 
 def read_order(line: bytes) -> Order:

@@ -36,7 +36,7 @@ class StandingSession(Session):
     def _run_problems(self) -> None:
         self._problems, self._launches, self._timers = {}, {}, {}
         try:
-            for order in follow_orders(Path(self._job.orders)):
+            for order in follow_orders(Path(self.job.orders)):
                 self._carry_out(order)
                 self._journal.write(protocol.ORDER_FINISHED, order=order.number)
         finally:
@@ -60,7 +60,7 @@ class StandingSession(Session):
         ids = dict.fromkeys(visit.cell for visit in visits)
         new = [self._cells[id_] for id_ in ids if id_ not in self._launches]
         self._prepare_cells(problem, [cell for cell in new if not self._is_lost(cell)])
-        timer = self._timer(repeats or self._job.repeats)
+        timer = self._timer(repeats or self.job.repeats)
         for visit in visits:
             launch = self._launches.get(visit.cell)
             if launch is not None and not self._timed(visit, launch, timer):
@@ -100,7 +100,7 @@ class StandingSession(Session):
 
     def _timer(self, repeats: int) -> TimedVisits:
         if repeats not in self._timers:
-            stopwatch = make_stopwatch(self._job.collector, self._device, repeats)
+            stopwatch = make_stopwatch(self.job.collector, self._device, repeats)
             self._timers[repeats] = TimedVisits(stopwatch)
         return self._timers[repeats]
 

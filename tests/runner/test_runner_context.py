@@ -42,6 +42,7 @@ def run(bench, job, device):
             visits=visits,
             journal=Journal(stream),
             seal=Seal(),
+            replaced=(),
             start={},
         )
         session.run()

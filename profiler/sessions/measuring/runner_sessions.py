@@ -10,13 +10,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from profiler.collect.registry import COLLECTORS, overlaps
+from profiler.collect.registry import COLLECTORS, overlaps, shares_process
 from profiler.model import SessionKind, SessionPlan, Visit
 from profiler.planning.spec import CudaWorkload, ModuleWorkload
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult
 from profiler.runner import protocol
 from profiler.sessions.attempt import (
+    JOBS,
     Session,
+    Standing,
     hand_visits,
     has_started,
     run_attempt,
@@ -48,12 +50,16 @@ class RunnerSessions:
     _room: WaitingRoom[SessionPlan] = field(init=False)
     _begun: NextBegun = field(default_factory=NextBegun)
     """The next session, which makes visits while the one before still ends."""
+    _standing: Standing | None = None
+    """The process that made the session before, where it can go on with another."""
 
     def __post_init__(self) -> None:
         self._room = WaitingRoom(self._start_waiting, self.say)
 
     def close(self) -> None:
         """End the processes that wait for sessions which do not come."""
+        if self._standing is not None:
+            self._standing.end()
         self._begun.end()
         self._room.__exit__()
 
@@ -73,6 +79,21 @@ class RunnerSessions:
         """The process that waits for a session, and what it has begun with, where it has."""
         begun = self._begun.take(session)
         return (begun.waiting, begun) if begun is not None else (self._room.take(session), None)
+
+    def take_standing(self, session: SessionPlan) -> Standing | None:
+        """The process that goes on with a session; where it cannot, it is ended."""
+        standing, self._standing = self._standing, None
+        if standing is None:
+            return None
+        shared = shares_process(session) and standing.collector == session.collector
+        if shared and standing.lives:
+            return standing
+        standing.end()
+        return None
+
+    def stand(self, standing: Standing) -> None:
+        """Keep a process until the next session."""
+        self._standing = standing
 
     def discard(self, waiting: Waiting) -> None:
         """End a process that waited and did not come to its first visit, and say so."""
@@ -185,6 +206,9 @@ class _RunnerSession:
 
     def _attempt(self, visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
         """Have a process make these visits, or those with which one has begun already."""
+        standing = self.row.take_standing(self.work.session)
+        if standing is not None:
+            return self._run(visits, None, None, standing)
         waiting, begun = self.row.take(self.work.session.name)
         folder, result = self._run(visits if begun is None else begun.visits, waiting, begun)
         if waiting is not None and not has_started(folder):
@@ -193,9 +217,13 @@ class _RunnerSession:
         return folder, result
 
     def _run(
-        self, visits: Sequence[Visit], waiting: Waiting | None, begun: Begun | None
+        self,
+        visits: Sequence[Visit],
+        waiting: Waiting | None,
+        begun: Begun | None,
+        standing: Standing | None = None,
     ) -> tuple[Path, SessionResult]:
-        """Run one process to its end; its folder, and how it ended."""
+        """Have one process make its visits; its folder, and how it ended."""
         book, session = self.book, self.work.session
         roofs = book.roofs(session, book.attempts())
         template = replace(
@@ -207,13 +235,16 @@ class _RunnerSession:
         folder = book.begin(session, book.record(session, visits), waiting)
         book.run.write_command(folder, shlex.join(self._template.command(folder).argv))
         self._handed.update(visits)
-        again = (session,) if self._left() and overlaps(session) else ()
+        jobs = self._jobs(folder, standing)
+        template = replace(template, job=replace(template.job, jobs=jobs))
+        again = (session,) if self._left() and overlaps(session) and not jobs else ()
         following = [*again, *self.work.expected]
 
         def on_record(record: Record) -> None:
             self.progress.record(record)
             self.work.seen.record(record)
-            self.row.saw(record, self.work, self._left)
+            if not (jobs and record.get("event") == protocol.SESSION_FINISHED):
+                self.row.saw(record, self.work, self._left)
 
         began = time.monotonic() if waiting is None else waiting.began
         with begun.sampling if begun is not None else book.clocks(folder, waiting):
@@ -223,11 +254,25 @@ class _RunnerSession:
                 folder,
                 on_record,
                 waiting=waiting,
+                standing=standing,
                 on_start=lambda: self.row.started(following),
             )
+        file = folder / JOBS if standing is None else standing.jobs
+        if result.standing is not None:
+            self.row.stand(Standing(session.collector, result.standing, file))
+        else:
+            file.unlink(missing_ok=True)
         book.seconds.session(folder.name, began, protocol.read_journal(folder / JOURNAL_FILE))
         book.keep_files(session, folder, result)
         return folder, result
+
+    def _jobs(self, folder: Path, standing: Standing | None) -> str:
+        """File of the jobs that follow this attempt in its process; empty where none does."""
+        if not (self.work.is_followed or (shares_process(self.work.session) and self._left())):
+            return ""
+        jobs = folder / JOBS if standing is None else standing.jobs
+        jobs.touch()
+        return str(jobs.absolute())
 
     def _compiled(self, visits: Sequence[Visit]) -> Path | None:
         """Folder for what these visits compile; of a block its own where each compiles anew."""
