@@ -593,9 +593,7 @@ def simulate(
     ],
     strategy: Annotated[
         str,
-        typer.Option(
-            "--strategy", metavar="NAME", help="portfolio, model, tpe, local, random, exhaustive."
-        ),
+        typer.Option("--strategy", metavar="NAME", help="portfolio, model, random, exhaustive."),
     ] = "portfolio",
     budget: Annotated[
         int, typer.Option("--budget", metavar="N", min=1, help="Evaluations of each search.")

@@ -18,7 +18,7 @@ from profiler.search.summary import summarise
 from profiler.search.t1 import read_t1
 from profiler.search.t4 import read_t4
 
-STRATEGIES = ("portfolio", "model", "tpe", "local", "random")
+STRATEGIES = ("portfolio", "model", "random")
 MOST_EVALUATIONS, MOST_OF_RANDOM, MOST_MS = 120, 0.6, 15.0
 
 

@@ -24,7 +24,7 @@ from profiler.sessions.measure import MeasureRequest, begin, keys_of
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds
 from profiler.sessions.search.search import Search
-from profiler.sessions.search.search_terms import require_strategy, terms_of
+from profiler.sessions.search.search_terms import terms_of
 from profiler.sessions.search.standing_bench import STAGE
 from profiler.sessions.stopwatch import Stopwatch
 
@@ -78,7 +78,6 @@ def _search(
     plan = request.plan.search
     if plan is None:
         raise ValueError("the plan has no search")
-    require_strategy(request, plan)
     fixed = replace(request, plan=judged_plan(request.loaded.experiment, request.plan, ()))
     fixed_builds = build_all(fixed, reporter, watch)
     environment = _of_any_gpu(request.machine.environment)

@@ -1,8 +1,6 @@
-"""What a search has proposed and what came of it: shared by all strategies of a portfolio."""
+"""What a search has proposed and what came of it: what all strategies learn from."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -41,12 +39,6 @@ class History:
             self.best = configuration
 
     @property
-    def pending(self) -> Configurations:
-        """Configurations that were proposed and have no value yet."""
-        pending: Configurations = np.flatnonzero(self.seen & np.isnan(self.values))
-        return pending
-
-    @property
     def best_value(self) -> float:
         """Smallest value; infinity where there is none."""
         return float("inf") if self.best is None else float(self.values[self.best])
@@ -55,16 +47,3 @@ class History:
         """Those of the configurations that were not proposed."""
         unseen: Configurations = configurations[~self.seen[configurations]]
         return unseen
-
-    def nearest_unseen(self, codes: Sequence[int], rng: np.random.Generator) -> int:
-        """The configuration with these codes, or the nearest unseen valid one; ties at random.
-
-        There must be an unseen one.
-        """
-        exact = self.space.find_codes(codes)
-        if exact is not None and not self.seen[exact]:
-            return exact
-        distances = self.space.distances(codes)
-        distances[self.seen] = np.inf
-        # Sums of the same parts in another order differ in their last bits.
-        return int(rng.choice(np.flatnonzero(distances <= distances.min() + 1e-6)))

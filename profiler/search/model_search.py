@@ -67,9 +67,6 @@ class ModelSearch:
         self._history.see(configuration)
         return configuration
 
-    def tell(self, configuration: int, value: float | None) -> None:
-        """Change nothing: values are those of the history."""
-
     def _most_promising(self) -> int:
         new = np.flatnonzero(self._history.seen & ~self._is_observed)
         is_outdated = len(self._observed) + len(new) > self._until

@@ -66,7 +66,7 @@ class Replay:
     """Proposals that are not valid; counted by the replay, not by the strategy."""
     repeated: int
     proposal_seconds: tuple[float, ...]
-    """Time of each proposal, with what the strategy does of its value."""
+    """Time of each proposal."""
 
     def evaluations_to(self, share: float, best_ms: float) -> int | None:
         """Number of evaluations until the best one found reaches a share of the best of all."""
@@ -151,17 +151,14 @@ def replay(recorded: RecordedSpace, strategy_name: str, budget: int, seed: int) 
     for _ in range(min(budget, len(recorded.space))):
         start = time.perf_counter()
         configuration = strategy.ask()
-        elapsed = time.perf_counter() - start
+        seconds.append(time.perf_counter() - start)
         params = recorded.space.params(configuration)
         invalid += not all(condition.value(params) for condition in recorded.conditions)
         repeated += configuration in proposed
         proposed.add(configuration)
         stored = float(recorded.values_ms[configuration])
         value = stored if np.isfinite(stored) else None
-        start = time.perf_counter()
         history.tell(configuration, value)
-        strategy.tell(configuration, value)
-        seconds.append(elapsed + time.perf_counter() - start)
         best = value if best is None else min(best, best if value is None else value)
         evaluations.append(Evaluation(params, value, best))
     return Replay(seed, tuple(evaluations), invalid, repeated, tuple(seconds))

@@ -29,9 +29,6 @@ class Exhaustive:
         self._history.see(self._next)
         return self._next
 
-    def tell(self, configuration: int, value: float | None) -> None:
-        """Change nothing: the order is fixed."""
-
 
 class RandomSearch:
     """Configurations in random order, each once."""
@@ -45,9 +42,6 @@ class RandomSearch:
         configuration: int = next(c for c in self._order if not self._history.seen[c])
         self._history.see_random_draw(configuration)
         return configuration
-
-    def tell(self, configuration: int, value: float | None) -> None:
-        """Change nothing: the order is fixed."""
 
 
 class AlignedSizes:
@@ -68,9 +62,6 @@ class AlignedSizes:
         configuration = int(drawn[np.argmax(self._factors[drawn])])
         self._history.see(configuration)
         return configuration
-
-    def tell(self, configuration: int, value: float | None) -> None:
-        """Change nothing: sizes are known before."""
 
 
 def _factors_of_two(space: SearchSpace) -> NDArray[np.int64]:

@@ -91,8 +91,6 @@ class SearchSpace:
         ]
         self.free = tuple(i for i, count in enumerate(counts) if count > 1)
         """Numbers of the parameters that have more than one value."""
-        # One row per parameter: a distance is the sum of one table look-up for each.
-        self._columns = np.ascontiguousarray(self.codes.T)
 
     @classmethod
     def of_configurations(cls, configurations: Sequence[Params]) -> SearchSpace:
@@ -138,10 +136,6 @@ class SearchSpace:
             if code is None or parameter.name not in params:
                 return None
             codes.append(code)
-        return self.find_codes(codes)
-
-    def find_codes(self, codes: Sequence[int]) -> int | None:
-        """The configuration with these codes; None where it is not valid."""
         matches = self._valid(np.array([np.array(codes, dtype=np.int64) @ self._strides]))
         return int(matches[0]) if len(matches) else None
 
@@ -153,13 +147,6 @@ class SearchSpace:
             others = np.delete(np.arange(len(self.parameters[i].values)), codes[i])
             steps.append((others - codes[i]) * self._strides[i])
         return self._valid(self._keys[configuration] + np.concatenate(steps))
-
-    def distances(self, codes: Sequence[int]) -> NDArray[np.float32]:
-        """Distance of every configuration to these codes, valid or not: the sum over parameters."""
-        distances = np.zeros(len(self), dtype=np.float32)
-        for i in self.free:
-            distances += self.parameters[i].distances(codes[i])[self._columns[i]]
-        return distances
 
     def _valid(self, keys: NDArray[np.int64]) -> Configurations:
         """Configurations of those keys that are valid."""

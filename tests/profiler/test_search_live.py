@@ -50,7 +50,7 @@ def true_ratio(variant):
     return 0.5 * 1.1**slower
 
 
-def terms(strategy="local", seed=1, objective="geomean"):
+def terms(strategy="model", seed=1, objective="geomean"):
     return Terms(
         key="today",
         strategy=strategy,
@@ -109,7 +109,7 @@ def searching(tmp_path):
         return SearchLoop(
             search=live,
             plan=SearchPlan(
-                strategy="local",
+                strategy="model",
                 seed=1,
                 objective="geomean",
                 variants=tuple(VARIANTS),
@@ -137,7 +137,7 @@ def evaluated_variants(loop):
 # ---- the loop ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", ["local", "portfolio", "random"])
+@pytest.mark.parametrize("strategy", ["model", "portfolio", "random"])
 def test_the_planted_best_is_a_finalist(searching, strategy):
     loop = searching(60 if strategy != "random" else len(VARIANTS), strategy=strategy)
     assert loop.run()[0] == BEST

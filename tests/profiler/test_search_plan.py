@@ -76,7 +76,13 @@ def test_budgets_that_are_none(complaint, budget):
 
 def test_a_strategy_that_is_none_is_named(complaint):
     message = complaint("{strategy: portfolo}")
-    assert "search.strategy: must be 'portfolio', 'model', 'tpe'" in message
+    assert "search.strategy: must be 'portfolio', 'model', 'random'" in message
+
+
+@pytest.mark.parametrize("name", ["tpe", "local"])
+def test_a_removed_strategy_says_what_to_use(complaint, name):
+    message = complaint(f"{{strategy: {name}}}")
+    assert f"search.strategy: {name} was removed: use portfolio" in message
 
 
 def test_an_unknown_key_is_refused(complaint):

@@ -1,7 +1,6 @@
 """What every strategy promises: valid, unseen, reproducible; and what a replay says of it."""
 
 import json
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +10,10 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from profiler.commands.simulate import SimulateRequest, simulate
-from profiler.errors import EnvironmentUnusable, ExitCode, ParseError, UsageError
+from profiler.errors import ExitCode, ParseError, UsageError
 from profiler.search.gaussian_process import GaussianProcess
 from profiler.search.history import History
-from profiler.search.portfolio import ALIGNED, EARLY, RANDOM
-from profiler.search.registry import STRATEGIES, make_strategy
+from profiler.search.registry import ALIGNED, EARLY, RANDOM, STRATEGIES, make_strategy
 from profiler.search.replay import recorded_space, replay
 from profiler.search.sampling import AlignedSizes
 from profiler.search.space import SearchSpace
@@ -86,7 +84,6 @@ def test_proposals_before_values_and_values_of_others_repeat_nothing(name, data)
             configuration = open_proposals.pop(place)
             value = data.draw(st.sampled_from([None, 1.0, 2.5, 7.0]))
             history.tell(configuration, value)
-            strategy.tell(configuration, value)
         proposed.add(configuration)
 
 
@@ -100,11 +97,10 @@ def test_a_space_of_one_and_one_where_all_fails_are_searched_to_their_end(name):
     while history.unseen_count:
         configuration = strategy.ask()
         history.tell(configuration, None)
-        strategy.tell(configuration, None)
     assert history.best is None
 
 
-@pytest.mark.parametrize("name", ["portfolio", "model", "local"])
+@pytest.mark.parametrize("name", ["portfolio", "model"])
 def test_searches_that_learn_need_few_evaluations(name):
     """Random search has to evaluate a thousand to be as likely there as not."""
     recorded = recorded_space(*bowl((30, 30, 4)))
@@ -140,13 +136,20 @@ def test_no_value_has_a_say_in_the_random_turns_of_a_portfolio(seed):
         for _ in range(random_turns[-1] + 10):
             configuration = strategy.ask()
             history.tell(configuration, 1.0 + abs(sign * configuration - 500))
-            strategy.tell(configuration, history.values[configuration])
             proposals[-1].append(configuration)
         assert history.random_draws == {proposals[-1][turn] for turn in random_turns}
     first, second = proposals
     assert first[:ALIGNED] == second[:ALIGNED]
     assert first[ALIGNED:] != second[ALIGNED:]
-    assert [first[turn] for turn in random_turns] == [second[turn] for turn in random_turns]
+    # What the model proposed earlier, by the values, is left out of the same random order.
+    earlier = {*first[: random_turns[0]], *second[: random_turns[0]]}
+    draws = [
+        [each[turn] for turn in random_turns if each[turn] not in earlier]
+        for each in (first, second)
+    ]
+    shorter = min(map(len, draws))
+    assert shorter >= RANDOM - 2
+    assert draws[0][:shorter] == draws[1][:shorter]
 
 
 def aligned_draws(configurations, count, seed=1):
@@ -174,49 +177,10 @@ def test_where_sizes_say_nothing_all_are_proposed_alike(values):
     assert len(aligned_draws(space, len(space))) == len(space)
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(0, 4), min_size=3, max_size=3), st.sets(st.integers(0, 118)))
-def test_the_nearest_unseen_is_unseen_and_none_is_nearer(codes, seen):
-    space = bowl()[0].space
-    history = History(space)
-    for configuration in seen:
-        history.see(configuration % len(space))
-    codes = [min(code, len(p.values) - 1) for code, p in zip(codes, space.parameters, strict=True)]
-    if not history.unseen_count:
-        return
-    nearest = history.nearest_unseen(codes, np.random.default_rng(1))
-    assert not history.seen[nearest]
-    distances = space.distances(codes)
-    assert distances[nearest] <= distances[~history.seen].min() + 1e-5
-
-
-def test_tpe_takes_what_is_not_measured_yet_for_slow():
-    """Whoever proposed it: it is a running trial until its value comes, and counts once."""
-    recorded = recorded_space(*bowl())
-    history = History(recorded.space)
-    strategy = make_strategy("tpe", history, 1)
-    history.see(7)  # proposed by another member of a portfolio
-    proposed = [strategy.ask() for _ in range(4)]
-    running = [t for t in strategy._study.trials if t.state.name == "RUNNING"]
-    assert len(running) == len({7, *proposed[:-1]}), "the last one is added by the next proposal"
-    for configuration in (7, *proposed):
-        value = None if configuration == 7 else float(recorded.values_ms[configuration])
-        history.tell(configuration, value)
-        strategy.tell(configuration, value)
-    assert not len(history.pending)
-    states = [trial.state.name for trial in strategy._study.trials]
-    assert (states.count("RUNNING"), states.count("COMPLETE"), states.count("PRUNED")) == (0, 4, 1)
-
-
-def test_without_optuna_the_message_says_what_to_do(monkeypatch):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    history = History(bowl()[0].space)
-    for name in ("portfolio", "tpe"):
-        with pytest.raises(EnvironmentUnusable, match=r"kernel-profiler\[search\]") as error:
-            make_strategy(name, history, 1)
-        assert error.value.exit_code is ExitCode.ENVIRONMENT
-    for name in ("local", "model"):
-        assert make_strategy(name, history, 1).ask() >= 0
+@pytest.mark.parametrize("name", ["tpe", "local"])
+def test_a_removed_strategy_says_what_to_use(name):
+    with pytest.raises(UsageError, match=f"--strategy {name}: {name} was removed: use portfolio"):
+        make_strategy(name, History(bowl()[0].space), 1)
 
 
 def test_an_unknown_strategy_is_named():
@@ -270,7 +234,7 @@ def files(tmp_path):
 
 def test_simulate_prints_a_table_and_writes_json(files, tmp_path, capsys):
     target = tmp_path / "out.json"
-    request = SimulateRequest(*files, strategy="local", budget=60, seeds=3, json_target=str(target))
+    request = SimulateRequest(*files, strategy="model", budget=60, seeds=3, json_target=str(target))
     assert simulate(request) is ExitCode.COMPLETE
     printed = capsys.readouterr().out
     assert "Proposals: 0 invalid, 0 repeated" in printed

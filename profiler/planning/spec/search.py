@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import Field, PlainValidator, Strict, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainValidator, Strict, WithJsonSchema
 
 from profiler.planning.spec.values import LARGEST_INTEGER, MAX_COUNT, Name, SpecModel, wrong
+from profiler.search.registry import REMOVED
 
 GEOMEAN, WORST = "geomean", "worst"
 """Objectives over all problems; any other one names a problem."""
@@ -34,14 +35,18 @@ def _check_budget(value: object) -> int | str:
     )
 
 
+def _refuse_removed(strategy: object) -> object:
+    if isinstance(strategy, str) and strategy in REMOVED:
+        raise wrong(REMOVED[strategy])
+    return strategy
+
+
 class Search(SpecModel):
     """How a search goes through the variants, and when it ends."""
 
-    strategy: Literal["portfolio", "model", "tpe", "local", "random", "exhaustive"] = Field(
-        default="portfolio",
-        description="What proposes configurations (docs/search.md). `portfolio` and `tpe` need "
-        "Optuna.",
-    )
+    strategy: Annotated[
+        Literal["portfolio", "model", "random", "exhaustive"], BeforeValidator(_refuse_removed)
+    ] = Field(default="portfolio", description="What proposes configurations (docs/search.md).")
     budget: Annotated[
         int | str,
         PlainValidator(_check_budget),

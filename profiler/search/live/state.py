@@ -38,7 +38,7 @@ class LiveSearch:
     """Proposes variants and takes their results; everything is in the journal first.
 
     A journal that holds records of the same terms is gone through again: the strategy is asked and
-    told in the same order, and goes on as if it had never stopped.
+    its history told in the same order, and goes on as if it had never stopped.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class LiveSearch:
         self._records: list[Record] = []
         self.diverged = False
         """Whether the strategy proposed something else than the journal says (another version of
-        Optuna): what it was told counts all the same."""
+        the profiler): the values that the journal has count all the same."""
         journal.cut_torn_line()
         if search_terms(journal) != terms:
             journal.begin_anew()
@@ -80,7 +80,7 @@ class LiveSearch:
         if isinstance(record, Proposed):
             self._propose_again(self._configuration(record.params))
         elif isinstance(record, Evaluated):
-            self._tell_strategy(record)
+            self._tell_history(record)
 
     def _propose_again(self, configuration: int) -> None:
         if not self.diverged:
@@ -138,7 +138,7 @@ class LiveSearch:
     def take(self, evaluated: Evaluated) -> None:
         """Take the result of a proposal."""
         self._write(evaluated)
-        self._tell_strategy(evaluated)
+        self._tell_history(evaluated)
 
     def take_look(
         self, variant: str, log_ratios: Mapping[str, tuple[float, ...]], worker: str = ""
@@ -164,12 +164,11 @@ class LiveSearch:
         self._write(Finished("space" if self.exhausted else "budget", best_variants))
         return best_variants
 
-    def _tell_strategy(self, evaluated: Evaluated) -> None:
+    def _tell_history(self, evaluated: Evaluated) -> None:
         configuration = self._configuration(self._params[evaluated.variant])
         values = block_values(evaluated.log_ratios, self.record.terms.objective)
         value = math.exp(sum(values) / len(values)) if values else None
         self._history.tell(configuration, value)
-        self._strategy.tell(configuration, value)
 
     # ---- what is known of the values ----
 

@@ -90,7 +90,7 @@ class Search:
         if live.diverged:
             self.reporter.warn(
                 "The strategy proposes something else than it did in this run's journal (another "
-                "version of its library): it goes on with what was measured."
+                "version of the profiler): it goes on with what was measured."
             )
         self.reporter.say(self._opening_line(live))
         _ = self.progress  # its time counts from here

@@ -6,28 +6,11 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from profiler.errors import EnvironmentUnusable
 from profiler.kernels.build import watched_files
 from profiler.model import SearchPlan
-from profiler.search.history import History
 from profiler.search.live.records import Terms
-from profiler.search.registry import make_strategy
 from profiler.search.space import SearchSpace
 from profiler.sessions.overlap.likely_start import Execution
-
-
-def require_strategy(request: Execution, plan: SearchPlan) -> None:
-    """Raise EnvironmentUnusable where the strategy lacks a library, before anything is built."""
-    first = next(v for v in request.plan.variants if v.id == plan.variants[0])
-    history = History(SearchSpace.of_configurations([first.params]))
-    try:
-        make_strategy(plan.strategy, history, plan.seed)
-    except EnvironmentUnusable as error:
-        error.remedy = (
-            "Install it with: pip install 'kernel-profiler[search]'; or search without it: "
-            "--set search.strategy=local."
-        )
-        raise
 
 
 def terms_of(request: Execution, plan: SearchPlan, keys: Mapping[str, str]) -> Terms:

@@ -22,7 +22,7 @@ from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds
 from profiler.sessions.search.loop import Lookahead, SearchLoop
 from profiler.sessions.search.search import Search
-from profiler.sessions.search.search_terms import require_strategy, terms_of
+from profiler.sessions.search.search_terms import terms_of
 from profiler.sessions.search.standing_bench import STAGE, standing_bench
 from profiler.sessions.stopwatch import Stopwatch
 
@@ -37,7 +37,6 @@ def measure_searched(
     plan = request.plan.search
     if plan is None:
         raise ValueError("the plan has no search")
-    require_strategy(request, plan)
     experiment = request.loaded.experiment
     fixed = replace(request, plan=judged_plan(experiment, request.plan, ()))
     builds = build_all(fixed, reporter, watch)

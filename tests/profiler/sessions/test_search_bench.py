@@ -2,19 +2,16 @@
 
 import json
 import signal
-import sys
-from types import SimpleNamespace
 
 import pytest
 
 from profiler.collect.kind import Tools
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import EnvironmentUnusable, Interrupted, UsageError
-from profiler.model import Cell, Outcome, Problem, SearchPlan, Variant
+from profiler.model import Cell, Outcome, Problem, Variant
 from profiler.runner import protocol
 from profiler.sessions.process import Cause, FailingCell, SessionResult
 from profiler.sessions.search.bench import PILOT_LAUNCHES, Bench, Subject, SubjectFailedError
-from profiler.sessions.search.searched_run import measure_searched
 from profiler.sessions.search.standing_runner import RunnerEndedError
 
 PROBLEMS = (Problem("small", "small"), Problem("large", "large"))
@@ -195,13 +192,3 @@ def test_an_end_from_outside_is_an_interruption(benches):
     bench, _ = benches({"new..small": died("new..small", -signal.SIGTERM)})
     with pytest.raises(Interrupted):
         bench.block(NEW, check=True)
-
-
-def test_without_optuna_a_search_ends_before_anything_is_built(monkeypatch):
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    plan = SearchPlan("portfolio", 1, "geomean", ("x=1",), ("small",))
-    variants = (Variant("x=1", "x=1", {"x": 1}),)
-    request = SimpleNamespace(plan=SimpleNamespace(search=plan, variants=variants))
-    with pytest.raises(EnvironmentUnusable) as caught:
-        measure_searched(request, None, None)
-    assert "--set search.strategy=local" in caught.value.remedy
