@@ -101,7 +101,7 @@ class Job:
     """Dotted module name (`profiler.kernels.softmax.workload`) or path of a Python file."""
     collector: str
     """`ncu`: one launch a visit, synchronised in its range; `timer`: time `repeats` launches;
-    `torch_kernels`: one launch under torch.profiler; `plain_timer`: the mean of a few launches;
+    `torch_kernels`: one launch under torch.profiler; `wall_clock`: the mean of a few launches;
     `nsys`, `torch`: `launches` in a row, each in a range of its own inside that of the visit;
     `in_kernel`: one launch a visit, whose stamps are written to STAMPS_FILE; `cupti`: one launch
     a visit, whose kernels are counted."""

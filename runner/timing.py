@@ -79,7 +79,7 @@ class CudaEvents:
         return [begin.elapsed_time(end) * NS_PER_MS for begin, end in pairs]
 
 
-class PlainClock:
+class WallClock:
     """What a quick benchmark does: warm up once, then the mean of three launches, each waited for.
 
     The wall clock sees the host's way to the device and back, and each launch finds the caches as
@@ -177,7 +177,7 @@ _STOPWATCHES: Mapping[str, Callable[[Device, int], Stopwatch]] = {
     "ncu": lambda device, _: SingleLaunch(device),
     "timer": _event_timer,
     "torch_kernels": _profiler,
-    "plain_timer": lambda device, _: PlainClock(device),
+    "wall_clock": lambda device, _: WallClock(device),
 }
 
 

@@ -4,7 +4,7 @@ from doc_tables import findings_of, table, time
 
 from profiler.render.words.numbers import TIMES
 
-WITH_HOST = ("timer", "torch_kernels", "nsys", "plain_timer")
+WITH_HOST = ("timer", "torch_kernels", "nsys", "wall_clock")
 
 
 def ratios_of_timers():
@@ -43,8 +43,8 @@ def methods():
                 *(_signed(error[part]) for part in ("host", "caches")),
             )
         )
-    head = ("kernel, rows", "ncu", "events", "torch.profiler", "nsys", "plain timer")
-    parts = (f"plain, {TIMES} ncu", "of the host", "of caches, clocks, recording")
+    head = ("kernel, rows", "ncu", "events", "torch.profiler", "nsys", "wall clock")
+    parts = (f"wall clock, {TIMES} ncu", "of the host", "of caches, clocks, recording")
     return table((*head, *parts), rows)
 
 

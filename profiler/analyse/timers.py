@@ -14,10 +14,10 @@ from profiler.model import SessionKind
 
 TIMER_COLUMNS = ("collector", "cell", "median", "reference", "ratio")
 OVERALL_COLUMNS = ("collector", "cells", "mean", "least", "most", "least_at", "most_at")
-PLAIN_COLUMNS = ("cell", "plain", "traced", "reference", "host", "caches", "ratio")
+WALL_CLOCK_COLUMNS = ("cell", "wall_clock", "traced", "reference", "host", "caches", "ratio")
 
 _JUDGED = "duration_ns"
-_PLAIN = duration_metrics()[wall_clock.KIND.name]
+_WALL_CLOCK = duration_metrics()[wall_clock.KIND.name]
 _TRACED = duration_metrics()[nsys.KIND.name]
 """Kernel time in a timeline of nsys: launches follow each other, with caches as they leave them."""
 
@@ -80,23 +80,25 @@ def overall(compared: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(OVERALL_COLUMNS))
 
 
-def split_plain(summary: pd.DataFrame) -> pd.DataFrame:
-    """Excess of the wall clock over the primary timer in two parts: `PLAIN_COLUMNS`, in ns.
+def split_wall_clock(summary: pd.DataFrame) -> pd.DataFrame:
+    """Excess of the wall clock over the primary timer in two parts: `WALL_CLOCK_COLUMNS`, in ns.
 
-    One row per cell that both have timed, in the order of the summary. `ratio` is `plain` ÷
-    `reference`. The error `plain - reference` is the sum of two parts:
+    One row per cell that both have timed, in the order of the summary. `ratio` is `wall_clock` ÷
+    `reference`. The error `wall_clock - reference` is the sum of two parts:
 
-    - `host`, which is `plain - traced`: time in which no kernel runs;
+    - `host`, which is `wall_clock - traced`: time in which no kernel runs;
     - `caches`, which is `traced - reference`: what kernels took with other caches and clocks (below
       0 where warm caches made them quicker), and what recording them cost.
 
     `traced` is the kernel time by nsys; it and both parts are NaN for a cell without one.
     """
-    plain = _medians(summary, _PLAIN)
-    both = pd.DataFrame({"plain": plain, "reference": _medians(summary, _JUDGED)}, plain.index)
+    medians = _medians(summary, _WALL_CLOCK)
+    reference = _medians(summary, _JUDGED)
+    both = pd.DataFrame({"wall_clock": medians, "reference": reference}, medians.index)
     both["traced"] = _medians(summary, _TRACED)
-    timed = both[(both["reference"] > 0) & (both["plain"] > 0)].rename_axis("cell").reset_index()
-    timed["host"] = timed["plain"] - timed["traced"]
+    both_timed = both[(both["reference"] > 0) & (both["wall_clock"] > 0)]
+    timed = both_timed.rename_axis("cell").reset_index()
+    timed["host"] = timed["wall_clock"] - timed["traced"]
     timed["caches"] = timed["traced"] - timed["reference"]
-    timed["ratio"] = timed["plain"] / timed["reference"]
-    return timed[list(PLAIN_COLUMNS)]
+    timed["ratio"] = timed["wall_clock"] / timed["reference"]
+    return timed[list(WALL_CLOCK_COLUMNS)]

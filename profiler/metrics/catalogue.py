@@ -204,8 +204,8 @@ _TIMING = (
         better="lower",
     ),
     Metric(
-        name="plain_duration_ns",
-        label="Duration (plain timer)",
+        name="wall_clock_duration_ns",
+        label="Duration (wall clock)",
         unit="ns",
         pass_class=PassClass.STATIC,
         definition="Wall clock from a launch until the device is idle again, mean of three after "

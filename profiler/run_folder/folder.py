@@ -49,6 +49,7 @@ from profiler.model import (
     Plan,
     RangeParts,
     SessionKind,
+    SessionPlan,
     Span,
 )
 from profiler.parse.bounded_files import read_plain
@@ -87,6 +88,9 @@ _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _BLAME_PARTS = 2
 """Outcome and cause, in AttemptResult.failed."""
 _MOST_BLOCKS = 2**31
+_EARLIER_KEYS = {"plain_timer": "wall_clock"}
+"""Today's key of a collector, by the one that older run folders have."""
+Named = TypeVar("Named", SessionPlan, "AttemptRecord")
 
 
 def write_atomic(path: Path, text: str | Iterable[str]) -> None:
@@ -377,7 +381,9 @@ class RunFolder:
         """Read plan.json."""
         path = self.path / PLAN_FILE
         packed = path.with_name(f"{path.name}.gz")
-        return read_dataclass(packed if packed.exists() else path, Plan)
+        plan = read_dataclass(packed if packed.exists() else path, Plan)
+        sessions = tuple(map(_with_todays_collector, plan.sessions))
+        return replace(plan, sessions=sessions)
 
     def write_builds(self, builds: Iterable[BuildResult]) -> None:
         """Write build.json."""
@@ -471,10 +477,15 @@ def _age(folder: Path) -> tuple[str, int]:
     return session, int(number) if number.isdecimal() else 0
 
 
+def _with_todays_collector(named: Named) -> Named:
+    """The plan or record of a session, with the key that its collector has today."""
+    return replace(named, collector=_EARLIER_KEYS.get(named.collector, named.collector))
+
+
 def _attempt(folder: Path) -> Attempt:
     """Read what stands about an attempt; raises UsageError where its session.json is damaged."""
     damaged: list[str] = []
-    record = read_dataclass(folder / SESSION_FILE, AttemptRecord)
+    record = _with_todays_collector(read_dataclass(folder / SESSION_FILE, AttemptRecord))
     _check_record(record, folder)
     result = _if_whole(folder / RESULT_FILE, _result, damaged)
     kernel_check = _if_whole(

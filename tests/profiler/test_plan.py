@@ -417,13 +417,13 @@ def test_each_timer_has_a_session_of_its_own(tmp_path) -> None:
     spec = tmp_path / "spec.yaml"
     spec.write_text(
         "name: x\nworkload: ./workload.py\nvariants: {list: [a, b]}\n"
-        "collect:\n  collectors: [plain_timer, ncu, torch_kernels, timer]\n"
+        "collect:\n  collectors: [wall_clock, ncu, torch_kernels, timer]\n"
         "  blocks: 3\n  metrics: timing\n"
     )
     (tmp_path / "workload.py").write_text("")
     sessions = plan_file(spec).sessions
     assert [(each.name, each.collector) for each in sessions] == [
-        ("plain-timer", "plain_timer"),
+        ("wall-clock", "wall_clock"),
         ("ncu-timing", "ncu"),
         ("torch-kernels", "torch_kernels"),
         ("timer", "timer"),

@@ -72,7 +72,7 @@ def test_no_two_problems_are_the_same_grid(asked):
 def test_the_same_cells_go_through_every_timer():
     experiment, plan = planned("timing_methods")
     assert set(experiment.collect.collectors) == {
-        *("ncu", "timer", "nsys", "torch_kernels", "plain_timer")
+        *("ncu", "timer", "nsys", "torch_kernels", "wall_clock")
     }
     assert (experiment.collect.timeline.blocks, experiment.collect.timeline.launches) == (8, 5)
     every = {cell.id for cell in plan.cells}

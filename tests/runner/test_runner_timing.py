@@ -21,10 +21,10 @@ from profiler.runner.device import (
 )
 from profiler.runner.timing import (
     CudaEvents,
-    PlainClock,
     ProcessClock,
     ProfiledOperators,
     SingleLaunch,
+    WallClock,
     make_stopwatch,
 )
 
@@ -65,7 +65,7 @@ def test_the_plain_clock_gives_the_mean_of_three_launches_after_one_to_warm_up(m
             steps.append("wait")
 
     monkeypatch.setattr("time.perf_counter_ns", lambda: next(ticks))
-    assert PlainClock(Device()).measure(lambda: steps.append("launch")) == [30.0]
+    assert WallClock(Device()).measure(lambda: steps.append("launch")) == [30.0]
     assert steps == ["launch", *(["wait", "launch", "wait"] * 3)]
 
 
@@ -97,8 +97,8 @@ def test_collectors_have_their_stopwatch():
     assert isinstance(make_stopwatch("ncu", device, 3), SingleLaunch)
     assert isinstance(make_stopwatch("timer", device, 3), ProcessClock)
     assert isinstance(make_stopwatch("torch_kernels", device, 3), ProfiledOperators)
-    assert isinstance(make_stopwatch("plain_timer", device, 3), PlainClock)
-    with pytest.raises(ValueError, match="'sundial'; known are ncu, timer, torch_kernels, plain"):
+    assert isinstance(make_stopwatch("wall_clock", device, 3), WallClock)
+    with pytest.raises(ValueError, match="'sundial'; known are ncu, timer, torch_kernels, wall"):
         make_stopwatch("sundial", device, 3)
 
 

@@ -12,7 +12,7 @@ from profiler.analyse.timers import (
     compare_timers,
     overall,
     reference_collector,
-    split_plain,
+    split_wall_clock,
 )
 from profiler.collect import ncu, wall_clock
 from profiler.collect.registry import COLLECTORS
@@ -50,7 +50,7 @@ class TimerComparison:
     overall: pd.DataFrame
     """`profiler.analyse.timers.OVERALL_COLUMNS`: one row per other timer."""
     wall_clock: pd.DataFrame
-    """`profiler.analyse.timers.PLAIN_COLUMNS`: the error of the wall clock against ncu and its
+    """`profiler.analyse.timers.WALL_CLOCK_COLUMNS`: the error of the wall clock against ncu and its
     parts, of cells where these are known."""
     furthest: TimerError | None
     """Where any timer is off by the largest factor from ncu; None without ncu."""
@@ -82,25 +82,25 @@ def find_timers(
     compared = compared[compared["cell"].isin(list(correct))]
     if reference is None or compared.empty:
         return None
-    plain = split_plain(summary)
-    plain = plain[plain["cell"].isin(list(correct))] if reference == _NCU else plain.iloc[:0]
+    errors = split_wall_clock(summary)
+    errors = errors[errors["cell"].isin(list(correct))] if reference == _NCU else errors.iloc[:0]
     return TimerComparison(
         reference=reference,
         collectors=tuple(dict.fromkeys(compared["collector"])),
         medians=compared,
         overall=overall(compared),
-        wall_clock=plain[plain["traced"].notna()],
-        furthest=_furthest(compared, plain) if reference == _NCU else None,
+        wall_clock=errors[errors["traced"].notna()],
+        furthest=_furthest(compared, errors) if reference == _NCU else None,
     )
 
 
-def _furthest(compared: pd.DataFrame, plain: pd.DataFrame) -> TimerError | None:
+def _furthest(compared: pd.DataFrame, errors: pd.DataFrame) -> TimerError | None:
     """The largest factor of any timer, in whichever direction."""
     with_ratio = compared[compared["ratio"] > 0]
     if with_ratio.empty:
         return None
     row = max(with_ratio.to_dict("records"), key=lambda row: abs(math.log(row["ratio"])))
-    parts = plain[(plain["cell"] == row["cell"]) & plain["traced"].notna()]
+    parts = errors[(errors["cell"] == row["cell"]) & errors["traced"].notna()]
     of_wall_clock = row["collector"] == _WALL_CLOCK and len(parts) > 0
     return TimerError(
         collector=row["collector"],

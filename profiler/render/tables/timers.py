@@ -140,8 +140,8 @@ def _wall_clock_rows(findings: Findings, errors: pd.DataFrame) -> tuple[TimerRow
     rows = []
     for row in errors.to_dict("records"):
         cell = cells[row["cell"]]
-        error = row["plain"] - row["reference"]
-        times = (row["plain"], row["traced"], row["reference"])
+        error = row["wall_clock"] - row["reference"]
+        times = (row["wall_clock"], row["traced"], row["reference"])
         parts = (error, row["host"], row["caches"])
         data = (
             *map(_time, times),

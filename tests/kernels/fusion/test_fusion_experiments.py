@@ -118,4 +118,4 @@ def test_the_same_cells_by_every_timer(expanded):
     _, cells = expanded("timers")
     assert len(cells) == 2 * 2 * 4
     collect = load_spec(EXPERIMENTS / "timers.yaml").experiment.collect
-    assert collect.collectors == ("ncu", "timer", "torch_kernels", "plain_timer")
+    assert collect.collectors == ("ncu", "timer", "torch_kernels", "wall_clock")

@@ -10,12 +10,12 @@ from profiler.analyse.judge import times_of
 from profiler.analyse.summary import summarise
 from profiler.analyse.timers import (
     OVERALL_COLUMNS,
-    PLAIN_COLUMNS,
     TIMER_COLUMNS,
+    WALL_CLOCK_COLUMNS,
     compare_timers,
     overall,
     reference_collector,
-    split_plain,
+    split_wall_clock,
 )
 from profiler.collect.registry import duration_metrics, primary_timer
 from profiler.metrics.queries import CATALOGUE
@@ -35,7 +35,7 @@ def timed(**values):
 
 
 FOUR = timed(
-    plain_timer=[40.0, 30.0], torch_kernels=[11.0, 20.0], ncu=[10.0, 20.0], timer=[12.0, 24.0]
+    wall_clock=[40.0, 30.0], torch_kernels=[11.0, 20.0], ncu=[10.0, 20.0], timer=[12.0, 24.0]
 )
 
 
@@ -55,7 +55,7 @@ def test_each_timer_is_a_metric_of_its_own():
         "cupti": 10.5,
         "timer": 12.0,
         "torch_kernels": 11.0,
-        "plain_timer": 40.0,
+        "wall_clock": 40.0,
         "nsys": 9.0,
         "torch": 8.0,
     }
@@ -89,8 +89,8 @@ def test_ratios_are_of_medians():
             ("timer", B.id): 1.2,
             ("torch_kernels", A.id): 1.1,
             ("torch_kernels", B.id): 1.0,
-            ("plain_timer", A.id): 4.0,
-            ("plain_timer", B.id): 1.5,
+            ("wall_clock", A.id): 4.0,
+            ("wall_clock", B.id): 1.5,
         }
     )
 
@@ -107,11 +107,11 @@ def test_a_cell_that_the_reference_did_not_time_has_no_ratio():
 def test_over_all_cells():
     found = overall(compared(FOUR))
     assert tuple(found.columns) == OVERALL_COLUMNS
-    assert list(found["collector"]) == ["timer", "torch_kernels", "plain_timer"]
-    plain = found.set_index("collector").loc["plain_timer"]
-    assert plain["mean"] == pytest.approx(math.sqrt(4.0 * 1.5))
-    assert (plain["least"], plain["least_at"]) == (1.5, B.id)
-    assert (plain["most"], plain["most_at"]) == (4.0, A.id)
+    assert list(found["collector"]) == ["timer", "torch_kernels", "wall_clock"]
+    wall_clock = found.set_index("collector").loc["wall_clock"]
+    assert wall_clock["mean"] == pytest.approx(math.sqrt(4.0 * 1.5))
+    assert (wall_clock["least"], wall_clock["least_at"]) == (1.5, B.id)
+    assert (wall_clock["most"], wall_clock["most_at"]) == (4.0, A.id)
 
 
 def test_with_one_timer_there_is_nothing_to_compare():
@@ -132,19 +132,19 @@ def medians(**by_metric):
     return pd.DataFrame(rows, columns=["cell", "metric", "median"])
 
 
-def test_the_parts_of_the_plain_error_add_up():
-    found = split_plain(
+def test_the_parts_of_the_error_of_the_wall_clock_add_up():
+    found = split_wall_clock(
         medians(
             duration_ns=[10.0, 20.0],
             nsys_duration_ns=[8.0, 21.0],
-            plain_duration_ns=[40.0, 20.0],
+            wall_clock_duration_ns=[40.0, 20.0],
         )
     )
-    assert tuple(found) == PLAIN_COLUMNS
+    assert tuple(found) == WALL_CLOCK_COLUMNS
     first, second = found.to_dict("records")
     assert first == {
         "cell": A.id,
-        "plain": 40.0,
+        "wall_clock": 40.0,
         "traced": 8.0,
         "reference": 10.0,
         "host": 32.0,
@@ -152,21 +152,23 @@ def test_the_parts_of_the_plain_error_add_up():
         "ratio": 4.0,
     }
     assert (second["host"], second["caches"], second["ratio"]) == (-1.0, 1.0, 1.0)
-    assert (found["host"] + found["caches"] == found["plain"] - found["reference"]).all()
+    assert (found["host"] + found["caches"] == found["wall_clock"] - found["reference"]).all()
 
 
 def test_without_a_timeline_the_parts_are_missing():
-    found = split_plain(medians(duration_ns=[10.0, 20.0], plain_duration_ns=[40.0, 20.0]))
+    found = split_wall_clock(medians(duration_ns=[10.0, 20.0], wall_clock_duration_ns=[40.0, 20.0]))
     assert found["ratio"].tolist() == [4.0, 1.0]
     assert found[["traced", "host", "caches"]].isna().all(axis=None)
 
 
 def test_only_cells_with_both_times_have_an_error():
-    found = split_plain(
+    found = split_wall_clock(
         medians(
-            duration_ns=[10.0, None], plain_duration_ns=[40.0, 20.0], nsys_duration_ns=[None, 9.0]
+            duration_ns=[10.0, None],
+            wall_clock_duration_ns=[40.0, 20.0],
+            nsys_duration_ns=[None, 9.0],
         )
     )
     assert found["cell"].tolist() == [A.id]
     assert found["host"].isna().all()
-    assert split_plain(medians(duration_ns=[10.0, 20.0])).empty
+    assert split_wall_clock(medians(duration_ns=[10.0, 20.0])).empty

@@ -29,7 +29,7 @@ def spec_with(*collectors):
 def sundial(monkeypatch):
     """A collector that nobody knows of but the registry."""
     kind = replace(
-        registry.COLLECTORS["plain_timer"],
+        registry.COLLECTORS["wall_clock"],
         name="sun_dial",
         alias="shadow",
         create=lambda tools: Timer(tools.python, "sun_dial"),
@@ -54,7 +54,7 @@ def test_the_samples_of_a_new_collector_are_measured_cells(sundial, tmp_path):
     ("alias", "key"),
     [
         ("cuda_events", "timer"),
-        ("wall_clock", "plain_timer"),
+        ("plain_timer", "wall_clock"),
         ("profiler_kernels", "torch_kernels"),
         ("profiler_timeline", "torch"),
     ],

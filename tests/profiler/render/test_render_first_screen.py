@@ -134,14 +134,14 @@ def timers_of(means: dict[str, float], cell: str = "a") -> TimerComparison:
 
 def test_a_run_is_about_timers_from_three_beside_the_primary_one() -> None:
     assert not timers_of({"nsys": 0.9, "timer": 1.2}).compared
-    timers = timers_of({"nsys": 0.9, "timer": 3.0, "plain_timer": 0.2})
+    timers = timers_of({"nsys": 0.9, "timer": 3.0, "wall_clock": 0.2})
     assert timers.compared
     assert timers.nearest == "nsys", "nearest as a factor, in either direction"
 
 
 def test_cards_of_timers_are_about_timers(findings: Findings) -> None:
     cell = findings.distinct_cells[0].id
-    timers = timers_of({"nsys": 0.9, "timer": 3.0, "plain_timer": 0.2}, cell)
+    timers = timers_of({"nsys": 0.9, "timer": 3.0, "wall_clock": 0.2}, cell)
     shown = cards(replace(findings, timers=replace(timers, wall_clock=timers.medians)))
     questions = [card.question for card in shown]
     assert questions == ["Nearest to ncu", "By how much", "Is it real", "Why"]

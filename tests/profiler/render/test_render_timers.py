@@ -20,7 +20,7 @@ def with_timers(**factors):
     report = with_metrics(whole, "duration_ns")
     durations = report.summary[report.summary["metric"] == "duration_ns"]
     names = {
-        "plain_timer": "plain_duration_ns",
+        "wall_clock": "wall_clock_duration_ns",
         "timer": "timer_duration_ns",
         "nsys": "nsys_duration_ns",
     }
@@ -45,7 +45,7 @@ def test_a_run_with_one_timer_has_no_such_section():
 
 
 def test_each_cell_has_every_timer_and_its_ratio():
-    report = with_timers(timer=1.5, plain_timer=4.0)
+    report = with_timers(timer=1.5, wall_clock=4.0)
     findings = find(report)
     table = timer_table(findings)
     assert table is not None
@@ -63,7 +63,7 @@ def test_each_cell_has_every_timer_and_its_ratio():
 
 
 def test_cells_that_are_wrong_are_left_out():
-    report = with_timers(plain_timer=2.0)
+    report = with_timers(wall_clock=2.0)
     cell = report.plan.cells[0].id
     wrong = replace(report.statuses[cell], outcome=Outcome.WRONG_RESULT)
     table = timer_table(find(replace(report, statuses={**report.statuses, cell: wrong})))
@@ -74,15 +74,15 @@ def test_cells_that_are_wrong_are_left_out():
 
 
 def test_the_page_says_which_timer_its_verdicts_are_of():
-    page = render_page(find(with_timers(plain_timer=2.0)))
+    page = render_page(find(with_timers(wall_clock=2.0)))
     assert 'href="#timers"' in page
     section = page.partition('<section id="timers"')[2].partition("</section>")[0]
     assert "no verdict mixes them" in section
     assert "wall clock \u00f7 ncu" in section
 
 
-def test_the_error_of_the_plain_timer_has_two_parts():
-    report = with_timers(plain_timer=4.0, nsys=0.75)
+def test_the_error_of_the_wall_clock_has_two_parts():
+    report = with_timers(wall_clock=4.0, nsys=0.75)
     findings = find(report)
     table = timer_table(findings)
     assert table is not None
@@ -100,7 +100,7 @@ def test_the_error_of_the_plain_timer_has_two_parts():
 
 
 def test_without_nsys_the_parts_are_not_known():
-    findings = find(with_timers(plain_timer=4.0))
+    findings = find(with_timers(wall_clock=4.0))
     table = timer_table(findings)
     assert table is not None
     assert table.wall_clock == ()
@@ -110,10 +110,10 @@ def test_without_nsys_the_parts_are_not_known():
 
 
 def test_the_answer_names_the_largest_error_and_its_parts():
-    report = with_timers(plain_timer=4.0, nsys=0.75)
+    report = with_timers(wall_clock=4.0, nsys=0.75)
     chosen = correct_cell(report)
     summary = report.summary.copy()
-    worst = (summary["cell"] == chosen.id) & (summary["metric"] == "plain_duration_ns")
+    worst = (summary["cell"] == chosen.id) & (summary["metric"] == "wall_clock_duration_ns")
     summary.loc[worst, "median"] *= 2
     page = render_page(find(replace(report, summary=summary)))
     answer = page.partition('<div class="sentences">')[2].partition("</div>")[0]
@@ -128,10 +128,10 @@ def test_the_answer_names_the_largest_error_and_its_parts():
 
 def test_an_error_below_one_counts_as_well():
     """Half the time is as wrong as twice the time, and further off than a tenth more."""
-    report = with_timers(plain_timer=1.1)
+    report = with_timers(wall_clock=1.1)
     chosen = correct_cell(report)
     summary = report.summary.copy()
-    worst = (summary["cell"] == chosen.id) & (summary["metric"] == "plain_duration_ns")
+    worst = (summary["cell"] == chosen.id) & (summary["metric"] == "wall_clock_duration_ns")
     summary.loc[worst, "median"] /= 2.2
     timers = find(replace(report, summary=summary)).timers
     assert timers is not None
@@ -141,7 +141,7 @@ def test_an_error_below_one_counts_as_well():
 
 
 def test_without_ncu_nothing_is_said_of_an_error():
-    report = with_timers(plain_timer=4.0, nsys=0.75)
+    report = with_timers(wall_clock=4.0, nsys=0.75)
     samples = report.samples.assign(collector="timer")
     findings = find(replace(report, samples=samples))
     table = timer_table(findings)

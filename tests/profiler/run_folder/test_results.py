@@ -312,7 +312,7 @@ def test_times_of_the_timer_stand_in_the_journal(tmp_path):
 # ---- what failed ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["torch_kernels", "plain_timer"])
+@pytest.mark.parametrize("name", ["torch_kernels", "wall_clock"])
 def test_times_of_other_timers_stand_in_the_journal_too(tmp_path, name):
     spec = SPEC.replace("collect: {", f"collect: {{collectors: {name}, ")
     place = Workplace(tmp_path / "place", spec)

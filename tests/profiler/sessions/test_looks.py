@@ -375,9 +375,9 @@ def test_finals_use_all_blocks(bench):
     [
         ("ncu", "ncu-timing"),
         ("[timer, ncu]", "ncu-timing"),
-        ("[plain_timer, timer]", "timer"),
-        ("[plain_timer, torch_kernels]", "torch-kernels"),
-        ("plain_timer", "plain-timer"),
+        ("[wall_clock, timer]", "timer"),
+        ("[wall_clock, torch_kernels]", "torch-kernels"),
+        ("wall_clock", "wall-clock"),
     ],
 )
 def test_looks_and_finals_follow_the_timer_that_is_believed_most(bench, collectors, judged):
