@@ -4,10 +4,10 @@
 
 Cases: 20 cells of softmax (two kernels at ten shapes) with five metrics and at least six timing
 samples, and 2 cells; each as a run of this project (page included, `--no-explain`, into an empty
-folder), as bare ncu with three samples of each cell, and by nsight-python with three runs, where it
-can be imported. 100 cells with eight blocks beside nsight-python with eight runs, on 4 and on 20 of
-the cells: the line through both says what 100 take. They take turns, `--repeats` times; the table
-has the medians. Before, each runs once on 2 cells, which is not counted: files are read then.
+folder), the same by CUPTI (`--fast`), as bare ncu with three samples of each cell, and by
+nsight-python with three runs, where it can be imported. 100 cells with eight blocks beside
+nsight-python with eight runs, on 4 and on 20 of the cells: the line through both says what 100
+take. They take turns, `--repeats` times; the table has the medians. Before, each runs once on 2 cells, which is not counted: files are read then.
 `--project` is another checkout of this project to measure in place of this one. Of each run of this
 project it prints when each session's process began, had torch, had the workload, was let through,
 had its context and its visits, made its last launch, in seconds since the command began.
@@ -57,13 +57,13 @@ LIMIT_S = 300
 
 @dataclass(frozen=True)
 class Case:
-    """Cells to measure, with the bars against ncu and nsight-python (None: not measured)."""
+    """Cells to measure."""
 
     name: str
     shapes: tuple[tuple[int, int], ...]
     collect: dict[str, object]
-    bar_of_ncu: float | None
-    bar_of_nsight: float | None
+    bars: dict[tuple[str, str], float]
+    """Most that a way may take of the time of another."""
     samples: int = SAMPLES
     """Samples of each cell that the other tools take."""
     shares: tuple[int, int] | None = None
@@ -75,10 +75,28 @@ class Case:
         return [(variant, *shape) for shape in self.shapes for variant in VARIANTS]
 
 
+OURS, FAST, BARE, NSIGHT = WAYS = ("by ncu", "by CUPTI", "bare ncu", "nsight-python")
 CASES = (
-    Case("20 cells", SHAPES, {"blocks": 6, "final_blocks": 6}, 0.75, 0.5),
-    Case("2 cells", ((4096, 4096),), {"blocks": 8, "final_blocks": 0}, 1.2, None),
-    Case("100 cells", MANY_SHAPES, {"blocks": 8}, None, 0.22, samples=8, shares=(4, 20)),
+    Case(
+        "20 cells",
+        SHAPES,
+        {"blocks": 6, "final_blocks": 6},
+        {(OURS, BARE): 0.75, (OURS, NSIGHT): 0.5, (FAST, BARE): 0.5, (FAST, NSIGHT): 0.3},
+    ),
+    Case(
+        "2 cells",
+        ((4096, 4096),),
+        {"blocks": 8, "final_blocks": 0},
+        {(OURS, BARE): 1.2, (FAST, BARE): 0.8},
+    ),
+    Case(
+        "100 cells",
+        MANY_SHAPES,
+        {"blocks": 8},
+        {(OURS, NSIGHT): 0.22, (FAST, NSIGHT): 0.1},
+        samples=8,
+        shares=(4, 20),
+    ),
 )
 
 
@@ -119,14 +137,19 @@ def python_path(project: Path) -> str:
     return os.pathsep.join(filter(None, (str(project), os.environ.get("PYTHONPATH"))))
 
 
-def ours(case: Case, folder: Path, options: argparse.Namespace) -> float:
+def by_cupti(case: Case, folder: Path, options: argparse.Namespace) -> float:
+    """Seconds of a run of this project without ncu, from an empty folder."""
+    return ours(case, folder, options, "--fast")
+
+
+def ours(case: Case, folder: Path, options: argparse.Namespace, *flags: str) -> float:
     """Seconds of a run of this project, from an empty folder."""
     (folder / "speed.yaml").write_text(spec(case))
     began, epoch = time.monotonic(), time.time()
     argv = [sys.executable, "-m", "profiler", "run", "speed.yaml", "--live", "--no-explain"]
     path = python_path(options.project)
-    seconds = timed([*argv, "--out", "reports"], folder, PYTHONPATH=path)
-    print(f"\n{case.name}, this project: {seconds:.1f} s")
+    seconds = timed([*argv, *flags, "--out", "reports"], folder, PYTHONPATH=path)
+    print(f"\n{case.name}, {' '.join(('this project', *flags))}: {seconds:.1f} s")
     print((folder / "printed.txt").read_text().splitlines()[-1])
     for line in stamp_lines(folder, began, epoch):
         print(line)
@@ -199,7 +222,6 @@ def result_seconds(folder: Path, name: str) -> str:
 
 # ---- the table -----------------------------------------------------------------------------------
 
-WAYS = ("this project", "bare ncu", "nsight-python")
 Way = Callable[[Case, Path, argparse.Namespace], float]
 
 
@@ -229,31 +251,33 @@ def row(case: Case, seconds: dict[str, list[float]]) -> dict[str, object]:
     """Medians of a case, and the ratios with their bars."""
     medians = {name: statistics.median(values) for name, values in seconds.items() if values}
     result: dict[str, object] = {"case": case.name, "seconds": medians, "all": seconds}
-    mine = medians.get("this project")
-    for name, bar in (("bare ncu", case.bar_of_ncu), ("nsight-python", case.bar_of_nsight)):
-        if mine is not None and bar is not None and name in medians:
-            result[name] = {"ratio": mine / medians[name], "bar": bar}
+    result["ratios"] = [
+        {"way": way, "against": other, "ratio": medians[way] / medians[other], "bar": bar}
+        for (way, other), bar in case.bars.items()
+        if way in medians and other in medians
+    ]
     return result
 
 
 def wanted(case: Case, ways: dict[str, Way]) -> dict[str, Way]:
     """The ways that a case compares."""
-    left_out = {"bare ncu"} if case.bar_of_ncu is None else set()
-    return {name: way for name, way in ways.items() if name not in left_out}
+    compared = {OURS, FAST, *(other for _, other in case.bars)}
+    return {name: way for name, way in ways.items() if name in compared}
 
 
 def print_table(rows: list[dict[str, object]]) -> None:
     """The table of the README."""
-    columns = ("case", *(f"{name}, s" for name in WAYS), "÷ ncu (bar)", "÷ nsight-python (bar)")
+    columns = ("case", *(f"{name}, s" for name in WAYS), "ratios (bars)")
     print(f"\n| {' | '.join(columns)} |")
     print("|---|---|---|---|---|---|")
     for line in rows:
         medians = line["seconds"]
         cells = [f"{medians[name]:.1f}" if name in medians else "-" for name in WAYS]
-        for name in WAYS[1:]:
-            against = line.get(name)
-            cells.append(f"{against['ratio']:.2f} ({against['bar']})" if against else "-")
-        print(f"| {line['case']} | {' | '.join(cells)} |")
+        ratios = ", ".join(
+            f"{each['way']} ÷ {each['against']} {each['ratio']:.2f} ({each['bar']})"
+            for each in line["ratios"]
+        )
+        print(f"| {line['case']} | {' | '.join(cells)} | {ratios} |")
 
 
 def main() -> int:
@@ -266,19 +290,18 @@ def main() -> int:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     options.project = options.project.resolve()
-    ways: dict[str, Way] = {"this project": ours}
+    ways: dict[str, Way] = {OURS: ours, FAST: by_cupti}
     if not options.alone:
-        ways["bare ncu"] = bare_ncu
+        ways[BARE] = bare_ncu
         if importlib.util.find_spec("nsight") is not None:
-            ways["nsight-python"] = nsight_python
+            ways[NSIGHT] = nsight_python
     cases = [case for case in CASES if options.only in (None, case.name)]
     warm_up(ways, options)
     rows = [row(case, measure(case, wanted(case, ways), options)) for case in cases]
     print_table(rows)
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1))
-    against = [line[name] for line in rows for name in WAYS[1:] if name in line]
-    return int(any(result["ratio"] > result["bar"] for result in against))
+    return int(any(each["ratio"] > each["bar"] for line in rows for each in line["ratios"]))
 
 
 if __name__ == "__main__":
