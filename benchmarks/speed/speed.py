@@ -7,10 +7,11 @@ samples, and 2 cells; each as a run of this project (page included, `--no-explai
 folder), the same by CUPTI (`--fast`), as bare ncu with three samples of each cell, and by
 nsight-python with three runs, where it can be imported. 100 cells with eight blocks beside
 nsight-python with eight runs, on 4 and on 20 of the cells: the line through both says what 100
-take. They take turns, `--repeats` times; the table has the medians. Before, each runs once on 2 cells, which is not counted: files are read then.
-`--project` is another checkout of this project to measure in place of this one. Of each run of this
-project it prints when each session's process began, had torch, had the workload, was let through,
-had its context and its visits, made its last launch, in seconds since the command began.
+take. They take turns, `--repeats` times; the table has the medians. Before, each runs once on 2
+cells, which is not counted: files are read then. `--project` is another checkout of this project to
+measure in place of this one. Of each run of this project it prints when each session's process
+began, had torch, had the workload, was let through, had its context and its visits, made its last
+launch, in seconds since the command began.
 """
 
 from __future__ import annotations
