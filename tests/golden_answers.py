@@ -18,6 +18,7 @@ from profiler.commands.explain import ExplainRequest, explained_pair
 from profiler.commands.output import dump, report_document
 from profiler.findings.timelines.idle import idle_difference
 from profiler.findings.why.document import explain_document, idle_document
+from profiler.findings.why.find import find_why
 from profiler.render.console.explain import explain_text, idle_text
 from profiler.render.console.tables import final_summary
 
@@ -114,9 +115,9 @@ def explain_json(findings):
 
 def _explained(findings, of_pair, of_timelines):
     idle = idle_difference(findings)
-    if findings.why.cells:
+    if find_why(findings).cells:
         cell, pair = explained_pair(findings, ExplainRequest(run=Path()))
-        return of_pair(cell, findings.why.cells[findings.source(cell)], pair)
+        return of_pair(cell, find_why(findings).cells[findings.source(cell)], pair)
     return None if idle is None else of_timelines(idle)
 
 

@@ -15,7 +15,7 @@ from profiler.analyse.why.account import IMBALANCE, INSTRUCTIONS, STALL, WARPS, 
 from profiler.analyse.why.causes import CAUSES, causes
 from profiler.analyse.why.roofs import roofs
 from profiler.analyse.why.waited_for import REASONS, UNITS
-from profiler.findings.why.find import pair_why
+from profiler.findings.why.find import find_why, pair_why
 from profiler.findings.why.planted import PLANTED
 from profiler.metrics.catalogue import STALL_CAUSES
 from profiler.metrics.explain import TABLES, explain_metrics, explain_sections
@@ -137,7 +137,7 @@ def test_a_recording_names_every_planted_cause_first(modules, recording, attribu
         assert (scored.slowdown_ns is None) == (case in NO_SLOWER), case
         if scored.slowdown_ns is None:
             continue
-        pair = pair_why(findings, findings.why.cells, planted, plain)
+        pair = pair_why(findings, find_why(findings).cells, planted, plain)
         assert scored.cause_first, (case, scored.cause)
         assert (scored.of_plain is not None) == (case in modules["expected"].SUPERSEDED), case
         assert scored.part_right, (case, scored.part)
@@ -242,7 +242,7 @@ def test_a_launch_at_another_clock_than_those_that_were_timed_is_told():
         for case in dict.fromkeys(case for case, _ in cells)
         if any(
             pair_why(
-                findings, findings.why.cells, cells[case, "planted"], cells[case, "plain"]
+                findings, find_why(findings).cells, cells[case, "planted"], cells[case, "plain"]
             ).off_timing
         )
     ]

@@ -28,7 +28,7 @@ from profiler.errors import ProfilerError, UsageError
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.why.document import explain_document
-from profiler.findings.why.find import pair_why
+from profiler.findings.why.find import find_why, pair_why
 from profiler.run_folder.folder import RunFolder
 
 RECORDINGS = tuple(
@@ -103,13 +103,13 @@ def explain(findings: Findings, case: str) -> tuple[dict[str, Any], dict[str, An
     cells = {
         cell.variant.name: cell
         for cell in findings.distinct_cells
-        if cell.problem.name == case and cell.id in findings.why.cells
+        if cell.problem.name == case and cell.id in find_why(findings).cells
     }
     if not cells.keys() >= {"planted", "plain"}:
         print(f"{case}: not explained", file=sys.stderr)
         return {}, {}
     planted, plain = cells["planted"], cells["plain"]
-    pair = pair_why(findings, findings.why.cells, planted, plain)
+    pair = pair_why(findings, find_why(findings).cells, planted, plain)
     return (
         explain_document(findings, planted, pair.first, pair),
         explain_document(findings, plain, pair.second, None),

@@ -17,7 +17,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.timelines.idle import IdleDifference, idle_difference
 from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.document import explain_document, idle_document
-from profiler.findings.why.find import pair_why
+from profiler.findings.why.find import find_why, pair_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell, Problem, Variant
 from profiler.notices import NoticeKind
@@ -70,11 +70,11 @@ def explain(request: ExplainRequest) -> ExitCode:
     findings = find(read_run(RunFolder(find_run(str(request.run), request.reports))).report)
     print_notices([n for n in findings.notices if n.kind in _OF_FILES], color="auto")
     idle = idle_difference(findings)
-    if idle is not None and not findings.why.cells and request.names_nothing:
+    if idle is not None and not find_why(findings).cells and request.names_nothing:
         document, text = idle_document(findings, idle), partial(_idle_text, findings, idle)
     else:
         cell, pair = explained_pair(findings, request)
-        why = findings.why.cells[findings.source(cell)]
+        why = find_why(findings).cells[findings.source(cell)]
         document = explain_document(findings, cell, why, pair)
         text = partial(_text, findings, cell, why, pair)
     if request.json_target != "-":
@@ -100,10 +100,10 @@ def explained_pair(findings: Findings, request: ExplainRequest) -> tuple[Cell, P
 
     Raises UsageError where nothing was explained, or not what is named.
     """
-    if not findings.why.cells:
+    if not find_why(findings).cells:
         raise UsageError(f"{request.run}: nothing was explained in this run.", remedy=_REMEDY)
     if request.names_nothing:
-        answer = findings.why.answer
+        answer = find_why(findings).answer
         if answer is not None:
             return answer.cell, answer
     variant = _full_name(findings, request.variant)
@@ -118,7 +118,7 @@ def explained_pair(findings: Findings, request: ExplainRequest) -> tuple[Cell, P
             f"'{findings.names.full(cell.variant)}' would be compared with itself.",
             remedy="Name two variants that were explained, or leave --against out.",
         )
-    return cell, pair_why(findings, findings.why.cells, cell, other)
+    return cell, pair_why(findings, find_why(findings).cells, cell, other)
 
 
 def _full_name(findings: Findings, name: str | None) -> str | None:
@@ -190,14 +190,14 @@ def _not_explained(problem: str, places: Sequence[_Place], called: Sequence[Prob
 
 
 def _order(findings: Findings, place: _Place) -> tuple[bool, float]:
-    answer, winner = findings.why.answer, findings.winners.get(place.problem.id)
+    answer, winner = find_why(findings).answer, findings.winners.get(place.problem.id)
     of_answer = answer is not None and place.problem == answer.cell.problem
     return not of_answer, -winner.value.median if winner else 0.0
 
 
 def _places(findings: Findings) -> Iterator[_Place]:
     """Problems with explained cells, in the order of the plan."""
-    explained = findings.why.cells
+    explained = find_why(findings).cells
     places = {problem.id: _Place(problem, {}, {}) for problem in findings.problems}
     for cell in findings.report.plan.cells:
         if findings.source(cell) in explained:

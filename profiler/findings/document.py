@@ -15,6 +15,7 @@ from profiler.findings.ranking import ProblemValue
 from profiler.findings.values import NAN
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict
 from profiler.findings.why.document import answer_why
+from profiler.findings.why.find import find_why
 from profiler.findings.winners import Winner
 from profiler.model import Cell, Problem, Variant
 from profiler.planning.page_kinds import load_part
@@ -59,7 +60,7 @@ def answer_document(findings: Findings) -> Document:
         "best": _best(findings, answer),
         "by_how_much": _difference(findings, answer),
         "is_it_real": _reality(answer),
-        "why": answer_why(findings, findings.why.answer),
+        "why": answer_why(findings, find_why(findings).answer),
         "best_reference": _reference(findings, answer.reference),
         "problems": [_problem(findings, problem) for problem in findings.problems],
     }

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -29,9 +28,6 @@ from profiler.metrics.labels import Label
 from profiler.model import Cell, CellStatus, Outcome, Problem, Variant
 from profiler.notices import Notice
 from profiler.run_folder.load.report import Report
-
-if TYPE_CHECKING:
-    from profiler.findings.why.find import RunWhy
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,13 +102,6 @@ class Findings:
     """The sessions that were made, in their order."""
     notices: tuple[Notice, ...]
     """What a reader must know before believing the numbers."""
-
-    @cached_property
-    def why(self) -> RunWhy:
-        """Findings of the explain session; computed on first use, as only some readers ask."""
-        from profiler.findings.why.find import find_why  # noqa: PLC0415 - it reads findings
-
-        return find_why(self)
 
     @cached_property
     def search(self) -> SearchFindings | None:

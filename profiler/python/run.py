@@ -16,6 +16,7 @@ from profiler.findings.document import cell_table, summary_table
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.why.document import explain_document
+from profiler.findings.why.find import find_why
 from profiler.run_folder.folder import RunFolder
 
 DEFAULT_REPORTS = "reports"
@@ -83,7 +84,7 @@ class Run:
         """
         request = ExplainRequest(self.path, variant=variant, against=against, problem=problem)
         cell, pair = explained_pair(self._findings, request)
-        return explain_document(self._findings, cell, self._findings.why.cells[cell.id], pair)
+        return explain_document(self._findings, cell, find_why(self._findings).cells[cell.id], pair)
 
     def markdown(self) -> str:
         """The answer and the main table for a pull request."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from profiler.commands.report import read_run
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
+from profiler.findings.why.find import find_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Verdict
 from profiler.run_folder.folder import RunFolder
@@ -22,7 +23,7 @@ def softmax_findings() -> Findings:
 
 def answer_pair(findings: Findings) -> PairWhy:
     """The pair that the answer of a run is about."""
-    pair = findings.why.answer
+    pair = find_why(findings).answer
     assert pair is not None
     return pair
 

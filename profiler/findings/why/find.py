@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 from profiler.findings.findings import Findings
 from profiler.findings.verdicts import SAME_PROGRAM
@@ -27,8 +28,18 @@ class RunWhy:
         return self.pairs[0] if self.pairs else None
 
 
+FOUND: WeakKeyDictionary[Findings, RunWhy] = WeakKeyDictionary()
+"""What was computed already: only some readers of findings ask, and these ask several times."""
+
+
 def find_why(findings: Findings) -> RunWhy:
     """The why of every explained cell, and of the pairs of each problem that has any."""
+    if findings not in FOUND:
+        FOUND[findings] = _run_why(findings)
+    return FOUND[findings]
+
+
+def _run_why(findings: Findings) -> RunWhy:
     cells = {cell.id: why for cell in findings.distinct_cells if (why := _why(findings, cell))}
     pairs = _ladder_pairs(findings, cells) if findings.ladder else _answer_pairs(findings, cells)
     return RunWhy(cells, tuple(pairs))

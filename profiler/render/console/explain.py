@@ -11,6 +11,7 @@ from profiler.findings.timelines.idle import IdleDifference
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.accounts import Account
 from profiler.findings.why.cells import Advice, CellWhy, KernelWhy
+from profiler.findings.why.find import find_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell
 from profiler.render.words import numbers
@@ -138,7 +139,7 @@ def idle_text(findings: Findings, idle: IdleDifference, columns: int = COLUMNS) 
 
 def _elsewhere(findings: Findings, pair: PairWhy) -> Iterator[_Prose]:
     """Where a difference was explained, if this pair shows none; nothing else."""
-    explained = next((other for other in findings.why.pairs if other.told), None)
+    explained = next((other for other in find_why(findings).pairs if other.told), None)
     if pair.told or explained is None:
         return
     first, second = explained.cell.variant.name, explained.against.variant.name

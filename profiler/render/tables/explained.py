@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from profiler.findings.findings import Findings
 from profiler.findings.why.accounts import Account
 from profiler.findings.why.cells import CellWhy, KernelWhy
+from profiler.findings.why.find import find_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.findings.why.sass import Hunk, SassDiff, Side
 from profiler.render.tables.counters_of_both import counter_rows
@@ -119,7 +120,7 @@ class ExplainedRun:
 
 def explained(findings: Findings) -> ExplainedRun | None:
     """The pairs and cells that an explain session counted; None without any."""
-    why = findings.why
+    why = find_why(findings)
     if not why.cells:
         return None
     names = {

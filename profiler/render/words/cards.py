@@ -15,6 +15,7 @@ from profiler.findings.ranking import VariantRank
 from profiler.findings.timelines.idle import idle_difference
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import NEAR_ROOF
+from profiler.findings.why.find import find_why
 from profiler.findings.winners import standing_of
 from profiler.model import Problem, Variant, Verdict
 from profiler.render.words import numbers
@@ -321,7 +322,7 @@ def _with_roof(card: Card | None, roof: str) -> Card | None:
 
 def _account_card(findings: Findings) -> Card | None:
     """The largest part of the account that the answer is about; None where none was explained."""
-    pair = findings.why.answer
+    pair = find_why(findings).answer
     if pair is None or pair.account is None or not pair.account.parts:
         return None
     difference = pair.account.difference_ns

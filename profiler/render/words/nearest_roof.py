@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from profiler.findings.counters import nearest_roof
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy
+from profiler.findings.why.find import find_why
 from profiler.metrics.catalogue import ROOF_PREFIX
 from profiler.metrics.labels import Label
 from profiler.model import Problem, Variant
@@ -89,7 +90,7 @@ def _explained_roof(
 ) -> tuple[str, float] | None:
     """Nearest roof of the longest kernel in the explain session, and percent of it."""
     cell = findings.cells.get((variant.id, problem.id))
-    why = findings.why.cells.get(cell.id) if cell else None
+    why = find_why(findings).cells.get(cell.id) if cell else None
     if why is None or not why.kernels or not why.kernels[0].roofs:
         return None
     roof = why.kernels[0].roofs[0]

@@ -22,6 +22,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.schema import Summary, schema_text
 from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.document import MOST_BYTES, explain_document
+from profiler.findings.why.find import find_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.findings.why.schema import Explanation
 from profiler.metrics.catalogue import ROOF_PREFIX
@@ -195,20 +196,23 @@ def test_ranks_and_answers_follow_the_numbers(findings: Findings) -> None:
 
 def test_the_account_of_time_closes_on_every_explained_cell(findings: Findings) -> None:
     """Passes of a kernel of microseconds differ by more; then the sentence says by how much."""
-    for cell, why in findings.why.cells.items():
+    run = find_why(findings)
+    for cell, why in run.cells.items():
         times = [kernel.time for kernel in why.kernels]
         off_ns = math.fsum(abs(time.duration_ns - time.modelled_ns) for time in times if time)
         assert all(times), cell
         if off_ns <= CLOSES_WITHIN * why.duration_ns:
             continue
         assert max(time.duration_ns for time in times if time) < SHORT_NS, cell
-        pairs = [pair for pair in findings.why.pairs if cell in (pair.cell.id, pair.against.id)]
+        pairs = [
+            pair for pair in find_why(findings).pairs if cell in (pair.cell.id, pair.against.id)
+        ]
         assert pairs
         assert all("off the duration of" in why_sentence(pair) for pair in pairs if pair.told), cell
 
 
 def test_parts_of_every_account_add_up(findings: Findings) -> None:
-    for pair in findings.why.pairs:
+    for pair in find_why(findings).pairs:
         assert (pair.account is not None) == pair.told
         if pair.account is None:
             continue
@@ -222,7 +226,7 @@ def test_parts_of_every_account_add_up(findings: Findings) -> None:
 
 
 def test_counters_of_both_add_up_and_what_matters_comes_first(findings: Findings) -> None:
-    for pair in findings.why.pairs:
+    for pair in find_why(findings).pairs:
         assert bool(pair.counters) == pair.told
         moved = [row.moved for row in pair.counters]
         assert moved == sorted(moved, reverse=True)
@@ -263,9 +267,9 @@ def test_the_nearest_roof_stands_in_the_table_and_on_the_card(findings: Findings
 def test_every_explanation_fits_a_terminal_and_a_reader_of_json(findings: Findings) -> None:
     cells = {cell.id: cell for cell in findings.distinct_cells}
     explained: list[tuple[Cell, CellWhy, PairWhy | None]] = [
-        (pair.cell, pair.first, pair) for pair in findings.why.pairs
+        (pair.cell, pair.first, pair) for pair in find_why(findings).pairs
     ]
-    explained += [(cells[cell], why, None) for cell, why in findings.why.cells.items()]
+    explained += [(cells[cell], why, None) for cell, why in find_why(findings).cells.items()]
     for cell, why, pair in explained:
         lines = explain_text(findings, cell, why, pair).splitlines()
         assert len(lines) <= MOST_LINES

@@ -24,6 +24,7 @@ from profiler.findings.schema import Summary
 from profiler.findings.verdicts import SAME_PROGRAM, PairVerdicts
 from profiler.findings.why.cells import LATENCY, cell_why
 from profiler.findings.why.document import MOST_BYTES, MOST_PARTS, explain_document
+from profiler.findings.why.find import find_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.findings.why.schema import Explanation, schema_text
 from profiler.model import CellStatus, Outcome, Verdict
@@ -52,11 +53,11 @@ def document_of(findings: Findings, pair: PairWhy) -> dict[str, Any]:
 
 
 def test_the_answer_is_the_best_against_the_baseline(findings: Findings, pair: PairWhy) -> None:
-    assert set(findings.why.cells) == {TORCH, BEST}
-    assert findings.why.pairs == (pair,)
+    assert set(find_why(findings).cells) == {TORCH, BEST}
+    assert find_why(findings).pairs == (pair,)
     assert (pair.cell.id, pair.against.id) == (BEST, TORCH)
     assert pair.verdict.verdict is Verdict.FASTER
-    compared = {other.against.variant.id: other for other in reversed(findings.why.pairs)}
+    compared = {other.against.variant.id: other for other in reversed(find_why(findings).pairs)}
     assert compared[pair.against.variant.id] is pair
     assert pair.cell.variant.id not in compared
 
@@ -64,7 +65,7 @@ def test_the_answer_is_the_best_against_the_baseline(findings: Findings, pair: P
 def test_the_answer_is_explained_where_a_difference_is_shown() -> None:
     """A tie at the problem that takes longest once left the answer without its why."""
     findings = find(read_run(RunFolder(TRANSPOSE)).report)
-    answer = findings.why.answer
+    answer = find_why(findings).answer
     assert answer is not None
     assert answer.cell.problem == findings.largest_problem
     # Its L2 is 97 % busy with single sectors, at 37 % of its bandwidth: that is no latency.
@@ -77,7 +78,7 @@ def test_the_answer_is_explained_where_a_difference_is_shown() -> None:
     tie = dataclasses.replace(answer.verdict, verdict=Verdict.SAME)
     verdicts = {**findings.verdicts.by_pair, (answer.cell.id, answer.against.id): tie}
     tied = dataclasses.replace(findings, verdicts=PairVerdicts(verdicts))
-    first, second = tied.why.pairs
+    first, second = find_why(tied).pairs
     assert first.told
     assert (second.cell, second.told) == (answer.cell, False)
     assert first.cell.variant == second.cell.variant
@@ -115,7 +116,7 @@ def test_causes_that_cost_more_in_the_slower_one_come_by_what_they_cost(pair: Pa
 
 
 def test_a_cell_that_is_wrong_or_was_not_measured_is_not_explained(findings: Findings) -> None:
-    for cell, why in findings.why.cells.items():
+    for cell, why in find_why(findings).cells.items():
         assert cell in findings.correct_cells
         assert why.kernels
 
@@ -191,7 +192,7 @@ def test_the_summary_has_the_why_of_the_answer(findings: Findings) -> None:
     Summary.model_validate(document)
     why = document["answer"]["why"]
     assert (why["variant"], why["against"]) == ("vector-b256-r1-v4", "torch")
-    account = document_of(findings, findings.why.pairs[0])["account"]
+    account = document_of(findings, find_why(findings).pairs[0])["account"]
     assert why["account"]["parts"][: len(account["parts"])] == account["parts"], "4 kB hold fewer"
 
 
@@ -291,9 +292,9 @@ def test_a_variant_with_the_machine_code_of_another_is_the_same(findings: Findin
 
 def test_named_variants_are_compared_at_the_problem_of_the_answer() -> None:
     findings = find(read_run(RunFolder(TRANSPOSE)).report)
-    answer = findings.why.answer
+    answer = find_why(findings).answer
     assert answer is not None
-    assert len({pair.cell.problem.id for pair in findings.why.pairs}) == 2
+    assert len({pair.cell.problem.id for pair in find_why(findings).pairs}) == 2
     names = {"variant": answer.cell.variant.name, "against": answer.against.variant.name}
     cell, pair = explained_pair(findings, ExplainRequest(TRANSPOSE, **names))
     assert pair is not None

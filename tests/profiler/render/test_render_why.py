@@ -21,7 +21,7 @@ from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.document import explain_document
-from profiler.findings.why.find import RunWhy
+from profiler.findings.why.find import FOUND, RunWhy, find_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.metrics.catalogue import STALL_CAUSES, TENSOR_TYPES
 from profiler.model import Verdict
@@ -180,7 +180,7 @@ def test_a_launch_that_took_another_time_than_the_timed_ones_is_told(
     text = plain(explain_text(findings, one.cell, one.first, one))
     assert " ".join(text.split()).count(sentence.strip()) == 1
     of_page = dataclasses.replace(findings)
-    vars(of_page)["why"] = RunWhy(findings.why.cells, (one,))
+    FOUND[of_page] = RunWhy(find_why(findings).cells, (one,))
     shown = explained(of_page)
     assert shown is not None
     assert sentence in plain(shown.pairs[0].sentence)
@@ -232,7 +232,7 @@ def test_the_card_has_the_largest_part_and_whose_it_is(findings: Findings, pair:
     other = dataclasses.replace(pair.cell.variant, id="other", name="vector-b256-r1-v8")
     cell = dataclasses.replace(pair.cell, variant=other)
     of_other = dataclasses.replace(findings)
-    vars(of_other)["why"] = RunWhy(findings.why.cells, (dataclasses.replace(pair, cell=cell),))
+    FOUND[of_other] = RunWhy(find_why(findings).cells, (dataclasses.replace(pair, cell=cell),))
     *_, card = cards(of_other)
     assert card.question == "Why vector-b256-r1-v8, not the leader"
 
@@ -242,10 +242,10 @@ def test_the_card_has_the_nearest_roof_where_none_limits(findings: Findings, pai
     (kernel,) = pair.first.kernels
     far = CellWhy(pair.cell.id, (dataclasses.replace(kernel, roofs=kernel.roofs[1:]),))
     of_far = dataclasses.replace(findings)
-    vars(of_far)["why"] = RunWhy(findings.why.cells, (dataclasses.replace(pair, first=far),))
+    FOUND[of_far] = RunWhy(find_why(findings).cells, (dataclasses.replace(pair, first=far),))
     assert plain_card(of_far).endswith("limited by latency; nearest roof: bandwidth of L2, 39.7 %")
     bare = CellWhy(pair.cell.id, (dataclasses.replace(kernel, roofs=()),))
-    vars(of_far)["why"] = RunWhy(findings.why.cells, (dataclasses.replace(pair, first=bare),))
+    FOUND[of_far] = RunWhy(find_why(findings).cells, (dataclasses.replace(pair, first=bare),))
     assert plain_card(of_far).endswith("limited by latency")
 
 
@@ -454,7 +454,7 @@ def test_the_page_has_the_account_the_causes_and_the_tree(
     assert advice.xpath("td")[-1].text_content() in ("global", "local")
     assert "Top" in text, "operations have a unit"
     limits = [summary.text_content() for summary in why.xpath(".//summary")]
-    for cell in findings.why.cells.values():
+    for cell in find_why(findings).cells.values():
         assert any(words.limit_of_cell(cell) in summary for summary in limits)
 
 
@@ -474,7 +474,7 @@ def test_a_ladder_explains_each_step_and_what_kernels_are_called_is_escaped(pair
         if cell.problem == problem
     }
     findings = find(dataclasses.replace(report, profiles=profiles))
-    pairs = findings.why.pairs
+    pairs = find_why(findings).pairs
     assert {step.cell.problem.id for step in pairs} == {problem.id}
     steps = [(step.cell.variant.id, step.against.variant.id) for step in pairs]
     rungs = [(r.variant.id, r.before.id) for r in findings.ladder if r.before is not None]
