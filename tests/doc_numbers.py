@@ -11,31 +11,24 @@ from pathlib import Path
 from doc_attention import ATTENTION_BLOCKS
 from doc_fusion import FUSION_BLOCKS
 from doc_softmax import largest_problem, twelve_lines
-from doc_tables import RECORDINGS, explained, findings_of, plain
+from doc_tables import RECORDINGS, explained, plain
 from doc_timers import methods, ratios_of_timers
+from doc_verdicts import VERDICT_BLOCKS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- /numbers -->)", re.DOTALL)
 
 
-def slow_visits():
-    """How many measured cells of the recordings have slow visits."""
-    recordings = [findings_of(file.parent.name) for file in sorted(RECORDINGS.glob("*/run.json"))]
-    slow = sum(len(findings.slow_visits) for findings in recordings)
-    measured = sum(len(findings.correct_cells) for findings in recordings)
-    return f"In the {len(recordings)} recordings {slow} of {measured} measured cells have some.\n"
-
-
 BLOCKS = {
     **ATTENTION_BLOCKS,
     **FUSION_BLOCKS,
+    **VERDICT_BLOCKS,
     "twelve-lines": twelve_lines,
     "softmax-largest": largest_problem,
     "softmax-why": partial(explained, RECORDINGS / "softmax"),
     "timers-ratios": ratios_of_timers,
     "timing-methods": methods,
-    "slow-visits": slow_visits,
     "account-transpose": partial(explained, RECORDINGS / "transpose"),
     "account-waves": partial(explained, RECORDINGS / "waves"),
 }

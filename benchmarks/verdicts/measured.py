@@ -7,7 +7,8 @@ RUN is a run folder or recording of `slowdowns/experiment.yaml`; by default the 
 Prints Markdown tables: verdicts by how many percent more iterations a variant made, and its ratio.
 With `--sessions`, how far the ratios of the timing blocks and of the confirmation of these runs are
 apart, by duration: the deviation between sessions beyond what blocks scatter by, and how often the
-two intervals are disjoint, without and with that deviation in them.
+two intervals are disjoint, without and with that deviation in them. Runs without a confirmation,
+and files that are no runs, are left out.
 """
 
 from __future__ import annotations
@@ -41,6 +42,15 @@ HERE = Path(__file__).parent
 SPEC = HERE / "slowdowns" / "experiment.yaml"
 RECORDING = HERE / "slowdowns" / "recording"
 WORDS = (Verdict.FASTER, Verdict.SAME, Verdict.UNCLEAR, Verdict.SLOWER)
+
+
+CLASSES = {
+    "below 10 µs": (0,),
+    "10 to 50 µs": (1,),
+    "both: below 50 µs": (0, 1),
+    "above 50 µs": (2,),
+}
+"""Rows of the table of sessions, each with the duration classes that are in it."""
 
 
 def comparisons(report: Report) -> pd.DataFrame:
@@ -94,7 +104,10 @@ def between_sessions(reports: Sequence[Report]) -> str:
     """The Markdown table of offsets between the timing blocks and the confirmation."""
     parts = []
     for report in reports:
-        frames = measured_twice(*judges_of(report), report.plan.cells)
+        timing, final = judges_of(report)
+        if final.times.empty:
+            continue
+        frames = measured_twice(timing, final, report.plan.cells)
         part = offset_variances(*frames)
         for name, blocks in zip(("first", "second"), frames, strict=True):
             rows = blocks[np.isfinite(blocks["log_ratio"])].groupby("pair")["log_ratio"]
@@ -108,13 +121,15 @@ def between_sessions(reports: Sequence[Report]) -> str:
         "| shorter of the two | pairs | deviation between sessions | disjoint intervals |",
         "|---|---|---|---|",
     ]
-    names = ("below 10 us", "10 to 50 us", "above 50 us")
-    for number, rows in pairs.groupby(class_of(pairs["shorter_ns"].to_numpy())):
+    classes = class_of(pairs["shorter_ns"].to_numpy())
+    for name, members in CLASSES.items():
+        rows = pairs[np.isin(classes, members)]
+        if rows.empty:
+            continue
         sd = np.sqrt(max(0.0, rows["variance"].mean()))
-        shares = [100 * _disjoint(rows, deviation) for deviation in (0.0, PRIOR_SDS[int(number)])]
+        shares = [100 * _disjoint(rows, deviation) for deviation in (0.0, PRIOR_SDS[members[0]])]
         lines.append(
-            f"| {names[int(number)]} | {len(rows)} | {100 * sd:.2f} % "
-            f"| {shares[0]:.1f} → {shares[1]:.1f} % |"
+            f"| {name} | {len(rows)} | {100 * sd:.2f} % | {shares[0]:.1f} → {shares[1]:.1f} % |"
         )
     return "\n".join(lines)
 
@@ -133,7 +148,7 @@ def _disjoint(pairs: pd.DataFrame, sd: float) -> float:
 def main() -> None:
     """Print both tables, and the launches that were made."""
     if "--sessions" in sys.argv:
-        runs = [Path(path) for path in sys.argv[2:]]
+        runs = [Path(path) for path in sys.argv[2:] if (Path(path) / "run.json").exists()]
         print(between_sessions([read_run(RunFolder(run)).report for run in runs]))
         return
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else RECORDING

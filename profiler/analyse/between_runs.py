@@ -19,7 +19,11 @@ The margin is the largest of
 - the clock floor: when the SM clock (cycles per ns) differs by a factor, the ratio of two kernels
   can move by that factor, if one waits for the SMs and the other for memory, and by no more;
 - the control floor: how far programs that did not change stray between these two runs. The blocks
-  of a run cannot tell that; only other unchanged cells can.
+  of a run cannot tell that; only other unchanged cells can;
+- the session floor, where too few programs are unchanged to tell: what the offsets of two sessions
+  differ by in other runs, by duration (`intervals.PRIOR_SDS`).
+
+The interval holds that deviation too, whether unchanged cells or other runs told it.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -36,7 +40,14 @@ import numpy.typing as npt
 import pandas as pd
 import scipy
 
-from profiler.analyse.intervals import CONFIDENCE, FEWEST
+from profiler.analyse.intervals import (
+    CONFIDENCE,
+    COVERED,
+    FEWEST,
+    class_of,
+    session_sds,
+    widened,
+)
 from profiler.analyse.paired_tests import adjust_families, family_levels
 from profiler.analyse.verdicts import DELTA, reasons_of, too_wide, verdicts_of
 from profiler.model import ALPHA, FEWEST_BLOCKS, Verdict
@@ -72,6 +83,8 @@ class Reason(StrEnum):
     """Within a margin that is too wide to call two durations the same."""
     CONTROLS_MOVED = "controls_moved"
     """Would be decided if programs that did not change had not moved as much."""
+    FEW_CONTROLS = "few_controls"
+    """Would be decided if programs that did not change told how far sessions are apart."""
     NO_CONTROL = "no_control"
     """No baseline that is the same program in both runs."""
     NOT_MEASURED = "not_measured"
@@ -101,6 +114,7 @@ COLUMNS = (
     "noise_floor",
     "clock_floor",
     "control_floor",
+    "session_floor",
     "detectable",
     "blocks_older",
     "blocks_newer",
@@ -202,30 +216,64 @@ def joint_floor(older: Floats, newer: Floats) -> Floats:
     return floor
 
 
-def control_floors(cells: pd.DataFrame) -> pd.Series[Any]:
-    """How far unchanged programs stray between two runs, as each cell's neighbours tell it.
+def control_floors(cells: pd.DataFrame) -> pd.DataFrame:
+    """What unchanged programs tell of two runs: `control_floor session_sd` of each cell's shift.
 
-    `cells` has one row per cell: `variant problem shift control`; `shift` is the log ratio between
-    the runs, `control` whether the cell is the same program in both. Asked are the controls of the
-    same problem, without those of the cell's own variant; where they are fewer than
-    `FEWEST_CONTROLS`, those of all problems; NaN where these are too few as well.
+    `cells` has one row per cell: `variant problem shift error shorter_ns control`; `shift` is the
+    log ratio between the runs, `error` its standard error by the blocks, `shorter_ns` the shorter
+    of the durations of cell and baseline, `control` whether the cell is the same program in both.
+    Asked are the controls of the same problem, without those of the cell's own variant; where they
+    are fewer than `FEWEST_CONTROLS`, those of all problems whose duration class is that of the
+    cell: long kernels do not tell how far short ones stray. NaN where these are too few as well.
+
+    The floor is how far controls stray, their errors included; the deviation is without these.
     """
     controls = cells[cells["control"] & cells["shift"].notna()]
-    sizes = controls.assign(size=controls["shift"].abs())
-    floors = [
-        _control_floor(sizes, variant, problem)
-        for variant, problem in zip(cells["variant"], cells["problem"], strict=True)
-    ]
-    return pd.Series(floors, index=cells.index, dtype=float, name="control_floor")
+    sizes = controls.assign(
+        size=controls["shift"].abs(), duration_class=class_of(_numbers(controls, "shorter_ns"))
+    )
+    classes = class_of(_numbers(cells, "shorter_ns"))
+    asked = zip(cells["variant"], cells["problem"], classes, strict=True)
+    rows = [_control_floor(_neighbours(sizes, *cell)) for cell in asked]
+    columns = ["control_floor", "session_sd"]
+    return pd.DataFrame(rows, index=cells.index, columns=columns, dtype=float)
 
 
-def _control_floor(controls: pd.DataFrame, variant: str, problem: str) -> float:
+def _neighbours(
+    controls: pd.DataFrame, variant: str, problem: str, duration_class: int
+) -> pd.DataFrame:
     others = controls[controls["variant"] != variant]
     near = others[others["problem"] == problem]
-    neighbours = near if len(near) >= FEWEST_CONTROLS else others
+    if len(near) >= FEWEST_CONTROLS:
+        return near
+    return others[others["duration_class"] == duration_class]
+
+
+def _control_floor(neighbours: pd.DataFrame) -> tuple[float, float]:
     if len(neighbours) < FEWEST_CONTROLS:
-        return float("nan")
-    return _spread() * float(neighbours["size"].median())
+        return float("nan"), float("nan")
+    floor = _spread() * float(neighbours["size"].median())
+    error = float(neighbours["error"].fillna(0.0).median())
+    deviation = floor / scipy.stats.norm.ppf((1 + CONFIDENCE) / 2)
+    return floor, float(np.sqrt(max(0.0, deviation**2 - error**2)))
+
+
+def with_prior(controls: pd.DataFrame, shorter_ns: Floats) -> pd.DataFrame:
+    """`control_floors`, with the deviation of other runs where controls are too few, by duration.
+
+    A column `session_floor` is added, of these cells alone. Offsets of two sessions are in a shift.
+    """
+    told = controls["control_floor"].notna().to_numpy()
+    prior = np.sqrt(2) * session_sds(shorter_ns)
+    return controls.assign(
+        session_sd=np.where(told, controls["session_sd"], prior),
+        session_floor=np.where(told, np.nan, COVERED * prior),
+    )
+
+
+def _numbers(cells: pd.DataFrame, name: str) -> Floats:
+    numbers: Floats = cells[name].to_numpy(dtype=np.float64)
+    return numbers
 
 
 @functools.cache
@@ -240,7 +288,7 @@ def _spread() -> float:
 
 # ---- estimates -----------------------------------------------------------------------------------
 
-ESTIMATE_COLUMNS = ("ratio", "ratio_low", "ratio_high", "blocks_older", "blocks_newer")
+ESTIMATE_COLUMNS = ("ratio", "ratio_low", "ratio_high", "error", "blocks_older", "blocks_newer")
 
 
 @dataclass(frozen=True)
@@ -254,15 +302,28 @@ class _ShiftEstimates:
     high: Floats
     freedom: Floats
 
-    def likely_seen(self, levels: Floats) -> Floats:
+    @property
+    def errors(self) -> Floats:
+        """Standard error of each shift, by the blocks."""
+        half = (self.high - self.low) / 2
+        errors: Floats = half / scipy.stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom)
+        return errors
+
+    def likely_seen(self, levels: Floats, session_sd: Floats) -> Floats:
         """How far beyond a margin a true shift has to lie to be found four times out of five.
 
-        By tests whose p values have to be below `levels` (count,).
+        By tests whose p values have to be below `levels` (count,), in two other runs, whose offsets
+        differ by another draw of `session_sd` (count,).
         """
-        error = (self.high - self.low) / 2 / scipy.stats.t.ppf((1 + CONFIDENCE) / 2, self.freedom)
         needed = scipy.stats.t.ppf(1 - levels, self.freedom)
-        seen: Floats = error * (needed + scipy.stats.t.ppf(_POWER, self.freedom))
+        strays = np.hypot(self.errors, session_sd)
+        seen: Floats = self.errors * needed + strays * scipy.stats.t.ppf(_POWER, self.freedom)
         return seen
+
+    def widened(self, session_sd: Floats) -> _ShiftEstimates:
+        """The same with the offsets of two sessions in the intervals."""
+        low, high = (widened(end, self.shift, session_sd) for end in (self.low, self.high))
+        return replace(self, low=low, high=high)
 
     @property
     def columns(self) -> dict[str, npt.NDArray[Any]]:
@@ -271,6 +332,7 @@ class _ShiftEstimates:
             "ratio": np.exp(self.shift),
             "ratio_low": np.exp(self.low),
             "ratio_high": np.exp(self.high),
+            "error": self.errors,
             "blocks_older": self.older,
             "blocks_newer": self.newer,
         }
@@ -279,7 +341,8 @@ class _ShiftEstimates:
 def estimate_ratios(older: pd.DataFrame, newer: pd.DataFrame, cells: pd.Index[Any]) -> pd.DataFrame:
     """Ratio of each cell, newer ÷ older, with its interval, and no test: ESTIMATE_COLUMNS.
 
-    Frames as in `compare_runs`; the result has the index `cells`.
+    `error` is that of the log ratio. Intervals and errors are by the blocks alone. Frames
+    as in `compare_runs`; the result has the index `cells`.
     """
     estimates = _estimates(_samples(older, newer, cells), len(cells))
     return pd.DataFrame(estimates.columns, index=cells, columns=list(ESTIMATE_COLUMNS))
@@ -317,7 +380,8 @@ def compare_runs(
     the cell has a control, else ln(duration). `pairs` has one row per cell, its index being the
     cell, and any of these columns:
 
-    - `noise_floor`, `clock_floor`, `control_floor`: log ratios, NaN is not known;
+    - `noise_floor`, `clock_floor`, `control_floor`, `session_floor`: log ratios, NaN is not known;
+    - `session_sd`: deviation of its shift between two sessions, a log ratio; NaN is 0;
     - `family`: cells with the same value are judged together;
     - `withheld`: a `Reason` for which a cell gets no verdict, None for the rest.
 
@@ -330,7 +394,9 @@ def compare_runs(
     margins = {name: _margins(pairs, delta, floors) for name, floors in _LEFT_OUT.items()}
     p_values = {name: _p_values(groups, margin) for name, margin in margins.items()}
     faster, slower, same = p_values["all"]
-    inside = (estimates.low >= -margins["all"]) & (estimates.high <= margins["all"])
+    session_sd = np.nan_to_num(_floor(pairs, "session_sd"))
+    shown = estimates.widened(session_sd)
+    inside = (shown.low >= -margins["all"]) & (shown.high <= margins["all"])
     inside &= same < ALPHA
     wide = too_wide(margins["all"], delta)
     allowed = np.where(inside & ~wide, same, np.nan)
@@ -339,21 +405,18 @@ def compare_runs(
     levels = family_levels(*adjusted, families, ALPHA)
     alone = {name: verdicts_of(*values, ALPHA) for name, values in p_values.items()}
     verdicts, reasons = _with_floors(
-        verdicts_of(*adjusted, allowed, ALPHA), alone, estimates, _floor(pairs, "clock_floor")
+        verdicts_of(*adjusted, allowed, ALPHA), alone, estimates, pairs
     )
     only_wide = inside & wide & (reasons == Reason.MORE_BLOCKS_NEEDED)
     reasons[only_wide] = Reason.WIDE_MARGIN
     _withhold(verdicts, reasons, _texts(pairs, "withheld"))
     columns = {
-        **estimates.columns,
+        **shown.columns,
         "verdict": pd.Series(verdicts, index=pairs.index, dtype=object),
         "reason": pd.Series(reasons, index=pairs.index, dtype=object),
         "margin": np.expm1(margins["all"]),
-        **{
-            name: np.expm1(_floor(pairs, name))
-            for name in ("noise_floor", "clock_floor", "control_floor")
-        },
-        "detectable": np.expm1(margins["all"] + estimates.likely_seen(levels)),
+        **{name: np.expm1(_floor(pairs, name)) for name in _FLOORS},
+        "detectable": np.expm1(margins["all"] + estimates.likely_seen(levels, session_sd)),
         "p_faster": adjusted[0],
         "p_slower": adjusted[1],
         "p_same": same,
@@ -361,7 +424,12 @@ def compare_runs(
     return pd.DataFrame(columns, index=pairs.index, columns=list(COLUMNS))
 
 
-_LEFT_OUT = {"all": (), "clock": ("clock_floor",), "controls": ("clock_floor", "control_floor")}
+_FLOORS = ("noise_floor", "clock_floor", "control_floor", "session_floor")
+_LEFT_OUT = {
+    "all": (),
+    "clock": ("clock_floor",),
+    "controls": ("clock_floor", "control_floor", "session_floor"),
+}
 """Margins that are tried: the full one decides, those without a floor say what stood in the way."""
 
 
@@ -408,11 +476,7 @@ def _by_cell(frame: pd.DataFrame, cells: pd.Index[Any]) -> list[Floats]:
 
 
 def _margins(pairs: pd.DataFrame, delta: float, without: tuple[str, ...] = ()) -> Floats:
-    floors = [
-        _floor(pairs, name)
-        for name in ("noise_floor", "clock_floor", "control_floor")
-        if name not in without
-    ]
+    floors = [_floor(pairs, name) for name in _FLOORS if name not in without]
     margin: Floats = np.fmax.reduce([np.full(len(pairs), np.log1p(delta)), *floors])
     return margin
 
@@ -432,7 +496,7 @@ def _texts(pairs: pd.DataFrame, name: str) -> Objects:
 
 
 def _with_floors(
-    verdicts: Objects, alone: dict[str, Objects], estimates: _ShiftEstimates, clock: Floats
+    verdicts: Objects, alone: dict[str, Objects], estimates: _ShiftEstimates, pairs: pd.DataFrame
 ) -> tuple[Objects, Objects]:
     """Verdict and reason of each cell; later rules overrule earlier ones.
 
@@ -446,10 +510,14 @@ def _with_floors(
     blocks = np.minimum(estimates.older, estimates.newer)
     rules = (
         (unclear & stands["controls"], Reason.CONTROLS_MOVED),
+        (
+            unclear & stands["controls"] & ~np.isnan(_floor(pairs, "session_floor")),
+            Reason.FEW_CONTROLS,
+        ),
         (unclear & stands["clock"], Reason.CLOCK),
         (unclear & stands["all"], Reason.MANY_COMPARISONS),
         (differs, Reason.DECIDED),
-        (differs & np.isnan(clock), Reason.DECIDED_BY_TIME),
+        (differs & np.isnan(_floor(pairs, "clock_floor")), Reason.DECIDED_BY_TIME),
         (verdicts == Verdict.SAME, Reason.WITHIN_MARGIN),
         (blocks < FEWEST_BLOCKS, Reason.FEW_BLOCKS),
         (blocks == 0, Reason.NOT_MEASURED),

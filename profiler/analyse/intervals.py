@@ -32,7 +32,8 @@ CLASSES_NS = (10_000.0, 50_000.0)
 """Durations from which the second and the third class are."""
 PRIOR_SDS = (0.006, 0.006, 0.001)
 """Standard deviation of the log ratio between sessions, by class, of runs without pairs of their
-own (`benchmarks/verdicts/measured.py --sessions`)."""
+own. Below 50 us that of 48 pairs of three recordings: `docs/verdicts.md` says which, and how it is
+found again."""
 NO_OFFSETS = (0.0, 0.0, 0.0)
 PRIOR_PAIRS = 20
 """As many pairs of a run's own weigh as much as the above."""

@@ -49,6 +49,7 @@ class CellChange:
     noise_floor: float
     clock_floor: float
     control_floor: float
+    session_floor: float
     clock_ratio: float
     detectable: float
     blocks_older: int

@@ -29,6 +29,7 @@ _NUMBERS = {
     "noise_floor": "noise_floor",
     "clock_floor": "clock_floor",
     "control_floor": "control_floor",
+    "session_floor": "session_floor",
     "clock_ratio": "clock_ratio",
     "detectable": "detectable",
     "blocks_older": "blocks_older",

@@ -15,6 +15,7 @@ from profiler.analyse.between_runs import (
     control_floors,
     estimate_ratios,
     joint_floor,
+    with_prior,
 )
 from profiler.collect.registry import counts
 from profiler.comparison.machines import Machines, machines_of
@@ -111,10 +112,11 @@ def _compared(
         _with_raw(ratios, plain, controlled) for ratios, plain in zip(relative, raw, strict=True)
     )
     # The shifts say what the controls do, and only then is it known what the shifts mean.
-    pairs["control_floor"] = _control_floor(
-        pairs, estimate_ratios(older, newer, pairs.index)["ratio"]
-    )
-    judged = compare_runs(older, newer, pairs)
+    shorter = _shorter_ns(times, pairs, reference)
+    controls = _control_floors(pairs, estimate_ratios(older, newer, pairs.index), shorter)
+    told = with_prior(controls, shorter.to_numpy(dtype=np.float64))
+    # Only where there is a verdict are there two ratios to one control, whose offsets are known.
+    judged = compare_runs(older, newer, pairs.join(told.where(pairs["withheld"].isna())))
     identity = pairs[["variant", "problem", "program", "controlled"]]
     return pd.concat([identity, judged, _raw_columns(times, raw, pairs, clock)], axis=1)
 
@@ -209,7 +211,20 @@ def _clock_floor(
     return pd.Series(np.fmax.reduce([size.abs() for size in shifts]), index=clock.index)
 
 
-def _control_floor(pairs: pd.DataFrame, ratios: pd.Series[Any]) -> pd.Series[Any]:
+def _shorter_ns(
+    times: tuple[Timings, Timings], pairs: pd.DataFrame, reference: Mapping[str, str]
+) -> pd.Series[Any]:
+    """Shortest of the medians of each cell and of its control, of both runs."""
+    medians = [run.median for run in times]
+    of_controls = pairs["problem"].map(reference)
+    durations = [median.reindex(pairs.index).to_numpy() for median in medians]
+    durations += [median.reindex(of_controls).to_numpy() for median in medians]
+    return pd.Series(np.fmin.reduce(durations), index=pairs.index)
+
+
+def _control_floors(
+    pairs: pd.DataFrame, estimates: pd.DataFrame, shorter_ns: pd.Series[Any]
+) -> pd.DataFrame:
     unchanged = np.array([program.unchanged for program in pairs["program"]])
     is_measured = (pairs["variant"] == pairs["measured_as"]).to_numpy()
     return control_floors(
@@ -217,7 +232,9 @@ def _control_floor(pairs: pd.DataFrame, ratios: pd.Series[Any]) -> pd.Series[Any
             {
                 "variant": pairs["measured_as"],
                 "problem": pairs["problem"],
-                "shift": np.log(ratios),
+                "shift": np.log(estimates["ratio"]),
+                "error": estimates["error"],
+                "shorter_ns": shorter_ns,
                 "control": unchanged & is_measured & pairs["withheld"].isna().to_numpy(),
             },
             index=pairs.index,

@@ -39,6 +39,7 @@ _COPIED = (
     "noise_floor",
     "clock_floor",
     "control_floor",
+    "session_floor",
     "clock_ratio",
     "detectable",
 )

@@ -120,6 +120,10 @@ def reason_words(change: CellChange) -> str:
         Reason.CONTROLS_MOVED: (
             f"unchanged programs vary by {percent(change.control_floor)} between the runs"
         ),
+        Reason.FEW_CONTROLS: (
+            "too few unchanged programs of such a duration: offsets between sessions of up to "
+            f"{percent(change.session_floor)} are not seen"
+        ),
         Reason.NO_CONTROL: "no baseline that is the same program in both runs",
         Reason.NOT_MEASURED: "no correct duration in one of the runs",
         Reason.CONTROL: "the baseline: its own shift between the runs",

@@ -17,7 +17,9 @@ from profiler.analyse.between_runs import (
     joint_floor,
     shift_tails,
     shifts,
+    with_prior,
 )
+from profiler.analyse.intervals import COVERED, PRIOR_SDS
 from profiler.model import Verdict
 
 OPPOSITE = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
@@ -117,6 +119,7 @@ def test_values_that_are_not_finite_were_not_measured():
         ("noise_floor", Reason.MORE_BLOCKS_NEEDED),
         ("clock_floor", Reason.CLOCK),
         ("control_floor", Reason.CONTROLS_MOVED),
+        ("session_floor", Reason.FEW_CONTROLS),
     ],
 )
 def test_each_floor_widens_the_margin_and_says_what_stood_in_the_way(floor, reason):
@@ -150,36 +153,78 @@ def test_floors_of_two_runs_add_as_independent_errors():
     assert np.isnan(joint[3])
 
 
+CONTROLS = ["variant", "problem", "shift", "error", "shorter_ns", "control"]
+
+
 def controls(shift_of):
     """Cells of variants v0 … on two problems; `shift_of` gives the shift of each."""
     rows = [
-        (f"v{number}", problem, shift_of(number, problem), True)
+        (f"v{number}", problem, shift_of(number, problem), 0.0, 1e5, True)
         for number in range(FEWEST_CONTROLS + 2)
         for problem in ("p", "q")
     ]
-    return pd.DataFrame(rows, columns=["variant", "problem", "shift", "control"])
+    return pd.DataFrame(rows, columns=CONTROLS)
 
 
 def test_the_control_floor_is_what_unchanged_neighbours_do():
     generator = np.random.default_rng(3)
     cells = controls(lambda number, problem: generator.normal(0, 0.02 if problem == "p" else 0.001))
-    floors = control_floors(cells)
+    floors = control_floors(cells)["control_floor"]
     near, far = (floors[cells["problem"] == problem] for problem in ("p", "q"))
     assert near.min() > 5 * far.max()
 
 
 def test_a_variant_is_no_control_of_its_own():
     cells = controls(lambda number, problem: 0.3 if number == 0 else 0.0)
-    assert control_floors(cells).tolist() == [0.0] * len(cells)
+    assert control_floors(cells)["control_floor"].tolist() == [0.0] * len(cells)
 
 
 def test_too_few_controls_are_none():
     cells = controls(lambda number, problem: 0.1)
     cells["control"] = cells["variant"].isin(["v0", "v1"])
-    assert control_floors(cells).isna().all()
+    assert control_floors(cells).isna().all(axis=None)
     # Where a problem has too few of its own, those of all problems answer.
     cells["control"] = (cells["problem"] == "q") | (cells["variant"] == "v1")
-    assert control_floors(cells).notna().all()
+    assert control_floors(cells).notna().all(axis=None)
+
+
+def test_long_controls_do_not_tell_how_far_short_kernels_stray():
+    cells = controls(lambda number, problem: 0.001)
+    cells["control"] = cells["problem"] == "q"
+    cells.loc[cells["problem"] == "p", "shorter_ns"] = 5e3
+    found = with_prior(control_floors(cells), cells["shorter_ns"].to_numpy())
+    short, long = (found[cells["problem"] == problem] for problem in ("p", "q"))
+    assert short["control_floor"].isna().all()
+    assert short["session_sd"].to_numpy() == pytest.approx(np.sqrt(2) * PRIOR_SDS[0])
+    assert short["session_floor"].to_numpy() == pytest.approx(COVERED * np.sqrt(2) * PRIOR_SDS[0])
+    assert long["control_floor"].notna().all()
+    assert long["session_floor"].isna().all()
+
+
+@pytest.mark.parametrize(("error", "left"), [(0.0, 0.01), (0.006, 0.008), (0.02, 0.0)])
+def test_the_deviation_between_sessions_is_what_errors_of_the_blocks_leave(error, left):
+    size = 0.01 * stats.norm.ppf(0.75)  # the median of |shift| where its deviation is 1 %
+    cells = controls(lambda number, problem: size * (-1) ** number).assign(error=error)
+    assert control_floors(cells)["session_sd"].to_numpy() == pytest.approx(left)
+
+
+def intervals_with_the_truth(session_sd):
+    """Share of intervals of equal cells that hold 1, their sessions deviating by 1 %."""
+    generator = np.random.default_rng(12)
+    cells = [f"c{number}" for number in range(1500)]
+    offsets = np.repeat(generator.normal(0, 0.01, len(cells)), 8)
+    noisy = [generator.normal(0, 0.004, 8 * len(cells)) for _ in range(2)]
+    older, newer = (
+        samples(values, np.repeat(cells, 8)) for values in (noisy[0], noisy[1] + offsets)
+    )
+    pairs = pd.DataFrame({"family": cells, "session_sd": session_sd}, index=cells)
+    found = compare_runs(older, newer, pairs)
+    return ((found["ratio_low"] <= 1) & (found["ratio_high"] >= 1)).mean()
+
+
+def test_intervals_hold_the_offsets_of_two_sessions():
+    assert intervals_with_the_truth(0.0) < 0.5
+    assert 0.93 < intervals_with_the_truth(0.01) < 0.98
 
 
 # ---- withheld ----

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pandas as pd
 import pytest
 from scaled_runs import TIME, change_json
@@ -103,6 +104,7 @@ def test_unchanged_programs_that_moved_keep_others_undecided(pair):
 
 
 def test_a_program_under_two_names_is_no_control_of_itself(pair):
+    pair.older = pair.copy({"": 5})  # all above 50 us, of one duration class
     newer = pair.copy({"slow..": 1.05, "tree..": 1.05, "loop..": 1.05})
     for run in (pair.older, newer):
         write_builds(run, {"slow": "same", "odd": "same"})
@@ -111,6 +113,44 @@ def test_a_program_under_two_names_is_no_control_of_itself(pair):
     # Four variants are left as controls, too few in one problem: half of those of both moved.
     for cell in ("slow..large", "odd..large"):
         assert cells[cell].control_floor == pytest.approx(0.073, abs=0.02)
+
+
+def with_few_controls(pair, times_as_long):
+    """Two runs in which plain, tree and loop are the same programs, slow 2.5 % slower."""
+    pair.older = pair.copy({"": times_as_long})
+    newer = pair.copy({"slow..": 1.025})
+    other_keys(newer)
+    programs = {name: name for name in ("plain", "tree", "loop", "wide", "fast", "slow", "odd")}
+    write_builds(pair.older, programs)
+    edited = {name: f"new {name}" for name in ("wide", "fast", "slow", "odd")}
+    write_builds(newer, {**programs, **edited})
+    return pair.compare(newer)
+
+
+def test_with_few_unchanged_programs_short_kernels_have_the_offsets_of_other_runs(pair):
+    found = with_few_controls(pair, 1 / 5)  # 6 to 42 us
+    for cell in ("slow..small", "slow..large"):
+        row = found.last.cells[cell]
+        assert np.isnan(row.control_floor), cell
+        # 3.5 deviations of the difference of two sessions, of 0.6 % each.
+        assert row.session_floor == pytest.approx(0.0302, abs=0.0001)
+        assert row.margin == row.session_floor
+        assert (row.verdict, row.reason) == (Verdict.UNCLEAR, Reason.FEW_CONTROLS)
+        assert row.ratio_high - row.ratio_low > 2 * 1.96 * 0.0084
+        assert row.detectable > 0.03
+    said = [row.reason for row in change_rows(found.last, Names.of(found)) if "slow" in row.cell]
+    assert all("offsets between sessions of up to" in reason for reason in said)
+    (step,) = document(found)["steps"]
+    assert {cell["session_floor"] for cell in step["cells"] if cell["controlled"]} == {
+        found.last.cells["slow..small"].session_floor
+    }
+
+
+def test_with_few_unchanged_programs_long_kernels_keep_their_margin(pair):
+    found = with_few_controls(pair, 5)
+    row = found.last.cells["slow..large"]
+    assert (row.verdict, row.margin) == (Verdict.SLOWER, pytest.approx(0.01))
+    assert row.session_floor == pytest.approx(0.005, abs=0.0001)
 
 
 # ---- what is the same program ----
