@@ -192,7 +192,9 @@ PLANTED: Mapping[str, Planted] = {
     ),
     "slow_path_math": Planted(
         rows={
-            "BRA": {"executed": 1e3, "sass": "@!P1 BRA 0xa0"},
+            "BRA": {"executed": 1e3, "sass": "@!P1 BRA 0xc0"},
+            "STL": {"executed": 1e3},
+            "LDL": {"executed": 1e3},
             "I2F.F64.S64": {"executed": 1e3, "samples": 500.0},
             "F2F.F32.F64": {"executed": 1e3, "samples": 400.0},
             "FMUL": {"executed": 1e3, "samples": 100.0},
