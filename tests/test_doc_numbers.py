@@ -7,6 +7,7 @@ import re
 
 import pytest
 from doc_numbers import BLOCK, BLOCKS, DOCUMENTS, ROOT, plain
+from doc_verdicts import six_blocks
 
 WRITTEN = {
     match[2]: match[0].split("\n", 1)[1].removesuffix(match[3])
@@ -41,6 +42,14 @@ def test_a_block_holds_what_the_recordings_say(name):
 
 def test_every_block_is_written_by_the_script():
     assert WRITTEN.keys() == BLOCKS.keys()
+
+
+def test_six_recorded_blocks_tell_what_takes_twice_as_long_and_nothing_of_equal_kernels():
+    large, found, equal, called = six_blocks()
+    assert large > 500
+    assert found == large
+    assert equal > 2000
+    assert called == 0
 
 
 def undated_numbers(page):
