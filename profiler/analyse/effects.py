@@ -47,13 +47,14 @@ class Effect:
     pairs: int
     """Pairs of which both variants have a value; 0: the numbers are NaN."""
     ratio: float = NAN
-    """Geometric mean over the pairs, each paired block by block."""
+    """Geometric mean of the ratios of the pairs."""
     low: float = NAN
     high: float = NAN
-    """95 % interval of `ratio`; NaN below three blocks that all pairs share."""
+    """95 % interval of `ratio`, each pair block by block; NaN below three blocks that all pairs
+    share."""
     smallest: float = NAN
     largest: float = NAN
-    """Over the pairs."""
+    """Ratios of the pairs."""
 
 
 @dataclass(frozen=True)
@@ -116,35 +117,42 @@ def effects(
     """Effect of each step at each problem (ids), in this order.
 
     A pair counts where both variants have positive values in blocks that they share. Its ratio is
-    exp of the median log ratio over these blocks. The interval is that of the median over blocks of
-    the mean log ratio over pairs: what is common to all pairs of a block cancels out.
+    the quotient of both medians over these blocks, as that of a pair's verdict is: whoever divides
+    what is shown finds it. The interval is that of the median over blocks of the mean log ratio
+    over pairs, in which what is common to all pairs of a block cancels out; where the mean of the
+    quotients lies outside, it is widened to it.
     """
-    logs = [
-        [_log_ratios(pair, problem, values) for pair in step.pairs]
+    pairs = [
+        [_paired(pair, problem, values) for pair in step.pairs]
         for step in parameter_steps
         for problem in problems
     ]
-    measured = [[by_block for by_block in pairs if by_block] for pairs in logs]
-    shared = [_shared_blocks(pairs) for pairs in measured]
+    measured = [[pair for pair in of_step if pair] for of_step in pairs]
+    shared = [_shared_blocks([by_block for by_block, _ in of_step]) for of_step in measured]
     low, high = group_intervals(np.concatenate([*shared, []]), np.array([len(s) for s in shared]))
     names = [problem for _ in parameter_steps for problem in problems]
     flat = [
-        _effect(name, pairs, blocks, (float(a), float(b)))
-        for name, pairs, blocks, a, b in zip(names, measured, shared, low, high, strict=True)
+        _effect(name, [quotient for _, quotient in of_step], (float(a), float(b)))
+        for name, of_step, a, b in zip(names, measured, low, high, strict=True)
     ]
     width = len(problems)
     return tuple(tuple(flat[width * i : width * (i + 1)]) for i in range(len(parameter_steps)))
 
 
-def _log_ratios(
+def _paired(
     pair: tuple[Variant, Variant], problem: str, values: BlockValues
-) -> dict[int, float]:
-    """Log ratio of a pair by block; empty without common blocks or with a value not above 0."""
+) -> tuple[Mapping[int, float], float] | None:
+    """Log ratio of a pair by block, and the log of the quotient of its medians in these blocks.
+
+    None without common blocks or with a value not above 0.
+    """
     before, after = (values.get((variant.id, problem), {}) for variant in pair)
     common = [block for block in before if block in after]
-    if any(before[block] <= 0 or after[block] <= 0 for block in common):
-        return {}
-    return {block: float(np.log(after[block] / before[block])) for block in common}
+    if not common or any(before[block] <= 0 or after[block] <= 0 for block in common):
+        return None
+    medians = [median(side[block] for block in common) for side in (after, before)]
+    by_block = {block: float(np.log(after[block] / before[block])) for block in common}
+    return by_block, float(np.log(medians[0] / medians[1]))
 
 
 def _shared_blocks(rows: Sequence[Mapping[int, float]]) -> Floats:
@@ -153,29 +161,19 @@ def _shared_blocks(rows: Sequence[Mapping[int, float]]) -> Floats:
     return np.array([np.mean([row[block] for row in rows]) for block in common], dtype=np.float64)
 
 
-def _effect(
-    problem: str,
-    rows: Sequence[Mapping[int, float]],
-    shared: Floats,
-    interval: tuple[float, float],
-) -> Effect:
-    """Effect of a step from the log ratios of its pairs, by block and by `_shared_blocks`.
-
-    `interval` has the ends of that of the blocks' median.
-    """
-    if not rows:
+def _effect(problem: str, quotients: Sequence[float], interval: tuple[float, float]) -> Effect:
+    """Effect of a step from the logs of the ratios of its pairs, and of the interval's ends."""
+    if not quotients:
         return Effect(problem, 0)
-    single = np.array([median(row.values()) for row in rows])
-    centre = float(np.median(shared) if len(shared) else single.mean())
-    smallest, largest = float(np.exp(single.min())), float(np.exp(single.max()))
+    centre = float(np.mean(quotients))
     return Effect(
         problem,
-        len(rows),
+        len(quotients),
         ratio=float(np.exp(centre)),
-        low=float(np.exp(interval[0])),
-        high=float(np.exp(interval[1])),
-        smallest=smallest,
-        largest=largest,
+        low=float(np.exp(min(interval[0], centre))),
+        high=float(np.exp(max(interval[1], centre))),
+        smallest=float(np.exp(min(quotients))),
+        largest=float(np.exp(max(quotients))),
     )
 
 

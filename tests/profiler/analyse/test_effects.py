@@ -99,6 +99,24 @@ def test_the_mean_is_geometric_and_the_range_is_that_of_the_pairs() -> None:
     assert math.isnan(effect.low)
 
 
+def test_ratios_are_quotients_of_the_medians_of_the_pairs() -> None:
+    """One pair is slow in blocks of its own: the median of ratios is none of durations."""
+    space: list[Params] = [{"on": on, "tile": tile} for tile in (1, 2) for on in (False, True)]
+    variants = [named(one) for one in space]
+    before, after = [10.0, 11.0, 12.0, 13.0, 14.0], [15.0, 9.0, 14.0, 11.0, 12.0]
+    rows = (before, after, before, before)
+    values = blocks({one.id: row for one, row in zip(variants, rows, strict=True)})
+    ((effect,),) = effects(steps(variants, ["on"]), values, ["p"])
+    assert effect.smallest == 1.0
+    assert effect.largest == 1.0
+    assert effect.ratio == 1.0
+    assert effect.low <= 1.0 <= effect.high
+    values |= {(variants[1].id, "p"): dict(enumerate([15.0, 10.0, 14.0, 11.0, 13.0]))}
+    ((effect,),) = effects(steps(variants, ["on"]), values, ["p"])
+    assert effect.largest == pytest.approx(13 / 12)
+    assert effect.ratio == pytest.approx(math.sqrt(13 / 12))
+
+
 def test_a_pair_that_lacks_a_value_or_a_common_block_does_not_count() -> None:
     space: list[Params] = [{"on": on, "tile": tile} for tile in (1, 2, 3) for on in (False, True)]
     variants = [named(one) for one in space]
