@@ -14,12 +14,14 @@ from profiler.runner.device import Device
 from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.timing import Launch
 
-MOST_TOGETHER = 64
+MOST_TOGETHER = 32
 """Visits that are counted together: all are made again where the process ends among them."""
-MOST_KERNELS = 1024
-"""Kernels that fit into what is kept for their values."""
-_ROOM = 512
-"""Kernels after which no further visit begins: a visit mostly launches fewer."""
+KERNELS = 256
+"""Kernels for whose values there is room at first: each takes a millisecond of the first begin."""
+_FULL = 160
+"""Kernels after which no further visit begins: a visit mostly launches fewer than there is room."""
+MOST_KERNELS = 8192
+"""Kernels of one launch, and of what empties the caches before it."""
 
 MakeVisit = Callable[[Launch], Mapping[str, Any]]
 
@@ -45,8 +47,10 @@ class CountedVisits:
         if job.flush:
             device.empty_caches()  # takes its memory before a workload does
         self._profiler = RangeProfiler(
-            library, job.counters, device, gpu, flush=job.flush, most_kernels=MOST_KERNELS
+            library, job.counters, device, gpu, flush=job.flush, most_kernels=KERNELS
         )
+        self._is_last = not job.jobs
+        """Whether no other session of this process counts, perhaps the same."""
 
     def make_all(
         self, visits: Sequence[JobVisit], attempt: Attempt
@@ -63,8 +67,9 @@ class CountedVisits:
             yield from kernels
 
     def close(self) -> None:
-        """Give the counters back; raises nothing, also where the device is lost."""
-        self._profiler.close()
+        """Give the counters back, unless others may follow; raises nothing."""
+        if self._is_last:
+            self._profiler.close()
 
     def _counted(
         self, visits: Sequence[JobVisit], attempt: Attempt
@@ -74,6 +79,10 @@ class CountedVisits:
         try:
             kernels = self._kernels_of(made, attempt)
         except CountersError as error:
+            launched = self._profiler.launched
+            if len(made) == 1 and self._profiler.most_kernels < launched <= MOST_KERNELS:
+                self._profiler.make_room(2 * launched)
+                return self._counted(tried, attempt)
             self._profiler.reset()
             return tried, self._counted_alone(made, attempt, error)
         return tried, [(visit, kernels[number]) for number, visit in made.items()]
@@ -100,7 +109,7 @@ class CountedVisits:
         self._profiler.begin()
         made: dict[int, JobVisit] = {}
         for number, visit in enumerate(visits):
-            if number and self._profiler.launched > _ROOM:
+            if number and self._profiler.launched > _FULL:
                 visits = visits[:number]
                 break
             if attempt(visit, protocol.MEASURE, self._launching(visit, number)):

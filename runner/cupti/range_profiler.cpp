@@ -59,6 +59,7 @@ CUpti_RangeProfiler_Object* profiler = nullptr;
 std::vector<std::string> metric_names;
 std::vector<const char*> metric_pointers;
 std::vector<uint8_t> availability, config_image, counter_data;
+std::string configured;
 size_t max_ranges = 0;
 size_t passes = 0;
 bool listening = false;
@@ -155,6 +156,7 @@ const CUpti_CallbackId kLaunches[] = {
     CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
     CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
     CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuCtxResetPersistingL2Cache,
 };
 
 void note_launch(const CUpti_CallbackData& call, CUpti_CallbackId id) {
@@ -178,6 +180,8 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain, CUpti_CallbackId id, const vo
   if (!listening || call.callbackSite != CUPTI_API_ENTER) return;
   if (is_graph(id)) {
     launches_graph = true;
+  } else if (id == CUPTI_DRIVER_TRACE_CBID_cuCtxResetPersistingL2Cache) {
+    launches.push_back(Launch{-1, "", {}, {}, 0, 0, 0, 0});  // no kernel, but CUPTI makes a range of it
   } else {
     note_launch(call, id);
   }
@@ -321,8 +325,11 @@ extern "C" {
 const char* cupti_error() { return message.c_str(); }
 
 // Passes that these metrics (names as ncu has them, separated by commas) take, for at most so many kernels between a
-// begin and an end. Metrics that were set before are no more.
+// begin and an end. Metrics that were set before are no more. The first begin takes a millisecond for each kernel: where
+// the same is set already, nothing is done.
 int cupti_configure(const char* metrics, int ranges) {
+  if (profiler && configured == metrics && max_ranges == static_cast<size_t>(ranges)) return static_cast<int>(passes);
+  configured.clear();
   if (disable() < 0 || close_host() < 0) return -1;
   metric_names.clear();
   metric_pointers.clear();
@@ -340,7 +347,9 @@ int cupti_configure(const char* metrics, int ranges) {
   REQUIRE(cuptiProfilerInitialize(&initializing));
   if (subscribe() < 0 || read_availability(context) < 0 || open_host() < 0 || make_config() < 0) return -1;
   forget_launches();
-  return enable() < 0 ? -1 : static_cast<int>(passes);
+  if (enable() < 0) return -1;
+  configured = metrics;
+  return static_cast<int>(passes);
 }
 
 // From here on kernels are counted, in the next pass.

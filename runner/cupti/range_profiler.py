@@ -55,8 +55,20 @@ class RangeProfiler:
         self._flush = flush
         self._library = library
         self._gpu = gpu
-        if library.cupti_configure(",".join(self._counted).encode(), most_kernels) < 0:
-            raise DeviceMissingError(f"CUPTI: {self._error()}")
+        self.most_kernels = most_kernels
+        try:
+            self.make_room(most_kernels)
+        except CountersError as error:
+            raise DeviceMissingError(str(error)) from error
+
+    def make_room(self, most_kernels: int) -> None:
+        """Keep values of so many kernels; what was counted before is dropped.
+
+        Raises CountersError where CUPTI refuses.
+        """
+        names = ",".join(self._counted).encode()
+        self._checked(self._library.cupti_configure(names, most_kernels))
+        self.most_kernels = most_kernels
 
     def begin(self) -> None:
         """Count what is launched from now on; raises CountersError where CUPTI refuses."""

@@ -125,14 +125,23 @@ def test_a_cell_that_cannot_be_counted_fails_alone(made):
 
 
 def test_more_kernels_than_fit_are_counted_in_parts(made):
-    library = Library(most=1024)
-    wide = of(*["x"] * 300)
+    library = Library()
+    wide = of(*["x"] * 90)
     session, results = made(library, {"a": wide, "b": wide, "c": wide, "d": wide}, blocks=1)
-    assert [len(kernels) for _, kernels in results] == [300] * 4
+    assert [len(kernels) for _, kernels in results] == [90] * 4
     assert not session.failed
     assert library.calls.count("begin") == 2
-    session, _ = made(Library(most=1024), {"a": of(*["x"] * 1025)}, blocks=1)
-    assert list(session.failed) == ["a"]
+
+
+def test_room_is_made_for_a_launch_of_many_kernels(made):
+    library = Library()
+    session, results = made(library, {"a": of("x"), "wide": of(*["y"] * 300)}, blocks=1)
+    assert [len(kernels) for _, kernels in results] == [1, 300]
+    assert not session.failed
+    assert library.most >= 300
+    session, results = made(Library(), {"a": of("x"), "wide": of(*["y"] * 8193)}, blocks=1)
+    assert [visit.cell for visit, _ in results] == ["a"]
+    assert list(session.failed) == ["wide"]
 
 
 def test_so_many_are_together_and_no_more(made):

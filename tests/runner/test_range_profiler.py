@@ -19,9 +19,8 @@ METRICS = ("gpu__time_duration.sum", "launch__registers_per_thread", "dram__byte
 class Library:
     """Stands in for the built library: each launch has two kernels, whose values are known."""
 
-    def __init__(self, *, fails=(), passes=1, ranges=None, most=None):
-        self.calls, self.fails, self.passes, self.most = [], fails, passes, most
-        self.ranges = ranges
+    def __init__(self, *, fails=(), passes=1):
+        self.calls, self.fails, self.passes = [], fails, passes
         self.visit, self.kernels, self.rounds = -1, [], []
 
     def launch(self, kernels=("kernel", "other")):
@@ -35,7 +34,7 @@ class Library:
         return b"no such metric"
 
     def cupti_configure(self, names, most):
-        self.asked = names.decode()
+        self.asked, self.most = names.decode(), most
         return self._result("configure", self.passes)
 
     def cupti_begin(self):
@@ -52,7 +51,7 @@ class Library:
     def cupti_decode(self):
         rounds, self.rounds = self.rounds, []
         same = all(kernels == rounds[0] for kernels in rounds)
-        too_many = self.most is not None and len(self.kernels) > self.most
+        too_many = len(self.kernels) > self.most
         return self._result("decode", len(self.kernels) if same and not too_many else -1)
 
     def cupti_forget(self):

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from profiler.collect.registry import overlaps
+from profiler.collect.registry import overlaps, shares_process
 from profiler.errors import UsageError
 from profiler.machine.gpu_lock import session_lock_file
 from profiler.machine.lock_files import open_lock_file
@@ -136,9 +136,13 @@ def _started(execution: Execution, start: LikelyStart, held: ExitStack) -> Early
 
 
 def _after(first: SessionPlan, plan: Plan) -> Iterator[SessionPlan]:
-    """The sessions after one under the same tool."""
+    """The sessions after one under the same tool, which have processes of their own."""
     later = plan.sessions[plan.sessions.index(first) + 1 :]
-    return (session for session in later if session.collector == first.collector)
+    return (
+        session
+        for session in later
+        if session.collector == first.collector and not shares_process(session)
+    )
 
 
 def _waiting(execution: Execution, session: SessionPlan, *, run: RunFolder, lock: int) -> Waiting:
