@@ -286,7 +286,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--project", type=Path, default=PROJECT)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", choices=[case.name for case in CASES])
+    parser.add_argument("--only", nargs="+", choices=[case.name for case in CASES])
     parser.add_argument("--alone", action="store_true", help="this project only")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -296,7 +296,7 @@ def main() -> int:
         ways[BARE] = bare_ncu
         if importlib.util.find_spec("nsight") is not None:
             ways[NSIGHT] = nsight_python
-    cases = [case for case in CASES if options.only in (None, case.name)]
+    cases = [case for case in CASES if options.only is None or case.name in options.only]
     warm_up(ways, options)
     rows = [row(case, measure(case, wanted(case, ways), options)) for case in cases]
     print_table(rows)
