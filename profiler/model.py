@@ -61,6 +61,8 @@ class Variant:
     note: str = ""
     trust: str = ""
     """Why it passes although its numbers look IMPLAUSIBLE; empty: it does not."""
+    label: str = ""
+    """Short text that no other variant of a report has; empty until findings give it."""
 
 
 @dataclass(frozen=True)

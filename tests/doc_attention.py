@@ -71,7 +71,7 @@ def accounts_of_steps(recording):
 
 
 def _account(findings, step, before):
-    names = {v.id: v.name for v in findings.variants}
+    names = {v.id: v.label for v in findings.variants}
     request = ExplainRequest(Path(), names[step], names[before])
     _, pair = explained_pair(findings, request)
     ratio = f"{pair.verdict.ratio:.3f}, {word(pair.verdict)}"
@@ -94,7 +94,7 @@ def ladder_of_hopper():
         busy = cell_of(findings, variant.id, seq_len=4096)
         rows.append(
             (
-                variant.name,
+                variant.label,
                 *(time(findings.block_values[cell.id, "duration_ns"].median) for cell in cells),
                 f"{median(findings, busy, 'tensor_pipe_pct'):.1f} %",
             )
@@ -108,7 +108,7 @@ def best_of_autotune(rival):
     `rival`: name of the variant; None: whichever of the configurations has the lowest median.
     """
     findings = findings_of("autotune")
-    ids = {variant.name: variant.id for variant in findings.variants}
+    ids = {variant.label: variant.id for variant in findings.variants}
     rows = []
     for length in LENGTHS:
         row = [str(length)]
@@ -142,7 +142,7 @@ def confirmed(findings, cell):
 def best_of_hopper():
     """At each length and type the lowest confirmed median of the sweep, beside both of torch's."""
     findings = findings_of("hopper_autotune")
-    ids = {variant.name: variant.id for variant in findings.variants}
+    ids = {variant.label: variant.id for variant in findings.variants}
     rows = []
     for length in LENGTHS:
         row = [str(length)]
@@ -150,7 +150,7 @@ def best_of_hopper():
             place = {"seq_len": length, "precision": precision}
             others = [cell_of(findings, ids[n], **place) for n in ("sdpa_cudnn", "sdpa_flash")]
             cell = findings.rival_winners[others[0].problem.id].cell
-            name = cell.variant.name.removeprefix(f"{precision} · ")
+            name = cell.variant.label.removeprefix(f"{precision} · ")
             row += [name, time(confirmed(findings, cell)), *ratios(findings, cell, others)]
         rows.append(row)
     columns = ("", ", duration", f", {TIMES} cuDNN", f", {TIMES} FlashAttention-2")
@@ -165,7 +165,7 @@ def counters_of_hopper():
         cell = cell_of(findings, variant.id, seq_len=4096)
         rows.append(
             (
-                variant.name,
+                variant.label,
                 f"{median(findings, cell, 'instructions') / 1e9:.3f} G",
                 f"{median(findings, cell, 'l2_bytes') / 1e9:.1f} GB",
                 f"{median(findings, cell, 'shared_dynamic_bytes') / 1024:.0f} KiB",
@@ -188,7 +188,7 @@ def speed_of_hopper():
     ]
     recommended = [group[0] for group in findings.rival_groups]
     choices = " and ".join(
-        f"{rank.variant.name} at most {rank.regret.worst:.3f}\u00d7" for rank in recommended
+        f"{rank.variant.label} at most {rank.regret.worst:.3f}\u00d7" for rank in recommended
     )
     text = (
         f"At {max(LENGTHS)} the best makes {speeds[0]:.0f} TFLOP/s in bf16 and {speeds[1]:.0f} in "
@@ -206,7 +206,7 @@ def causal():
     for variant in findings.variants:
         cells = [findings.cells.get((variant.id, problem.id)) for problem in problems]
         if all(cells):
-            rows.append((variant.name, *(_against_baseline(findings, cell) for cell in cells)))
+            rows.append((variant.label, *(_against_baseline(findings, cell) for cell in cells)))
     return table(("with a causal mask", *(str(p.params["seq_len"]) for p in problems)), rows)
 
 
@@ -227,7 +227,7 @@ def versions_of_timeline():
         shares = findings.in_kernel[cell.id].operation_shares
         shown = [f"{100 * share:.1f} %" for share in shares]
         rows.append(
-            (variant.name, *(shown + [numbers.MISSING] * 4)[:4], _against_baseline(findings, cell))
+            (variant.label, *(shown + [numbers.MISSING] * 4)[:4], _against_baseline(findings, cell))
         )
     return table(("version", "none", "1", "2", "3", "duration, against two"), rows)
 
@@ -239,7 +239,7 @@ def gap_to_cudnn():
     """Counters of four kernels at 4096 in BF16, of which ours is the best with mma.sync."""
     findings = findings_of("autotune")
     place = {"seq_len": 4096, "precision": "BF16"}
-    ids = {variant.name: variant.id for variant in findings.variants}
+    ids = {variant.label: variant.id for variant in findings.variants}
     winner = findings.rival_winners[cell_of(findings, ids["hopper"], **place).problem.id].cell
     cells = [winner if n == "ours" else cell_of(findings, ids[n], **place) for n in GAP]
     rows = [

@@ -141,7 +141,7 @@ def operators():
         cells.sort(key=lambda cell: median(findings, cell))
         for place, cell in enumerate(cells):
             name = f"`{problem.params['operator']}`" if place == 0 else ""
-            rows.append((name, cell.variant.name, *_operator_row(findings, cell)))
+            rows.append((name, cell.variant.label, *_operator_row(findings, cell)))
     head = ("operator", "implementation", "time", EAGER, "verdict", "DRAM MiB", "kernels")
     return table((*head, "compile"), rows)
 
@@ -316,7 +316,7 @@ def softmax_forms():
         ]
         rows.append(
             (
-                variant.name,
+                variant.label,
                 f"{median(findings, square, 'kernels'):.0f}",
                 "baseline" if is_baseline else spread(ratios(findings, cells)),
                 f"{moved[0] / moved[1]:.2f}",
@@ -350,7 +350,7 @@ def attention_lengths():
 
 
 def _attention_names(findings):
-    rivals = [v.name for v in findings.variants if v.id != findings.baseline.id]
+    rivals = [v.label for v in findings.variants if v.id != findings.baseline.id]
     return ("plain", *(f"{name}, {TIMES} plain" for name in rivals))
 
 

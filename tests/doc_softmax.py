@@ -54,7 +54,7 @@ def _largest_row(findings, cell):
     verdict = findings.against_baseline.get(cell.id)
     conflicts = median(findings, cell, "bank_conflicts")
     return (
-        f"`{cell.variant.name}`",
+        f"`{cell.variant.label}`",
         time(duration.median),
         f"{duration.ratio:.3f}",
         word(verdict) if verdict else "baseline",

@@ -23,7 +23,7 @@ def ratios_of_timers():
 
 def _cell_words(findings, cell_id):
     cell = findings.correct_cells[cell_id]
-    return f"{cell.variant.name}, {cell.problem.name}"
+    return f"{cell.variant.label}, {cell.problem.name}"
 
 
 def methods():
@@ -36,7 +36,7 @@ def methods():
         shown = (time(by_cell.loc[cell.id, collector]) for collector in WITH_HOST)
         rows.append(
             (
-                f"{cell.variant.name}, {cell.problem.params['rows']}",
+                f"{cell.variant.label}, {cell.problem.params['rows']}",
                 time(error["reference"]),
                 *shown,
                 f"{error['ratio']:.2f}",

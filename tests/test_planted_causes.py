@@ -129,7 +129,7 @@ def test_a_recording_names_every_planted_cause_first(modules, recording, attribu
             next(
                 cell
                 for cell in findings.distinct_cells
-                if cell.problem.name == case and cell.variant.name == variant
+                if cell.problem.name == case and cell.variant.label == variant
             )
             for variant in ("planted", "plain")
         )
@@ -236,7 +236,7 @@ def test_without_the_section_of_tables_every_cause_is_the_same():
 def test_a_launch_at_another_clock_than_those_that_were_timed_is_told():
     """The planted block_imbalance was explained at 1.13 GHz, and its account is of that launch."""
     findings = findings_of_recording(FOLDER / "recording")
-    cells = {(cell.problem.name, cell.variant.name): cell for cell in findings.distinct_cells}
+    cells = {(cell.problem.name, cell.variant.label): cell for cell in findings.distinct_cells}
     off = [
         case
         for case in dict.fromkeys(case for case, _ in cells)

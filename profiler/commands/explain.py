@@ -115,14 +115,14 @@ def explained_pair(findings: Findings, request: ExplainRequest) -> tuple[Cell, P
         return cell, None
     if other.id == cell.id:
         raise UsageError(
-            f"'{findings.names.full(cell.variant)}' would be compared with itself.",
+            f"'{cell.variant.name}' would be compared with itself.",
             remedy="Name two variants that were explained, or leave --against out.",
         )
     return cell, pair_why(findings, find_why(findings).cells, cell, other)
 
 
 def _full_name(findings: Findings, name: str | None) -> str | None:
-    """Full name of the variant that is meant: by itself, by its short name or by its id.
+    """Full name of the variant that is meant: by itself, by its label or by its id.
 
     Raises UsageError where no variant has it, not even one with the machine code of another.
     """
@@ -130,10 +130,9 @@ def _full_name(findings: Findings, name: str | None) -> str | None:
         return None
     variants = findings.report.plan.variants
     for variant in variants:
-        full = findings.names.full(variant)
-        if name in (full, variant.name, variant.id):
-            return full
-    names = map(findings.names.full, variants)
+        if name in (variant.name, variant.label, variant.id):
+            return variant.name
+    names = [variant.name for variant in variants]
     raise UsageError(_sentence(f"No variant is called '{name}'{did_you_mean(name, names)}"))
 
 
@@ -203,7 +202,7 @@ def _places(findings: Findings) -> Iterator[_Place]:
         if findings.source(cell) in explained:
             place = places[cell.problem.id]
             own = place.cells if cell.id in explained else place.aliases
-            own[findings.names.full(cell.variant)] = cell
+            own[cell.variant.name] = cell
     return (place for place in places.values() if place.cells)
 
 
@@ -214,7 +213,7 @@ def _default(findings: Findings, place: _Place, against: str | None) -> Cell:
     """
     primary = findings.report.primary
     cells = place.cells.values()
-    others = [cell for cell in cells if findings.names.full(cell.variant) != against]
+    others = [cell for cell in cells if cell.variant.name != against]
     rivals = [cell for cell in others if cell.variant.id not in findings.references]
     best = [cell for cell in rivals if cell.variant == findings.best]
     candidates = best or rivals or others or list(cells)
@@ -226,5 +225,5 @@ def _other(findings: Findings, place: _Place, cell: Cell) -> Cell | None:
     baseline: Variant | None = findings.baseline
     if baseline is None or baseline == cell.variant:
         return None
-    name = findings.names.full(baseline)
+    name = baseline.name
     return place.cells.get(name) or place.aliases.get(name)

@@ -168,8 +168,8 @@ def _cells(findings: Findings) -> list[dict[str, Any]]:
     return [
         {
             "id": cell.id,
-            "variant": findings.names.full(cell.variant),
-            "label": findings.names.label(cell.variant),
+            "variant": cell.variant.name,
+            "label": cell.variant.label,
             "problem": cell.problem.name,
             "variant_params": dict(cell.variant.params),
             "problem_params": dict(cell.problem.params),

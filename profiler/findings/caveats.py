@@ -105,7 +105,7 @@ def _other_types(
     for cell in cells:
         types = dtypes.get(cell.id, ""), expected.get(cell.problem.id, "")
         if all(types) and types[0] != types[1]:
-            variants.setdefault(types, {})[cell.variant.name] = None
+            variants.setdefault(types, {})[cell.variant.label] = None
     if variants:
         results = "; ".join(
             f"{its} instead of {usual} ({_some([*names])})"
@@ -126,7 +126,7 @@ def _tuned_otherwise(cells: Sequence[Cell], statuses: Mapping[str, CellStatus]) 
             "count": len(otherwise),
             "total": sum(bool(statuses[cell.id].tuned) for cell in usable),
             "sessions": ", ".join(sessions),
-            "cells": _some([f"{cell.variant.name} at {cell.problem.name}" for cell in otherwise]),
+            "cells": _some([f"{cell.variant.label} at {cell.problem.name}" for cell in otherwise]),
         }
         yield Notice(NoticeKind.TUNED_OTHERWISE, values)
 
@@ -328,7 +328,7 @@ def slow_visits_notice(cells: Sequence[Cell], slow: Mapping[str, SlowVisits]) ->
     p95 = visits.p95 / visits.median
     more = f"; {others} more cells of the answer have such visits" if others > 1 else ""
     values: Values = {
-        "cell": f"{worst.variant.name} at {worst.problem.name}",
+        "cell": f"{worst.variant.label} at {worst.problem.name}",
         "count": visits.count,
         "visits": visits.visits,
         "factor": _times(visits.factor),
@@ -374,7 +374,7 @@ def _clocks(environment: Environment) -> Iterable[Notice]:
 
 
 def _aliases(cells: Sequence[Cell], builds: Sequence[BuildResult]) -> Iterable[Notice]:
-    names = {cell.variant.id: cell.variant.name for cell in cells}
+    names = {cell.variant.id: cell.variant.label for cell in cells}
     pairs = [
         f"{names.get(build.variant, build.variant)} = "
         f"{names.get(build.duplicate_of, build.duplicate_of)}"

@@ -57,27 +57,27 @@ def answer_document(findings: Findings) -> Document:
     answer = answer_of(findings)
     return {
         "metric": findings.report.primary,
-        "best": _best(findings, answer),
+        "best": _best(answer),
         "by_how_much": _difference(findings, answer),
         "is_it_real": _reality(answer),
         "why": answer_why(findings, find_why(findings).answer),
-        "best_reference": _reference(findings, answer.reference),
+        "best_reference": _reference(answer.reference),
         "problems": [_problem(findings, problem) for problem in findings.problems],
     }
 
 
-def _named(findings: Findings, variant: Variant) -> Document:
+def _named(variant: Variant) -> Document:
     """A variant by its full name, and by the short one that page and console have."""
-    return {"variant": findings.names.full(variant), "label": findings.names.label(variant)}
+    return {"variant": variant.name, "label": variant.label}
 
 
-def _best(findings: Findings, answer: Answer) -> Document | None:
+def _best(answer: Answer) -> Document | None:
     rank = answer.rank
     if rank is None:
         return None
     regret = rank.regret
     return {
-        **_named(findings, rank.variant),
+        **_named(rank.variant),
         "id": rank.variant.id,
         "params": dict(rank.variant.params),
         "called": answer.called,
@@ -97,7 +97,7 @@ def _difference(findings: Findings, answer: Answer) -> Document | None:
         return None
     alone = rank.ratios[0][1] if len(rank.ratios) == 1 else None
     return {
-        "baseline": findings.names.full(baseline),
+        "baseline": baseline.name,
         "ratio": rank.geometric_mean,
         "ratio_low": alone.ratio_low if alone else None,
         "ratio_high": alone.ratio_high if alone else None,
@@ -132,11 +132,11 @@ def _reality(answer: Answer) -> Document | None:
     }
 
 
-def _reference(findings: Findings, lead: ReferenceLead | None) -> Document | None:
+def _reference(lead: ReferenceLead | None) -> Document | None:
     if lead is None:
         return None
     return {
-        **_named(findings, lead.variant),
+        **_named(lead.variant),
         "id": lead.variant.id,
         "ratio_to_best_other": lead.ratio,
         "problems": lead.problems,
@@ -147,25 +147,25 @@ def _reference(findings: Findings, lead: ReferenceLead | None) -> Document | Non
 def _problem(findings: Findings, problem: Problem) -> Document:
     return {
         "problem": problem.id,
-        "winner": _winner(findings, findings.winners.get(problem.id)),
-        "best_other": _winner(findings, findings.rival_winners.get(problem.id))
+        "winner": _winner(findings.winners.get(problem.id)),
+        "best_other": _winner(findings.rival_winners.get(problem.id))
         if findings.references
         else None,
     }
 
 
-def _winner(findings: Findings, winner: Winner | None) -> Document | None:
+def _winner(winner: Winner | None) -> Document | None:
     if winner is None:
         return None
     return {
-        **_named(findings, winner.cell.variant),
+        **_named(winner.cell.variant),
         "cell": winner.cell.id,
         "value": winner.value.median,
         "source": winner.value.source,
         "shown_best": winner.best,
         "selection_bias": winner.selection_bias,
-        "same": [findings.names.full(cell.variant) for cell in winner.same],
-        "not_told_apart": [findings.names.full(cell.variant) for cell in winner.not_told_apart]
+        "same": [cell.variant.name for cell in winner.same],
+        "not_told_apart": [cell.variant.name for cell in winner.not_told_apart]
         if winner.judged
         else [],
     }
@@ -288,9 +288,9 @@ def ladder_document(findings: Findings) -> Document:
         "ladder": [
             {
                 "number": rung.number,
-                **_named(findings, rung.variant),
+                **_named(rung.variant),
                 "note": rung.variant.note,
-                "before": findings.names.full(rung.before) if rung.before else None,
+                "before": rung.before.name if rung.before else None,
                 "step": _step(rung.step),
                 "cumulative": _step(rung.cumulative),
                 "ratio_to_baseline": rung.ratio,
@@ -336,8 +336,8 @@ def grids_document(findings: Findings) -> Document:
                 "columns": grid.columns,
                 "pairs": [
                     {
-                        "over": findings.names.full(pair.over),
-                        "under": findings.names.full(pair.under),
+                        "over": pair.over.name,
+                        "under": pair.under.name,
                         "cells": [
                             {
                                 "problem": cell.problem.id,

@@ -99,7 +99,7 @@ Values = Mapping[tuple[str, str], Value]
 def find(report: Report) -> Findings:
     """Findings of a run, as data."""
     variant_names = _names(report)
-    programs = _Programs(_named_for_people(report, variant_names))
+    programs = _Programs(_labelled(report, variant_names))
     numbers = _Numbers(programs)
     leaders = _Leaders(programs, numbers)
     judged = _Verdicts(programs, leaders)
@@ -115,11 +115,11 @@ def _names(report: Report) -> Names:
     )
 
 
-def _named_for_people(report: Report, variant_names: Names) -> Report:
-    """The report with short names of variants and problems, and an outcome of every cell."""
+def _labelled(report: Report, variant_names: Names) -> Report:
+    """The report with labels of variants, short names of problems, an outcome of every cell."""
     names = short_names(report.plan.problems)
     variants = {
-        variant.id: replace(variant, name=variant_names.label(variant))
+        variant.id: replace(variant, label=variant_names.label(variant))
         for variant in report.plan.variants
     }
     cells = tuple(
@@ -542,7 +542,7 @@ def _assembled(
 
 def _names_of_aliases(programs: _Programs) -> dict[str, tuple[str, ...]]:
     """Names of the aliases of each variant, by its id."""
-    names = {variant.id: variant.name for variant in programs.report.plan.variants}
+    names = {variant.id: variant.label for variant in programs.report.plan.variants}
     by_owner: dict[str, tuple[str, ...]] = {}
     for alias, owner in programs.owners.items():
         by_owner[owner] = (*by_owner.get(owner, ()), names[alias])

@@ -35,13 +35,13 @@ class Findings:
     """The findings of one run; `profiler.findings.find` makes them.
 
     Variants that are the same program as another are no variants here: they are names of that one
-    (`aliases`), so that a program has one row and one place. Variants and problems have their short
-    names; `names` has the full ones of variants.
+    (`aliases`), so that a program has one row and one place. Variants have labels
+    (`Variant.label`), and problems their short names.
     """
 
     report: Report
     names: Names
-    """Short and full names of all variants, aliases too, and what all of them share."""
+    """Labels of all variants, aliases too, with their parts, and what all of them share."""
     variants: tuple[Variant, ...]
     """Distinct programs, in the order of the plan."""
     aliases: Mapping[str, tuple[str, ...]]

@@ -84,10 +84,6 @@ class Names:
         """Shortest text that no other variant of the report has."""
         return self.by_variant[variant.id].label
 
-    def full(self, variant: Variant) -> str:
-        """Name of a variant as the spec or the workload gives it."""
-        return self.by_variant[variant.id].full
-
     def chips(self, variant: Variant) -> tuple[Chip, ...]:
         """Chips that tell a variant from the others."""
         return self.by_variant[variant.id].chips

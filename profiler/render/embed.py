@@ -94,8 +94,8 @@ def payload(
         "variants": [
             {
                 "id": variant.id,
-                "name": findings.names.full(variant),
-                "label": variant.name,
+                "name": variant.name,
+                "label": variant.label,
                 "params": dict(variant.params),
             }
             | ({"also": list(aliases)} if (aliases := findings.aliases.get(variant.id)) else {})

@@ -196,7 +196,7 @@ def _tables(findings: Findings) -> dict[str, Any]:
 
 def _code_groups(findings: Findings) -> tuple[tuple[str, ...], ...]:
     """Names of variants that share their machine code, the measured one first."""
-    names = {variant.id: variant.name for variant in findings.variants}
+    names = {variant.id: variant.label for variant in findings.variants}
     return tuple((names[owner], *aliases) for owner, aliases in findings.aliases.items())
 
 

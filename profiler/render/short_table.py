@@ -35,7 +35,7 @@ def short_table(findings: Findings) -> ShortTable:
     table = main_table(findings, findings.baselines[0])
     shown = _shown(findings, table.rows)
     problems = len(findings.problems) > 1
-    ratio = f"\u00f7 {findings.baseline.name}" if findings.baseline else "ratio"
+    ratio = f"\u00f7 {findings.baseline.label}" if findings.baseline else "ratio"
     heads = ("problem", "variant", table.columns[0].head, "\u00b1", ratio, "verdict")
     role_names = {"best": best_word(findings), "baseline": "baseline"}
     rows = [_row(row, role_names.get(row.role or "")) for row in shown]
@@ -66,7 +66,7 @@ def _row(row: CellRow, role: str | None) -> tuple[str, ...]:
     tag = f" ({role})" if role else ""
     return (
         row.cell.problem.name,
-        f"{row.cell.variant.name}{tag}",
+        f"{row.cell.variant.label}{tag}",
         row.primary.text,
         row.spread.text,
         row.ratio.text,

@@ -32,12 +32,12 @@ class VariantPair:
     @property
     def name(self) -> str:
         """`compile / eager`."""
-        return f"{self.over.name} / {self.under.name}"
+        return f"{self.over.label} / {self.under.label}"
 
     @property
     def reverse(self) -> str:
         """`eager / compile`."""
-        return f"{self.under.name} / {self.over.name}"
+        return f"{self.under.label} / {self.over.label}"
 
 
 @dataclass(frozen=True)

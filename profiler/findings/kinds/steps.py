@@ -182,7 +182,7 @@ def _as_judged(effect: Effect, verdict: PairVerdict) -> Effect:
 def ladder_steps(measured: Sequence[Variant]) -> tuple[ParameterStep, ...]:
     """From each version with a correct result to the next."""
     return tuple(
-        ParameterStep("version", before.name, after.name, ((before, after),))
+        ParameterStep("version", before.label, after.label, ((before, after),))
         for before, after in itertools.pairwise(measured)
     )
 
@@ -193,7 +193,7 @@ def cumulative_steps(measured: Sequence[Variant]) -> tuple[ParameterStep, ...]:
     That step is the second rung's own.
     """
     return tuple(
-        ParameterStep("version", measured[0].name, after.name, ((measured[0], after),))
+        ParameterStep("version", measured[0].label, after.label, ((measured[0], after),))
         for after in measured[1:]
     )
 
@@ -242,7 +242,7 @@ def _itself(variant: Variant, finder: StepFinder) -> StepEffect:
         else Effect(problem, 0)
         for problem in finder.problems
     )
-    step = ParameterStep("version", variant.name, variant.name, ((variant, variant),))
+    step = ParameterStep("version", variant.label, variant.label, ((variant, variant),))
     return StepEffect(step, row, (NO_VERDICT,) * len(row), over_problems(row))
 
 

@@ -157,7 +157,7 @@ def _short_named(runs: Sequence[ComparedRun]) -> dict[str, Cell]:
     for run in runs:
         problems = short_names(run.report.plan.problems)
         for cell in run.report.plan.cells:
-            variant = replace(cell.variant, name=names.label(cell.variant))
+            variant = replace(cell.variant, label=names.label(cell.variant))
             problem = replace(cell.problem, name=problems[cell.problem.id])
             cells[cell.id] = replace(cell, variant=variant, problem=problem)
     return cells

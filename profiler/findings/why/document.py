@@ -53,8 +53,8 @@ def _explain_document(
         "schema_version": EXPLAIN_SCHEMA_VERSION,
         "experiment": findings.report.experiment,
         "problem": cell.problem.id,
-        "variant": findings.names.full(cell.variant),
-        "against": findings.names.full(pair.against.variant) if pair else None,
+        "variant": cell.variant.name,
+        "against": pair.against.variant.name if pair else None,
         "answer": _answer(findings, cell, pair),
         "account": _account(pair, most) if pair else None,
         "roof_account": _roof_account(pair.roof_account) if pair else None,
@@ -71,8 +71,8 @@ def idle_document(findings: Findings, idle: IdleDifference) -> Document:
         "schema_version": EXPLAIN_SCHEMA_VERSION,
         "experiment": findings.report.experiment,
         "problem": idle.cell.problem.id,
-        "variant": findings.names.full(idle.cell.variant),
-        "against": findings.names.full(idle.against.variant),
+        "variant": idle.cell.variant.name,
+        "against": idle.against.variant.name,
         "answer": _duration(findings, idle.cell) | _verdict(findings, idle.against, verdict),
         "account": None,
         "roof_account": None,
@@ -95,8 +95,8 @@ def answer_why(findings: Findings, pair: PairWhy | None) -> Document | None:
     if pair is None:
         return None
     return {
-        "variant": findings.names.full(pair.cell.variant),
-        "against": findings.names.full(pair.against.variant),
+        "variant": pair.cell.variant.name,
+        "against": pair.against.variant.name,
         "problem": pair.cell.problem.id,
         "verdict": pair.verdict.verdict.value if pair.verdict.verdict else None,
         "account": _account(pair, MOST_PARTS),
@@ -111,8 +111,8 @@ def _idle_why(findings: Findings, idle: IdleDifference) -> Document:
     """Why by two timelines: times are of a unit, medians over all of them."""
     verdict = findings.verdicts.of(idle.cell.id, idle.against.id).verdict
     return {
-        "variant": findings.names.full(idle.cell.variant),
-        "against": findings.names.full(idle.against.variant),
+        "variant": idle.cell.variant.name,
+        "against": idle.against.variant.name,
         "problem": idle.cell.problem.id,
         "verdict": verdict.value if verdict else None,
         "account": None,

@@ -89,7 +89,7 @@ def explain_text(
             after_account = len(lines)
             lines += _changes(pair)
     for kernel in why.kernels[:1]:
-        lines += ["", _Prose(f"What limits {cell.variant.name}")]
+        lines += ["", _Prose(f"What limits {cell.variant.label}")]
         lines += [_Prose(limit_of_cell(why), "  "), *_roofs(findings, kernel), *_tree(why, kernel)]
     if pair is not None and after_account:
         room = MOST_LINES - sum(len(_in_columns(line, columns)) for line in lines)
@@ -102,7 +102,7 @@ def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Iterator[st
         yield from _compared(findings, cell, pair.against, pair.verdict)
         return
     yield _title(findings, cell)
-    yield _Prose(f"{cell.variant.name}: {_time(findings, cell)}")
+    yield _Prose(f"{cell.variant.label}: {_time(findings, cell)}")
 
 
 def _title(findings: Findings, cell: Cell) -> _Prose:
@@ -121,7 +121,7 @@ def _compared(
     interval = numbers.interval(verdict.low, verdict.high)
     times = [numbers.show(ns, "ns") for ns in findings.timed(cell, against)]
     yield _Prose(
-        f"{cell.variant.name} {times[0]}, {against.variant.name} {times[1]}: "
+        f"{cell.variant.label} {times[0]}, {against.variant.label} {times[1]}: "
         f"{numbers.ratio(verdict.ratio)}{f' {interval}' if interval else ''}, {word_of(verdict)}"
     )
 
@@ -142,7 +142,7 @@ def _elsewhere(findings: Findings, pair: PairWhy) -> Iterator[_Prose]:
     explained = next((other for other in find_why(findings).pairs if other.told), None)
     if pair.told or explained is None:
         return
-    first, second = explained.cell.variant.name, explained.against.variant.name
+    first, second = explained.cell.variant.label, explained.against.variant.label
     problem = explained.cell.problem.name
     yield _Prose(
         f"A difference was explained at {problem}: --problem '{problem}' --variant '{first}' "
@@ -187,7 +187,7 @@ def _changes(pair: PairWhy) -> Iterator[str | _Prose]:
     rows = cause_rows((change.name, (change.second_ns, change.first_ns)) for change in pair.causes)
     for words, (second_ns, first_ns) in rows[:_MOST_CAUSES]:
         yield _Prose(
-            f"{words}: {cause_time(second_ns)} in {pair.against.variant.name}, "
+            f"{words}: {cause_time(second_ns)} in {pair.against.variant.label}, "
             f"{cause_time(first_ns)} here",
             "  ",
         )

@@ -104,15 +104,15 @@ def _against(findings: Findings) -> str:
     """Head of ratios: the name of the baseline where it is short."""
     if findings.baseline is None:
         return "ratio"
-    name = findings.baseline.name
+    name = findings.baseline.label
     return f"\u00f7 {name if len(name) <= _SHORT else 'baseline'}"
 
 
 def _with_role(findings: Findings, variant: Variant) -> str:
     """Name of a variant, and whether it is what others are compared with."""
     if variant == findings.baseline:
-        return f"{variant.name} (baseline)"
-    return f"{variant.name} (reference)" if variant.id in findings.references else variant.name
+        return f"{variant.label} (baseline)"
+    return f"{variant.label} (reference)" if variant.id in findings.references else variant.label
 
 
 def _joined(*sentences: str) -> str:
@@ -142,7 +142,7 @@ def _winners_table(findings: Findings) -> TextTable:
         pair = findings.verdict(winner.cell.variant, problem)
         rich_table.add_row(
             plain(problem.name),
-            plain(winner.cell.variant.name),
+            plain(winner.cell.variant.label),
             numbers.show(winner.value.median, metric.unit),
             numbers.half_width(winner.value.median, winner.value.low, winner.value.high),
             numbers.ratio(value.ratio),
@@ -290,7 +290,7 @@ def _failed_table(findings: Findings, failed: Sequence[Cell], most: int) -> Text
     for cells in groups[:most]:
         status = findings.status(cells[0])
         rich_table.add_row(
-            plain(variants_text(_distinct(cell.variant.name for cell in cells))),
+            plain(variants_text(_distinct(cell.variant.label for cell in cells))),
             plain(_problems_text(_distinct(cell.problem.name for cell in cells))),
             Text(OUTCOME_WORDS[status.outcome], style="red"),
             plain(next(iter(status.cause.strip().splitlines()), "")),

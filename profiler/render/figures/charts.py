@@ -94,7 +94,7 @@ def bar_table(findings: Findings, metric: Label, problem: Problem) -> tuple[pd.D
     shown = _keep(findings, [variant for variant, _ in rows], MOST_BARS)
     table = [
         {
-            "name": variant.name,
+            "name": variant.label,
             "value": value.median,
             "low": value.low,
             "high": value.high,
@@ -113,7 +113,7 @@ def bar_table(findings: Findings, metric: Label, problem: Problem) -> tuple[pd.D
 def dot_chart(findings: Findings, problem: Problem, table: pd.DataFrame, left_out: int) -> Chart:
     """Ratios to the baseline at one problem with their intervals, from a `dot_table`."""
     metric, baseline = findings.primary, findings.baseline
-    name = baseline.name if baseline else ""
+    name = baseline.label if baseline else ""
     better = "right" if metric.better == "higher" else "left"
     reading = (
         f"{colours(findings)} Bar: 95\u202f% interval of the paired ratio, where it can be seen; "
@@ -147,7 +147,7 @@ def dot_table(findings: Findings, problem: Problem) -> tuple[pd.DataFrame, int]:
     ]
     table = [
         {
-            "name": variant.name,
+            "name": variant.label,
             "ratio": value.ratio,
             "low": value.ratio_low,
             "high": value.ratio_high,
@@ -194,7 +194,7 @@ def line_table(findings: Findings, metric: Label, parameter: str) -> tuple[pd.Da
     table = [
         (
             panel,
-            variant.name,
+            variant.label,
             findings.role(variant),
             findings.marks[variant.id],
             float(problem.params[parameter] or 0),
@@ -225,7 +225,7 @@ def pair_chart(
     if best is None or baseline is None or not pairs:
         return None
     table = pair_table(pairs)
-    figure = figures.pairs(table, Axis("", pairs[0].metric.unit), (best.name, baseline.name))
+    figure = figures.pairs(table, Axis("", pairs[0].metric.unit), (best.label, baseline.label))
     reading = f"{colours(findings)} {text.reading}".strip()
     return make_chart(text.id, f"{text.title} at {problem.name}", reading, figure)
 
@@ -289,9 +289,9 @@ def colours(findings: Findings) -> str:
     """Sentence on the meaning of the two colours."""
     best, baseline = findings.best, findings.baseline
     where = "as the only one" if findings.tunes else "over all problems"
-    meaning = f"Blue: {best.name}, the {best_word(findings)} {where}." if best else ""
+    meaning = f"Blue: {best.label}, the {best_word(findings)} {where}." if best else ""
     if baseline and baseline != best:
-        meaning += f" Orange: {baseline.name}, the baseline."
+        meaning += f" Orange: {baseline.label}, the baseline."
     return meaning.strip()
 
 

@@ -98,7 +98,7 @@ def _dots(
     off = roof if roof is not None and role != "other" and _is_off(roof, lines) else None
     for level, at_level in intensities.items():
         yield {
-            "name": variant.name,
+            "name": variant.label,
             "level": level,
             "intensity": at_level,
             "rate": rate,

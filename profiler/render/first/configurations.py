@@ -29,7 +29,7 @@ def configurations_chart(findings: Findings) -> Chart | None:
         return None
     metric = findings.primary
     against = (
-        f"that of {findings.baseline.name}"
+        f"that of {findings.baseline.label}"
         if findings.baseline
         else ("that of the best of the problem")
     )
@@ -88,7 +88,7 @@ def _entries(findings: Findings, dots: pd.DataFrame, references: pd.DataFrame) -
         return [findings.variants[int(mark)] for mark in sorted(marks)]
 
     def entry(variant: Variant, marker: str) -> Entry:
-        text = shorten(variant.name)
+        text = shorten(variant.label)
         return Entry(text, colour_of(findings.role(variant)), marker)
 
     others = dots[dots["role"] == "other"]["mark"].nunique()

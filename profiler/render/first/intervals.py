@@ -33,7 +33,7 @@ def versions_chart(findings: Findings) -> Chart | None:
     if not rows:
         return None
     table = pd.DataFrame(rows, columns=_COLUMNS)
-    against = findings.baseline.name if findings.baseline else "the best"
+    against = findings.baseline.label if findings.baseline else "the best"
     reading = "Best first, with 95\u202f% intervals."
     if findings.gives_verdicts:
         reading += f" {verdict_key()}."
@@ -65,7 +65,7 @@ def _row(findings: Findings, cell: Cell) -> tuple[object, ...]:
     ratio, low, high = heat_ratio(findings, cell)
     sign = symbol([heat_verdict(findings, cell)])
     return (
-        cell.variant.name,
+        cell.variant.label,
         *(ratio, low, high),
         f"{numbers.ratio(ratio)} {sign}".rstrip(),
         findings.role(cell.variant),

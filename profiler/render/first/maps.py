@@ -101,7 +101,7 @@ def _axes_words(grids: Sequence[Grid]) -> str:
 def _grid_map(
     findings: Findings, pairs: GridPairs, pair: VariantPair, grid: Grid, scale: RatioScale
 ) -> HeatMap:
-    name = f"{pair.over.name} \u00f7 {pair.under.name}"
+    name = f"{pair.over.label} \u00f7 {pair.under.label}"
     title = f"{name}, {grid.name}" if len(pairs.grids) > 1 else name
     cells = (_grid_cell(findings, grid, cell, scale) for cell in pairs.of(pair, grid))
     return HeatMap(
@@ -164,10 +164,10 @@ def problems_chart(findings: Findings) -> Chart | None:
     if not any(pair.ratio > 0 for pair in pairs.values()):
         return None
     lower = findings.primary.better != "higher"
-    against = findings.baseline.name if findings.baseline else "the best"
+    against = findings.baseline.label if findings.baseline else "the best"
     heat = HeatMap(
         title=f"{findings.primary.label} \u00f7 that of {against}",
-        rows=tuple(variant.name for variant, _ in rows),
+        rows=tuple(variant.label for variant, _ in rows),
         columns=tuple(problem.name for problem in problems),
         cells=tuple(
             _cell(findings, cell, place, pairs[place], scale, cell) for place, cell in cells.items()

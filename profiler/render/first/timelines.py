@@ -71,7 +71,7 @@ def _row(
 
 
 def _name(findings: Findings, cell: Cell) -> str:
-    name = cell.variant.name
+    name = cell.variant.label
     return f"{cell.problem.name} \u00b7 {name}" if len(findings.problems) > 1 else name
 
 

@@ -40,7 +40,7 @@ def timers_chart(findings: Findings, timers: TimerComparison) -> Chart:
     reference = timers.title(timers.reference)
     texts = [
         RowText(
-            f"{cells[cell].problem.name} \u00b7 {cells[cell].variant.name}",
+            f"{cells[cell].problem.name} \u00b7 {cells[cell].variant.label}",
             numbers.show(float(times[cell]), "ns"),
         )
         for cell in shown

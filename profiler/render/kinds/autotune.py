@@ -85,7 +85,7 @@ def needs_table(findings: Findings, problem: Problem) -> pd.DataFrame:
             x = need(findings, variant, problem)
             if value.present and math.isfinite(x):
                 role, mark = findings.role(variant), findings.marks[variant.id]
-                rows.append((panel, variant.name, role, mark, x, value.median))
+                rows.append((panel, variant.label, role, mark, x, value.median))
     return pd.DataFrame(rows, columns=["panel", "name", "role", "mark", "x", "value"])
 
 

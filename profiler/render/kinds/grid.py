@@ -291,7 +291,7 @@ def saved_table(findings: Findings, grid: Grid) -> pd.DataFrame:
     pairs = grid_pairs_of(findings)
     rows = [
         (
-            cell.pair.over.name,
+            cell.pair.over.label,
             findings.role(cell.pair.over),
             findings.marks[cell.pair.over.id],
             cell.saved,
@@ -311,7 +311,7 @@ def saved_chart(findings: Findings, grid: Grid, number: int) -> Drawn | None:
     table = saved_table(findings, grid)
     if table.empty:
         return None
-    baseline = grid_pairs_of(findings).against_baseline[0].under.name
+    baseline = grid_pairs_of(findings).against_baseline[0].under.label
     chart = make_chart(
         f"saved-{number}",
         f"{grid.name}: {baseline} / variant, speed-up against DRAM bytes saved",
@@ -349,7 +349,7 @@ def slice_table(findings: Findings, grid: Grid, *, along: str) -> tuple[pd.DataF
     rows = [
         {
             "panel": f"{fixed_key} = {value}" if fixed_key else "",
-            "name": variant.name,
+            "name": variant.label,
             "role": findings.role(variant),
             "mark": findings.marks[variant.id],
             "x": float(step),

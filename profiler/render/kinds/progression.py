@@ -114,13 +114,13 @@ def progression_view(findings: Findings) -> View:
 
 def rung_name(rung: Rung) -> str:
     """Number and note, or number and name, as figures and tables call a version."""
-    name = rung.variant.name
+    name = rung.variant.label
     return name if _NUMBERED.match(name) else f"{rung.number}\u2002{name}"
 
 
 def rung_number(rung: Rung) -> str:
     """Number of a version: that in its name, or its place."""
-    numbered = _NUMBERED.match(rung.variant.name)
+    numbered = _NUMBERED.match(rung.variant.label)
     return numbered.group(1) if numbered else str(rung.number)
 
 
@@ -139,11 +139,11 @@ def _ratios(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None
         ],
         columns=["name", "mark", "role", "value"],
     )
-    title = f"{findings.primary.label} ÷ that of {findings.baseline.name}"
+    title = f"{findings.primary.label} ÷ that of {findings.baseline.label}"
     which = "Above" if findings.primary.better == "higher" else "Below"
     reading = f"{which} 1 is better. Logarithmic: equal heights are equal factors."
     figure = ladder_figures.ratio_lines(
-        means, ratio_table(findings, ladder), findings.baseline.name, title
+        means, ratio_table(findings, ladder), findings.baseline.label, title
     )
     heads = ("geometric mean", *(problem.name for problem in findings.problems))
     rows = tuple(
@@ -343,16 +343,16 @@ def _ledger_line(
     moved = counter_bars(rung, problem, medians)
     return LedgerLine(
         number=rung.number,
-        version=_version(findings, rung),
+        version=_version(rung),
         row=_rung_row(findings, rung, _ledger_data(findings, rung, problem)),
         moved=moved,
         counters="" if moved else _why_nothing(findings, rung, problem),
     )
 
 
-def _version(findings: Findings, rung: Rung) -> str:
-    full = findings.names.full(rung.variant)
-    return full if _NUMBERED.match(rung.variant.name) else f"{rung.number}\u2002{full}"
+def _version(rung: Rung) -> str:
+    name = rung.variant.name
+    return name if _NUMBERED.match(rung.variant.label) else f"{rung.number}\u2002{name}"
 
 
 def _ledger_data(findings: Findings, rung: Rung, problem: Problem) -> list[Datum]:

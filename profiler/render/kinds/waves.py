@@ -61,7 +61,7 @@ def need_rows(findings: Findings) -> tuple[Row, ...]:
 def wave_table(findings: Findings) -> pd.DataFrame:
     """Every grid with its variant's `name`, `role` and `mark`, as figures take it."""
     grids = findings.waves.grids if findings.waves else pd.DataFrame(columns=["variant"])
-    names = {variant.id: variant.name for variant in findings.variants}
+    names = {variant.id: variant.label for variant in findings.variants}
     roles = {variant.id: findings.role(variant) for variant in findings.variants}
     return grids.assign(
         name=grids["variant"].map(names),
@@ -161,7 +161,7 @@ def _rule_words(steady: Steady) -> str:
 
 
 def _name(findings: Findings, variant_id: str) -> str:
-    return next(variant.name for variant in findings.variants if variant.id == variant_id)
+    return next(variant.label for variant in findings.variants if variant.id == variant_id)
 
 
 def _plain(value: float) -> Datum:

@@ -134,10 +134,10 @@ class _Drawing:
 
         control = self.names.variant_name(self.grids.control)
         shows_verdicts = self.grids.control not in (None, variant.id)
-        title = f"{variant.name}, time relative to {control}, with verdicts"
+        title = f"{variant.label}, time relative to {control}, with verdicts"
         return VariantHeats(
-            variant=variant.name,
-            time=grid_heat(f"{variant.name}, {direction(self.grids)}", grid, time),
+            variant=variant.label,
+            time=grid_heat(f"{variant.label}, {direction(self.grids)}", grid, time),
             judged=grid_heat(title, grid, judged) if shows_verdicts else None,
             rows=tuple(self._twin(cell) for cell in variant_grid.cells),
         )
@@ -224,7 +224,7 @@ def _overview(grids: RunGrids, names: Names) -> Iterator[OverviewRow]:
                     _end(grid, measured[0]),
                     _end(grid, measured[-1]),
                 )
-            data = (Datum(variant.variant.name, css="words"), count, *ends)
+            data = (Datum(variant.variant.label, css="words"), count, *ends)
             yield OverviewRow(grid.name, names.marks[variant.variant.id], data)
 
 
@@ -245,9 +245,11 @@ def grid_sentences(comparison: RunComparison) -> tuple[Sentence, ...]:
     spoken: list[Sentence] = [(Part(f"{label[0].upper()}{label[1:]}: {direction(grids)}."),)]
     for variant, mean in grids.means[:MOST_SENTENCES]:
         if mean is None:
-            spoken.append((Part(variant.name, strong=True), Part(": no cell has both times.")))
+            spoken.append((Part(variant.label, strong=True), Part(": no cell has both times.")))
             continue
         span = f"from {short(mean.smallest)} to {short(mean.largest)}"
         count = f" in the geometric mean over {mean.count} cells, {span}."
-        spoken.append((Part(f"{variant.name}: "), Part(short(mean.mean), strong=True), Part(count)))
+        spoken.append(
+            (Part(f"{variant.label}: "), Part(short(mean.mean), strong=True), Part(count))
+        )
     return tuple(spoken)

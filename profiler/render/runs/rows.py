@@ -72,7 +72,7 @@ class Names:
 
     def variant(self, cell: str) -> str:
         """Name of a cell's variant."""
-        return self.cells[cell].variant.name
+        return self.cells[cell].variant.label
 
     def problem(self, cell: str) -> str:
         """Name of a cell's problem, short."""
@@ -81,7 +81,7 @@ class Names:
     def variant_name(self, variant: str | None) -> str:
         """Name of a variant by its id; empty without one."""
         cells = self.cells.values()
-        return next((cell.variant.name for cell in cells if cell.variant.id == variant), "")
+        return next((cell.variant.label for cell in cells if cell.variant.id == variant), "")
 
     def mark(self, cell: str) -> int:
         """Number of a cell's variant."""

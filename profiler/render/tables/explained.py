@@ -124,7 +124,7 @@ def explained(findings: Findings) -> ExplainedRun | None:
     if not why.cells:
         return None
     names = {
-        cell.id: f"{cell.variant.name}, {cell.problem.name}" for cell in findings.distinct_cells
+        cell.id: f"{cell.variant.label}, {cell.problem.name}" for cell in findings.distinct_cells
     }
     return ExplainedRun(
         pairs=tuple(map(_pair, why.pairs[:MOST_PAIRS])),
@@ -139,7 +139,7 @@ def _kernels(pair: PairWhy) -> str:
 
 
 def _pair(pair: PairWhy) -> Explained:
-    names = (pair.cell.variant.name, pair.against.variant.name)
+    names = (pair.cell.variant.label, pair.against.variant.label)
     note = pair.cell.variant.note
     says_more = note and note not in names[0]
     return Explained(
@@ -221,8 +221,8 @@ def _sass(pair: PairWhy, diff: SassDiff) -> SassText:
         return SassText("SASS: the same instructions in the same order", "")
     sums = diff.by_class[["removed", "added"]].sum()
     summary = (
-        f"SASS: {int(sums['added'])} instructions only in {pair.cell.variant.name}, "
-        f"{int(sums['removed'])} only in {pair.against.variant.name}"
+        f"SASS: {int(sums['added'])} instructions only in {pair.cell.variant.label}, "
+        f"{int(sums['removed'])} only in {pair.against.variant.label}"
     )
     shown: list[str] = []
     for hunk in sorted(diff.hunks, key=_executed, reverse=True):

@@ -119,8 +119,8 @@ def lacking(findings: Findings, cell: Cell, *, named: bool = False) -> Datum:
     number = findings.cell_numbers[cell.id]
     if not status.outcome.failed:
         return Datum(word, None, status.cause, "absent", number)
-    whose = f"{cell.variant.name}: " if named else ""
-    cause = f"{cell.variant.name}: {status.cause}".rstrip(": ")
+    whose = f"{cell.variant.label}: " if named else ""
+    cause = f"{cell.variant.label}: {status.cause}".rstrip(": ")
     css = "crossed" + OUTCOME_CSS.get(status.outcome, "")
     return Datum(whose + word, None, cause, css, number)
 
@@ -162,7 +162,7 @@ def metric_heats(
             shown = _magnitude(quantity, cell, values[variant.id, (row, column)], scale)
             return replace(shown, cell=findings.cell_numbers[cell.id])
 
-        return grid_heat(f"{variant.name}, {quantity.name.lower()}", grid, datum)
+        return grid_heat(f"{variant.label}, {quantity.name.lower()}", grid, datum)
 
     planned = [variant for variant in variants if any(key[0] == variant.id for key in values)]
     return MetricHeats(

@@ -83,7 +83,7 @@ def _lists(kernels: Kernels, cells: Sequence[Cell]) -> tuple[KernelList, ...]:
     counts_by_kernels: dict[tuple[str, ...], dict[str, int]] = {}
     for cell, names in having:
         counts = counts_by_kernels.setdefault(names, {})
-        counts[cell.variant.name] = counts.get(cell.variant.name, 0) + 1
+        counts[cell.variant.label] = counts.get(cell.variant.label, 0) + 1
     return tuple(
         KernelList(
             kernels.letters[names],

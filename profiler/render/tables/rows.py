@@ -95,7 +95,7 @@ class Heat:
 
 def heat(findings: Findings) -> Heat:
     """Ratios to the baseline; without one, to the best variant of each problem."""
-    against = findings.baseline.name if findings.baseline else "the best of each problem"
+    against = findings.baseline.label if findings.baseline else "the best of each problem"
     scale = scale_of(heat_ratio(findings, cell)[0] for cell in findings.correct_cells.values())
     rows = []
     for rank in findings.ranks:
@@ -104,7 +104,7 @@ def heat(findings: Findings) -> Heat:
         data = [_heat_datum(findings, variant, problem, scale) for problem in findings.problems]
         rows.append(
             Row(
-                name=variant.name,
+                name=variant.label,
                 mark=findings.marks[variant.id],
                 role=findings.role(variant),
                 data=(first, *data),
@@ -310,12 +310,12 @@ def builds_of(findings: Findings) -> Builds:
     return Builds(
         with_facts=tuple(build for build in builds if build.kernels),
         without=tuple((state, tuple(names)) for state, names in without.items()),
-        failed=build_failures(distinct, {v.id: v.name for v in findings.variants}),
+        failed=build_failures(distinct, {v.id: v.label for v in findings.variants}),
     )
 
 
 def _variant_build(findings: Findings, build: BuildResult) -> VariantBuild:
-    names = {variant.id: variant.name for variant in findings.variants}
+    names = {variant.id: variant.label for variant in findings.variants}
     return VariantBuild(
         variant=names.get(build.variant, build.variant),
         mark=findings.marks.get(build.variant, -1),

@@ -70,7 +70,7 @@ def _row(findings: Findings, rank: VariantRank, problems: Sequence[Problem]) -> 
     variant = rank.variant
     data = [_datum(findings, variant, problem) for problem in problems]
     return Row(
-        name=variant.name,
+        name=variant.label,
         mark=findings.marks[variant.id],
         role=findings.role(variant),
         data=(*_worst_and_mean(rank), *data),
@@ -201,7 +201,7 @@ def single_choice_rows(findings: Findings) -> tuple[Row, ...]:
         also = findings.aliases.get(variant.id, ())
         rows.append(
             Row(
-                name=variant.name,
+                name=variant.label,
                 mark=mark,
                 role=findings.role(variant),
                 data=data,

@@ -120,7 +120,7 @@ def _row(findings: Findings, cell: Cell, values: Sequence[tuple[float, float, fl
 def _timer_row(findings: Findings, cell: Cell, data: tuple[Datum, ...]) -> TimerRow:
     return TimerRow(
         problem=cell.problem.name,
-        variant=cell.variant.name,
+        variant=cell.variant.label,
         mark=findings.marks[cell.variant.id],
         cell=findings.cell_numbers[cell.id],
         data=data,
@@ -171,7 +171,7 @@ def _furthest(findings: Findings, timers: TimerComparison, error: TimerError) ->
     return Furthest(
         timer=timers.title(error.collector),
         ratio=numbers.ratio(error.ratio),
-        where=f"{cell.variant.name} at {cell.problem.name}",
+        where=f"{cell.variant.label} at {cell.problem.name}",
         times=f"{numbers.show(error.median, 'ns')} against {numbers.show(error.reference, 'ns')}",
         parts=", ".join(filter(None, (host, caches))),
         host=host,
@@ -181,7 +181,7 @@ def _furthest(findings: Findings, timers: TimerComparison, error: TimerError) ->
 
 def _overall(findings: Findings, timers: TimerComparison) -> tuple[Overall, ...]:
     names = {
-        cell.id: f"{cell.variant.name} at {cell.problem.name}" for cell in findings.distinct_cells
+        cell.id: f"{cell.variant.label} at {cell.problem.name}" for cell in findings.distinct_cells
     }
     return tuple(
         Overall(

@@ -85,7 +85,7 @@ def tuned_cells(findings: Findings) -> TunedCells | None:
         max(0, len(rows) - MOST_CHOSEN),
         tuple(
             TriedCell(
-                f"{cell.variant.name}, {cell.problem.name}",
+                f"{cell.variant.label}, {cell.problem.name}",
                 tuning_tables(findings.status(cell).tuned),
             )
             for cell in shown
@@ -142,7 +142,7 @@ def _row(
     return ChosenRow(
         mark=findings.marks[cell.variant.id],
         cell=findings.cell_numbers[cell.id],
-        variant=cell.variant.name,
+        variant=cell.variant.label,
         problem=cell.problem.name,
         operation=operation,
         choice=choice,

@@ -88,8 +88,8 @@ def why(findings: Findings) -> Why | None:
     stalls = largest_stalls(findings, problem, MOST_STALLS)
     return Why(
         problem=problem.name,
-        best=best.name,
-        baseline=baseline.name,
+        best=best.label,
+        baseline=baseline.label,
         peaks=pair_chart(findings, _PEAKS_TEXT, peaks, problem),
         peak_rows=tuple(map(_moved, peaks)),
         roofline=roofline(findings, problem),

@@ -66,7 +66,7 @@ def make_in_kernel_section(findings: Findings) -> InKernelSection | None:
         return None
     several = len({cell.problem.id for cell in cells}) > 1
     names = {
-        cell.id: f"{cell.variant.name}, {cell.problem.name}" if several else cell.variant.name
+        cell.id: f"{cell.variant.label}, {cell.problem.name}" if several else cell.variant.label
         for cell in cells
     }
     marks = {cell.id: findings.marks[cell.variant.id] for cell in cells}

@@ -117,7 +117,7 @@ def named_timelines(findings: Findings) -> NamedTimelines:
     return NamedTimelines(
         tuple(
             NamedTimeline(
-                variant=cells[timeline.cell].variant.name,
+                variant=cells[timeline.cell].variant.label,
                 problem=cells[timeline.cell].problem.name if several else "",
                 mark=findings.marks[cells[timeline.cell].variant.id],
                 timeline=timeline,

@@ -120,7 +120,7 @@ def _ladder_sentence(findings: Findings) -> Sentence:
         Part(f" the {what} of its first version (geometric mean)"),
         Part(f"{_verdict_words(cumulative.verdicts)}. "),
         Part("Its largest step is the one to "),
-        Part(most.variant.name, strong=True),
+        Part(most.variant.label, strong=True),
         Part(f", which takes {numbers.ratio(most.step.overall.ratio)} the {what} of the version "),
         Part(f"before it{_verdict_words(most.step.verdicts)}."),
     )
@@ -131,7 +131,7 @@ def _led(findings: Findings, ladder: tuple[Rung, ...]) -> str:
     baseline = findings.baseline
     if baseline is None or len(ratios) < 2:
         return ""
-    return f" goes from {ratios[0]} to {ratios[-1]} the {noun(findings)} of {baseline.name} and"
+    return f" goes from {ratios[0]} to {ratios[-1]} the {noun(findings)} of {baseline.label} and"
 
 
 def _verdict_words(verdicts: tuple[PairVerdict, ...]) -> str:
@@ -155,7 +155,7 @@ def _fastest_sentence(findings: Findings) -> Sentence:
     every = all_problems(faster) if faster > 1 else "its problem"
     where = every if faster == lead.problems else f"{faster} of {lead.problems} problems"
     return (
-        Part(lead.variant.name, strong=True),
+        Part(lead.variant.label, strong=True),
         Part(" takes "),
         Part(numbers.ratio(lead.ratio), strong=True),
         Part(
@@ -178,16 +178,16 @@ def _overall_sentence(findings: Findings) -> Sentence:
     opening: Sentence = (Part(f"Over {over} "),)
     if findings.baseline_rank:
         which = "highest" if findings.primary.better == "higher" else "lowest"
-        leader = Part(baseline.name, strong=True)
+        leader = Part(baseline.label, strong=True)
         rest = Part(f", the baseline, has the {which} geometric mean. Of the rest, ")
         opening = (*opening, leader, rest)
     verb = "takes" if findings.gives_verdicts else "has"
     return (
         *opening,
-        Part(row.variant.name, strong=True),
+        Part(row.variant.label, strong=True),
         Part(f" {verb} "),
         Part(numbers.ratio(row.geometric_mean), strong=True),
-        Part(f" the {noun(findings)} of {baseline.name} (geometric mean; from "),
+        Part(f" the {noun(findings)} of {baseline.label} (geometric mean; from "),
         Part(f"{numbers.ratio(row.best[1].ratio)} at {row.best[0].name} to "),
         Part(f"{numbers.ratio(row.worst[1].ratio)} at {row.worst[0].name})"),
         Part(f"{_verdict_words(row.planned_verdicts)}."),
@@ -220,7 +220,7 @@ def _largest_sentence(findings: Findings) -> Sentence:
         *opening,
         Part(": "),
         Part(numbers.ratio(value.ratio), strong=True),
-        Part(f" the {noun(findings)} of {findings.baseline.name}{certainty}."),
+        Part(f" the {noun(findings)} of {findings.baseline.label}{certainty}."),
     )
 
 
@@ -251,7 +251,7 @@ def winner_words(findings: Findings, winner: Winner) -> Sentence:
     """Clause on the winner of a problem with its number: the best only where verdicts show it."""
     shown = numbers.show(winner.value.median, findings.primary.unit)
     variant = winner.cell.variant
-    name = Part(variant.name, strong=True)
+    name = Part(variant.label, strong=True)
     if winner.final:
         shown += " in the confirmation"
     aside = _aside(findings, winner)
@@ -294,7 +294,7 @@ def everywhere_sentence(findings: Findings, row: VariantRank | None) -> Sentence
         worst = _problem(findings, row.regret.worst_problem)
         most = worst_of_the_best(findings, row.regret.worst)
         text += f"; used {where(row)}, {most} (at {worst.name})"
-    return (Part(row.variant.name, strong=True), Part(f"{text}."))
+    return (Part(row.variant.label, strong=True), Part(f"{text}."))
 
 
 def _first_elsewhere(findings: Findings, row: VariantRank) -> str:
@@ -308,7 +308,7 @@ def _first_elsewhere(findings: Findings, row: VariantRank) -> str:
     lost = [problem for problem in findings.problems if problem.id in row.planned - won]
     if not lost:
         return ""
-    first = [findings.deciding_winners[problem.id].cell.variant.name for problem in lost]
+    first = [findings.deciding_winners[problem.id].cell.variant.label for problem in lost]
     if len(lost) <= _MOST_LOST:
         named = [f"{name} at {problem.name}" for name, problem in zip(first, lost, strict=True)]
     else:

@@ -9,7 +9,7 @@ from profiler.model import Cell
 
 def baseline_label(baseline: NamedBaseline) -> str:
     """Label of a baseline to switch to."""
-    name = baseline.variant.name if baseline.variant else ""
+    name = baseline.variant.label if baseline.variant else ""
     return {
         "reference": f"reference: {name}",
         "best": "best of each problem",

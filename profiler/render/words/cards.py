@@ -81,7 +81,7 @@ def _best_card(findings: Findings) -> Card:
         _reference_words(findings, answer_of(findings)),
     ]
     detail = "; ".join(filter(None, details))
-    return Card(_place(findings, row), row.variant.name, detail)
+    return Card(_place(findings, row), row.variant.label, detail)
 
 
 def _wins_words(findings: Findings, row: VariantRank) -> str:
@@ -113,7 +113,7 @@ def _reference_words(findings: Findings, answer: Answer) -> str:
     lead = answer.reference
     if lead is None or not 0 < lead.ratio < 1 or lead.variant == findings.baseline:
         return ""
-    return f"{lead.variant.name}, a reference, {lead_words(findings, lead)}"
+    return f"{lead.variant.label}, a reference, {lead_words(findings, lead)}"
 
 
 def _place(findings: Findings, row: VariantRank) -> str:
@@ -151,9 +151,9 @@ def _difference_card(findings: Findings) -> Card:
         return Card(question, "no baseline", "nothing to compare with")
     if row.variant == baseline:
         return Card(question, "no other", "only the baseline was measured")
-    against = f"the {noun(findings)} of {baseline.name}"
+    against = f"the {noun(findings)} of {baseline.label}"
     if findings.baseline_rank:
-        against += f" in {row.variant.name}, first of the rest"
+        against += f" in {row.variant.label}, first of the rest"
     source = f"{_source(findings, row.verdicts)}{_selection_words(findings, row)}"
     if len(row.ratios) == 1:
         value = row.best[1]
@@ -334,11 +334,11 @@ def _account_card(findings: Findings) -> Card | None:
     place = f" at {pair.cell.problem.name}" if len(findings.problems) > 1 else ""
     # The cards beside it are of other launches: of the confirmation, at other clocks.
     times = f"{signed_time(ns)}; in all {signed_time(difference)} in the explain session"
-    against = f"against {pair.against.variant.name}{place}"
+    against = f"against {pair.against.variant.label}{place}"
     detail = f"{times} {against}; {limit_and_roof(pair.first)}"
     # What is explained need not be the leader, nor of the type that the best of all is of.
     is_leader = findings.leader is not None and pair.cell.variant == findings.leader.variant
-    question = "Why" if is_leader else f"Why {pair.cell.variant.name}, not the leader"
+    question = "Why" if is_leader else f"Why {pair.cell.variant.label}, not the leader"
     return Card(question, largest, detail)
 
 
@@ -352,7 +352,7 @@ def _busy_card(findings: Findings) -> Card | None:
     idle = [numbers.show(unit.idle_ns, "ns") for unit in units]
     answer = f"{findings.timelines.device} busy {shares[0]}"
     place = f" at {difference.cell.problem.name}" if len(findings.problems) > 1 else ""
-    against = f"{shares[1]} and {idle[1]} in {difference.against.variant.name}{place}"
+    against = f"{shares[1]} and {idle[1]} in {difference.against.variant.label}{place}"
     return Card("Why", answer, f"of the time, {idle[0]} idle; {against}")
 
 
@@ -407,7 +407,7 @@ def _traffic_card(findings: Findings, variant: Variant, problem: Problem) -> Car
     by_arithmetic = roof is not None and roof[0] not in _MEMORY_ROOFS
     if not fewer or findings.baseline is None or (by_arithmetic and len(fewer) == 1):
         return None
-    of_baseline = f"those of {findings.baseline.name} (geometric mean)"
+    of_baseline = f"those of {findings.baseline.label} (geometric mean)"
     return Card("Why", fewer[0], ", ".join([*fewer[1:], of_baseline]))
 
 

@@ -44,7 +44,7 @@ def _by_kind(findings: Findings) -> Callable[[Findings], Sentence] | None:
 
 
 def _name(variant: Variant) -> Part:
-    return Part(variant.name, strong=True)
+    return Part(variant.label, strong=True)
 
 
 # ---- most pages ----------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def _relative(findings: Findings, row: VariantRank) -> Sentence:
         _name(row.variant),
         Part(" takes " if findings.gives_verdicts else " has "),
         Part(numbers.ratio(row.geometric_mean), strong=True),
-        Part(f" the {noun(findings)} of {baseline.name} (geometric mean of "),
+        Part(f" the {noun(findings)} of {baseline.label} (geometric mean of "),
         Part(f"{len(row.ratios)} problems)"),
     )
 
@@ -97,14 +97,14 @@ def _at_one(findings: Findings, row: VariantRank, winner: Winner, which: str) ->
     called = "is the best" if winner.best else f"has the {which} {noun(findings)}"
     opening = Part(f" {called}, {shown}")
     if winner.cell.variant != row.variant:
-        opening = Part(f" is first of the rest, after {winner.cell.variant.name}")
+        opening = Part(f" is first of the rest, after {winner.cell.variant.label}")
     ties = ties_words(winner)
     tail = f", {ties}" if ties and not winner.best else ""
     if row.best is None or findings.baseline is None or row.variant == findings.baseline:
         return (opening, Part(tail))
     value = row.best[1]
     verdict = word_of(row.verdicts[0]) if row.verdicts else ""
-    baseline = findings.baseline.name
+    baseline = findings.baseline.label
     return (
         opening,
         Part(f"{tail}: "),
@@ -139,7 +139,7 @@ def _ladder(findings: Findings) -> Sentence:
     return (
         Part(f"{len(findings.ladder)} versions go from {numbers.ratio(measured[0].ratio)} to "),
         Part(numbers.ratio(best.ratio), strong=True),
-        Part(f" the {noun(findings)} of {baseline.name}, with "),
+        Part(f" the {noun(findings)} of {baseline.label}, with "),
         _name(best.variant),
         Part("; the largest step is "),
         _name(most.variant),

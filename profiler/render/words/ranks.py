@@ -37,7 +37,7 @@ def bias_words(bias: float) -> str:
 
 
 def _names(cells: Sequence[Cell]) -> str:
-    names = [cell.variant.name for cell in cells]
+    names = [cell.variant.label for cell in cells]
     return " and ".join(names) if len(names) <= _NAMED else f"{len(names)} others"
 
 

@@ -145,7 +145,5 @@ def objective_words(findings: Findings, search: SearchFindings) -> str:
 
 def variant_name(findings: Findings, variant: str) -> str:
     """Label of a variant; its id where it was not measured after the search."""
-    labels = {
-        variant.id: findings.names.label(variant) for variant in findings.report.plan.variants
-    }
+    labels = {variant.id: variant.label for variant in findings.report.plan.variants}
     return labels.get(variant, variant)

@@ -65,4 +65,4 @@ def _roof(findings: Findings) -> str:
     problem, row = findings.largest_problem, findings.leader
     if problem is None or row is None:
         return ""
-    return nearest_roof_words(findings, row.variant, problem, whose=row.variant.name)
+    return nearest_roof_words(findings, row.variant, problem, whose=row.variant.label)

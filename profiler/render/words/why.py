@@ -252,12 +252,12 @@ def signed_share(ns: float, account: Account) -> str:
 def slower_name(pair: PairWhy, account: Account) -> str:
     """Name of the one that takes longer in an account."""
     slower = pair.cell if account.difference_ns >= 0 else pair.against
-    return slower.variant.name
+    return slower.variant.label
 
 
 def why_sentence(pair: PairWhy) -> str:
     """Why a cell differs from another; why nothing is said where that is not shown."""
-    first, second = pair.cell.variant.name, pair.against.variant.name
+    first, second = pair.cell.variant.label, pair.against.variant.label
     if not pair.told:
         return f"{first} against {second}: {_not_told(pair)}"
     account = pair.account
@@ -285,7 +285,7 @@ def _off_timing(pair: PairWhy) -> str:
     sides = ((pair.cell, pair.first), (pair.against, pair.second))
     launches = [
         f"{numbers.show(why.duration_ns, 'ns')} at {why.clock_ghz:.2f} GHz, where "
-        f"{cell.variant.name} is timed with {numbers.show(timed_ns, 'ns')}"
+        f"{cell.variant.label} is timed with {numbers.show(timed_ns, 'ns')}"
         for (cell, why), timed_ns, off in zip(sides, pair.timed_ns, pair.off_timing, strict=True)
         if off
     ]
@@ -318,7 +318,7 @@ def _caches_between(pair: PairWhy) -> str:
 
 def _not_closed(pair: PairWhy, account: Account) -> str:
     """Sentence on factors that do not give a duration, and by how much; empty where they do."""
-    names = (pair.cell.variant.name, pair.against.variant.name)
+    names = (pair.cell.variant.label, pair.against.variant.label)
     off = [
         f"{numbers.show(100 * residual, '%')} off the duration of {name}"
         for name, residual in zip(names, account.residuals, strict=True)
@@ -365,7 +365,7 @@ def kernel_times(pair: PairWhy) -> str:
     """Sentences on where two cells spend their time by kernel; empty where each has only one."""
     sides = ((pair.cell, pair.first), (pair.against, pair.second))
     return " ".join(
-        _kernel_times(cell.variant.name, why) for cell, why in sides if len(why.kernels) > 1
+        _kernel_times(cell.variant.label, why) for cell, why in sides if len(why.kernels) > 1
     )
 
 
@@ -391,7 +391,7 @@ def idle_sentence(findings: Findings) -> str:
     if idle is None:
         return ""
     first, second = (
-        f"{numbers.show(100 * unit.busy_share, '%')} of the time in {cell.variant.name} "
+        f"{numbers.show(100 * unit.busy_share, '%')} of the time in {cell.variant.label} "
         f"({numbers.show(unit.idle_ns, 'ns')} idle)"
         for cell, unit in ((idle.cell, idle.unit), (idle.against, idle.other))
     )

@@ -100,7 +100,7 @@ def test_the_history_has_the_numbers_of_the_steps(page, document, comparison):
     """The summary of the second run is of ncu, its step to the third one of events."""
     history = {entry["cell"]: entry["runs"] for entry in document["history"]}
     names = {
-        (cell.variant.name, cell.problem.name): name for name, cell in comparison.cells.items()
+        (cell.variant.label, cell.problem.name): name for name, cell in comparison.cells.items()
     }
     rows = page.xpath('//section[@id="history"]//table[1]/tbody/tr')
     shown = {

@@ -125,7 +125,7 @@ def test_a_pair_is_judged_once_and_nothing_is_judged_to_show_it(asked, compariso
     assert (asked, comparisons) == (before, called)
     assert findings.best is not None
     assert all(findings.best.name in text for text in (page, console))
-    assert findings.names.full(findings.best) in document
+    assert findings.best.name in document
     assert json.loads(document)["answer"]["best"]["id"] == findings.best.id
     assert all(findings.best.id in table for table in tables)
     assert find_why(findings).answer.cell.variant == findings.best, "where FP16 takes longer, too"

@@ -138,11 +138,11 @@ def test_the_summary_holds_at_80_columns(findings: Findings) -> None:
     if findings.report.kind == "waves":
         return
     first = findings.ranks[0].variant
-    assert any(line.startswith(first.name) for line in lines), "a name is on one line"
+    assert any(line.startswith(first.label) for line in lines), "a name is on one line"
 
 
 def test_no_two_labels_are_equal(findings: Findings) -> None:
-    labels = [variant.name for variant in findings.report.plan.variants]
+    labels = [variant.label for variant in findings.report.plan.variants]
     assert len(set(labels)) == len(labels)
     assert {findings.names.label(variant) for variant in findings.variants} <= set(labels)
 
@@ -159,7 +159,7 @@ def test_the_console_prints_the_numbers_of_the_winners(findings: Findings) -> No
         if winner is None:
             continue
         value = findings.value(winner.cell, findings.report.primary)
-        parts = [winner.cell.variant.name, numbers.show(value.median, findings.primary.unit)]
+        parts = [winner.cell.variant.label, numbers.show(value.median, findings.primary.unit)]
         if math.isfinite(value.ratio):
             parts.append(numbers.ratio(value.ratio))
         assert any(all(part in line for part in (problem.name, *parts)) for line in lines), parts

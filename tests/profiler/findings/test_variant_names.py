@@ -43,12 +43,12 @@ def test_labels_of_a_recording_are_short_and_no_two_are_equal(name):
     labels = [names.label(variant) for variant in variants]
     assert len(set(labels)) == len(variants)
     assert max(map(len, labels)) <= LONGEST_LABEL
-    assert [names.full(variant) for variant in variants] == [item.name for item in variants]
+    assert [names.of(variant).full for variant in variants] == [item.name for item in variants]
 
 
 def test_a_grid_of_configurations_is_named_by_what_differs():
     variants, names = names_of_recording("autotune")
-    by_full = {names.full(variant): variant for variant in variants}
+    by_full = {variant.name: variant for variant in variants}
     best = by_full["(BF16, 128, 128, 64, 4): async+eager+swizzled+load_2_2_2_tiles+opt_softmax"]
     assert names.label(best) == "BF16 \u00b7 128\u00d764 \u00b7 2/2/2 \u00b7 opt-softmax"
     assert names.chips(best)[1].params == (("B_r", 128), ("B_c", 64))
@@ -76,7 +76,7 @@ def test_flags_that_most_have_are_said_where_they_are_missing():
 
 def test_versions_of_a_ladder_say_number_and_note():
     variants, names = names_of_recording("progression")
-    labels = {names.full(variant): names.label(variant) for variant in variants}
+    labels = {variant.name: names.label(variant) for variant in variants}
     assert labels["step-01"] == "1: base: asynchronous copies only"
     assert labels["step-13"] == "13: K and V from the last block\u2026"
     assert labels["sdpa_flash"] == "sdpa_flash"
@@ -182,7 +182,7 @@ def test_a_reference_with_the_parameters_of_the_others_is_one_of_them():
 def test_where_keys_are_too_long_neighbouring_numbers_are_read_together():
     """192 rows are what three consumers have: no parameter, and yet it says nothing else."""
     variants, names = names_of_recording("hopper_autotune")
-    by_full = {names.full(variant): variant for variant in variants}
+    by_full = {variant.name: variant for variant in variants}
     flags = "producer+overlap+ping_pong+lazy_rescale+tensor_store+persistent"
     best = by_full[f"(BF16, 128, 192, 64, 3): {flags}"]
     assert names.label(best) == "BF16 \u00b7 3/64/3 \u00b7 ping-pong \u00b7 persistent"

@@ -172,13 +172,9 @@ def test_launches_that_differ_otherwise_than_the_timed_ones_are_told(
 def test_long_names_cost_rows_and_the_document_stays_small(
     findings: Findings, pair: PairWhy
 ) -> None:
-    variant = pair.cell.variant
-    long = dataclasses.replace(findings.names.of(variant), full="x" * 700)
-    names = {**findings.names.by_variant, variant.id: long}
-    findings = dataclasses.replace(
-        findings, names=dataclasses.replace(findings.names, by_variant=names)
-    )
-    document = explain_document(findings, pair.cell, pair.first, pair)
+    variant = dataclasses.replace(pair.cell.variant, name="x" * 700)
+    cell = dataclasses.replace(pair.cell, variant=variant)
+    document = explain_document(findings, cell, pair.first, dataclasses.replace(pair, cell=cell))
     assert len(json.dumps(document)) < MOST_BYTES
     Explanation.model_validate(document)
     account = document["account"]

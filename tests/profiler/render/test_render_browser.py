@@ -246,7 +246,7 @@ def test_a_click_on_a_row_opens_its_details(findings: Findings, result: Any) -> 
     cell = findings.distinct_cells[2]
     clicked = result["clicked"]
     assert not clicked["hidden"]
-    assert clicked["title"] == f"{cell.variant.name}, {cell.problem.name}"
+    assert clicked["title"] == f"{cell.variant.label}, {cell.problem.name}"
     assert clicked["focus"] == "details-h"
     for metric in findings.metrics:
         value = findings.value(cell, metric.name)
@@ -268,7 +268,7 @@ def test_a_click_on_a_row_opens_its_details(findings: Findings, result: Any) -> 
 def test_a_kept_cell_stands_beside_another(findings: Findings, result: Any) -> None:
     cell = findings.distinct_cells[2]
     assert findings.baseline is not None
-    assert result["beside"]["title"].startswith(f"{cell.variant.name}, ")
+    assert result["beside"]["title"].startswith(f"{cell.variant.label}, ")
     assert f" {findings.baseline.name}, {cell.problem.name}" in result["beside"]["title"]
     assert result["beside"]["columns"] == 3
     assert "beside=" in result["beside"]["hash"]
@@ -281,11 +281,11 @@ def test_focus_goes_back_where_it_came_from(result: Any) -> None:
 
 def test_rows_marks_and_heat_maps_open_details(findings: Findings, result: Any) -> None:
     cell = findings.distinct_cells[int(result["entered"]["cell"])]
-    assert result["entered"]["title"] == f"{cell.variant.name}, {cell.problem.name}"
+    assert result["entered"]["title"] == f"{cell.variant.label}, {cell.problem.name}"
     variant = findings.variants[int(result["mark"])]
-    assert result["marked"]["title"] == f"{variant.name}, {findings.problems[1].name}"
+    assert result["marked"]["title"] == f"{variant.label}, {findings.problems[1].name}"
     cell = findings.distinct_cells[4]
-    assert result["heat"] == f"{cell.variant.name}, {cell.problem.name}"
+    assert result["heat"] == f"{cell.variant.label}, {cell.problem.name}"
 
 
 def test_the_address_opens_two_cells(file: Path, findings: Findings) -> None:
@@ -294,7 +294,7 @@ def test_the_address_opens_two_cells(file: Path, findings: Findings) -> None:
     tree = opened(file, f"#?{state}")
     title = tree.xpath("string(//h2[@id='details-h'])")
     assert title == " \u2194 ".join(
-        f"{cell.variant.name}, {cell.problem.name}" for cell in (first, second)
+        f"{cell.variant.label}, {cell.problem.name}" for cell in (first, second)
     )
     assert tree.xpath("//button[@id='pin']/@aria-pressed") == ["true"]
 
@@ -373,7 +373,7 @@ def test_a_link_to_a_cell_opens_its_details(file: Path, findings: Findings) -> N
     cell = findings.distinct_cells[-1]
     tree = opened(file, f"#cell-{cell.id}")
     title = tree.xpath("string(//h2[@id='details-h'])")
-    assert title == f"{cell.variant.name}, {cell.problem.name}"
+    assert title == f"{cell.variant.label}, {cell.problem.name}"
 
 
 def test_tables_far_from_the_window_are_not_laid_out_at_the_start(file: Path, plain: Any) -> None:
@@ -413,7 +413,7 @@ def test_the_table_of_a_metric_is_made_when_it_is_opened(
         for place, (variant, (name, *texts)) in enumerate(zip(variants, table, strict=True)):
             role = findings.role(variant)
             tag = {"best": f" {best_word(findings)}", "baseline": " baseline"}.get(role, "")
-            assert name == variant.name + tag
+            assert name == variant.label + tag
             for problem, text, (_, wanted) in zip(findings.problems, texts, columns, strict=True):
                 cell = findings.cells.get((variant.id, problem.id))
                 why = f" {why_missing(findings, cell, metric.name)}"

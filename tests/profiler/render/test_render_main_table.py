@@ -122,7 +122,7 @@ def test_an_error_that_variants_share_is_on_the_page_once(of_grid):
     report = replace(of_grid.report, builds=tuple(failed))
     builds = builds_of(replace(of_grid, report=report))
     (failure,) = builds.failed
-    assert failure.variants == tuple(variant.name for variant in variants)
+    assert failure.variants == tuple(variant.label for variant in variants)
     html = (
         templates().get_template("build.html").render(builds=builds, report=report, code_groups=())
     )
@@ -130,7 +130,7 @@ def test_an_error_that_variants_share_is_on_the_page_once(of_grid):
     text = details.text_content()
     assert text.startswith("The compiler in 3 variants (")
     assert text.count("no <such> thing") == 1
-    assert all(variant.name in text for variant in variants)
+    assert all(variant.label in text for variant in variants)
 
 
 def lacking(report, variant, problem_ids):

@@ -86,7 +86,7 @@ def test_the_card_has_it_where_nothing_was_explained(
 def test_the_card_of_timers_says_whose_it_is(findings: Findings) -> None:
     card = timer_cards._why_card(findings, None)
     assert findings.leader is not None
-    whose = f"nearest roof of {findings.leader.variant.name} at "
+    whose = f"nearest roof of {findings.leader.variant.label} at "
     assert whose in card.detail
     assert card.detail.endswith("FP32 arithmetic, 91.7\u202f%")
     assert "nearest roof" not in timer_cards._why_card(with_roofs({}), None).detail

@@ -26,7 +26,7 @@ def test_the_table_has_the_best_of_each_problem_and_the_baseline(findings):
     for problem in findings.problems:
         rows = [row for row in table.rows if row[0] == problem.name]
         assert sum("(baseline)" in row[1] for row in rows) == 1
-        winner = findings.winners[problem.id].cell.variant.name
+        winner = findings.winners[problem.id].cell.variant.label
         assert rows[0][1].startswith(winner)
 
 

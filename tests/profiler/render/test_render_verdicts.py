@@ -115,7 +115,7 @@ def test_ties_are_counted_where_they_are_many_and_named_where_they_are_few(
     many = dataclasses.replace(winner, same=cells, not_told_apart=())
     assert ties_words(many) == f"the same as {len(cells)} others"
     few = dataclasses.replace(winner, same=cells[:1], not_told_apart=cells[1:3])
-    names = [cell.variant.name for cell in cells[:3]]
+    names = [cell.variant.label for cell in cells[:3]]
     assert ties_words(few) == (
         f"the same as {names[0]} and not told apart from {names[1]} and {names[2]}"
     )

@@ -149,7 +149,7 @@ def test_the_time_of_each_kernel_is_told_where_a_cell_has_several(pair: PairWhy)
     several = dataclasses.replace(pair, first=CellWhy(pair.cell.id, kernels))
     both, one = (numbers.show(n * kernel.duration_ns, "ns") for n in (2, 1))
     assert words.kernel_times(several) == (
-        f"{pair.cell.variant.name} spends {both} in 2 {numbers.TIMES} softmax_vector, "
+        f"{pair.cell.variant.label} spends {both} in 2 {numbers.TIMES} softmax_vector, "
         f"{one} in other."
     )
     assert words.kernel_times(pair) == ""
@@ -229,7 +229,7 @@ def test_the_card_has_the_largest_part_and_whose_it_is(findings: Findings, pair:
         "a higher share of the roof: -47.61 µs; in all -49.28 µs in the explain session against "
         "torch; limited by bandwidth of device memory, 78.0 % of its roof"
     )
-    other = dataclasses.replace(pair.cell.variant, id="other", name="vector-b256-r1-v8")
+    other = dataclasses.replace(pair.cell.variant, id="other", label="vector-b256-r1-v8")
     cell = dataclasses.replace(pair.cell, variant=other)
     of_other = dataclasses.replace(findings)
     FOUND[of_other] = RunWhy(find_why(findings).cells, (dataclasses.replace(pair, cell=cell),))
@@ -305,7 +305,7 @@ def test_an_account_that_does_not_close_says_by_how_much(pair: PairWhy) -> None:
     off = dataclasses.replace(pair, first=CellWhy(pair.cell.id, (other,)))
     assert off.account is not None
     assert not off.account.closes
-    only = rf"The factors are \d+\.\d\s% off the duration of {pair.cell.variant.name}: they are"
+    only = rf"The factors are \d+\.\d\s% off the duration of {pair.cell.variant.label}: they are"
     assert re.search(only, words.why_sentence(off))
     assert "off the duration" not in words.why_sentence(pair)
 
@@ -368,7 +368,7 @@ def test_long_names_are_wrapped_and_only_source_text_is_cut(
 ) -> None:
     name = "a" * 90
     cells = [
-        dataclasses.replace(cell, variant=dataclasses.replace(cell.variant, name=name))
+        dataclasses.replace(cell, variant=dataclasses.replace(cell.variant, label=name))
         for cell in (pair.cell, pair.against)
     ]
     renamed = dataclasses.replace(pair, cell=cells[0], against=cells[1])
