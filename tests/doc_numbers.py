@@ -13,7 +13,9 @@ from doc_fusion import FUSION_BLOCKS
 from doc_softmax import largest_problem, twelve_lines
 from doc_tables import RECORDINGS, explained, plain
 from doc_timers import methods, ratios_of_timers
+from doc_training import TRAINING_BLOCKS
 from doc_verdicts import VERDICT_BLOCKS
+from doc_waves import WAVE_BLOCKS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -23,7 +25,9 @@ BLOCK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- /numbers -->)", re.D
 BLOCKS = {
     **ATTENTION_BLOCKS,
     **FUSION_BLOCKS,
+    **TRAINING_BLOCKS,
     **VERDICT_BLOCKS,
+    **WAVE_BLOCKS,
     "twelve-lines": twelve_lines,
     "softmax-largest": largest_problem,
     "softmax-why": partial(explained, RECORDINGS / "softmax"),

@@ -22,9 +22,9 @@ MADE = re.compile(
 """What a script writes and another test compares; code."""
 SIZES = re.compile(r"\d+ \u00d7 (?:\d+|CODE)")
 MEASURED = re.compile(
-    r"(?<![\w.])\d+(?:\.\d+)? ?(?:ns|\u00b5s|ms|TFLOP/s|GB/s|TB/s|GHz|MHz|W|J|\u00d7)(?!\w)"
+    r"(?<![\w.])\d+(?:\.\d+)? ?(?:ns|\u00b5s|ms|TFLOP/s|GB/s|TB/s|GHz|MHz|W|J|\u00d7|%)(?!\w)"
 )
-DATE = re.compile(r"20\d\d-\d\d-\d\d|\d\d? November 20\d\d")
+DATE = re.compile(r"20\d\d-\d\d-\d\d|(?:\d\d? )?November 20\d\d")
 UNDATED = {
     ("docs/fusion.md", "The hand-written kernels"): "a bar",
     ("docs/fusion.md", "Which findings of the published study hold"): "what was published",
