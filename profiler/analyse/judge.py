@@ -215,11 +215,19 @@ class Judge:
         return float(-np.expm1(selection_bias(logs, cell_sd)))
 
 
-def with_session_sds(timing: Judge, final: Judge, cells: Sequence[Cell]) -> tuple[Judge, Judge]:
-    """Both judges with what the cells that both measured say of offsets between sessions."""
+def with_session_sds(
+    timing: Judge, final: Judge, cells: Sequence[Cell], *, one_process: bool
+) -> tuple[Judge, Judge]:
+    """Both judges with what the cells that both measured say of offsets between sessions.
+
+    `one_process`: whether one process made both, so that they may share what lasts as long as it
+    does: then they say of offsets that these are larger than usual, not that they are smaller.
+    """
     if final.times.empty:
         return timing, final
     sds = estimated_sds(*measured_twice(timing, final, cells))
+    if one_process:
+        sds = tuple(map(max, sds, PRIOR_SDS))
     return replace(timing, session_sds=sds), replace(final, session_sds=sds)
 
 

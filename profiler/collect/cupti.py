@@ -46,6 +46,17 @@ _PROBLEMS: Sequence[tuple[re.Pattern[str], str, str]] = (
 """What the runner prints of CUPTI where the machine is at fault: pattern, message, remedy."""
 
 
+def refusal(stderr: str) -> EnvironmentUnusable | None:
+    """What CUPTI or the driver refused, by the end of the runner's stderr; None where nothing."""
+    last_words = tail(stderr)
+    for pattern, message, remedy in _PROBLEMS:
+        match = pattern.search(last_words)
+        if match is not None:
+            line = last_words[match.start() :].partition("\n")[0]
+            return EnvironmentUnusable(f"{message}\n  It said: {line[:400]}", remedy=remedy)
+    return None
+
+
 def header_folders(nvcc: Path) -> tuple[Path, ...]:
     """Folder of CUPTI's headers that nvcc does not look in itself; none where it needs no other.
 
@@ -67,15 +78,8 @@ class Cupti(Timer):
 
     def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
         """Error of the machine, or of CUPTI, that the runner's stderr shows, or None."""
-        if returncode == 0:
-            return None
-        last_words = tail(read_text(folder / STDERR))
-        for pattern, message, remedy in _PROBLEMS:
-            match = pattern.search(last_words)
-            if match is not None:
-                line = last_words[match.start() :].partition("\n")[0]
-                return EnvironmentUnusable(f"{message}\n  It said: {line[:400]}", remedy=remedy)
-        return super().diagnose(folder, returncode)
+        refused = refusal(read_text(folder / STDERR)) if returncode != 0 else None
+        return refused or super().diagnose(folder, returncode)
 
 
 KIND: CollectorKind = CollectorKind(

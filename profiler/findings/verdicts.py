@@ -15,6 +15,7 @@ import pandas as pd
 from profiler.analyse.intervals import session_margin
 from profiler.analyse.judge import MEDIANS, Judge, Pair, Rules, times_of, with_session_sds
 from profiler.analyse.verdicts import Reason
+from profiler.collect.registry import is_judged, shares_process
 from profiler.findings.values import NAN
 from profiler.model import FEWEST_BLOCKS, SessionKind, Verdict
 from profiler.planning.blocks_needed import can_decide
@@ -146,10 +147,12 @@ class PairVerdicts:
 def judges_of(report: Report) -> tuple[Judge, Judge]:
     """The judge of the blocks in which every cell was measured, and that of the final."""
     rules = report.rules
+    judged = [session for session in report.plan.sessions if is_judged(report.plan, session)]
     return with_session_sds(
         _judge(report, SessionKind.TIMING, rules),
         _judge(report, SessionKind.FINAL, Rules(looks=1, delta=rules.delta)),
         report.plan.cells,
+        one_process=any(map(shares_process, judged)),
     )
 
 

@@ -1,6 +1,7 @@
 """Checks of everything that a run needs, as data: what is there, what is not, what to do about it.
 
-Each check is a function of the machine; none of them measures or changes anything.
+Each check is a function of the machine; none of them changes anything, and one has a kernel
+counted, which nothing else proves.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from profiler.machine.environment import (
 from profiler.machine.gpu_lock import is_free
 from profiler.machine.lock_files import FOLDER_VARIABLE, own_cache_folder
 from profiler.machine.nsys_install import importer_fault, nsys_version
+from profiler.machine.one_range import duration_by_cupti
 from profiler.machine.torch_install import ask_torch
 
 _ENOUGH_DISK_BYTES = 2 * 1024**3
@@ -104,7 +106,26 @@ def examine(machine: Machine | None = None, gpu: Gpu | None = None) -> tuple[Che
         check_disk(machine),
         own_nsys.result(),
         check_timelines(nsys_check=own_nsys.result(), torch_check=torch.result()),
+        check_cupti(
+            machine,
+            gpu,
+            is_ready=all(c.result().status is Status.OK for c in (torch, nvcc)),
+        ),
     )
+
+
+def check_cupti(machine: Machine, gpu: Gpu | None, *, is_ready: bool) -> Check:
+    """Have CUPTI count one kernel; only `--fast` needs it. `is_ready`: torch and nvcc are there."""
+    name = "CUPTI"
+    if gpu is None or not is_ready:
+        return Check(name, Status.WARNING, "not tried: it takes a GPU, torch and nvcc")
+    if not is_free(gpu.uuid, machine.lock_folder):
+        return Check(name, Status.WARNING, "not tried: the GPU is being measured on")
+    try:
+        duration_ns = duration_by_cupti(machine.python)
+    except EnvironmentUnusable as error:
+        return Check(name, Status.WARNING, " ".join(error.message.split()), error.remedy or "")
+    return Check(name, Status.OK, f"counts kernels in the runner (one of {duration_ns:.0f} ns)")
 
 
 def essential_missing(checks: Sequence[Check]) -> tuple[Check, ...]:

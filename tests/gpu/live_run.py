@@ -9,11 +9,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run_live(spec: Path | str, out: Path, *flags: str, timeout_s: float = 300) -> str:
-    """What a run said on stderr that measured and was complete; its run folders are below `out`."""
+def run_live(
+    spec: Path | str, out: Path, *flags: str, timeout_s: float = 300, code: int = 0
+) -> str:
+    """What a run said on stderr that ended with this code; its run folders are below `out`."""
     command = [sys.executable, "-m", "profiler", str(spec), "--live", "--out", str(out), *flags]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done.stderr

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from profiler.errors import EnvironmentUnusable
 from profiler.machine import doctor
 from profiler.machine.doctor import Check, Machine, Status, essential_missing, examine
 from profiler.machine.environment import Gpu
 from profiler.machine.gpu_lock import gpu_lock
+from profiler.machine.one_range import duration_by_cupti
 
 FAKE_NCU = Path(__file__).parents[1] / "fake_ncu/ncu"
 NSYS_VERSION = "echo 'NVIDIA Nsight Systems version 2025.3.2.367-253236082862v0'"
@@ -34,8 +36,9 @@ def program(path, body=""):
 
 
 @pytest.fixture
-def machine(tmp_path):
+def machine(tmp_path, monkeypatch):
     """A machine that has everything."""
+    monkeypatch.setattr(doctor, "duration_by_cupti", lambda python: 2144.0)
     tools = tmp_path / "bin"
     program(tools / "nvcc", "echo 'release 13.0, V13.0.88'")
     for name in ("g++", "ninja"):
@@ -310,3 +313,33 @@ def test_which_collectors_of_timelines_can_be_used(machine):
     program(Path(machine.python), "exit 1")
     assert (timelines().status, timelines().essential) == (Status.WARNING, False)
     assert timelines().remedy
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "words"),
+    [
+        (2144.0, Status.OK, "one of 2144 ns"),
+        (EnvironmentUnusable("CUPTI may not\n read"), Status.WARNING, "may not read"),
+    ],
+)
+def test_cupti_is_tried_where_nothing_measures(monkeypatch, machine, said, status, words):
+    def duration(python):
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    monkeypatch.setattr(doctor, "duration_by_cupti", duration)
+    check = doctor.check_cupti(machine, H200, is_ready=True)
+    assert check.status is status
+    assert words in check.detail
+    for gpu, is_ready in ((None, True), (H200, False)):
+        assert "not tried" in doctor.check_cupti(machine, gpu, is_ready=is_ready).detail
+    with gpu_lock("GPU-1", timeout_s=5, on_wait=print, folder=machine.lock_folder):
+        assert "being measured" in doctor.check_cupti(machine, H200, is_ready=True).detail
+
+
+def test_what_cupti_cannot_do_here_is_said_with_a_remedy():
+    """No GPU: nvcc builds the library, and the runner's torch has no device for it."""
+    with pytest.raises(EnvironmentUnusable, match=r"no CUDA device|cannot be loaded") as refused:
+        duration_by_cupti()
+    assert refused.value.remedy

@@ -355,9 +355,9 @@ class Collect(SpecModel):
 
     collectors: Collectors = Field(
         default=("ncu",),
-        description="`ncu`: hardware counters; `cupti`: durations and counters of one pass in the "
-        "process that launches, without ncu; `cuda_events` (or `timer`): CUDA events, or the "
-        "process clock on a CPU; `profiler_kernels` (or `torch_kernels`): kernel time of "
+        description="`ncu`: hardware counters; `cupti`: durations and counters in the process "
+        "that launches, without ncu; `cuda_events` (or `timer`): CUDA events, or the process "
+        "clock on a CPU; `profiler_kernels` (or `torch_kernels`): kernel time of "
         "torch.profiler; `wall_clock` (once `plain_timer`): wall clock around three launches, as a "
         "quick benchmark does. The first of these, in this order, that is asked for is judged. "
         "`nsys` and `profiler_timeline` (or `torch`) record timelines, `in_kernel` what the "
