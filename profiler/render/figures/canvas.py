@@ -112,34 +112,6 @@ def name_rows(axes: Axes, names: Iterable[str], size: float | None = None) -> No
             )
 
 
-def rows_figure(
-    names: Sequence[str], row_height: float = ROW_IN, head: float = HEAD_IN
-) -> tuple[Figure, Axes]:
-    """Figure with one row a name; its left margin fits the longest name."""
-    height = head + FOOT_IN + row_height * max(len(names), 2)
-    figure = Figure(figsize=(WIDTH_IN, height))
-    shown = [shorten(name) for name in names]
-    left = (0.2 + widest_in(shown)) / WIDTH_IN
-    axes = figure.add_axes((left, FOOT_IN / height, 0.985 - left, 1 - (head + FOOT_IN) / height))
-    name_rows(axes, shown)
-    axes.set_ylim(len(shown) - 0.4, -0.6)
-    return figure, axes
-
-
-def panel_figure(count: int, rows_in: float | None = None) -> tuple[Figure, list[Axes]]:
-    """Figure of small multiples with room for a legend above.
-
-    `rows_in`: height of all rows together; without it each has its usual height.
-    """
-    height, boxes = panel_boxes(count, rows_in)
-    figure = Figure(figsize=(WIDTH_IN, height))
-    grid = [
-        figure.add_axes((left / WIDTH_IN, bottom / height, width / WIDTH_IN, panel / height))
-        for left, bottom, width, panel in boxes
-    ]
-    return figure, grid
-
-
 def panel_boxes(
     count: int, rows_in: float | None = None
 ) -> tuple[float, list[tuple[float, float, float, float]]]:
@@ -162,19 +134,6 @@ def panel_boxes(
         for index in range(count)
     ]
     return head + foot + rows * panel + (rows - 1) * gap, boxes
-
-
-def row_text(axes: Axes, x: float, y: float, text: str, *, quiet: bool = False) -> None:
-    """Write beside a mark in a figure of rows."""
-    axes.text(
-        x,
-        y,
-        text,
-        va="center_baseline",
-        fontsize=8,
-        color=svg.MUTED if quiet else svg.INK,
-        fontstyle="italic" if quiet else "normal",
-    )
 
 
 def legend(figure: Figure, handles: Sequence[Line2D], texts: Sequence[str]) -> None:

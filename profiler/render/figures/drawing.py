@@ -6,7 +6,7 @@ their rules in a page.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
 from profiler.render.figures import svg
@@ -48,8 +48,13 @@ class Drawing:
     ) -> Element:
         """A filled rectangle between two corners."""
         (left, top), (right, bottom) = corner, opposite
-        outline = path_of([(left, top), (right, top), (right, bottom), (left, bottom)]) + "z"
-        return ElementTree.SubElement(self._inside(parent), "path", {"d": outline, "style": style})
+        corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
+        return self.area(corners, style, parent)
+
+    def area(self, corners: Sequence[Point], style: str, parent: Element | None = None) -> Element:
+        """A filled area between corners."""
+        outline = {"d": path_of(corners) + "z", "style": style}
+        return ElementTree.SubElement(self._inside(parent), "path", outline)
 
     def symbol(self, outline: str, at: Point, style: str, parent: Element | None = None) -> Element:
         """A symbol around a point; its outline stands once in a figure."""
@@ -64,6 +69,18 @@ class Drawing:
         attributes = {"x": x, "y": y, "href": f"#{self._symbols[outline]}", "style": style}
         return ElementTree.SubElement(parent, "use", attributes)
 
+    def dots(
+        self,
+        outline: str,
+        places: Iterable[Point],
+        colours: Iterable[str],
+        ids: Iterable[str],
+        opacity: float = 1.0,
+    ) -> None:
+        """A symbol at each place, with its colour and its id (`svg.mark`)."""
+        for at, colour, identifier in zip(places, colours, ids, strict=True):
+            self.symbol(outline, at, symbol_style(colour, opacity)).set("id", identifier)
+
     def text(
         self,
         text: str,
@@ -71,13 +88,13 @@ class Drawing:
         style: str,
         parent: Element | None = None,
         *,
-        turned: bool = False,
+        degrees: float = 0.0,
     ) -> Element:
-        """A text at the start, middle or end (by its style) of its baseline; `turned` upwards."""
+        """A text at the start, middle or end (by its style) of its baseline, turned upwards."""
         x, y = map(number, at)
         attributes = {"x": x, "y": y, "style": style}
-        if turned:
-            attributes["transform"] = f"rotate(-90 {x} {y})"
+        if degrees:
+            attributes["transform"] = f"rotate({number(-degrees)} {x} {y})"
         element = ElementTree.SubElement(self._inside(parent), "text", attributes)
         element.text = text
         return element
@@ -110,14 +127,16 @@ def dashed(colour: str, width: float, dash: float = 4.0, gap: float = 2.0) -> st
     )
 
 
-def fill_style(colour: str) -> str:
+def fill_style(colour: str, opacity: float = 1.0) -> str:
     """Style of an area."""
-    return f"fill: {svg.variable(colour)}"
+    fill = f"fill: {svg.variable(colour)}"
+    return fill if opacity == 1.0 else f"{fill}; fill-opacity: {opacity:g}"
 
 
-def symbol_style(colour: str) -> str:
+def symbol_style(colour: str, opacity: float = 1.0) -> str:
     """Style of a symbol, with its edge."""
-    return f"fill: {svg.variable(colour)}; stroke: {svg.variable(colour)}"
+    style = f"fill: {svg.variable(colour)}; stroke: {svg.variable(colour)}"
+    return style if opacity == 1.0 else f"{style}; opacity: {opacity:g}"
 
 
 def text_style(

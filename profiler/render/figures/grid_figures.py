@@ -2,73 +2,57 @@
 
 from __future__ import annotations
 
-import matplotlib as mpl
 import pandas as pd
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from profiler.render.figures import svg
-from profiler.render.figures.canvas import MARKERS, ROOM, colour_of, legend, log_ticks
+from profiler.render.figures.canvas import MARKERS, ROOM, colour_of
+from profiler.render.figures.drawing import Drawing, dashed, line_style, marker
+from profiler.render.figures.plain_axes import (
+    POINTS,
+    PlainAxes,
+    decade_ticks,
+    handle,
+    places,
+    plain_legend,
+)
 from profiler.render.words.names import shorten
 
-_SAVED_IN = (8.0, 4.2)
+_WIDTH_IN, _HEIGHT_IN = 8.0, 4.2
+_SYMBOL, _LEGEND_SYMBOL = 4.47, 6.0
+_DIAGONAL = dashed(svg.MUTED, 1.0, 4.0, 3.0)
 
 
-def saved(table: pd.DataFrame, baseline: str) -> Figure:
+def saved(table: pd.DataFrame, baseline: str) -> Drawing:
     """Speed-up against bytes saved, both axes logarithmic.
 
     Columns `name role mark bytes speed`: factors of the baseline over the variant, all above 0. On
     the dashed line the time falls as the bytes do.
     """
-    with mpl.rc_context(svg.style()):
-        figure = Figure(figsize=_SAVED_IN)
-        axes = figure.add_axes((0.09, 0.13, 0.89, 0.77))
-        for (name, role), rows in table.groupby(["name", "role"], sort=False):
-            points = axes.scatter(
-                rows["bytes"],
-                rows["speed"],
-                color=colour_of(str(role)),
-                marker=MARKERS.get(str(role), "o"),
-                s=20,
-                alpha=0.75,
-                zorder=3,
-                label=str(name),
-            )
-            points.set_gid(svg.marks(rows["mark"]))
-        low, high = (pick(table[["bytes", "speed"]].to_numpy().ravel()) for pick in (min, max))
-        ends = (min(low, 1.0) / ROOM, max(high, 1.0) * ROOM)
-        axes.plot(ends, ends, color=svg.MUTED, linewidth=1.0, linestyle=(0, (4, 3)))
-        axes.axhline(1.0, color=svg.BASELINE, linewidth=1.0)
-        axes.axvline(1.0, color=svg.BASELINE, linewidth=1.0)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlim(*_limits(table["bytes"]))
-        axes.set_ylim(*_limits(table["speed"]))
-        log_ticks(axes.xaxis, axes.get_xlim())
-        log_ticks(axes.yaxis, axes.get_ylim())
-        axes.set_xlabel(f"DRAM bytes of {shorten(baseline, 30)} / variant (right: fewer are moved)")
-        axes.set_ylabel(f"time of {shorten(baseline, 20)} / variant")
-        axes.grid(visible=True)
-        _clip_lines(figure)
-        roles = table.drop_duplicates("name")[["name", "role"]].itertuples(index=False)
-        handles, texts = [], []
-        for name, role in roles:
-            colour, marker = colour_of(role), MARKERS.get(role, "o")
-            handles.append(Line2D([], [], color=colour, marker=marker, linestyle=""))
-            texts.append(shorten(str(name)))
-        dashed = Line2D([], [], color=svg.MUTED, linestyle=(0, (4, 3)))
-        legend(figure, [*handles, dashed], [*texts, "time falls as bytes do"])
-    return figure
+    width, height = _WIDTH_IN * POINTS, _HEIGHT_IN * POINTS
+    drawing = Drawing(width, height)
+    axes = PlainAxes(drawing, 0.09 * width, 0.1 * height, 0.98 * width, 0.87 * height)
+    across = axes.across(_limits(table["bytes"]), logarithmic=True)
+    upwards = axes.upwards(_limits(table["speed"]), logarithmic=True)
+    bytes_label = f"DRAM bytes of {shorten(baseline, 30)} / variant (right: fewer are moved)"
+    axes.grid_across(across, decade_ticks(across), bytes_label)
+    axes.grid_upwards(upwards, decade_ticks(upwards), f"time of {shorten(baseline, 20)} / variant")
+    ends = (max(across.low, upwards.low), min(across.high, upwards.high))
+    drawing.path(places(ends, ends, (across, upwards)), _DIAGONAL)
+    axes.level(upwards.at(1.0), line_style(svg.BASELINE, 1.0))
+    axes.upright(across.at(1.0), line_style(svg.BASELINE, 1.0))
+    axes.spines()
+    handles = []
+    for (name, role), rows in table.groupby(["name", "role"], sort=False):
+        kind, colour = MARKERS.get(str(role), "o"), colour_of(str(role))
+        points = places(rows["bytes"], rows["speed"], (across, upwards))
+        marks = map(svg.mark, rows["mark"])
+        drawing.dots(marker(kind, _SYMBOL), points, [colour] * len(points), marks, opacity=0.75)
+        symbol = (marker(kind, _LEGEND_SYMBOL), colour)
+        handles.append(handle(drawing, shorten(str(name)), symbol=symbol))
+    plain_legend(drawing, [*handles, handle(drawing, "time falls as bytes do", _DIAGONAL)])
+    return drawing
 
 
 def _limits(values: pd.Series[float]) -> tuple[float, float]:
     """Ends of an axis that shows all values and 1."""
     return min(float(values.min()), 1.0) / ROOM, max(float(values.max()), 1.0) * ROOM
-
-
-def _clip_lines(figure: Figure) -> None:
-    """Cut the diagonal at the axes: nothing in a page's drawing is clipped."""
-    (axes,) = figure.axes
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    low, high = max(left, bottom), min(right, top)
-    axes.lines[0].set_data([low, high], [low, high])

@@ -7,12 +7,12 @@ Where labels stand, and which ticks an axis has, is what matplotlib does by the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib.ticker import AutoLocator, LogLocator, MaxNLocator, ScalarFormatter
+from matplotlib.ticker import AutoLocator, Locator, LogLocator, MaxNLocator, ScalarFormatter
 
 from profiler.render.figures import svg
 from profiler.render.figures.canvas import (
@@ -37,6 +37,7 @@ from profiler.render.figures.drawing import (
     Element,
     Point,
     line_style,
+    symbol_style,
     text_style,
 )
 from profiler.render.words.names import shorten
@@ -45,8 +46,10 @@ POINTS = 72.0
 """Points per inch."""
 MARGIN = 0.05
 """Room at both ends of an axis whose limits follow from what is drawn, by its length."""
-_TICK_GAP, _LABEL_GAP, _TITLE_GAP, _NAME_GAP = 7.0, 4.0, 6.0, 5.0
+TICK_GAP, _LABEL_GAP, _TITLE_GAP, _NAME_GAP = 7.0, 4.0, 6.0, 5.0
 """From the axes to labels of ticks, from these to the label of the axis, to a title, to names."""
+_LINE = 1.2
+"""From a line of text to the next one, by its size."""
 _GRID = line_style(svg.GRID, 0.7)
 _SPINE = line_style(svg.GRID, 0.8, "stroke-linejoin: miter; stroke-linecap: square")
 _SMALL = 8.0
@@ -88,20 +91,22 @@ class Scale:
         ]
 
 
-def limits(values: Sequence[float], *, logarithmic: bool = False) -> tuple[float, float]:
-    """Ends of an axis that holds all values, with the usual room; 0 and 1 without any."""
+def limits(
+    values: Sequence[float], *, logarithmic: bool = False, margin: float = MARGIN
+) -> tuple[float, float]:
+    """Ends of an axis that holds all values, with room at both; 0 and 1 without any."""
     if not values:
         return 0.0, 1.0
     low, high = min(values), max(values)
     if logarithmic:
         if low == high:
             low, high = _decade(low, -1), _decade(high, 1)
-        room = (high / low) ** MARGIN
+        room = (high / low) ** margin
         return low / room, high * room
     if low == high:
-        around = abs(low) * MARGIN or MARGIN
+        around = abs(low) * margin or margin
         low, high = low - around, high + around
-    room = (high - low) * MARGIN
+    room = (high - low) * margin
     return low - room, high + room
 
 
@@ -121,9 +126,29 @@ class Ticks:
     factor: str = ""
 
 
-def linear_ticks(scale: Scale, most: int | None = None) -> Ticks:
-    """Ticks at round numbers; `most` of them, else as many as are usual."""
-    locator = AutoLocator() if most is None else MaxNLocator(most, steps=[1, 2, 5, 10])
+def places(xs: Iterable[float], ys: Iterable[float], scales: tuple[Scale, Scale]) -> list[Point]:
+    """Where points lie whose values are all there; `scales`: across and upwards."""
+    across, upwards = scales
+    return [
+        (across.at(x), upwards.at(y))
+        for x, y in zip(xs, ys, strict=True)
+        if math.isfinite(x) and math.isfinite(y)
+    ]
+
+
+def at_most(ticks: int) -> Locator:
+    """What chooses so many ticks, at multiples of 1, 2 and 5."""
+    return MaxNLocator(ticks, steps=[1, 2, 5, 10])
+
+
+def whole_numbers(most: int) -> Locator:
+    """What chooses so many ticks at whole numbers."""
+    return MaxNLocator(most, integer=True)
+
+
+def linear_ticks(scale: Scale, locator: Locator | None = None) -> Ticks:
+    """Ticks at round numbers, which `locator` chooses; else as many as are usual."""
+    locator = locator or AutoLocator()
     values = scale.inside([float(tick) for tick in locator.tick_values(scale.low, scale.high)])
     formatter: Any = ScalarFormatter(useOffset=False)
     formatter.create_dummy_axis()
@@ -140,9 +165,12 @@ def named_ticks(values: Sequence[float], name: Callable[[float], str] = "{:g}".f
 def decade_ticks(scale: Scale) -> Ticks:
     """1, 2 and 5 of each decade where there are few decades, else the decades only."""
     few = scale.high / scale.low < FEW_DECADES
-    locator: Any = LogLocator(base=10, subs=(1, 2, 5) if few else (1,))
-    values = locator.tick_values(scale.low, scale.high)
-    return named_ticks(scale.inside([float(tick) for tick in values]))
+    return named_ticks(log_places(scale, LogLocator(base=10, subs=(1, 2, 5) if few else (1,))))
+
+
+def log_places(scale: Scale, locator: Any) -> list[float]:
+    """Places of the ticks of a logarithmic axis, which `locator` chooses."""
+    return scale.inside([float(tick) for tick in locator.tick_values(scale.low, scale.high)])
 
 
 @dataclass(frozen=True)
@@ -163,15 +191,19 @@ class PlainAxes:
         """Scale from the bottom to the top."""
         return Scale(*ends, self.bottom, self.top, logarithmic)
 
-    def grid_across(self, scale: Scale, ticks: Ticks, label: str = "") -> None:
+    def grid_across(
+        self, scale: Scale, ticks: Ticks, label: str = "", *, lines: bool = True
+    ) -> None:
         """Upright grid lines with their labels below, and the label of the axis."""
         labels = self.drawing.group(class_=svg.LABELS)
         style = text_style("middle")
-        baseline = self.bottom + _TICK_GAP + ASCENT * TEXT_SIZE
+        baseline = self.bottom + TICK_GAP + ASCENT * TEXT_SIZE
         for value, name in zip(ticks.values, ticks.labels, strict=True):
             x = scale.at(value)
-            self.drawing.path([(x, self.bottom), (x, self.top)], _GRID, labels)
-            self.drawing.text(name, (x, baseline), style, labels)
+            if lines:
+                self.drawing.path([(x, self.bottom), (x, self.top)], _GRID, labels)
+            if name:
+                self.drawing.text(name, (x, baseline), style, labels)
         below = baseline + DESCENT * TEXT_SIZE + _LABEL_GAP + ASCENT * TEXT_SIZE
         if ticks.factor:
             self.drawing.text(ticks.factor, (self.right, below), text_style("end"), labels)
@@ -181,7 +213,7 @@ class PlainAxes:
     def grid_upwards(self, scale: Scale, ticks: Ticks, label: str = "") -> None:
         """Level grid lines with their labels to the left, and the label of the axis."""
         labels = self.drawing.group(class_=svg.LABELS)
-        edge = self.left - _TICK_GAP
+        edge = self.left - TICK_GAP
         for value, name in zip(ticks.values, ticks.labels, strict=True):
             y = scale.at(value)
             self.drawing.path([(self.left, y), (self.right, y)], _GRID, labels)
@@ -193,7 +225,15 @@ class PlainAxes:
         if label:
             x = edge - widest_in(ticks.labels) * POINTS - _LABEL_GAP - DESCENT * TEXT_SIZE
             at = (x, (self.top + self.bottom) / 2)
-            self.drawing.text(label, at, text_style("middle"), labels, turned=True)
+            self.drawing.text(label, at, text_style("middle"), labels, degrees=90)
+
+    def level(self, y: float, style: str) -> None:
+        """A line from the left to the right edge; `y` in points."""
+        self.drawing.path([(self.left, y), (self.right, y)], style)
+
+    def upright(self, x: float, style: str) -> None:
+        """A line from the lower to the upper edge; `x` in points."""
+        self.drawing.path([(x, self.bottom), (x, self.top)], style)
 
     def spines(self) -> None:
         """The left and the lower edge, over what is drawn."""
@@ -202,8 +242,11 @@ class PlainAxes:
         self.drawing.path([corner, (self.right, self.bottom)], _SPINE)
 
     def title(self, text: str) -> None:
-        """A title above, at the left."""
-        self.drawing.text(text, (self.left, self.top - _TITLE_GAP), text_style("start"))
+        """A title above, at the left, of one line or more."""
+        lines = text.split("\n")
+        for above, line in zip(reversed(range(len(lines))), lines, strict=True):
+            at = (self.left, self.top - _TITLE_GAP - above * _LINE * TEXT_SIZE)
+            self.drawing.text(line, at, text_style("start"))
 
 
 @dataclass(frozen=True)
@@ -230,6 +273,10 @@ class RowAxes:
             at = (self.axes.left - _NAME_GAP, self.y(row) + BASELINE * TEXT_SIZE)
             self.drawing.text(name, at, style)
 
+    def dot(self, outline: str, x: float, row: float, colour: str) -> Element:
+        """A symbol in a row; `x` in points."""
+        return self.drawing.symbol(outline, (x, self.y(row)), symbol_style(colour))
+
     def text(self, x: float, row: float, text: str, *, quiet: bool = False) -> None:
         """A text beside a mark; `x` in points."""
         colour = svg.MUTED if quiet else svg.INK
@@ -251,9 +298,12 @@ def row_axes(names: Sequence[str], row_height: float = ROW_IN, head: float = HEA
     return RowAxes(axes, len(names))
 
 
-def panel_axes(count: int) -> tuple[Drawing, list[PlainAxes]]:
-    """Drawing of small multiples with room for a legend above."""
-    height, boxes = panel_boxes(count)
+def panel_axes(count: int, rows_in: float | None = None) -> tuple[Drawing, list[PlainAxes]]:
+    """Drawing of small multiples with room for a legend above.
+
+    `rows_in`: height of all rows together; without it each has its usual height.
+    """
+    height, boxes = panel_boxes(count, rows_in)
     drawing = Drawing(WIDTH_IN * POINTS, height * POINTS)
     axes = []
     for left, bottom, width, panel in boxes:
@@ -264,9 +314,10 @@ def panel_axes(count: int) -> tuple[Drawing, list[PlainAxes]]:
     return drawing, axes
 
 
-def is_first_column(panel: int) -> bool:
-    """Whether a panel stands at the left, where the label of the upright axis belongs."""
-    return panel % PANEL_COLUMNS == 0
+def outer_labels(panel: int, panels: int, across: str, upwards: str) -> tuple[str, str]:
+    """Labels of a panel's axes: upright at the left, the other where no panel is below."""
+    is_lowest, is_first = panel + PANEL_COLUMNS >= panels, panel % PANEL_COLUMNS == 0
+    return across if is_lowest else "", upwards if is_first else ""
 
 
 @dataclass(frozen=True)
@@ -275,6 +326,21 @@ class Handle:
 
     text: str
     draw: Callable[[Point, Point, Element], None]
+
+
+def handle(
+    drawing: Drawing, text: str, line: str = "", symbol: tuple[str, str] | None = None
+) -> Handle:
+    """Entry of a legend: a line by its style, in its middle a symbol by outline and colour."""
+
+    def draw(start: Point, end: Point, group: Element) -> None:
+        if line:
+            drawing.path([start, end], line, group)
+        if symbol is not None:
+            middle = ((start[0] + end[0]) / 2, start[1])
+            drawing.symbol(symbol[0], middle, symbol_style(symbol[1]), group)
+
+    return Handle(text, draw)
 
 
 def plain_legend(drawing: Drawing, entries: Sequence[Handle]) -> None:

@@ -113,9 +113,9 @@ def style() -> Any:
     return dict(_STYLE)
 
 
-def mark(index: int) -> str:
-    """Make the gid of an artist that belongs to a variant: the page's script lights it up."""
-    return f"{_MARK}-{index}"
+def mark(index: int, cell: int | None = None) -> str:
+    """Id of what belongs to a variant, and shows a cell: the page's script lights it up."""
+    return f"{_MARK}-{index}" if cell is None else f"{_MARK}-{index}.{cell}"
 
 
 def marks(indices: Iterable[int], cells: Iterable[int] | None = None) -> str:

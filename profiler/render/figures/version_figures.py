@@ -19,7 +19,6 @@ from profiler.render.figures.canvas import (
     COLOURS,
     LOG_FROM,
     MARKERS,
-    PANEL_COLUMNS,
     Axis,
     colour_of,
     spans_decades,
@@ -38,15 +37,16 @@ from profiler.render.figures.drawing import (
 )
 from profiler.render.figures.plain_axes import (
     POINTS,
-    Handle,
     PlainAxes,
     RowAxes,
     Scale,
+    at_most,
     decade_ticks,
-    is_first_column,
+    handle,
     limits,
     linear_ticks,
     named_ticks,
+    outer_labels,
     panel_axes,
     plain_legend,
     row_axes,
@@ -125,7 +125,9 @@ def dots(table: pd.DataFrame, label: str, line: str = svg.BASELINE) -> Drawing:
     room = (largest / smallest) ** 0.05 if largest > smallest else 1.05
     # On a logarithmic axis half the time and twice the time lie equally far from the baseline.
     across = rows.axes.across((smallest / room, largest * room**3), logarithmic=True)
-    places = decade_ticks(across) if largest > _WIDE * smallest else linear_ticks(across, most=8)
+    places = (
+        decade_ticks(across) if largest > _WIDE * smallest else linear_ticks(across, at_most(8))
+    )
     ticks = named_ticks(places.values, lambda value: f"{value:.6g}{numbers.TIMES}")
     rows.axes.grid_across(across, ticks, label)
     at_baseline = across.at(1.0)
@@ -139,8 +141,7 @@ def dots(table: pd.DataFrame, label: str, line: str = svg.BASELINE) -> Drawing:
     rows.axes.spines()
     rows.names(names)
     for row, mark in enumerate(table["mark"]):
-        at = (across.at(float(ratio[row])), rows.y(row))
-        dot = rows.drawing.symbol(_DOT, at, symbol_style(colours[row]))
+        dot = rows.dot(_DOT, across.at(float(ratio[row])), row, colours[row])
         dot.set("id", svg.mark(mark))
     texts = table["text"] if "text" in table else map(numbers.ratio, ratio)
     for row, (right, text) in enumerate(zip(np.fmax(ratio, high), texts, strict=True)):
@@ -168,7 +169,7 @@ def pairs(table: pd.DataFrame, axis: Axis, names: tuple[str, str]) -> Drawing:
     rows.axes.spines()
     rows.names(titles)
     handles = [
-        _line_handle(rows.drawing, shorten(name), line_style(COLOURS[role], 6.0, ""))
+        handle(rows.drawing, shorten(name), line_style(COLOURS[role], 6.0, ""))
         for role, name in zip(values, names, strict=True)
     ]
     plain_legend(rows.drawing, handles)
@@ -187,10 +188,7 @@ def lines(table: pd.DataFrame, x_label: str, axis: Axis) -> Drawing:
     divisor, label = axis.scaled(float(typical))
     for index, (axes, (panel, rows)) in enumerate(zip(grid, panels.items(), strict=True)):
         series = _series(rows, divisor)
-        labels = (
-            x_label if index + PANEL_COLUMNS >= len(panels) else "",
-            label if is_first_column(index) else "",
-        )
+        labels = outer_labels(index, len(panels), x_label, label)
         # A logarithmic axis without any point cannot be drawn.
         scales = _scaled(axes, series, sorted(rows["x"].unique()), labels, spans=spans)
         _curves(axes, series, scales)
@@ -298,23 +296,9 @@ def _line_legend(drawing: Drawing, table: pd.DataFrame) -> None:
         colour = COLOURS[role]
         style = dashed(colour, 1.5) if role == "baseline" else line_style(colour, 1.5)
         outline = marker(MARKERS[role], _LEGEND_MARKER)
-        handles.append(_line_handle(drawing, shorten(named[role]), style, (outline, colour)))
+        handles.append(handle(drawing, shorten(named[role]), style, (outline, colour)))
     others = int((series == "other").sum())
     if others:
         style, dot = line_style(svg.OTHER, 0.9), (marker("o", _OTHERS_MARKER), svg.OTHER)
-        handles.append(_line_handle(drawing, f"{others} others", style, dot))
+        handles.append(handle(drawing, f"{others} others", style, dot))
     plain_legend(drawing, handles)
-
-
-def _line_handle(
-    drawing: Drawing, text: str, style: str, symbol: tuple[str, str] | None = None
-) -> Handle:
-    """Entry of a legend: a line, and in its middle a symbol (outline and colour)."""
-
-    def draw(start: Point, end: Point, group: Element) -> None:
-        drawing.path([start, end], style, group)
-        if symbol is not None:
-            middle = ((start[0] + end[0]) / 2, start[1])
-            drawing.symbol(symbol[0], middle, symbol_style(symbol[1]), group)
-
-    return Handle(text, draw)

@@ -2,99 +2,103 @@
 
 from __future__ import annotations
 
-import matplotlib as mpl
+from collections.abc import Iterable
+
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
 
 from profiler.render.figures import svg
-from profiler.render.figures.canvas import (
-    PANEL_COLUMNS,
-    WIDTH_IN,
-    colour_of,
-    fitted,
-    legend,
-    panel_figure,
+from profiler.render.figures.canvas import colour_of, fitted
+from profiler.render.figures.drawing import (
+    Drawing,
+    circle,
+    dashed,
+    line_style,
+)
+from profiler.render.figures.plain_axes import (
+    POINTS,
+    PlainAxes,
+    Scale,
+    handle,
+    limits,
+    linear_ticks,
+    outer_labels,
+    panel_axes,
+    places,
+    plain_legend,
+    whole_numbers,
 )
 from profiler.render.words import numbers
 
-_DASHED = (0, (4, 2))
 _STAIR_IN = 3.4
 """Height of all rows of stairs together, as a first screen has room for."""
+_DOT = circle(1.75)
+_IDEAL = dashed(svg.MUTED, 1.5)
 
 
-def stairs(table: pd.DataFrame) -> Figure:
+def stairs(table: pd.DataFrame) -> Drawing:
     """Measured time over waves, and the ideal that full waves give.
 
     Columns `name role mark waves time_ns ideal_ns`; only `ideal_ns` may be missing.
     """
-    with mpl.rc_context(svg.style()):
-        panels = dict(list(table.groupby("name", sort=False)))
-        figure, grid = panel_figure(len(panels), _STAIR_IN)
-        divisor, unit = numbers.scale(float(table["time_ns"].max()), "ns")
-        for axes, (name, rows) in zip(grid, panels.items(), strict=True):
-            ordered = rows.sort_values("waves", kind="stable")
-            _measured(axes, ordered, "waves", ordered["time_ns"] / divisor)
-            axes.plot(
-                ordered["waves"],
-                ordered["ideal_ns"] / divisor,
-                color=svg.MUTED,
-                linestyle=_DASHED,
-            )
-            axes.set_ylim(bottom=0)
-            _dress(axes, str(name))
-        _label(grid, "waves", f"time ({unit})")
-        handles = [
-            Line2D([], [], color=svg.INK, marker="o", markersize=4),
-            Line2D([], [], color=svg.MUTED, linestyle=_DASHED),
-        ]
-        legend(figure, handles, ["measured", "ideal: blocks at the rate of full waves"])
-    return figure
+    panels = dict(list(table.groupby("name", sort=False)))
+    drawing, grid = panel_axes(len(panels), _STAIR_IN)
+    divisor, unit = numbers.scale(float(table["time_ns"].max()), "ns")
+    for index, (axes, (name, rows)) in enumerate(zip(grid, panels.items(), strict=True)):
+        ordered = rows.sort_values("waves", kind="stable")
+        measured, ideal = (ordered[column] / divisor for column in ("time_ns", "ideal_ns"))
+        labels = outer_labels(index, len(panels), "waves", f"time ({unit})")
+        top = limits([*measured, *ideal.dropna()])[1]
+        scales = _dressed(axes, str(name), ordered["waves"], top, labels)
+        _draw(axes, ordered, places(ordered["waves"], measured, scales))
+        drawing.path(places(ordered["waves"], ideal, scales), _IDEAL)
+        axes.spines()
+    _legend(drawing, "measured", "ideal: blocks at the rate of full waves")
+    return drawing
 
 
-def efficiencies(table: pd.DataFrame, x: str, x_label: str, good: float) -> Figure:
+def efficiencies(table: pd.DataFrame, x: str, x_label: str, good: float) -> Drawing:
     """Tail efficiency over one column of the table, with a line where it is good.
 
     Columns `name role mark efficiency` and that of `x`, none of them missing.
     """
-    with mpl.rc_context(svg.style()):
-        panels = dict(list(table.groupby("name", sort=False)))
-        figure, grid = panel_figure(len(panels))
-        for axes, (name, rows) in zip(grid, panels.items(), strict=True):
-            ordered = rows.sort_values(x, kind="stable")
-            axes.axhline(100 * good, color=svg.MUTED, linewidth=1.4, linestyle=_DASHED)
-            _measured(axes, ordered, x, 100 * ordered["efficiency"])
-            axes.set_ylim(0, max(105.0, 100 * float(ordered["efficiency"].max()) + 5))
-            _dress(axes, str(name))
-        _label(grid, x_label, "tail efficiency (%)")
-        handles = [
-            Line2D([], [], color=svg.INK, marker="o", markersize=4),
-            Line2D([], [], color=svg.MUTED, linestyle=_DASHED),
-        ]
-        legend(figure, handles, ["ideal time \u00f7 measured time", f"{100 * good:.0f}\u202f%"])
-    return figure
+    panels = dict(list(table.groupby("name", sort=False)))
+    drawing, grid = panel_axes(len(panels))
+    for index, (axes, (name, rows)) in enumerate(zip(grid, panels.items(), strict=True)):
+        ordered = rows.sort_values(x, kind="stable")
+        labels = outer_labels(index, len(panels), x_label, "tail efficiency (%)")
+        top = max(105.0, 100 * float(ordered["efficiency"].max()) + 5)
+        scales = _dressed(axes, str(name), ordered[x], top, labels)
+        axes.level(scales[1].at(100 * good), dashed(svg.MUTED, 1.4))
+        _draw(axes, ordered, places(ordered[x], 100 * ordered["efficiency"], scales))
+        axes.spines()
+    _legend(drawing, "ideal time \u00f7 measured time", f"{100 * good:.0f}\u202f%")
+    return drawing
 
 
-def _measured(axes: Axes, rows: pd.DataFrame, x: str, values: pd.Series[float]) -> None:
+def _dressed(
+    axes: PlainAxes, name: str, xs: Iterable[float], top: float, labels: tuple[str, str]
+) -> tuple[Scale, Scale]:
+    """Scales of a panel from 0 on, with its grid and title."""
+    across = axes.across((0.0, limits([*xs])[1]))
+    upwards = axes.upwards((0.0, top))
+    axes.grid_across(across, linear_ticks(across, whole_numbers(8)), labels[0])
+    axes.grid_upwards(upwards, linear_ticks(upwards), labels[1])
+    axes.title(fitted(name, (axes.right - axes.left) / POINTS))
+    return across, upwards
+
+
+def _draw(axes: PlainAxes, rows: pd.DataFrame, points: list[tuple[float, float]]) -> None:
     colour = colour_of(str(rows["role"].iloc[0]))
-    axes.plot(rows[x], values, color=colour, linewidth=1.2)
-    points = axes.scatter(rows[x], values, color=colour, s=12, zorder=3)
-    points.set_gid(svg.marks(rows["mark"]))
+    axes.drawing.path(points, line_style(colour, 1.2))
+    axes.drawing.dots(_DOT, points, [colour] * len(points), map(svg.mark, rows["mark"]))
 
 
-def _dress(axes: Axes, name: str) -> None:
-    room = axes.get_position().width * WIDTH_IN
-    axes.set_title(fitted(name, room), loc="left")
-    axes.set_xlim(left=0)
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
-    axes.grid(visible=True)
-
-
-def _label(grid: list[Axes], x_label: str, y_label: str) -> None:
-    for index, axes in enumerate(grid):
-        if index % PANEL_COLUMNS == 0:
-            axes.set_ylabel(y_label)
-        if index + PANEL_COLUMNS >= len(grid):
-            axes.set_xlabel(x_label)
+def _legend(drawing: Drawing, measured: str, ideal: str) -> None:
+    symbol = (circle(2.0), svg.INK)
+    plain_legend(
+        drawing,
+        [
+            handle(drawing, measured, line_style(svg.INK, 1.5), symbol),
+            handle(drawing, ideal, _IDEAL),
+        ],
+    )

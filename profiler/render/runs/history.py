@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from profiler.comparison.runs import ComparedRun
 from profiler.findings.runs.changes import CellChange
 from profiler.findings.runs.comparison import RunComparison, RunTimes
 from profiler.model import Verdict
 from profiler.render.figures import svg
-from profiler.render.figures.canvas import PANEL_COLUMNS, legend, panel_figure
+from profiler.render.figures.canvas import PANEL_COLUMNS
+from profiler.render.figures.drawing import Drawing, circle, line_style, marker, symbol_style
+from profiler.render.figures.plain_axes import (
+    PlainAxes,
+    Scale,
+    Ticks,
+    handle,
+    linear_ticks,
+    panel_axes,
+    places,
+    plain_legend,
+)
 from profiler.render.runs.rows import Names
 from profiler.render.runs.words import verdict_datum
 from profiler.render.tables.rows import Datum
@@ -34,6 +40,7 @@ _TITLE = 40
 _SHORT_COMMIT = 8
 _COLOURS = {Verdict.FASTER: svg.BEST, Verdict.SLOWER: svg.BASELINE}
 _SHAPES = {Verdict.FASTER: "v", Verdict.SLOWER: "^"}
+_TRIANGLE = 6.63
 
 
 @dataclass(frozen=True)
@@ -159,49 +166,47 @@ def _varied(cells: Sequence[str], names: Names) -> list[str]:
     return [cell for _, cell in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def history_figure(table: pd.DataFrame, ticks: Sequence[str]) -> Figure:
+def history_figure(table: pd.DataFrame, ticks: Sequence[str]) -> Drawing:
     """A panel for each cell: its duration in each run with its interval; `ticks` name the runs.
 
     A triangle stands where the step to a run is SLOWER (up) or FASTER (down).
     """
-    with mpl.rc_context(svg.style()):
-        panels = dict(list(table.groupby("title", sort=False)))
-        figure, grid = panel_figure(len(panels))
-        for index, (axes, (title, rows)) in enumerate(zip(grid, panels.items(), strict=True)):
-            _panel(axes, rows)
-            lines = [shorten(line, _TITLE) for line in str(title).split("\n")]
-            axes.set_title("\n".join(lines), loc="left")
-            axes.set_xlim(-0.4, len(ticks) - 0.6)
-            last_row = index + PANEL_COLUMNS >= len(panels)
-            axes.xaxis.set_major_locator(FixedLocator(list(range(len(ticks)))))
-            labels = list(ticks) if last_row else [""] * len(ticks)
-            axes.xaxis.set_major_formatter(FuncFormatter(_namer(labels)))
-            axes.grid(visible=True, axis="y")
-        handles = [
-            Line2D([], [], color=_COLOURS[verdict], marker=_SHAPES[verdict], linestyle="")
-            for verdict in (Verdict.SLOWER, Verdict.FASTER)
-        ]
-        handles.append(Line2D([], [], color=svg.MUTED, marker="o", markersize=4))
-        legend(figure, handles, ["step is slower", "step is faster", "no such verdict"])
-    return figure
+    panels = dict(list(table.groupby("title", sort=False)))
+    drawing, grid = panel_axes(len(panels))
+    for index, (axes, (title, rows)) in enumerate(zip(grid, panels.items(), strict=True)):
+        across = axes.across((-0.4, len(ticks) - 0.6))
+        is_lowest = index + PANEL_COLUMNS >= len(panels)
+        runs = Ticks(range(len(ticks)), ticks if is_lowest else [""] * len(ticks))
+        axes.grid_across(across, runs, lines=False)
+        _draw_panel(axes, across, rows)
+        axes.title("\n".join(shorten(line, _TITLE) for line in str(title).split("\n")))
+    names = {Verdict.SLOWER: "step is slower", Verdict.FASTER: "step is faster"}
+    handles = [
+        handle(drawing, name, symbol=(marker(_SHAPES[verdict], 6.0), _COLOURS[verdict]))
+        for verdict, name in names.items()
+    ]
+    none = handle(drawing, "no such verdict", line_style(svg.MUTED, 1.5), (circle(2.0), svg.MUTED))
+    plain_legend(drawing, [*handles, none])
+    return drawing
 
 
-def _namer(labels: Sequence[str]) -> Any:
-    return lambda value, _: labels[int(value)] if 0 <= int(value) < len(labels) else ""
-
-
-def _panel(axes: Axes, rows: pd.DataFrame) -> None:
+def _draw_panel(axes: PlainAxes, across: Scale, rows: pd.DataFrame) -> None:
     divisor, unit = numbers.scale(float(rows["value"].max()), "ns")
     value, low, high = (rows[name].to_numpy(float) / divisor for name in ("value", "low", "high"))
-    runs = rows["run"].to_numpy()
-    (line,) = axes.plot(runs, value, color=svg.MUTED, linewidth=1.3, marker="o", markersize=3.5)
-    line.set_gid(svg.mark(int(rows["mark"].iloc[0])))
-    axes.vlines(runs, low, high, color=svg.MUTED, linewidth=1.6, alpha=0.6)
-    for run, height, verdict in zip(runs, value, rows["verdict"], strict=True):
+    upwards = axes.upwards((0.0, float(np.fmax.reduce([*value, *high])) * 1.12))
+    axes.grid_upwards(upwards, linear_ticks(upwards, MaxNLocator(4)), unit)
+    points = places(rows["run"], value, (across, upwards))
+    group = axes.drawing.group(id=svg.mark(int(rows["mark"].iloc[0])))
+    axes.drawing.path(points, line_style(svg.MUTED, 1.3), group)
+    for at in points:
+        axes.drawing.symbol(circle(1.75), at, symbol_style(svg.MUTED), group)
+    for run, *ends in zip(rows["run"], low, high, strict=True):
+        if np.isfinite(ends).all():
+            span = [(across.at(run), upwards.at(float(end))) for end in ends]
+            axes.drawing.path(span, line_style(svg.MUTED, 1.6, "stroke-opacity: 0.6"))
+    for run, height, verdict in zip(rows["run"], value, rows["verdict"], strict=True):
         if verdict in _COLOURS:
-            axes.scatter(
-                [run], [height], color=_COLOURS[verdict], marker=_SHAPES[verdict], s=44, zorder=3
-            )
-    axes.set_ylim(0, float(np.fmax.reduce([*value, *high])) * 1.12)
-    axes.yaxis.set_major_locator(MaxNLocator(4))
-    axes.set_ylabel(unit)
+            at = (across.at(run), upwards.at(float(height)))
+            outline = marker(_SHAPES[verdict], _TRIANGLE)
+            axes.drawing.symbol(outline, at, symbol_style(_COLOURS[verdict]))
+    axes.spines()
