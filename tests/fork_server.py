@@ -36,6 +36,8 @@ FAKE_NSYS = TESTS / "fake_nsys/target-linux-x64/nsys"
 STAND_INS = (str(FAKE_NCU), str(FAKE_NSYS))
 PRELOADED = (
     "torch",
+    "torch._inductor",
+    "torch.fx.experimental.symbolic_shapes",
     "scipy.stats",
     "matplotlib.backends.backend_svg",
     "nvtx",
@@ -49,6 +51,9 @@ PRELOADED = (
     "profiler.cluster.worker",
     "profiler.render.console.runs",
     "profiler.render.runs.page",
+    "profiler.runner.session",
+    "profiler.sessions.search.searched_run",
+    "profiler.sessions.timeline_files",
 )
 """What nearly every command imports, some of it only when it is needed."""
 READ_AT_START = ("PYTHON", "OMP_", "MKL_", "LD_")
@@ -319,6 +324,7 @@ def leave(code):
 
 
 def preload():
+    gc.set_threshold(100_000, 50, 100)  # for the forks, too: looking through what stays is for nothing
     import distributed
 
     import profiler.commands

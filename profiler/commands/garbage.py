@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+RARELY = 100_000
+"""Objects between two looks for garbage that make what they cost not worth keeping any from them."""
+
+
 @contextmanager
 def kept_from_collector() -> Iterator[None]:
     """Keep all that there is now from the collector of garbage until the body ends.
@@ -14,7 +18,9 @@ def kept_from_collector() -> Iterator[None]:
     The journals and samples of a run are millions of objects that stay. Going through them each
     time that new objects have come takes a seventh of the time of a large page.
     """
-    if gc.get_freeze_count():  # by whoever keeps more than that
+    # Somebody has seen to it: the command line, or whoever keeps more. What is frozen is counted one
+    # by one, so that is asked last.
+    if gc.get_threshold()[0] >= RARELY or gc.get_freeze_count():
         yield
         return
     gc.freeze()
