@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 from browser_pages import close_browser, shared_browser
-from fork_server import ForkServer
+from fork_server import ForkServer, without_disk
 from hypothesis import settings
 from whole_runs import PLAIN_INDUCTOR, CommandLine
 
@@ -16,6 +16,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # torch, MKL and BLAS: workers have all cor
 # Frames and figures are many small objects that live: looking through them for garbage again and
 # again takes 12 % of the time of finding and drawing a page.
 gc.set_threshold(100_000, 50, 100)
+os.fsync = without_disk
 READ_RECORDINGS = frozenset(
     {
         "tests/profiler/analyse/test_causes_recorded.py",
@@ -86,7 +87,6 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_collection_finish():
     """Keep what was collected from being looked through for garbage again and again."""
-    gc.collect()
     gc.freeze()
 
 

@@ -323,8 +323,15 @@ def leave(code):
     os._exit(code)
 
 
+def without_disk(_):
+    """Stand in for `os.fsync`: no test takes the power away, and thousands of files would wait."""
+
+
 def preload():
-    gc.set_threshold(100_000, 50, 100)  # for the forks, too: looking through what stays is for nothing
+    gc.set_threshold(
+        100_000, 50, 100
+    )  # for the forks, too: looking through what stays is for nothing
+    os.fsync = without_disk
     import distributed
 
     import profiler.commands

@@ -195,19 +195,23 @@ class Judge:
             sds=self.session_sds,
         )
 
+    @cached_property
+    def _first_visits(self) -> pd.DataFrame:
+        """Durations by block and cell, without the baseline's second visits; NaN where none is."""
+        rows = self.times[(self.times["arm"] == 0) & (self.times["duration_ns"] > 0)]
+        return rows.pivot(index="block", columns="cell", values="duration_ns")
+
     def selection_bias(self, cells: Collection[str]) -> float:
         """How much too low the lowest of these cells (ids) reads, were all equal: relative, >= 0.
 
         NaN without two cells, or with fewer than `FEWEST_BLOCKS` blocks in common.
         """
-        rows = self.times[(self.times["arm"] == 0) & self.times["cell"].isin(list(cells))]
-        if rows["cell"].nunique() < 2:
+        durations = self._first_visits
+        durations = durations.loc[:, durations.columns.isin([*cells])]
+        if durations.shape[1] < 2:
             return float("nan")
-        durations = rows[rows["duration_ns"] > 0].pivot(
-            index="block", columns="cell", values="duration_ns"
-        )
         logs = np.log(durations.dropna().to_numpy(dtype=np.float64)).T
-        if len(logs) < 2 or logs.shape[1] < FEWEST_BLOCKS:
+        if logs.shape[1] < FEWEST_BLOCKS:
             return float("nan")
         shortest = np.array([np.exp(np.median(logs, axis=1).min())])
         # A ratio has the offsets of two cells.

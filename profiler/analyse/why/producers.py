@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pandas as pd
 
@@ -95,6 +96,7 @@ def _positions(registers: Sequence[frozenset[str]]) -> Mapping[str, Sequence[int
     return positions
 
 
+@lru_cache(maxsize=1 << 15)
 def _registers(opcode: str, text: str) -> tuple[frozenset[str], frozenset[str]]:
     """Registers and predicates that an instruction writes, and those that it reads."""
     guard, _, rest = text.partition(opcode)
