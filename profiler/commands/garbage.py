@@ -6,9 +6,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-
 RARELY = 100_000
-"""Objects between two looks for garbage that make what they cost not worth keeping any from them."""
+"""Objects between two looks for garbage from which on the looks cost next to nothing."""
 
 
 @contextmanager
@@ -18,8 +17,8 @@ def kept_from_collector() -> Iterator[None]:
     The journals and samples of a run are millions of objects that stay. Going through them each
     time that new objects have come takes a seventh of the time of a large page.
     """
-    # Somebody has seen to it: the command line, or whoever keeps more. What is frozen is counted one
-    # by one, so that is asked last.
+    # The command line looks seldom, or somebody keeps more than that. What is frozen is counted one
+    # by one: that is asked last.
     if gc.get_threshold()[0] >= RARELY or gc.get_freeze_count():
         yield
         return
