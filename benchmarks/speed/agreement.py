@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
 from profiler.commands.report import read_run
 from profiler.findings.find import find
 from profiler.findings.findings import Findings

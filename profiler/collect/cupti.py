@@ -12,7 +12,7 @@ import profiler
 from profiler.collect import STDERR, read_text, tail
 from profiler.collect.kind import CollectorKind, Need, Records
 from profiler.collect.ncu import PERMISSION
-from profiler.collect.timer import Timer
+from profiler.collect.timer import Timer, since_survived
 from profiler.errors import EnvironmentUnusable
 
 SOURCE = Path(profiler.__file__).parent / "runner" / "cupti" / "range_profiler.cpp"
@@ -37,7 +37,7 @@ _PROBLEMS: Sequence[tuple[re.Pattern[str], str, str]] = (
         f"It comes with torch's CUDA builds (libcupti.so). {WITHOUT_CUPTI}",
     ),
     (
-        re.compile(r"CUPTI: "),
+        re.compile(r"CUPTI: cu\w+\("),
         "CUPTI refused what was asked of it.",
         "A metric that CUPTI does not have, MIG, vGPU, WSL or an older driver are the usual "
         f"reasons. {WITHOUT_CUPTI}",
@@ -48,7 +48,7 @@ _PROBLEMS: Sequence[tuple[re.Pattern[str], str, str]] = (
 
 def refusal(stderr: str) -> EnvironmentUnusable | None:
     """What CUPTI or the driver refused, by the end of the runner's stderr; None where nothing."""
-    last_words = tail(stderr)
+    last_words = tail(since_survived(stderr))
     for pattern, message, remedy in _PROBLEMS:
         match = pattern.search(last_words)
         if match is not None:

@@ -53,9 +53,19 @@ def runner_argv(job: Path, python: str | None = None) -> tuple[str, ...]:
     return (python or sys.executable, "-P", str(RUNNER), str(job))
 
 
+_SURVIVED = re.compile(r"^runner: .* in \w+: .*\n", re.MULTILINE)
+"""What the runner says of each failure that it goes on from."""
+
+
+def since_survived(stderr: str) -> str:
+    """Stderr after the last failure that the runner survived: the rest is of other cells."""
+    survived = [match.end() for match in _SURVIVED.finditer(stderr)]
+    return stderr[survived[-1] :] if survived else stderr
+
+
 def diagnose_runner(stderr: str) -> EnvironmentUnusable | None:
     """Error of the machine that the end of the runner's stderr shows, or None."""
-    last_words = tail(stderr)
+    last_words = tail(since_survived(stderr))
     for pattern, message, remedy in _PROBLEMS:
         if pattern.search(last_words):
             return EnvironmentUnusable(message, remedy=remedy)

@@ -6,7 +6,6 @@ must get further: measure something, or find out that a cell is at fault.
 
 from __future__ import annotations
 
-import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from profiler.collect import STDERR, STDOUT, Collector, read_text, tail
 from profiler.collect.ncu import LOG
+from profiler.collect.timer import since_survived
 from profiler.errors import EnvironmentUnusable, Interrupted, ProfilerError, UsageError
 from profiler.model import Outcome, Visit
 from profiler.notices import Notice, NoticeKind
@@ -300,22 +300,12 @@ def fault_of_end(collector: Collector, folder: Path, result: SessionResult) -> t
     fault = collector.cell_fault(folder)
     if fault is not None:
         return fault
-    stderr = _since_survived(read_text(folder / STDERR))
+    stderr = since_survived(read_text(folder / STDERR))
     if "illegal memory access" in stderr:
         return Outcome.ILLEGAL_ADDRESS, "CUDA reported an illegal memory access"
     how = f"the process {ending(result.returncode, under_tool=collector.wraps_target)}"
     message = _last_line(stderr)
     return Outcome.CRASHED, how + (f" ({message})" if message else "")
-
-
-_SURVIVED = re.compile(r"^runner: .*\n", re.MULTILINE)
-"""What the runner says of each failure that it goes on from."""
-
-
-def _since_survived(stderr: str) -> str:
-    """Stderr after the last failure that the runner survived: the rest is of other cells."""
-    survived = [match.end() for match in _SURVIVED.finditer(stderr)]
-    return stderr[survived[-1] :] if survived else stderr
 
 
 def _last_line(stderr: str) -> str:

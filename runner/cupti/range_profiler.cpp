@@ -393,7 +393,7 @@ int cupti_decode() {
   info.counterDataImageSize = counter_data.size();
   REQUIRE(cuptiRangeProfilerGetCounterDataInfo(&info));
   if (info.numTotalRanges == launches.size()) return static_cast<int>(launches.size());
-  message = "CUPTI counted " + std::to_string(info.numTotalRanges) + " kernels where " +
+  message = "it counted " + std::to_string(info.numTotalRanges) + " kernels where " +
             std::to_string(launches.size()) + " were launched";
   return -1;
 }

@@ -105,6 +105,16 @@ def test_its_words_have_a_remedy(tmp_path, words, remedy):
     assert Cupti().diagnose(tmp_path, 0) is None
 
 
+def test_a_cell_that_could_not_be_counted_is_not_the_machine(tmp_path):
+    """The process went on from it, and died of another cell."""
+    (tmp_path / "stderr.txt").write_text(
+        "CountersError: CUPTI: cuptiProfilerHostEvaluateToGpuValues(&p): CUPTI_ERROR_UNKNOWN\n"
+        "runner: graph..p: raised in count: CountersError: CUPTI: a launch replays a CUDA graph\n"
+        "torch.AcceleratorError: CUDA error: device-side assert triggered\n"
+    )
+    assert Cupti().diagnose(tmp_path, 75) is None
+
+
 def test_headers_come_from_the_toolkit_or_from_a_package(tmp_path):
     toolkit = tmp_path / "cuda"
     nvcc = toolkit / "bin" / "nvcc"
