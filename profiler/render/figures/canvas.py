@@ -117,7 +117,7 @@ def panel_boxes(
 ) -> tuple[float, list[tuple[float, float, float, float]]]:
     """Height of a figure of small multiples, and of each: left, bottom, width, height, in inches.
 
-    `rows_in`: as `panel_figure` has it.
+    `rows_in`: height of all rows together; without it each has its usual height.
     """
     columns = min(count, PANEL_COLUMNS)
     rows = math.ceil(count / columns)

@@ -6,7 +6,7 @@ their rules in a page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from xml.etree import ElementTree
 
 from profiler.render.figures import svg
@@ -75,11 +75,12 @@ class Drawing:
         places: Iterable[Point],
         colours: Iterable[str],
         ids: Iterable[str],
-        opacity: float = 1.0,
+        style: Callable[[str], str] | None = None,
     ) -> None:
         """A symbol at each place, with its colour and its id (`svg.mark`)."""
+        style = style or symbol_style
         for at, colour, identifier in zip(places, colours, ids, strict=True):
-            self.symbol(outline, at, symbol_style(colour, opacity)).set("id", identifier)
+            self.symbol(outline, at, style(colour)).set("id", identifier)
 
     def text(
         self,
@@ -140,11 +141,16 @@ def symbol_style(colour: str, opacity: float = 1.0) -> str:
 
 
 def text_style(
-    anchor: str, size: float = TEXT_SIZE, colour: str = svg.INK, *, italic: bool = False
+    anchor: str,
+    size: float = TEXT_SIZE,
+    colour: str = svg.INK,
+    *,
+    italic: bool = False,
+    bold: bool = False,
 ) -> str:
     """Style of a text; `anchor`: `start`, `middle` or `end`."""
-    slant = "font-style: italic; " if italic else ""
-    return f"{slant}font-size: {size:g}px; text-anchor: {anchor}; fill: {svg.variable(colour)}"
+    look = f"{'font-style: italic; ' * italic}{'font-weight: 700; ' * bold}"
+    return f"{look}font-size: {size:g}px; text-anchor: {anchor}; fill: {svg.variable(colour)}"
 
 
 def circle(radius: float) -> str:

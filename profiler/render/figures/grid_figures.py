@@ -6,7 +6,7 @@ import pandas as pd
 
 from profiler.render.figures import svg
 from profiler.render.figures.canvas import MARKERS, ROOM, colour_of
-from profiler.render.figures.drawing import Drawing, dashed, line_style, marker
+from profiler.render.figures.drawing import Drawing, dashed, line_style, marker, symbol_style
 from profiler.render.figures.plain_axes import (
     POINTS,
     PlainAxes,
@@ -46,11 +46,15 @@ def saved(table: pd.DataFrame, baseline: str) -> Drawing:
         kind, colour = MARKERS.get(str(role), "o"), colour_of(str(role))
         points = places(rows["bytes"], rows["speed"], (across, upwards))
         marks = map(svg.mark, rows["mark"])
-        drawing.dots(marker(kind, _SYMBOL), points, [colour] * len(points), marks, opacity=0.75)
+        drawing.dots(marker(kind, _SYMBOL), points, [colour] * len(points), marks, _faint)
         symbol = (marker(kind, _LEGEND_SYMBOL), colour)
         handles.append(handle(drawing, shorten(str(name)), symbol=symbol))
     plain_legend(drawing, [*handles, handle(drawing, "time falls as bytes do", _DIAGONAL)])
     return drawing
+
+
+def _faint(colour: str) -> str:
+    return symbol_style(colour, 0.75)
 
 
 def _limits(values: pd.Series[float]) -> tuple[float, float]:

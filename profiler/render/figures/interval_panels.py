@@ -5,22 +5,28 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from profiler.render.figures import svg
 from profiler.render.figures.canvas import (
     WIDTH_IN,
     colour_of,
     fitted,
-    name_rows,
     text_width_in,
     widest_in,
 )
+from profiler.render.figures.drawing import (
+    ASCENT,
+    DESCENT,
+    TEXT_SIZE,
+    Drawing,
+    circle,
+    dashed,
+    line_style,
+    text_style,
+)
+from profiler.render.figures.plain_axes import POINTS, PlainAxes, RowAxes, named_ticks
 from profiler.render.figures.strips import ratio_ticks
 from profiler.render.words import numbers
 
@@ -32,6 +38,9 @@ _TITLE_IN, _TICKS_IN = 0.24, 0.24
 _LABEL_IN = 0.2
 _SMALL = 8.0
 _GAP_IN = 0.1
+_TICK_GAP, _TEXT_GAP = 5.5, 4.0
+"""From the axes to labels of ticks, and to the texts at the right, in points."""
+_DOT = circle(2.24)
 _MOST_NAME = 0.42
 """Share of a panel that names may take."""
 
@@ -53,51 +62,44 @@ def layout(panels: int) -> PanelLayout:
     return PanelLayout(columns, rows, min(MOST_ROWS, int(height / (_ROW_IN * 0.68))))
 
 
-def interval_panels(table: pd.DataFrame, label: str, *, same_rows: bool = False) -> Figure:
+def interval_panels(table: pd.DataFrame, label: str, *, same_rows: bool = False) -> Drawing:
     """Dots with intervals, a row each; columns `panel name ratio low high text role mark cell`.
 
     Panels keep the order of their first row, and rows their order. `role` is that of a variant;
     `ink`: none. `same_rows`: all panels have the same names, which stand in the first column only.
     """
-    with mpl.rc_context(svg.style()):
-        panels = dict(list(table.groupby("panel", sort=False)))
-        places = layout(len(panels))
-        most = max(len(rows) for rows in panels.values())
-        row_in = min(_ROW_IN, _room_for_rows(places) / most)
-        pitch = row_in * most + _TITLE_IN + _TICKS_IN
-        total = pitch * places.rows + _LABEL_IN
-        figure = Figure(figsize=(WIDTH_IN, total))
-        width = WIDTH_IN / places.columns
-        names_in = [_names_in(rows, width) for rows in panels.values()]
-        ends = _ends(table)
-        for number, (panel, rows) in enumerate(panels.items()):
-            column, line = number % places.columns, number // places.columns
-            left = column * width + (max(names_in) if same_rows else names_in[number])
-            texts_in = widest_in(table["text"], _SMALL) + 0.1
-            right = (column + 1) * width - _GAP_IN - texts_in
-            bottom = total - (line + 1) * pitch + _TICKS_IN
-            axes = figure.add_axes(
-                (
-                    left / WIDTH_IN,
-                    bottom / total,
-                    (right - left) / WIDTH_IN,
-                    row_in * most / total,
-                )
-            )
-            axes.set_ylim(most - 0.5, -0.5)
-            _draw(axes, rows, ends if not same_rows else _ends(rows))
-            room = left - column * width - 0.1
-            name_rows(axes, [fitted(str(name), room, _SMALL) for name in rows["name"]], _SMALL)
-            title = fitted(str(panel), width - _GAP_IN)
-            figure.text(
-                (column * width + 0.02) / WIDTH_IN,
-                (total - line * pitch - 0.06) / total,
-                title,
-                va="top",
-                fontweight="bold",
-            )
-        figure.text(0.5, 0.02 / total, label, ha="center", va="bottom")
-    return figure
+    panels = dict(list(table.groupby("panel", sort=False)))
+    places = layout(len(panels))
+    most = max(len(rows) for rows in panels.values())
+    row_in = min(_ROW_IN, _room_for_rows(places) / most)
+    pitch = row_in * most + _TITLE_IN + _TICKS_IN
+    total = pitch * places.rows + _LABEL_IN
+    drawing = Drawing(WIDTH_IN * POINTS, total * POINTS)
+    width = WIDTH_IN / places.columns
+    names_in = [_names_in(rows, width) for rows in panels.values()]
+    texts_in = widest_in(table["text"], _SMALL) + 0.1
+    ends = _ends(table)
+    for number, rows in enumerate(panels.values()):
+        line, column = divmod(number, places.columns)
+        room = max(names_in) if same_rows else names_in[number]
+        axes = PlainAxes(
+            drawing,
+            (column * width + room) * POINTS,
+            (line * pitch + _TITLE_IN) * POINTS,
+            ((column + 1) * width - _GAP_IN - texts_in) * POINTS,
+            ((line + 1) * pitch - _TICKS_IN) * POINTS,
+            text_size=_SMALL,
+            tick_gap=_TICK_GAP,
+        )
+        names = [fitted(str(name), room - 0.1, _SMALL) for name in rows["name"]]
+        _draw(RowAxes(axes, most, 0.5), rows, ends if not same_rows else _ends(rows), names)
+    for number, panel in enumerate(panels):
+        line, column = divmod(number, places.columns)
+        at = (column * width + 0.02) * POINTS, (line * pitch + 0.06) * POINTS + ASCENT * TEXT_SIZE
+        drawing.text(fitted(str(panel), width - _GAP_IN), at, text_style("start", bold=True))
+    below = (drawing.width / 2, drawing.height - 0.02 * POINTS - DESCENT * TEXT_SIZE)
+    drawing.text(label, below, text_style("middle"))
+    return drawing
 
 
 def _room_for_rows(places: PanelLayout) -> float:
@@ -116,33 +118,27 @@ def _ends(table: pd.DataFrame) -> tuple[float, float]:
     return (low, high) if high / low > 1.04 else (low / 1.02, high * 1.02)
 
 
-def _draw(axes: Axes, rows: pd.DataFrame, ends: tuple[float, float]) -> None:
-    places = np.arange(len(rows))
-    colours = [svg.INK if role == "ink" else colour_of(role) for role in rows["role"]]
-    axes.axvline(1.0, color=svg.MUTED, linewidth=1.0, linestyle=(0, (4, 2)))
-    axes.hlines(places, rows["low"], rows["high"], color=colours, linewidth=2.2, alpha=0.6)
-    points = axes.scatter(rows["ratio"], places, c=colours, s=20, zorder=3)
-    if (rows["mark"] >= 0).all():
-        points.set_gid(svg.marks(rows["mark"], rows["cell"]))
+def _draw(axes: RowAxes, rows: pd.DataFrame, ends: tuple[float, float], names: list[str]) -> None:
     low, high = ends
     room = (high / low) ** 0.05
-    axes.set_xscale("log")
-    axes.set_xlim(low / room, high * room)
-    for place, text in zip(places, rows["text"], strict=True):
-        axes.annotate(
-            text,
-            (1, place),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center_baseline",
-            fontsize=_SMALL,
-        )
-    width_in = axes.get_position().width * WIDTH_IN
+    across = axes.axes.across((low / room, high * room), logarithmic=True)
     widest = text_width_in(f"0.00{numbers.TIMES}", _SMALL) + 0.1
-    ticks = ratio_ticks(low / room, high * room, max(1, round(width_in / widest)))
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{numbers.TIMES}"))
-    axes.tick_params(axis="x", labelsize=_SMALL, pad=2)
-    axes.grid(visible=True, axis="x")
+    most = max(1, round((axes.axes.right - axes.axes.left) / POINTS / widest))
+    ticks = ratio_ticks(low / room, high * room, most)
+    axes.axes.grid_across(across, named_ticks(ticks, lambda value: f"{value:g}{numbers.TIMES}"))
+    axes.axes.upright(across.at(1.0), dashed(svg.MUTED, 1.0))
+    colours = [svg.INK if role == "ink" else colour_of(role) for role in rows["role"]]
+    columns = (rows[name].tolist() for name in ("ratio", "low", "high", "mark", "cell"))
+    for row, (ratio, least, greatest, mark, cell) in enumerate(zip(*columns, strict=True)):
+        if math.isfinite(least) and math.isfinite(greatest):
+            span = [(across.at(end), axes.y(row)) for end in (least, greatest)]
+            axes.drawing.path(span, line_style(colours[row], 2.2, "stroke-opacity: 0.6"))
+        if math.isfinite(ratio):
+            dot = axes.dot(_DOT, across.at(ratio), row, colours[row])
+            if mark >= 0:
+                dot.set("id", svg.mark(mark, cell))
+    axes.axes.spines()
+    for row, text in enumerate(rows["text"]):
+        axes.beside(row, text, gap=-_TEXT_GAP, size=_SMALL)
+    for row, name in enumerate(names):
+        axes.beside(row, name, size=_SMALL)

@@ -182,6 +182,9 @@ class PlainAxes:
     top: float
     right: float
     bottom: float
+    text_size: float = TEXT_SIZE
+    """Of labels at ticks, and of the axes."""
+    tick_gap: float = TICK_GAP
 
     def across(self, ends: tuple[float, float], *, logarithmic: bool = False) -> Scale:
         """Scale from left to right."""
@@ -196,36 +199,43 @@ class PlainAxes:
     ) -> None:
         """Upright grid lines with their labels below, and the label of the axis."""
         labels = self.drawing.group(class_=svg.LABELS)
-        style = text_style("middle")
-        baseline = self.bottom + TICK_GAP + ASCENT * TEXT_SIZE
+        style = text_style("middle", self.text_size)
+        baseline = self.bottom + self.tick_gap + ASCENT * self.text_size
         for value, name in zip(ticks.values, ticks.labels, strict=True):
             x = scale.at(value)
             if lines:
                 self.drawing.path([(x, self.bottom), (x, self.top)], _GRID, labels)
             if name:
                 self.drawing.text(name, (x, baseline), style, labels)
-        below = baseline + DESCENT * TEXT_SIZE + _LABEL_GAP + ASCENT * TEXT_SIZE
+        below = baseline + DESCENT * self.text_size + _LABEL_GAP + ASCENT * self.text_size
         if ticks.factor:
-            self.drawing.text(ticks.factor, (self.right, below), text_style("end"), labels)
+            self.drawing.text(
+                ticks.factor, (self.right, below), text_style("end", self.text_size), labels
+            )
         if label:
             self.drawing.text(label, ((self.left + self.right) / 2, below), style, labels)
 
     def grid_upwards(self, scale: Scale, ticks: Ticks, label: str = "") -> None:
         """Level grid lines with their labels to the left, and the label of the axis."""
         labels = self.drawing.group(class_=svg.LABELS)
-        edge = self.left - TICK_GAP
+        edge = self.left - self.tick_gap
         for value, name in zip(ticks.values, ticks.labels, strict=True):
             y = scale.at(value)
             self.drawing.path([(self.left, y), (self.right, y)], _GRID, labels)
-            at = (edge, y + BASELINE * TEXT_SIZE)
-            self.drawing.text(name, at, text_style("end"), labels)
+            at = (edge, y + BASELINE * self.text_size)
+            self.drawing.text(name, at, text_style("end", self.text_size), labels)
         if ticks.factor:
             at = (self.left, self.top - _LABEL_GAP)
-            self.drawing.text(ticks.factor, at, text_style("start"), labels)
+            self.drawing.text(ticks.factor, at, text_style("start", self.text_size), labels)
         if label:
-            x = edge - widest_in(ticks.labels) * POINTS - _LABEL_GAP - DESCENT * TEXT_SIZE
+            x = (
+                edge
+                - widest_in(ticks.labels, self.text_size) * POINTS
+                - _LABEL_GAP
+                - DESCENT * self.text_size
+            )
             at = (x, (self.top + self.bottom) / 2)
-            self.drawing.text(label, at, text_style("middle"), labels, degrees=90)
+            self.drawing.text(label, at, text_style("middle", self.text_size), labels, degrees=90)
 
     def level(self, y: float, style: str) -> None:
         """A line from the left to the right edge; `y` in points."""
@@ -255,6 +265,8 @@ class RowAxes:
 
     axes: PlainAxes
     count: int
+    edge: float = 0.6
+    """From the edge of the axes to the middle of the first and the last row, in rows."""
 
     @property
     def drawing(self) -> Drawing:
@@ -263,15 +275,22 @@ class RowAxes:
 
     def y(self, row: float) -> float:
         """Middle of a row."""
-        share = (row + 0.6) / (self.count + 0.2)
+        share = (row + self.edge) / (self.count - 1 + 2 * self.edge)
         return self.axes.top + share * (self.axes.bottom - self.axes.top)
 
     def names(self, names: Sequence[str]) -> None:
         """The name of each row, left of the axes."""
-        style = text_style("end")
         for row, name in enumerate(names):
-            at = (self.axes.left - _NAME_GAP, self.y(row) + BASELINE * TEXT_SIZE)
-            self.drawing.text(name, at, style)
+            self.beside(row, name)
+
+    def beside(
+        self, row: float, text: str, *, gap: float = _NAME_GAP, size: float = TEXT_SIZE
+    ) -> None:
+        """A text left of the axes; right of them where `gap` is below 0."""
+        if text:
+            x = self.axes.left - gap if gap > 0 else self.axes.right - gap
+            at = (x, self.y(row) + BASELINE * size)
+            self.drawing.text(text, at, text_style("end" if gap > 0 else "start", size))
 
     def dot(self, outline: str, x: float, row: float, colour: str) -> Element:
         """A symbol in a row; `x` in points."""

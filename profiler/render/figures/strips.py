@@ -6,27 +6,34 @@ Each takes a prepared table and only draws it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import matplotlib as mpl
-import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from profiler.render.figures import svg
-from profiler.render.figures.canvas import WIDTH_IN, colour_of, legend, widest_in
+from profiler.render.figures.canvas import WIDTH_IN, colour_of, widest_in
+from profiler.render.figures.drawing import Drawing, circle, fill_style, line_style, marker
+from profiler.render.figures.plain_axes import (
+    POINTS,
+    PlainAxes,
+    RowAxes,
+    Scale,
+    handle,
+    named_ticks,
+    plain_legend,
+)
 from profiler.render.words import numbers
 
 _HEAD_IN, _FOOT_IN = 0.34, 0.46
 _TALLEST_IN, _ROW_IN = 4.1, 0.3
 """Height of all rows together, and the most that one gets."""
 _GAP_IN = 0.12
-_DOT, _NAMED_DOT = 13, 40
+_BESIDE = 6.0
+"""From the axes to the texts beside them, in points."""
+_DOT, _NAMED_DOT = circle(1.8), circle(3.16)
+_TIMER, _LEGEND_SYMBOL = 5.83, 6.0
 _ROUND = (1, 1.5, 2, 3, 4, 5, 7)
 _FEW_OCTAVES = 3.0
 """Up to this quotient of the ends ticks are at equal steps."""
@@ -47,7 +54,7 @@ class Entry:
     text: str
     colour: str
     marker: str = "o"
-    """Of matplotlib; empty: a line."""
+    """Of `drawing.marker`; empty: a line."""
 
 
 def strip(
@@ -56,118 +63,99 @@ def strip(
     rows: Sequence[RowText],
     entries: Sequence[Entry],
     label: str,
-) -> Figure:
+) -> Drawing:
     """A dot for each cell in the row of its problem, references as lines through the rows.
 
     `dots`: columns `row ratio role mark cell`; `references`: `row ratio role mark`. Values are
     ratios on a logarithmic axis.
     """
-    with mpl.rc_context(svg.style()):
-        figure, axes = row_axes(rows)
-        _ratio_axis(axes, [*dots["ratio"], *references["ratio"]])
-        for role, lines in references.groupby("role", sort=False):
-            ends = zip(lines["row"], lines["ratio"], strict=True)
-            axes.add_collection(
-                LineCollection(
-                    [((ratio, row - 0.42), (ratio, row + 0.42)) for row, ratio in ends],
-                    colors=colour_of(str(role)),
-                    linewidths=2.2,
-                    gid=svg.marks(lines["mark"]),
-                )
-            )
-        order = dots.sort_values("role", key=lambda roles: roles != "other", kind="stable")
-        for is_other, part in order.groupby(order["role"] == "other", sort=False):
-            points = axes.scatter(
-                part["ratio"],
-                part["row"],
-                c=[colour_of(role) for role in part["role"]],
-                s=_DOT if is_other else _NAMED_DOT,
-                alpha=0.6 if is_other else None,
-                linewidths=0,
-                zorder=2 if is_other else 3,
-            )
-            points.set_gid(svg.marks(part["mark"], part["cell"]))
-        axes.set_xlabel(label)
-        add_legend(figure, entries)
-    return figure
+    axes = strip_axes(rows)
+    across = _ratio_axis(axes, [*dots["ratio"], *references["ratio"]], label)
+    write_beside(axes, rows)
+    columns = (references[name].tolist() for name in ("row", "ratio", "role", "mark"))
+    for row, ratio, role, mark in zip(*columns, strict=True):
+        ends = [(across.at(ratio), axes.y(row + half)) for half in (-0.42, 0.42)]
+        line = axes.drawing.path(ends, line_style(colour_of(role), 2.2, ""))
+        line.set("id", svg.mark(mark))
+    axes.axes.spines()
+    others = dots["role"] == "other"
+    _draw_dots(axes, across, dots[others], _DOT, 0.6)
+    _draw_dots(axes, across, dots[~others], _NAMED_DOT)
+    add_legend(axes.drawing, entries)
+    return axes.drawing
+
+
+def _draw_dots(
+    axes: RowAxes, across: Scale, dots: pd.DataFrame, outline: str, opacity: float = 1.0
+) -> None:
+    def style(colour: str) -> str:
+        return fill_style(colour, opacity)
+
+    axes.drawing.dots(
+        outline, _places(axes, across, dots), map(colour_of, dots["role"]), _ids(dots), style
+    )
+
+
+def _places(axes: RowAxes, across: Scale, dots: pd.DataFrame) -> Iterable[tuple[float, float]]:
+    return zip(map(across.at, dots["ratio"]), map(axes.y, dots["row"]), strict=True)
+
+
+def _ids(dots: pd.DataFrame) -> Iterable[str]:
+    return map(svg.mark, dots["mark"], dots["cell"])
 
 
 def timer_ratios(
     table: pd.DataFrame, rows: Sequence[RowText], entries: Sequence[Entry], label: str
-) -> Figure:
+) -> Drawing:
     """A mark for each timer in the row of its cell; columns `row ratio colour marker mark cell`.
 
     A vertical line stands at 1: the timer that the others are compared with.
     """
-    with mpl.rc_context(svg.style()):
-        figure, axes = row_axes(rows)
-        _ratio_axis(axes, [1.0, *table["ratio"]])
-        axes.axvline(1.0, color=svg.INK, linewidth=1.2)
-        for (colour, marker), part in table.groupby(["colour", "marker"], sort=False):
-            points = axes.scatter(
-                part["ratio"], part["row"], color=str(colour), marker=str(marker), s=34, zorder=3
-            )
-            points.set_gid(svg.marks(part["mark"], part["cell"]))
-        axes.set_xlabel(label)
-        add_legend(figure, entries)
-    return figure
+    axes = strip_axes(rows)
+    across = _ratio_axis(axes, [1.0, *table["ratio"]], label)
+    write_beside(axes, rows)
+    axes.axes.upright(across.at(1.0), line_style(svg.INK, 1.2))
+    axes.axes.spines()
+    for kind, part in table.groupby("marker", sort=False):
+        outline = marker(str(kind), _TIMER)
+        axes.drawing.dots(outline, _places(axes, across, part), part["colour"], _ids(part))
+    add_legend(axes.drawing, entries)
+    return axes.drawing
 
 
-def row_axes(rows: Sequence[RowText], row_in: float = _ROW_IN) -> tuple[Figure, Axes]:
+def strip_axes(rows: Sequence[RowText], row_in: float = _ROW_IN) -> RowAxes:
     """Axes with a row for each text; margins fit the texts on both sides."""
     height = min(_TALLEST_IN, row_in * max(len(rows), 2))
-    total = height + _HEAD_IN + _FOOT_IN
-    figure = Figure(figsize=(WIDTH_IN, total))
     left = widest_in([row.left for row in rows]) + _GAP_IN
     right = widest_in([row.right for row in rows]) + _GAP_IN
-    axes = figure.add_axes(
-        (
-            left / WIDTH_IN,
-            _FOOT_IN / total,
-            (WIDTH_IN - left - right) / WIDTH_IN,
-            height / total,
-        )
+    axes = PlainAxes(
+        Drawing(WIDTH_IN * POINTS, (height + _HEAD_IN + _FOOT_IN) * POINTS),
+        left * POINTS,
+        _HEAD_IN * POINTS,
+        (WIDTH_IN - right) * POINTS,
+        (_HEAD_IN + height) * POINTS,
     )
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_yticks([])
+    return RowAxes(axes, len(rows), 0.5)
+
+
+def write_beside(axes: RowAxes, rows: Sequence[RowText]) -> None:
+    """The texts of the rows, and a line between each two of them."""
     for place, row in enumerate(rows):
-        _beside(axes, place, row.left, on_left=True)
-        _beside(axes, place, row.right, on_left=False)
-    axes.hlines(
-        np.arange(len(rows) - 1) + 0.5,
-        0,
-        1,
-        transform=axes.get_yaxis_transform(),
-        color=svg.GRID,
-        linewidth=0.7,
-    )
-    return figure, axes
+        axes.beside(place, row.left, gap=_BESIDE)
+        axes.beside(place, row.right, gap=-_BESIDE)
+        if place:
+            axes.axes.level(axes.y(place - 0.5), line_style(svg.GRID, 0.7, ""))
 
 
-def _beside(axes: Axes, row: int, text: str, *, on_left: bool) -> None:
-    if text:
-        axes.annotate(
-            text,
-            (0 if on_left else 1, row),
-            xycoords=("axes fraction", "data"),
-            xytext=(-6 if on_left else 6, 0),
-            textcoords="offset points",
-            ha="right" if on_left else "left",
-            va="center_baseline",
-        )
-
-
-def _ratio_axis(axes: Axes, ratios: Sequence[float]) -> None:
+def _ratio_axis(axes: RowAxes, ratios: Sequence[float], label: str) -> Scale:
     """A logarithmic axis with round ticks for ratios."""
     finite = [ratio for ratio in ratios if ratio > 0 and math.isfinite(ratio)] or [1.0]
-    low, high = min(finite), max(finite)
-    room = max((high / low) ** 0.03, 1.01)
-    axes.set_xscale("log")
-    axes.set_xlim(low / room, high * room)
-    axes.xaxis.set_major_locator(FixedLocator(ratio_ticks(low / room, high * room)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{numbers.TIMES}"))
-    axes.grid(visible=True, axis="x")
+    room = max((max(finite) / min(finite)) ** 0.03, 1.01)
+    low, high = min(finite) / room, max(finite) * room
+    across = axes.axes.across((low, high), logarithmic=True)
+    ticks = named_ticks(ratio_ticks(low, high), lambda value: f"{value:g}{numbers.TIMES}")
+    axes.axes.grid_across(across, ticks, label)
+    return across
 
 
 def ratio_ticks(low: float, high: float, most: int = 14) -> list[float]:
@@ -188,12 +176,12 @@ def ratio_ticks(low: float, high: float, most: int = 14) -> list[float]:
     return sorted(shown)
 
 
-def add_legend(figure: Figure, entries: Sequence[Entry]) -> None:
+def add_legend(drawing: Drawing, entries: Sequence[Entry]) -> None:
     """Put the legend of a strip along the top."""
     handles = [
-        Line2D([], [], color=entry.colour, marker=entry.marker, linestyle="", markersize=6)
+        handle(drawing, entry.text, symbol=(marker(entry.marker, _LEGEND_SYMBOL), entry.colour))
         if entry.marker
-        else Line2D([], [], color=entry.colour, linewidth=2.2)
+        else handle(drawing, entry.text, line_style(entry.colour, 2.2))
         for entry in entries
     ]
-    legend(figure, handles, [entry.text for entry in entries])
+    plain_legend(drawing, handles)

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import matplotlib as mpl
 import pandas as pd
-from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from profiler.render.figures import svg
-from profiler.render.figures.strips import Entry, RowText, add_legend, row_axes
+from profiler.render.figures.drawing import Drawing, fill_style
+from profiler.render.figures.plain_axes import at_most, linear_ticks, named_ticks
+from profiler.render.figures.strips import Entry, RowText, add_legend, strip_axes, write_beside
 from profiler.render.timeline.still_figure import phase_colour
 from profiler.render.words import numbers
 
@@ -36,34 +33,25 @@ class UnitRow:
         return max(float(bars["end_ns"].max()) for bars in (self.host, self.device) if len(bars))
 
 
-def units(rows: Sequence[UnitRow], entries: Sequence[Entry]) -> Figure:
+def units(rows: Sequence[UnitRow], entries: Sequence[Entry]) -> Drawing:
     """Draw the units; colours are those of the phases."""
-    with mpl.rc_context(svg.style()):
-        figure, axes = row_axes([row.text for row in rows], row_in=_ROW_IN)
-        longest = max(row.length_ns for row in rows)
-        divisor, unit = numbers.scale(max(longest, 1.0), "ns")
-        for place, row in enumerate(rows):
-            for bars, edges in ((row.host, _HOST), (row.device, _DEVICE)):
-                for phase, part in bars.groupby("phase", sort=False):
-                    boxes = [
-                        _box(start, end, place, edges)
-                        for start, end in zip(part["start_ns"], part["end_ns"], strict=True)
-                    ]
-                    colour = phase_colour(int(str(phase)))
-                    axes.add_collection(
-                        PolyCollection(boxes, facecolors=colour, edgecolors="none"), autolim=False
-                    )
-        axes.set_xlim(0, longest * 1.005)
-        axes.xaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10]))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / divisor:g}"))
-        axes.set_xlabel(f"time from the beginning ({unit})")
-        axes.grid(visible=True, axis="x")
-        add_legend(figure, entries)
-    return figure
-
-
-def _box(
-    start: float, end: float, row: int, edges: tuple[float, float]
-) -> tuple[tuple[float, float], ...]:
-    top, bottom = row + edges[0], row + edges[1]
-    return ((start, top), (end, top), (end, bottom), (start, bottom))
+    texts = [row.text for row in rows]
+    axes = strip_axes(texts, row_in=_ROW_IN)
+    longest = max(row.length_ns for row in rows)
+    divisor, unit = numbers.scale(max(longest, 1.0), "ns")
+    across = axes.axes.across((0.0, longest * 1.005))
+    ticks = named_ticks(
+        linear_ticks(across, at_most(10)).values, lambda value: f"{value / divisor:g}"
+    )
+    axes.axes.grid_across(across, ticks, f"time from the beginning ({unit})")
+    write_beside(axes, texts)
+    for place, row in enumerate(rows):
+        for bars, (top, bottom) in ((row.host, _HOST), (row.device, _DEVICE)):
+            columns = (bars[name].tolist() for name in ("start_ns", "end_ns", "phase"))
+            for start, end, phase in zip(*columns, strict=True):
+                corner = (across.at(start), axes.y(place + top))
+                opposite = (across.at(end), axes.y(place + bottom))
+                axes.drawing.rectangle(corner, opposite, fill_style(phase_colour(int(phase))))
+    axes.axes.spines()
+    add_legend(axes.drawing, entries)
+    return axes.drawing
