@@ -1,8 +1,16 @@
 """Tables of docs/timers.md: the same cells by several timers."""
 
+import sys
+from pathlib import Path
+
 from doc_tables import findings_of, table, time
+from recorded import findings_of_recording
 
 from profiler.render.words.numbers import TIMES
+
+SPEED = Path(__file__).parents[1] / "benchmarks" / "speed"
+sys.path.insert(0, str(SPEED))
+import agreement  # noqa: E402 - beside the recordings that it compares
 
 WITH_HOST = ("timer", "torch_kernels", "nsys", "wall_clock")
 
@@ -52,3 +60,29 @@ def _signed(ns):
     """A difference with its sign."""
     sign = "+" if ns > 0 else "\u2212"
     return f"{sign}{time(abs(ns))}"
+
+
+AGREEING = (
+    *("duration_ns", "cycles", "instructions", "registers", "achieved_occupancy_pct"),
+    *("dram_read_bytes", "dram_write_bytes", "l2_bytes", "l2_hit_pct", "memory_throughput_pct"),
+    *("bank_conflicts", "stall_long_scoreboard", "stall_wait", "fp32_fma"),
+)
+
+
+def cupti_and_ncu():
+    """What CUPTI and ncu measured of the same 60 cells on one GPU, and how often they agree."""
+    by_cupti, by_ncu = (
+        findings_of_recording(SPEED / f"{tool}_recording") for tool in ("cupti", "ncu")
+    )
+    ratios = agreement.ratios(by_cupti, by_ncu)
+    words = agreement.verdicts(by_cupti, by_ncu)
+    same = sum(count for (one, other), count in words.items() if one == other)
+    contrary = sum(count for pair, count in words.items() if {*pair} == agreement.CONTRARY)
+    return "\n".join(
+        (
+            agreement.table({metric: ratios[metric] for metric in AGREEING}),
+            "",
+            f"{same} of {sum(words.values())} verdicts are the same word, {contrary} contrary.",
+            "",
+        )
+    )

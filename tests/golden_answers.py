@@ -44,6 +44,7 @@ def recordings():
     return shown | {
         "causes_fusion": CAUSES / "fusion",
         "causes_fusion_grid": CAUSES / "fusion_grid",
+        "cupti": BENCHMARKS / "speed/cupti_recording",
         "planted": BENCHMARKS / "why/recording",
         "planted_more": BENCHMARKS / "why/more_recording",
         "slowdowns": BENCHMARKS / "verdicts/slowdowns/recording",
