@@ -69,6 +69,8 @@ def select_cells(
 
 def _with_ids(only: str, cells: Sequence[Cell]) -> str:
     """A filter with ids in place of what problems are called, whose commas are no end of a term."""
+    if "problem" not in only:
+        return only
     problems = {cell.problem.id: cell.problem for cell in cells}
     names = spellings(tuple(problems.values()))
     before = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from profiler.model import Problem, Scalar
 from profiler.planning.matrix import value_text
@@ -35,12 +36,16 @@ def spellings(problems: Sequence[Problem]) -> Mapping[str, tuple[str, ...]]:
     return {problem.id: (problem.id, problem.name, short[problem.id]) for problem in problems}
 
 
+_parsed = lru_cache(maxsize=64)(parse_value)
+"""A text that is asked of the parameters of thousands of cells is parsed once."""
+
+
 def is_value(text: str, value: Scalar) -> bool:
     """Whether a text means a value: as it is printed, or as a spec writes it (`1e3`)."""
     if text == value_text(value):
         return True
     try:
-        return same(parse_value(text), value)
+        return same(_parsed(text), value)
     except ValueError:
         return False
 

@@ -15,12 +15,23 @@ from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.findings import find as find_module
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import Verdict
+from profiler.run_folder.load import assemble as assemble_module
+from profiler.run_folder.load.attempts import AttemptReader
 from profiler.sessions.progress import ProgressReporter
 
 ROOT = Path(__file__).parents[2]
 NAME = "transpose"
 ONLY = "variant=torch|naive|tiled"
 SLOW = "naive..rows=4096.columns=4096"
+
+
+READER = AttemptReader()
+
+
+@pytest.fixture(autouse=True)
+def _read_once(monkeypatch):
+    """Attempts of recordings, which no test changes, are read once."""
+    monkeypatch.setattr(assemble_module, "AttemptReader", lambda: READER)
 
 
 def spec_of(name):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
-from explained_runs import SOFTMAX, answer_pair, softmax_findings, with_verdict
+from explained_runs import SOFTMAX, answer_pair, with_verdict
 
 from profiler.analyse.why.kernel_profiles import CellProfile
+from profiler.commands import explain as command
 from profiler.commands.explain import ExplainRequest, explain, explained_pair
 from profiler.commands.output import report_document
 from profiler.commands.report import read_run
@@ -40,7 +43,19 @@ NOT_TOLD = [Verdict.SAME, Verdict.UNCLEAR, Verdict.NO_DATA, None]
 
 @pytest.fixture(scope="module")
 def findings() -> Findings:
-    return softmax_findings()
+    return findings_of(SOFTMAX)
+
+
+@functools.cache
+def findings_of(folder: Path) -> Findings:
+    return find(read_run(RunFolder(folder)).report)
+
+
+@pytest.fixture(autouse=True)
+def _found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands read and find a run that no test changes once."""
+    monkeypatch.setattr(command, "read_run", lambda run: SimpleNamespace(report=run.path))
+    monkeypatch.setattr(command, "find", findings_of)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +79,7 @@ def test_the_answer_is_the_best_against_the_baseline(findings: Findings, pair: P
 
 def test_the_answer_is_explained_where_a_difference_is_shown() -> None:
     """A tie at the problem that takes longest once left the answer without its why."""
-    findings = find(read_run(RunFolder(TRANSPOSE)).report)
+    findings = findings_of(TRANSPOSE)
     answer = find_why(findings).answer
     assert answer is not None
     assert answer.cell.problem == findings.largest_problem
@@ -231,9 +246,11 @@ def test_the_command_names_files_that_are_damaged(
     assert "ncu-explain.001/sass.csv.gz is damaged" in capsys.readouterr().err
 
 
-def test_a_problem_is_named_as_pages_or_plans_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_problem_is_named_as_pages_or_plans_do(
+    findings: Findings, capsys: pytest.CaptureFixture[str]
+) -> None:
     answer = explained(capsys)
-    (problem,) = softmax_findings().problems
+    (problem,) = findings.problems
     names = (problem.name, problem.id, problem.id.replace(".", ","))
     assert [explained(capsys, problem=name) for name in names] == [answer] * 3
 
@@ -287,7 +304,7 @@ def test_a_variant_with_the_machine_code_of_another_is_the_same(findings: Findin
 
 
 def test_named_variants_are_compared_at_the_problem_of_the_answer() -> None:
-    findings = find(read_run(RunFolder(TRANSPOSE)).report)
+    findings = findings_of(TRANSPOSE)
     answer = find_why(findings).answer
     assert answer is not None
     assert len({pair.cell.problem.id for pair in find_why(findings).pairs}) == 2
