@@ -15,11 +15,13 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
+from typer.main import get_command
 
 from profiler.commands.streams import prepare_streams
 from profiler.errors import (
@@ -786,6 +788,12 @@ _COLLECT_AFTER = 1_000_000
 Python's own 700 the looks take a tenth of the time of a large report, with 100,000 a fiftieth."""
 
 
+@cache
+def command_group() -> Any:
+    """All commands with their arguments and flags, as click has them."""
+    return get_command(app)
+
+
 def main() -> None:
     """Entry point: `SPEC` alone means `run SPEC`; every known error becomes its exit code."""
     gc.set_threshold(_COLLECT_AFTER)
@@ -798,7 +806,7 @@ def main() -> None:
         if arguments and _is_spec(arguments[0]):
             _refuse_mistyped_command(arguments[0])
             arguments = ["run", *arguments]
-        app(args=arguments, prog_name="profiler")
+        command_group()(args=arguments, prog_name="profiler")
     except Interrupted as error:
         _interrupted(error.message)
     except KeyboardInterrupt:  # before a command began

@@ -328,12 +328,11 @@ def without_disk(_):
 
 
 def preload():
-    gc.set_threshold(
-        100_000, 50, 100
-    )  # for the forks, too: looking through what stays is for nothing
+    gc.set_threshold(100_000, 50, 100)  # in the forks, too: what is looked through stays
     os.fsync = without_disk
     import distributed
 
+    import profiler.cli
     import profiler.commands
     from profiler.render.page import templates
 
@@ -343,6 +342,7 @@ def preload():
     ENDS_OF_PARENTS.extend(
         (distributed.client._close_global_client, distributed.deploy.spec.close_clusters)
     )
+    profiler.cli.command_group()
     for name in templates().list_templates():
         templates().get_template(name)
     draw_a_page()

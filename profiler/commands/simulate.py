@@ -8,8 +8,8 @@ from pathlib import Path
 
 from profiler.commands.output import write_json_target
 from profiler.errors import ExitCode
-from profiler.search.registry import DEFAULT
 from profiler.search.replay import RecordedSpace, Replay, recorded_space, replay
+from profiler.search.strategy_names import DEFAULT
 from profiler.search.summary import replay_document, summarise
 from profiler.search.t1 import read_t1
 from profiler.search.t4 import Statistic, read_t4

@@ -12,6 +12,7 @@ from profiler.errors import UsageError
 from profiler.search.history import History
 from profiler.search.model_search import ModelSearch
 from profiler.search.sampling import AlignedSizes, Exhaustive, RandomSearch
+from profiler.search.strategy_names import REMOVED
 
 ALIGNED = 2
 """Proposals by their sizes alone, before there is a result."""
@@ -52,18 +53,12 @@ class Portfolio:
         return next(self._turns).ask()
 
 
-DEFAULT = "portfolio"
 STRATEGIES: Mapping[str, Callable[[History, np.random.Generator], Strategy]] = {
     "portfolio": Portfolio,
     "model": ModelSearch,
     "random": RandomSearch,
     "exhaustive": Exhaustive,
 }
-REMOVED: Mapping[object, str] = {
-    name: f"{name} was removed: use {DEFAULT}, which needs fewer evaluations"
-    for name in ("tpe", "local")
-}
-"""What to use instead, by the name of a strategy that older experiment files ask for."""
 
 
 def make_strategy(name: str, history: History, seed: int) -> Strategy:

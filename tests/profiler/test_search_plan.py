@@ -10,7 +10,8 @@ from profiler.planning.space import Space, space_of
 from profiler.planning.spec import load_spec
 from profiler.planning.spec.models import Experiment
 from profiler.planning.spec.search import Search, duration_seconds
-from profiler.search.registry import DEFAULT, STRATEGIES
+from profiler.search.registry import STRATEGIES
+from profiler.search.strategy_names import DEFAULT
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 HEAD = "name: x\nworkload: ./workload.py\n"

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, PlainValidator, Strict, WithJsonSchema
 
 from profiler.planning.spec.values import LARGEST_INTEGER, MAX_COUNT, Name, SpecModel, wrong
-from profiler.search.registry import REMOVED
+from profiler.search.strategy_names import REMOVED
 
 GEOMEAN, WORST = "geomean", "worst"
 """Objectives over all problems; any other one names a problem."""
