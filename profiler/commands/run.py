@@ -344,7 +344,6 @@ def _measure_beside(
         builds = () if searches else build_all(execution, reporter, watch)
     from profiler.run_folder.load.assemble import assemble
     from profiler.sessions.measure import MeasureRequest, measure
-    from profiler.sessions.search.searched_run import measure_searched
 
     to_measure = MeasureRequest(
         **vars(execution),
@@ -354,6 +353,9 @@ def _measure_beside(
         early=early,
     )
     if searches:
+        # It loads SciPy's optimisers, for which no other run waits.
+        from profiler.sessions.search.searched_run import measure_searched
+
         run = measure_searched(to_measure, reporter, watch)
     else:
         run = measure(to_measure, builds, reporter, watch)
