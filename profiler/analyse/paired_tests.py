@@ -26,7 +26,15 @@ _POWER = 0.8
 _DRAWS = 400
 """Simulated runs: they know a power of 0.8 to 0.02."""
 _ROWS_AT_ONCE = 256
-_WIDE_SHARE, _WIDE = 0.1, 4.5
+_ONE_SHAPE = ((0.1, 4.5),)
+"""Share of wide values of the noise, and their deviation ÷ that of the others, where the blocks are
+too few to tell, or very many."""
+_SHAPES = tuple((share, width) for share in (0.0, 0.05, 0.1, 0.2) for width in (2, 4, 9, 19, 40))
+"""The same of the noises of `_SHAPED` blocks: spikes of kernels are up to 35 times as wide."""
+_SHAPED = range(12, 51)
+"""Numbers of blocks that tell how wide the tails are, and whose simulation is short."""
+_DRAWS_OF_SHAPE = 100
+_GOLDEN = (5**0.5 - 1) / 2
 _MOST_FLIPPED = 100
 """Blocks up to which sign flips are counted; the work grows with the cube of their number."""
 _MOST_EXACT = 50
@@ -187,55 +195,96 @@ def detectable_effects(
     """
     count, n = rows.shape
     effects = np.empty(count)
-    reference = _reference_noise(n)
+    noise = _simulated_noise(n)
     for start in range(0, count, _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
-        scatter = rows[part].std(axis=1, ddof=1)[:, np.newaxis] / reference.other_scatter
+        like, scatter = noise.like(rows[part])
         margins = np.fmax(
-            least[part, np.newaxis], floors[part, np.newaxis] * reference.floor_ratios
+            least[part, np.newaxis], floors[part, np.newaxis] * noise.floor_ratios[like]
         )
         level = levels[part, np.newaxis]
-        overwhelming = _overwhelming_shifts(reference, scatter, margins, level)
-        shifts = _rank_shifts(n, level[:, 0])
+        overwhelming = _overwhelming_shifts(noise, like, scatter, margins, level)
+        shifts = np.take_along_axis(_rank_shifts(n, level[:, 0]), like, axis=1)
         with np.errstate(invalid="ignore"):
             by_ranks = np.where(np.isinf(shifts), np.inf, margins + scatter * shifts)
-        offsets = session_sds[part, np.newaxis] * reference.offsets
+        offsets = session_sds[part, np.newaxis] * noise.offsets[like]
         effects[part] = np.quantile(np.minimum(by_ranks, overwhelming) + offsets, _POWER, axis=1)
     return effects
 
 
 @dataclass(frozen=True)
-class _ReferenceNoise:
-    """Rows of noise without an effect and of standard scatter, and what is estimated from others.
+class _SimulatedNoise:
+    """Rows of noise without an effect, of many shapes, and what is estimated from other rows.
 
-    Normal noise of which one value in ten has 4.5 times the deviation, as visits that take longer
-    make it (`benchmarks/verdicts/claims.py` has the power under several kinds of noise).
+    Normal noise of which a share of the values has a larger deviation, as visits that take longer
+    make it. Of few blocks one shape stands for all (`benchmarks/verdicts/claims.py` has the power
+    under several kinds of noise). Of more, rows are of many, in the order of the `tails` of other
+    rows of the same noise: what is known of a run's noise is how its values scatter, and rows
+    that were simulated beside others like it are what it may have come from.
     """
 
     rows: Floats
     """(draws, n)"""
     other_scatter: Floats
-    """Estimated scatter of as many other rows, (draws,): what is known of a run is an estimate."""
+    """Estimated scatter of as many other rows, (draws,)."""
+    tails: Floats | None
+    """How wide the tails of these are, ascending, (draws,); None where all are of one shape."""
     floor_ratios: Floats
     """Noise floor of one run ÷ that of another, (draws,)."""
     offsets: Floats
     """Standard normal values, (draws,)."""
 
+    def like(self, rows: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
+        """Draws whose other rows are like each of `rows` (count, n), and what to scale them by.
+
+        Both are (count, `_DRAWS`).
+        """
+        if self.tails is None:
+            scatter = rows.std(axis=1, ddof=1)
+            like = np.broadcast_to(np.arange(_DRAWS), (len(rows), _DRAWS))
+        else:
+            scatter, tails = _core_and_tails(rows)
+            first = np.searchsorted(self.tails, tails) - _DRAWS // 2
+            first = np.clip(first, 0, len(self.tails) - _DRAWS)
+            like = first[:, np.newaxis] + np.arange(_DRAWS)
+        return like, scatter[:, np.newaxis] / self.other_scatter[like]
+
+
+def _core_and_tails(rows: Floats) -> tuple[Floats, Floats]:
+    """Standard deviation of the core of each row, by its quartile distances, and that of all ÷ it.
+
+    The core is taken to be no narrower than a twentieth of all: ticks of a timer make values equal.
+    """
+    distances = np.abs(rows - np.median(rows, axis=1, keepdims=True))
+    whole = rows.std(axis=1, ddof=1)
+    core = np.maximum(np.median(distances, axis=1) / ndtri(0.75), whole / 20)
+    return core, whole / np.where(core > 0, core, 1.0)
+
 
 @cache
-def _reference_noise(n: int) -> _ReferenceNoise:
+def _simulated_noise(n: int) -> _SimulatedNoise:
     generator = np.random.default_rng(SEED)
-    values = generator.normal(size=(3, _DRAWS, n))
-    values *= np.where(generator.random(values.shape) < _WIDE_SHARE, _WIDE, 1.0)
-    rows, others, more = values
-    # Floors take longest: a quarter of the rows, each beside four others.
-    floors = median_floors(more[: _DRAWS // 4])
-    ratios = np.concatenate([floors / np.roll(floors, by) for by in range(1, 5)])
-    return _ReferenceNoise(rows, others.std(axis=1, ddof=1), ratios, generator.normal(size=_DRAWS))
+    shapes, draws = (_SHAPES, _DRAWS_OF_SHAPE) if n in _SHAPED else (_ONE_SHAPE, _DRAWS)
+    values = generator.normal(size=(3, len(shapes), draws, n))
+    share, width = (np.array(column).reshape(-1, 1, 1) for column in zip(*shapes, strict=True))
+    values *= np.where(generator.random(values.shape) < share, width, 1.0)
+    rows, others, more = values.reshape(3, -1, n)
+    # Floors take longest: a quarter of the rows of a shape, each beside four others.
+    some = more.reshape(len(shapes), draws, n)[:, : draws // 4].reshape(-1, n)
+    floors = median_floors(some).reshape(len(shapes), -1)
+    ratios = np.hstack([floors / np.roll(floors, by, axis=1) for by in range(1, 5)]).ravel()
+    if n not in _SHAPED:
+        offsets = generator.normal(size=draws)
+        return _SimulatedNoise(rows, others.std(axis=1, ddof=1), None, ratios, offsets)
+    # Multiples of the golden ratio: those of any neighbours are spread as evenly as all.
+    offsets = ndtri((np.arange(len(rows)) * _GOLDEN + 0.5) % 1)
+    core, tails = _core_and_tails(others)
+    order = np.argsort(tails)
+    return _SimulatedNoise(rows[order], core[order], tails[order], ratios[order], offsets)
 
 
 def _rank_shifts(n: int, levels: Floats) -> Floats:
-    """Shift of each draw of reference noise at which signed ranks meet each level: (levels, draws).
+    """Shift of each draw of noise at which signed ranks meet each level: (levels, draws).
 
     Infinite where they never do.
     """
@@ -250,7 +299,7 @@ def _rank_shift(n: int, level: float) -> Floats:
     A row shifted by x is above 0 by its ranks where at most so many means of two of its values
     (Walsh averages) are below -x.
     """
-    rows = _reference_noise(n).rows
+    rows = _simulated_noise(n).rows
     if n > _MOST_EXACT:
         sum_deviation = np.sqrt(n * (n + 1) * (2 * n + 1) / 24)
         allowed = int(n * (n + 1) / 4 + ndtri(level) * sum_deviation)
@@ -258,21 +307,42 @@ def _rank_shift(n: int, level: float) -> Floats:
         allowed = int((_rank_sum_tails(n)["less"] < level).sum()) - 1
     if allowed < 0:
         return np.full(len(rows), np.inf)
+    if n in _SHAPED:
+        return -_ordered_means(n)[:, allowed].astype(np.float64)
     first, second = np.triu_indices(n)
     averages = ((row[first] + row[second]) / 2 for row in rows)
     return np.array([-np.partition(of_row, allowed)[allowed] for of_row in averages])
 
 
+@cache
+def _ordered_means(n: int) -> npt.NDArray[np.float32]:
+    """The lower half of all means of two values of each row of noise, ascending."""
+    first, second = np.triu_indices(n)
+    rows = _simulated_noise(n).rows.astype(np.float32)
+    means: npt.NDArray[np.float32] = np.sort((rows[:, first] + rows[:, second]) * np.float32(0.5))
+    return means[:, : len(first) // 2 + 1].copy()
+
+
 def _overwhelming_shifts(
-    reference: _ReferenceNoise, scatter: Floats, margins: Floats, levels: Floats
+    noise: _SimulatedNoise,
+    like: npt.NDArray[np.intp],
+    scatter: Floats,
+    margins: Floats,
+    levels: Floats,
 ) -> Floats:
-    """Shift of each draw, scaled by `scatter` (count, draws), that is overwhelming at its level."""
-    rows = reference.rows
+    """Shift of draws `like` each pair that is overwhelming at its level.
+
+    Scaled by `scatter`; all but the levels (count, 1) are (count, draws).
+    """
+    rows = noise.rows
     n = rows.shape[1]
+    deviations, means, lowest = (
+        of_rows[like] for of_rows in (rows.std(axis=1, ddof=1), rows.mean(axis=1), rows.min(axis=1))
+    )
     strong = _STRONG * margins
-    error = np.maximum(scatter * rows.std(axis=1, ddof=1), _LEAST_SCATTER * margins) / np.sqrt(n)
-    by_mean = strong + stdtrit(n - 1, 1 - levels) * error - scatter * rows.mean(axis=1)
-    shifts: Floats = np.maximum(by_mean, strong - scatter * rows.min(axis=1))
+    error = np.maximum(scatter * deviations, _LEAST_SCATTER * margins) / np.sqrt(n)
+    by_mean = strong + stdtrit(n - 1, 1 - levels) * error - scatter * means
+    shifts: Floats = np.maximum(by_mean, strong - scatter * lowest)
     return shifts
 
 

@@ -153,16 +153,28 @@ def pairs_of_steps(
 def _step_effect(
     step: ParameterStep, row: Sequence[Effect], verdicts: Sequence[PairVerdict]
 ) -> StepEffect:
-    single = len(step.pairs) == 1
-    shown = tuple(
-        _as_judged(effect, verdict) if single else effect
-        for effect, verdict in zip(row, verdicts, strict=True)
-    )
+    judged = _as_judged if len(step.pairs) == 1 else _mean_as_judged
+    shown = tuple(judged(effect, verdict) for effect, verdict in zip(row, verdicts, strict=True))
     where_paired = tuple(
-        verdict if effect.pairs else NO_VERDICT
+        replace(verdict, ratio=effect.ratio, low=effect.low, high=effect.high)
+        if effect.pairs and verdict.blocks
+        else verdict
+        if effect.pairs
+        else NO_VERDICT
         for effect, verdict in zip(shown, verdicts, strict=True)
     )
     return StepEffect(step, shown, where_paired, over_problems(shown))
+
+
+def _mean_as_judged(effect: Effect, verdict: PairVerdict) -> Effect:
+    """The mean of several pairs, with the interval of its verdict, which has the session's offset.
+
+    The ratio stays the mean of the quotients of what is shown; the interval holds it.
+    """
+    if not verdict.blocks or not effect.pairs:
+        return effect
+    low, high = min(verdict.low, effect.ratio), max(verdict.high, effect.ratio)
+    return replace(effect, low=low, high=high)
 
 
 def _as_judged(effect: Effect, verdict: PairVerdict) -> Effect:

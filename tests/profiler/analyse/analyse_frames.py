@@ -32,7 +32,7 @@ def launch(nvtx: tuple[Range, ...], kernel: str = "k", **raw: float | None) -> d
 
 def make_cell(variant: str, problem: str = "p") -> Cell:
     """A cell whose ids are its names."""
-    first, second = Variant(variant, variant), Problem(problem, problem)
+    first, second = Variant(variant, variant, label=variant), Problem(problem, problem)
     return Cell(cell_id(first, second), first, second)
 
 
