@@ -26,7 +26,7 @@ def test_the_same_cells_by_three_timers(profiler):
     assert done.code == 0, done.err
     (run,) = profiler.runs()
     names = sorted(folder.name for folder in (run / "raw").iterdir())
-    assert [name.rpartition(".")[0] for name in names] == ["wall-clock", "timer", "torch-kernels"]
+    assert [name.rpartition(".")[0] for name in names] == ["timer", "torch-kernels", "wall-clock"]
     for cell in done.json["cells"]:
         assert cell["outcome"] == "measured"
         found = {name: cell["metrics"][name]["median"] for name in cell["metrics"]}

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from profiler.collect.kind import Tools
-from profiler.collect.registry import COLLECTORS, overlaps
+from profiler.collect.registry import COLLECTORS, overlaps, shares_process
 from profiler.errors import UsageError
 from profiler.metrics.launch_costs import ncu_launch_seconds
 from profiler.metrics.queries import ncu_names
@@ -189,7 +189,8 @@ def _processes(session: SessionPlan, visits: Iterable[Visit]) -> int:
 def _until_visits(session: SessionPlan, before: SessionPlan | None) -> float:
     """Seconds until the first visit of a session, where no run has told; `before`: that before."""
     follows = before is not None and before.collector == session.collector
-    return NEXT_S if follows and overlaps(session) and places() else START_S
+    is_ready = shares_process(session) or (overlaps(session) and places() > 0)
+    return NEXT_S if follows and is_ready else START_S
 
 
 def _roofs_s(session: SessionPlan, costs: Iterable[tuple[AttemptRecord, SessionCosts]]) -> float:

@@ -108,7 +108,7 @@ def _can_wait(execution: Execution) -> bool:
         return False
     if isinstance(execution.loaded.experiment.workload, CommandWorkload):
         return False
-    return overlaps(sessions[0])
+    return overlaps(sessions[0]) or shares_process(sessions[0])
 
 
 def _started(execution: Execution, start: LikelyStart, held: ExitStack) -> EarlyStart | None:

@@ -214,10 +214,11 @@ class FixedSpace:
         self.recipe = lambda params: recipe
 
 
-def test_no_process_waits_for_a_timer(tmp_path, started):
+def test_one_process_waits_for_all_sessions_of_a_timer(tmp_path, started, monkeypatch):
+    monkeypatch.setattr(early, "places", lambda: 2)
     with started_early(execution_of(Workplace(tmp_path, TIMED, begun=False))) as waits:
-        assert waits is None
-    assert not (tmp_path / "reports").exists()
+        waits.start_another()
+        assert [waiting.session for waiting in started] == ["timer"]
 
 
 def test_the_session_lock_is_held_from_the_turn_to_the_end_of_the_process(tmp_path, started):
