@@ -156,15 +156,20 @@ def _raw_columns(
     pairs: pd.DataFrame,
     clock: pd.Series[Any],
 ) -> pd.DataFrame:
-    """Durations as they are: medians of both runs and their ratio, whatever shifted the runs."""
+    """Durations as they are: medians of both runs and their quotient, whatever shifted the runs.
+
+    Its interval is that of the trimmed means, and holds it.
+    """
     plain = estimate_ratios(raw[0], raw[1], pairs.index)
+    older, newer = (run.median.reindex(pairs.index) for run in times)
+    quotient = newer / older
     return pd.DataFrame(
         {
-            "older_ns": times[0].median.reindex(pairs.index),
-            "newer_ns": times[1].median.reindex(pairs.index),
-            "raw_ratio": plain["ratio"],
-            "raw_low": plain["ratio_low"],
-            "raw_high": plain["ratio_high"],
+            "older_ns": older,
+            "newer_ns": newer,
+            "raw_ratio": quotient,
+            "raw_low": plain["ratio_low"].clip(upper=quotient),
+            "raw_high": plain["ratio_high"].clip(lower=quotient),
             "clock_ratio": clock,
         },
         index=pairs.index,

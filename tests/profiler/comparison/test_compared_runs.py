@@ -69,6 +69,14 @@ def test_a_shift_of_the_whole_run_is_no_regression(pair):
     assert all(1.28 < change.raw_ratio < 1.32 for change in cells.values()), "the shift is shown"
 
 
+def test_the_ratio_of_durations_is_the_quotient_of_those_shown(pair):
+    cells = document(pair.compare(pair.copy({"slow..": 1.06, "fast..": 0.9})))["steps"][0]["cells"]
+    for cell in cells:
+        quotient = cell["newer_duration_ns"] / cell["older_duration_ns"]
+        assert cell["duration_ratio"] == pytest.approx(quotient), cell["id"]
+        assert cell["duration_ratio_low"] <= quotient <= cell["duration_ratio_high"]
+
+
 def test_the_other_way_round_the_verdicts_are_flipped(pair):
     newer = pair.copy({"slow..": 1.06, "fast..": 0.9})
     given = pair.compare(newer)
