@@ -6,13 +6,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import matplotlib as mpl
-from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
-
 from profiler.render.figures import svg
 from profiler.render.figures.canvas import WIDTH_IN, fitted, text_width_in, widest_in
+from profiler.render.figures.drawing import (
+    ASCENT,
+    BASELINE,
+    TEXT_SIZE,
+    Drawing,
+    Point,
+    fill_style,
+    line_style,
+    symbol_style,
+    text_style,
+)
+from profiler.render.figures.plain_axes import POINTS, PlainAxes, RowAxes, Ticks
 
 _HEIGHT_IN = 4.55
 _LEGEND_IN = 0.34
@@ -20,6 +27,7 @@ _TITLE_IN, _GAP_IN = 0.27, 0.16
 _TALLEST_IN, _WIDEST_IN = 0.4, 1.0
 _NARROWEST_IN = 0.37
 _SMALL, _CELL = 8.0, 8.0
+_TICK_GAP = 5.5
 _TURN_DEGREES = 35
 _EDGE = 0.47
 """Half the width of a cell's box, in cells."""
@@ -50,44 +58,40 @@ class HeatMap:
 
 def heat_maps(
     maps: Sequence[HeatMap], columns: int, classes: Sequence[tuple[int, str]], ends: str
-) -> Figure:
+) -> Drawing:
     """Draw maps in rows of `columns`; `classes` are those of the legend, `ends` stands after it."""
-    with mpl.rc_context(svg.style()):
-        rows = [maps[start : start + columns] for start in range(0, len(maps), columns)]
-        width = WIDTH_IN / columns
-        left = max(_left_in(heat, width) for heat in maps)
-        turned = any(_turned(heat, width - left) for heat in maps)
-        foot = max(_foot_in(heat, turned=turned) for heat in maps)
-        lines = sum(max(len(heat.rows) for heat in row) for row in rows)
-        room = _HEIGHT_IN - _LEGEND_IN - len(rows) * (_TITLE_IN + foot)
-        cell_in = max(min(_TALLEST_IN, room / lines), 0.17)
-        total = _LEGEND_IN + len(rows) * (_TITLE_IN + foot) + lines * cell_in
-        figure = Figure(figsize=(WIDTH_IN, total))
-        top = total - _LEGEND_IN
-        for row in rows:
-            height = max(len(heat.rows) for heat in row) * cell_in
-            for place, heat in enumerate(row):
-                wide = min(width - left - _GAP_IN, _WIDEST_IN * len(heat.columns))
-                high = len(heat.rows) * cell_in
-                axes = figure.add_axes(
-                    (
-                        (place * width + left) / WIDTH_IN,
-                        (top - _TITLE_IN - high) / total,
-                        wide / WIDTH_IN,
-                        high / total,
-                    )
-                )
-                _draw(axes, heat, turned=turned, left_in=left)
-                figure.text(
-                    (place * width + 0.02) / WIDTH_IN,
-                    (top - 0.05) / total,
-                    fitted(heat.title, width - _GAP_IN),
-                    va="top",
-                    fontweight="bold",
-                )
-            top -= _TITLE_IN + height + foot
-        _legend(figure, classes, ends)
-    return figure
+    rows = [maps[start : start + columns] for start in range(0, len(maps), columns)]
+    width = WIDTH_IN / columns
+    left = max(_left_in(heat, width) for heat in maps)
+    turned = any(_turned(heat, width - left) for heat in maps)
+    foot = max(_foot_in(heat, turned=turned) for heat in maps)
+    lines = sum(max(len(heat.rows) for heat in row) for row in rows)
+    room = _HEIGHT_IN - _LEGEND_IN - len(rows) * (_TITLE_IN + foot)
+    cell_in = max(min(_TALLEST_IN, room / lines), 0.17)
+    total = _LEGEND_IN + len(rows) * (_TITLE_IN + foot) + lines * cell_in
+    drawing = Drawing(WIDTH_IN * POINTS, total * POINTS)
+    titles: list[tuple[str, Point]] = []
+    top = _LEGEND_IN
+    for row in rows:
+        for place, heat in enumerate(row):
+            wide = min(width - left - _GAP_IN, _WIDEST_IN * len(heat.columns))
+            axes = PlainAxes(
+                drawing,
+                (place * width + left) * POINTS,
+                (top + _TITLE_IN) * POINTS,
+                (place * width + left + wide) * POINTS,
+                (top + _TITLE_IN + len(heat.rows) * cell_in) * POINTS,
+                text_size=_SMALL,
+                tick_gap=_TICK_GAP,
+            )
+            _draw(axes, heat, turned=turned, left_in=left)
+            at = (place * width + 0.02) * POINTS, (top + 0.05) * POINTS + ASCENT * TEXT_SIZE
+            titles.append((fitted(heat.title, width - _GAP_IN), at))
+        top += _TITLE_IN + max(len(heat.rows) for heat in row) * cell_in + foot
+    _legend(drawing, classes, ends)
+    for title, at in titles:
+        drawing.text(title, at, text_style("start", bold=True))
+    return drawing
 
 
 def columns_for(maps: Sequence[HeatMap]) -> int:
@@ -112,77 +116,48 @@ def _foot_in(heat: HeatMap, *, turned: bool) -> float:
     return 0.26 + wide * math.sin(math.radians(_TURN_DEGREES))
 
 
-def _draw(axes: Axes, heat: HeatMap, *, turned: bool, left_in: float) -> None:
-    axes.set_xlim(-0.5, len(heat.columns) - 0.5)
-    axes.set_ylim(len(heat.rows) - 0.5, -0.5)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    boxes = [_box(cell) for cell in heat.cells]
-    colours = ["none" if cell.step is None else svg.HEAT[cell.step] for cell in heat.cells]
-    edges = [
-        svg.GRID if cell.step is None else colour
-        for cell, colour in zip(heat.cells, colours, strict=True)
-    ]
-    axes.add_collection(
-        PolyCollection(
-            boxes,
-            facecolors=colours,
-            edgecolors=edges,
-            linewidths=0.5,
-            gid=svg.marks([cell.mark for cell in heat.cells], [cell.cell for cell in heat.cells]),
-        ),
-        autolim=False,
-    )
-    wide = axes.get_position().width * WIDTH_IN / len(heat.columns)
+def _draw(axes: PlainAxes, heat: HeatMap, *, turned: bool, left_in: float) -> None:
+    across = axes.across((-0.5, len(heat.columns) - 0.5))
+    rows = RowAxes(axes, len(heat.rows), 0.5)
+    if turned:
+        axes.slanted_labels(across, heat.columns, _TURN_DEGREES)
+    else:
+        ticks = Ticks(range(len(heat.columns)), heat.columns)
+        axes.grid_across(across, ticks, lines=False)
+    for row, name in enumerate(heat.rows):
+        rows.beside(row, fitted(name, left_in - 0.1, _SMALL), gap=_TICK_GAP, size=_SMALL)
+    wide = (axes.right - axes.left) / POINTS / len(heat.columns)
+    for cell in heat.cells:
+        corner = (across.at(cell.column - _EDGE), rows.y(cell.row - _EDGE))
+        opposite = (across.at(cell.column + _EDGE), rows.y(cell.row + _EDGE))
+        box = axes.drawing.rectangle(corner, opposite, _box_style(cell.step))
+        box.set("id", svg.mark(cell.mark, cell.cell))
     for cell in heat.cells:
         size = _CELL if text_width_in(cell.text, _CELL) <= wide else _CELL - 1.5
-        axes.text(
-            cell.column,
-            cell.row,
-            cell.text if text_width_in(cell.text, size) <= wide else "\N{MULTIPLICATION X}",
-            ha="center",
-            va="center_baseline",
-            fontsize=size,
-            color=svg.MUTED if cell.step is None else svg.HEAT_INK[cell.step],
-        )
-    axes.set_xticks(range(len(heat.columns)), heat.columns)
-    anchor = {"rotation": _TURN_DEGREES, "ha": "right", "rotation_mode": "anchor"} if turned else {}
-    axes.tick_params(axis="both", labelsize=_SMALL, pad=2)
-    for label in axes.get_xticklabels():
-        label.set(**anchor)
-    axes.set_yticks(
-        range(len(heat.rows)), [fitted(name, left_in - 0.1, _SMALL) for name in heat.rows]
-    )
+        text = cell.text if text_width_in(cell.text, size) <= wide else "\N{MULTIPLICATION X}"
+        at = (across.at(cell.column), rows.y(cell.row) + BASELINE * size)
+        colour = svg.MUTED if cell.step is None else svg.HEAT_INK[cell.step]
+        axes.drawing.text(text, at, text_style("middle", size, colour))
 
 
-def _box(cell: MapCell) -> tuple[tuple[float, float], ...]:
-    left, right = cell.column - _EDGE, cell.column + _EDGE
-    top, bottom = cell.row - _EDGE, cell.row + _EDGE
-    return ((left, top), (right, top), (right, bottom), (left, bottom))
+def _box_style(step: int | None) -> str:
+    """Style of a cell: its class of colour, with an edge as the gap to its neighbours is thin."""
+    if step is None:
+        return line_style(svg.GRID, 0.5, "")
+    return f"{symbol_style(svg.HEAT[step])}; stroke-width: 0.5"
 
 
-def _legend(figure: Figure, classes: Sequence[tuple[int, str]], ends: str) -> None:
+def _legend(drawing: Drawing, classes: Sequence[tuple[int, str]], ends: str) -> None:
     """Classes of colour in a row along the top, with what they stand for."""
-    total = figure.get_size_inches()[1]
-    axes = figure.add_axes((0, 1 - 0.24 / total, 1, 0.22 / total))
-    axes.set_axis_off()
-    axes.set_xlim(0, WIDTH_IN)
-    axes.set_ylim(0, 1)
-    first, last = "less time", "more time"
+    first, last = "less time", f"more time{ends}"
+    baseline = 0.13 * POINTS + BASELINE * _SMALL
+    drawing.text(first, (0.02 * POINTS, baseline), text_style("start", _SMALL))
     x = 0.02 + text_width_in(first, _SMALL) + 0.1
     width = max(widest_in([text for _, text in classes], _SMALL) + 0.12, 0.46)
-    axes.text(0.02, 0.5, first, va="center_baseline", fontsize=_SMALL)
     for step, text in classes:
-        box = ((x, 0.02), (x + width, 0.02), (x + width, 0.98), (x, 0.98))
-        axes.add_collection(PolyCollection([box], facecolors=svg.HEAT[step]), autolim=False)
-        axes.text(
-            x + width / 2,
-            0.5,
-            text,
-            ha="center",
-            va="center_baseline",
-            fontsize=_SMALL,
-            color=svg.HEAT_INK[step],
-        )
+        corner, opposite = (x * POINTS, 0.025 * POINTS), ((x + width) * POINTS, 0.235 * POINTS)
+        drawing.rectangle(corner, opposite, fill_style(svg.HEAT[step]))
+        at = ((x + width / 2) * POINTS, baseline)
+        drawing.text(text, at, text_style("middle", _SMALL, svg.HEAT_INK[step]))
         x += width
-    axes.text(x + 0.1, 0.5, f"{last}{ends}", va="center_baseline", fontsize=_SMALL)
+    drawing.text(last, ((x + 0.1) * POINTS, baseline), text_style("start", _SMALL))

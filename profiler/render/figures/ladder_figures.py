@@ -20,8 +20,6 @@ from profiler.render.figures.canvas import (
     widest_in,
 )
 from profiler.render.figures.drawing import (
-    ASCENT,
-    TEXT_SIZE,
     Drawing,
     circle,
     dashed,
@@ -30,7 +28,6 @@ from profiler.render.figures.drawing import (
 )
 from profiler.render.figures.plain_axes import (
     POINTS,
-    TICK_GAP,
     PlainAxes,
     Scale,
     Ticks,
@@ -183,14 +180,7 @@ def _version_axes(names: Iterable[str]) -> tuple[PlainAxes, Scale]:
         (_HEAD_IN + _PLOT_IN) * POINTS,
     )
     across = axes.across((-0.6, len(shown) - 0.4))
-    labels = drawing.group(class_=svg.LABELS)
-    ascent = ASCENT * TEXT_SIZE
-    for place, name in enumerate(shown):
-        at = (
-            across.at(place) + ascent * math.sin(turn),
-            axes.bottom + TICK_GAP + ascent * math.cos(turn),
-        )
-        drawing.text(name, at, text_style("end"), labels, degrees=_TURN_DEGREES)
+    axes.slanted_labels(across, shown, _TURN_DEGREES)
     return axes, across
 
 

@@ -237,6 +237,16 @@ class PlainAxes:
             at = (x, (self.top + self.bottom) / 2)
             self.drawing.text(label, at, text_style("middle", self.text_size), labels, degrees=90)
 
+    def slanted_labels(self, scale: Scale, names: Sequence[str], degrees: float) -> None:
+        """A label below each whole number from 0 on, which ends there and is turned upwards."""
+        labels = self.drawing.group(class_=svg.LABELS)
+        turn, ascent = math.radians(degrees), ASCENT * self.text_size
+        below = self.bottom + self.tick_gap + ascent * math.cos(turn)
+        style = text_style("end", self.text_size)
+        for place, name in enumerate(names):
+            at = (scale.at(place) + ascent * math.sin(turn), below)
+            self.drawing.text(name, at, style, labels, degrees=degrees)
+
     def level(self, y: float, style: str) -> None:
         """A line from the left to the right edge; `y` in points."""
         self.drawing.path([(self.left, y), (self.right, y)], style)

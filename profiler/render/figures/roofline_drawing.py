@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from profiler.render.figures import svg
-from profiler.render.figures.canvas import ROOM, colour_of, log_ticks
+from profiler.render.figures.canvas import ROOM, colour_of
+from profiler.render.figures.drawing import (
+    ASCENT,
+    BASELINE,
+    DESCENT,
+    Drawing,
+    Point,
+    dashed,
+    fill_style,
+    line_style,
+    marker,
+    text_style,
+)
+from profiler.render.figures.plain_axes import POINTS, PlainAxes, Scale, decade_ticks, places
 from profiler.render.words.names import shorten
 
-_SIZE_IN = (10.0, 4.6)
+_WIDTH_IN, _HEIGHT_IN = 10.0, 4.6
+_DOT = 5.83
+_PRACTICAL = (3.7, 1.6)
+"""Dash and gap of the line of what was reached, by its width."""
+_GAP, _BESIDE = 3.0, 9.0
+"""From a roof to its label, from a dot to its name, in points."""
 _LABEL_POINTS = 11.0
 """Least distance of two labels that stand above each other."""
 _LABEL_SIZE = 8
@@ -36,7 +52,7 @@ _TICK_POINTS = 14.0
 _Row = Mapping[Hashable, Any]
 
 
-def roofline(dots: pd.DataFrame, roofs: pd.DataFrame) -> Figure:
+def roofline(dots: pd.DataFrame, roofs: pd.DataFrame) -> Drawing:
     """Rates under the roofs, both axes logarithmic; roofs and named dots are labelled.
 
     `dots`: columns `name level intensity rate own role mark`: FLOP per byte at the level and
@@ -45,25 +61,29 @@ def roofline(dots: pd.DataFrame, roofs: pd.DataFrame) -> Figure:
     TFLOP/s; from `lowest` to `highest` there is a band where `band`; `practical` may be NaN. Memory
     comes first.
     """
-    with mpl.rc_context(svg.style()):
-        figure = Figure(figsize=_SIZE_IN)
-        axes = figure.add_axes((0.09, 0.12, 0.89, 0.85))
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        _set_limits(axes, dots, roofs)
-        _draw_roofs(axes, roofs)
-        _draw_dots(axes, dots)
-        log_ticks(axes.xaxis, axes.get_xlim())
-        log_ticks(axes.yaxis, axes.get_ylim())
-        axes.set_xlabel("Arithmetic intensity (FLOP per byte)")
-        axes.set_ylabel("Rate (TFLOP/s)")
-        axes.grid(visible=True)
-        rightmost = dots.sort_values("intensity").drop_duplicates("mark", keep="last")
-        _name_dots(axes, rightmost[rightmost["role"] != "other"])
-    return figure
+    width, height = _WIDTH_IN * POINTS, _HEIGHT_IN * POINTS
+    axes = PlainAxes(
+        Drawing(width, height), 0.09 * width, 0.03 * height, 0.98 * width, 0.88 * height
+    )
+    ends_across, ends_upwards = _limits(dots, roofs)
+    across = axes.across(ends_across, logarithmic=True)
+    upwards = axes.upwards(ends_upwards, logarithmic=True)
+    axes.grid_across(across, decade_ticks(across), "Arithmetic intensity (FLOP per byte)")
+    axes.grid_upwards(upwards, decade_ticks(upwards), "Rate (TFLOP/s)")
+    roofed = _Roofline(axes, across, upwards)
+    labels = roofed.draw_roofs(roofs)
+    axes.spines()
+    roofed.draw_dots(dots)
+    for label in labels:
+        roofed.write(label)
+    rightmost = dots.sort_values("intensity").drop_duplicates("mark", keep="last")
+    roofed.name_dots(rightmost[rightmost["role"] != "other"])
+    return axes.drawing
 
 
-def _set_limits(axes: Axes, dots: pd.DataFrame, roofs: pd.DataFrame) -> None:
+def _limits(
+    dots: pd.DataFrame, roofs: pd.DataFrame
+) -> tuple[tuple[float, float], tuple[float, float]]:
     """Room for all dots, for names right of them, and for the roofs that are not far above."""
     left, right = dots["intensity"].min() / ROOM, dots["intensity"].max() * ROOM
     memory = roofs.loc[roofs["memory"], "lowest"]
@@ -72,150 +92,156 @@ def _set_limits(axes: Axes, dots: pd.DataFrame, roofs: pd.DataFrame) -> None:
         left = min(left, flat.max() / memory.min() / _BEFORE_RIDGE)
     right *= (right / left) ** (_NAMES_PART / (1 - _NAMES_PART))
     top = flat.max() if len(flat) else max(dots["rate"].max(), right * memory.min())
-    axes.set_xlim(left, right)
-    axes.set_ylim(min(dots["rate"].min(), left * memory.min()) / ROOM, top * ROOM)
+    bottom = min(dots["rate"].min(), left * memory.min()) / ROOM
+    return (left, right), (bottom, top * ROOM)
 
 
-def _draw_roofs(axes: Axes, roofs: pd.DataFrame) -> None:
-    """Slopes of memory up to the highest roof of arithmetic, then the flat ones.
+@dataclass(frozen=True)
+class _Label:
+    """A label a little above a place, or below it; `at` in points, turned upwards by `degrees`."""
 
-    Those above the figure are named at its upper edge, and slopes that are too short for a label;
-    those below it at its lower edge.
-    """
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    flat = roofs.loc[~roofs["memory"] & (roofs["ceiling"] <= top), "ceiling"]
-    highest = flat.max() if len(flat) else top
-    beginnings = roofs["ceiling"] * roofs["memory"].map({True: left, False: 1.0})
-    far = roofs[beginnings > highest]
-    below = roofs[~roofs["memory"] & (roofs["ceiling"] < bottom)]
-    unlabelled = list(far["label"])
-    for place, row in enumerate(roofs.drop([*far.index, *below.index]).to_dict("records")):
+    text: str
+    at: Point
+    anchor: str = "middle"
+    below: bool = False
+    degrees: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Roofline:
+    """Roofs and dots in axes that are both logarithmic."""
+
+    axes: PlainAxes
+    across: Scale
+    upwards: Scale
+
+    def draw_roofs(self, roofs: pd.DataFrame) -> list[_Label]:
+        """Slopes of memory up to the highest roof of arithmetic, then the flat ones; their labels.
+
+        Those above the figure are named at its upper edge, and slopes that are too short for a
+        label; those below it at its lower edge.
+        """
+        left, bottom, top = self.across.low, self.upwards.low, self.upwards.high
+        flat = roofs.loc[~roofs["memory"] & (roofs["ceiling"] <= top), "ceiling"]
+        highest = flat.max() if len(flat) else top
+        beginnings = roofs["ceiling"] * roofs["memory"].map({True: left, False: 1.0})
+        far = roofs[beginnings > highest]
+        below = roofs[~roofs["memory"] & (roofs["ceiling"] < bottom)]
+        unlabelled = list(far["label"])
+        labels = []
+        for place, row in enumerate(roofs.drop([*far.index, *below.index]).to_dict("records")):
+            self._draw_roof(row, highest)
+            label = self._label_of(row, place, highest)
+            if label is None:
+                unlabelled.append(row["label"])
+            else:
+                labels.append(label)
+        if unlabelled:
+            text = f"left and above: {', '.join(unlabelled)}"
+            labels.append(_Label(text, (self.axes.right, self.axes.top), "end", below=True))
+        if len(below):
+            text = f"below: {', '.join(below['label'])}"
+            labels.append(_Label(text, (self.axes.right, self.axes.bottom), "end"))
+        return labels
+
+    def _draw_roof(self, row: _Row, highest: float) -> None:
+        """Where a roof lies at the clocks of all cells, its ceiling, and what was reached of it."""
         if row["band"]:
-            _draw_band(axes, row, highest)
-        for rate, dashed in ((row["ceiling"], False), (row["practical"], True)):
+            lowest, most = (
+                self._line(rate, highest, memory=row["memory"]) for rate in self._inside(row)
+            )
+            self.axes.drawing.area([*lowest, *reversed(most)], fill_style(svg.GRID, 0.6))
+        lines = (
+            (row["ceiling"], line_style(svg.INK, 1.4)),
+            (row["practical"], dashed(svg.INK, 1.0, *_PRACTICAL)),
+        )
+        for rate, style in lines:
             if math.isfinite(rate):
-                across, upwards = _line(axes, rate, highest, memory=row["memory"])
-                style = "--" if dashed else "-"
-                axes.plot(across, upwards, style, color=svg.INK, linewidth=1.0 if dashed else 1.4)
+                self.axes.drawing.path(self._line(rate, highest, memory=row["memory"]), style)
+
+    def _inside(self, row: _Row) -> tuple[float, float]:
+        """Lowest and highest ceiling, of arithmetic as far as they lie in the figure."""
+        if row["memory"]:
+            return row["lowest"], row["highest"]
+        return max(row["lowest"], self.upwards.low), min(row["highest"], self.upwards.high)
+
+    def _line(self, rate: float, top: float, *, memory: bool) -> list[Point]:
+        """Ends of a roof in the axes."""
+        left, right = self.across.low, self.across.high
+        end = min(right, top / rate) if memory else right
+        ys = (left * rate, end * rate) if memory else (rate, rate)
+        return places((left, end), ys, (self.across, self.upwards))
+
+    def _label_of(self, row: _Row, place: int, highest: float) -> _Label | None:
+        """Label of a roof: along its line from the lower left, each after the last, if of memory.
+
+        None where the line up to `highest` is shorter than its label.
+        """
+        ceiling, left, right = row["ceiling"], self.across.low, self.across.high
         if not row["memory"]:
             # In the middle: names of dots stand right of them.
-            _label(axes, row["label"], (math.sqrt(left * right), row["ceiling"]), ha="center")
-        elif not _label_slope(axes, row, place, highest):
-            unlabelled.append(row["label"])
-    if unlabelled:
-        _label(axes, f"left and above: {', '.join(unlabelled)}", (right, top), ha="right", va="top")
-    if len(below):
-        _label(axes, f"below: {', '.join(below['label'])}", (right, bottom), ha="right")
-
-
-def _draw_band(axes: Axes, row: _Row, top: float) -> None:
-    """Where a roof lies at the clocks of all cells."""
-    lowest, highest = (_line(axes, rate, top, memory=row["memory"]) for rate in _inside(axes, row))
-    across, upwards = ([*low, *reversed(high)] for low, high in zip(lowest, highest, strict=True))
-    axes.fill(across, upwards, color=svg.GRID, alpha=0.6, linewidth=0, zorder=0.5)
-
-
-def _inside(axes: Axes, row: _Row) -> tuple[float, float]:
-    """Lowest and highest ceiling, of arithmetic as far as they lie in the figure."""
-    if row["memory"]:
-        return row["lowest"], row["highest"]
-    bottom, top = axes.get_ylim()
-    return max(row["lowest"], bottom), min(row["highest"], top)
-
-
-def _line(axes: Axes, rate: float, top: float, *, memory: bool) -> tuple[list[float], list[float]]:
-    """Ends of a roof in the axes: across, and upwards."""
-    left, right = axes.get_xlim()
-    if not memory:
-        return [left, right], [rate, rate]
-    end = min(right, top / rate)
-    return [left, end], [left * rate, end * rate]
-
-
-def _label_slope(axes: Axes, row: _Row, place: int, highest: float) -> bool:
-    """Label a roof of memory along its line, from the lower left, each after the last.
-
-    False, and no label, where the line up to `highest` is shorter than its label.
-    """
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    box = axes.get_position()
-    across = box.width * _SIZE_IN[0] / math.log(right / left)
-    upwards = box.height * _SIZE_IN[1] / math.log(top / bottom)
-    start = max(left, bottom / row["ceiling"]) * (right / left) ** (0.02 + 0.04 * place)
-    end = min(right, highest / row["ceiling"])
-    length_points = 72 * math.hypot(across, upwards) * math.log(end / start) if end > start else 0.0
-    if length_points < _LETTER_POINTS * len(row["label"]):
-        return False
-    angle = math.degrees(math.atan2(upwards, across))
-    _label(axes, row["label"], (start, start * row["ceiling"]), ha="left", rotation=angle)
-    return True
-
-
-def _label(axes: Axes, text: str, at: tuple[float, float], **settings: Any) -> None:
-    """A label a little above a place; settings of matplotlib's texts replace those of here."""
-    usual: dict[str, Any] = {"va": "bottom", "rotation_mode": "anchor", "fontsize": _LABEL_SIZE}
-    settings = usual | settings
-    offset = (-3 if settings["ha"] == "right" else 0, 3 if settings["va"] == "bottom" else -3)
-    axes.annotate(text, at, xytext=offset, textcoords="offset points", **settings)
-
-
-def _draw_dots(axes: Axes, dots: pd.DataFrame) -> None:
-    """Dots of each level, named ones on top; the levels of a variant share a thin line."""
-    for _, of_variant in dots.groupby("mark", sort=False):
-        if len(of_variant) > 1:
-            ends = [of_variant["intensity"].min(), of_variant["intensity"].max()]
-            axes.plot(ends, [of_variant["rate"].iloc[0]] * 2, color=svg.MUTED, linewidth=0.8)
-    for level, of_level in dots.groupby("level", sort=False):
-        order = np.argsort((of_level["role"] != "other").to_numpy(), kind="stable")
-        drawn = of_level.iloc[order]
-        points = axes.scatter(
-            drawn["intensity"],
-            drawn["rate"],
-            c=[colour_of(role) for role in drawn["role"]],
-            marker=_MARKERS[str(level)],
-            s=34,
-            zorder=3,
+            middle = (self.axes.left + self.axes.right) / 2
+            return _Label(row["label"], (middle, self.upwards.at(ceiling)))
+        start = max(left, self.upwards.low / ceiling) * (right / left) ** (0.02 + 0.04 * place)
+        end = min(right, highest / ceiling)
+        if end <= start:
+            return None
+        first, last = places(
+            (start, end), (start * ceiling, end * ceiling), (self.across, self.upwards)
         )
-        points.set_gid(svg.marks(drawn["mark"]))
-    own = dots[dots["own"] <= axes.get_ylim()[1]]
-    if len(own):
-        ticks = axes.scatter(
-            own["intensity"],
-            own["own"],
-            c=[colour_of(role) for role in own["role"]],
-            marker="_",
-            s=_TICK_POINTS**2,
-            linewidth=1.6,
-            zorder=4,
+        if math.dist(first, last) < _LETTER_POINTS * len(row["label"]):
+            return None
+        degrees = math.degrees(math.atan2(first[1] - last[1], last[0] - first[0]))
+        return _Label(row["label"], first, "start", degrees=degrees)
+
+    def write(self, label: _Label) -> None:
+        """Write the label of a roof."""
+        turn = math.radians(label.degrees)
+        x = label.at[0] - (_GAP if label.anchor == "end" else 0.0)
+        drop = DESCENT * _LABEL_SIZE
+        x, y = (
+            (x, label.at[1] + _GAP + ASCENT * _LABEL_SIZE)
+            if label.below
+            else (x - drop * math.sin(turn), label.at[1] - _GAP - drop * math.cos(turn))
         )
-        ticks.set_gid(svg.marks(own["mark"]))
+        style = text_style(label.anchor, _LABEL_SIZE)
+        self.axes.drawing.text(label.text, (x, y), style, degrees=label.degrees)
 
+    def draw_dots(self, dots: pd.DataFrame) -> None:
+        """Dots of each level, named ones on top; the levels of a variant share a thin line."""
+        scales, drawing = (self.across, self.upwards), self.axes.drawing
+        for _, of_variant in dots.groupby("mark", sort=False):
+            if len(of_variant) > 1:
+                ends = (of_variant["intensity"].min(), of_variant["intensity"].max())
+                rate = of_variant["rate"].iloc[0]
+                drawing.path(places(ends, (rate, rate), scales), line_style(svg.MUTED, 0.8))
+        for level, of_level in dots.groupby("level", sort=False):
+            drawn = of_level.iloc[
+                np.argsort((of_level["role"] != "other").to_numpy(), kind="stable")
+            ]
+            drawing.dots(
+                marker(_MARKERS[str(level)], _DOT),
+                places(drawn["intensity"], drawn["rate"], scales),
+                map(colour_of, drawn["role"]),
+                map(svg.mark, drawn["mark"]),
+            )
+        own = dots[dots["own"] <= self.upwards.high]
+        points = places(own["intensity"], own["own"], scales)
+        for (x, y), role, mark in zip(points, own["role"], own["mark"], strict=True):
+            tick = [(x - _TICK_POINTS / 2, y), (x + _TICK_POINTS / 2, y)]
+            drawing.path(tick, line_style(colour_of(role), 1.6, "")).set("id", svg.mark(mark))
 
-def _name_dots(axes: Axes, table: pd.DataFrame) -> None:
-    """Name dots right of them, below each other where they would overlap: roofs are above."""
-    box = axes.get_position()
-    placed: list[tuple[float, float, float]] = []
-    for row in table.sort_values("rate", ascending=False).to_dict("records"):
-        name = shorten(str(row["name"]))
-        across = _points(row["intensity"], axes.get_xlim(), box.width * _SIZE_IN[0])
-        at = level = _points(row["rate"], axes.get_ylim(), box.height * _SIZE_IN[1])
-        end = across + _LETTER_POINTS * len(name)
-        for other_across, other_end, other_level in placed:
-            beside = other_end < across or end < other_across
-            if not beside and abs(level - other_level) < _LABEL_POINTS:
-                level = other_level - _LABEL_POINTS
-        placed.append((across, end, level))
-        axes.annotate(
-            name,
-            (row["intensity"], row["rate"]),
-            xytext=(9, level - at),
-            textcoords="offset points",
-            ha="left",
-            va="center_baseline",
-            fontsize=_LABEL_SIZE,
-        )
-
-
-def _points(value: float, limits: tuple[float, float], inches: float) -> float:
-    """Place on a logarithmic axis of so many inches, in points from its beginning."""
-    return math.log(value / limits[0]) / math.log(limits[1] / limits[0]) * inches * 72
+    def name_dots(self, table: pd.DataFrame) -> None:
+        """Name dots right of them, below each other where they would overlap: roofs are above."""
+        placed: list[tuple[float, float, float]] = []
+        for row in table.sort_values("rate", ascending=False).to_dict("records"):
+            name = shorten(str(row["name"]))
+            x, y = self.across.at(row["intensity"]), self.upwards.at(row["rate"])
+            end = x + _LETTER_POINTS * len(name)
+            for other_x, other_end, other_y in placed:
+                beside = other_end < x or end < other_x
+                if not beside and abs(y - other_y) < _LABEL_POINTS:
+                    y = other_y + _LABEL_POINTS
+            placed.append((x, end, y))
+            at = (x + _BESIDE, y + BASELINE * _LABEL_SIZE)
+            self.axes.drawing.text(name, at, text_style("start", _LABEL_SIZE))

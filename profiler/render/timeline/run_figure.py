@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from profiler.findings.findings import Findings
 from profiler.model import SessionStep, Span
 from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.figures.drawing import Drawing
 from profiler.render.timeline.picture import GPU, PictureRow
 from profiler.render.timeline.still_figure import Panel, Shares, timeline_figure
 from profiler.render.words import numbers
@@ -48,7 +48,7 @@ def run_chart(findings: Findings) -> Chart | None:
     return make_chart("seconds", "Where the seconds went", reading, figure)
 
 
-def seconds_figure(runs: Mapping[str, Sequence[Span]]) -> Figure:
+def seconds_figure(runs: Mapping[str, Sequence[Span]]) -> Drawing:
     """Steps of the sessions of runs over one time axis, a panel for each title."""
     end_ns = max(round(span.end_s * _NS) for spans in runs.values() for span in spans)
     window = (0, max(end_ns, 1))

@@ -5,16 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
 
 from profiler.render.figures import svg
-from profiler.render.figures.canvas import WIDTH_IN, name_rows
+from profiler.render.figures.canvas import WIDTH_IN
+from profiler.render.figures.drawing import (
+    ASCENT,
+    BASELINE,
+    TEXT_SIZE,
+    Drawing,
+    Point,
+    fill_style,
+    symbol_style,
+    text_style,
+)
+from profiler.render.figures.plain_axes import (
+    POINTS,
+    TICK_GAP,
+    PlainAxes,
+    RowAxes,
+    Scale,
+    Ticks,
+    places,
+)
 from profiler.render.timeline.picture import PictureRow
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
@@ -30,6 +45,7 @@ _CHARACTER_IN = 0.066
 _FEWEST_LETTERS = 3
 _BAR = 0.41
 """Half the height of a bar, in rows."""
+_BAR_TEXT = 7.5
 _TINT = 0.3
 """Opacity of a bar that words stand on."""
 _TICKS = 8
@@ -56,91 +72,72 @@ class Shares:
     values: npt.NDArray[np.float64]
 
 
-def timeline_figure(shares: Shares, panels: Sequence[Panel]) -> Figure:
+def timeline_figure(shares: Shares, panels: Sequence[Panel]) -> Drawing:
     """Draw shares of busy time, and panels of bars below."""
-    with mpl.rc_context(svg.style()):
-        return _draw(shares, panels)
-
-
-def _draw(shares: Shares, panels: Sequence[Panel]) -> Figure:
     has_shares = bool(len(shares.values))
     heights = [_HEAD_IN + _ROW_IN * max(len(panel.rows), 1) + _AXIS_IN for panel in panels]
-    above = (_HEAD_IN + _OVERVIEW_IN + _AXIS_IN) if has_shares else 0.0
-    total = above + sum(heights)
-    figure = Figure(figsize=(WIDTH_IN, total))
-    width = 1 - (_LEFT_IN + _RIGHT_IN) / WIDTH_IN
-    top = total
+    top = (_HEAD_IN + _OVERVIEW_IN + _AXIS_IN) if has_shares else 0.0
+    drawing = Drawing(WIDTH_IN * POINTS, (top + sum(heights)) * POINTS)
     if has_shares:
-        bottom = (total - _HEAD_IN - _OVERVIEW_IN) / total
-        axes = figure.add_axes((_LEFT_IN / WIDTH_IN, bottom, width, _OVERVIEW_IN / total))
-        _draw_shares(axes, shares, panels)
-        top -= above
+        _draw_shares(_axes(drawing, _HEAD_IN, _OVERVIEW_IN), shares, panels)
     for panel, height in zip(panels, heights, strict=True):
-        inner = height - _HEAD_IN - _AXIS_IN
-        bottom = (top - _HEAD_IN - inner) / total
-        axes = figure.add_axes((_LEFT_IN / WIDTH_IN, bottom, width, inner / total))
+        axes = _axes(drawing, top + _HEAD_IN, height - _HEAD_IN - _AXIS_IN)
         _draw_panel(axes, panel)
-        top -= height
-    return figure
+        top += height
+    return drawing
 
 
-def _draw_shares(axes: Axes, shares: Shares, panels: Sequence[Panel]) -> None:
-    span = shares.span
-    edges = np.linspace(*span, len(shares.values) + 1)
-    axes.stairs(shares.values, edges, fill=True, color=svg.OTHER, linewidth=0)
+def _axes(drawing: Drawing, top_in: float, height_in: float) -> PlainAxes:
+    right, bottom = (WIDTH_IN - _RIGHT_IN) * POINTS, (top_in + height_in) * POINTS
+    return PlainAxes(drawing, _LEFT_IN * POINTS, top_in * POINTS, right, bottom)
+
+
+def _draw_shares(axes: PlainAxes, shares: Shares, panels: Sequence[Panel]) -> None:
+    across, upwards = axes.across(shares.span), axes.upwards((0.0, 1.0))
+    _time_axis(axes, across, shares.span, 0)
+    at = (axes.left - TICK_GAP, axes.top + BASELINE * TEXT_SIZE)
+    axes.drawing.text("100\u202f%", at, text_style("end"))
+    edges = np.linspace(*shares.span, len(shares.values) + 1)
+    stairs = places(np.repeat(edges, 2)[1:-1], np.repeat(shares.values, 2), (across, upwards))
+    ends = [(axes.right, axes.bottom), (axes.left, axes.bottom)]
+    axes.drawing.area([*stairs, *ends], fill_style(svg.OTHER))
     for panel in panels[-1:]:  # the last is that of the device, and so are the shares
-        axes.axvspan(*panel.window, color=svg.BEST, alpha=_TINT, linewidth=0)
-    axes.set_xlim(*span)
-    axes.set_ylim(0, 1)
-    axes.set_yticks([1], ["100\u202f%"])
-    _title(axes, shares.title)
-    _time_axis(axes, span, 0)
+        start, end = map(across.at, panel.window)
+        tint = fill_style(svg.BEST, _TINT)
+        axes.drawing.rectangle((start, axes.top), (end, axes.bottom), tint)
+    axes.spines()
+    _unit_and_title(axes, shares.span, shares.title)
 
 
-def _draw_panel(axes: Axes, panel: Panel) -> None:
-    start, end = panel.window
-    axes.set_xlim(start, end)
-    axes.set_ylim(max(len(panel.rows), 1) - 0.5, -0.5)
-    name_rows(axes, (shorten(row.label or "", 26) for row in panel.rows))
-    _draw_bars(axes, panel)
-    _title(axes, panel.title)
-    _time_axis(axes, panel.window, start)
+def _draw_panel(axes: PlainAxes, panel: Panel) -> None:
+    across = axes.across(panel.window)
+    rows = RowAxes(axes, max(len(panel.rows), 1), 0.5)
+    _time_axis(axes, across, panel.window, panel.window[0])
+    rows.names([shorten(row.label or "", 26) for row in panel.rows])
+    _draw_bars(rows, across, panel)
+    axes.spines()
+    _unit_and_title(axes, panel.window, panel.title)
 
 
-def _draw_bars(axes: Axes, panel: Panel) -> None:
+def _draw_bars(rows: RowAxes, across: Scale, panel: Panel) -> None:
     inches = WIDTH_IN - _LEFT_IN - _RIGHT_IN
     per_inch = max(panel.window[1] - panel.window[0], 1) / inches
     names = panel.bars["short"].astype(object).tolist()
     columns = (panel.bars[name].tolist() for name in ("start_ns", "end_ns", "row", "phase"))
-    corners: dict[tuple[str, bool], list[tuple[tuple[float, float], ...]]] = {}
+    texts: list[tuple[str, Point]] = []
     for name, start, end, number, phase in zip(names, *columns, strict=True):
         row = number - panel.first
         room = int((end - start) / per_inch / _CHARACTER_IN) - 1
         written = bool(name) and room >= _FEWEST_LETTERS
-        box = tuple(
-            (x, row + y) for x, y in ((start, -_BAR), (end, -_BAR), (end, _BAR), (start, _BAR))
-        )
-        corners.setdefault((phase_colour(phase), written), []).append(box)
+        corner = (across.at(start), rows.y(row - _BAR))
+        opposite = (across.at(end), rows.y(row + _BAR))
+        style = symbol_style(phase_colour(phase), _TINT if written else 1.0)
+        rows.drawing.rectangle(corner, opposite, f"{style}; stroke-width: 0.5")
         if written:
-            axes.text(
-                (start + end) / 2,
-                row,
-                _fitting(str(name), room),
-                ha="center",
-                va="center_baseline",
-                fontsize=7.5,
-            )
-    for (colour, tinted), boxes in corners.items():
-        axes.add_collection(
-            PolyCollection(
-                boxes,
-                facecolors=colour,
-                edgecolors=colour,
-                alpha=_TINT if tinted else None,
-                linewidths=0.5,
-            ),
-            autolim=False,
-        )
+            at = ((corner[0] + opposite[0]) / 2, rows.y(row) + BASELINE * _BAR_TEXT)
+            texts.append((_fitting(str(name), room), at))
+    for text, at in texts:
+        rows.drawing.text(text, at, text_style("middle", _BAR_TEXT))
 
 
 def phase_colour(phase: int) -> str:
@@ -152,28 +149,23 @@ def _fitting(name: str, room: int) -> str:
     return name if len(name) <= room else f"{name[: max(room - 1, 1)]}\u2026"
 
 
-def _title(axes: Axes, text: str) -> None:
-    axes.set_title(text, loc="left", color=svg.MUTED, fontsize=8.5, pad=4)
+def _unit_and_title(axes: PlainAxes, window: tuple[int, int], title: str) -> None:
+    _, unit = numbers.scale(max(window[1] - window[0], 1), "ns")
+    at = (axes.left - 5, axes.bottom + 3 + ASCENT * TEXT_SIZE)
+    axes.drawing.text(unit, at, text_style("end", colour=svg.MUTED))
+    if title:
+        at = (axes.left, axes.top - 4)
+        axes.drawing.text(title, at, text_style("start", 8.5, svg.MUTED))
 
 
-def _time_axis(axes: Axes, window: tuple[int, int], origin: int) -> None:
+def _time_axis(axes: PlainAxes, across: Scale, window: tuple[int, int], origin: int) -> None:
     length = window[1] - window[0]
-    divisor, unit = numbers.scale(max(length, 1), "ns")
+    divisor, _ = numbers.scale(max(length, 1), "ns")
     step = _round_step(length / divisor / _TICKS)
     first = np.ceil((window[0] - origin) / divisor / step) * step
     ticks = np.arange(first, (window[1] - origin) / divisor + step / 1e6, step)
-    axes.set_xticks(ticks * divisor + origin, [f"{tick:g}" for tick in np.round(ticks, 9)])
-    axes.annotate(
-        unit,
-        (0, 0),
-        xycoords="axes fraction",
-        xytext=(-5, -3),
-        textcoords="offset points",
-        ha="right",
-        va="top",
-        color=svg.MUTED,
-    )
-    axes.grid(visible=True, axis="x")
+    labels = [f"{tick:g}" for tick in np.round(ticks, 9)]
+    axes.grid_across(across, Ticks((ticks * divisor + origin).tolist(), labels))
 
 
 def _round_step(step: float) -> float:
