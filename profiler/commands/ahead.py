@@ -27,7 +27,7 @@ _RESULTS = (
 )
 _TABLES = ("pyarrow.parquet", "pandas.core.arrays.arrow.extension_types")
 """What writes summary.parquet, where it is installed."""
-_PAGE = ("matplotlib.backends.backend_svg", "profiler.render.page")
+_PAGE = ("profiler.render.page",)
 
 
 def ask_ahead(spec: Path) -> Inquiry:

@@ -1,4 +1,4 @@
-"""Canvas of figures: sizes, scales, colours by role, legends."""
+"""Canvas of figures: sizes, widths of texts, places of panels and of legends."""
 
 from __future__ import annotations
 
@@ -10,14 +10,8 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.axis import XAxis, YAxis
-from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from profiler.render.figures import svg
 from profiler.render.figures.fonts import text_size
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
@@ -39,17 +33,6 @@ _POINTS_PER_INCH = 72.0
 LOG_FROM = 5.0
 """Values that span more than this factor are drawn on a log scale."""
 
-COLOURS = {
-    "best": svg.BEST,
-    "baseline": svg.BASELINE,
-    "series-1": svg.SERIES[0],
-    "series-2": svg.SERIES[1],
-    "series-3": svg.SERIES[2],
-    "series-4": svg.SERIES[3],
-}
-MARKERS = dict(zip(COLOURS, "os^Dv>", strict=True))
-"""Of matplotlib, by role."""
-
 
 @dataclass(frozen=True)
 class Axis:
@@ -62,11 +45,6 @@ class Axis:
         """Find the divisor and the label with the unit that suits the largest value."""
         divisor, unit = numbers.scale(largest, self.unit)
         return divisor, f"{self.label} ({unit})" if unit else self.label
-
-
-def colour_of(role: str) -> str:
-    """Colour of a variant by its role: the same in every figure of a page."""
-    return COLOURS.get(role, svg.OTHER)
 
 
 @cache
@@ -90,26 +68,6 @@ def fitted(text: str, room_in: float, size: float = _FONT_SIZE) -> str:
     while length > 3 and text_width_in(shorten(text, length), size) > room_in:
         length -= 1
     return shorten(text, length)
-
-
-def name_rows(axes: Axes, names: Iterable[str], size: float | None = None) -> None:
-    """Write the name of each row left of the axes; an empty one is left out.
-
-    They are plain texts: as tick labels they would take most of the drawing time.
-    """
-    axes.set_yticks([])
-    for row, name in enumerate(names):
-        if name:
-            axes.annotate(
-                name,
-                (0, row),
-                xycoords=("axes fraction", "data"),
-                xytext=(-5, 0),
-                textcoords="offset points",
-                ha="right",
-                va="center_baseline",
-                fontsize=size,
-            )
 
 
 def panel_boxes(
@@ -136,21 +94,6 @@ def panel_boxes(
     return head + foot + rows * panel + (rows - 1) * gap, boxes
 
 
-def legend(figure: Figure, handles: Sequence[Line2D], texts: Sequence[str]) -> None:
-    """Put a legend along the top, in as many columns as the figure has room for."""
-    figure.legend(
-        handles,
-        texts,
-        loc="upper left",
-        bbox_to_anchor=(0.01, 1.0),
-        ncols=legend_columns(texts, float(figure.get_size_inches()[0])),
-        frameon=False,
-        fontsize=LEGEND_SIZE,
-        columnspacing=1.4,
-        borderaxespad=0.1,
-    )
-
-
 def legend_columns(texts: Sequence[str], width_in: float) -> int:
     """Most columns, up to six, that are not wider together than the figure."""
     widths = np.array([text_width_in(text, LEGEND_SIZE) for text in texts])
@@ -159,14 +102,6 @@ def legend_columns(texts: Sequence[str], width_in: float) -> int:
         if sum(float(part.max()) for part in by_column) + _HANDLE_IN * columns <= width_in:
             return columns
     return 1
-
-
-def log_ticks(axis: XAxis | YAxis, limits: tuple[float, float]) -> None:
-    """Label 1, 2 and 5 of each decade where there are few decades, else the decades only."""
-    few = limits[1] / limits[0] < FEW_DECADES
-    axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def spans_decades(values: pd.Series[float]) -> bool:

@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 import pandas as pd
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
 from profiler.findings.counters import CounterPair
 from profiler.findings.findings import Findings
@@ -274,7 +273,7 @@ def make_chart(
     identifier: str,
     title: str,
     reading: str,
-    figure: Figure | Drawing,
+    figure: Drawing,
     hovers: Mapping[int, str] = MappingProxyType({}),
 ) -> Chart:
     """Draw a figure and put its words around it; `identifier` must be unique in the page.

@@ -8,9 +8,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import LogLocator
 
-from profiler.render.figures import svg
-from profiler.render.figures.canvas import COLOURS, ROOM, Axis, colour_of, spans_decades
+from profiler.render.figures import palette, svg
+from profiler.render.figures.canvas import ROOM, Axis, spans_decades
 from profiler.render.figures.drawing import Drawing, circle, line_style
+from profiler.render.figures.palette import COLOURS, colour_of
 from profiler.render.figures.plain_axes import (
     Scale,
     Ticks,
@@ -50,12 +51,12 @@ def effect_dots(table: pd.DataFrame, label: str) -> Drawing:
     ends = (math.exp(left - room), math.exp(right + 5 * room))
     across = rows.axes.across(ends, logarithmic=True)
     rows.axes.grid_across(across, _ratio_ticks(across), label)
-    rows.axes.upright(across.at(1.0), line_style(svg.INK, 1.2))
+    rows.axes.upright(across.at(1.0), line_style(palette.INK, 1.2))
     for row in np.flatnonzero(np.isfinite(low) & np.isfinite(high)).tolist():
         span = [(across.at(float(end)), rows.y(row)) for end in (low[row], high[row])]
-        rows.drawing.path(span, line_style(svg.INK, 2.4, "stroke-opacity: 0.4"))
+        rows.drawing.path(span, line_style(palette.INK, 2.4, "stroke-opacity: 0.4"))
     for row in np.flatnonzero(np.isfinite(ratio)).tolist():
-        rows.dot(_DOT, across.at(float(ratio[row])), row, svg.INK)
+        rows.dot(_DOT, across.at(float(ratio[row])), row, palette.INK)
     rows.axes.spines()
     rows.names(names)
     for row, (end, text) in enumerate(zip(np.fmax(ratio, high), table["text"], strict=True)):

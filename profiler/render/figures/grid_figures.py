@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pandas as pd
 
-from profiler.render.figures import svg
-from profiler.render.figures.canvas import MARKERS, ROOM, colour_of
+from profiler.render.figures import palette, svg
+from profiler.render.figures.canvas import ROOM
 from profiler.render.figures.drawing import Drawing, dashed, line_style, marker, symbol_style
+from profiler.render.figures.palette import MARKERS, colour_of
 from profiler.render.figures.plain_axes import (
     POINTS,
     PlainAxes,
@@ -19,7 +20,7 @@ from profiler.render.words.names import shorten
 
 _WIDTH_IN, _HEIGHT_IN = 8.0, 4.2
 _SYMBOL, _LEGEND_SYMBOL = 4.47, 6.0
-_DIAGONAL = dashed(svg.MUTED, 1.0, 4.0, 3.0)
+_DIAGONAL = dashed(palette.MUTED, 1.0, 4.0, 3.0)
 
 
 def saved(table: pd.DataFrame, baseline: str) -> Drawing:
@@ -38,8 +39,8 @@ def saved(table: pd.DataFrame, baseline: str) -> Drawing:
     axes.grid_upwards(upwards, decade_ticks(upwards), f"time of {shorten(baseline, 20)} / variant")
     ends = (max(across.low, upwards.low), min(across.high, upwards.high))
     drawing.path(places(ends, ends, (across, upwards)), _DIAGONAL)
-    axes.level(upwards.at(1.0), line_style(svg.BASELINE, 1.0))
-    axes.upright(across.at(1.0), line_style(svg.BASELINE, 1.0))
+    axes.level(upwards.at(1.0), line_style(palette.BASELINE, 1.0))
+    axes.upright(across.at(1.0), line_style(palette.BASELINE, 1.0))
     axes.spines()
     handles = []
     for (name, role), rows in table.groupby(["name", "role"], sort=False):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler.render.figures import svg
+from profiler.render.figures import palette, svg
 from profiler.render.figures.canvas import WIDTH_IN, fitted, text_width_in, widest_in
 from profiler.render.figures.drawing import (
     ASCENT,
@@ -136,15 +136,15 @@ def _draw(axes: PlainAxes, heat: HeatMap, *, turned: bool, left_in: float) -> No
         size = _CELL if text_width_in(cell.text, _CELL) <= wide else _CELL - 1.5
         text = cell.text if text_width_in(cell.text, size) <= wide else "\N{MULTIPLICATION X}"
         at = (across.at(cell.column), rows.y(cell.row) + BASELINE * size)
-        colour = svg.MUTED if cell.step is None else svg.HEAT_INK[cell.step]
+        colour = palette.MUTED if cell.step is None else palette.HEAT_INK[cell.step]
         axes.drawing.text(text, at, text_style("middle", size, colour))
 
 
 def _box_style(step: int | None) -> str:
     """Style of a cell: its class of colour, with an edge as the gap to its neighbours is thin."""
     if step is None:
-        return line_style(svg.GRID, 0.5, "")
-    return f"{symbol_style(svg.HEAT[step])}; stroke-width: 0.5"
+        return line_style(palette.GRID, 0.5, "")
+    return f"{symbol_style(palette.HEAT[step])}; stroke-width: 0.5"
 
 
 def _legend(drawing: Drawing, classes: Sequence[tuple[int, str]], ends: str) -> None:
@@ -156,8 +156,8 @@ def _legend(drawing: Drawing, classes: Sequence[tuple[int, str]], ends: str) -> 
     width = max(widest_in([text for _, text in classes], _SMALL) + 0.12, 0.46)
     for step, text in classes:
         corner, opposite = (x * POINTS, 0.025 * POINTS), ((x + width) * POINTS, 0.235 * POINTS)
-        drawing.rectangle(corner, opposite, fill_style(svg.HEAT[step]))
+        drawing.rectangle(corner, opposite, fill_style(palette.HEAT[step]))
         at = ((x + width / 2) * POINTS, baseline)
-        drawing.text(text, at, text_style("middle", _SMALL, svg.HEAT_INK[step]))
+        drawing.text(text, at, text_style("middle", _SMALL, palette.HEAT_INK[step]))
         x += width
     drawing.text(last, ((x + 0.1) * POINTS, baseline), text_style("start", _SMALL))

@@ -8,14 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from profiler.render.figures import svg
-from profiler.render.figures.canvas import (
-    WIDTH_IN,
-    colour_of,
-    fitted,
-    text_width_in,
-    widest_in,
-)
+from profiler.render.figures import palette, svg
+from profiler.render.figures.canvas import WIDTH_IN, fitted, text_width_in, widest_in
 from profiler.render.figures.drawing import (
     ASCENT,
     DESCENT,
@@ -26,6 +20,7 @@ from profiler.render.figures.drawing import (
     line_style,
     text_style,
 )
+from profiler.render.figures.palette import colour_of
 from profiler.render.figures.plain_axes import POINTS, PlainAxes, RowAxes, named_ticks
 from profiler.render.figures.strips import ratio_ticks
 from profiler.render.words import numbers
@@ -126,8 +121,8 @@ def _draw(axes: RowAxes, rows: pd.DataFrame, ends: tuple[float, float], names: l
     most = max(1, round((axes.axes.right - axes.axes.left) / POINTS / widest))
     ticks = ratio_ticks(low / room, high * room, most)
     axes.axes.grid_across(across, named_ticks(ticks, lambda value: f"{value:g}{numbers.TIMES}"))
-    axes.axes.upright(across.at(1.0), dashed(svg.MUTED, 1.0))
-    colours = [svg.INK if role == "ink" else colour_of(role) for role in rows["role"]]
+    axes.axes.upright(across.at(1.0), dashed(palette.MUTED, 1.0))
+    colours = [palette.INK if role == "ink" else colour_of(role) for role in rows["role"]]
     columns = (rows[name].tolist() for name in ("ratio", "low", "high", "mark", "cell"))
     for row, (ratio, least, greatest, mark, cell) in enumerate(zip(*columns, strict=True)):
         if math.isfinite(least) and math.isfinite(greatest):

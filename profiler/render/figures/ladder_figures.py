@@ -9,11 +9,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.ticker import LogLocator
 
-from profiler.render.figures import svg
+from profiler.render.figures import palette, svg
 from profiler.render.figures.canvas import (
     ROOM,
     WIDTH_IN,
-    colour_of,
     fitted,
     spans_decades,
     text_width_in,
@@ -26,6 +25,7 @@ from profiler.render.figures.drawing import (
     line_style,
     text_style,
 )
+from profiler.render.figures.palette import colour_of
 from profiler.render.figures.plain_axes import (
     POINTS,
     PlainAxes,
@@ -53,9 +53,9 @@ _MOST_TICKS = 8
 _ABOVE = 5.0
 """From a mark up to its text, in points."""
 _MEAN_DOT, _TREAD_DOT, _PANEL_DOT = circle(3.32), circle(2.92), circle(2.35)
-_MEAN = line_style(svg.INK, 1.8)
-_PROBLEM = line_style(svg.OTHER, 0.9)
-_REFERENCE = dashed(svg.BASELINE, 1.4)
+_MEAN = line_style(palette.INK, 1.8)
+_PROBLEM = line_style(palette.OTHER, 0.9)
+_REFERENCE = dashed(palette.BASELINE, 1.4)
 
 
 def ratio_lines(means: pd.DataFrame, problems: pd.DataFrame, reference: str, label: str) -> Drawing:
@@ -81,7 +81,7 @@ def ratio_lines(means: pd.DataFrame, problems: pd.DataFrame, reference: str, lab
         if math.isfinite(value):
             top = scales[1].at(max(value, float(tops.get(place, value))))
             _write_above(axes, across.at(place), top, numbers.ratio(value))
-    dot = (circle(2.5), svg.INK)
+    dot = (circle(2.5), palette.INK)
     plain_legend(
         axes.drawing,
         [
@@ -104,7 +104,7 @@ def ladder(table: pd.DataFrame, label: str) -> Drawing:
     heights = [upwards.at(float(each)) for each in value]
     edges = [across.at(edge - 0.5) for edge in range(len(value) + 1)]
     treads = [(x, y) for place, y in enumerate(heights) for x in edges[place : place + 2]]
-    axes.drawing.path(treads, line_style(svg.INK, 1.6, "stroke-linejoin: miter"))
+    axes.drawing.path(treads, line_style(palette.INK, 1.6, "stroke-linejoin: miter"))
     points = [(across.at(place), y) for place, y in enumerate(heights)]
     colours = [colour_of(role) for role in table["role"]]
     for place in np.flatnonzero(np.isfinite(low) & np.isfinite(high)).tolist():
@@ -155,7 +155,7 @@ def _draw_panel(axes: PlainAxes, across: Scale, panel: str, rows: pd.DataFrame) 
         upwards = axes.upwards((0.0, float(values.max()) * 1.12 or 1.0))
         axes.grid_upwards(upwards, linear_ticks(upwards))
     points = places(present["place"], values, (across, upwards))
-    axes.drawing.path(points, line_style(svg.INK, 1.2))
+    axes.drawing.path(points, line_style(palette.INK, 1.2))
     marks = map(svg.mark, present["mark"])
     axes.drawing.dots(_PANEL_DOT, points, map(colour_of, present["role"]), marks)
     axes.spines()

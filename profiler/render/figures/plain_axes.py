@@ -1,7 +1,7 @@
 """Axes of drawings: scales, ticks and grids, rows with names, small multiples, legends.
 
-Where labels stand, and which ticks an axis has, is what matplotlib does by the settings of
-`svg.style`: its locators choose the ticks here as well.
+Where labels stand, and which ticks an axis has, is what matplotlib does: its locators choose the
+ticks here as well.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import AutoLocator, Locator, LogLocator, MaxNLocator, ScalarFormatter
 
-from profiler.render.figures import svg
+from profiler.render.figures import palette, svg
 from profiler.render.figures.canvas import (
     FEW_DECADES,
     FOOT_IN,
@@ -50,8 +50,8 @@ TICK_GAP, _LABEL_GAP, _TITLE_GAP, _NAME_GAP = 7.0, 4.0, 6.0, 5.0
 """From the axes to labels of ticks, from these to the label of the axis, to a title, to names."""
 _LINE = 1.2
 """From a line of text to the next one, by its size."""
-_GRID = line_style(svg.GRID, 0.7)
-_SPINE = line_style(svg.GRID, 0.8, "stroke-linejoin: miter; stroke-linecap: square")
+_GRID = line_style(palette.GRID, 0.7)
+_SPINE = line_style(palette.GRID, 0.8, "stroke-linejoin: miter; stroke-linecap: square")
 _SMALL = 8.0
 _HANDLE, _HANDLE_GAP, _COLUMN_GAP = 2.0, 0.8, 1.4
 """Of a legend: length of a handle, gap to its text, gap to the next column, by its size."""
@@ -308,7 +308,7 @@ class RowAxes:
 
     def text(self, x: float, row: float, text: str, *, quiet: bool = False) -> None:
         """A text beside a mark; `x` in points."""
-        colour = svg.MUTED if quiet else svg.INK
+        colour = palette.MUTED if quiet else palette.INK
         style = text_style("start", _SMALL, colour, italic=quiet)
         self.drawing.text(text, (x, self.y(row) + BASELINE * _SMALL), style)
 

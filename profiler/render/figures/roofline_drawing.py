@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from profiler.render.figures import svg
-from profiler.render.figures.canvas import ROOM, colour_of
+from profiler.render.figures import palette, svg
+from profiler.render.figures.canvas import ROOM
 from profiler.render.figures.drawing import (
     ASCENT,
     BASELINE,
@@ -24,6 +24,7 @@ from profiler.render.figures.drawing import (
     marker,
     text_style,
 )
+from profiler.render.figures.palette import colour_of
 from profiler.render.figures.plain_axes import POINTS, PlainAxes, Scale, decade_ticks, places
 from profiler.render.words.names import shorten
 
@@ -150,10 +151,10 @@ class _Roofline:
             lowest, most = (
                 self._line(rate, highest, memory=row["memory"]) for rate in self._inside(row)
             )
-            self.axes.drawing.area([*lowest, *reversed(most)], fill_style(svg.GRID, 0.6))
+            self.axes.drawing.area([*lowest, *reversed(most)], fill_style(palette.GRID, 0.6))
         lines = (
-            (row["ceiling"], line_style(svg.INK, 1.4)),
-            (row["practical"], dashed(svg.INK, 1.0, *_PRACTICAL)),
+            (row["ceiling"], line_style(palette.INK, 1.4)),
+            (row["practical"], dashed(palette.INK, 1.0, *_PRACTICAL)),
         )
         for rate, style in lines:
             if math.isfinite(rate):
@@ -214,7 +215,7 @@ class _Roofline:
             if len(of_variant) > 1:
                 ends = (of_variant["intensity"].min(), of_variant["intensity"].max())
                 rate = of_variant["rate"].iloc[0]
-                drawing.path(places(ends, (rate, rate), scales), line_style(svg.MUTED, 0.8))
+                drawing.path(places(ends, (rate, rate), scales), line_style(palette.MUTED, 0.8))
         for level, of_level in dots.groupby("level", sort=False):
             drawn = of_level.iloc[
                 np.argsort((of_level["role"] != "other").to_numpy(), kind="stable")

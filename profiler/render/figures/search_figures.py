@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from profiler.render.figures import svg
+from profiler.render.figures import palette
 from profiler.render.figures.canvas import WIDTH_IN, spans_decades
 from profiler.render.figures.drawing import (
     ASCENT,
@@ -62,10 +62,10 @@ def course(table: pd.DataFrame, label: str) -> Drawing:
     axes.grid_upwards(upwards, times, label)
     scales = (across, upwards)
     for at in places(number, ratio, scales):
-        axes.drawing.symbol(_DOT, at, symbol_style(svg.OTHER))
+        axes.drawing.symbol(_DOT, at, symbol_style(palette.OTHER))
     lowest, highest = (places(*_steps(number, edge), scales) for edge in (low, high))
-    axes.drawing.area([*lowest, *reversed(highest)], fill_style(svg.BEST, 0.25))
-    axes.drawing.path(places(*_steps(number, best), scales), line_style(svg.BEST, 1.8))
+    axes.drawing.area([*lowest, *reversed(highest)], fill_style(palette.BEST, 0.25))
+    axes.drawing.path(places(*_steps(number, best), scales), line_style(palette.BEST, 1.8))
     axes.spines()
     return axes.drawing
 
@@ -92,7 +92,7 @@ def parallel_lines(
         ]
     )
     quick = table["quick"].to_numpy(dtype=bool)
-    for chosen, colour, width in ((~quick, svg.OTHER, 0.7), (quick, svg.BEST, 1.4)):
+    for chosen, colour, width in ((~quick, palette.OTHER, 0.7), (quick, palette.BEST, 1.4)):
         style = line_style(colour, width, "stroke-opacity: 0.8")
         for row in heights[chosen]:
             axes.drawing.path(places(range(len(row)), row, scales), style)
@@ -143,7 +143,7 @@ def _axis(
 ) -> None:
     """An upright axis at a place under its name; texts by height, left of it or right."""
     (place, name), (across, upwards) = head, scales
-    axes.drawing.path(places((place, place), (0.0, 1.0), scales), line_style(svg.GRID, 1.0))
+    axes.drawing.path(places((place, place), (0.0, 1.0), scales), line_style(palette.GRID, 1.0))
     above = upwards.at(1.04) - DESCENT * _SMALL
     axes.drawing.text(name, (across.at(place), above), text_style("middle", _SMALL))
     style = text_style("end" if beside < 0 else "start", _SMALL)

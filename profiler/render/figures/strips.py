@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
-from profiler.render.figures import svg
-from profiler.render.figures.canvas import WIDTH_IN, colour_of, widest_in
+from profiler.render.figures import palette, svg
+from profiler.render.figures.canvas import WIDTH_IN, widest_in
 from profiler.render.figures.drawing import Drawing, circle, fill_style, line_style, marker
+from profiler.render.figures.palette import colour_of
 from profiler.render.figures.plain_axes import (
     POINTS,
     PlainAxes,
@@ -114,7 +115,7 @@ def timer_ratios(
     axes = strip_axes(rows)
     across = _ratio_axis(axes, [1.0, *table["ratio"]], label)
     write_beside(axes, rows)
-    axes.axes.upright(across.at(1.0), line_style(svg.INK, 1.2))
+    axes.axes.upright(across.at(1.0), line_style(palette.INK, 1.2))
     axes.axes.spines()
     for kind, part in table.groupby("marker", sort=False):
         outline = marker(str(kind), _TIMER)
@@ -144,7 +145,7 @@ def write_beside(axes: RowAxes, rows: Sequence[RowText]) -> None:
         axes.beside(place, row.left, gap=_BESIDE)
         axes.beside(place, row.right, gap=-_BESIDE)
         if place:
-            axes.axes.level(axes.y(place - 0.5), line_style(svg.GRID, 0.7, ""))
+            axes.axes.level(axes.y(place - 0.5), line_style(palette.GRID, 0.7, ""))
 
 
 def _ratio_axis(axes: RowAxes, ratios: Sequence[float], label: str) -> Scale:

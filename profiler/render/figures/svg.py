@@ -1,96 +1,26 @@
-"""From a matplotlib figure to SVG that can stand many times in one page, in light and in dark."""
+"""From a drawing to SVG that can stand many times in one page."""
 
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-import matplotlib as mpl
 from markupsafe import Markup
-from matplotlib.backends.backend_svg import RendererSVG
-from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 
-from profiler.render.figures.fonts import font_of, text_size
+from profiler.render.figures.fonts import font_of
 
 if TYPE_CHECKING:
     from profiler.render.figures.drawing import Drawing
 
-# Figures are drawn in these colours and nothing else; each stands for a CSS variable, so that the
-# page's light and dark schemes reach into the figures. The values are arbitrary and never seen.
-INK = "#010203"
-MUTED = "#040506"
-GRID = "#070809"
-BEST = "#0a0b0c"
-BASELINE = "#0d0e0f"
-OTHER = "#101112"
-SERIES = ("#131415", "#161718", "#191a1b", "#1c1d1e")
-HEAT_STEPS = range(-6, 7)
-"""Classes of ratios, as the style sheet has them: far less (-6) to far more (6)."""
-HEAT: Mapping[int, str] = {step: f"#2020{0x30 + step:02x}" for step in HEAT_STEPS}
-HEAT_INK: Mapping[int, str] = {step: f"#3030{0x40 + step:02x}" for step in HEAT_STEPS}
-"""Colour of text on each class."""
-
-_VARIABLES = {
-    INK: "--ink",
-    MUTED: "--muted",
-    GRID: "--grid",
-    BEST: "--best",
-    BASELINE: "--baseline",
-    OTHER: "--other",
-    SERIES[0]: "--series-1",
-    SERIES[1]: "--series-2",
-    SERIES[2]: "--series-3",
-    SERIES[3]: "--series-4",
-    **{colour: f"--h{step}" for step, colour in HEAT.items()},
-    **{colour: f"--h{step}-ink" for step, colour in HEAT_INK.items()},
-}
 _MARK = "mark"
-_MARKS = "marks"
-_STYLE: dict[str, Any] = {
-    "svg.fonttype": "none",  # real text: selectable, searchable, in the page's font
-    "svg.hashsalt": "profiler",
-    "font.family": "sans-serif",
-    "font.size": 9,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": GRID,
-    "axes.titlesize": 9,
-    "axes.labelsize": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.titley": 1.0,  # placing titles by what is below them costs a tenth of the time
-    "axes.facecolor": "none",
-    "figure.facecolor": "none",
-    "axes.formatter.useoffset": False,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.bottom": False,  # grid lines show where the labels belong
-    "ytick.left": False,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "grid.color": GRID,
-    "grid.linewidth": 0.7,
-    "text.parse_math": False,  # a `$` in a kernel name is a `$`
-}
-
 _MARK_ID = re.compile(rf"{_MARK}-(\d+(?:\.\d+)?)")
-_COLOUR = re.compile("|".join(map(re.escape, _VARIABLES)), re.IGNORECASE)
-_FONT = re.compile(r"font-family: [^;]*(?:; )?")
-_FONT_SHORTHAND = re.compile(r"(font: (?:[\w.]+ )*?[\d.]+px) [^;]*")
-_NUMBER = re.compile(r"-?\d+\.\d+")
-_SPACE = re.compile(r"\s+")
-_ROOM_AT_LETTER = re.compile(r" ?([A-Za-z]) ?")
-_LABEL_GROUPS = ("matplotlib.axis", "legend")
-"""Ids of groups of labels as matplotlib writes them, without their number."""
 LABELS = "labels"
 """Class of a group of labels no two of which are equal."""
 _FONT_SIZE = re.compile(r"([\d.]+)px")
@@ -101,16 +31,7 @@ _DESCENT = 0.3
 _MEASURED_SIZE = 100.0
 _FIXED_POINT = 65536
 """FreeType's unit of widths that are not hinted, by the size."""
-_NO_ROTATION = re.compile(r"rotate\(-?0 [^)]*\)")
-_INVISIBLE = "fill: none"
-_LEFT_OUT = ("metadata", "style", "clipPath")
-_POINTS_AN_INCH = 72
 _POINTS_TO_PIXELS = 4 / 3  # CSS: 96 px and 72 pt an inch
-
-
-def style() -> Any:
-    """Give the settings under which every figure must be made and drawn."""
-    return dict(_STYLE)
 
 
 def mark(index: int, cell: int | None = None) -> str:
@@ -118,37 +39,21 @@ def mark(index: int, cell: int | None = None) -> str:
     return f"{_MARK}-{index}" if cell is None else f"{_MARK}-{index}.{cell}"
 
 
-def marks(indices: Iterable[int], cells: Iterable[int] | None = None) -> str:
-    """Make the gid of a collection whose parts belong to one variant each, in this order.
-
-    `cells`: number of the cell that each part shows, where it shows one.
-    """
-    parts: Iterable[str] = map(str, indices)
-    if cells is not None:
-        parts = (f"{part}.{cell}" for part, cell in zip(parts, cells, strict=True))
-    return "-".join((_MARKS, *parts))
-
-
-def variable(colour: str) -> str:
-    """The CSS variable that a colour of figures stands for."""
-    return f"var({_VARIABLES[colour]})"
-
-
 def to_svg(
-    figure: Figure | Drawing,
+    drawing: Drawing,
     prefix: str,
     label: str,
     description: str,
     hovers: Mapping[int, str] = MappingProxyType({}),
 ) -> Markup:
-    """Inline SVG of a figure.
+    """Inline SVG of a drawing.
 
     `prefix` must be unique in the page: all ids get it. `label` names the figure for those who
     cannot see it, `description` says what it shows. `hovers`: by number of a variant, what the
     page's script shows after its name at a mark. Nothing is clipped: figures set their limits such
     that everything lies inside.
     """
-    root = _shapes(figure) if isinstance(figure, Figure) else figure.root
+    root = drawing.root
     referenced = set(_references(root))
     for element in root.iter():
         _rename(element, prefix, referenced)
@@ -160,74 +65,6 @@ def to_svg(
     _dress(root, label, description)
     _add_rules(root, rules)
     return Markup(ElementTree.tostring(root, encoding="unicode"))  # noqa: S704 - escaped by ElementTree
-
-
-def _shapes(figure: Figure) -> ElementTree.Element:
-    """What matplotlib draws of a figure, in the colours of the page."""
-    stream = io.StringIO()
-    with mpl.rc_context(style()):
-        _draw(figure, stream)
-    root = ElementTree.fromstring(stream.getvalue())  # noqa: S314 - written by matplotlib just now
-    _strip(root)
-    for element in root.iter():
-        _restyle(element)
-    _flatten(root)
-    return root
-
-
-def _draw(figure: Figure, stream: TextIO) -> None:
-    """Write a figure as matplotlib's `savefig` does."""
-    image_dpi = figure.dpi
-    figure.dpi = _POINTS_AN_INCH
-    width, height = figure.get_size_inches() * _POINTS_AN_INCH
-    make: Any = _Renderer  # matplotlib has no types for it
-    renderer = make(width, height, stream, image_dpi=image_dpi, metadata={"Date": None})
-    figure.draw(renderer)
-    renderer.finalize()
-
-
-class _Renderer(RendererSVG):
-    """Writes a figure, and measures its texts with the font in memory."""
-
-    def get_text_width_height_descent(
-        self, s: str, prop: FontProperties, ismath: bool | Literal["TeX"]
-    ) -> tuple[float, float, float]:
-        """Size of a text in points."""
-        del ismath  # no text is a formula
-        return text_size(s, prop)
-
-
-def _strip(root: ElementTree.Element) -> None:
-    """Remove what only a file needs: namespaces, metadata, clips, style sheets, white space."""
-    for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]
-        element.tail = None
-        element.attrib.pop("clip-path", None)
-        if element.tag not in {"text", "tspan"}:
-            element.text = None
-        for name in [name for name in element.attrib if name.startswith("{")]:
-            element.attrib[name.rpartition("}")[2]] = element.attrib.pop(name)
-        for child in list(element):
-            if child.tag.rpartition("}")[2] in _LEFT_OUT:
-                element.remove(child)
-
-
-def _flatten(parent: ElementTree.Element) -> None:
-    """Remove invisible elements, and replace groups that only hold others by their children.
-
-    The labels of an axis and those of a legend stay together: no two in one group may be equal.
-    """
-    children: list[ElementTree.Element] = []
-    for child in parent:
-        _flatten(child)
-        identifier = child.get("id", "")
-        if identifier.rpartition("_")[0] in _LABEL_GROUPS:
-            child.set("class", LABELS)
-        if child.tag == "g" and set(child.attrib) <= {"id"} and not identifier.startswith(_MARK):
-            children.extend(child)
-        elif child.get("style") != _INVISIBLE and not (child.tag == "defs" and not len(child)):
-            children.append(child)
-    parent[:] = children
 
 
 def _make_room(root: ElementTree.Element) -> None:
@@ -285,27 +122,6 @@ def _references(root: ElementTree.Element) -> Iterator[str]:
             yield target[1:]
 
 
-def _restyle(element: ElementTree.Element) -> None:
-    if "style" in element.attrib:
-        text = _FONT.sub("", _FONT_SHORTHAND.sub(r"\1 inherit", element.attrib["style"]))
-        element.set(
-            "style", _COLOUR.sub(lambda match: f"var({_VARIABLES[match[0].lower()]})", text)
-        )
-    for name in ("d", "x", "y", "transform"):
-        if name in element.attrib:
-            text = _SPACE.sub(" ", element.attrib[name]).strip()
-            element.set(name, _NUMBER.sub(_two_decimals, text))
-    if "d" in element.attrib:
-        element.set("d", _ROOM_AT_LETTER.sub(r"\1", element.attrib["d"]))
-    if _NO_ROTATION.fullmatch(element.get("transform", "")):
-        del element.attrib["transform"]
-
-
-def _two_decimals(match: re.Match[str]) -> str:
-    """Write a coordinate to a hundredth of a point, which no screen can show."""
-    return f"{round(float(match[0]), 2):g}"
-
-
 def _share_styles(root: ElementTree.Element) -> dict[str, str]:
     """Replace styles by classes and return the rules.
 
@@ -328,26 +144,14 @@ def _add_rules(root: ElementTree.Element, rules: dict[str, str]) -> None:
 
 
 def _rename(element: ElementTree.Element, prefix: str, referenced: Set[str]) -> None:
-    """Prefix the ids that are pointed at, drop the others, and turn our gids into data."""
+    """Prefix the ids that are pointed at, drop the others, and turn those of `mark` into data."""
     identifier = element.attrib.pop("id", "")
     if match := _MARK_ID.fullmatch(identifier):
         _set_mark(element, match[1])
-    elif identifier.startswith(f"{_MARKS}-"):
-        _mark_parts(element, identifier.split("-")[1:])
     elif identifier in referenced:
         element.set("id", f"{prefix}-{identifier}")
     if "href" in element.attrib:
         element.set("href", element.attrib["href"].replace("#", f"#{prefix}-", 1))
-
-
-def _mark_parts(collection: ElementTree.Element, indices: Sequence[str]) -> None:
-    """Name the variant on each part of a collection; matplotlib writes them in its order."""
-    parts = [element for element in collection.iter() if element.tag == "use"]
-    if not parts:
-        parts = [element for element in collection.iter() if element.tag == "path"]
-    if len(parts) == len(indices):
-        for part, index in zip(parts, indices, strict=True):
-            _set_mark(part, index)
 
 
 def _set_mark(element: ElementTree.Element, index: str) -> None:

@@ -14,16 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from profiler.render.figures import svg
-from profiler.render.figures.canvas import (
-    COLOURS,
-    LOG_FROM,
-    MARKERS,
-    Axis,
-    colour_of,
-    spans_decades,
-    widest_in,
-)
+from profiler.render.figures import palette, svg
+from profiler.render.figures.canvas import LOG_FROM, Axis, spans_decades, widest_in
 from profiler.render.figures.drawing import (
     Drawing,
     Element,
@@ -35,6 +27,7 @@ from profiler.render.figures.drawing import (
     marker,
     symbol_style,
 )
+from profiler.render.figures.palette import COLOURS, MARKERS, colour_of
 from profiler.render.figures.plain_axes import (
     POINTS,
     PlainAxes,
@@ -85,7 +78,7 @@ def bars(table: pd.DataFrame, axis: Axis, limit: float = math.inf) -> Drawing:
         _bar(rows, across, row, length, (_BAR, colour_of(role))).set("id", svg.mark(mark))
     for row in np.flatnonzero(high - low > _VISIBLE * largest).tolist():
         ends = [(across.at(float(edge) / divisor), rows.y(row)) for edge in (low[row], high[row])]
-        rows.drawing.path(ends, line_style(svg.INK, 1.2, ""))
+        rows.drawing.path(ends, line_style(palette.INK, 1.2, ""))
     rows.axes.spines()
     rows.names(names)
     right = np.nan_to_num(np.fmax(value, high)) / divisor + end * 0.008
@@ -111,7 +104,7 @@ def _bar(
     return rows.drawing.rectangle(corner, opposite, fill_style(colour))
 
 
-def dots(table: pd.DataFrame, label: str, line: str = svg.BASELINE) -> Drawing:
+def dots(table: pd.DataFrame, label: str, line: str = palette.BASELINE) -> Drawing:
     """Ratios to the baseline with their intervals; columns `name ratio low high role mark`.
 
     The axis is logarithmic. A vertical line stands at 1, in the colour `line`: the baseline itself.
@@ -252,7 +245,7 @@ def _scaled(
 
 def _curves(axes: PlainAxes, series: Sequence[_Series], scales: tuple[Scale, Scale]) -> None:
     others = [curve for curve in series if curve.role == "other"]
-    thin = line_style(svg.OTHER, 0.9, "")
+    thin = line_style(palette.OTHER, 0.9, "")
     for curve in others:
         axes.drawing.path(_places(curve, scales), thin).set("id", svg.mark(curve.mark))
     for curve in sorted((curve for curve in series if curve.role != "other"), key=_drawn_last):
@@ -299,6 +292,6 @@ def _line_legend(drawing: Drawing, table: pd.DataFrame) -> None:
         handles.append(handle(drawing, shorten(named[role]), style, (outline, colour)))
     others = int((series == "other").sum())
     if others:
-        style, dot = line_style(svg.OTHER, 0.9), (marker("o", _OTHERS_MARKER), svg.OTHER)
+        style, dot = line_style(palette.OTHER, 0.9), (marker("o", _OTHERS_MARKER), palette.OTHER)
         handles.append(handle(drawing, f"{others} others", style, dot))
     plain_legend(drawing, handles)

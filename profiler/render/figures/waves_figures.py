@@ -6,14 +6,15 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from profiler.render.figures import svg
-from profiler.render.figures.canvas import colour_of, fitted
+from profiler.render.figures import palette, svg
+from profiler.render.figures.canvas import fitted
 from profiler.render.figures.drawing import (
     Drawing,
     circle,
     dashed,
     line_style,
 )
+from profiler.render.figures.palette import colour_of
 from profiler.render.figures.plain_axes import (
     POINTS,
     PlainAxes,
@@ -32,7 +33,7 @@ from profiler.render.words import numbers
 _STAIR_IN = 3.4
 """Height of all rows of stairs together, as a first screen has room for."""
 _DOT = circle(1.75)
-_IDEAL = dashed(svg.MUTED, 1.5)
+_IDEAL = dashed(palette.MUTED, 1.5)
 
 
 def stairs(table: pd.DataFrame) -> Drawing:
@@ -68,7 +69,7 @@ def efficiencies(table: pd.DataFrame, x: str, x_label: str, good: float) -> Draw
         labels = outer_labels(index, len(panels), x_label, "tail efficiency (%)")
         top = max(105.0, 100 * float(ordered["efficiency"].max()) + 5)
         scales = _dressed(axes, str(name), ordered[x], top, labels)
-        axes.level(scales[1].at(100 * good), dashed(svg.MUTED, 1.4))
+        axes.level(scales[1].at(100 * good), dashed(palette.MUTED, 1.4))
         _draw(axes, ordered, places(ordered[x], 100 * ordered["efficiency"], scales))
         axes.spines()
     _legend(drawing, "ideal time \u00f7 measured time", f"{100 * good:.0f}\u202f%")
@@ -94,11 +95,11 @@ def _draw(axes: PlainAxes, rows: pd.DataFrame, points: list[tuple[float, float]]
 
 
 def _legend(drawing: Drawing, measured: str, ideal: str) -> None:
-    symbol = (circle(2.0), svg.INK)
+    symbol = (circle(2.0), palette.INK)
     plain_legend(
         drawing,
         [
-            handle(drawing, measured, line_style(svg.INK, 1.5), symbol),
+            handle(drawing, measured, line_style(palette.INK, 1.5), symbol),
             handle(drawing, ideal, _IDEAL),
         ],
     )

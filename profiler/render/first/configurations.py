@@ -10,8 +10,8 @@ from profiler.findings.findings import Findings
 from profiler.findings.values import Value
 from profiler.model import Problem, Variant
 from profiler.render.figures import strips
-from profiler.render.figures.canvas import colour_of
 from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.figures.palette import colour_of
 from profiler.render.figures.strips import Entry, RowText
 from profiler.render.tables.rows import heat_ratio
 from profiler.render.words import numbers

@@ -6,13 +6,18 @@ import pandas as pd
 
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.timers import TimerComparison
-from profiler.render.figures import strips, svg
+from profiler.render.figures import palette, strips
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.strips import Entry, RowText
 from profiler.render.words import numbers
 
 MOST_CELLS = 18
-_LOOKS = ((svg.SERIES[0], "o"), (svg.SERIES[1], "s"), (svg.SERIES[2], "D"), (svg.MUTED, "^"))
+_LOOKS = (
+    (palette.SERIES[0], "o"),
+    (palette.SERIES[1], "s"),
+    (palette.SERIES[2], "D"),
+    (palette.MUTED, "^"),
+)
 """Colour and marker of each timer; those of variants are others."""
 
 

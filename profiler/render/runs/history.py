@@ -14,7 +14,7 @@ from profiler.comparison.runs import ComparedRun
 from profiler.findings.runs.changes import CellChange
 from profiler.findings.runs.comparison import RunComparison, RunTimes
 from profiler.model import Verdict
-from profiler.render.figures import svg
+from profiler.render.figures import palette, svg
 from profiler.render.figures.canvas import PANEL_COLUMNS
 from profiler.render.figures.drawing import Drawing, circle, line_style, marker, symbol_style
 from profiler.render.figures.plain_axes import (
@@ -38,7 +38,7 @@ MOST_ROWS = 1000
 _PANELS_OF_VARIANT = 2
 _TITLE = 40
 _SHORT_COMMIT = 8
-_COLOURS = {Verdict.FASTER: svg.BEST, Verdict.SLOWER: svg.BASELINE}
+_COLOURS = {Verdict.FASTER: palette.BEST, Verdict.SLOWER: palette.BASELINE}
 _SHAPES = {Verdict.FASTER: "v", Verdict.SLOWER: "^"}
 _TRIANGLE = 6.63
 
@@ -185,7 +185,9 @@ def history_figure(table: pd.DataFrame, ticks: Sequence[str]) -> Drawing:
         handle(drawing, name, symbol=(marker(_SHAPES[verdict], 6.0), _COLOURS[verdict]))
         for verdict, name in names.items()
     ]
-    none = handle(drawing, "no such verdict", line_style(svg.MUTED, 1.5), (circle(2.0), svg.MUTED))
+    none = handle(
+        drawing, "no such verdict", line_style(palette.MUTED, 1.5), (circle(2.0), palette.MUTED)
+    )
     plain_legend(drawing, [*handles, none])
     return drawing
 
@@ -197,13 +199,13 @@ def _draw_panel(axes: PlainAxes, across: Scale, rows: pd.DataFrame) -> None:
     axes.grid_upwards(upwards, linear_ticks(upwards, MaxNLocator(4)), unit)
     points = places(rows["run"], value, (across, upwards))
     group = axes.drawing.group(id=svg.mark(int(rows["mark"].iloc[0])))
-    axes.drawing.path(points, line_style(svg.MUTED, 1.3), group)
+    axes.drawing.path(points, line_style(palette.MUTED, 1.3), group)
     for at in points:
-        axes.drawing.symbol(circle(1.75), at, symbol_style(svg.MUTED), group)
+        axes.drawing.symbol(circle(1.75), at, symbol_style(palette.MUTED), group)
     for run, *ends in zip(rows["run"], low, high, strict=True):
         if np.isfinite(ends).all():
             span = [(across.at(run), upwards.at(float(end))) for end in ends]
-            axes.drawing.path(span, line_style(svg.MUTED, 1.6, "stroke-opacity: 0.6"))
+            axes.drawing.path(span, line_style(palette.MUTED, 1.6, "stroke-opacity: 0.6"))
     for run, height, verdict in zip(rows["run"], value, rows["verdict"], strict=True):
         if verdict in _COLOURS:
             at = (across.at(run), upwards.at(float(height)))

@@ -20,7 +20,7 @@ from profiler.findings.runs.document import comparison_document
 from profiler.findings.runs.metrics import MOVED_FROM
 from profiler.findings.runs.steps import RunStep
 from profiler.model import Verdict
-from profiler.render.figures import svg
+from profiler.render.figures import palette
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.page import notice_rows, render
@@ -153,7 +153,7 @@ def _changed(step: RunStep, names: Names) -> Chart | None:
         reading = f"Orange: slower, blue: faster, grey: neither. {reading}"
     if len(measured) > MOST_DOTS:
         reading += f" {len(measured) - MOST_DOTS} more in the table."
-    figure = figures.dots(table, f"{quantity}, {ratio_words(step)}", svg.MUTED)
+    figure = figures.dots(table, f"{quantity}, {ratio_words(step)}", palette.MUTED)
     return make_chart("first", "Cells that changed most", reading, figure)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.render.figures import svg
+from profiler.render.figures import palette
 from profiler.render.figures.canvas import WIDTH_IN
 from profiler.render.figures.drawing import (
     ASCENT,
@@ -34,7 +34,7 @@ from profiler.render.timeline.picture import PictureRow
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
-PHASE_COLOURS = (svg.BEST, svg.BASELINE, *svg.SERIES)
+PHASE_COLOURS = (palette.BEST, palette.BASELINE, *palette.SERIES)
 """Colours of the first phases in their order; all others are grey."""
 PHASE_NAMES = ("best", "baseline", "series-1", "series-2", "series-3", "series-4")
 """The same as the page's variables."""
@@ -100,10 +100,10 @@ def _draw_shares(axes: PlainAxes, shares: Shares, panels: Sequence[Panel]) -> No
     edges = np.linspace(*shares.span, len(shares.values) + 1)
     stairs = places(np.repeat(edges, 2)[1:-1], np.repeat(shares.values, 2), (across, upwards))
     ends = [(axes.right, axes.bottom), (axes.left, axes.bottom)]
-    axes.drawing.area([*stairs, *ends], fill_style(svg.OTHER))
+    axes.drawing.area([*stairs, *ends], fill_style(palette.OTHER))
     for panel in panels[-1:]:  # the last is that of the device, and so are the shares
         start, end = map(across.at, panel.window)
-        tint = fill_style(svg.BEST, _TINT)
+        tint = fill_style(palette.BEST, _TINT)
         axes.drawing.rectangle((start, axes.top), (end, axes.bottom), tint)
     axes.spines()
     _unit_and_title(axes, shares.span, shares.title)
@@ -142,7 +142,7 @@ def _draw_bars(rows: RowAxes, across: Scale, panel: Panel) -> None:
 
 def phase_colour(phase: int) -> str:
     """Colour of a phase by its number; those without one are grey."""
-    return PHASE_COLOURS[phase] if 0 <= phase < len(PHASE_COLOURS) else svg.OTHER
+    return PHASE_COLOURS[phase] if 0 <= phase < len(PHASE_COLOURS) else palette.OTHER
 
 
 def _fitting(name: str, room: int) -> str:
@@ -152,10 +152,10 @@ def _fitting(name: str, room: int) -> str:
 def _unit_and_title(axes: PlainAxes, window: tuple[int, int], title: str) -> None:
     _, unit = numbers.scale(max(window[1] - window[0], 1), "ns")
     at = (axes.left - 5, axes.bottom + 3 + ASCENT * TEXT_SIZE)
-    axes.drawing.text(unit, at, text_style("end", colour=svg.MUTED))
+    axes.drawing.text(unit, at, text_style("end", colour=palette.MUTED))
     if title:
         at = (axes.left, axes.top - 4)
-        axes.drawing.text(title, at, text_style("start", 8.5, svg.MUTED))
+        axes.drawing.text(title, at, text_style("start", 8.5, palette.MUTED))
 
 
 def _time_axis(axes: PlainAxes, across: Scale, window: tuple[int, int], origin: int) -> None:

@@ -5,9 +5,9 @@ import math
 import matplotlib as mpl
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator
 
-from profiler.render.figures import svg
-from profiler.render.figures.canvas import log_ticks
+from profiler.render.figures.canvas import FEW_DECADES
 from profiler.render.figures.drawing import Drawing
 from profiler.render.figures.plain_axes import (
     PlainAxes,
@@ -21,14 +21,17 @@ from profiler.render.figures.plain_axes import (
 
 def drawn_by_matplotlib(values: list[float], *, logarithmic: bool) -> tuple[list[float], list[str]]:
     """Limits of the upright axis, and the labels that lie within them."""
-    with mpl.rc_context(svg.style()):
+    with mpl.rc_context({"axes.formatter.useoffset": False}):
         figure = Figure(figsize=(6, 4))
         axes = figure.add_axes((0.1, 0.1, 0.8, 0.8))
         axes.plot(range(len(values)), values)
         axes.autoscale_view()
         if logarithmic:
             axes.set_yscale("log")
-            log_ticks(axes.yaxis, axes.get_ylim())
+            low, high = axes.get_ylim()
+            few = high / low < FEW_DECADES
+            axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         low, high = axes.get_ylim()
         figure.draw_without_rendering()
         labels = [
