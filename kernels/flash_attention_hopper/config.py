@@ -33,7 +33,6 @@ FLAG_FIELDS = (
 
 GROUP_ROWS = 64
 """Rows of one wgmma, and so of a consumer."""
-GROUP_THREADS = 128
 SHARED_BYTES = 227 * 1024
 """Shared memory that a block may have at compute capability 9.0."""
 BARRIER_BYTES = 1024

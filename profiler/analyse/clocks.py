@@ -165,16 +165,14 @@ class _Windows:
         return inside
 
 
-def throttled_visits(
-    clocks: pd.DataFrame, visits: Visits, *, period_s: float = PERIOD_S
-) -> set[VisitKey]:
+def throttled_visits(clocks: pd.DataFrame, visits: Visits) -> set[VisitKey]:
     """Visits that have a sample with a reason in THROTTLING within a period of them.
 
     `clocks` as from `read_clocks`, `visits` as from `measured_visits`; both of the same machine,
     and in any order. A visit without samples is not known to be throttled, and is not in the set.
     """
     frame = _visit_frame(visits)
-    hit = frame[_Windows(clocks, frame, period_s).having(int(THROTTLING))]
+    hit = frame[_Windows(clocks, frame, PERIOD_S).having(int(THROTTLING))]
     return set(zip(hit["cell"], hit["block"], hit["arm"], strict=True))
 
 

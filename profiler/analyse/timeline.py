@@ -186,10 +186,10 @@ def launch_latency(operations: pd.DataFrame) -> pd.Series:
     return latency.where(first).astype("float64").rename("latency_ns")
 
 
-def latency_summary(operations: pd.DataFrame, name: str = "name") -> pd.DataFrame:
+def latency_summary(operations: pd.DataFrame) -> pd.DataFrame:
     """Launch latency by operation name, most launches first: LATENCY_COLUMNS."""
     latency = launch_latency(operations)
-    grouped = latency[latency.notna()].groupby(operations[name].astype(object), dropna=False)
+    grouped = latency[latency.notna()].groupby(operations["name"].astype(object), dropna=False)
     table = pd.DataFrame(
         {
             "launches": grouped.size(),

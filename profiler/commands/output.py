@@ -231,19 +231,19 @@ def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def dump(document: Mapping[str, Any], *, compact: bool = False) -> str:
+def dump(document: Mapping[str, Any]) -> str:
     """JSON text; NaN and infinities, which JSON does not have, become null.
 
-    A line for each key, and for each item of a list of objects; `compact`: all in one line.
-    (Python's own indentation takes ten times as long.)
+    A line for each key, and for each item of a list of objects. (Python's own indentation takes ten
+    times as long.)
     """
-    return "".join(dump_parts(document, compact=compact))
+    return "".join(dump_parts(document))
 
 
 def dump_parts(document: Mapping[str, Any], *, compact: bool = False) -> Iterator[str]:
     """Parts of the text of `dump`; an iterator of objects in the document is read as they are made.
 
-    So a document that does not fit into memory can be written.
+    So a document that does not fit into memory can be written. `compact`: all in one line.
     """
     if compact:
         yield f"{_encoded(document)}\n"

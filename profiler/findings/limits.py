@@ -9,10 +9,8 @@ import pandas as pd
 
 from profiler.metrics.catalogue import STALL_PREFIX
 
-BUSY_PCT = 80.0
-"""From here on ncu's rule SOLBottleneck calls a unit close to its limit (2025.3.1)."""
 IDLE_PCT = 60.0
-"""Below this on both sides the same rule looks for latency."""
+"""Below this on both sides ncu's rule SOLBottleneck looks for latency (2025.3.1)."""
 CLOSE_PCT = 10.0
 """Compute and memory this close to each other count as balanced, as in the same rule."""
 
@@ -51,12 +49,8 @@ class Limit:
 
     cell: str
     kind: LimitKind
-    near_peak: bool
-    """Whether the busier side is above `BUSY_PCT`."""
     compute_pct: float | None
     memory_pct: float | None
-    dram_pct: float | None
-    occupancy_pct: float | None
     stalls: tuple[Stall, ...]
     """Longest first; reasons that nothing waited for are left out."""
 
@@ -74,11 +68,8 @@ def limit(summary: pd.DataFrame, cell: str) -> Limit:
     return Limit(
         cell=cell,
         kind=_kind(compute, memory),
-        near_peak=max(compute or 0.0, memory or 0.0) >= BUSY_PCT,
         compute_pct=compute,
         memory_pct=memory,
-        dram_pct=medians.get("dram_throughput_pct"),
-        occupancy_pct=medians.get("achieved_occupancy_pct"),
         stalls=_stalls(medians),
     )
 

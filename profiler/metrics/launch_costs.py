@@ -60,7 +60,7 @@ def ncu_launch_seconds(names: Iterable[str], capability: str | None = None) -> f
     )
 
 
-def kernel_runs(names: Iterable[str], capability: str | None = None) -> float:
+def kernel_runs(names: Iterable[str]) -> float:
     """How many times a kernel's own time a launch takes, beside its seconds.
 
     ncu replays a kernel whose counters need several passes, each time with its memory restored.
@@ -68,4 +68,4 @@ def kernel_runs(names: Iterable[str], capability: str | None = None) -> float:
     metrics = tuple(names)
     if any(raw.startswith(_REWRITING) for raw in ncu_names(metrics)):
         return _REWRITTEN_RUNS
-    return _REPLAYED_RUNS if is_replayed(metrics, capability) else 1.0
+    return _REPLAYED_RUNS if is_replayed(metrics, None) else 1.0

@@ -654,12 +654,12 @@ def runs(out: Path, experiment: str | None = None) -> tuple[RunFolder, ...]:
     return tuple(RunFolder(folder) for folder in sorted(folders, key=_order))
 
 
-def recordings_here(folder: Path = Path()) -> dict[str, Path]:
+def recordings_here() -> dict[str, Path]:
     """Recordings in a project, by the name of their folder: in `recordings/` or `experiments/`."""
     return {
         file.parent.name: file.parent
         for beside in ("recordings", "experiments/recordings")
-        for file in sorted(folder.glob(f"{beside}/*/{RUN_FILE}"))
+        for file in sorted(Path().glob(f"{beside}/*/{RUN_FILE}"))
     }
 
 

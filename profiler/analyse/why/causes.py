@@ -597,8 +597,3 @@ _UNITS_OF: Mapping[str, frozenset[str]] = {
 }
 """Units whose work a cause makes, in part; the work of all others stays without it. Causes that
 only let warps wait make none."""
-
-
-def cost_ns(cause: Cause, profile: KernelProfile) -> float:
-    """Share of a cause as time of its launch."""
-    return cause.share * profile.value(DURATION)

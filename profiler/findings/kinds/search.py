@@ -68,12 +68,6 @@ class SearchFindings:
         return sum(trial.stopped_early for trial in self.trials)
 
     @property
-    def best_trial(self) -> Trial | None:
-        """The evaluation of the best."""
-        best = self.best
-        return next((t for t in self.trials if best and t.variant == best.variant), None)
-
-    @property
     def finalists(self) -> tuple[str, ...]:
         """Ids of the variants that were judged after it; empty where it did not end."""
         return self.record.finished.finalists if self.record.finished is not None else ()

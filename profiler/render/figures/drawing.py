@@ -39,18 +39,16 @@ class Drawing:
             self._inside(parent), "path", {"d": path_of(points), "style": style}
         )
 
-    def rectangle(
-        self, corner: Point, opposite: Point, style: str, parent: Element | None = None
-    ) -> Element:
+    def rectangle(self, corner: Point, opposite: Point, style: str) -> Element:
         """A filled rectangle between two corners."""
         (left, top), (right, bottom) = corner, opposite
         corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
-        return self.area(corners, style, parent)
+        return self.area(corners, style)
 
-    def area(self, corners: Sequence[Point], style: str, parent: Element | None = None) -> Element:
+    def area(self, corners: Sequence[Point], style: str) -> Element:
         """A filled area between corners."""
         outline = {"d": path_of(corners) + "z", "style": style}
-        return ElementTree.SubElement(self._inside(parent), "path", outline)
+        return ElementTree.SubElement(self.root, "path", outline)
 
     def symbol(self, outline: str, at: Point, style: str, parent: Element | None = None) -> Element:
         """A symbol around a point; its outline stands once in a figure."""

@@ -18,21 +18,19 @@ def _limit(**metrics: float) -> Limit:
 
 
 @pytest.mark.parametrize(
-    ("compute", "memory", "kind", "near_peak"),
+    ("compute", "memory", "kind"),
     [
         # compute and memory throughput of a GEMM and a softmax on an H200, in percent
-        (90.32, 69.87, LimitKind.COMPUTE, True),
-        (75.25, 15.53, LimitKind.COMPUTE, False),
-        (20.0, 91.0, LimitKind.MEMORY, True),
-        (65.0, 70.0, LimitKind.BALANCED, False),
-        (18.0, 16.9, LimitKind.LATENCY, False),
+        (90.32, 69.87, LimitKind.COMPUTE),
+        (75.25, 15.53, LimitKind.COMPUTE),
+        (20.0, 91.0, LimitKind.MEMORY),
+        (65.0, 70.0, LimitKind.BALANCED),
+        (18.0, 16.9, LimitKind.LATENCY),
     ],
 )
-def test_the_busier_side_limits(
-    compute: float, memory: float, kind: LimitKind, near_peak: bool
-) -> None:
+def test_the_busier_side_limits(compute: float, memory: float, kind: LimitKind) -> None:
     found = _limit(compute_throughput_pct=compute, memory_throughput_pct=memory)
-    assert (found.kind, found.near_peak) == (kind, near_peak)
+    assert found.kind is kind
     assert (found.compute_pct, found.memory_pct) == (compute, memory)
 
 
@@ -40,7 +38,6 @@ def test_without_throughputs_nothing_is_claimed() -> None:
     found = _limit(compute_throughput_pct=95.0)
     assert found.kind is LimitKind.UNKNOWN
     assert found.memory_pct is None
-    assert found.dram_pct is None
     assert found.stalls == ()
 
 
