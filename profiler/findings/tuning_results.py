@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from profiler.errors import UsageError
-from profiler.model import Cell, CellStatus, Outcome, SessionKind
+from profiler.model import Cell, Outcome, SessionKind
 from profiler.planning.problem_lookup import problems_called
 from profiler.run_folder.load.report import Report
 from profiler.search.parameter_groups import largest_group
@@ -57,7 +57,7 @@ def _results(report: Report, cells: list[Cell]) -> Iterator[RecordedResult]:
         status = report.statuses.get(cell.id)
         if status is None or status.outcome is Outcome.NOT_MEASURED:
             continue
-        times = runtimes.get(_measured_cell(status), ())
+        times = runtimes.get(status.duplicate_of or status.cell, ())
         if status.outcome.correct and not times:
             continue
         yield RecordedResult(
@@ -65,10 +65,6 @@ def _results(report: Report, cells: list[Cell]) -> Iterator[RecordedResult]:
             invalidity=_INVALIDITY.get(status.outcome, "runtime"),
             runtimes_ms=times if status.outcome.correct else (),
         )
-
-
-def _measured_cell(status: CellStatus) -> str:
-    return status.duplicate_of or status.cell
 
 
 def _runtimes_ms(report: Report) -> dict[str, tuple[float, ...]]:

@@ -332,7 +332,7 @@ def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
         TimelineRow(
             f"{row['before']} \u2192 {row['after']}",
             (
-                _prose(_between(str(row["before_path"]), str(row["after_path"]))),
+                Datum(_between(str(row["before_path"]), str(row["after_path"])), css="prose"),
                 _time(row["total_ns"]),
                 _number(row["count"]),
                 _time(row["med_ns"]),
@@ -478,10 +478,6 @@ def _as_lines(stack: object) -> Iterable[object]:
 
 def _text_datum(text: str) -> Datum:
     return Datum(text, css="words")
-
-
-def _prose(text: str) -> Datum:
-    return Datum(text, css="prose")
 
 
 def _number(value: float) -> Datum:

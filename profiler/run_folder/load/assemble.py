@@ -102,7 +102,7 @@ def assemble(
         inputs=loaded.experiment.inputs,
         experiment=loaded.experiment.name,
         created=record.created,
-        plan=_with_cells(plan, results),
+        plan=replace(plan, cells=results.cells),
         statuses=results.statuses,
         builds=builds,
         environment=environment,
@@ -256,10 +256,6 @@ def _name_missing(
         lost = [name for name in names if not row[name] and name not in status.missing_metrics]
         statuses[status.cell] = replace(status, missing_metrics=(*status.missing_metrics, *lost))
     return statuses
-
-
-def _with_cells(plan: Plan, results: Results) -> Plan:
-    return replace(plan, cells=results.cells)
 
 
 def _replay_info(record: RunRecord, plan: Plan) -> ReplayInfo:
