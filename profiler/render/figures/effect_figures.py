@@ -9,25 +9,25 @@ import pandas as pd
 from matplotlib.ticker import LogLocator
 
 from profiler.render.figures import palette, svg
-from profiler.render.figures.canvas import ROOM, Axis, spans_decades
-from profiler.render.figures.drawing import Drawing, circle, line_style
-from profiler.render.figures.palette import COLOURS, colour_of
-from profiler.render.figures.plain_axes import (
+from profiler.render.figures.axes import (
     Scale,
     Ticks,
     at_most,
     decade_ticks,
     handle,
+    legend,
     limits,
     linear_ticks,
     log_places,
     named_ticks,
     panel_axes,
     places,
-    plain_legend,
     row_axes,
     shortened,
 )
+from profiler.render.figures.canvas import ROOM, Axis, spans_decades
+from profiler.render.figures.drawing import Drawing, circle, line_style
+from profiler.render.figures.palette import COLOURS, colour_of
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
@@ -95,7 +95,7 @@ def scatter(table: pd.DataFrame, axis: Axis) -> Drawing:
         drawing.dots(_DOT, points, map(colour_of, rows["role"]), map(svg.mark, rows["mark"]))
         axes.spines()
     named = dict(zip(table["role"], table["name"], strict=True))
-    plain_legend(
+    legend(
         drawing,
         [
             handle(drawing, shorten(named[role]), symbol=(circle(3.0), COLOURS[role]))

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pandas as pd
 
 from profiler.render.figures import palette, svg
+from profiler.render.figures.axes import (
+    POINTS,
+    Axes,
+    decade_ticks,
+    handle,
+    legend,
+    places,
+)
 from profiler.render.figures.canvas import ROOM
 from profiler.render.figures.drawing import Drawing, dashed, line_style, marker, symbol_style
 from profiler.render.figures.palette import MARKERS, colour_of
-from profiler.render.figures.plain_axes import (
-    POINTS,
-    PlainAxes,
-    decade_ticks,
-    handle,
-    places,
-    plain_legend,
-)
 from profiler.render.words.names import shorten
 
 _WIDTH_IN, _HEIGHT_IN = 8.0, 4.2
@@ -31,7 +31,7 @@ def saved(table: pd.DataFrame, baseline: str) -> Drawing:
     """
     width, height = _WIDTH_IN * POINTS, _HEIGHT_IN * POINTS
     drawing = Drawing(width, height)
-    axes = PlainAxes(drawing, 0.09 * width, 0.1 * height, 0.98 * width, 0.87 * height)
+    axes = Axes(drawing, 0.09 * width, 0.1 * height, 0.98 * width, 0.87 * height)
     across = axes.across(_limits(table["bytes"]), logarithmic=True)
     upwards = axes.upwards(_limits(table["speed"]), logarithmic=True)
     bytes_label = f"DRAM bytes of {shorten(baseline, 30)} / variant (right: fewer are moved)"
@@ -50,7 +50,7 @@ def saved(table: pd.DataFrame, baseline: str) -> Drawing:
         drawing.dots(marker(kind, _SYMBOL), points, [colour] * len(points), marks, _faint)
         symbol = (marker(kind, _LEGEND_SYMBOL), colour)
         handles.append(handle(drawing, shorten(str(name)), symbol=symbol))
-    plain_legend(drawing, [*handles, handle(drawing, "time falls as bytes do", _DIAGONAL)])
+    legend(drawing, [*handles, handle(drawing, "time falls as bytes do", _DIAGONAL)])
     return drawing
 
 

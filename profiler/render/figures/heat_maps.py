@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler.render.figures import palette, svg
+from profiler.render.figures.axes import POINTS, Axes, RowAxes, Ticks
 from profiler.render.figures.canvas import WIDTH_IN, fitted, text_width_in, widest_in
 from profiler.render.figures.drawing import (
     ASCENT,
@@ -19,7 +20,6 @@ from profiler.render.figures.drawing import (
     symbol_style,
     text_style,
 )
-from profiler.render.figures.plain_axes import POINTS, PlainAxes, RowAxes, Ticks
 
 _HEIGHT_IN = 4.55
 _LEGEND_IN = 0.34
@@ -75,7 +75,7 @@ def heat_maps(
     for row in rows:
         for place, heat in enumerate(row):
             wide = min(width - left - _GAP_IN, _WIDEST_IN * len(heat.columns))
-            axes = PlainAxes(
+            axes = Axes(
                 drawing,
                 (place * width + left) * POINTS,
                 (top + _TITLE_IN) * POINTS,
@@ -116,7 +116,7 @@ def _foot_in(heat: HeatMap, *, turned: bool) -> float:
     return 0.26 + wide * math.sin(math.radians(_TURN_DEGREES))
 
 
-def _draw(axes: PlainAxes, heat: HeatMap, *, turned: bool, left_in: float) -> None:
+def _draw(axes: Axes, heat: HeatMap, *, turned: bool, left_in: float) -> None:
     across = axes.across((-0.5, len(heat.columns) - 0.5))
     rows = RowAxes(axes, len(heat.rows), 0.5)
     if turned:

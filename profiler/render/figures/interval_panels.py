@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from profiler.render.figures import palette, svg
+from profiler.render.figures.axes import POINTS, Axes, RowAxes, named_ticks
 from profiler.render.figures.canvas import WIDTH_IN, fitted, text_width_in, widest_in
 from profiler.render.figures.drawing import (
     ASCENT,
@@ -21,7 +22,6 @@ from profiler.render.figures.drawing import (
     text_style,
 )
 from profiler.render.figures.palette import colour_of
-from profiler.render.figures.plain_axes import POINTS, PlainAxes, RowAxes, named_ticks
 from profiler.render.figures.strips import ratio_ticks
 from profiler.render.words import numbers
 
@@ -77,7 +77,7 @@ def interval_panels(table: pd.DataFrame, label: str, *, same_rows: bool = False)
     for number, rows in enumerate(panels.values()):
         line, column = divmod(number, places.columns)
         room = max(names_in) if same_rows else names_in[number]
-        axes = PlainAxes(
+        axes = Axes(
             drawing,
             (column * width + room) * POINTS,
             (line * pitch + _TITLE_IN) * POINTS,

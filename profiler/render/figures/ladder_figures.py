@@ -10,6 +10,20 @@ import pandas as pd
 from matplotlib.ticker import LogLocator
 
 from profiler.render.figures import palette, svg
+from profiler.render.figures.axes import (
+    POINTS,
+    Axes,
+    Scale,
+    Ticks,
+    decade_ticks,
+    handle,
+    legend,
+    linear_ticks,
+    log_places,
+    named_ticks,
+    panel_axes,
+    places,
+)
 from profiler.render.figures.canvas import (
     ROOM,
     WIDTH_IN,
@@ -26,20 +40,6 @@ from profiler.render.figures.drawing import (
     text_style,
 )
 from profiler.render.figures.palette import colour_of
-from profiler.render.figures.plain_axes import (
-    POINTS,
-    PlainAxes,
-    Scale,
-    Ticks,
-    decade_ticks,
-    handle,
-    linear_ticks,
-    log_places,
-    named_ticks,
-    panel_axes,
-    places,
-    plain_legend,
-)
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
@@ -82,7 +82,7 @@ def ratio_lines(means: pd.DataFrame, problems: pd.DataFrame, reference: str, lab
             top = scales[1].at(max(value, float(tops.get(place, value))))
             _write_above(axes, across.at(place), top, numbers.ratio(value))
     dot = (circle(2.5), palette.INK)
-    plain_legend(
+    legend(
         axes.drawing,
         [
             handle(axes.drawing, "geometric mean", _MEAN, dot),
@@ -117,7 +117,7 @@ def ladder(table: pd.DataFrame, label: str) -> Drawing:
     return axes.drawing
 
 
-def _ratio_axis(axes: PlainAxes, ratios: Sequence[float], label: str) -> Scale:
+def _ratio_axis(axes: Axes, ratios: Sequence[float], label: str) -> Scale:
     """An upright axis of factors, from the least to the greatest of these ratios."""
     ends = (float(np.nanmin(ratios)) / 1.15, float(np.nanmax(ratios)) * 1.25)
     upwards = axes.upwards(ends, logarithmic=True)
@@ -144,7 +144,7 @@ def multiples(table: pd.DataFrame) -> Drawing:
     return drawing
 
 
-def _draw_panel(axes: PlainAxes, across: Scale, panel: str, rows: pd.DataFrame) -> None:
+def _draw_panel(axes: Axes, across: Scale, panel: str, rows: pd.DataFrame) -> None:
     present = rows.dropna(subset=["value"])
     divisor, unit = numbers.scale(float(present["value"].max()), str(rows["unit"].iloc[0]))
     values = present["value"] / divisor
@@ -163,7 +163,7 @@ def _draw_panel(axes: PlainAxes, across: Scale, panel: str, rows: pd.DataFrame) 
     axes.title(fitted(title, (axes.right - axes.left) / POINTS))
 
 
-def _version_axes(names: Iterable[str]) -> tuple[PlainAxes, Scale]:
+def _version_axes(names: Iterable[str]) -> tuple[Axes, Scale]:
     """Axes with a place on the x axis for each version, and that axis."""
     shown = [shorten(name, _LONGEST) for name in names]
     turn = math.radians(_TURN_DEGREES)
@@ -172,7 +172,7 @@ def _version_axes(names: Iterable[str]) -> tuple[PlainAxes, Scale]:
     reach = 0.1 + text_width_in(shown[0]) * math.cos(turn)
     left = max(_LEFT * WIDTH_IN, reach - 0.6 * (WIDTH_IN - reach) / len(shown))
     drawing = Drawing(WIDTH_IN * POINTS, (_HEAD_IN + _PLOT_IN + foot) * POINTS)
-    axes = PlainAxes(
+    axes = Axes(
         drawing,
         left * POINTS,
         _HEAD_IN * POINTS,
@@ -184,6 +184,6 @@ def _version_axes(names: Iterable[str]) -> tuple[PlainAxes, Scale]:
     return axes, across
 
 
-def _write_above(axes: PlainAxes, x: float, y: float, text: str) -> None:
+def _write_above(axes: Axes, x: float, y: float, text: str) -> None:
     if text:
         axes.drawing.text(text, (x, y - _ABOVE), text_style("middle", 8.0))

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from profiler.render.figures import palette, svg
+from profiler.render.figures.axes import POINTS, Axes, Scale, decade_ticks, places
 from profiler.render.figures.canvas import ROOM
 from profiler.render.figures.drawing import (
     ASCENT,
@@ -25,7 +26,6 @@ from profiler.render.figures.drawing import (
     text_style,
 )
 from profiler.render.figures.palette import colour_of
-from profiler.render.figures.plain_axes import POINTS, PlainAxes, Scale, decade_ticks, places
 from profiler.render.words.names import shorten
 
 _WIDTH_IN, _HEIGHT_IN = 10.0, 4.6
@@ -63,9 +63,7 @@ def roofline(dots: pd.DataFrame, roofs: pd.DataFrame) -> Drawing:
     comes first.
     """
     width, height = _WIDTH_IN * POINTS, _HEIGHT_IN * POINTS
-    axes = PlainAxes(
-        Drawing(width, height), 0.09 * width, 0.03 * height, 0.98 * width, 0.88 * height
-    )
+    axes = Axes(Drawing(width, height), 0.09 * width, 0.03 * height, 0.98 * width, 0.88 * height)
     ends_across, ends_upwards = _limits(dots, roofs)
     across = axes.across(ends_across, logarithmic=True)
     upwards = axes.upwards(ends_upwards, logarithmic=True)
@@ -112,7 +110,7 @@ class _Label:
 class _Roofline:
     """Roofs and dots in axes that are both logarithmic."""
 
-    axes: PlainAxes
+    axes: Axes
     across: Scale
     upwards: Scale
 

@@ -8,6 +8,17 @@ import numpy as np
 import pandas as pd
 
 from profiler.render.figures import palette
+from profiler.render.figures.axes import (
+    POINTS,
+    Axes,
+    Scale,
+    decade_ticks,
+    limits,
+    linear_ticks,
+    named_ticks,
+    places,
+    whole_numbers,
+)
 from profiler.render.figures.canvas import WIDTH_IN, spans_decades
 from profiler.render.figures.drawing import (
     ASCENT,
@@ -18,17 +29,6 @@ from profiler.render.figures.drawing import (
     line_style,
     symbol_style,
     text_style,
-)
-from profiler.render.figures.plain_axes import (
-    POINTS,
-    PlainAxes,
-    Scale,
-    decade_ticks,
-    limits,
-    linear_ticks,
-    named_ticks,
-    places,
-    whole_numbers,
 )
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
@@ -110,8 +110,8 @@ def _axes(
     left: float = _LEFT_IN,
     right: float = _RIGHT_IN,
     head: float = _HEAD_IN,
-) -> PlainAxes:
-    return PlainAxes(
+) -> Axes:
+    return Axes(
         Drawing(WIDTH_IN * POINTS, (head + panel_in + _FOOT_IN) * POINTS),
         left * POINTS,
         head * POINTS,
@@ -134,7 +134,7 @@ def _scaled(values: np.ndarray) -> np.ndarray:
 
 
 def _axis(
-    axes: PlainAxes,
+    axes: Axes,
     scales: tuple[Scale, Scale],
     head: tuple[int, str],
     levels: Mapping[float, str],
@@ -153,7 +153,7 @@ def _axis(
 
 
 def _ratio_axis(
-    axes: PlainAxes, scales: tuple[Scale, Scale], place: int, ratios: pd.Series[float]
+    axes: Axes, scales: tuple[Scale, Scale], place: int, ratios: pd.Series[float]
 ) -> None:
     """The last axis: the smallest ratio on top, logarithmic."""
     low, high = float(np.log(ratios.min())), float(np.log(ratios.max()))

@@ -13,18 +13,18 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from profiler.render.figures import palette, svg
-from profiler.render.figures.canvas import WIDTH_IN, widest_in
-from profiler.render.figures.drawing import Drawing, circle, fill_style, line_style, marker
-from profiler.render.figures.palette import colour_of
-from profiler.render.figures.plain_axes import (
+from profiler.render.figures.axes import (
     POINTS,
-    PlainAxes,
+    Axes,
     RowAxes,
     Scale,
     handle,
+    legend,
     named_ticks,
-    plain_legend,
 )
+from profiler.render.figures.canvas import WIDTH_IN, widest_in
+from profiler.render.figures.drawing import Drawing, circle, fill_style, line_style, marker
+from profiler.render.figures.palette import colour_of
 from profiler.render.words import numbers
 
 _HEAD_IN, _FOOT_IN = 0.34, 0.46
@@ -129,7 +129,7 @@ def strip_axes(rows: Sequence[RowText], row_in: float = _ROW_IN) -> RowAxes:
     height = min(_TALLEST_IN, row_in * max(len(rows), 2))
     left = widest_in([row.left for row in rows]) + _GAP_IN
     right = widest_in([row.right for row in rows]) + _GAP_IN
-    axes = PlainAxes(
+    axes = Axes(
         Drawing(WIDTH_IN * POINTS, (height + _HEAD_IN + _FOOT_IN) * POINTS),
         left * POINTS,
         _HEAD_IN * POINTS,
@@ -185,4 +185,4 @@ def add_legend(drawing: Drawing, entries: Sequence[Entry]) -> None:
         else handle(drawing, entry.text, line_style(entry.colour, 2.2))
         for entry in entries
     ]
-    plain_legend(drawing, handles)
+    legend(drawing, handles)

@@ -15,6 +15,23 @@ import numpy as np
 import pandas as pd
 
 from profiler.render.figures import palette, svg
+from profiler.render.figures.axes import (
+    POINTS,
+    Axes,
+    RowAxes,
+    Scale,
+    at_most,
+    decade_ticks,
+    handle,
+    legend,
+    limits,
+    linear_ticks,
+    named_ticks,
+    outer_labels,
+    panel_axes,
+    row_axes,
+    shortened,
+)
 from profiler.render.figures.canvas import LOG_FROM, Axis, spans_decades, widest_in
 from profiler.render.figures.drawing import (
     Drawing,
@@ -28,23 +45,6 @@ from profiler.render.figures.drawing import (
     symbol_style,
 )
 from profiler.render.figures.palette import COLOURS, MARKERS, colour_of
-from profiler.render.figures.plain_axes import (
-    POINTS,
-    PlainAxes,
-    RowAxes,
-    Scale,
-    at_most,
-    decade_ticks,
-    handle,
-    limits,
-    linear_ticks,
-    named_ticks,
-    outer_labels,
-    panel_axes,
-    plain_legend,
-    row_axes,
-    shortened,
-)
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
@@ -165,7 +165,7 @@ def pairs(table: pd.DataFrame, axis: Axis, names: tuple[str, str]) -> Drawing:
         handle(rows.drawing, shorten(name), line_style(COLOURS[role], 6.0, ""))
         for role, name in zip(values, names, strict=True)
     ]
-    plain_legend(rows.drawing, handles)
+    legend(rows.drawing, handles)
     return rows.drawing
 
 
@@ -217,7 +217,7 @@ def _series(table: pd.DataFrame, divisor: float) -> list[_Series]:
 
 
 def _scaled(
-    axes: PlainAxes,
+    axes: Axes,
     series: Sequence[_Series],
     ticks: Sequence[float],
     labels: tuple[str, str],
@@ -243,7 +243,7 @@ def _scaled(
     return across, upwards
 
 
-def _curves(axes: PlainAxes, series: Sequence[_Series], scales: tuple[Scale, Scale]) -> None:
+def _curves(axes: Axes, series: Sequence[_Series], scales: tuple[Scale, Scale]) -> None:
     others = [curve for curve in series if curve.role == "other"]
     thin = line_style(palette.OTHER, 0.9, "")
     for curve in others:
@@ -294,4 +294,4 @@ def _line_legend(drawing: Drawing, table: pd.DataFrame) -> None:
     if others:
         style, dot = line_style(palette.OTHER, 0.9), (marker("o", _OTHERS_MARKER), palette.OTHER)
         handles.append(handle(drawing, f"{others} others", style, dot))
-    plain_legend(drawing, handles)
+    legend(drawing, handles)

@@ -7,6 +7,19 @@ from collections.abc import Iterable
 import pandas as pd
 
 from profiler.render.figures import palette, svg
+from profiler.render.figures.axes import (
+    POINTS,
+    Axes,
+    Scale,
+    handle,
+    legend,
+    limits,
+    linear_ticks,
+    outer_labels,
+    panel_axes,
+    places,
+    whole_numbers,
+)
 from profiler.render.figures.canvas import fitted
 from profiler.render.figures.drawing import (
     Drawing,
@@ -15,19 +28,6 @@ from profiler.render.figures.drawing import (
     line_style,
 )
 from profiler.render.figures.palette import colour_of
-from profiler.render.figures.plain_axes import (
-    POINTS,
-    PlainAxes,
-    Scale,
-    handle,
-    limits,
-    linear_ticks,
-    outer_labels,
-    panel_axes,
-    places,
-    plain_legend,
-    whole_numbers,
-)
 from profiler.render.words import numbers
 
 _STAIR_IN = 3.4
@@ -77,7 +77,7 @@ def efficiencies(table: pd.DataFrame, x: str, x_label: str, good: float) -> Draw
 
 
 def _dressed(
-    axes: PlainAxes, name: str, xs: Iterable[float], top: float, labels: tuple[str, str]
+    axes: Axes, name: str, xs: Iterable[float], top: float, labels: tuple[str, str]
 ) -> tuple[Scale, Scale]:
     """Scales of a panel from 0 on, with its grid and title."""
     across = axes.across((0.0, limits([*xs])[1]))
@@ -88,7 +88,7 @@ def _dressed(
     return across, upwards
 
 
-def _draw(axes: PlainAxes, rows: pd.DataFrame, points: list[tuple[float, float]]) -> None:
+def _draw(axes: Axes, rows: pd.DataFrame, points: list[tuple[float, float]]) -> None:
     colour = colour_of(str(rows["role"].iloc[0]))
     axes.drawing.path(points, line_style(colour, 1.2))
     axes.drawing.dots(_DOT, points, [colour] * len(points), map(svg.mark, rows["mark"]))
@@ -96,7 +96,7 @@ def _draw(axes: PlainAxes, rows: pd.DataFrame, points: list[tuple[float, float]]
 
 def _legend(drawing: Drawing, measured: str, ideal: str) -> None:
     symbol = (circle(2.0), palette.INK)
-    plain_legend(
+    legend(
         drawing,
         [
             handle(drawing, measured, line_style(palette.INK, 1.5), symbol),

@@ -15,18 +15,18 @@ from profiler.findings.runs.changes import CellChange
 from profiler.findings.runs.comparison import RunComparison, RunTimes
 from profiler.model import Verdict
 from profiler.render.figures import palette, svg
-from profiler.render.figures.canvas import PANEL_COLUMNS
-from profiler.render.figures.drawing import Drawing, circle, line_style, marker, symbol_style
-from profiler.render.figures.plain_axes import (
-    PlainAxes,
+from profiler.render.figures.axes import (
+    Axes,
     Scale,
     Ticks,
     handle,
+    legend,
     linear_ticks,
     panel_axes,
     places,
-    plain_legend,
 )
+from profiler.render.figures.canvas import PANEL_COLUMNS
+from profiler.render.figures.drawing import Drawing, circle, line_style, marker, symbol_style
 from profiler.render.runs.rows import Names
 from profiler.render.runs.words import verdict_datum
 from profiler.render.tables.rows import Datum
@@ -188,11 +188,11 @@ def history_figure(table: pd.DataFrame, ticks: Sequence[str]) -> Drawing:
     none = handle(
         drawing, "no such verdict", line_style(palette.MUTED, 1.5), (circle(2.0), palette.MUTED)
     )
-    plain_legend(drawing, [*handles, none])
+    legend(drawing, [*handles, none])
     return drawing
 
 
-def _draw_panel(axes: PlainAxes, across: Scale, rows: pd.DataFrame) -> None:
+def _draw_panel(axes: Axes, across: Scale, rows: pd.DataFrame) -> None:
     divisor, unit = numbers.scale(float(rows["value"].max()), "ns")
     value, low, high = (rows[name].to_numpy(float) / divisor for name in ("value", "low", "high"))
     upwards = axes.upwards((0.0, float(np.fmax.reduce([*value, *high])) * 1.12))

@@ -10,6 +10,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from profiler.render.figures import palette
+from profiler.render.figures.axes import (
+    POINTS,
+    TICK_GAP,
+    Axes,
+    RowAxes,
+    Scale,
+    Ticks,
+    places,
+)
 from profiler.render.figures.canvas import WIDTH_IN
 from profiler.render.figures.drawing import (
     ASCENT,
@@ -20,15 +29,6 @@ from profiler.render.figures.drawing import (
     fill_style,
     symbol_style,
     text_style,
-)
-from profiler.render.figures.plain_axes import (
-    POINTS,
-    TICK_GAP,
-    PlainAxes,
-    RowAxes,
-    Scale,
-    Ticks,
-    places,
 )
 from profiler.render.timeline.picture import PictureRow
 from profiler.render.words import numbers
@@ -87,12 +87,12 @@ def timeline_figure(shares: Shares, panels: Sequence[Panel]) -> Drawing:
     return drawing
 
 
-def _axes(drawing: Drawing, top_in: float, height_in: float) -> PlainAxes:
+def _axes(drawing: Drawing, top_in: float, height_in: float) -> Axes:
     right, bottom = (WIDTH_IN - _RIGHT_IN) * POINTS, (top_in + height_in) * POINTS
-    return PlainAxes(drawing, _LEFT_IN * POINTS, top_in * POINTS, right, bottom)
+    return Axes(drawing, _LEFT_IN * POINTS, top_in * POINTS, right, bottom)
 
 
-def _draw_shares(axes: PlainAxes, shares: Shares, panels: Sequence[Panel]) -> None:
+def _draw_shares(axes: Axes, shares: Shares, panels: Sequence[Panel]) -> None:
     across, upwards = axes.across(shares.span), axes.upwards((0.0, 1.0))
     _time_axis(axes, across, shares.span, 0)
     at = (axes.left - TICK_GAP, axes.top + BASELINE * TEXT_SIZE)
@@ -109,7 +109,7 @@ def _draw_shares(axes: PlainAxes, shares: Shares, panels: Sequence[Panel]) -> No
     _unit_and_title(axes, shares.span, shares.title)
 
 
-def _draw_panel(axes: PlainAxes, panel: Panel) -> None:
+def _draw_panel(axes: Axes, panel: Panel) -> None:
     across = axes.across(panel.window)
     rows = RowAxes(axes, max(len(panel.rows), 1), 0.5)
     _time_axis(axes, across, panel.window, panel.window[0])
@@ -149,7 +149,7 @@ def _fitting(name: str, room: int) -> str:
     return name if len(name) <= room else f"{name[: max(room - 1, 1)]}\u2026"
 
 
-def _unit_and_title(axes: PlainAxes, window: tuple[int, int], title: str) -> None:
+def _unit_and_title(axes: Axes, window: tuple[int, int], title: str) -> None:
     _, unit = numbers.scale(max(window[1] - window[0], 1), "ns")
     at = (axes.left - 5, axes.bottom + 3 + ASCENT * TEXT_SIZE)
     axes.drawing.text(unit, at, text_style("end", colour=palette.MUTED))
@@ -158,7 +158,7 @@ def _unit_and_title(axes: PlainAxes, window: tuple[int, int], title: str) -> Non
         axes.drawing.text(title, at, text_style("start", 8.5, palette.MUTED))
 
 
-def _time_axis(axes: PlainAxes, across: Scale, window: tuple[int, int], origin: int) -> None:
+def _time_axis(axes: Axes, across: Scale, window: tuple[int, int], origin: int) -> None:
     length = window[1] - window[0]
     divisor, _ = numbers.scale(max(length, 1), "ns")
     step = _round_step(length / divisor / _TICKS)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from profiler.render.figures.axes import at_most, linear_ticks, named_ticks
 from profiler.render.figures.drawing import Drawing, fill_style
-from profiler.render.figures.plain_axes import at_most, linear_ticks, named_ticks
 from profiler.render.figures.strips import Entry, RowText, add_legend, strip_axes, write_beside
 from profiler.render.timeline.still_figure import phase_colour
 from profiler.render.words import numbers

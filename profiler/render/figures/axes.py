@@ -174,7 +174,7 @@ def log_places(scale: Scale, locator: Any) -> list[float]:
 
 
 @dataclass(frozen=True)
-class PlainAxes:
+class Axes:
     """A rectangle of a drawing with its scales."""
 
     drawing: Drawing
@@ -273,7 +273,7 @@ class PlainAxes:
 class RowAxes:
     """Axes with a row for each name, the first one on top."""
 
-    axes: PlainAxes
+    axes: Axes
     count: int
     edge: float = 0.6
     """From the edge of the axes to the middle of the first and the last row, in rows."""
@@ -317,7 +317,7 @@ def row_axes(names: Sequence[str], row_height: float = ROW_IN, head: float = HEA
     """Drawing with one row a name, whose left margin fits the longest of them."""
     height = head + FOOT_IN + row_height * max(len(names), 2)
     left = 0.2 + widest_in(names)
-    axes = PlainAxes(
+    axes = Axes(
         Drawing(WIDTH_IN * POINTS, height * POINTS),
         left * POINTS,
         head * POINTS,
@@ -327,7 +327,7 @@ def row_axes(names: Sequence[str], row_height: float = ROW_IN, head: float = HEA
     return RowAxes(axes, len(names))
 
 
-def panel_axes(count: int, rows_in: float | None = None) -> tuple[Drawing, list[PlainAxes]]:
+def panel_axes(count: int, rows_in: float | None = None) -> tuple[Drawing, list[Axes]]:
     """Drawing of small multiples with room for a legend above.
 
     `rows_in`: height of all rows together; without it each has its usual height.
@@ -338,7 +338,7 @@ def panel_axes(count: int, rows_in: float | None = None) -> tuple[Drawing, list[
     for left, bottom, width, panel in boxes:
         low = (height - bottom) * POINTS
         axes.append(
-            PlainAxes(drawing, left * POINTS, low - panel * POINTS, (left + width) * POINTS, low)
+            Axes(drawing, left * POINTS, low - panel * POINTS, (left + width) * POINTS, low)
         )
     return drawing, axes
 
@@ -372,7 +372,7 @@ def handle(
     return Handle(text, draw)
 
 
-def plain_legend(drawing: Drawing, entries: Sequence[Handle]) -> None:
+def legend(drawing: Drawing, entries: Sequence[Handle]) -> None:
     """A legend along the top, in as many columns as there is room for."""
     size = LEGEND_SIZE
     group = drawing.group(class_=svg.LABELS)

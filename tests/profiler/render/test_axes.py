@@ -7,16 +7,16 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator
 
-from profiler.render.figures.canvas import FEW_DECADES
-from profiler.render.figures.drawing import Drawing
-from profiler.render.figures.plain_axes import (
-    PlainAxes,
+from profiler.render.figures.axes import (
+    Axes,
     Scale,
     decade_ticks,
     limits,
     linear_ticks,
     row_axes,
 )
+from profiler.render.figures.canvas import FEW_DECADES
+from profiler.render.figures.drawing import Drawing
 
 
 def drawn_by_matplotlib(values: list[float], *, logarithmic: bool) -> tuple[list[float], list[str]]:
@@ -67,7 +67,7 @@ def test_limits_and_ticks_are_those_of_matplotlib(values: list[float], logarithm
 
 
 def test_a_scale_goes_from_its_start_to_its_end() -> None:
-    level = PlainAxes(Drawing(100.0, 50.0), 10.0, 5.0, 90.0, 45.0)
+    level = Axes(Drawing(100.0, 50.0), 10.0, 5.0, 90.0, 45.0)
     across, upwards = level.across((1.0, 100.0), logarithmic=True), level.upwards((0.0, 4.0))
     assert [across.at(value) for value in (1.0, 10.0, 100.0)] == pytest.approx([10.0, 50.0, 90.0])
     assert [upwards.at(value) for value in (0.0, 1.0, 4.0)] == pytest.approx([45.0, 35.0, 5.0])
