@@ -1,6 +1,6 @@
-"""Configurations that inductor's autotuner tried, from its logs and its cache.
+"""Configurations that the autotuners of inductor and of Triton tried, from logs and caches.
 
-Three kinds of text, as torch 2.11 to 2.13 write them. With `TORCH_LOGS=+inductor`, each
+Four kinds of text. Of inductor as torch 2.11 to 2.13 write them; with `TORCH_LOGS=+inductor`, each
 configuration of a generated kernel, the winner, and the steps of coordinate descent:
 
     Benchmark all input configs for triton_red_fused_0, get:
@@ -15,7 +15,15 @@ With `mode="max-autotune"`, the choices of an operation, libraries among them:
       triton_mm_11 0.0912 ms 100.0% ACC_TYPE='tl.float32', BLOCK_K=32, …, num_stages=4, num_warps=8
       mm 0.0968 ms 94.2%
 
-And in inductor's cache, the winner of a kernel as JSON (`*.best_config`), without its time.
+In inductor's cache, the winner of a kernel as JSON (`*.best_config`), without its time. And with
+`TRITON_PRINT_AUTOTUNING=1`, what Triton 2 to 3.6 prints, in one line or in four:
+
+    Triton autotuning for function add_kernel,
+    with key as (1024, 'torch.float32'),
+    finished after 0.42s,
+    best config selected: BLOCK_SIZE: 256, num_warps: 4, num_stages: 2, maxnreg: None;
+
+Anything may stand before a line: a notebook indents, a server adds its time and its level.
 """
 
 from __future__ import annotations
@@ -33,22 +41,33 @@ from profiler.model import Scalar, TunedConfig
 
 _NS_PER_MS = 1e6
 
-_LOG_PREFIX = re.compile(r"^[VDIWEC]\d{4} .*?\.py:\d+\] (?:\[[^\]]*\] )*")
-"""What TORCH_LOGS puts before a message: level and date, time, process, source, compile id."""
+_LOG_PREFIX = re.compile(r"^.*?[VDIWEC]\d{4} .*?\.py:\d+\] (?:\[[^\]]*\] )*")
+"""What TORCH_LOGS puts before a message: level and date, time, process, source, compile id; and
+what stands before that."""
 
-_BENCHMARKED = re.compile(r"^Benchmark all input configs for (?P<kernel>\S+), get:$")
+_ALONE = r"(?<!\S)"
+"""Before a word that begins a message, whatever stands before it."""
+_CONFIG = r"\w+: [^,:;]+(?:, \w+: [^,:;]+)*"
+_BENCHMARKED = re.compile(_ALONE + r"Benchmark all input configs for (?P<kernel>\S+), get:$")
 _TRIED = re.compile(
-    r"^(?:Best config for (?P<best>\S+): |(?P<step>COORDESC): )?"
-    r"(?P<config>\w+: [^,:]+(?:, \w+: [^,:]+)*): (?P<time>\d+\.\d+|inf|nan), "
+    _ALONE + r"(?:Best config for (?P<best>\S+): |(?P<step>COORDESC): )?"
+    rf"(?P<config>{_CONFIG}): (?P<time>\d+\.\d+|inf|nan), "
     r"nreg (?P<registers>-?\w+), nspill (?P<spills>-?\w+), #shared-mem (?P<shared>-?\w+)$"
 )
-_TABLE = re.compile(r"^AUTOTUNE (?P<operation>\S+\(.*\))$")
+_TABLE = re.compile(_ALONE + r"AUTOTUNE (?P<operation>\S+\(.*\))$")
+_TABLE_ENDS = re.compile(_ALONE + r"AUTOTUNE benchmarking takes ")
+_TUNED_BY_TRITON = re.compile(
+    _ALONE + r"Triton autotuning for function (?P<kernel>[^\s,]+)(?:,$| finished after )"
+)
+_SELECTED = re.compile(rf"{_ALONE}best config selected: (?P<config>{_CONFIG});$")
 _CHOICE = re.compile(
-    r"^\s+(?P<choice>\S+) (?P<time>\d+\.\d+|inf|nan) ms "
+    r"(?:^|(?<=\s))\s(?P<choice>\S+) (?P<time>\d+\.\d+|inf|nan) ms "
     r"(?:\d+(?:\.\d+)?%|nan%|<DIVIDED BY ZERO ERROR>) ?(?P<description>.*)$"
 )
 _SETTING = re.compile(r"(?P<name>\w+)=(?P<value>\'[^\']*\'|[^,]+)")
 _STEP = "coordinate descent"
+_LONGEST_LINE = 4096
+"""Those of autotuners have some hundred characters."""
 
 _BEST_CONFIG = frozenset({"num_warps", "num_stages", "configs_hash"})
 """Keys that every `*.best_config` has."""
@@ -70,8 +89,9 @@ def parse_inductor_log(text: str, name: str = "") -> tuple[TunedConfig, ...]:
     configurations = tuple(_read(text, name))
     if not configurations:
         raise ParseError(
-            f"{name or 'The text'} holds nothing of inductor's autotuner.",
-            remedy="Make it with TORCH_LOGS=+inductor, or with mode='max-autotune'.",
+            f"{name or 'The text'} holds nothing of an autotuner of inductor or Triton.",
+            remedy="Make it with TORCH_LOGS=+inductor, with mode='max-autotune', or with "
+            "TRITON_PRINT_AUTOTUNING=1.",
         )
     return _with_winners(configurations)
 
@@ -123,31 +143,46 @@ def _read(text: str, name: str = "") -> Iterator[TunedConfig]:
 def _read_lines(text: str, name: str) -> Iterator[TunedConfig]:
     operation, first = name, False
     for line in text.splitlines():
+        if len(line) > _LONGEST_LINE:
+            continue
         message = _LOG_PREFIX.sub("", line).rstrip()
-        if match := _BENCHMARKED.match(message):
+        if match := _BENCHMARKED.search(message):
             operation = match["kernel"]
-        elif match := _TABLE.match(message):
+        elif match := _TABLE.search(message):
             operation, first = match["operation"], True
-        elif match := _TRIED.match(message):
+        elif _TABLE_ENDS.search(message):
+            operation, first = name, False
+        elif match := _TRIED.search(message):
             yield _tried(match, operation)
-        elif match := _CHOICE.match(message):
+        elif match := _CHOICE.search(message):
             # The table is sorted by time.
             yield _choice(match, operation, best=first)
             first = False
+        if match := _TUNED_BY_TRITON.search(message):
+            operation = match["kernel"]
+        if match := _SELECTED.search(message):
+            config = _config(match["config"])
+            yield TunedConfig(operation=operation, choice="", config=config, best=True)
+            operation = name
 
 
 def _tried(match: re.Match[str], operation: str) -> TunedConfig:
-    pairs = (part.split(": ") for part in match["config"].split(", "))
     return TunedConfig(
         operation=match["best"] or operation,
         choice=_STEP if match["step"] else "",
-        config={key: _value(value) for key, value in pairs},
+        config=_config(match["config"]),
         time_ns=_nanoseconds(match["time"]),
         registers=_count(match["registers"]),
         spills=_count(match["spills"]),
         shared_bytes=_count(match["shared"]),
         best=match["best"] is not None,
     )
+
+
+def _config(text: str) -> dict[str, Scalar]:
+    """Values by name of a configuration as Triton prints it."""
+    pairs = (part.split(": ") for part in text.split(", "))
+    return {key: _value(value) for key, value in pairs}
 
 
 def _choice(match: re.Match[str], operation: str, *, best: bool) -> TunedConfig:

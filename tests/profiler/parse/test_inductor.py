@@ -130,7 +130,7 @@ def test_a_stored_winner_has_no_time_of_its_own():
 )
 def test_other_texts_are_refused(text):
     assert not is_inductor_log(text)
-    with pytest.raises(ParseError, match="nothing of inductor's autotuner"):
+    with pytest.raises(ParseError, match="nothing of an autotuner"):
         parse_inductor_log(text)
 
 
@@ -144,3 +144,58 @@ def test_a_text_cut_off_anywhere_is_read_as_far_as_it_goes():
     for end in range(len(CONFIGS), len(CONFIGS + TABLE)):
         cut = parse_inductor_log((CONFIGS + TABLE)[:end])
         assert cut[:3] == whole[:3]
+
+
+TRITON = """\
+Autotuning kernel add_kernel with config BLOCK_SIZE: 128, num_warps: 4, maxnreg: None
+Triton autotuning for function add_kernel,
+with key as (1024, 'torch.float32'),
+finished after 0.42s,
+best config selected: BLOCK_SIZE: 256, num_warps: 4, num_stages: 2, maxnreg: None;
+Triton autotuning for function old finished after 1.5s; best config selected: BLOCK: 64, C: 8;
+"""
+PREFIXES = (
+    "",
+    "    ",
+    "[rank0]:",
+    "[rank3]: 2026-01-02T03:04:05,100 [WARN ] W-9000-model_1.0-stderr MODEL_LOG - ",
+    "worker-0  | ",
+)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize("text", [CONFIGS, PREFIX + DESCENT, TABLE, ON_A_CPU, TRITON])
+def test_anything_may_stand_before_a_line(prefix, text):
+    lines = "".join(f"{prefix}{line}\n" for line in text.splitlines())
+    if prefix == "[rank0]:" and not text.startswith("V"):
+        lines = lines.replace("[rank0]:", f"[rank0]:{PREFIX}")  # as torch itself writes it
+    assert parse_inductor_log(lines) == parse_inductor_log(text)
+
+
+def test_tables_with_other_indentations_stand_apart():
+    indented = "".join(f"    {line}\n" for line in TABLE.splitlines())
+    first, second = TABLE.replace("mm(4096x512", "addmm(8x8"), indented
+    tuned = parse_inductor_log(first + second)
+    assert [(each.operation.partition("(")[0], each.best) for each in tuned] == [
+        *(("addmm", True), ("addmm", False), ("addmm", False)),
+        *(("mm", True), ("mm", False), ("mm", False)),
+    ]
+
+
+def test_a_row_after_the_end_of_its_table_belongs_to_no_operation():
+    *_, last = parse_inductor_log(f"{TABLE}  lost 0.0500 ms 100.0%\n")
+    assert (last.choice, last.operation, last.best) == ("lost", "", False)
+
+
+def test_what_triton_prints_of_its_winners():
+    first, second = parse_inductor_log(TRITON)
+    assert (first.operation, first.best, first.time_ns) == ("add_kernel", True, None)
+    assert first.config == {"BLOCK_SIZE": 256, "num_warps": 4, "num_stages": 2, "maxnreg": None}
+    assert (second.operation, second.config) == ("old", {"BLOCK": 64, "C": 8})
+
+
+@pytest.mark.parametrize(
+    "line", ["a: 1, " * 20_000, " " * 100_000, "x " * 50_000, "nreg: 1, " * 9_000]
+)
+def test_long_lines_take_no_longer_than_they_are_long(line):
+    assert not is_inductor_log(line)
