@@ -193,7 +193,7 @@ def _import_timelines(imported: Sequence[ImportedTimeline], request: ImportReque
     )
 
     parts = [
-        timeline_part(timeline.file, timeline.recorded_by, timeline.overview)
+        timeline_part(timeline.file, timeline.recorded_by, timeline.overview, timeline.unread)
         for timeline in imported
     ]
     console = request.console()

@@ -8,6 +8,7 @@ names of the machine, of which `profiler.parse.chrome_trace` takes none.
 from __future__ import annotations
 
 import gzip
+import re
 import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,7 @@ NSYS, TORCH = "nsys", "torch.profiler"
 
 _SQLITE = b"SQLite format 3\0"
 _TRACE_EVENTS = b'"traceEvents"'
+_PHASE = re.compile(rb'"ph"\s*:')
 _REPORTS = (".nsys-rep", ".qdrep")
 _EXPORT_TIMEOUT_S = 1800.0
 _TIMES = ("start_ns", "end_ns", "launch_ns", "launch_end_ns")
@@ -58,6 +60,8 @@ class ImportedTimeline:
     timeline: CellTimeline
     """The whole file, named by itself."""
     overview: TimelineOverview
+    unread: Mapping[str, int]
+    """Events that were left out, by what they are."""
 
     @property
     def recorded_by(self) -> str:
@@ -100,7 +104,11 @@ def _is_timeline(file: Path) -> bool:
 
 
 def _is_trace(start: bytes) -> bool:
-    return start.lstrip().startswith(b"{") and _TRACE_EVENTS in start
+    """Whether a file is a trace: an object with events, or the list of them alone."""
+    beginning = start.lstrip()
+    if beginning.startswith(b"["):
+        return _PHASE.search(start) is not None
+    return beginning.startswith(b"{") and _TRACE_EVENTS in start
 
 
 def _is_report(file: Path) -> bool:
@@ -120,6 +128,7 @@ def _read(file: Path, environ: Mapping[str, str] | None, limit: int | None) -> I
         schema=safe_values(recorded.schema),
         timeline=timeline,
         overview=overview(timeline.operations, timeline.ranges, timeline.stacks, timeline.api),
+        unread=safe_values(recorded.unread),
     )
 
 
@@ -211,6 +220,7 @@ def _document(imported: ImportedTimeline) -> dict[str, Any]:
         "tool": imported.tool,
         "tool_version": imported.version,
         "file_schema": imported.schema,
+        "not_read": dict(imported.unread),
         "operations": summary.operations,
         "span_ns": summary.span_ns,
         "busy_ns": summary.busy_ns,

@@ -11,7 +11,9 @@ graph belong to its launch all the same. Times are nanoseconds since the base ti
 the earliest one, where several are read together).
 
 Categories, arguments and units: kineto (libkineto/src/output_json.cpp and CuptiActivity), as torch
-2.11 to 2.13 write them; times are microseconds with three decimals, which are kept exactly.
+2.11 to 2.13 write them; times are microseconds with three decimals, which are kept exactly. Older
+traces, those of other accelerators, and bare lists of events (the Chrome format allows them) are
+read as far as they say the same. What is not read is counted, by what it is (`Timeline.unread`).
 """
 
 from __future__ import annotations
@@ -49,13 +51,29 @@ from profiler.runner.protocol import domain_of_range
 
 _RANGE = "user_annotation"
 _OPERATOR = "cpu_op"
-_CALLS = ("cuda_runtime", "cuda_driver")
+_CALL_ENDS = ("_runtime", "_driver")
+"""Ends of the categories of calls, of whatever accelerator: `cuda_runtime`, `xpu_runtime`."""
+_OLD_NAMES = {
+    "operator": _OPERATOR,
+    "runtime": "cuda_runtime",
+    "memcpy": "gpu_memcpy",
+    "memset": "gpu_memset",
+}
+"""Categories of kineto before torch 1.12, which wrote them with capitals, and what they are now."""
+_NOT_READ = frozenset(
+    {
+        *("trace", "python_function", "ac2g", "fwdbwd", "gpu_user_annotation", "overhead"),
+        *("cpu_instant_event", "cuda_sync", "cuda_event", "collective_comm", "fwd_bwd"),
+    }
+)
+"""Known categories that say nothing of operations, calls or ranges here."""
 _ON_DEVICE: Mapping[str, OperationKind] = {
     "kernel": OperationKind.KERNEL,
     "gpu_memcpy": OperationKind.MEMCPY,
     "gpu_memset": OperationKind.MEMSET,
 }
-_READ = frozenset({_RANGE, _OPERATOR, *_CALLS, *_ON_DEVICE})
+
+_LONGEST_CATEGORY = 40
 
 _NAME_START, _NAME_END = '"name": "', re.compile(r'"\s*(?:,\s*"(?:pid|ts|args)":|\n)')
 _STACK_START, _STACK_END = '"Call stack": "', re.compile(r'"(?=, "Ev Idx": \d|,?\s*$)')
@@ -105,10 +123,12 @@ def read_traces(paths: Sequence[Path], limit: int | None = None) -> Timeline:
     `limit`: most bytes that a file may hold, by default bounded_files.MAX_UNPACKED_BYTES.
 
     Raises ParseError where a file holds more, is no Chrome trace of torch.profiler, or was cut off.
+    An event that is none, or has no times, is left out and counted.
     """
-    traces = [_read_trace(path, limit) for path in paths]
+    unread: Counter[str] = Counter()
+    traces = [_read_trace(path, limit, unread) for path in paths]
     base_ns = min((trace.base_ns for trace in traces), default=0)
-    on_gpu = any(e.category in (*_CALLS, *_ON_DEVICE) for trace in traces for e in trace.events)
+    on_gpu = any(_is_of_device(e.category) for trace in traces for e in trace.events)
     rows = _Rows()
     for number, trace in enumerate(traces):
         rows.add(number, trace, trace.base_ns - base_ns, on_gpu=on_gpu)
@@ -119,6 +139,7 @@ def read_traces(paths: Sequence[Path], limit: int | None = None) -> Timeline:
         ranges=ranges.iloc[order].reset_index(drop=True),
         api=_by_start(rows.api.frame()),
         schema=next((trace.schema for trace in traces), None),
+        unread=dict(unread.most_common()),
     )
 
 
@@ -174,10 +195,15 @@ class _Trace:
     events: list[_Event]
 
 
-def _read_trace(path: Path, limit: int | None) -> _Trace:
-    header, events = _content(path, limit)
+def _read_trace(path: Path, limit: int | None, unread: Counter[str]) -> _Trace:
+    """One trace; what of it is not read is added to `unread`."""
+    header, events = _content(path, limit, unread)
     if events is None:
         raise _no_trace(path, "it has no list traceEvents")
+    if header is None:
+        if not events:
+            raise _no_trace(path, "its list has no event of torch.profiler")
+        return _Trace(0, "", events)
     if "schemaVersion" not in header:
         raise _no_trace(path, "it has no schemaVersion, as every trace of torch.profiler has")
     base_ns = header.get("baseTimeNanoseconds", 0)
@@ -186,57 +212,70 @@ def _read_trace(path: Path, limit: int | None) -> _Trace:
     return _Trace(base_ns, str(header["schemaVersion"])[:40], events)
 
 
-def _content(path: Path, limit: int | None) -> tuple[dict[str, object], list[_Event] | None]:
-    """Everything but the events by name, and the events; None where there are none."""
+def _content(
+    path: Path, limit: int | None, unread: Counter[str]
+) -> tuple[dict[str, object] | None, list[_Event] | None]:
+    """Everything but the events by name, and the events; each None where there is none."""
     try:
         text = read_content(path, limit).decode("utf-8", errors="replace")
         try:
-            return _parsed(path, text)
+            header, events, left_out = _parsed(text)
         except json.JSONDecodeError:
-            return _parsed(path, _repaired(text))
+            header, events, left_out = _parsed(_repaired(text))
     except OSError as error:
         raise _no_trace(path, error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
         raise _no_trace(path, f"no whole JSON: {str(error)[:200]}") from error
+    unread.update(left_out)
+    return header, events
 
 
-def _parsed(path: Path, text: str) -> tuple[dict[str, object], list[_Event] | None]:
+def _parsed(text: str) -> tuple[dict[str, object] | None, list[_Event] | None, Counter[str]]:
     """What a trace holds, event by event: all of them as objects would take ten times its size.
 
-    Raises ValueError where the text is no JSON.
+    And what is not read of it, counted. Raises ValueError where the text is no JSON.
     """
     header: dict[str, object] = {}
     events: list[_Event] | None = None
+    unread: Counter[str] = Counter()
     place = _after_space(text, 0)
+    if text[place : place + 1] == "[":
+        events, place = _events(text, place, unread)
+        _require_end(text, place)
+        return None, events, unread
     if text[place : place + 1] != "{":
         _DECODER.decode(text)
-        return {}, None
+        return {}, None, unread
     place = _after_space(text, place + 1)
     while text[place : place + 1] != "}":
         name, place = _DECODER.raw_decode(text, place)
         place = _after_space(text, _past(text, place, ":"))
         if name == _EVENTS and text[place : place + 1] == "[":
-            events, place = _events(path, text, place)
+            events, place = _events(text, place, unread)
         else:
             header[str(name)], place = _DECODER.raw_decode(text, place)
         place = _next(text, place, "}")
-    if _after_space(text, place + 1) != len(text):
-        raise json.JSONDecodeError("Extra data", text, place + 1)
-    return header, events
+    _require_end(text, place + 1)
+    return header, events, unread
 
 
-def _events(path: Path, text: str, place: int) -> tuple[list[_Event], int]:
+def _require_end(text: str, place: int) -> None:
+    if _after_space(text, place) != len(text):
+        raise json.JSONDecodeError("Extra data", text, place)
+
+
+def _events(text: str, place: int, unread: Counter[str]) -> tuple[list[_Event], int]:
     """The events of the list that begins there, and the place after it."""
     events: list[_Event] = []
     names: dict[str, str] = {}
-    number = 0
     place = _after_space(text, place + 1)
     while text[place : place + 1] != "]":
         record, place = _DECODER.raw_decode(text, place)
-        event = _event(path, number, record, names)
-        if event is not None:
+        event = _event(record, names)
+        if isinstance(event, _Event):
             events.append(event)
-        number += 1
+        elif event is not None:
+            unread[event] += 1
         place = _next(text, place, "]")
     return events, place + 1
 
@@ -305,16 +344,24 @@ def _no_trace(path: Path, reason: str) -> ParseError:
     return ParseError(f"{path.name}: not a trace of torch.profiler: {reason}.", remedy=_REMEDY)
 
 
-def _event(path: Path, number: int, record: object, names: dict[str, str]) -> _Event | None:
-    """One event, if it is one of those that are read; `names` holds each name once."""
+def _event(record: object, names: dict[str, str]) -> _Event | str | None:
+    """One event, if it is one of those that are read; `names` holds each name once.
+
+    A text where it is left out, which says what it is; None for what nothing is made of.
+    """
     if not isinstance(record, dict):
-        raise _no_trace(path, f"event {number} is no object")
-    category = record.get("cat")
-    if record.get("ph") != "X" or not isinstance(category, str) or category not in _READ:
+        return "no event"
+    written = record.get("cat")
+    if record.get("ph") != "X" or not isinstance(written, str):
         return None
+    category = _OLD_NAMES.get(written.lower(), written.lower())
+    if category in _NOT_READ:
+        return None
+    if category not in (_RANGE, _OPERATOR) and not _is_of_device(category):
+        return f"of the category {written[:_LONGEST_CATEGORY]}"
     start, duration = _nanoseconds(record.get("ts")), _nanoseconds(record.get("dur"))
     if start is None or duration is None or duration < 0:
-        raise _no_trace(path, f"event {number} ({category}) has no times")
+        return f"{category} without times"
     facts = record.get("args")
     name = str(record.get("name", ""))
     return _Event(
@@ -328,6 +375,11 @@ def _event(path: Path, number: int, record: object, names: dict[str, str]) -> _E
         if isinstance(facts, dict)
         else {},
     )
+
+
+def _is_of_device(category: str) -> bool:
+    """Whether an event ran on an accelerator, or is a call to its library."""
+    return category in _ON_DEVICE or category.endswith(_CALL_ENDS)
 
 
 def _nanoseconds(microseconds: object) -> int | None:
@@ -379,7 +431,7 @@ class _Rows:
                 self.ranges.append(_range(event) | times)
                 continue
             correlation = self._correlation(number, event.facts.get("correlation"))
-            if event.category in _CALLS:
+            if event.category.endswith(_CALL_ENDS):
                 self.api.append(_call(event, correlation) | times)
             elif event.category in _ON_DEVICE:
                 row = _operation(event, process) | {"correlation": correlation}

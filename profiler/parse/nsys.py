@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,8 @@ class Timeline:
     """Version of the nsys that exported it; None for traces of torch.profiler."""
     schema: str | None = None
     """Version of the schema of the export, or of the trace."""
+    unread: Mapping[str, int] = field(default_factory=dict)
+    """Events that were left out, by what they are."""
 
 
 _MARK = "mark"

@@ -19,6 +19,8 @@ from profiler.render.timeline.timeline_tables import NamedTimeline, NamedTimelin
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
+_NAMED_KINDS = 4
+"""Kinds of events that were not read, in a sentence."""
 MOST_ROWS = 500
 """Rows of a table of the page; a document has the rest."""
 _MOST_LINES = 15
@@ -126,8 +128,14 @@ _LATENCY = (
 _LATE = {True: "launched late", False: "queued in time"}
 
 
-def timeline_part(file: str, tool: str, overview: TimelineOverview) -> TimelinePart:
-    """Tables of one timeline that hold something; `tool` with its version, for the sentence."""
+def timeline_part(
+    file: str, tool: str, overview: TimelineOverview, unread: Mapping[str, int]
+) -> TimelinePart:
+    """Tables of one timeline that hold something.
+
+    `tool` with its version, for the sentence; `unread`: events that were left out, by what they
+    are.
+    """
     tables = (
         _summary_table("kernels", "Kernels", "As nsys stats sums them up.", overview.kernels),
         _summary_table(
@@ -148,8 +156,19 @@ def timeline_part(file: str, tool: str, overview: TimelineOverview) -> TimelineP
         ),
     )
     return TimelinePart(
-        file, _sentence(tool, overview), tuple(table for table in tables if table.rows)
+        file,
+        f"{_sentence(tool, overview)}{_unread_sentence(unread)}",
+        tuple(table for table in tables if table.rows),
     )
+
+
+def _unread_sentence(unread: Mapping[str, int]) -> str:
+    if not unread:
+        return ""
+    kinds = [f"{count} {what}" for what, count in unread.items()]
+    named = ", ".join(kinds[:_NAMED_KINDS]) + (", …" if len(kinds) > _NAMED_KINDS else "")
+    total = sum(unread.values())
+    return f" {total} {'event was' if total == 1 else 'events were'} not read: {named}."
 
 
 def _sentence(tool: str, overview: TimelineOverview) -> str:

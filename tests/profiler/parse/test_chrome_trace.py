@@ -296,10 +296,10 @@ class TestBadFiles:
             (b"", "no whole JSON"),
             (b"\x1f\x8b", "ended before"),
             (b"\x00\xff\xfe", "no whole JSON"),
-            (b"[]", "no list traceEvents"),
+            (b"[]", "no event of torch.profiler"),
+            (b"3", "no list traceEvents"),
             (b'{"traceEvents": {}}', "no list traceEvents"),
             (b'{"traceEvents": []}', "no schemaVersion"),
-            (b'{"schemaVersion": 1, "traceEvents": [3]}', "event 0 is no object"),
             (b"[" * 100_000, "no whole JSON"),
             (b'{"schemaVersion": 1, "traceEvents": [' + b"1" * 5000 + b"]}", "no whole JSON"),
         ],
@@ -317,11 +317,19 @@ class TestBadFiles:
         assert str(tmp_path) not in str(caught.value)
 
     @pytest.mark.parametrize("times", [{"ts": None}, {"dur": "2"}, {"dur": -1}, {"ts": 1e300}])
-    def test_an_event_without_times(self, trace, times):
+    def test_an_event_without_times_is_left_out_and_counted(self, trace, times):
         trace.kernel(1, 0)
         trace.events[-1] |= times
-        with pytest.raises(ParseError, match=r"event 3 \(kernel\) has no times"):
-            read_traces([trace.write()])
+        trace.kernel(2, 10)
+        timeline = read_traces([trace.write()])
+        assert len(timeline.operations) == 1
+        assert timeline.unread == {"kernel without times": 1}
+
+    def test_what_is_no_event_is_left_out_and_counted(self, trace):
+        trace.kernel(1, 0)
+        trace.events += [3, None]
+        timeline = read_traces([trace.write()])
+        assert (len(timeline.operations), timeline.unread) == (1, {"no event": 2})
 
     @pytest.mark.parametrize("base", ["now", -1, 10**19, 1.5])
     def test_a_base_that_is_no_time(self, trace, base):
@@ -331,8 +339,7 @@ class TestBadFiles:
     def test_a_number_that_is_none(self, trace):
         trace.kernel(1, 0, stream=float("nan"))
         trace.events[-1]["ts"] = float("nan")
-        with pytest.raises(ParseError, match="has no times"):
-            read_traces([trace.write()])
+        assert read_traces([trace.write()]).unread == {"kernel without times": 1}
 
     def test_a_trace_that_is_cut_anywhere_is_said(self, tmp_path):
         trace = TraceFile(tmp_path / "trace.0.json.gz")
@@ -451,3 +458,59 @@ class TestLiveOnCpu:
         timeline = read_traces([path])
         for frame in (timeline.operations, timeline.ranges, timeline.api):
             assert "test_chrome_trace" not in frame.to_csv()
+
+
+class TestOtherTraces:
+    """What older versions, other accelerators and other writers make."""
+
+    def write(self, tmp_path, events, **header):
+        path = tmp_path / "other.json"
+        path.write_text(json.dumps({"traceEvents": events, **header} if header else events))
+        return path
+
+    def event(self, category, name, ts, dur, pid=50, **facts):
+        event = {"ph": "X", "cat": category, "name": name, "ts": ts, "dur": dur}
+        return event | {"pid": pid, "tid": pid, "args": facts}
+
+    def test_categories_with_capitals(self, tmp_path):
+        """Kineto up to torch 1.11."""
+        path = self.write(
+            tmp_path,
+            [
+                self.event("Operator", "aten::mm", 100, 30),
+                self.event("Runtime", "cudaLaunchKernel", 110, 5, correlation=41),
+                self.event("Kernel", "void gemm<float>(float*)", 120, 40, pid=0, correlation=41),
+                self.event("Memcpy", "Memcpy HtoD (Pageable -> Device)", 105, 4, pid=0),
+                self.event("Memset", "Memset (Device)", 200, 2, pid=0),
+            ],
+            schemaVersion=1,
+        )
+        timeline = read_traces([path])
+        assert timeline.operations["name"].tolist() == [
+            "[CUDA memcpy Host-to-Device]",
+            "gemm",
+            "[CUDA memset]",
+        ]
+        assert timeline.api["name"].tolist() == ["cudaLaunchKernel"]
+        assert not timeline.unread
+
+    def test_calls_of_another_accelerator(self, tmp_path):
+        path = self.write(
+            tmp_path,
+            [
+                self.event("user_annotation", "step", 100, 100),
+                self.event("xpu_runtime", "urEnqueueKernelLaunch", 115, 5, correlation=41),
+                self.event("kernel", "gemm_kernel", 150, 30, pid=0, correlation=41),
+                self.event("mtia_counters", "queue", 150, 30, pid=0),
+            ],
+            schemaVersion=1,
+        )
+        timeline = read_traces([path])
+        found = attribute(timeline)
+        assert names_around(found) == [["step"]]
+        assert found.operations["launch_ns"].tolist() == [115_000]
+        assert timeline.unread == {"of the category mtia_counters": 1}
+
+    def test_a_bare_list_of_events(self, tmp_path):
+        path = self.write(tmp_path, [self.event("kernel", "k(int)", 10, 5, pid=0)])
+        assert read_traces([path]).operations["name"].tolist() == ["k"]
