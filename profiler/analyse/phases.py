@@ -192,7 +192,10 @@ def _around(ranges: pd.DataFrame, stacks: pd.DataFrame) -> Integers:
 def phase_times(
     operations: pd.DataFrame, ranges: pd.DataFrame, stacks: pd.DataFrame, units: Units
 ) -> pd.DataFrame:
-    """Host and GPU time of every unit and each phase of it: PHASE_COLUMNS."""
+    """Host and GPU time of every unit and each phase of it: PHASE_COLUMNS.
+
+    `ranges`: with names that repeat, as `tree_ranges` gives them.
+    """
     phases, of_range = _phases(ranges, stacks, units)
     unit_of_stack, phase_of_stack = _places(stacks, units, of_range)
     stack = operations["stack"].to_numpy()
@@ -286,11 +289,11 @@ def _phases(
     ranges: pd.DataFrame, stacks: pd.DataFrame, units: Units
 ) -> tuple[tuple[str, ...], Integers]:
     """Names of the phases by their first start, and which of them each range is; -1: none."""
-    merged = tree_ranges(ranges, units)["name"].astype(object).tolist()
+    names = ranges["name"].astype(object).tolist()
     of_range = np.full(len(ranges), _NONE)
     numbers: dict[str, int] = {}
     for row in _children(ranges, stacks, units.rows):
-        name = merged[row] if isinstance(merged[row], str) and merged[row] else NAMELESS
+        name = names[row] if isinstance(names[row], str) and names[row] else NAMELESS
         of_range[row] = numbers.setdefault(name, len(numbers))
     return tuple(numbers), of_range
 
@@ -379,15 +382,16 @@ def phased(timeline: CellTimeline) -> Phased:
     """Find units and phases of a timeline."""
     operations, ranges, stacks = timeline.operations, timeline.ranges, timeline.stacks
     units = find_units(ranges, stacks)
-    phases, of_range = _phases(ranges, stacks, units)
+    named = tree_ranges(ranges, units)
+    phases, of_range = _phases(named, stacks, units)
     unit, phase = _places(stacks, units, of_range)
     stack = operations["stack"].to_numpy()
     return Phased(
         timeline=timeline,
         units=units,
         phases=phases,
-        times=phase_times(operations, ranges, stacks, units),
-        ranges=tree_ranges(ranges, units),
+        times=phase_times(operations, named, stacks, units),
+        ranges=named,
         operation_phase=np.append(phase, _NONE)[stack],
         operation_unit=np.append(unit, _NONE)[stack],
         range_phase=np.append(phase, _NONE)[ranges["stack"].to_numpy()],

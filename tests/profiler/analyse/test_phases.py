@@ -92,7 +92,9 @@ def units_of(found):
 
 
 def rows_of(found):
-    return phase_times(found.operations, found.ranges, found.stacks, units_of(found))
+    units = units_of(found)
+    ranges = tree_ranges(found.ranges, units)
+    return phase_times(found.operations, ranges, found.stacks, units)
 
 
 class TestUnits:
