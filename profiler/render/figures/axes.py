@@ -40,6 +40,7 @@ from profiler.render.figures.drawing import (
     symbol_style,
     text_style,
 )
+from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
 POINTS = 72.0
@@ -160,6 +161,11 @@ def linear_ticks(scale: Scale, locator: Locator | None = None) -> Ticks:
 def named_ticks(values: Sequence[float], name: Callable[[float], str] = "{:g}".format) -> Ticks:
     """Ticks with the labels that `name` gives."""
     return Ticks(values, [name(value) for value in values])
+
+
+def times_ticks(values: Sequence[float]) -> Ticks:
+    """Ticks that say how many times."""
+    return named_ticks(values, lambda value: f"{value:g}{numbers.TIMES}")
 
 
 def decade_ticks(scale: Scale) -> Ticks:
@@ -302,6 +308,12 @@ class RowAxes:
             at = (x, self.y(row) + BASELINE * size)
             self.drawing.text(text, at, text_style("end" if gap > 0 else "start", size))
 
+    def span(self, across: Scale, row: int, low: float, high: float, style: str) -> None:
+        """A line from one value to another in a row; none where one is missing."""
+        if math.isfinite(low) and math.isfinite(high):
+            ends = [(across.at(float(end)), self.y(row)) for end in (low, high)]
+            self.drawing.path(ends, style)
+
     def dot(self, outline: str, x: float, row: float, colour: str) -> Element:
         """A symbol in a row; `x` in points."""
         return self.drawing.symbol(outline, (x, self.y(row)), symbol_style(colour))
@@ -378,15 +390,15 @@ def legend(drawing: Drawing, entries: Sequence[Handle]) -> None:
     group = drawing.group(class_=svg.LABELS)
     columns = legend_columns([entry.text for entry in entries], drawing.width / POINTS)
     x = 0.01 * drawing.width + _LEGEND_EDGE * size
-    for numbers in np.array_split(np.arange(len(entries)), columns):
+    for column in np.array_split(np.arange(len(entries)), columns):
         texts = x + (_HANDLE + _HANDLE_GAP) * size
-        for row, index in enumerate(numbers):
+        for row, index in enumerate(column):
             entry = entries[index]
             baseline = (_LEGEND_EDGE + ASCENT + row * (_LEGEND_ROW + _LEGEND_GAP)) * size
             middle = baseline - 0.35 * size
             entry.draw((x, middle), (x + _HANDLE * size, middle), group)
             drawing.text(entry.text, (texts, baseline), text_style("start", size), group)
-        widest = max(text_width_in(entries[index].text, size) for index in numbers)
+        widest = max(text_width_in(entries[index].text, size) for index in column)
         x = texts + widest * POINTS + _COLUMN_GAP * size
 
 

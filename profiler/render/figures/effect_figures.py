@@ -19,16 +19,15 @@ from profiler.render.figures.axes import (
     limits,
     linear_ticks,
     log_places,
-    named_ticks,
     panel_axes,
     places,
     row_axes,
     shortened,
+    times_ticks,
 )
 from profiler.render.figures.canvas import ROOM, Axis, spans_decades
 from profiler.render.figures.drawing import Drawing, circle, line_style
 from profiler.render.figures.palette import COLOURS, colour_of
-from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
 _NARROWEST = 0.02
@@ -52,9 +51,8 @@ def effect_dots(table: pd.DataFrame, label: str) -> Drawing:
     across = rows.axes.across(ends, logarithmic=True)
     rows.axes.grid_across(across, _ratio_ticks(across), label)
     rows.axes.upright(across.at(1.0), line_style(palette.INK, 1.2))
-    for row in np.flatnonzero(np.isfinite(low) & np.isfinite(high)).tolist():
-        span = [(across.at(float(end)), rows.y(row)) for end in (low[row], high[row])]
-        rows.drawing.path(span, line_style(palette.INK, 2.4, "stroke-opacity: 0.4"))
+    for row, ends in enumerate(zip(low, high, strict=True)):
+        rows.span(across, row, *ends, line_style(palette.INK, 2.4, "stroke-opacity: 0.4"))
     for row in np.flatnonzero(np.isfinite(ratio)).tolist():
         rows.dot(_DOT, across.at(float(ratio[row])), row, palette.INK)
     rows.axes.spines()
@@ -70,7 +68,7 @@ def _ratio_ticks(scale: Scale) -> Ticks:
         values = linear_ticks(scale, at_most(8)).values
     else:
         values = log_places(scale, LogLocator(base=2, numticks=12))
-    return named_ticks(values, lambda value: f"{value:.6g}{numbers.TIMES}")
+    return times_ticks(values)
 
 
 def scatter(table: pd.DataFrame, axis: Axis) -> Drawing:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from profiler.render.figures import palette, svg
-from profiler.render.figures.axes import POINTS, Axes, RowAxes, named_ticks
+from profiler.render.figures.axes import POINTS, Axes, RowAxes, times_ticks
 from profiler.render.figures.canvas import WIDTH_IN, fitted, text_width_in, widest_in
 from profiler.render.figures.drawing import (
     ASCENT,
@@ -120,14 +120,13 @@ def _draw(axes: RowAxes, rows: pd.DataFrame, ends: tuple[float, float], names: l
     widest = text_width_in(f"0.00{numbers.TIMES}", _SMALL) + 0.1
     most = max(1, round((axes.axes.right - axes.axes.left) / POINTS / widest))
     ticks = ratio_ticks(low / room, high * room, most)
-    axes.axes.grid_across(across, named_ticks(ticks, lambda value: f"{value:g}{numbers.TIMES}"))
+    axes.axes.grid_across(across, times_ticks(ticks))
     axes.axes.upright(across.at(1.0), dashed(palette.MUTED, 1.0))
     colours = [palette.INK if role == "ink" else colour_of(role) for role in rows["role"]]
     columns = (rows[name].tolist() for name in ("ratio", "low", "high", "mark", "cell"))
     for row, (ratio, least, greatest, mark, cell) in enumerate(zip(*columns, strict=True)):
-        if math.isfinite(least) and math.isfinite(greatest):
-            span = [(across.at(end), axes.y(row)) for end in (least, greatest)]
-            axes.drawing.path(span, line_style(colours[row], 2.2, "stroke-opacity: 0.6"))
+        style = line_style(colours[row], 2.2, "stroke-opacity: 0.6")
+        axes.span(across, row, least, greatest, style)
         if math.isfinite(ratio):
             dot = axes.dot(_DOT, across.at(ratio), row, colours[row])
             if mark >= 0:

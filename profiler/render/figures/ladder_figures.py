@@ -20,9 +20,9 @@ from profiler.render.figures.axes import (
     legend,
     linear_ticks,
     log_places,
-    named_ticks,
     panel_axes,
     places,
+    times_ticks,
 )
 from profiler.render.figures.canvas import (
     ROOM,
@@ -122,7 +122,7 @@ def _ratio_axis(axes: Axes, ratios: Sequence[float], label: str) -> Scale:
     ends = (float(np.nanmin(ratios)) / 1.15, float(np.nanmax(ratios)) * 1.25)
     upwards = axes.upwards(ends, logarithmic=True)
     values = log_places(upwards, LogLocator(base=10, subs=(1, 1.5, 2, 3, 5, 7)))
-    axes.grid_upwards(upwards, named_ticks(values, lambda y: f"{y:g}{numbers.TIMES}"), label)
+    axes.grid_upwards(upwards, times_ticks(values), label)
     return upwards
 
 

@@ -15,8 +15,8 @@ from profiler.render.figures.axes import (
     decade_ticks,
     limits,
     linear_ticks,
-    named_ticks,
     places,
+    times_ticks,
     whole_numbers,
 )
 from profiler.render.figures.canvas import WIDTH_IN, spans_decades
@@ -58,8 +58,7 @@ def course(table: pd.DataFrame, label: str) -> Drawing:
     upwards = axes.upwards(ends, logarithmic=logarithmic)
     axes.grid_across(across, linear_ticks(across, whole_numbers(12)), "evaluation")
     ticks = decade_ticks(upwards) if logarithmic else linear_ticks(upwards)
-    times = named_ticks(ticks.values, lambda value: f"{value:.6g}{numbers.TIMES}")
-    axes.grid_upwards(upwards, times, label)
+    axes.grid_upwards(upwards, times_ticks(ticks.values), label)
     scales = (across, upwards)
     for at in places(number, ratio, scales):
         axes.drawing.symbol(_DOT, at, symbol_style(palette.OTHER))

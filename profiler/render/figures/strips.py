@@ -20,12 +20,11 @@ from profiler.render.figures.axes import (
     Scale,
     handle,
     legend,
-    named_ticks,
+    times_ticks,
 )
 from profiler.render.figures.canvas import WIDTH_IN, widest_in
 from profiler.render.figures.drawing import Drawing, circle, fill_style, line_style, marker
 from profiler.render.figures.palette import colour_of
-from profiler.render.words import numbers
 
 _HEAD_IN, _FOOT_IN = 0.34, 0.46
 _TALLEST_IN, _ROW_IN = 4.1, 0.3
@@ -154,8 +153,7 @@ def _ratio_axis(axes: RowAxes, ratios: Sequence[float], label: str) -> Scale:
     room = max((max(finite) / min(finite)) ** 0.03, 1.01)
     low, high = min(finite) / room, max(finite) * room
     across = axes.axes.across((low, high), logarithmic=True)
-    ticks = named_ticks(ratio_ticks(low, high), lambda value: f"{value:g}{numbers.TIMES}")
-    axes.axes.grid_across(across, ticks, label)
+    axes.axes.grid_across(across, times_ticks(ratio_ticks(low, high)), label)
     return across
 
 

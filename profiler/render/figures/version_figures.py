@@ -31,6 +31,7 @@ from profiler.render.figures.axes import (
     panel_axes,
     row_axes,
     shortened,
+    times_ticks,
 )
 from profiler.render.figures.canvas import LOG_FROM, Axis, spans_decades, widest_in
 from profiler.render.figures.drawing import (
@@ -118,19 +119,13 @@ def dots(table: pd.DataFrame, label: str, line: str = palette.BASELINE) -> Drawi
     room = (largest / smallest) ** 0.05 if largest > smallest else 1.05
     # On a logarithmic axis half the time and twice the time lie equally far from the baseline.
     across = rows.axes.across((smallest / room, largest * room**3), logarithmic=True)
-    places = (
-        decade_ticks(across) if largest > _WIDE * smallest else linear_ticks(across, at_most(8))
-    )
-    ticks = named_ticks(places.values, lambda value: f"{value:.6g}{numbers.TIMES}")
-    rows.axes.grid_across(across, ticks, label)
-    at_baseline = across.at(1.0)
-    rows.drawing.path(
-        [(at_baseline, rows.axes.bottom), (at_baseline, rows.axes.top)], dashed(line, 1.4)
-    )
+    is_wide = largest > _WIDE * smallest
+    ticks = decade_ticks(across) if is_wide else linear_ticks(across, at_most(8))
+    rows.axes.grid_across(across, times_ticks(ticks.values), label)
+    rows.axes.upright(across.at(1.0), dashed(line, 1.4))
     colours = [colour_of(role) for role in table["role"]]
-    for row in np.flatnonzero(np.isfinite(low) & np.isfinite(high)).tolist():
-        ends = [(across.at(float(edge)), rows.y(row)) for edge in (low[row], high[row])]
-        rows.drawing.path(ends, line_style(colours[row], 2.4, "stroke-opacity: 0.6"))
+    for row, ends in enumerate(zip(low, high, strict=True)):
+        rows.span(across, row, *ends, line_style(colours[row], 2.4, "stroke-opacity: 0.6"))
     rows.axes.spines()
     rows.names(names)
     for row, mark in enumerate(table["mark"]):
