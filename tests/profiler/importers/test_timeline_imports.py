@@ -51,12 +51,14 @@ def timeline(*files):
 
 def part(file):
     (one,) = read_timelines([file])
-    return timeline_part(one.file, one.recorded_by, one.overview)
+    return timeline_part(one.file, one.recorded_by, one.overview, one.unread)
 
 
 def page_of(file):
     imported = read_timelines([file])
-    parts = [timeline_part(each.file, each.recorded_by, each.overview) for each in imported]
+    parts = [
+        timeline_part(each.file, each.recorded_by, each.overview, each.unread) for each in imported
+    ]
     return render_timelines_page(parts, timelines_to_draw(imported))
 
 

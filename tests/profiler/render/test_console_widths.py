@@ -162,7 +162,8 @@ def imported() -> Printed:
 
 def imported_timeline() -> Printed:
     parts = [
-        timeline_part(file.file, file.recorded_by, file.overview) for file in read_timelines([NSYS])
+        timeline_part(file.file, file.recorded_by, file.overview, file.unread)
+        for file in read_timelines([NSYS])
     ]
     return Printed(timelines_console(parts), ("run_0", "cudaLaunchKernel"))
 
