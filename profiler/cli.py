@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -75,6 +76,14 @@ def _safe_usage_errors() -> Iterator[None]:
 def _discard_output() -> None:
     """Drop what stdout still holds: Python would try to write it once more when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class FigureFormat(StrEnum):
+    """Files that `figures` writes."""
+
+    PDF = "pdf"
+    PNG = "png"
+    SVG = "svg"
 
 
 app = typer.Typer(
@@ -703,6 +712,43 @@ def record(
 
     request = RecordRequest(run_folder=run_folder, target=target, reports=reports)
     raise typer.Exit(make_recording(request))
+
+
+@app.command()
+def figures(
+    run_folder: Run,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="DIR", help="Where the files are written.")
+    ] = Path("figures"),
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            metavar="NAME",
+            help="Draw this metric; repeatable. Default: durations, cycles, L2 hits, registers.",
+        ),
+    ] = None,
+    format_: Annotated[
+        FigureFormat, typer.Option("--format", help="What kind of file.")
+    ] = FigureFormat.PDF,
+    problem: Annotated[
+        str | None, typer.Option("--problem", metavar="NAME", help="Of several problems, this one.")
+    ] = None,
+    reports: Reports = DEFAULT_OUT,
+) -> None:
+    """Draw metrics of a run between its versions, for papers and slides; needs no GPU."""
+    from profiler.commands.exporting import FiguresRequest, write_figures
+
+    request = FiguresRequest(
+        run_folder=run_folder,
+        out=out,
+        format=format_.value,
+        metrics=tuple(metric or ()),
+        problem=problem,
+        reports=reports,
+    )
+    raise typer.Exit(write_figures(request))
 
 
 @app.command(hidden=True)

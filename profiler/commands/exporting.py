@@ -1,4 +1,4 @@
-"""`profiler export-space` and `export-results`: an experiment as T1, a run as T4."""
+"""What others take: `export-space` (T1), `export-results` (T4), and `figures` of matplotlib."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from profiler.commands.targets import write_stdout, write_target
-from profiler.errors import ExitCode, UsageError
+from profiler.errors import ExitCode, UsageError, naming
 from profiler.sessions.progress import make_console
+
+USUAL_METRICS = ("duration_ns", "cycles", "l2_hit_pct", "registers")
+"""What is drawn where no metric is named, as far as it was measured."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,46 @@ class ExportResultsRequest:
     problem: str | None = None
     reports: Path = Path("reports")
     """Where runs are looked for by name."""
+
+
+@dataclass(frozen=True)
+class FiguresRequest:
+    """Flags of `profiler figures`."""
+
+    run_folder: Path
+    """Or the name of an experiment."""
+    out: Path
+    format: str
+    """`pdf`, `png` or `svg`."""
+    metrics: tuple[str, ...] = ()
+    """None: those of USUAL_METRICS that were measured."""
+    problem: str | None = None
+    reports: Path = Path("reports")
+    """Where runs are looked for by name."""
+
+
+def write_figures(request: FiguresRequest) -> ExitCode:
+    """Write a file for each metric; raises UsageError for a metric or problem that is not there."""
+    from profiler.commands.report import read_run
+    from profiler.comparison.find_run import find_run
+    from profiler.findings.find import find
+    from profiler.render.plots import metric_figure
+    from profiler.run_folder.folder import RunFolder
+
+    folder = find_run(str(request.run_folder), request.reports)
+    findings = find(read_run(RunFolder(folder)).report)
+    measured = {metric for _, metric in findings.values}
+    metrics = request.metrics or tuple(name for name in USUAL_METRICS if name in measured)
+    figures = {name: metric_figure(findings, name, request.problem) for name in metrics}
+    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(request.format)
+    console = make_console("auto")
+    with naming(request.out):
+        request.out.mkdir(parents=True, exist_ok=True)
+        for name, figure in figures.items():
+            path = request.out / f"{findings.report.experiment}.{name}.{request.format}"
+            figure.savefig(path, dpi=200, metadata=undated)
+            console.print(str(path), markup=False, soft_wrap=True)
+    return ExitCode.COMPLETE
 
 
 def write_space(request: ExportSpaceRequest) -> ExitCode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -18,6 +18,9 @@ from profiler.findings.findings import Findings
 from profiler.findings.why.document import explain_document
 from profiler.findings.why.find import find_why
 from profiler.run_folder.folder import RunFolder
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DEFAULT_REPORTS = "reports"
 
@@ -85,6 +88,15 @@ class Run:
         request = ExplainRequest(self.path, variant=variant, against=against, problem=problem)
         cell, pair = explained_pair(self._findings, request)
         return explain_document(self._findings, cell, find_why(self._findings).cells[cell.id], pair)
+
+    def plot(self, metric: str = "duration_ns", *, problem: str | None = None) -> Figure:
+        """Figure of matplotlib: a metric of all versions with its interval, a panel a problem.
+
+        Raises UsageError for a metric or a problem (its name) that was not measured.
+        """
+        from profiler.render.plots import metric_figure  # noqa: PLC0415 - loads matplotlib
+
+        return metric_figure(self._findings, metric, problem)
 
     def markdown(self) -> str:
         """The answer and the main table for a pull request."""

@@ -1,0 +1,64 @@
+"""Figures by matplotlib: what they show, the files, and what is refused."""
+
+import pytest
+from recorded import RECORDINGS, findings_of_recording
+
+import profiler
+from profiler.commands.exporting import USUAL_METRICS, FiguresRequest, write_figures
+from profiler.errors import UsageError
+from profiler.render.plots import MOST_PANELS, metric_figure
+
+SOFTMAX = RECORDINGS / "softmax"
+
+
+@pytest.fixture(scope="module")
+def findings():
+    return findings_of_recording(SOFTMAX)
+
+
+def test_a_panel_has_the_right_versions_of_a_problem_the_lowest_first(findings):
+    figure = metric_figure(findings, "duration_ns")
+    assert len(figure.axes) == min(len(findings.problems), MOST_PANELS)
+    for axes, problem in zip(figure.axes, findings.problems, strict=False):
+        cells = [c for c in findings.correct_cells.values() if c.problem.id == problem.id]
+        cells.sort(key=lambda cell: findings.value(cell, "duration_ns").median)
+        assert axes.get_title() == problem.name
+        labels = [label.get_text() for label in axes.get_yticklabels()]
+        assert labels == [cell.variant.label for cell in cells]
+        drawn = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1]
+        assert drawn == sorted(drawn)
+        assert min(drawn) > 0
+
+
+def test_one_problem_by_its_name(findings):
+    name = findings.problems[3].name
+    (axes,) = metric_figure(findings, "registers", name).axes
+    assert axes.get_title() == name
+    assert axes.get_xlabel().startswith("Registers")
+
+
+def test_what_was_not_measured_is_said_with_what_was(findings):
+    with pytest.raises(UsageError, match="metric nonsense") as refused:
+        metric_figure(findings, "nonsense")
+    assert "l2_hit_pct" in refused.value.remedy
+    with pytest.raises(UsageError, match="No problem is called 7") as refused:
+        metric_figure(findings, "cycles", "7")
+    assert findings.problems[0].name in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("kind", "magic"), [("pdf", b"%PDF"), ("png", b"\x89PNG"), ("svg", b"<?x")]
+)
+def test_files_of_each_kind(tmp_path, kind, magic):
+    recording = RECORDINGS / "transpose"
+    write_figures(FiguresRequest(recording, tmp_path / "new" / "figures", kind))
+    files = sorted((tmp_path / "new" / "figures").iterdir())
+    assert [file.name for file in files] == sorted(
+        f"transpose.{name}.{kind}" for name in USUAL_METRICS
+    )
+    assert all(file.read_bytes().startswith(magic) for file in files)
+
+
+def test_a_run_plots_itself():
+    figure = profiler.load(RECORDINGS / "transpose").plot("l2_hit_pct")
+    assert figure.axes[0].get_xlabel() == "L2 hit rate (%)"
