@@ -34,6 +34,10 @@ class RuleRow(NamedTuple):
     """`global`: of the whole launch; `local`: of the part that the rule looks at."""
 
 
+_KEY = ("Process ID", "Kernel Name", "Block Size", "Grid Size")
+"""What tells launches apart beside their number."""
+
+
 class _Cell(NamedTuple):
     launch: int
     text: str
@@ -58,7 +62,7 @@ class DetailsTable:
         self._identity_columns = IdentityColumns(header.names)
         self._value_at = self._position["Metric Value"]
         self._start = len(launches)
-        self._rows: dict[tuple[str, str], int] = {}
+        self._rows: dict[tuple[str, ...], int] = {}
         self._cells: dict[str, dict[int, _Cell]] = {}
         self._advice: list[tuple[int, list[str]]] = []
         self.units: dict[str, str] = {}
@@ -102,7 +106,8 @@ class DetailsTable:
         return True
 
     def _launch(self, number: int, fields: list[str]) -> int:
-        key = (fields[0], self._get(fields, "Process ID"))
+        # Files that were appended to others have the numbers of launches, and of processes, again.
+        key = (fields[0], *(self._get(fields, name) for name in _KEY))
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = len(self._launches)

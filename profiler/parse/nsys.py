@@ -130,8 +130,15 @@ _COPIES: Mapping[int, str] = {
     8: "Device-to-Device",
     9: "Host-to-Host",
     10: "Peer-to-Peer",
+    11: "Unified Host-to-Device",
+    12: "Unified Device-to-Host",
+    13: "Unified Device-to-Device",
 }
-"""CUpti_ActivityMemcpyKind of cupti_activity.h, where an export has no ENUM_CUDA_MEMCPY_OPER."""
+"""CUpti_ActivityMemcpyKind of cupti_activity.h, and from 11 on those of unified memory, where an
+export has no ENUM_CUDA_MEMCPY_OPER."""
+
+_IDENTIFIERS = re.compile(r", (?:(?:stashed )?seq|op_id) = -?\d+|, input_op_ids = \[.*\]$")
+"""What torch's `emit_nvtx` adds to the name of an operator, another number in each call."""
 
 API_VERSION = re.compile(r"_v\d{4,5}$")
 """CUPTI puts the CUDA version that a runtime function came with behind its name."""
@@ -227,7 +234,9 @@ def _copies(export: Export) -> pd.DataFrame:
         (*_PLACE, "bytes", "copyKind"),
         (*_ORIGIN, "graphNodeId"),
     )
-    labels = {**_COPIES, **export.labels("ENUM_CUDA_MEMCPY_OPER")}
+    unknown = {int(code): f"of kind {code}" for code in np.unique(raw["copyKind"])}
+    unknown.pop(MISSING, None)
+    labels = {**unknown, **_COPIES, **export.labels("ENUM_CUDA_MEMCPY_OPER")}
     kinds = _resolved(raw["copyKind"], labels)
     names = _resolved(raw["copyKind"], {k: f"[CUDA memcpy {v}]" for k, v in labels.items()})
     return _operation_frame(OperationKind.MEMCPY, raw, names, copy_kind=kinds)
@@ -334,7 +343,11 @@ def _texts(export: Export, table: str, ids: Integers) -> pd.Categorical:
     for row in np.flatnonzero(ids != MISSING) if registered else ():
         if texts[row] is None:
             texts[row] = registered.get(int(ids[row]))
-    return categorical(texts)
+    return categorical([_without_identifiers(text) for text in texts])
+
+
+def _without_identifiers(name: str | None) -> str | None:
+    return _IDENTIFIERS.sub("", name) if name is not None and " = " in name else name
 
 
 def _domains(events: Mapping[str, Integers], names: pd.Categorical) -> pd.Categorical:

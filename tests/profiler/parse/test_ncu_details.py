@@ -267,3 +267,18 @@ def test_every_place_to_cut_a_small_file():
         assert len(table.rules) == 0 or end == len(page) - 1
         seen.add(tuple(table.launches.columns[len(LAUNCH_COLUMNS) :]))
     assert len(seen) == 3
+
+
+def test_launches_of_files_that_were_appended_stand_apart():
+    head = (
+        '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream",'
+        '"Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit",'
+        '"Metric Value"'
+    )
+    rows = [
+        f'"0","42","app","127.0.0.1","{kernel}","1","7","(256, 1, 1)","({grid}, 1, 1)","0","8.0",'
+        f'"Command line profiler metrics","gpu__time_duration.sum","us","{value}"'
+        for kernel, grid, value in (("a", 64, 10.0), ("b", 64, 30.0), ("a", 32, 5.0))
+    ]
+    table = parse_ncu_csv("\n".join((head, *rows)), "appended")
+    assert table.launches[TIME].tolist() == [10_000, 30_000, 5_000]

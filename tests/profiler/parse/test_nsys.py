@@ -107,13 +107,29 @@ class TestOperations:
         assert copies["copy_kind"].tolist() == ["Host-to-Device", "Device-to-Host"]
         assert copies["bytes"].tolist() == [4096, 8]
 
-    def test_labels_of_the_export_come_first_and_an_unknown_one_is_missing(self, export):
+    def test_copies_of_unified_memory_without_labels(self, export):
+        for start, kind in enumerate((11, 11, 12, 13), start=5):
+            export.add("CUPTI_ACTIVITY_KIND_MEMCPY", start=start, end=9, copyKind=kind)
+        export.execute("DROP TABLE IF EXISTS ENUM_CUDA_MEMCPY_OPER")
+        kinds = read_nsys(export.path).operations["copy_kind"].tolist()
+        assert kinds == [
+            *["Unified Host-to-Device"] * 2,
+            *("Unified Device-to-Host", "Unified Device-to-Device"),
+        ]
+
+    def test_labels_of_the_export_come_first_and_unknown_ones_stay_apart(self, export):
         export.add("ENUM_CUDA_MEMCPY_OPER", id=12, name="UVM", label="Unified Device-to-Host")
         export.add("CUPTI_ACTIVITY_KIND_MEMCPY", start=5, end=9, copyKind=12)
         export.add("CUPTI_ACTIVITY_KIND_MEMCPY", start=6, end=9, copyKind=99)
         copies = read_nsys(export.path).operations
-        assert copies.loc[0, "copy_kind"] == "Unified Device-to-Host"
-        assert pd.isna(copies.loc[1, "copy_kind"])
+        export.add("CUPTI_ACTIVITY_KIND_MEMCPY", start=7, end=9, copyKind=98)
+        copies = read_nsys(export.path).operations
+        assert copies["copy_kind"].tolist() == [
+            "Unified Device-to-Host",
+            "of kind 99",
+            "of kind 98",
+        ]
+        assert copies.loc[1, "name"] == "[CUDA memcpy of kind 99]"
 
     def test_graph_nodes_and_whole_graphs(self, export):
         export.kernel(10, 20, 1, graphNodeId=4294967297)
@@ -139,6 +155,19 @@ class TestRanges:
         assert ranges["domain"].tolist() == ["", "profiler", "domain 8", ""]
         assert ranges.loc[0, "colour"] == 0xFF00FF00
         assert pd.isna(ranges.loc[1, "colour"])
+
+    def test_names_of_emit_nvtx_have_no_numbers_of_calls(self, export):
+        names = (
+            *("aten::mul, seq = 100, op_id = 5000", "aten::mul, seq = 101, op_id = 5001"),
+            "aten::mm, op_id = 7, sizes = [[2, 3], [3, 4]], input_op_ids = [(3,0), (4,0)]",
+            *("MulBackward0, stashed seq = 3, seq = -1", "mine, a = 3"),
+        )
+        for start, name in enumerate(names):
+            export.range(start, 20, name)
+        assert read_nsys(export.path).ranges["name"].tolist() == [
+            *("aten::mul", "aten::mul", "aten::mm, sizes = [[2, 3], [3, 4]]", "MulBackward0"),
+            "mine, a = 3",
+        ]
 
     def test_ranges_of_the_runner_are_told_apart_in_the_default_domain(self, export):
         for start, name in enumerate(["cell=a..p0;block=3", "launch=0", None, "step"]):
