@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,41 @@ import pandas as pd
 
 from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.samples import to_catalogue_metrics
+from profiler.errors import ParseError
+from profiler.importers.file_heads import HEAD_BYTES
 from profiler.importers.json_values import json_value
+from profiler.importers.ncu_text import details_csv
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice, severity, text
-from profiler.parse.ncu_csv import LAUNCH_COLUMNS, NvtxRange, read_ncu_csv
+from profiler.parse.bounded_files import read_content
+from profiler.parse.ncu_csv import (
+    LAUNCH_COLUMNS,
+    NcuTable,
+    NvtxRange,
+    parse_ncu_csv,
+    read_ncu_csv,
+)
 
 _ROWS_AT_ONCE = 1000
+_NOT_READ: Sequence[tuple[re.Pattern[str], str, str]] = (
+    (
+        re.compile(r"==\d+== NVPROF is profiling"),
+        "output of nvprof",
+        "Measure with ncu or nsys, which have taken its place; `import` reads their files.",
+    ),
+    (
+        re.compile(r"^\"?Time ?\(%\)\"?,\"?Total Time", re.MULTILINE),
+        "a table of `nsys stats`",
+        "Give the report itself (.nsys-rep), or its export (nsys export --type sqlite): they have "
+        "each launch.",
+    ),
+    (
+        re.compile(r"^\"?(?:Index|Name|Kind)\"?,.*\"?(?:KernelName|gpu-id|Agent_Id)", re.MULTILINE),
+        "a table of rocprof",
+        "Kernels of AMD's GPUs are not what this project measures.",
+    ),
+)
+"""Files that people have beside ncu's: how they begin, what they are, what to give instead."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +75,32 @@ def launches_as_written(files: Sequence[Path], limit: int | None = None) -> Impo
     frames: list[pd.DataFrame] = []
     notices: list[Notice] = []
     for file in files:
-        table = read_ncu_csv(file, limit=limit)
+        table = _read(file, limit)
         notices += table.notices
         frames.append(_catalogue_metrics_first(table.launches))
     launches = pd.concat(frames, ignore_index=True)
     metrics = tuple(str(name) for name in launches.columns if name not in LAUNCH_COLUMNS)
     return Imported(launches, metrics, tuple(notices))
+
+
+def _read(file: Path, limit: int | None) -> NcuTable:
+    """Table of a file: CSV of ncu, or what it prints as text.
+
+    Raises ParseError where it is neither, with what it is instead where that is known.
+    """
+    try:
+        return read_ncu_csv(file, limit=limit)
+    except ParseError:
+        if not file.is_file():
+            raise
+        content = read_content(file, limit).decode("utf-8", errors="replace")
+        details = details_csv(content)
+        if details is not None:
+            return parse_ncu_csv(details, file.name)
+        for pattern, what, remedy in _NOT_READ:
+            if pattern.search(content[:HEAD_BYTES]):
+                raise ParseError(f"{file.name}: {what}, which is not read", remedy=remedy) from None
+        raise
 
 
 def _catalogue_metrics_first(launches: pd.DataFrame) -> pd.DataFrame:
