@@ -48,7 +48,7 @@ class Cluster:
         }
         worker = self._start("cluster_worker", json.dumps(facts), self.address, **environment)
         self.workers.append(worker)
-        wait_for(lambda: "Measuring on" in worker.written()[1])
+        wait_for(lambda: _is_decided(worker.written()[1]))
         return worker
 
     def start_coordinator(self, spec, *flags, **environment):
@@ -61,6 +61,11 @@ class Cluster:
     def close(self):
         for process in filter(None, (*self.workers, self.scheduler)):
             end(process)
+
+
+def _is_decided(written):
+    """Whether the scheduler took a worker, or did not."""
+    return "Measuring on" in written or "no scheduler takes this worker" in written
 
 
 def end(process):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -23,16 +24,22 @@ _LOOK_S = 1.0
 
 
 def serve(
-    address: str, environment: Environment, security: Security | None, scratch: Path | None
+    address: str,
+    environment: Environment,
+    security: Security | None,
+    scratch: Path | None,
+    *,
+    on_taken: Callable[[], None],
 ) -> None:
     """Take tasks of a scheduler until it is gone or this process is ended.
 
-    `scratch`: folder for runs under way and libraries; None: a temporary one.
+    `scratch`: folder for runs under way and libraries; None: a temporary one. `on_taken` is called
+    when the scheduler knows this worker.
     """
     hush_dask(logging.WARNING)
     with _temporary_folder() if scratch is None else nullcontext(scratch) as folder:
         try:
-            asyncio.run(_serve(address, environment, security, str(folder)))
+            asyncio.run(_serve(address, environment, security, str(folder), on_taken))
         except (OSError, TimeoutError, RuntimeError) as error:
             raise EnvironmentUnusable(
                 f"{address}: no scheduler takes this worker: {error.__cause__ or error}",
@@ -45,7 +52,11 @@ def _temporary_folder() -> AbstractContextManager[str]:
 
 
 async def _serve(
-    address: str, environment: Environment, security: Security | None, folder: str
+    address: str,
+    environment: Environment,
+    security: Security | None,
+    folder: str,
+    on_taken: Callable[[], None],
 ) -> None:
     name = worker_name(environment)
     async with Worker(
@@ -58,6 +69,7 @@ async def _serve(
         security=security,
         preload=PRELOADED,
     ) as worker:
+        on_taken()
         finished = asyncio.create_task(worker.finished())
         while not finished.done():
             await asyncio.wait([finished], timeout=_LOOK_S)

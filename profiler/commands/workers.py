@@ -58,8 +58,14 @@ def run_worker(request: WorkerRequest) -> ExitCode:
     if not cpu and not _is_usable(request.color):
         return ExitCode.ENVIRONMENT
     say_if_plain(request.address, reporter)
-    reporter.say(f"Measuring on {device_of(environment)} for {request.address}.")
-    serve(request.address, environment, security, request.scratch)
+    words = f"Measuring on {device_of(environment)} for {request.address}."
+    serve(
+        request.address,
+        environment,
+        security,
+        request.scratch,
+        on_taken=lambda: reporter.say(words),
+    )
     reporter.say("The scheduler is gone.")
     return ExitCode.COMPLETE
 
