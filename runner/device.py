@@ -140,7 +140,8 @@ class CudaDevice(Device):
         self.name = torch.cuda.get_device_name()
         self._canary = torch.zeros(1, device=self.torch_device)
         self._flush: CacheFlush | None = None
-        self._kept: list[torch.Tensor] = []
+        self._kept: torch.Tensor | None = None
+        """Moves what is allocated after it."""
 
     def wait(self) -> None:
         """Wait for all streams of the device."""
@@ -162,10 +163,10 @@ class CudaDevice(Device):
         return self._flush
 
     def move_memory(self, key: str) -> None:
-        """Keep up to 64 MB to the end: others get what lies behind."""
+        """Keep up to 64 MB until the next move: others get what lies behind."""
         pages = 1 + zlib.crc32(key.encode()) % _MOST_PAGES
         size = pages * _PAGE_BYTES
-        self._kept.append(torch.empty(size, dtype=torch.uint8, device=self.torch_device))
+        self._kept = torch.empty(size, dtype=torch.uint8, device=self.torch_device)
 
     def attributes(self) -> dict[str, int]:
         """Multiprocessors, and bytes of the L2 cache."""
