@@ -47,7 +47,7 @@ _PROBLEMS: Sequence[tuple[re.Pattern[str], str, str]] = (
 
 
 def refusal(stderr: str) -> EnvironmentUnusable | None:
-    """What CUPTI or the driver refused, by the end of the runner's stderr; None where nothing."""
+    """Error for what CUPTI or the driver refused, by the end of the runner's stderr, or None."""
     last_words = tail(since_survived(stderr))
     for pattern, message, remedy in _PROBLEMS:
         match = pattern.search(last_words)
@@ -68,6 +68,11 @@ def header_folders(nvcc: Path) -> tuple[Path, ...]:
     packages = Path(sysconfig.get_paths()["purelib"]) / "nvidia"
     folders = (toolkit / "extras" / "CUPTI" / "include", *sorted(packages.glob("*/include")))
     return tuple(folder for folder in folders if (folder / _HEADER).exists())[:1]
+
+
+def header_flags(nvcc: Path) -> tuple[str, ...]:
+    """Flags by which nvcc finds CUPTI's headers (`header_folders`)."""
+    return tuple(word for folder in header_folders(nvcc) for word in ("-I", str(folder)))
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from profiler.collect import cupti
+from profiler.collect import Command, cupti
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.compilers import find_compiler
+from profiler.machine.tool_output import ran
 
 _TRY = cupti.SOURCE.with_name("try_range.py")
 _LIMIT_S = 120.0
@@ -22,35 +22,22 @@ def duration_by_cupti(python: str = sys.executable) -> float:
     and where CUPTI or the driver refuses.
     """
     with tempfile.TemporaryDirectory(prefix="profiler.") as folder:
-        library = Path(folder) / "range_profiler.so"
+        library = str(Path(folder) / "range_profiler.so")
         nvcc = find_compiler().path
-        headers = [word for path in cupti.header_folders(nvcc) for word in ("-I", str(path))]
-        into = ("-o", str(library), str(cupti.SOURCE))
-        _output([str(nvcc), "-shared", "-Xcompiler", "-fPIC", *headers, *into])
-        said = _output([python, "-P", str(_TRY), str(library)])
+        flags = ("-shared", "-Xcompiler", "-fPIC", *cupti.header_flags(nvcc))
+        _stdout(str(nvcc), *flags, "-o", library, str(cupti.SOURCE))
+        said = _stdout(python, "-P", str(_TRY), library)
     try:
         return float(said)
     except ValueError as error:
         raise EnvironmentUnusable(said.strip(), remedy=cupti.WITHOUT_CUPTI) from error
 
 
-def _output(command: list[str]) -> str:
-    """What a command printed; EnvironmentUnusable where it fails."""
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_LIMIT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise EnvironmentUnusable(str(error), remedy=cupti.WITHOUT_CUPTI) from error
-    if done.returncode == 0:
-        return done.stdout
-    known = cupti.refusal(done.stderr)
-    lines = done.stderr.strip().splitlines()
-    said = lines[-1] if lines else f"exit code {done.returncode}"
-    raise known or EnvironmentUnusable(said, remedy=cupti.WITHOUT_CUPTI)
+def _stdout(*argv: str) -> str:
+    """Stdout of a command; raises EnvironmentUnusable where it fails, with what it said last."""
+    end = ran(Command(argv), _LIMIT_S)
+    if end.code == 0:
+        return end.stdout
+    lines = end.stderr.strip().splitlines()
+    said = lines[-1] if lines else f"exit code {end.code}"
+    raise cupti.refusal(end.stderr) or EnvironmentUnusable(said, remedy=cupti.WITHOUT_CUPTI)

@@ -79,10 +79,8 @@ def build_range_profiler(execution: Execution, reporter: ProgressReporter) -> st
     if all(session.collector != cupti.KIND.name for session in sessions):
         return ""
     library = Variant(id="range_profiler", name="range profiler", params={})
-    folders = cupti.header_folders(find_compiler().path)
-    recipe = Recipe(
-        sources=(cupti.SOURCE,), flags=tuple(word for f in folders for word in ("-I", str(f)))
-    )
+    flags = cupti.header_flags(find_compiler().path)
+    recipe = Recipe(sources=(cupti.SOURCE,), flags=flags)
     (built,) = build_variants(
         (library,),
         {library.id: recipe},
