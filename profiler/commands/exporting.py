@@ -64,7 +64,7 @@ def write_figures(request: FiguresRequest) -> ExitCode:
 
     folder = find_run(str(request.run_folder), request.reports)
     findings = find(read_run(RunFolder(folder)).report)
-    measured = {metric for _, metric in findings.values}
+    measured = {metric.name for metric in findings.metrics}
     metrics = request.metrics or tuple(name for name in USUAL_METRICS if name in measured)
     figures = {name: metric_figure(findings, name, request.problem) for name in metrics}
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(request.format)

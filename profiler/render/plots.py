@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from profiler.errors import UsageError
 from profiler.findings.findings import Findings
-from profiler.metrics.queries import CATALOGUE
 from profiler.model import Cell, Problem, Verdict
-from profiler.render.words import numbers
+from profiler.planning.problem_lookup import problems_called
+from profiler.render.figures.canvas import Axis
 
 MOST_PANELS = 12
 """Problems of one figure; of more the first."""
@@ -26,20 +26,22 @@ def metric_figure(findings: Findings, metric: str, problem: str | None = None) -
     """Median and 95 % interval of a metric for every version that is right, a panel a problem.
 
     Versions stand in the order of their medians, the baseline marked; colours are those of verdicts
-    on the duration: faster, slower, and all others. `problem`: name or id of the only one that is
-    drawn. Raises UsageError where nothing was measured of the metric, or no such problem is there.
+    on the duration: faster, slower, and all others. `problem`: only those that this means, as
+    `--problem` everywhere. Raises UsageError where nothing was measured of the metric, or no such
+    problem is there.
     """
     panels = [
         (of, cells)
         for of in _problems(findings, problem)
         if (cells := _cells(findings, metric, of))
     ][:MOST_PANELS]
+    labels = {label.name: label for label in findings.metrics}
     if not panels:
-        measured = sorted({name for _, name in findings.values})
         raise UsageError(
             f"Nothing was measured of the metric {metric}.",
-            remedy=f"Name one that was: {', '.join(measured)}.",
+            remedy=f"Name one that was: {', '.join(sorted(labels))}.",
         )
+    axis = Axis(labels[metric].label, labels[metric].unit)
     columns = min(_COLUMNS, len(panels))
     lines = math.ceil(len(panels) / columns)
     most = max(len(cells) for _, cells in panels)
@@ -48,21 +50,20 @@ def metric_figure(findings: Findings, metric: str, problem: str | None = None) -
         layout="constrained",
     )
     for place, (of, cells) in enumerate(panels, start=1):
-        axes = figure.add_subplot(lines, columns, place)
-        _draw(axes, findings, metric, cells)
-        axes.set_title(of.name, fontsize=9)
+        panel = figure.add_subplot(lines, columns, place)
+        _draw(panel, findings, metric, axis, cells)
+        panel.set_title(of.name, fontsize=9)
     return figure
 
 
 def _problems(findings: Findings, named: str | None) -> Sequence[Problem]:
-    problems = findings.problems
     if named is None:
-        return problems
-    chosen = [problem for problem in problems if named in (problem.id, problem.name)]
-    if not chosen:
-        names = ", ".join(problem.name for problem in problems)
+        return findings.problems
+    problems = problems_called(findings.problems, named)
+    if not problems:
+        names = ", ".join(problem.name for problem in findings.problems)
         raise UsageError(f"No problem is called {named}.", remedy=f"Name one of: {names}.")
-    return chosen
+    return problems
 
 
 def _cells(findings: Findings, metric: str, problem: Problem) -> list[Cell]:
@@ -75,9 +76,9 @@ def _cells(findings: Findings, metric: str, problem: Problem) -> list[Cell]:
     return sorted(cells, key=lambda cell: findings.value(cell, metric).median)
 
 
-def _draw(axes: Axes, findings: Findings, metric: str, cells: Sequence[Cell]) -> None:
+def _draw(panel: Axes, findings: Findings, metric: str, axis: Axis, cells: Sequence[Cell]) -> None:
     values = [findings.value(cell, metric) for cell in cells]
-    divisor, unit = numbers.scale(max(value.median for value in values), _unit(metric))
+    divisor, words = axis.scaled(max(value.median for value in values))
     for row, (cell, value) in enumerate(zip(cells, values, strict=True)):
         verdict = findings.against_baseline.get(cell.id)
         said = None if verdict is None else verdict.verdict
@@ -85,21 +86,13 @@ def _draw(axes: Axes, findings: Findings, metric: str, cells: Sequence[Cell]) ->
         low, high = (
             (end if math.isfinite(end) else value.median) for end in (value.low, value.high)
         )
-        axes.plot([low / divisor, high / divisor], [row, row], color=colour, linewidth=1.2)
+        panel.plot([low / divisor, high / divisor], [row, row], color=colour, linewidth=1.2)
         marker = "D" if cell.variant.id == findings.report.baseline else "o"
-        axes.plot([value.median / divisor], [row], marker, color=colour, markersize=4)
-    axes.set_yticks(range(len(cells)), [cell.variant.label for cell in cells], fontsize=7)
-    axes.invert_yaxis()
-    axes.set_xlim(left=0)
-    axes.tick_params(axis="x", labelsize=7)
-    axes.set_xlabel(f"{_title(metric)}{f' ({unit})' if unit else ''}", fontsize=8)
-    axes.grid(axis="x", color="#dddddd", linewidth=0.6)
-    axes.set_axisbelow(True)
-
-
-def _title(metric: str) -> str:
-    return CATALOGUE[metric].label if metric in CATALOGUE else metric
-
-
-def _unit(metric: str) -> str:
-    return CATALOGUE[metric].unit if metric in CATALOGUE else ""
+        panel.plot([value.median / divisor], [row], marker, color=colour, markersize=4)
+    panel.set_yticks(range(len(cells)), [cell.variant.label for cell in cells], fontsize=7)
+    panel.invert_yaxis()
+    panel.set_xlim(left=0)
+    panel.tick_params(axis="x", labelsize=7)
+    panel.set_xlabel(words, fontsize=8)
+    panel.grid(axis="x", color="#dddddd", linewidth=0.6)
+    panel.set_axisbelow(True)
