@@ -25,6 +25,8 @@ _KERNEL = re.compile(
     r"(?:, \d{4}-\w+-\d+ [\d:]+)?, Context (?P<context>\d+), Stream (?P<stream>\d+)"
     r"(?:, Device (?P<device>\d+), CC (?P<cc>[\d.]+))?\s*$"
 )
+_OF_LAUNCHES = ", Context "
+"""In each line that begins a launch, and hardly in texts of others."""
 _SECTION = re.compile(r"^\s+Section: (?P<section>.*\S)")
 _RULE = re.compile(r"^\s*(-{3,}) +(-{3,}) +(-{3,})\s*$")
 _HEADS = ("Metric Name", "Metric Unit", "Metric Value")
@@ -37,7 +39,9 @@ _LONGEST_LINE = 1 << 16
 
 
 def details_csv(text: str) -> str | None:
-    """The metrics of a text page as CSV of the details page; None where the text has no launch."""
+    """CSV of the details page with the metrics of a text page; None where it has no launch."""
+    if _OF_LAUNCHES not in text:
+        return None
     written = io.StringIO()
     writer = csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n")
     writer.writerow(_COLUMNS)

@@ -51,6 +51,7 @@ from profiler.runner.protocol import domain_of_range
 
 _RANGE = "user_annotation"
 _OPERATOR = "cpu_op"
+_ON_HOST = frozenset({_RANGE, _OPERATOR})
 _CALL_ENDS = ("_runtime", "_driver")
 """Ends of the categories of calls, of whatever accelerator: `cuda_runtime`, `xpu_runtime`."""
 _OLD_NAMES = {
@@ -125,8 +126,7 @@ def read_traces(paths: Sequence[Path], limit: int | None = None) -> Timeline:
     Raises ParseError where a file holds more, is no Chrome trace of torch.profiler, or was cut off.
     An event that is none, or has no times, is left out and counted.
     """
-    unread: Counter[str] = Counter()
-    traces = [_read_trace(path, limit, unread) for path in paths]
+    traces = [_read_trace(path, limit) for path in paths]
     base_ns = min((trace.base_ns for trace in traces), default=0)
     on_gpu = any(_is_of_device(e.category) for trace in traces for e in trace.events)
     rows = _Rows()
@@ -139,7 +139,7 @@ def read_traces(paths: Sequence[Path], limit: int | None = None) -> Timeline:
         ranges=ranges.iloc[order].reset_index(drop=True),
         api=_by_start(rows.api.frame()),
         schema=next((trace.schema for trace in traces), None),
-        unread=dict(unread.most_common()),
+        unread=dict(sum((trace.unread for trace in traces), Counter()).most_common()),
     )
 
 
@@ -193,47 +193,51 @@ class _Trace:
     base_ns: int
     schema: str
     events: list[_Event]
+    unread: Counter[str]
+    """Events that were left out, by what they are."""
 
 
-def _read_trace(path: Path, limit: int | None, unread: Counter[str]) -> _Trace:
-    """One trace; what of it is not read is added to `unread`."""
-    header, events = _content(path, limit, unread)
+_Content = tuple[dict[str, object] | None, list[_Event] | None, Counter[str]]
+"""Everything of a file but its events, by name; its events; what was left out of these, counted.
+
+The first two are None where there are none.
+"""
+
+
+def _read_trace(path: Path, limit: int | None) -> _Trace:
+    header, events, unread = _content(path, limit)
     if events is None:
         raise _no_trace(path, "it has no list traceEvents")
     if header is None:
         if not events:
             raise _no_trace(path, "its list has no event of torch.profiler")
-        return _Trace(0, "", events)
+        return _Trace(0, "", events, unread)
     if "schemaVersion" not in header:
         raise _no_trace(path, "it has no schemaVersion, as every trace of torch.profiler has")
     base_ns = header.get("baseTimeNanoseconds", 0)
     if not isinstance(base_ns, int) or not 0 <= base_ns <= _LATEST_US * 1000:
         raise _no_trace(path, f"its baseTimeNanoseconds is {str(base_ns)[:40]!r}")
-    return _Trace(base_ns, str(header["schemaVersion"])[:40], events)
+    return _Trace(base_ns, str(header["schemaVersion"])[:40], events, unread)
 
 
-def _content(
-    path: Path, limit: int | None, unread: Counter[str]
-) -> tuple[dict[str, object] | None, list[_Event] | None]:
-    """Everything but the events by name, and the events; each None where there is none."""
+def _content(path: Path, limit: int | None) -> _Content:
+    """What a file holds; raises ParseError where it cannot be read or is no whole JSON."""
     try:
         text = read_content(path, limit).decode("utf-8", errors="replace")
         try:
-            header, events, left_out = _parsed(text)
+            return _parsed(text)
         except json.JSONDecodeError:
-            header, events, left_out = _parsed(_repaired(text))
+            return _parsed(_repaired(text))
     except OSError as error:
         raise _no_trace(path, error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
         raise _no_trace(path, f"no whole JSON: {str(error)[:200]}") from error
-    unread.update(left_out)
-    return header, events
 
 
-def _parsed(text: str) -> tuple[dict[str, object] | None, list[_Event] | None, Counter[str]]:
+def _parsed(text: str) -> _Content:
     """What a trace holds, event by event: all of them as objects would take ten times its size.
 
-    And what is not read of it, counted. Raises ValueError where the text is no JSON.
+    Raises ValueError where the text is no JSON.
     """
     header: dict[str, object] = {}
     events: list[_Event] | None = None
@@ -354,10 +358,11 @@ def _event(record: object, names: dict[str, str]) -> _Event | str | None:
     written = record.get("cat")
     if record.get("ph") != "X" or not isinstance(written, str):
         return None
-    category = _OLD_NAMES.get(written.lower(), written.lower())
+    lowered = written.lower()
+    category = _OLD_NAMES.get(lowered, lowered)
     if category in _NOT_READ:
         return None
-    if category not in (_RANGE, _OPERATOR) and not _is_of_device(category):
+    if category not in _ON_HOST and not _is_of_device(category):
         return f"of the category {written[:_LONGEST_CATEGORY]}"
     start, duration = _nanoseconds(record.get("ts")), _nanoseconds(record.get("dur"))
     if start is None or duration is None or duration < 0:
