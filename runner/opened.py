@@ -33,11 +33,12 @@ class OpenedFiles:
         self._unwatched = tuple(map(_inside, (*unwatched, sys.prefix)))
         self._began = time.time()
         self._waiting: dict[str, None] = {}
-        self._given: dict[str, str] = {}
+        self._names: dict[str, str] = {}
         """Name of each file that was given, by its path."""
-        self._digests: dict[str, str] = {}
+        self._given: dict[str, str] = {}
         """Digest of each, by its name: what was read then is what runs, whatever it is now."""
         self._again: dict[str, str] = {}
+        """Those that are to be given once more."""
         self._written: set[str] = set()
 
     def install(self) -> None:
@@ -51,7 +52,7 @@ class OpenedFiles:
 
     def give_again(self) -> None:
         """Give once more what was given, with its content of then."""
-        self._again = {name: self._digests[name] for name in self._given.values()}
+        self._again = dict(self._given)
 
     def drain(self) -> Iterator[tuple[str, str]]:
         """Name (label, colon, path in its folder) and digest of each file that is new.
@@ -60,17 +61,19 @@ class OpenedFiles:
         """
         again, self._again = self._again, {}
         yield from again.items()
-        for path in self._written.intersection(self._given):
-            yield self._given.pop(path), ""
+        for path in self._written.intersection(self._names):
+            name = self._names.pop(path)
+            del self._given[name]
+            yield name, ""
         folders = _Folders()
         while self._waiting:
             path, _ = self._waiting.popitem()
             named = self._named(_source_of(path), folders)
-            if named is None or path in self._written or named[0] in self._given.values():
+            if named is None or path in self._written or named[0] in self._given:
                 continue
-            self._given[path] = named[0]
-            self._digests[named[0]] = file_digest(named[1])
-            yield named[0], self._digests[named[0]]
+            name, file = named
+            self._names[path], self._given[name] = name, file_digest(file)
+            yield name, self._given[name]
 
     def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event != "open":

@@ -76,11 +76,13 @@ class Session:
         `open_session` does.
         """
         self._device.move_memory(job.session)
+        with _refusals_of_device():
+            visits = make_visits(job, self._device)
         return type(self)(
             job=job,
             workload=self._workload,
             device=self._device,
-            visits=_open_visits(job, self._device),
+            visits=visits,
             journal=journal,
             seal=self._seal,
             replaced=self._replaced,
@@ -446,18 +448,17 @@ def open_session(job: Job, journal: Journal, turn: Turn, kind: type[Session] = S
     journal.note_opened()
     context_at_import = has_context(job.device)
     turn.before_device(has_context=context_at_import)
-    try:
+    with _refusals_of_device():
         device = open_device(job.device)
         job = turn.job_with_visits(job)
         if turn.waits:
             journal.end_wait()
-    except RuntimeError as error:
-        raise DeviceMissingError(f"torch cannot use the device: {error}") from error
+        visits = make_visits(job, device)
     return kind(
         job=job,
         workload=workload,
         device=device,
-        visits=_open_visits(job, device),
+        visits=visits,
         journal=journal,
         seal=seal,
         replaced=seal.mend(),
@@ -465,10 +466,11 @@ def open_session(job: Job, journal: Journal, turn: Turn, kind: type[Session] = S
     )
 
 
-def _open_visits(job: Job, device: Device) -> Visits | CountedVisits:
-    """What makes the visits; DeviceMissingError where the device or its counters refuse."""
+@contextmanager
+def _refusals_of_device() -> Iterator[None]:
+    """Raise DeviceMissingError where torch raises in the body, which opens a device."""
     try:
-        return make_visits(job, device)
+        yield
     except RuntimeError as error:
         raise DeviceMissingError(f"torch cannot use the device: {error}") from error
 

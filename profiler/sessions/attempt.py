@@ -15,6 +15,7 @@ from profiler.collect.ncu import LOG, has_rows
 from profiler.errors import naming
 from profiler.model import Visit
 from profiler.runner import protocol
+from profiler.runner.standing.orders import append_line
 from profiler.sessions.overlap.waiting import Gates, Waiting
 from profiler.sessions.process import (
     SessionResult,
@@ -81,20 +82,15 @@ class Standing:
 
     def hand(self, job: Path) -> None:
         """Have it do a job."""
-        _append_line(self.jobs, os.fsencode(job.absolute()))
+        append_line(self.jobs, os.fsencode(job.absolute()))
 
     def end(self) -> None:
         """Have it leave by itself, as long as that does not take long; else it is ended."""
         with stopped_on_leaving(self.process, _LEAVE_S), contextlib.suppress(OSError):
-            _append_line(self.jobs, b"")
+            append_line(self.jobs, b"")
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(timeout=_LEAVE_S)
         self.jobs.unlink(missing_ok=True)
-
-
-def _append_line(path: Path, line: bytes) -> None:
-    with path.open("ab") as stream:
-        stream.write(line + b"\n")
 
 
 def run_attempt(  # noqa: PLR0913 - the last three by keyword
@@ -122,21 +118,18 @@ def run_attempt(  # noqa: PLR0913 - the last three by keyword
         write_job(_job(session, visits, journal), folder / JOB)
     elif not waiting.has_visits:
         hand_visits(session, visits, waiting)
+    if standing is not None:
+        standing.hand(folder / JOB)
+    begun = waiting or standing
     try:
-        if waiting is not None:
-            process = waiting.process
-        elif standing is not None:
-            process = standing.process
-            standing.hand(folder / JOB)
-        else:
-            process = _started(session, folder)
         return run_session(
             session.command(folder),
             folder=folder,
             limits=session.limits,
             journal=journal,
             on_record=on_record,
-            process=process,
+            lock_file=session.lock_file,
+            process=None if begun is None else begun.process,
             on_start=on_start,
             stays=bool(session.job.jobs),
         )
@@ -160,15 +153,8 @@ def start_waiting(session: Session, folder: Path, *, inherits: int | None = None
     """
     job = replace(_job(session, (), folder / JOURNAL), waits=True)
     write_job(job, folder / JOB)
-    begin = partial(_started, session, folder, inherits=inherits)
-    return start_at_gates(session.job.session, folder, begin)
-
-
-def _started(
-    session: Session, folder: Path, *, inherits: int | None = None
-) -> subprocess.Popen[bytes]:
-    """The process of an attempt, behind its guard."""
-    return start(
+    begin = partial(
+        start,
         session.command(folder),
         folder=folder,
         limits=session.limits,
@@ -176,6 +162,7 @@ def _started(
         lock_file=session.lock_file,
         inherits=inherits,
     )
+    return start_at_gates(session.job.session, folder, begin)
 
 
 def start_at_gates(

@@ -61,10 +61,9 @@ class CountedVisits:
         """
         left = tuple(visits)
         while left:
-            together = left[:MOST_TOGETHER]
-            made, kernels = self._counted(together, attempt)
-            left = left[len(made) :]
-            yield from kernels
+            tried, counted = self._counted(left[:MOST_TOGETHER], attempt)
+            left = left[len(tried) :]
+            yield from counted
 
     def close(self) -> None:
         """Give the counters back, unless others may follow; raises nothing."""
@@ -90,10 +89,10 @@ class CountedVisits:
     def _counted_alone(
         self, made: Mapping[int, JobVisit], attempt: Attempt, error: CountersError
     ) -> list[tuple[JobVisit, list[dict[str, Any]]]]:
-        """The same visits one by one, because one of them cannot be counted; it fails with why."""
+        """Kernels of visits made one by one; the one that cannot be counted fails with why."""
         if len(made) > 1:
-            alone = [self._counted([visit], attempt)[1] for visit in made.values()]
-            return [kernels for one in alone for kernels in one]
+            alone = (self._counted([visit], attempt) for visit in made.values())
+            return [visit_and_kernels for _, counted in alone for visit_and_kernels in counted]
 
         def fail(_: Launch) -> NoReturn:
             raise error

@@ -33,6 +33,9 @@ class RangeProfiler:
     what was counted, and the next `begin` starts anew.
     """
 
+    most_kernels: int
+    """Kernels that there is room for between a begin and an end."""
+
     def __init__(  # noqa: PLR0913 - the last two by keyword
         self,
         library: Any,
@@ -55,7 +58,6 @@ class RangeProfiler:
         self._flush = flush
         self._library = library
         self._gpu = gpu
-        self.most_kernels = most_kernels
         try:
             self.make_room(most_kernels)
         except CountersError as error:
@@ -124,10 +126,11 @@ class RangeProfiler:
         facts = (ctypes.c_int * _FACTS)()
         self._library.cupti_launch_facts(number, facts)
         of_launch = launch_facts([*facts], self._gpu)
-        measured = {n: v for n, v in zip(self._counted, values, strict=True) if math.isfinite(v)}
-        name = self._library.cupti_launch_kernel(number).decode(errors="replace")
+        counted = zip(self._counted, values, strict=True)
+        measured = {metric: value for metric, value in counted if math.isfinite(value)}
+        kernel = self._library.cupti_launch_kernel(number).decode(errors="replace")
         metrics = {name: measured.get(name, of_launch.get(name)) for name in self._asked}
-        return {"kernel": name, **metrics}
+        return {"kernel": kernel, **metrics}
 
     def _checked(self, result: int) -> int:
         if result < 0:

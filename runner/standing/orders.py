@@ -36,8 +36,13 @@ class Order:
 
 def append_order(path: Path, order: Order) -> None:
     """Write an order behind the others."""
-    with path.open("a", encoding="utf-8") as stream:
-        stream.write(json.dumps(asdict(order), separators=(",", ":")) + "\n")
+    append_line(path, json.dumps(asdict(order), separators=(",", ":")).encode())
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Write a line behind the others, for whoever follows the file."""
+    with path.open("ab") as stream:
+        stream.write(line + b"\n")
 
 
 def follow_lines(path: Path) -> Iterator[bytes]:

@@ -235,15 +235,18 @@ class _RunnerSession:
         folder = book.begin(session, book.record(session, visits), waiting)
         book.run.write_command(folder, shlex.join(self._template.command(folder).argv))
         self._handed.update(visits)
-        jobs = self._jobs(folder, standing)
-        template = replace(template, job=replace(template.job, jobs=jobs))
-        again = (session,) if self._left() and overlaps(session) and not jobs else ()
+        jobs = folder / JOBS if standing is None else standing.jobs
+        goes_on = self._goes_on()
+        if goes_on:
+            jobs.touch()
+            template = replace(template, job=replace(template.job, jobs=str(jobs.absolute())))
+        again = (session,) if self._left() and overlaps(session) and not goes_on else ()
         following = [*again, *self.work.expected]
 
         def on_record(record: Record) -> None:
             self.progress.record(record)
             self.work.seen.record(record)
-            if not (jobs and record.get("event") == protocol.SESSION_FINISHED):
+            if not (goes_on and record.get("event") == protocol.SESSION_FINISHED):
                 self.row.saw(record, self.work, self._left)
 
         began = time.monotonic() if waiting is None else waiting.began
@@ -257,22 +260,17 @@ class _RunnerSession:
                 standing=standing,
                 on_start=lambda: self.row.started(following),
             )
-        file = folder / JOBS if standing is None else standing.jobs
         if result.standing is not None:
-            self.row.stand(Standing(session.collector, result.standing, file))
+            self.row.stand(Standing(session.collector, result.standing, jobs))
         else:
-            file.unlink(missing_ok=True)
+            jobs.unlink(missing_ok=True)
         book.seconds.session(folder.name, began, protocol.read_journal(folder / JOURNAL_FILE))
         book.keep_files(session, folder, result)
         return folder, result
 
-    def _jobs(self, folder: Path, standing: Standing | None) -> str:
-        """File of the jobs that follow this attempt in its process; empty where none does."""
-        if not (self.work.is_followed or (shares_process(self.work.session) and self._left())):
-            return ""
-        jobs = folder / JOBS if standing is None else standing.jobs
-        jobs.touch()
-        return str(jobs.absolute())
+    def _goes_on(self) -> bool:
+        """Whether the process of this attempt gets other jobs after it."""
+        return self.work.is_followed or (shares_process(self.work.session) and bool(self._left()))
 
     def _compiled(self, visits: Sequence[Visit]) -> Path | None:
         """Folder for what these visits compile; of a block its own where each compiles anew."""
