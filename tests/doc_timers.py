@@ -70,7 +70,7 @@ AGREEING = (
 
 
 def cupti_and_ncu():
-    """What CUPTI and ncu measured of the same 60 cells on one GPU, and how often they agree."""
+    """Table of CUPTI's medians ÷ ncu's of 60 cells on one GPU, and how often verdicts agree."""
     by_cupti, by_ncu = (
         findings_of_recording(SPEED / f"{tool}_recording") for tool in ("cupti", "ncu")
     )

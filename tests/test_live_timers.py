@@ -7,20 +7,23 @@ from pathlib import Path
 
 ENDINGS = str(Path(__file__).parent / "workloads/endings.py")
 TIMERS = ["wall_clock", "torch_kernels", "timer"]
+WELL = {"well": "well", "also": "also"}
+
+
+def write_spec(profiler, rows, how=WELL, **collect):
+    """An experiment on the CPU whose variants end as `how` says, by name."""
+    variants = [{"name": name, "params": {"how": ending}} for name, ending in how.items()]
+    return profiler.write_spec(
+        workload=ENDINGS,
+        variants={"list": variants},
+        problems={"matrix": {"rows": rows}},
+        collect={"device": "cpu", **collect},
+    )
 
 
 def test_the_same_cells_by_three_timers(profiler):
-    spec = profiler.write_spec(
-        workload=ENDINGS,
-        variants={"list": [{"name": name, "params": {"how": name}} for name in ("well", "also")]},
-        problems={"matrix": {"rows": [4, 8]}},
-        collect={
-            "device": "cpu",
-            "collectors": TIMERS,
-            "blocks": 2,
-            "repeats": 2,
-            "metrics": ["duration_ns"],
-        },
+    spec = write_spec(
+        profiler, [4, 8], collectors=TIMERS, blocks=2, repeats=2, metrics=["duration_ns"]
     )
     done = profiler.measure(spec, "--json", "-")
     assert done.code == 0, done.err
@@ -42,19 +45,15 @@ def test_the_same_cells_by_three_timers(profiler):
 
 
 def test_ncu_only_counts_and_the_timer_is_judged(profiler):
-    spec = profiler.write_spec(
-        workload=ENDINGS,
-        variants={"list": [{"name": name, "params": {"how": name}} for name in ("well", "also")]},
-        problems={"matrix": {"rows": [4]}},
-        collect={
-            "device": "cpu",
-            "collectors": ["timer", "ncu"],
-            "ncu_timing": False,
-            "blocks": 6,
-            "final_blocks": 0,
-            "repeats": 2,
-            "metrics": ["duration_ns", "cycles", "registers"],
-        },
+    spec = write_spec(
+        profiler,
+        [4],
+        collectors=["timer", "ncu"],
+        ncu_timing=False,
+        blocks=6,
+        final_blocks=0,
+        repeats=2,
+        metrics=["duration_ns", "cycles", "registers"],
     )
     done = profiler(spec, "--json", "-")
     assert done.code == 0, done.err
@@ -73,18 +72,14 @@ def test_ncu_only_counts_and_the_timer_is_judged(profiler):
 
 def test_one_process_makes_all_sessions_of_a_timer(profiler):
     """And one that ends before its time costs another start, and nothing that was measured."""
-    how = {"well": "well", "also": "also", "bad": "segfault"}
-    spec = profiler.write_spec(
-        workload=ENDINGS,
-        variants={"list": [{"name": n, "params": {"how": h}} for n, h in how.items()]},
-        problems={"matrix": {"rows": [4]}},
-        collect={
-            "device": "cpu",
-            "collectors": ["timer", "torch_kernels"],
-            "blocks": 6,
-            "final_blocks": 6,
-            "metrics": ["duration_ns"],
-        },
+    spec = write_spec(
+        profiler,
+        [4],
+        {**WELL, "bad": "segfault"},
+        collectors=["timer", "torch_kernels"],
+        blocks=6,
+        final_blocks=6,
+        metrics=["duration_ns"],
     )
     done = profiler.measure(spec, "--json", "-")
     assert done.code == 4, done.err
@@ -100,7 +95,10 @@ def test_one_process_makes_all_sessions_of_a_timer(profiler):
     crashed, first, final, others = processes.values()
     assert first == final, "the confirmation goes on in the process of the blocks"
     assert len({crashed, first, others}) == 3
-    opened = [{r["file"] for r in j if r["event"] == "opened"} for j in journals.values()]
+    opened = [
+        {record["file"] for record in records if record["event"] == "opened"}
+        for records in journals.values()
+    ]
     assert opened[1]
     assert opened[1] == opened[2], "each session says what its numbers depend on"
     assert not list(run.glob("raw/*/jobs.txt"))

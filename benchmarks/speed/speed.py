@@ -275,8 +275,8 @@ def print_table(rows: list[dict[str, object]]) -> None:
         medians = line["seconds"]
         cells = [f"{medians[name]:.1f}" if name in medians else "-" for name in WAYS]
         ratios = ", ".join(
-            f"{each['way']} ÷ {each['against']} {each['ratio']:.2f} ({each['bar']})"
-            for each in line["ratios"]
+            f"{ratio['way']} ÷ {ratio['against']} {ratio['ratio']:.2f} ({ratio['bar']})"
+            for ratio in line["ratios"]
         )
         print(f"| {line['case']} | {' | '.join(cells)} | {ratios} |")
 
@@ -302,7 +302,8 @@ def main() -> int:
     print_table(rows)
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1))
-    return int(any(each["ratio"] > each["bar"] for line in rows for each in line["ratios"]))
+    missed = (ratio["ratio"] > ratio["bar"] for line in rows for ratio in line["ratios"])
+    return int(any(missed))
 
 
 if __name__ == "__main__":

@@ -144,8 +144,8 @@ def test_no_value_has_a_say_in_the_random_turns_of_a_portfolio(seed):
     # What the model proposed earlier, by the values, is left out of the same random order.
     earlier = {*first[: random_turns[0]], *second[: random_turns[0]]}
     draws = [
-        [each[turn] for turn in random_turns if each[turn] not in earlier]
-        for each in (first, second)
+        [proposed[turn] for turn in random_turns if proposed[turn] not in earlier]
+        for proposed in (first, second)
     ]
     shorter = min(map(len, draws))
     assert shorter >= RANDOM - 2

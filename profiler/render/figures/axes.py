@@ -128,7 +128,7 @@ class Ticks:
 
 
 def places(xs: Iterable[float], ys: Iterable[float], scales: tuple[Scale, Scale]) -> list[Point]:
-    """Where points lie whose values are all there; `scales`: across and upwards."""
+    """Places of the points whose values are all there; `scales`: across and upwards."""
     across, upwards = scales
     return [
         (across.at(x), upwards.at(y))
@@ -138,12 +138,12 @@ def places(xs: Iterable[float], ys: Iterable[float], scales: tuple[Scale, Scale]
 
 
 def at_most(ticks: int) -> Locator:
-    """What chooses so many ticks, at multiples of 1, 2 and 5."""
+    """Locator of so many ticks, at multiples of 1, 2 and 5."""
     return MaxNLocator(ticks, steps=[1, 2, 5, 10])
 
 
 def whole_numbers(most: int) -> Locator:
-    """What chooses so many ticks at whole numbers."""
+    """Locator of so many ticks at whole numbers."""
     return MaxNLocator(most, integer=True)
 
 
@@ -189,7 +189,7 @@ class Axes:
     right: float
     bottom: float
     text_size: float = TEXT_SIZE
-    """Of labels at ticks, and of the axes."""
+    """Size of labels at ticks, and of the axes."""
     tick_gap: float = TICK_GAP
 
     def across(self, ends: tuple[float, float], *, logarithmic: bool = False) -> Scale:

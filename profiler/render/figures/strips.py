@@ -54,7 +54,7 @@ class Entry:
     text: str
     colour: str
     marker: str = "o"
-    """Of `drawing.marker`; empty: a line."""
+    """Kind of `drawing.marker`; empty: a line."""
 
 
 def strip(

@@ -60,13 +60,13 @@ def test_every_pair_that_differs_in_one_parameter_is_found_once(space: list[Para
 
 def test_values_go_up_and_what_is_not_set_comes_first() -> None:
     space: list[Params] = [{"k": 128}, {"k": 32}, {}, {"k": 64}]
-    found = [(step.before, step.after) for step in steps([named(one) for one in space])]
+    found = [(step.before, step.after) for step in steps([named(variant) for variant in space])]
     assert found == [(None, 32), (None, 64), (None, 128), (32, 64), (32, 128), (64, 128)]
 
 
 def test_only_the_parameters_that_were_asked_for() -> None:
     space: list[Params] = [{"a": x, "b": y} for x in (1, 2) for y in (1, 2)]
-    variants = [named(one) for one in space]
+    variants = [named(variant) for variant in space]
     assert [step.parameter for step in steps(variants, ["b", "nowhere"])] == ["b"]
 
 
@@ -80,7 +80,7 @@ def test_drift_that_both_of_a_pair_share_cancels_out(
     factor: float, first: list[float], second: list[float]
 ) -> None:
     space: list[Params] = [{"on": on, "tile": tile} for tile in (1, 2) for on in (False, True)]
-    variants = [named(one) for one in space]
+    variants = [named(variant) for variant in space]
     rows = (first, [x * factor for x in first], second, [x * factor for x in second])
     values = blocks({one.id: list(row) for one, row in zip(variants, rows, strict=True)})
     ((effect,),) = effects(steps(variants, ["on"]), values, ["p"])
@@ -91,7 +91,7 @@ def test_drift_that_both_of_a_pair_share_cancels_out(
 
 def test_the_mean_is_geometric_and_the_range_is_that_of_the_pairs() -> None:
     space: list[Params] = [{"on": on, "tile": tile} for tile in (1, 2) for on in (False, True)]
-    variants = [named(one) for one in space]
+    variants = [named(variant) for variant in space]
     values = {(one.id, "p"): {0: time} for one, time in zip(variants, (10, 5, 10, 40), strict=True)}
     ((effect,),) = effects(steps(variants, ["on"]), values, ["p"])
     assert effect.ratio == pytest.approx(math.sqrt(0.5 * 4.0))
@@ -102,7 +102,7 @@ def test_the_mean_is_geometric_and_the_range_is_that_of_the_pairs() -> None:
 def test_ratios_are_quotients_of_the_medians_of_the_pairs() -> None:
     """One pair is slow in blocks of its own: the median of ratios is none of durations."""
     space: list[Params] = [{"on": on, "tile": tile} for tile in (1, 2) for on in (False, True)]
-    variants = [named(one) for one in space]
+    variants = [named(variant) for variant in space]
     before, after = [10.0, 11.0, 12.0, 13.0, 14.0], [15.0, 9.0, 14.0, 11.0, 12.0]
     rows = (before, after, before, before)
     values = blocks({one.id: row for one, row in zip(variants, rows, strict=True)})
@@ -119,7 +119,7 @@ def test_ratios_are_quotients_of_the_medians_of_the_pairs() -> None:
 
 def test_a_pair_that_lacks_a_value_or_a_common_block_does_not_count() -> None:
     space: list[Params] = [{"on": on, "tile": tile} for tile in (1, 2, 3) for on in (False, True)]
-    variants = [named(one) for one in space]
+    variants = [named(variant) for variant in space]
     rows = ({0: 2.0}, {0: 4.0}, {0: 2.0}, {}, {0: 2.0}, {1: 9.0})
     values = {(one.id, "p"): row for one, row in zip(variants, rows, strict=True)}
     found = effects(steps(variants, ["on"]), values, ["p", "q"])
@@ -137,7 +137,7 @@ def test_no_steps_no_effects() -> None:
 
 def test_counters_are_compared_by_their_means() -> None:
     space: list[Params] = [{"on": on, "tile": tile} for tile in (1, 2) for on in (False, True)]
-    variants = [named(one) for one in space]
+    variants = [named(variant) for variant in space]
     (step,) = steps(variants, ["on"])
     medians = {(one.id, "p"): number for one, number in zip(variants, (0.0, 4, 8, 0), strict=True)}
     there, nowhere = moves(step, medians, ["p", "q"])

@@ -176,7 +176,7 @@ def test_tables_with_other_indentations_stand_apart():
     indented = "".join(f"    {line}\n" for line in TABLE.splitlines())
     first, second = TABLE.replace("mm(4096x512", "addmm(8x8"), indented
     tuned = parse_inductor_log(first + second)
-    assert [(each.operation.partition("(")[0], each.best) for each in tuned] == [
+    assert [(config.operation.partition("(")[0], config.best) for config in tuned] == [
         *(("addmm", True), ("addmm", False), ("addmm", False)),
         *(("mm", True), ("mm", False), ("mm", False)),
     ]

@@ -609,7 +609,7 @@ def test_winners_of_many_lost_problems_are_counted(
     assert findings.best_rank is not None
     held = findings.contenders[findings.best_rank.variant.id]
     lost = [one for one in findings.problems if one.id not in held]
-    first = Counter(findings.winners[one.id].cell.variant.label for one in lost)
+    first = Counter(findings.winners[problem.id].cell.variant.label for problem in lost)
     monkeypatch.setattr(answer, "_MOST_LOST", 0)
     counted = ", ".join(f"{name} at {count}" for name, count in first.most_common())
     assert f"(elsewhere: {counted})" in say(findings)
