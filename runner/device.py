@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import platform
 import zlib
 from abc import ABC, abstractmethod
@@ -139,6 +140,7 @@ class CudaDevice(Device):
         self.torch_device = torch.device("cuda")
         self.name = torch.cuda.get_device_name()
         self._canary = torch.zeros(1, device=self.torch_device)
+        self._runtime = _loaded_runtime()
         self._flush: CacheFlush | None = None
         self._kept: torch.Tensor | None = None
         """Moves what is allocated after it."""
@@ -148,12 +150,14 @@ class CudaDevice(Device):
         torch.cuda.synchronize()
 
     def settle(self) -> None:
-        """Launch something harmless, then wait.
+        """Launch something harmless where an error is pending, then wait.
 
         A refused launch (a block too large, say) stays pending in the CUDA runtime until the next
-        launch is checked, and would be blamed on that one.
+        launch is checked, and would be blamed on that one. Without an error nothing is launched: a
+        launch more takes a millisecond where a visit is counted.
         """
-        self._canary.zero_()
+        if self._runtime is None or self._runtime.cudaPeekAtLastError():
+            self._canary.zero_()
         self.wait()
 
     def cache_flush(self) -> CacheFlush:
@@ -190,6 +194,15 @@ class CudaDevice(Device):
         """Collect garbage, then return the allocator's free blocks to the device."""
         super().release()
         torch.cuda.empty_cache()
+
+
+def _loaded_runtime() -> ctypes.CDLL | None:
+    """The CUDA runtime that torch has loaded; None where it has none of its own."""
+    major = (torch.version.cuda or "").partition(".")[0]
+    try:
+        return ctypes.CDLL(f"libcudart.so.{major}", mode=os.RTLD_NOLOAD)
+    except OSError:
+        return None
 
 
 def open_device(name: str) -> Device:

@@ -16,12 +16,12 @@ from profiler.runner.timing import Launch
 
 MOST_TOGETHER = 32
 """Visits that are counted together: all are made again where the process ends among them."""
-KERNELS = 256
+KERNELS = 32
 """Kernels for whose values there is room at first: each takes a millisecond of the first begin."""
-_FULL = 160
-"""Kernels after which no further visit begins: a visit mostly launches fewer than there is room."""
+MOST_KERNELS_TOGETHER = 256
+"""Kernels for which room is made so that visits can be counted together."""
 MOST_KERNELS = 8192
-"""Kernels of one launch, and of what empties the caches before it."""
+"""Kernels of one visit, with what empties the caches before it."""
 
 MakeVisit = Callable[[Launch], Mapping[str, Any]]
 
@@ -37,7 +37,8 @@ class CountedVisits:
     """Visits of one launch each. To begin and to end counting takes longer than most kernels.
 
     So it is done around up to MOST_TOGETHER visits. Where their kernels take several passes, all of
-    them are made once for each pass.
+    them are made once for each pass. Each cell is launched once before, without counting: CUPTI
+    crashes where there are more kernels than room, and where a graph is among them.
     """
 
     def __init__(self, job: Job, device: Device) -> None:
@@ -51,6 +52,8 @@ class CountedVisits:
         )
         self._is_last = not job.jobs
         """Whether no other session of this process counts, perhaps the same."""
+        self._kernels: dict[str, int] = {}
+        """Kernels that a visit makes, by cell."""
 
     def make_all(
         self, visits: Sequence[JobVisit], attempt: Attempt
@@ -59,7 +62,9 @@ class CountedVisits:
 
         Without those whose cell fails. `attempt` is called for each launch.
         """
-        left = tuple(visits)
+        self._foresee(visits, attempt)
+        left = tuple(visit for visit in visits if visit.cell in self._kernels)
+        self._make_room(left)
         while left:
             tried, counted = self._counted(left[:MOST_TOGETHER], attempt)
             left = left[len(tried) :]
@@ -70,6 +75,30 @@ class CountedVisits:
         if self._is_last:
             self._profiler.close()
 
+    def _foresee(self, visits: Sequence[JobVisit], attempt: Attempt) -> None:
+        """Launch each cell once and note its kernels; one that cannot be counted fails."""
+        firsts: dict[str, JobVisit] = {}
+        for visit in visits:
+            firsts.setdefault(visit.cell, visit)
+        for cell, visit in firsts.items():
+
+            def note(launch: Launch, cell: str = cell) -> Mapping[str, Any]:
+                kernels = self._profiler.foreseen(launch)
+                if kernels > MOST_KERNELS:
+                    raise CountersError(f"{kernels} kernels are more than {MOST_KERNELS}")
+                self._kernels[cell] = kernels
+                return {}
+
+            attempt(visit, protocol.COUNT, note)
+
+    def _make_room(self, visits: Sequence[JobVisit]) -> None:
+        """See to it that many of these visits can be counted together, and any of them alone."""
+        kernels = [self._kernels[visit.cell] for visit in visits]
+        together = min(sum(kernels[:MOST_TOGETHER]), MOST_KERNELS_TOGETHER)
+        room = max(together, *kernels, 0)
+        if room > self._profiler.most_kernels:
+            self._profiler.make_room(room)
+
     def _counted(
         self, visits: Sequence[JobVisit], attempt: Attempt
     ) -> tuple[Sequence[JobVisit], list[tuple[JobVisit, list[dict[str, Any]]]]]:
@@ -78,10 +107,6 @@ class CountedVisits:
         try:
             kernels = self._kernels_of(made, attempt)
         except CountersError as error:
-            launched = self._profiler.launched
-            if len(made) == 1 and self._profiler.most_kernels < launched <= MOST_KERNELS:
-                self._profiler.make_room(2 * launched)
-                return self._counted(tried, attempt)
             self._profiler.reset()
             return tried, self._counted_alone(made, attempt, error)
         return tried, [(visit, kernels[number]) for number, visit in made.items()]
@@ -108,7 +133,8 @@ class CountedVisits:
         self._profiler.begin()
         made: dict[int, JobVisit] = {}
         for number, visit in enumerate(visits):
-            if number and self._profiler.launched > _FULL:
+            launched = self._profiler.launched + self._kernels[visit.cell]
+            if number and launched > self._profiler.most_kernels:
                 visits = visits[:number]
                 break
             if attempt(visit, protocol.MEASURE, self._launching(visit, number)):

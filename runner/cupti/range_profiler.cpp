@@ -326,7 +326,7 @@ const char* cupti_error() { return message.c_str(); }
 
 // Passes that these metrics (names as ncu has them, separated by commas) take, for at most so many kernels between a
 // begin and an end. Metrics that were set before are no more. The first begin takes a millisecond for each kernel: where
-// the same is set already, nothing is done.
+// the same is set already, nothing is done. More kernels than that crash CUPTI, and so does a graph among some.
 int cupti_configure(const char* metrics, int ranges) {
   if (profiler && configured == metrics && max_ranges == static_cast<size_t>(ranges)) return static_cast<int>(passes);
   configured.clear();
@@ -352,6 +352,20 @@ int cupti_configure(const char* metrics, int ranges) {
   return static_cast<int>(passes);
 }
 
+// From here on launches are noted without being counted, down to `cupti_heard`.
+void cupti_listen() {
+  launches.clear();
+  launches_graph = false;
+  listening = true;
+}
+
+// Number of kernels that were noted; negative where a CUDA graph was launched, whose kernels cannot be told apart.
+int cupti_heard() {
+  listening = false;
+  if (launches_graph) return wrong("a launch replays a CUDA graph, whose kernels cannot be told apart");
+  return static_cast<int>(launches.size());
+}
+
 // From here on kernels are counted, in the next pass.
 int cupti_begin() {
   PARAMETERS(CUpti_RangeProfiler_Start_Params, starting);
@@ -373,7 +387,7 @@ int cupti_end() {
   stopping.pRangeProfilerObject = profiler;
   REQUIRE(cuptiRangeProfilerStop(&stopping));
   if (is_first_pass) {
-    launches_of_first_pass = launches;
+    if (!stopping.isAllPassSubmitted) launches_of_first_pass = launches;
   } else if (!same_kernels(launches, launches_of_first_pass)) {
     passes_differ = true;
   }

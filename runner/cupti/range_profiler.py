@@ -72,6 +72,18 @@ class RangeProfiler:
         self._checked(self._library.cupti_configure(names, most_kernels))
         self.most_kernels = most_kernels
 
+    def foreseen(self, launch: Callable[[], Any]) -> int:
+        """Kernels of a visit, by launching once without counting; what empties caches included.
+
+        Raises CountersError where the launch replays a CUDA graph.
+        """
+        self._library.cupti_listen()
+        try:
+            self.launch(0, launch)
+        finally:
+            kernels = self._library.cupti_heard()
+        return self._checked(kernels)
+
     def begin(self) -> None:
         """Count what is launched from now on; raises CountersError where CUPTI refuses."""
         self._checked(self._library.cupti_begin())

@@ -10,7 +10,12 @@ from test_range_profiler import METRICS, Library
 
 from profiler.runner import protocol
 from profiler.runner.cupti import counted_visits
-from profiler.runner.cupti.counted_visits import MOST_TOGETHER, CountedVisits
+from profiler.runner.cupti.counted_visits import (
+    MOST_KERNELS,
+    MOST_KERNELS_TOGETHER,
+    MOST_TOGETHER,
+    CountedVisits,
+)
 from profiler.runner.device import CpuDevice
 from profiler.runner.protocol import Job, JobVisit
 
@@ -91,14 +96,17 @@ def test_visits_of_several_blocks_are_counted_at_once(made):
         (JobVisit("b", 1), ["y", "z"]),
     ]
     assert library.calls.count("begin") == 1
-    assert {phase for phase, _ in session.phases} == {protocol.MEASURE}
+    assert session.phases == [
+        *((protocol.COUNT, cell) for cell in "ab"),  # launched once, to know its kernels
+        *((protocol.MEASURE, cell) for cell in "abab"),
+    ]
 
 
 def test_each_pass_makes_the_same_launches_again(made):
     library = Library(passes=3)
     session, results = made(library, {"a": of("x"), "b": of("y")}, blocks=1)
     assert [kernels for _, kernels in results] == [["x"], ["y"]]
-    assert session.phases == [
+    assert session.phases[2:] == [
         *((protocol.MEASURE, cell) for cell in "ab"),
         *((protocol.COUNT, cell) for cell in "abab"),
     ]
@@ -131,6 +139,7 @@ def test_more_kernels_than_fit_are_counted_in_parts(made):
     assert [len(kernels) for _, kernels in results] == [90] * 4
     assert not session.failed
     assert library.calls.count("begin") == 2
+    assert library.most == MOST_KERNELS_TOGETHER
 
 
 def test_room_is_made_for_a_launch_of_many_kernels(made):
@@ -138,10 +147,24 @@ def test_room_is_made_for_a_launch_of_many_kernels(made):
     session, results = made(library, {"a": of("x"), "wide": of(*["y"] * 300)}, blocks=1)
     assert [len(kernels) for _, kernels in results] == [1, 300]
     assert not session.failed
-    assert library.most >= 300
-    session, results = made(Library(), {"a": of("x"), "wide": of(*["y"] * 8193)}, blocks=1)
-    assert [visit.cell for visit, _ in results] == ["a"]
-    assert list(session.failed) == ["wide"]
+    assert library.most == 300
+
+
+def test_a_launch_of_a_graph_is_never_counted(made):
+    """CUPTI crashes where a graph is launched among what it counts."""
+    library = Library()
+    graph = lambda library: library.replay_graph  # noqa: E731 - as `of` does
+    session, results = made(library, {"a": of("x"), "graph": graph})
+    assert [visit.cell for visit, _ in results] == ["a", "a"]
+    assert session.phases.count((protocol.COUNT, "graph")) == 1
+    assert (protocol.MEASURE, "graph") not in session.phases
+    assert session.failed == {"graph": "CUPTI: no such metric"}
+
+
+def test_a_launch_of_too_many_kernels_fails_alone(made):
+    session, results = made(Library(), {"a": of("x"), "endless": of(*["y"] * (MOST_KERNELS + 1))})
+    assert [visit.cell for visit, _ in results] == ["a", "a"]
+    assert session.failed == {"endless": "8193 kernels are more than 8192"}
 
 
 def test_so_many_are_together_and_no_more(made):

@@ -37,6 +37,15 @@ class Library:
         self.asked, self.most = names.decode(), most
         return self._result("configure", self.passes)
 
+    def replay_graph(self):
+        self.replayed = True
+
+    def cupti_listen(self):
+        self.kernels, self.replayed = [], False
+
+    def cupti_heard(self):
+        return self._result("heard", -1 if self.replayed else len(self.kernels))
+
     def cupti_begin(self):
         self.kernels = []
         return self._result("begin")
