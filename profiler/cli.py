@@ -321,44 +321,46 @@ def run(
     color: Color = "auto",
 ) -> None:
     """Build, check and measure every kernel variant, and write the page."""
-    from profiler.commands.ahead import ask_ahead
+    from profiler.commands.ahead import ask_ahead, torch_ahead
 
     inquiry = ask_ahead(spec) if replay is None and workers is None else None
-    from profiler.commands.run import RunRequest, run_command
-    from profiler.commands.workers import Certificates
+    with torch_ahead(inquiry if fast or timer else None, live=live) as preloading:
+        from profiler.commands.run import RunRequest, run_command
+        from profiler.commands.workers import Certificates
 
-    request = RunRequest(
-        spec=spec,
-        out=out,
-        overrides=_overrides(
-            set_,
-            blocks=blocks,
-            baseline=baseline,
-            timeout=timeout,
-            explain=not no_explain,
-            timer=timer,
-            fast=fast,
-            device=device,
-        ),
-        only=only,
-        fresh=fresh,
-        live=live,
-        replay=replay,
-        json_target=json_,
-        markdown_target=markdown,
-        page=not no_report,
-        fail_on=fail_on,
-        timeline=timeline,
-        explain=tuple(explain) if explain else None,
-        workers=workers,
-        mixed=mixed,
-        certificates=Certificates(tls_ca, tls_cert, tls_key),
-        quiet=quiet,
-        verbose=verbose,
-        color=color,
-        inquiry=inquiry,
-    )
-    raise typer.Exit(run_command(request))
+        request = RunRequest(
+            spec=spec,
+            out=out,
+            overrides=_overrides(
+                set_,
+                blocks=blocks,
+                baseline=baseline,
+                timeout=timeout,
+                explain=not no_explain,
+                timer=timer,
+                fast=fast,
+                device=device,
+            ),
+            only=only,
+            fresh=fresh,
+            live=live,
+            replay=replay,
+            json_target=json_,
+            markdown_target=markdown,
+            page=not no_report,
+            fail_on=fail_on,
+            timeline=timeline,
+            explain=tuple(explain) if explain else None,
+            workers=workers,
+            mixed=mixed,
+            certificates=Certificates(tls_ca, tls_cert, tls_key),
+            quiet=quiet,
+            verbose=verbose,
+            color=color,
+            inquiry=inquiry,
+            preloading=preloading,
+        )
+        raise typer.Exit(run_command(request))
 
 
 @app.command()

@@ -52,19 +52,26 @@ class _RefusedError(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one job; the exit codes are those of `profiler.runner.protocol`."""
-    begun = time.monotonic()
-    path = _parser().parse_args(arguments).job
+    stamps = {protocol.PYTHON_BEGUN: time.monotonic()}
+    options = _parser().parse_args(arguments)
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminate)
     try:
+        path = options.job or _job_after_torch(options.jobs[0], options.jobs[1], stamps)
         job = protocol.read_job(path)
         stream = Path(job.journal).open("a", encoding="utf-8")  # noqa: SIM115 - closed below
     except (OSError, ValueError) as error:
         _tell(f"cannot read the job or open its journal: {error}")
         return protocol.EXIT_BAD_JOB
+    except TerminatedError:
+        return protocol.EXIT_TERMINATED
+    except _RefusedError as refused:
+        _tell(str(refused))
+        return refused.code
+    os.environ.update(job.environment)
     os.environ[protocol.RUNNER_VARIABLE] = str(os.getpid())
-    turn = Turn(path, job.waits, {protocol.PYTHON_BEGUN: begun})
+    turn = Turn(path, job.waits, stamps)
     opened = OpenedFiles(job.watched, job.unwatched)
     opened.install()
     with stream:
@@ -73,8 +80,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="runner", description="Run one job in this process.")
-    parser.add_argument("job", type=Path, help="a job as JSON; see runner/protocol.py")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("job", nargs="?", type=Path, help="a job as JSON; see runner/protocol.py")
+    what.add_argument(
+        "--jobs",
+        nargs=2,
+        type=Path,
+        metavar=("PATHS", "JOURNAL"),
+        help="import torch, then run the job whose path is appended to PATHS; JOURNAL names this "
+        "process meanwhile",
+    )
     return parser
+
+
+def _job_after_torch(paths: Path, journal: Path, stamps: dict[str, float]) -> Path:
+    """Path of a job that comes later; torch is imported before it is waited for."""
+    with journal.open("a", encoding="utf-8") as stream:
+        Journal(stream).write(protocol.PRELOADING, pid=os.getpid())
+    with no_garbage_collection():
+        _import_torch()
+    stamps[protocol.TORCH_IMPORTED] = time.monotonic()
+    path = Path(os.fsdecode(next(follow_lines(paths))))
+    _print_beside(path)
+    return path
+
+
+def _import_torch() -> None:
+    """Import torch, which takes seconds; raises _RefusedError where that fails."""
+    try:
+        import torch  # noqa: F401, PLC0415 - --help need not wait for it
+    except ImportError as error:
+        message = f"torch cannot be imported: {error}"
+        raise _RefusedError(protocol.EXIT_NO_DEVICE, message) from error
 
 
 def _terminate(_signal: int, _frame: object) -> None:
@@ -158,11 +195,7 @@ def _opened_session(job: Job, journal: Journal, turn: Turn) -> Session:
 
     Raises _RefusedError where the job or this machine has no such session.
     """
-    try:
-        import torch  # noqa: F401, PLC0415 - takes seconds, which --help need not wait for
-    except ImportError as error:
-        message = f"torch cannot be imported: {error}"
-        raise _RefusedError(protocol.EXIT_NO_DEVICE, message) from error
+    _import_torch()
     turn.stamp(protocol.TORCH_IMPORTED)
     from profiler.runner import device, session, workload  # noqa: PLC0415 - they import torch
     from profiler.runner.standing.session import StandingSession  # noqa: PLC0415

@@ -146,6 +146,8 @@ class Job:
     jobs: str = ""
     """File of jobs that this process does after this one: the path of each, a line as it comes; an
     empty line ends the process. Their output goes to OUTPUT beside each. Empty: none follows."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that a process sets which was started before its job was known."""
     orders: str = ""
     """File of orders (`runner/standing/orders.py`) that a standing session follows; it has no
     visits of its own then. Empty: none."""
@@ -155,6 +157,7 @@ class Job:
 # Journal events, in the order in which a cell meets them. Every record has `event` and `time`
 # (seconds since the epoch); those about a cell have `cell`, those about a visit `block`, and `arm`
 # where it is not 0.
+PRELOADING = "preloading"  # pid: of a process that has no session so far, in a file of its own
 SESSION_STARTED = "session_started"  # pid, torch, cuda, device (name), python, nvtx (tool listens),
 # flush (the runner empties caches in place of ncu), attributes (of the GPU, by ncu's names),
 # context_at_import (whether importing the workload created a CUDA context), stamps (when each of

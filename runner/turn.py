@@ -32,8 +32,8 @@ class Turn:
     """When each of `STAMPS` was reached, in seconds of the system's monotonic clock."""
 
     def stamp(self, name: str) -> None:
-        """Take down that a step has been reached."""
-        self.stamps[name] = time.monotonic()
+        """Take down that a step has been reached, the first time that it is said."""
+        self.stamps.setdefault(name, time.monotonic())
 
     def before_import(self) -> None:
         """Wait until the workload may be imported."""

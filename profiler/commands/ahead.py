@@ -10,9 +10,13 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from profiler.machine.inquiry import Inquiry, inquire
 from profiler.planning.page_kinds import PAGE_KINDS
+
+if TYPE_CHECKING:
+    from profiler.sessions.preloaded import Preloading
 
 _MEASURING = ("profiler.run_folder.load.assemble", "profiler.sessions.measure")
 _RESULTS = (
@@ -33,6 +37,21 @@ _PAGE = ("profiler.render.page",)
 def ask_ahead(spec: Path) -> Inquiry:
     """Answers to come of this machine, for a run of an experiment file."""
     return inquire(spec.parent)
+
+
+@contextmanager
+def torch_ahead(inquiry: Inquiry | None, *, live: bool) -> Iterator[Preloading | None]:
+    """A process of the runner that imports torch while the body goes on.
+
+    None without an inquiry. `live`: whether the run measures even where no GPU is found.
+    """
+    if inquiry is None:
+        yield None
+        return
+    from profiler.sessions.preloaded import preloading
+
+    with preloading(inquiry, even_without_gpu=live) as begun:
+        yield begun
 
 
 @contextmanager

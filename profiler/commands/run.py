@@ -48,6 +48,7 @@ from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.overlap.early import EarlyStart, started_early
 from profiler.sessions.overlap.likely_start import Execution
 from profiler.sessions.overlap.recorder import SecondsRecorder
+from profiler.sessions.preloaded import Preloading
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.stopwatch import time_line
 
@@ -91,6 +92,8 @@ class RunRequest:
     color: str = "auto"
     inquiry: Inquiry | None = None
     """What the machine was asked already; None: it is asked when the experiment is planned."""
+    preloading: Preloading | None = None
+    """A process of the runner that was started already."""
     created: str = field(
         default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds")
     )
@@ -318,7 +321,7 @@ def _measure(
         created=request.created,
         seconds=seconds,
     )
-    with started_early(execution) as early:
+    with started_early(execution, request.preloading) as early:
         return _measure_beside(early, request, execution, reporter)
 
 

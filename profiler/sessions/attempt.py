@@ -17,6 +17,7 @@ from profiler.model import Visit
 from profiler.runner import protocol
 from profiler.runner.standing.orders import append_line
 from profiler.sessions.overlap.waiting import Gates, Waiting
+from profiler.sessions.preloaded import Preloaded
 from profiler.sessions.process import (
     SessionResult,
     ignore,
@@ -145,23 +146,32 @@ def hand_visits(session: Session, visits: Sequence[Visit], waiting: Waiting) -> 
     waiting.open(*protocol.GATES)
 
 
-def start_waiting(session: Session, folder: Path, *, inherits: int | None = None) -> Waiting:
+def start_waiting(
+    session: Session,
+    folder: Path,
+    *,
+    inherits: int | None = None,
+    preloaded: Preloaded | None = None,
+) -> Waiting:
     """Start a process for a session before its turn: it stops at its gates.
 
-    `inherits`: descriptor that it keeps open to its end.
+    `inherits`: descriptor that it keeps open to its end; `preloaded`: the process, where it runs.
     Raises OSError where the file system of the folder has no locks, or the process cannot start.
     """
-    job = replace(_job(session, (), folder / JOURNAL), waits=True)
+    command = session.command(folder)
+    job = replace(_job(session, (), folder / JOURNAL), waits=True, environment=command.env)
     write_job(job, folder / JOB)
     begin = partial(
         start,
-        session.command(folder),
+        command,
         folder=folder,
         limits=session.limits,
         journal=folder / JOURNAL,
         lock_file=session.lock_file,
         inherits=inherits,
     )
+    if preloaded is not None:
+        begin = partial(preloaded.hand, folder / JOB)
     return start_at_gates(session.job.session, folder, begin)
 
 

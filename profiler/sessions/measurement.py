@@ -126,11 +126,7 @@ class Measurement:
                 has_samples = any(
                     len(attempt.samples) for attempt in earlier if _tells(attempt, session)
                 )
-                is_followed = shares_process(session) and any(
-                    shares_process(later) and later.collector == session.collector
-                    for later in upcoming
-                )
-                work = Work(session, missing, expected, earlier, has_samples, is_followed)
+                work = Work(session, missing, expected, earlier, has_samples)
                 self._make(work, f"{title}{suffix}")
             else:
                 self.reporter.say(f"{title}: nothing is missing.")

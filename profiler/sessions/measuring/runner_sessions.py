@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import ExitStack
@@ -58,8 +59,8 @@ class RunnerSessions:
 
     def close(self) -> None:
         """End the processes that wait for sessions which do not come."""
-        if self._standing is not None:
-            self._standing.end()
+        if self._standing is not None:  # what is read and drawn need not wait for its end
+            threading.Thread(target=self._standing.end, name="ends the runner").start()
         self._begun.end()
         self._room.__exit__()
 
@@ -236,7 +237,7 @@ class _RunnerSession:
         book.run.write_command(folder, shlex.join(self._template.command(folder).argv))
         self._handed.update(visits)
         jobs = folder / JOBS if standing is None else standing.jobs
-        goes_on = self._goes_on()
+        goes_on = shares_process(session)
         if goes_on:
             jobs.touch()
             template = replace(template, job=replace(template.job, jobs=str(jobs.absolute())))
@@ -267,10 +268,6 @@ class _RunnerSession:
         book.seconds.session(folder.name, began, protocol.read_journal(folder / JOURNAL_FILE))
         book.keep_files(session, folder, result)
         return folder, result
-
-    def _goes_on(self) -> bool:
-        """Whether the process of this attempt gets other jobs after it."""
-        return self.work.is_followed or (shares_process(self.work.session) and bool(self._left()))
 
     def _compiled(self, visits: Sequence[Visit]) -> Path | None:
         """Folder for what these visits compile; of a block its own where each compiles anew."""

@@ -22,8 +22,6 @@ class Work:
     """Attempts of the run before this session."""
     has_samples: bool
     """Whether the tool of the session has shown in this run that it works."""
-    is_followed: bool = False
-    """Whether a session comes that its process could go on with."""
     seen: SeenSoFar = field(default_factory=SeenSoFar)
 
     @property

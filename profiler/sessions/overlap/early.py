@@ -1,5 +1,8 @@
 """Processes of the first two sessions, started before anything is built or the GPU is taken.
 
+Where no tool is around the runner, the first may have been started before the experiment was read
+(`profiler.sessions.preloaded`).
+
 They load their tool, Python and torch, and wait at their first gate, in the folder of a new run or
 of the one that probably goes on (`likely_start`): the first from the start, the second beside the
 builds, where two may wait. Where the builds show that it is another session, or that nothing is
@@ -27,6 +30,7 @@ from profiler.sessions.attempt import start_waiting
 from profiler.sessions.overlap.likely_start import Execution, LikelyStart, likely_start
 from profiler.sessions.overlap.templates import Templates
 from profiler.sessions.overlap.waiting import Waiting, is_held, places
+from profiler.sessions.preloaded import Preloaded, Preloading
 
 
 class EarlyStart:
@@ -88,14 +92,18 @@ class EarlyStart:
 
 
 @contextmanager
-def started_early(execution: Execution) -> Iterator[EarlyStart | None]:
+def started_early(
+    execution: Execution, preloading: Preloading | None = None
+) -> Iterator[EarlyStart | None]:
     """Start the process of the session that probably comes first; None where none does.
 
-    On leaving it and what was started beside it is ended, unless it was taken.
+    `preloading`: makes a process that is used where no tool is around the runner. On leaving what
+    was started is ended, unless it was taken.
     """
     with ExitStack() as held:
         start = likely_start(execution) if _can_wait(execution) else None
-        early = None if start is None else _started(execution, start, held)
+        loads = None if preloading is None else _taken(preloading, execution, start)
+        early = None if start is None else _started(execution, start, held, loads)
         if early is not None:
             held.callback(early.leave)
         yield early
@@ -111,8 +119,32 @@ def _can_wait(execution: Execution) -> bool:
     return overlaps(sessions[0]) or shares_process(sessions[0])
 
 
-def _started(execution: Execution, start: LikelyStart, held: ExitStack) -> EarlyStart | None:
+def _taken(
+    preloading: Preloading, execution: Execution, start: LikelyStart | None
+) -> Preloaded | None:
+    """The process that loads already, where it can make the session; else it is ended."""
+    fits = start is not None and shares_process(start.session)
+    preloaded = preloading.take(execution.machine.environment.gpu_uuid) if fits else None
+    preloading.end()
+    return preloaded
+
+
+def _started(
+    execution: Execution, start: LikelyStart, held: ExitStack, preloaded: Preloaded | None
+) -> EarlyStart | None:
     """The process, or None where it cannot be started: the session will say what is wrong."""
+    with ExitStack() as unused:
+        if preloaded is not None:
+            unused.callback(preloaded.end)
+        early = _begun(execution, start, held, preloaded)
+        if early is not None:
+            unused.pop_all()
+        return early
+
+
+def _begun(
+    execution: Execution, start: LikelyStart, held: ExitStack, preloaded: Preloaded | None
+) -> EarlyStart | None:
     name = execution.loaded.experiment.name
     _clear_abandoned_runs(execution.out / name)
     try:
@@ -122,9 +154,13 @@ def _started(execution: Execution, start: LikelyStart, held: ExitStack) -> Early
     begins = start.run is None
     try:
         path = session_lock_file(execution.machine.environment.gpu_uuid)
-        lock = held.enter_context(open_lock_file(path))
+        if preloaded is None:
+            lock = held.enter_context(open_lock_file(path))
+        else:
+            lock = preloaded.lock
+            held.enter_context(preloaded.held)
         waiting = partial(_waiting, execution, run=run, lock=lock)
-        first = waiting(start.session)
+        first = waiting(start.session, preloaded=preloaded)
         later = _after(start.session, execution.plan)
         return EarlyStart(run, first, waiting, later, lock, held.pop_all(), begins=begins)
     except BaseException as error:
@@ -145,7 +181,14 @@ def _after(first: SessionPlan, plan: Plan) -> Iterator[SessionPlan]:
     )
 
 
-def _waiting(execution: Execution, session: SessionPlan, *, run: RunFolder, lock: int) -> Waiting:
+def _waiting(
+    execution: Execution,
+    session: SessionPlan,
+    *,
+    run: RunFolder,
+    lock: int,
+    preloaded: Preloaded | None = None,
+) -> Waiting:
     workload = execution.loaded.experiment.workload
     if isinstance(workload, CommandWorkload):
         raise TypeError("the session of an external command does not wait")
@@ -153,7 +196,7 @@ def _waiting(execution: Execution, session: SessionPlan, *, run: RunFolder, lock
     template = templates.session(session, templates.job(session, workload))
     folder = run.reserve_attempt(session.name)
     try:
-        return start_waiting(template, folder, inherits=lock)
+        return start_waiting(template, folder, inherits=lock, preloaded=preloaded)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -32,7 +32,8 @@ def started(monkeypatch, tmp_path):
     monkeypatch.setattr(early, "places", lambda: 1)
     processes = []
 
-    def start(session, folder, *, inherits):
+    def start(session, folder, *, inherits, preloaded):
+        assert preloaded is None
         process = subprocess.Popen(
             ENDS_WITH_STDIN, stdin=subprocess.PIPE, start_new_session=True, pass_fds=[inherits]
         )

@@ -1,0 +1,124 @@
+"""A process of the runner that imports torch before it is known what it will measure.
+
+Importing torch takes 2 to 5 s, more than all that a run does until its first session begins. Where
+no tool is around the runner (CUPTI, the timers), its process needs nothing of the experiment first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiler.collect import Command
+from profiler.collect.timer import RUNNER
+from profiler.machine.environment import Gpu
+from profiler.machine.gpu_lock import session_lock_file
+from profiler.machine.inquiry import Inquiry
+from profiler.machine.lock_files import open_lock_file
+from profiler.runner.standing.orders import append_line
+from profiler.sessions.process import start, stopped_on_leaving
+from profiler.sessions.watchdog import Limits
+
+_GRACE_S = 5.0
+_JOB_PATHS = "jobs.txt"
+_JOURNAL = "journal.jsonl"
+"""Names the process for its guard, until the journal of a session does."""
+
+
+@dataclass(frozen=True)
+class Preloaded:
+    """A process that imports torch, and waits for a job then."""
+
+    gpu_uuid: str | None
+    lock: int
+    """Descriptor of this GPU's session lock, not locked; the process keeps it open as well."""
+    held: contextlib.ExitStack
+    """Closes it here."""
+    folder: Path
+    process: subprocess.Popen[bytes]
+    """Its guard."""
+
+    @property
+    def lives(self) -> bool:
+        """Whether it can still be given a job."""
+        return self.process.poll() is None
+
+    def end(self) -> None:
+        """End it."""
+        with stopped_on_leaving(self.process, _GRACE_S):
+            self.held.close()
+
+    def hand(self, job: Path) -> subprocess.Popen[bytes]:
+        """Have it do a job, and give its process; what it prints goes to files beside the job."""
+        append_line(self.folder / _JOB_PATHS, os.fsencode(job.absolute()))
+        return self.process
+
+
+class Preloading:
+    """The start of such a process, on a thread: it waits for the answer which GPU is used."""
+
+    def __init__(self, inquiry: Inquiry, folder: Path, *, even_without_gpu: bool) -> None:
+        self._inquiry, self._folder = inquiry, folder
+        self._even_without_gpu = even_without_gpu
+        self._preloaded: Preloaded | None = None
+        self._thread = threading.Thread(target=self._start, name="preloading")
+        self._thread.start()
+
+    def take(self, gpu_uuid: str | None) -> Preloaded | None:
+        """The process, to be ended by the caller; None where there is none for this GPU. Once."""
+        self._thread.join()
+        preloaded, self._preloaded = self._preloaded, None
+        if preloaded is None or (preloaded.gpu_uuid == gpu_uuid and preloaded.lives):
+            return preloaded
+        preloaded.end()
+        return None
+
+    def end(self) -> None:
+        """End the process where nobody took it."""
+        self._thread.join()
+        preloaded, self._preloaded = self._preloaded, None
+        if preloaded is not None:
+            preloaded.end()
+
+    def _start(self) -> None:
+        with contextlib.suppress(Exception):  # who needs it starts another, and says what is wrong
+            gpu = self._inquiry.gpu.result()
+            if gpu is not None or self._even_without_gpu:
+                self._preloaded = _started(gpu or Gpu(), self._folder)
+
+
+@contextlib.contextmanager
+def preloading(inquiry: Inquiry, *, even_without_gpu: bool) -> Iterator[Preloading]:
+    """A process of the runner that loads while the body goes on; it is ended unless it was taken.
+
+    `even_without_gpu`: whether it starts also where no GPU is found.
+    """
+    with tempfile.TemporaryDirectory(prefix="profiler-", ignore_cleanup_errors=True) as folder:
+        begun = Preloading(inquiry, Path(folder), even_without_gpu=even_without_gpu)
+        try:
+            yield begun
+        finally:
+            begun.end()
+
+
+def _started(gpu: Gpu, folder: Path) -> Preloaded:
+    (folder / _JOB_PATHS).touch()
+    with contextlib.ExitStack() as opened:
+        lock = opened.enter_context(open_lock_file(session_lock_file(gpu.uuid)))
+        arguments = ("--jobs", str(folder / _JOB_PATHS), str(folder / _JOURNAL))
+        process = start(
+            Command((sys.executable, "-P", str(RUNNER), *arguments)),
+            folder=folder,
+            limits=Limits(step_s=0.0),
+            journal=folder / _JOURNAL,
+            lock_file=None,
+            inherits=lock,
+        )
+        return Preloaded(gpu.uuid, lock, opened.pop_all(), folder, process)
