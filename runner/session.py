@@ -266,8 +266,11 @@ class Session:
 
     def _warmed_up(self, cell: JobCell, launch: Launch) -> bool:
         with suppress(PhaseFailedError), self._phase(protocol.WARMUP, [cell]):
-            for _ in range(self.job.warmups):
+            counted = isinstance(self._visits, CountedVisits)
+            for _ in range(self.job.warmups - counted):
                 launch()
+            if isinstance(self._visits, CountedVisits):
+                self._visits.warm_up(cell.id, launch)
         return cell.id not in self._failed
 
     def _make_visits(self, visits: Sequence[JobVisit], launches: dict[str, Launch]) -> None:

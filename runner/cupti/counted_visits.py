@@ -37,7 +37,7 @@ class CountedVisits:
     """Visits of one launch each. To begin and to end counting takes longer than most kernels.
 
     So it is done around up to MOST_TOGETHER visits. Where their kernels take several passes, all of
-    them are made once for each pass. Each cell is launched once before, without counting: CUPTI
+    them are made once for each pass. The last warm-up of a cell says how many there are: CUPTI
     crashes where there are more kernels than room, and where a graph is among them.
     """
 
@@ -55,14 +55,20 @@ class CountedVisits:
         self._kernels: dict[str, int] = {}
         """Kernels that a visit makes, by cell."""
 
+    def warm_up(self, cell: str, launch: Launch) -> None:
+        """Launch a cell once and note its kernels; CountersError where it cannot be counted."""
+        kernels = self._profiler.foreseen(launch)
+        if kernels > MOST_KERNELS:
+            raise CountersError(f"{kernels} kernels are more than {MOST_KERNELS}")
+        self._kernels[cell] = kernels
+
     def make_all(
         self, visits: Sequence[JobVisit], attempt: Attempt
     ) -> Iterator[tuple[JobVisit, list[dict[str, Any]]]]:
         """Each visit with its kernels (see `RangeProfiler.kernels`), in the order of the visits.
 
-        Without those whose cell fails. `attempt` is called for each launch.
+        Without those whose cell fails, or was not warmed up. `attempt` is called for each launch.
         """
-        self._foresee(visits, attempt)
         left = tuple(visit for visit in visits if visit.cell in self._kernels)
         self._make_room(left)
         while left:
@@ -74,22 +80,6 @@ class CountedVisits:
         """Give the counters back, unless others may follow; raises nothing."""
         if self._is_last:
             self._profiler.close()
-
-    def _foresee(self, visits: Sequence[JobVisit], attempt: Attempt) -> None:
-        """Launch each cell once and note its kernels; one that cannot be counted fails."""
-        firsts: dict[str, JobVisit] = {}
-        for visit in visits:
-            firsts.setdefault(visit.cell, visit)
-        for cell, visit in firsts.items():
-
-            def note(launch: Launch, cell: str = cell) -> Mapping[str, Any]:
-                kernels = self._profiler.foreseen(launch)
-                if kernels > MOST_KERNELS:
-                    raise CountersError(f"{kernels} kernels are more than {MOST_KERNELS}")
-                self._kernels[cell] = kernels
-                return {}
-
-            attempt(visit, protocol.COUNT, note)
 
     def _make_room(self, visits: Sequence[JobVisit]) -> None:
         """See to it that many of these visits can be counted together, and any of them alone."""
