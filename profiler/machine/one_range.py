@@ -22,15 +22,24 @@ def duration_by_cupti(python: str = sys.executable) -> float:
     and where CUPTI or the driver refuses.
     """
     with tempfile.TemporaryDirectory(prefix="profiler.") as folder:
-        library = str(Path(folder) / "range_profiler.so")
-        nvcc = find_compiler().path
-        flags = ("-shared", "-Xcompiler", "-fPIC", *cupti.header_flags(nvcc))
-        _stdout(str(nvcc), *flags, "-o", library, str(cupti.SOURCE))
-        said = _stdout(python, "-P", str(_TRY), library)
+        library = built_library(Path(folder))
+        said = _stdout(python, "-P", str(_TRY), str(library))
     try:
         return float(said)
     except ValueError as error:
         raise EnvironmentUnusable(said.strip(), remedy=cupti.WITHOUT_CUPTI) from error
+
+
+def built_library(folder: Path) -> Path:
+    """The library that counts in the runner, built in a folder.
+
+    Raises EnvironmentUnusable where it cannot be built.
+    """
+    library = folder / "range_profiler.so"
+    nvcc = find_compiler().path
+    flags = ("-shared", "-Xcompiler", "-fPIC", *cupti.header_flags(nvcc))
+    _stdout(str(nvcc), *flags, "-o", str(library), str(cupti.SOURCE))
+    return library
 
 
 def _stdout(*argv: str) -> str:
