@@ -55,15 +55,18 @@ __global__ void __launch_bounds__(kThreads)
 constexpr int kBins = 4;
 constexpr int kBinBits = 2;
 constexpr int kCodes = 32 / kBinBits;  // Bins of as many steps are in a word.
-constexpr int kCopies = PLANTED ? 1 : kThreads;
+constexpr bool kOwnBins = !PLANTED || STRENGTH < 8;  // Whether some steps are plain.
 
 __global__ void __launch_bounds__(kThreads)
     shared_atomics(const int* __restrict__ input, int* __restrict__ output, int steps) {
-  __shared__ int bins[kBins * kCopies];
-  const int copy = threadIdx.x % kCopies;
+  __shared__ int bins[kBins];
+  __shared__ int own_bins[kOwnBins ? kBins * kThreads : 1];
   const int word = input[blockIdx.x * kThreads + threadIdx.x];
+  if (threadIdx.x < kBins) bins[threadIdx.x] = 0;
+  if (kOwnBins) {
 #pragma unroll
-  for (int k = 0; k < kBins; ++k) bins[k * kCopies + copy] = 0;
+    for (int k = 0; k < kBins; ++k) own_bins[k * kThreads + threadIdx.x] = 0;
+  }
   __syncthreads();
 #pragma unroll 1
   for (int round = 0; round < steps; round += kCodes) {
@@ -72,27 +75,25 @@ __global__ void __launch_bounds__(kThreads)
     for (int k = 0; k < kCodes; ++k) {
       const int bin = codes % kBins;
       codes /= kBins;
-#if PLANTED
-      atomicAdd(bins + bin, round + k);
-#else
-      bins[bin * kCopies + copy] += round + k;
-#endif
+      if (is_planted(k)) {
+        atomicAdd(bins + bin, round + k);
+      } else {
+        own_bins[bin * kThreads + threadIdx.x] += round + k;
+      }
     }
   }
   __syncthreads();
-#if PLANTED
-  if (threadIdx.x < kBins) output[blockIdx.x * kBins + threadIdx.x] = bins[threadIdx.x];
-#else
   const int bin = threadIdx.x / kWarp;
   const int lane = threadIdx.x % kWarp;
   if (bin < kBins) {
     int sum = 0;
+    if (kOwnBins) {
 #pragma unroll
-    for (int k = 0; k < kThreads; k += kWarp) sum += bins[bin * kThreads + k + lane];
-    sum = warp_sum(sum);
-    if (lane == 0) output[blockIdx.x * kBins + bin] = sum;
+      for (int k = 0; k < kThreads; k += kWarp) sum += own_bins[bin * kThreads + k + lane];
+      sum = warp_sum(sum);
+    }
+    if (lane == 0) output[blockIdx.x * kBins + bin] = sum + bins[bin];
   }
-#endif
 }
 
 // local_arrays. A thread advances 16 values by a step each in turn, 5 places on from one to the
@@ -100,8 +101,8 @@ __global__ void __launch_bounds__(kThreads)
 // argument, so that the index is not known before the kernel runs, and the values are in local
 // memory: those of 64 warps, 128 KiB, fit in L1. These are no spills: registers would hold them. 16
 // warps on a scheduler, in 4 waves, of 1536 steps take 0.05 ms on an H200; planted, a load and a
-// store of each step are two wavefronts of a multiprocessor, 0.4 ms. Shown by local loads and
-// stores.
+// store of each step are two wavefronts of a multiprocessor, 0.4 ms; in weaker forms they are in
+// local memory for the first part of the steps. Shown by local loads and stores.
 constexpr int kValues = 16;
 constexpr int kPlaces = 5;
 
@@ -113,20 +114,28 @@ __global__ void __launch_bounds__(kThreads)
   float values[kValues];
 #pragma unroll
   for (int k = 0; k < kValues; ++k) values[k] = first + static_cast<float>(k);
-#pragma unroll 1
-  for (unsigned i = 0; i < steps; i += kValues) {
+  const int planted = PLANTED ? steps / 8 * STRENGTH : 0;
 #if PLANTED
+  float far[kValues];
+#pragma unroll
+  for (int k = 0; k < kValues; ++k) far[k] = values[k];
+#pragma unroll 1
+  for (unsigned i = 0; i < planted; i += kValues) {
 #pragma unroll
     for (int k = 0; k < kValues; ++k) {
       const unsigned place = (i + k) * places % kValues;
-      values[place] = step(values[place]);
+      far[place] = step(far[place]);
     }
-#else
+  }
+#pragma unroll
+  for (int k = 0; k < kValues; ++k) values[k] = far[k];
+#endif
+#pragma unroll 1
+  for (unsigned i = planted; i < steps; i += kValues) {
 #pragma unroll
     for (int k = 0; k < kValues; ++k) {
       values[k * kPlaces % kValues] = step(values[k * kPlaces % kValues]);
     }
-#endif
   }
   float sum = 0.0f;
 #pragma unroll

@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
   const int warp = threadIdx.x / kWarp;
   const int group = blockIdx.x * kThreads + warp / kKinds * kKinds * kWarp;
   const int part = warp % kKinds;
-  const int index = group + (PLANTED ? part * kWarp + lane : lane * kKinds + part);
+  const int index = group + (is_planted_block() ? part * kWarp + lane : lane * kKinds + part);
   float value = input[index];
   switch (index % kKinds) {
     case 0: value = chain_of_kind<0>(value, steps); break;
@@ -44,16 +44,12 @@ __global__ void __launch_bounds__(kThreads)
 // there is work for, so that others cannot fill the gaps. Shown by warps that wait for wait
 // (results of fixed latency), with the same instructions.
 constexpr int kFactors = 8;
-constexpr int kSums = PLANTED ? 1 : kFactors;
 constexpr int kTable = 4096;
 
-__global__ void __launch_bounds__(kThreads)
-    dependent_chain(const float* __restrict__ input, float* __restrict__ output, int steps) {
-  const int thread = blockIdx.x * kThreads + threadIdx.x;
-  float factors[kFactors];
-#pragma unroll
-  for (int k = 0; k < kFactors; ++k) factors[k] = input[(thread + k) % kTable];
-  float sums[kSums] = {};
+template <int kSums>
+__device__ __forceinline__ float add_products(const float (&factors)[kFactors], float first,
+                                              int steps) {
+  float sums[kSums] = {first};
 #pragma unroll 8
   for (int i = 0; i < steps; ++i) {
 #pragma unroll
@@ -64,28 +60,43 @@ __global__ void __launch_bounds__(kThreads)
   float sum = 0.0f;
 #pragma unroll
   for (int k = 0; k < kSums; ++k) sum += sums[k];
+  return sum;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    dependent_chain(const float* __restrict__ input, float* __restrict__ output, int steps) {
+  const int thread = blockIdx.x * kThreads + threadIdx.x;
+  float factors[kFactors];
+#pragma unroll
+  for (int k = 0; k < kFactors; ++k) factors[k] = input[(thread + k) % kTable];
+  // One after the other: steps of both forms at once would fill each other's gaps.
+  const int planted = PLANTED ? steps / 8 * STRENGTH : 0;
+  float sum = 0.0f;
+  if (planted > 0) sum = add_products<1>(factors, sum, planted);
+  if (planted < steps) sum = add_products<kFactors>(factors, sum, steps - planted);
   output[thread] = sum;
 }
 
 // fp64_arithmetic. The constants lack their `f`: each step converts its value to double, multiplies
 // and adds there, and converts back. Shown by FP64 operations and conversions; the warps wait for
 // math_pipe_throttle.
-#if PLANTED
-using Constant = double;
-#else
-using Constant = float;
-#endif
+template <typename Constant>
+__device__ __forceinline__ float step_by(float value) {
+  constexpr Constant kFactor = FACTOR;
+  constexpr Constant kAddend = ADDEND;
+  return static_cast<float>(value * kFactor + kAddend);
+}
 
 __global__ void __launch_bounds__(kThreads)
     fp64_arithmetic(const float* __restrict__ input, float* __restrict__ output, int steps) {
-  constexpr Constant kFactor = FACTOR;
-  constexpr Constant kAddend = ADDEND;
   const int thread = blockIdx.x * kThreads + threadIdx.x;
   float value = input[thread];
 #pragma unroll 1
   for (int i = 0; i < steps; i += kUnroll) {
 #pragma unroll
-    for (int k = 0; k < kUnroll; ++k) value = static_cast<float>(value * kFactor + kAddend);
+    for (int k = 0; k < kUnroll; ++k) {
+      value = is_planted(k) ? step_by<double>(value) : step_by<float>(value);
+    }
   }
   output[thread] = value;
 }

@@ -1,4 +1,5 @@
 // What the pairs share. PLANTED is 0 or 1, FACTOR and ADDEND are the constants of every chain.
+// STRENGTH, of a planted kernel, says how much of its mistake it has: 8 is all of it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -6,6 +7,17 @@
 namespace why {
 
 constexpr int kWarp = 32;
+
+// Whether a step is one of the STRENGTH of 8 that are done in the planted way.
+__device__ __forceinline__ constexpr bool is_planted(unsigned step) {
+  return PLANTED && step % 8 < STRENGTH;
+}
+
+// The same of blocks. Neighbours differ, and so do those that are 132 apart, which start on the same
+// multiprocessor.
+__device__ __forceinline__ bool is_planted_block() {
+  return is_planted(blockIdx.x + blockIdx.x / 8);
+}
 
 // One step of a chain of dependent multiply-adds.
 __device__ __forceinline__ float step(float value) { return fmaf(value, FACTOR, ADDEND); }

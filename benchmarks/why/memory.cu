@@ -16,8 +16,8 @@ constexpr int kChunk = kFields * kRows * kWarp;
 // that it uses whole. The chunks of the 64 warps of a multiprocessor, 256 KiB, are more than L1
 // holds, so that most sectors are fetched again for the next field; those of the whole GPU, 33 MiB,
 // fit in L2, so that DRAM has about the same to do in both.
-__device__ __forceinline__ int position(int field, int row, int lane) {
-  return PLANTED ? (row * kWarp + lane) * kFields + field : (field * kRows + row) * kWarp + lane;
+__device__ __forceinline__ int position(bool planted, int field, int row, int lane) {
+  return planted ? (row * kWarp + lane) * kFields + field : (field * kRows + row) * kWarp + lane;
 }
 
 // uncoalesced_loads. Shown by sectors per request of global loads (32 against 4) and up to 8 times
@@ -27,11 +27,12 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = threadIdx.x % kWarp;
   const int warp = (blockIdx.x * kThreads + threadIdx.x) / kWarp;
   const float* chunk = input + static_cast<int64_t>(warp) * kChunk;
+  const bool planted = is_planted_block();
   float sum = 0.0f;
 #pragma unroll 1
   for (int field = 0; field < kFields; ++field) {
 #pragma unroll
-    for (int row = 0; row < kRows; ++row) sum += chunk[position(field, row, lane)];
+    for (int row = 0; row < kRows; ++row) sum += chunk[position(planted, field, row, lane)];
   }
   sum = warp_sum(sum);
   if (lane == 0) output[warp] = sum;
@@ -45,11 +46,12 @@ __global__ void __launch_bounds__(kThreads)
   const int warp = (blockIdx.x * kThreads + threadIdx.x) / kWarp;
   const int chunk = warp * kChunk;
   const int bits = *mask;
+  const bool planted = is_planted_block();
 #pragma unroll 1
   for (int field = 0; field < kFields; ++field) {
 #pragma unroll
     for (int row = 0; row < kRows; ++row) {
-      const int index = chunk + position(field, row, lane);
+      const int index = chunk + position(planted, field, row, lane);
       output[index] = index ^ bits;
     }
   }
@@ -71,17 +73,17 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll 1
   for (int step = 0; step < steps; ++step) {
     const unsigned offset = static_cast<unsigned>(step) * kWarp * kVector % kPixels;
-#if PLANTED
-    const uint8_t* bytes = chunk + (offset + lane);
+    if (is_planted(step)) {
+      const uint8_t* bytes = chunk + (offset + lane);
 #pragma unroll
-    for (int k = 0; k < kVector; ++k) sum += bytes[k * kWarp];
-#else
-    const uint4 words = *reinterpret_cast<const uint4*>(chunk + (offset + lane * kVector));
-    sum = __dp4a(words.x, 0x01010101u, sum);
-    sum = __dp4a(words.y, 0x01010101u, sum);
-    sum = __dp4a(words.z, 0x01010101u, sum);
-    sum = __dp4a(words.w, 0x01010101u, sum);
-#endif
+      for (int k = 0; k < kVector; ++k) sum += bytes[k * kWarp];
+    } else {
+      const uint4 words = *reinterpret_cast<const uint4*>(chunk + (offset + lane * kVector));
+      sum = __dp4a(words.x, 0x01010101u, sum);
+      sum = __dp4a(words.y, 0x01010101u, sum);
+      sum = __dp4a(words.z, 0x01010101u, sum);
+      sum = __dp4a(words.w, 0x01010101u, sum);
+    }
   }
   const int total = warp_sum(static_cast<int>(sum));
   if (lane == 0) output[warp] = total;
@@ -94,13 +96,18 @@ constexpr int kWarps = kThreads / kWarp;
 
 // no_l2_reuse. Plain, all passes over a group of tiles come before the next group: 7 of 8 reads hit
 // L2. Planted, a pass goes over all 256 MiB before the next one starts, and every read goes to
-// DRAM. The loads are the same. Shown by DRAM bytes (8 times the input), the L2 hit rate (about 0
+// DRAM. In a weaker form, the first STRENGTH passes do that, and the others are as plain. The loads
+// are the same. Shown by DRAM bytes (8 times the input), the L2 hit rate (about 0
 // against 7/8), and a longer wait for long_scoreboard.
 __global__ void __launch_bounds__(kThreads)
     no_l2_reuse(const float* __restrict__ input, float* __restrict__ output, int steps) {
-  const unsigned group = blockIdx.x / (kGroup * kPasses);
-  const int pass = PLANTED ? blockIdx.x / kBlocksOfPass : blockIdx.x / kGroup % kPasses;
-  const int block = PLANTED ? blockIdx.x % kBlocksOfPass : group * kGroup + blockIdx.x % kGroup;
+  constexpr unsigned kWholePasses = PLANTED ? STRENGTH : 0;
+  constexpr unsigned kPassesOfGroup = kWholePasses < kPasses ? kPasses - kWholePasses : 1;
+  const unsigned rest = blockIdx.x - kWholePasses * kBlocksOfPass;
+  const bool whole = PLANTED && blockIdx.x < kWholePasses * kBlocksOfPass;
+  const int pass = whole ? blockIdx.x / kBlocksOfPass : kWholePasses + rest / kGroup % kPassesOfGroup;
+  const int block = whole ? blockIdx.x % kBlocksOfPass
+                          : rest / (kGroup * kPassesOfGroup) * kGroup + rest % kGroup;
   const int lane = threadIdx.x % kWarp;
   const int warp = block * kWarps + threadIdx.x / kWarp;
   const float* tile = input + static_cast<int64_t>(warp) * steps * kWarp;
@@ -137,6 +144,23 @@ __global__ void add_up_counters(int* counters) {
   sum = warp_sum(sum);
 #pragma unroll
   for (int k = 0; k < kCounters; k += kWarp) counters[k + threadIdx.x] = sum;
+}
+
+// hot_lines. Sums of lines of 128 bytes that all have the same values. Every load goes to L2. Plain,
+// the warps read 4096 lines in turn, which lie on all slices of L2; planted, 4 of them (in weaker
+// forms 8, 16, 32), which lie on as many slices at most. Shown by the busiest slice of L2.
+constexpr unsigned kLines = PLANTED ? 32 / STRENGTH : 4096;
+
+__global__ void __launch_bounds__(kThreads)
+    hot_lines(const float* __restrict__ input, float* __restrict__ output, int steps) {
+  const unsigned lane = threadIdx.x % kWarp;
+  const unsigned warp = (blockIdx.x * kThreads + threadIdx.x) / kWarp;
+  float sum = 0.0f;
+#pragma unroll 8
+  for (unsigned i = 0; i < steps; ++i) {
+    sum += __ldcg(input + (warp + i) % kLines * kWarp + lane);
+  }
+  output[warp * kWarp + lane] = sum;
 }
 
 }  // namespace why
@@ -182,6 +206,12 @@ WHY_LAUNCHER(atomic_contention) {
   why::atomic_contention<<<kBlocks, why::kThreads, 0, queue>>>(static_cast<const int*>(input),
                                                                counters, steps, why::kMask);
   why::add_up_counters<<<1, why::kWarp, 0, queue>>>(counters);
+  return cudaGetLastError();
+}
+
+WHY_LAUNCHER(hot_lines) {
+  why::hot_lines<<<outputs / why::kThreads, why::kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
+      static_cast<const float*>(input), static_cast<float*>(output), steps);
   return cudaGetLastError();
 }
 

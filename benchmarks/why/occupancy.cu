@@ -7,27 +7,36 @@ namespace why {
 
 constexpr int kThreads = 128;
 
-// Sum of the values of a lane, one load of 16 bytes in flight at a time: 64 warps keep DRAM busy
-// with that, 8 do not.
-__device__ __forceinline__ float sum_of_lane(const float4* __restrict__ input, int warp, int lane,
+__device__ __forceinline__ float total(float4 values) {
+  return (values.x + values.y) + (values.z + values.w);
+}
+
+__device__ __forceinline__ float total(float value) { return value; }
+
+// Sum of the values of a lane, one load in flight at a time: with 16 bytes 64 warps keep DRAM busy,
+// 8 do not; with 4 bytes every missing warp costs time.
+template <typename Values>
+__device__ __forceinline__ float sum_of_lane(const Values* __restrict__ input, int warp, int lane,
                                              int steps) {
-  const float4* chunk = input + static_cast<int64_t>(warp) * steps * kWarp + lane;
+  const Values* chunk = input + static_cast<int64_t>(warp) * steps * kWarp + lane;
   float sum = 0.0f;
 #pragma unroll 1
-  for (int step = 0; step < steps; ++step) {
-    const float4 values = chunk[step * kWarp];
-    sum += (values.x + values.y) + (values.z + values.w);
-  }
+  for (int step = 0; step < steps; ++step) sum += total(chunk[step * kWarp]);
   return sum;
 }
 
-// occupancy_shared_memory. One kernel; the planted launch asks for 96 KiB of shared memory for each
-// block of 128 threads, which leaves room for 2 blocks (8 warps) instead of 16 (64 warps) on a
-// multiprocessor. Shown by warps in flight and by the occupancy limit of shared memory.
-constexpr int kReserved = PLANTED ? 96 * 1024 : 0;
+// Blocks that fit on a multiprocessor, of 4 warps each, when planted.
+constexpr int kBlocksOfSm = STRENGTH == 8 ? 2 : STRENGTH == 4 ? 4 : STRENGTH == 2 ? 8 : 12;
 
+// occupancy_shared_memory. One kernel; the planted launch asks for 104 KiB of shared memory for each
+// block of 128 threads, which leaves room for 2 blocks (8 warps) instead of 16 (64 warps) on a
+// multiprocessor; in weaker forms for 4, 8 and 12. Shown by warps in flight and by the occupancy
+// limit of shared memory. shared_reserved is the same with loads of 4 bytes.
+constexpr int kReserved = PLANTED ? 208 * 1024 / kBlocksOfSm : 0;
+
+template <typename Values>
 __global__ void __launch_bounds__(kThreads)
-    occupancy_shared_memory(const float4* __restrict__ input, float* __restrict__ output,
+    occupancy_shared_memory(const Values* __restrict__ input, float* __restrict__ output,
                             int steps) {
   const int lane = threadIdx.x % kWarp;
   const int warp = (blockIdx.x * kThreads + threadIdx.x) / kWarp;
@@ -37,9 +46,15 @@ __global__ void __launch_bounds__(kThreads)
 
 // occupancy_registers. Each thread also adds up kHeld values of other lanes. Plain, they are
 // fetched after the loads; planted, before the loads, and added up after them, so that each
-// occupies a register all the time: 2 blocks fit instead of 16. Shown by registers per thread,
+// occupies a register all the time: 2 blocks fit instead of 16. In weaker forms a part of them is
+// fetched before, and 4, 8 or 12 blocks fit. registers_held is the same with loads of 4 bytes. Shown by registers per thread,
 // warps in flight and the occupancy limit of registers. The instructions are the same.
 constexpr int kHeld = 192;
+constexpr int kHeldEarly = !PLANTED        ? 0
+                           : STRENGTH == 8 ? kHeld
+                           : STRENGTH == 4 ? 100
+                           : STRENGTH == 2 ? 46
+                                           : 22;
 constexpr int kLeastBlocks = PLANTED ? 1 : 16;
 
 // Unlike arithmetic, a shuffle is not moved to where its value is used.
@@ -47,21 +62,18 @@ __device__ __forceinline__ float fetch(float unit, int k) {
   return __shfl_sync(0xffffffffu, unit * static_cast<float>(k + 1), k % kWarp);
 }
 
+template <typename Values>
 __global__ void __launch_bounds__(kThreads, kLeastBlocks)
-    occupancy_registers(const float4* __restrict__ input, float* __restrict__ output, int steps) {
+    occupancy_registers(const Values* __restrict__ input, float* __restrict__ output, int steps) {
   const int lane = threadIdx.x % kWarp;
   const int warp = (blockIdx.x * kThreads + threadIdx.x) / kWarp;
   const float unit = reinterpret_cast<const float*>(input)[lane] / 16384.0f;
   float held[kHeld];
-#if PLANTED
 #pragma unroll
-  for (int k = 0; k < kHeld; ++k) held[k] = fetch(unit, k);
-  float sum = sum_of_lane(input, warp, lane, steps);
-#else
+  for (int k = 0; k < kHeldEarly; ++k) held[k] = fetch(unit, k);
   float sum = sum_of_lane(input, warp, lane, steps);
 #pragma unroll
-  for (int k = 0; k < kHeld; ++k) held[k] = fetch(unit, k);
-#endif
+  for (int k = kHeldEarly; k < kHeld; ++k) held[k] = fetch(unit, k);
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) sum += held[k];
   sum = warp_sum(sum);
@@ -74,7 +86,7 @@ __global__ void __launch_bounds__(kThreads, kLeastBlocks)
 // way. Shown by local loads and stores; the warps wait for lg_throttle and long_scoreboard.
 constexpr int kBlock = 1024;
 constexpr int kChains = 48;
-constexpr int kRegisters = PLANTED ? 40 : 64;
+constexpr int kRegisters = !PLANTED ? 64 : STRENGTH == 8 ? 40 : STRENGTH == 4 ? 44 : STRENGTH == 2 ? 48 : 50;
 
 __global__ void __maxnreg__(kRegisters)
     register_spills(const float* __restrict__ input, float* __restrict__ output, int steps) {
@@ -94,24 +106,43 @@ __global__ void __maxnreg__(kRegisters)
   output[thread] = sum;
 }
 
-}  // namespace why
-
-WHY_LAUNCHER(occupancy_shared_memory) {
+template <typename Values>
+int launch_with_shared_memory(const void* input, void* output, int outputs, int steps,
+                              void* stream) {
   const cudaError_t error =
-      cudaFuncSetAttribute(why::occupancy_shared_memory,
-                           cudaFuncAttributeMaxDynamicSharedMemorySize, why::kReserved);
+      cudaFuncSetAttribute(occupancy_shared_memory<Values>,
+                           cudaFuncAttributeMaxDynamicSharedMemorySize, kReserved);
   if (error != cudaSuccess) return error;
-  why::occupancy_shared_memory<<<outputs * why::kWarp / why::kThreads, why::kThreads,
-                                 why::kReserved, static_cast<cudaStream_t>(stream)>>>(
-      static_cast<const float4*>(input), static_cast<float*>(output), steps);
+  occupancy_shared_memory<<<outputs * kWarp / kThreads, kThreads, kReserved,
+                            static_cast<cudaStream_t>(stream)>>>(
+      static_cast<const Values*>(input), static_cast<float*>(output), steps);
   return cudaGetLastError();
 }
 
-WHY_LAUNCHER(occupancy_registers) {
-  why::occupancy_registers<<<outputs * why::kWarp / why::kThreads, why::kThreads, 0,
-                             static_cast<cudaStream_t>(stream)>>>(
-      static_cast<const float4*>(input), static_cast<float*>(output), steps);
+template <typename Values>
+int launch_with_registers(const void* input, void* output, int outputs, int steps, void* stream) {
+  occupancy_registers<<<outputs * kWarp / kThreads, kThreads, 0,
+                        static_cast<cudaStream_t>(stream)>>>(
+      static_cast<const Values*>(input), static_cast<float*>(output), steps);
   return cudaGetLastError();
+}
+
+}  // namespace why
+
+WHY_LAUNCHER(occupancy_shared_memory) {
+  return why::launch_with_shared_memory<float4>(input, output, outputs, steps, stream);
+}
+
+WHY_LAUNCHER(shared_reserved) {
+  return why::launch_with_shared_memory<float>(input, output, outputs, steps, stream);
+}
+
+WHY_LAUNCHER(occupancy_registers) {
+  return why::launch_with_registers<float4>(input, output, outputs, steps, stream);
+}
+
+WHY_LAUNCHER(registers_held) {
+  return why::launch_with_registers<float>(input, output, outputs, steps, stream);
 }
 
 WHY_LAUNCHER(register_spills) {

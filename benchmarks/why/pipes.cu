@@ -5,15 +5,21 @@ namespace why {
 
 constexpr int kThreads = 256;
 
+// The pipe XU takes 8 or 16 cycles of a scheduler for an instruction of a warp, and is the limit from
+// about half of the steps on: the weaker forms have 4, 5 and 6 of 8.
+constexpr int kStepsOnXu = !PLANTED ? 0 : STRENGTH == 8 ? 8 : 4 + STRENGTH / 2;
+
+__device__ __forceinline__ constexpr bool is_planted_on_xu(int step) { return step < kStepsOnXu; }
+
 // special_functions. Sums of sin(angle) * cos(angle) of angles that are 2^-10 apart. Plain, a
 // rotation by that angle gives the next pair from the last (4 multiply-adds); planted, the pipe of
 // special functions computes both for each angle, 16 threads a cycle: 16 cycles of a scheduler for
 // a warp, against 5 or 6 instructions. 16 warps on a scheduler, in 4 waves, of 768 angles take 0.15
 // ms on an H200, planted 0.4. Angles stay between 0.25 and 1.25, where both are positive. Shown by
 // the busy pipe XU.
-[[maybe_unused]] constexpr float kAngle = 0.0009765625f;
-[[maybe_unused]] constexpr float kSine = 0.00097656234478963f;
-[[maybe_unused]] constexpr float kCosine = 0.99999952316287993f;
+constexpr float kAngle = 0.0009765625f;
+constexpr float kSine = 0.00097656234478963f;
+constexpr float kCosine = 0.99999952316287993f;
 
 __global__ void __launch_bounds__(kThreads)
     special_functions(const float* __restrict__ input, float* __restrict__ output, int steps) {
@@ -22,18 +28,22 @@ __global__ void __launch_bounds__(kThreads)
   float sine = __sinf(angle);
   float cosine = __cosf(angle);
   float sum = 0.0f;
-#pragma unroll 8
-  for (int i = 0; i < steps; ++i) {
-    sum = fmaf(sine, cosine, sum);
-#if PLANTED
-    angle += kAngle;
-    sine = __sinf(angle);
-    cosine = __cosf(angle);
-#else
-    const float next = fmaf(sine, kCosine, cosine * kSine);
-    cosine = fmaf(cosine, kCosine, -(sine * kSine));
-    sine = next;
-#endif
+#pragma unroll 1
+  for (int i = 0; i < steps; i += 8) {
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      sum = fmaf(sine, cosine, sum);
+      if (is_planted_on_xu(k)) {
+        const float next = angle + static_cast<float>(k + 1) * kAngle;
+        sine = __sinf(next);
+        cosine = __cosf(next);
+      } else {
+        const float next = fmaf(sine, kCosine, cosine * kSine);
+        cosine = fmaf(cosine, kCosine, -(sine * kSine));
+        sine = next;
+      }
+    }
+    angle += 8 * kAngle;
   }
   output[thread] = sum;
 }
@@ -44,28 +54,28 @@ __global__ void __launch_bounds__(kThreads)
 // bits, for which the programming guide states another width.) 16 warps on a scheduler, in 4 waves,
 // of 1536 steps take 0.15 ms on an H200, planted 0.4. Shown by the busy pipe XU.
 constexpr float kScale = 1024.0f;
-[[maybe_unused]] constexpr float kShift = 12582912.0f;
-[[maybe_unused]] constexpr int kShiftBits = 0x4b400000;
+constexpr float kShift = 12582912.0f;
+constexpr int kShiftBits = 0x4b400000;
 
 __global__ void __launch_bounds__(kThreads)
     conversions(const float* __restrict__ input, float* __restrict__ output, int steps) {
   const int thread = blockIdx.x * kThreads + threadIdx.x;
   float value = kScale * input[thread];
-#if PLANTED
-  long long sum = 0;
-#else
-  int sum = 0;
-#endif
-#pragma unroll 8
-  for (int i = 0; i < steps; ++i) {
-    value = fmaf(value, FACTOR, kScale * ADDEND);
-#if PLANTED
-    sum += __float2ll_rn(value);
-#else
-    sum += __float_as_int(value + kShift) - kShiftBits;
-#endif
+  long long converted = 0;
+  int shifted = 0;
+#pragma unroll 1
+  for (int i = 0; i < steps; i += 8) {
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      value = fmaf(value, FACTOR, kScale * ADDEND);
+      if (is_planted_on_xu(k)) {
+        converted += __float2ll_rn(value);
+      } else {
+        shifted += __float_as_int(value + kShift) - kShiftBits;
+      }
+    }
   }
-  output[thread] = static_cast<float>(sum);
+  output[thread] = static_cast<float>(converted + shifted);
 }
 
 // predicated_threads. Elements are of four kinds in turn, each with another addend. Plain, a thread
@@ -92,17 +102,18 @@ __global__ void __launch_bounds__(kThreads)
   const int thread = blockIdx.x * kThreads + threadIdx.x;
   const int kind = thread % kKinds;
   float value = input[thread];
-#if !PLANTED
   const float addend = ADDEND * static_cast<float>(kind + 1);
-#endif
-#pragma unroll 8
-  for (int i = 0; i < steps; ++i) {
-#if PLANTED
+#pragma unroll 1
+  for (int i = 0; i < steps; i += 8) {
 #pragma unroll
-    for (int k = 0; k < kKinds; ++k) value = step_if(kind == k, value, ADDEND * (k + 1));
-#else
-    value = fmaf(value, FACTOR, addend);
-#endif
+    for (int j = 0; j < 8; ++j) {
+      if (is_planted(j)) {
+#pragma unroll
+        for (int k = 0; k < kKinds; ++k) value = step_if(kind == k, value, ADDEND * (k + 1));
+      } else {
+        value = fmaf(value, FACTOR, addend);
+      }
+    }
   }
   output[thread] = value;
 }

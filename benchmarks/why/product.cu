@@ -1,6 +1,6 @@
-// no_tensor_cores. C = A * transposed B of square bfloat16 matrices, by the same tiles from the
+// no_tensor_cores. C = A * transposed B of bfloat16 matrices, by the same tiles from the
 // same shared memory: plain with mma.sync m16n8k16, planted with a float multiply-add for each
-// product. Shown by tensor operations (none) and by FP32 multiply-adds in their place.
+// product. product_of_<depth> have another number of products of each element. Shown by tensor operations (none) and by FP32 multiply-adds in their place.
 #include <cuda_bf16.h>
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 namespace why {
 
 constexpr int kThreads = 256;
+constexpr int kColumns = 2048;  // Of C, and its rows.
 constexpr int kTile = 128;  // Rows and columns of a block's part of C.
 constexpr int kDepth = 32;  // Columns of A and B that lie in shared memory at a time.
 // Words of two values between rows: the 8 rows that a warp reads at once start on 8 different
@@ -125,7 +126,7 @@ __device__ __forceinline__ void store(const float (&sums)[64], float* c, int siz
 
 __global__ void __launch_bounds__(kThreads, 2)
     no_tensor_cores(const uint4* __restrict__ a, const uint4* __restrict__ b, float* __restrict__ c,
-                    int size) {
+                    int columns, int size) {
   __shared__ alignas(16) uint32_t a_tile[kTile * kPitch];
   __shared__ alignas(16) uint32_t b_tile[kTile * kPitch];
   const int warp = threadIdx.x / kWarp;
@@ -142,18 +143,32 @@ __global__ void __launch_bounds__(kThreads, 2)
     multiply(a_tile + warp_row * kPitch, b_tile + warp_column * kPitch, sums);
     __syncthreads();
   }
-  store(sums, c + static_cast<int64_t>(row + warp_row) * size + column + warp_column, size);
+  store(sums, c + static_cast<int64_t>(row + warp_row) * columns + column + warp_column, columns);
 }
 
 }  // namespace why
 
-// `steps` is the number of rows, of columns and of products of an element.
+// `steps` is the number of products of an element.
 WHY_LAUNCHER(no_tensor_cores) {
-  if (outputs != steps * steps || steps % why::kTile != 0) return cudaErrorInvalidValue;
+  if (outputs != why::kColumns * why::kColumns) return cudaErrorInvalidValue;
+  if (steps % why::kDepth != 0) return cudaErrorInvalidValue;
   const auto* a = static_cast<const __nv_bfloat16*>(input);
-  const dim3 blocks(steps / why::kTile, steps / why::kTile);
+  const auto* b = a + static_cast<int64_t>(why::kColumns) * steps;
+  const dim3 blocks(why::kColumns / why::kTile, why::kColumns / why::kTile);
   why::no_tensor_cores<<<blocks, why::kThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      reinterpret_cast<const uint4*>(a), reinterpret_cast<const uint4*>(a + outputs),
-      static_cast<float*>(output), steps);
+      reinterpret_cast<const uint4*>(a), reinterpret_cast<const uint4*>(b),
+      static_cast<float*>(output), why::kColumns, steps);
   return cudaGetLastError();
+}
+
+WHY_LAUNCHER(product_of_256) {
+  return why_no_tensor_cores(input, output, outputs, steps, stream);
+}
+
+WHY_LAUNCHER(product_of_1024) {
+  return why_no_tensor_cores(input, output, outputs, steps, stream);
+}
+
+WHY_LAUNCHER(product_of_4096) {
+  return why_no_tensor_cores(input, output, outputs, steps, stream);
 }

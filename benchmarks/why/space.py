@@ -1,7 +1,7 @@
 """Cases of planted causes: their sizes, and what to compile; no torch.
 
-A variant is `{planted: 0 or 1}`, a problem is `{case: …}`. Each variant is one library with the
-kernels of all cases.
+A variant is `{planted: 0 or 1}`, and in `strengths.yaml` `{planted, strength}`, a problem is
+`{case: …}`. Each variant is one library with the kernels of all cases.
 """
 
 from __future__ import annotations
@@ -24,6 +24,11 @@ SOURCES = (
     *("strangers", "strengths", "told_apart"),
 )
 """Those of `why.yaml`, of `more.yaml` and of `further.yaml`."""
+STRENGTH_SOURCES = (*SOURCES, "warpgroups")
+"""Those of `strengths.yaml`; the last one is of Hopper's instructions."""
+_ARCH = "sm_90a"
+WHOLE = 8
+"""Strength of a planted kernel that has all of its mistake."""
 
 _H200_MULTIPROCESSORS = 132
 _FULL = 2048 * _H200_MULTIPROCESSORS
@@ -106,12 +111,67 @@ FURTHER_CASES: Mapping[str, Case] = {
     "records_of_16": Case(inputs=2**27, outputs=2**17, steps=32),
 }
 """Those of `further.yaml`, likewise."""
-ALL_CASES: Mapping[str, Case] = {**CASES, **MORE_CASES, **FURTHER_CASES}
+
+STRENGTH_CASES: Mapping[str, Case] = {
+    # whose plain kernel has another amount of the work that has no mistake
+    **{
+        f"blocks_after_{steps}": Case(inputs=4 * _FULL * 64, outputs=4 * _FULL, steps=64)
+        for steps in (96, 128, 160)
+    },
+    **{
+        f"product_of_{depth}": Case(inputs=2 * 2048 * depth, outputs=2048**2, steps=depth)
+        for depth in (256, 1024, 4096)
+    },
+    # as a case above, where weaker forms of its mistake would cost nothing
+    "shared_reserved": Case(inputs=2**25, outputs=2**15, steps=32),
+    "registers_held": Case(inputs=2**26, outputs=2**15, steps=64),
+    "sectors_in_turn": Case(inputs=8 * 4 * _FULL // 32 * 128, outputs=4 * _FULL // 32, steps=128),
+    "divisions": Case(inputs=4 * _FULL, outputs=4 * _FULL, steps=64),
+    # of causes that have no case above
+    "uneven_warps": Case(inputs=4 * _FULL * 64, outputs=4 * _FULL // 256, steps=512),
+    "block_sizes": Case(inputs=16 * _FULL * 16, outputs=16 * _FULL, steps=16),
+    "hot_lines": Case(inputs=4096 * 32, outputs=2 * _FULL, steps=256),
+    "waited_products": Case(
+        inputs=2, outputs=_H200_MULTIPROCESSORS * 64 * 128, steps=4096
+    ),
+    "unfused": Case(inputs=2**26, outputs=2**26, steps=16),
+}
+"""Those that only `strengths.yaml` has."""
+ALL_CASES: Mapping[str, Case] = {**CASES, **MORE_CASES, **FURTHER_CASES, **STRENGTH_CASES}
+
+_WEAKER = (1, 2, 4)
+STRENGTHS: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(
+        (
+            *("uncoalesced_stores", "register_spills", "tail_wave", "block_imbalance"),
+            *("no_l2_reuse", "barrier_waits", "fp64_arithmetic", "small_grid"),
+            *("instruction_fetch", "sleeping", "special_functions", "conversions"),
+            *("predicated_threads", "local_arrays", "constant_by_lane", "far_angles"),
+            *("shared_reserved", "registers_held"),
+        ),
+        _WEAKER,
+    ),
+    **dict.fromkeys(("dependent_chain", "many_launches"), (2, 4)),
+    **dict.fromkeys(
+        ("scalar_loads", "shared_atomics", "counters_in_l2", "one_counter", "far_constants"), (1, 4)
+    ),
+    "divergence": (2,),
+    **dict.fromkeys(("sectors_in_turn", "divisions"), (2, 4, WHOLE)),
+    **dict.fromkeys(
+        ("uneven_warps", "block_sizes", "hot_lines", "waited_products", "unfused"),
+        (*_WEAKER, WHOLE),
+    ),
+    **{f"blocks_after_{steps}": (WHOLE,) for steps in (96, 128, 160)},
+    **{f"product_of_{depth}": (WHOLE,) for depth in (256, 1024, 4096)},
+}
+"""Strengths in which `strengths.yaml` has a case: with those of the others, four of each cause."""
 
 
 def variant_name(params: Mapping[str, Any]) -> str:
-    """`plain` or `planted`."""
-    return "planted" if params["planted"] else "plain"
+    """`plain` or `planted`, with its strength where it has one."""
+    if not params["planted"]:
+        return "plain"
+    return f"planted_{params['strength']}" if "strength" in params else "planted"
 
 
 def check_variant(params: Mapping[str, Any]) -> str | None:
@@ -119,6 +179,9 @@ def check_variant(params: Mapping[str, Any]) -> str | None:
     planted = params.get("planted")
     if isinstance(planted, bool) or planted not in (0, 1):
         return f"planted must be 0 or 1, not {planted!r}"
+    strength = params.get("strength", planted)
+    if isinstance(strength, bool) or strength not in ((1, 2, 4, WHOLE) if planted else (0,)):
+        return f"strength must be 1, 2, 4 or 8, and 0 of the plain kernel, not {strength!r}"
     return None
 
 
@@ -129,12 +192,22 @@ def check_problem(params: Mapping[str, Any]) -> str | None:
     return None
 
 
+def check_cell(variant: Mapping[str, Any], problem: Mapping[str, Any]) -> str | None:
+    """Reason why a pair is not measured in a strength, or None."""
+    if not variant.get("strength") or variant["strength"] in STRENGTHS.get(problem["case"], ()):
+        return None
+    return "not in this strength: with those of the other experiments there are enough"
+
+
 def recipe(params: Mapping[str, Any]) -> Recipe:
     """The library of a variant: all sources with or without the planted causes."""
+    sources = STRENGTH_SOURCES if "strength" in params else SOURCES
     return Recipe(
-        sources=tuple(Path(__file__).with_name(f"{name}.cu").resolve() for name in SOURCES),
+        sources=tuple(Path(__file__).with_name(f"{name}.cu").resolve() for name in sources),
+        arch=_ARCH if "strength" in params else None,
         defines={
             "PLANTED": int(params["planted"]),
+            "STRENGTH": params.get("strength") or WHOLE,
             "FACTOR": f"{FACTOR!r}f",
             "ADDEND": f"{ADDEND!r}f",
         },

@@ -14,14 +14,18 @@ constexpr int kThreads = 256;
 // planted, each lane begins elsewhere, and constant memory gives one address of a warp at a time:
 // 32 of them take 32 times as long. Shown by warps that wait for the results of LDC.
 constexpr int kTable = 1024;
+constexpr int kApart = 8;  // Between lanes: each reads all that has the same number modulo 8.
 __constant__ float table[kTable];
 
 __global__ void __launch_bounds__(kThreads)
     constant_by_lane(float* __restrict__ output, int steps) {
-  const unsigned first = PLANTED ? threadIdx.x % kWarp * 7 : 0;
+  const unsigned first = threadIdx.x % kWarp * kApart;
   float sum = 0.0f;
-#pragma unroll 4
-  for (unsigned i = 0; i < steps; ++i) sum += table[(first + i) % kTable];
+#pragma unroll 1
+  for (unsigned i = 0; i < steps; i += 8) {
+#pragma unroll
+    for (unsigned k = 0; k < 8; ++k) sum += table[((is_planted(k) ? first : 0) + i + k) % kTable];
+  }
   output[blockIdx.x * kThreads + threadIdx.x] = sum;
 }
 
@@ -41,16 +45,16 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll 1
   for (int round = 0; round < rounds; ++round) {
     float* bin = bins + (threadIdx.x / kSharers + round) % kBins;
-#if PLANTED
+    if (is_planted(round)) {
 #pragma unroll 4
-    for (int k = 0; k < kBins; ++k) atomicAdd(bin, value);
-#else
-    float sum = value * kBins;
-    sum += __shfl_xor_sync(0xffffffffu, sum, 1);
-    sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-    if (threadIdx.x % kSharers == 0) *bin += sum;
-    __syncthreads();
-#endif
+      for (int k = 0; k < kBins; ++k) atomicAdd(bin, value);
+    } else {
+      float sum = value * kBins;
+      sum += __shfl_xor_sync(0xffffffffu, sum, 1);
+      sum += __shfl_xor_sync(0xffffffffu, sum, 2);
+      if (threadIdx.x % kSharers == 0) *bin += sum;
+    }
+    if (!PLANTED || STRENGTH < 8) __syncthreads();
   }
   __syncthreads();
   if (threadIdx.x < kBins) output[blockIdx.x * kBins + threadIdx.x] = bins[threadIdx.x];
@@ -61,11 +65,13 @@ __global__ void __launch_bounds__(kThreads)
 // pi. Both call sinf. Shown by integer instructions and local memory of the slow path.
 __global__ void __launch_bounds__(kThreads)
     far_angles(const float* __restrict__ input, float* __restrict__ output, int steps) {
-  const float* angles = input + (PLANTED ? 0 : kTable);
   const unsigned thread = blockIdx.x * kThreads + threadIdx.x;
   float sum = 0.0f;
 #pragma unroll 1
-  for (unsigned i = 0; i < steps; ++i) sum += 1.0f + sinf(angles[(thread + i) % kTable]);
+  for (unsigned i = 0; i < steps; ++i) {
+    const float* angles = input + (is_planted(i) ? 0 : kTable);
+    sum += 1.0f + sinf(angles[(thread + i) % kTable]);
+  }
   output[thread] = sum;
 }
 
@@ -95,39 +101,37 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // copies_in_turn. Each warp brings its tiles of 128 bytes into shared memory by asynchronous copies.
-// Plain, seven are under way; planted, each is waited for before the next one starts. Shown by warps
-// that wait for memory which is not busy.
+// Plain, eight are under way; planted, each is waited for before the next one starts, in weaker forms
+// the one before, or the third before. Shown by warps that wait for memory which is not busy.
+//
+// sectors_in_turn. The same with tiles of 32 bytes, which four groups of lanes copy: device memory
+// has less to do, and each copy that is not under way costs more.
 constexpr int kStages = 8;
+constexpr int kUnderWay = PLANTED ? kStages / STRENGTH : kStages;
 
+template <int kFloats>
 __global__ void __launch_bounds__(kThreads)
     copies_in_turn(const float* __restrict__ input, float* __restrict__ output, int steps) {
   __shared__ float tiles[kStages][kThreads];
   const int lane = threadIdx.x % kWarp;
   const int warp = (blockIdx.x * kThreads + threadIdx.x) / kWarp;
-  const float* chunk = input + static_cast<int64_t>(warp) * steps * kWarp + lane;
+  const float* chunk = input + static_cast<int64_t>(warp) * steps * kFloats + lane % kFloats;
   const auto start = [&](int step) {
     if (step < steps) {
       float* place = &tiles[step % kStages][threadIdx.x];
-      __pipeline_memcpy_async(place, chunk + step * kWarp, sizeof(float));
+      __pipeline_memcpy_async(place, chunk + step * kFloats, sizeof(float));
     }
     __pipeline_commit();
   };
-#if !PLANTED
-  for (int step = 0; step < kStages - 1; ++step) start(step);
-#endif
+  for (int step = 0; step < kUnderWay - 1; ++step) start(step);
   float sum = 0.0f;
 #pragma unroll 1
   for (int step = 0; step < steps; ++step) {
-#if PLANTED
-    start(step);
-    __pipeline_wait_prior(0);
-#else
-    start(step + kStages - 1);
-    __pipeline_wait_prior(kStages - 1);
-#endif
+    start(step + kUnderWay - 1);
+    __pipeline_wait_prior(kUnderWay - 1);
     sum += tiles[step % kStages][threadIdx.x];
   }
-  sum = warp_sum(sum);
+  sum = warp_sum(sum) * kFloats / kWarp;
   if (lane == 0) output[warp] = sum;
 }
 
@@ -164,7 +168,14 @@ WHY_LAUNCHER(byte_stores) {
 }
 
 WHY_LAUNCHER(copies_in_turn) {
-  why::copies_in_turn<<<outputs * why::kWarp / why::kThreads, why::kThreads, 0,
+  why::copies_in_turn<why::kWarp><<<outputs * why::kWarp / why::kThreads, why::kThreads, 0,
+                        static_cast<cudaStream_t>(stream)>>>(
+      static_cast<const float*>(input), static_cast<float*>(output), steps);
+  return cudaGetLastError();
+}
+
+WHY_LAUNCHER(sectors_in_turn) {
+  why::copies_in_turn<8><<<outputs * why::kWarp / why::kThreads, why::kThreads, 0,
                         static_cast<cudaStream_t>(stream)>>>(
       static_cast<const float*>(input), static_cast<float*>(output), steps);
   return cudaGetLastError();

@@ -17,25 +17,23 @@ __global__ void __launch_bounds__(kThreads)
   const int thread = blockIdx.x * kThreads + threadIdx.x;
   const int weight = weights[thread % 2];
   int* record = counters + thread * kFields;
-#if !PLANTED
   int sums[kFields] = {};
-#endif
 #pragma unroll 1
   for (int round = 0; round < steps; round += kFields) {
 #pragma unroll
     for (int k = 0; k < kFields; ++k) {
       const int value = weight ^ (round + k);
-#if PLANTED
-      atomicAdd(record + k, value);
-#else
-      sums[k] += value;
-#endif
+      if (is_planted(k)) {
+        atomicAdd(record + k, value);
+      } else {
+        sums[k] += value;
+      }
     }
   }
-#if !PLANTED
 #pragma unroll
-  for (int k = 0; k < kFields; ++k) record[k] = sums[k];
-#endif
+  for (int k = 0; k < kFields; ++k) {
+    if (!is_planted(k)) record[k] = sums[k];
+  }
 }
 
 // one_counter. A sum over all threads. Plain, each warp adds up its own and stores it, and a second
@@ -43,19 +41,26 @@ __global__ void __launch_bounds__(kThreads)
 // which it is, is an argument, so that the compiler cannot add up a warp's values first.
 __global__ void __launch_bounds__(kThreads)
     one_counter(const int* __restrict__ weights, int* __restrict__ sums, int steps,
-                [[maybe_unused]] unsigned mask) {
+                unsigned mask) {
   const unsigned thread = blockIdx.x * kThreads + threadIdx.x;
   const int weight = weights[thread % 2];
-#if PLANTED
-#pragma unroll 1
-  for (int step = 0; step < steps; ++step) atomicAdd(sums + (thread & mask), weight + step);
-#else
   int sum = 0;
 #pragma unroll 1
-  for (int step = 0; step < steps; ++step) sum += weight + step;
+  for (int step = 0; step < steps; ++step) {
+    if (is_planted(step)) {
+      atomicAdd(sums + (thread & mask), weight + step);
+    } else {
+      sum += weight + step;
+    }
+  }
+  if (PLANTED && STRENGTH == 8) return;
   sum = warp_sum(sum);
-  if (thread % kWarp == 0) sums[thread / kWarp] = sum;
-#endif
+  // The first place is also that of the atomics.
+  if (PLANTED && thread == 0) {
+    atomicAdd(sums, sum);
+  } else if (thread % kWarp == 0) {
+    sums[thread / kWarp] = sum;
+  }
 }
 
 // One block: puts the sum of all into the first.
@@ -77,24 +82,27 @@ __global__ void __launch_bounds__(kThreads) add_up_sums(int* sums, int count) {
 // is one more. Plain, a shift gives the quotient, because the divisor is a power of two; planted, it
 // is an argument of which the compiler does not know that, and a division is about 100 instructions.
 // All steps are unrolled: the counter of a loop would be integer arithmetic, too.
-constexpr int kSteps = 512;
+//
+// divisions. The same with a division after 128 steps.
+constexpr int kShift = 3;
 
+template <int kSteps>
 __global__ void __launch_bounds__(kThreads)
     long_division(const float* __restrict__ input, float* __restrict__ output, int rounds,
-                  [[maybe_unused]] unsigned long long divisor, [[maybe_unused]] int shift) {
+                  [[maybe_unused]] unsigned long long divisor) {
+  constexpr int kRoundsAtOnce = 512 / kSteps;
   const int thread = blockIdx.x * kThreads + threadIdx.x;
   float value = input[thread];
 #pragma unroll 1
-  for (int round = 0; round < rounds; ++round) {
+  for (int first = 0; first < rounds; first += kRoundsAtOnce) {
 #pragma unroll
-    for (int k = 0; k < kSteps; ++k) value = step(value);
-    const unsigned long long bits = (1ull << 40) + static_cast<unsigned>(round + thread);
-#if PLANTED
-    const unsigned long long quotient = bits / divisor;
-#else
-    const unsigned long long quotient = bits >> shift;
-#endif
-    value = quotient & 1 ? value : step(value);
+    for (int round = first; round < first + kRoundsAtOnce; ++round) {
+#pragma unroll
+      for (int k = 0; k < kSteps; ++k) value = step(value);
+      const unsigned long long bits = (1ull << 40) + static_cast<unsigned>(round + thread);
+      const unsigned long long quotient = is_planted(round) ? bits / divisor : bits >> kShift;
+      value = quotient & 1 ? value : step(value);
+    }
   }
   output[thread] = value;
 }
@@ -103,31 +111,41 @@ __global__ void __launch_bounds__(kThreads)
 // shared memory; planted, in constant memory, 8 KiB, whose cache next to a scheduler has 2 KiB.
 constexpr int kRecords = 128;
 constexpr int kRecordFields = 16;
-[[maybe_unused]] __constant__ float far[kRecords * kRecordFields];
+constexpr bool kInShared = !PLANTED || STRENGTH < 8;
+__constant__ float far[kRecords * kRecordFields];
+
+// What a pass over the values adds.
+__device__ __forceinline__ float add_records(const float* records, float factor, float sum) {
+#pragma unroll 16
+  for (int record = 0; record < kRecords; ++record) {
+    sum = fmaf(records[record * kRecordFields], factor, sum);
+  }
+  return sum;
+}
 
 __global__ void __launch_bounds__(kThreads)
     far_constants(const float* __restrict__ input, float* __restrict__ output, int steps) {
   const int thread = blockIdx.x * kThreads + threadIdx.x;
-#if !PLANTED
-  __shared__ float far[kRecords * kRecordFields];
-  for (int k = threadIdx.x; k < kRecords * kRecordFields; k += kThreads) far[k] = input[kRecords + k];
-  __syncthreads();
-#endif
+  __shared__ float near[kInShared ? kRecords * kRecordFields : 1];
+  if (kInShared) {
+    for (int k = threadIdx.x; k < kRecords * kRecordFields; k += kThreads) {
+      near[k] = input[kRecords + k];
+    }
+    __syncthreads();
+  }
   const float factor = input[thread % 16];
   float sum = 0.0f;
+  const int planted = PLANTED ? steps / 8 * STRENGTH : 0;
 #pragma unroll 1
-  for (int pass = 0; pass < steps; ++pass) {
-#pragma unroll 16
-    for (int record = 0; record < kRecords; ++record) {
-      sum = fmaf(far[record * kRecordFields], factor, sum);
-    }
-  }
+  for (int pass = 0; pass < planted; ++pass) sum = add_records(far, factor, sum);
+#pragma unroll 1
+  for (int pass = planted; pass < steps; ++pass) sum = add_records(near, factor, sum);
   output[thread] = sum;
 }
 
-// many_launches. As launch_overhead with four times the steps.
+// many_launches. As launch_overhead with three times the steps; in weaker forms in 8, 4 or 2 kernels.
 constexpr int kItem = 1024;
-[[maybe_unused]] constexpr int kLaunches = 16;
+[[maybe_unused]] constexpr int kLaunches = 2 * STRENGTH;
 
 __global__ void __launch_bounds__(kItem)
     many_launches(const float* __restrict__ input, float* __restrict__ output, int steps) {
@@ -136,7 +154,7 @@ __global__ void __launch_bounds__(kItem)
 }
 
 __global__ void __launch_bounds__(kItem)
-    sixteenth_of_many_launches(const float* values, float* output, int steps) {
+    part_of_many_launches(const float* values, float* output, int steps) {
   const int index = blockIdx.x * kItem + threadIdx.x;
   output[index] = chain(values[index], steps);
 }
@@ -165,11 +183,16 @@ WHY_LAUNCHER(one_counter) {
 }
 
 WHY_LAUNCHER(long_division) {
-  constexpr int kShift = 3;
-  why::long_division<<<outputs / why::kThreads, why::kThreads, 0,
-                       static_cast<cudaStream_t>(stream)>>>(static_cast<const float*>(input),
-                                                            static_cast<float*>(output), steps,
-                                                            1ull << kShift, kShift);
+  why::long_division<512><<<outputs / why::kThreads, why::kThreads, 0,
+                            static_cast<cudaStream_t>(stream)>>>(
+      static_cast<const float*>(input), static_cast<float*>(output), steps, 1ull << why::kShift);
+  return cudaGetLastError();
+}
+
+WHY_LAUNCHER(divisions) {
+  why::long_division<128><<<outputs / why::kThreads, why::kThreads, 0,
+                            static_cast<cudaStream_t>(stream)>>>(
+      static_cast<const float*>(input), static_cast<float*>(output), steps, 1ull << why::kShift);
   return cudaGetLastError();
 }
 
@@ -195,8 +218,8 @@ WHY_LAUNCHER(many_launches) {
   auto* to = static_cast<float*>(output);
 #if PLANTED
   for (int launch = 0; launch < why::kLaunches; ++launch) {
-    why::sixteenth_of_many_launches<<<blocks, why::kItem, 0, queue>>>(launch == 0 ? from : to, to,
-                                                                      steps / why::kLaunches);
+    why::part_of_many_launches<<<blocks, why::kItem, 0, queue>>>(launch == 0 ? from : to, to,
+                                                                 steps / why::kLaunches);
   }
 #else
   why::many_launches<<<blocks, why::kItem, 0, queue>>>(from, to, steps);

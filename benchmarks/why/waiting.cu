@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kThreads)
 // 2 on a multiprocessor: more of them would take issue slots from the one whose turn it is. Shown
 // by warps that wait for sleeping.
 constexpr int kRing = 256;
-[[maybe_unused]] constexpr unsigned kNanoseconds = 500;
+constexpr unsigned kNanoseconds = 500;
 
 __global__ void __launch_bounds__(kRing)
     sleeping(const float* __restrict__ input, float* __restrict__ output, int steps) {
@@ -56,9 +56,7 @@ __global__ void __launch_bounds__(kRing)
   for (int mine = warp; mine < steps; mine += kRing / kWarp) {
 #pragma unroll 1
     while (turn != mine) {
-#if PLANTED
-      __nanosleep(kNanoseconds);
-#endif
+      if (is_planted(mine / (kRing / kWarp))) __nanosleep(kNanoseconds);
     }
     __syncwarp();
     float value = values[lane];

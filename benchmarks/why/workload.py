@@ -48,12 +48,15 @@ def prepare(
 def flops(problem: Problem) -> float | None:
     """Floating-point operations of the matrix product; None for what is not judged by them."""
     case = ALL_CASES[problem["case"]]
-    return 2.0 * case.steps**3 if problem["case"] == "no_tensor_cores" else None
+    return 2.0 * case.outputs * case.steps if problem["case"] in _PRODUCTS else None
 
 
 def bytes(problem: Problem) -> float | None:  # noqa: A001  # the name that workloads give it
-    """Size of an input that is read from device memory; None where the kernel is not about that."""
-    return 4.0 * ALL_CASES[problem["case"]].inputs if problem["case"] in _STREAMS else None
+    """What is read from device memory, and written in `unfused`; None where it is not about that."""
+    case = ALL_CASES[problem["case"]]
+    if problem["case"] == "unfused":
+        return 4.0 * (case.inputs + case.outputs)
+    return 4.0 * case.inputs if problem["case"] in _STREAMS else None
 
 
 class PairLaunch:
@@ -132,12 +135,19 @@ def _matrices(case: Case, device: torch.device, generator: torch.Generator) -> t
     return _floats(case, device, generator).bfloat16()
 
 
+def _lines(case: Case, device: torch.device, generator: torch.Generator) -> torch.Tensor:
+    """Lines of 128 bytes that all have the same small integers."""
+    line = torch.randint(1, 5, (WARP,), device=device, generator=generator).float()
+    return line.repeat(case.inputs // WARP)
+
+
+_PRODUCTS = ("no_tensor_cores", *(f"product_of_{depth}" for depth in (256, 1024, 4096)))
 _INPUTS: Mapping[str, Callable[[Case, torch.device, torch.Generator], torch.Tensor]] = {
     "uncoalesced_stores": _mask,
     "scalar_loads": _bytes,
     "atomic_contention": _weights,
     "dependent_chain": _small_integers,
-    "no_tensor_cores": _matrices,
+    **dict.fromkeys(_PRODUCTS, _matrices),
     "constant_misses": _records,
     "global_atomics": _weights,
     "shared_atomics": _words,
@@ -150,6 +160,8 @@ _INPUTS: Mapping[str, Callable[[Case, torch.device, torch.Generator], torch.Tens
     "far_constants": _records,
     "chain_of_2": _small_integers,
     "chain_of_4": _small_integers,
+    "hot_lines": _lines,
+    "waited_products": _small_integers,
 }
 _INTEGER_RESULTS = frozenset(
     {
@@ -261,7 +273,7 @@ def _byte_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
 
 
 def _matrix_product(case: Case, inputs: torch.Tensor) -> torch.Tensor:
-    a, b = inputs.view(2, case.steps, case.steps).double()
+    a, b = inputs.view(2, -1, case.steps).double()
     return (a @ b.T).reshape(-1)
 
 
@@ -273,13 +285,17 @@ def _strided_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
     return sums[torch.arange(case.outputs, device=inputs.device) % case.inputs]
 
 
-def _chains_of_loads(case: Case, inputs: torch.Tensor) -> torch.Tensor:
-    """Each thread adds a value of its chunk, and makes 24 steps, once for each value."""
-    values = inputs.view(-1, case.steps, WARP).double()
-    total = torch.zeros_like(values[:, 0])
-    for loaded in values.unbind(1):
-        total = chain(total + loaded, 24)
-    return total.reshape(-1)
+def _chains_of_loads(steps: int) -> Callable[[Case, torch.Tensor], torch.Tensor]:
+    """Each thread adds a value of its chunk, and makes so many steps, once for each value."""
+
+    def result(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+        values = inputs.view(-1, case.steps, WARP)
+        total = torch.zeros_like(values[:, 0], dtype=torch.float64)
+        for loaded in values.unbind(1):
+            total = chain(total + loaded, steps)
+        return total.reshape(-1)
+
+    return result
 
 
 def _chains_of_paths(case: Case, inputs: torch.Tensor) -> torch.Tensor:
@@ -382,12 +398,16 @@ def _one_sum(case: Case, inputs: torch.Tensor) -> torch.Tensor:
     return result
 
 
-def _divided_chains(case: Case, inputs: torch.Tensor) -> torch.Tensor:
-    """Chains of 512 steps a round, and one more where a quotient by 8 is even."""
-    threads = torch.arange(case.outputs, device=inputs.device)
-    more = sum(((threads + k) >> 3 & 1 == 0).double() for k in range(case.steps))
-    rest = FACTOR ** (512 * case.steps + more)
-    return rest * inputs.double() + ADDEND / (1.0 - FACTOR) * (1.0 - rest)
+def _divided_chains(steps: int) -> Callable[[Case, torch.Tensor], torch.Tensor]:
+    """Chains of so many steps a round, and one more where a quotient by 8 is even."""
+
+    def result(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+        threads = torch.arange(case.outputs, device=inputs.device)
+        more = sum(((threads + k) >> 3 & 1 == 0).double() for k in range(case.steps))
+        rest = FACTOR ** (steps * case.steps + more)
+        return rest * inputs.double() + ADDEND / (1.0 - FACTOR) * (1.0 - rest)
+
+    return result
 
 
 def _eight_row_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
@@ -407,6 +427,20 @@ def _chains_of(kinds: int) -> Callable[[Case, torch.Tensor], torch.Tensor]:
     return result
 
 
+def _sums_of_chains(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Sums of what 24 steps make of each value, of equal parts of the input."""
+    return chain(inputs, 24).view(case.outputs, -1).sum(1)
+
+
+def _sums_of_lines(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    return (case.steps * inputs[:WARP].double()).repeat(case.outputs // WARP)
+
+
+def _equal_products(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """16 products of the two values for each step, in every element."""
+    return (16 * case.steps * inputs.double().prod()).repeat(case.outputs)
+
+
 _REFERENCES: Mapping[str, Callable[[Case, torch.Tensor], torch.Tensor]] = {
     "uncoalesced_loads": _chunk_sums,
     "uncoalesced_stores": _masked_indices,
@@ -423,11 +457,11 @@ _REFERENCES: Mapping[str, Callable[[Case, torch.Tensor], torch.Tensor]] = {
     "dependent_chain": _products,
     "barrier_waits": _barrier_chains,
     "scalar_loads": _byte_sums,
-    "no_tensor_cores": _matrix_product,
+    **dict.fromkeys(_PRODUCTS, _matrix_product),
     "fp64_arithmetic": _chains,
     "excess_instructions": _strided_sums,
     "small_grid": _chains,
-    "occupancy_blocks": _chains_of_loads,
+    "occupancy_blocks": _chains_of_loads(24),
     "launch_overhead": _chains,
     "instruction_fetch": _chains_of_paths,
     "constant_misses": _constant_sums,
@@ -446,11 +480,21 @@ _REFERENCES: Mapping[str, Callable[[Case, torch.Tensor], torch.Tensor]] = {
     "copies_in_turn": _chunk_sums,
     "counters_in_l2": _own_counters,
     "one_counter": _one_sum,
-    "long_division": _divided_chains,
+    "long_division": _divided_chains(512),
     "far_constants": _constant_sums,
     "many_launches": _chains,
     **{f"conflicts_{ways}": _eight_row_sums for ways in (4, 8, 16)},
     **{f"divergence_{kinds}": _chains_of(kinds) for kinds in (2, 8)},
     **{f"chain_of_{sums}": _products for sums in (2, 4)},
     **{f"records_of_{fields}": _chunk_sums for fields in (2, 4, 16)},
+    **{f"blocks_after_{steps}": _chains_of_loads(steps) for steps in (96, 128, 160)},
+    "shared_reserved": _chunk_sums,
+    "registers_held": _sums_and_held,
+    "sectors_in_turn": _chunk_sums,
+    "divisions": _divided_chains(128),
+    "uneven_warps": _sums_of_chains,
+    "block_sizes": _chains_of_loads(24),
+    "hot_lines": _sums_of_lines,
+    "waited_products": _equal_products,
+    "unfused": _chains,
 }
