@@ -13,7 +13,7 @@ from device_code import compile_device_code
 from recorded import findings_of_recording, report_of_recording
 
 from profiler.analyse.why.account import IMBALANCE, INSTRUCTIONS, STALL, WARPS, kernel_time
-from profiler.analyse.why.causes import CAUSES, causes
+from profiler.analyse.why.causes import CAUSES, UNFUSED, causes
 from profiler.analyse.why.roofs import roofs
 from profiler.analyse.why.waited_for import REASONS, UNITS
 from profiler.findings.why.find import find_why, pair_why
@@ -50,7 +50,12 @@ def names_in_sources(pattern: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("spec", "attribute"),
-    [("why", "CASES"), ("more", "MORE_CASES"), ("further", "FURTHER_CASES")],
+    [
+        ("why", "CASES"),
+        ("more", "MORE_CASES"),
+        ("further", "FURTHER_CASES"),
+        ("strengths", "STRENGTHS"),
+    ],
 )
 def test_an_experiment_has_a_problem_for_each_of_its_cases(modules, spec, attribute):
     loaded = load_spec(FOLDER / f"{spec}.yaml")
@@ -63,20 +68,23 @@ def test_an_experiment_has_a_problem_for_each_of_its_cases(modules, spec, attrib
 def test_every_case_has_its_kernel_its_right_result_and_its_expectation(modules):
     space = modules["space"]
     cases = space.ALL_CASES
-    assert len(cases) == len(space.CASES) + len(space.MORE_CASES) + len(space.FURTHER_CASES)
+    lists = (space.CASES, space.MORE_CASES, space.FURTHER_CASES, space.STRENGTH_CASES)
+    assert len(cases) == sum(map(len, lists))
+    assert set(space.STRENGTH_CASES) <= set(space.STRENGTHS) <= set(cases)
     assert modules["workload"]._REFERENCES.keys() == cases.keys()
     assert set(modules["workload"]._INPUTS) <= set(cases)
     assert modules["expected"].EXPECTED.keys() == cases.keys()
-    strengths = names_in_sources(r"\nWHY_(?:STRENGTH|RECORDS)\((\w+), ")
+    strengths = names_in_sources(r"\nWHY_(?:STRENGTH|KINDS|RECORDS)\((\w+), ")
     launchers = names_in_sources(r"\nWHY_LAUNCHER\((\w+)\) \{")
     assert launchers | strengths == set(cases)
-    assert launchers <= names_in_sources(r"\n    (\w+)\((?:const )?\w+\* __restrict__")
+    kernels = names_in_sources(r"\n    (\w+)\((?:const )?\w+\* __restrict__")
+    assert launchers - set(space.STRENGTH_CASES) <= kernels
 
 
 def test_the_causes_and_parts_that_are_expected_exist(modules):
     expected = modules["expected"].EXPECTED.values()
     named = {cause for row in expected for cause in row.causes}
-    assert named <= set(CAUSES)
+    assert named <= {*CAUSES, UNFUSED}
     parts = {part for row in expected for part in row.parts}
     stalls = {part.removeprefix(STALL) for part in parts if part.startswith(STALL)}
     by_unit = {f"{reason}:{unit}" for reason in REASONS for unit in UNITS}

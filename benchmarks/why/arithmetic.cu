@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
   const int warp = threadIdx.x / kWarp;
   const int group = blockIdx.x * kThreads + warp / kKinds * kKinds * kWarp;
   const int part = warp % kKinds;
-  const int index = group + (is_planted_block() ? part * kWarp + lane : lane * kKinds + part);
+  const int index = group + (PLANTED ? part * kWarp + lane : lane * kKinds + part);
   float value = input[index];
   switch (index % kKinds) {
     case 0: value = chain_of_kind<0>(value, steps); break;

@@ -13,8 +13,8 @@ __device__ __forceinline__ constexpr bool is_planted(unsigned step) {
   return PLANTED && step % 8 < STRENGTH;
 }
 
-// The same of blocks. Neighbours differ, and so do those that are 132 apart, which start on the same
-// multiprocessor.
+// The same of blocks. Neighbours differ, and so do those that are 132 apart, which start on the
+// same multiprocessor.
 __device__ __forceinline__ bool is_planted_block() {
   return is_planted(blockIdx.x + blockIdx.x / 8);
 }

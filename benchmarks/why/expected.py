@@ -106,6 +106,26 @@ EXPECTED: Mapping[str, Expected] = {
         f"records_of_{fields}": Expected(("uncoalesced_loads",), _LATENCIES)
         for fields in (2, 4, 16)
     },
+    # Those that only strengths.yaml has.
+    **{
+        f"blocks_after_{steps}": Expected(("occupancy_blocks",), ("warps_in_flight",))
+        for steps in (96, 128, 160)
+    },
+    **{
+        f"product_of_{depth}": Expected(("no_tensor_cores",), ("instructions",))
+        for depth in (256, 1024, 4096)
+    },
+    "shared_reserved": Expected(("occupancy_shared_memory",), ("warps_in_flight",)),
+    "registers_held": Expected(("occupancy_registers",), ("warps_in_flight",)),
+    "divergence_16": Expected(("divergence",), ("instructions",)),
+    "sectors_in_turn": Expected(("few_loads_in_flight",), _LATENCIES),
+    "divisions": Expected(("integer_arithmetic",), ("instructions",)),
+    "uneven_warps": Expected(("unfilled_occupancy",), ("warps_in_flight",)),
+    "block_sizes": Expected(("occupancy_block_size",), ("warps_in_flight",)),
+    "hot_lines": Expected(("uneven_l2_slices",), _LATENCIES),
+    # Where warps wait for the results, the account has it under either reason.
+    "waited_products": Expected(("tensor_core_waits",), ("stall:gmma", "stall:wait")),
+    "unfused": Expected(("unfused_operations",), (*_LATENCIES, "instructions")),
     # A load of 16 bytes, split into 4 of 4 bytes each: narrower, and no longer beside each other.
     "misaligned_vectors": Expected(
         ("uncoalesced_loads", "narrow_accesses"), ("instructions", *_LATENCIES)

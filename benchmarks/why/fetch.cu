@@ -4,9 +4,10 @@
 // go through 64 of them, 384 KiB: three times the 128 KiB of instruction cache that
 // microbenchmarks found on a multiprocessor of Volta (Jia et al., "Dissecting the NVIDIA Volta GPU
 // architecture via microbenchmarking", 2018), so that what was read is gone before it is needed
-// again, and comes from L2. In weaker forms only the first part of its steps is a warp's own. Two warps with the same code would fetch it once: no two have. Both
-// kernels make as many multiply-adds; 12288 steps of 16 warps on a scheduler take 0.1 ms on an
-// H200. Shown by warps that wait for no_instruction.
+// again, and comes from L2. In weaker forms only the first part of a warp's steps is in code of its
+// own. Two warps with the same code would fetch it once: no two have. Both kernels make as many
+// multiply-adds; 12288 steps of 16 warps on a scheduler take 0.1 ms on an H200. Shown by warps that
+// wait for no_instruction.
 #include <utility>
 
 #include "common.cuh"

@@ -14,8 +14,8 @@ __device__ __forceinline__ void do_item(const float* __restrict__ input, float* 
 
 // tail_wave. The items are dealt out evenly, to as many blocks as the GPU holds at once, or
 // (planted) to 5 % more: each block then does a little less, but the last few start when all others
-// have ended, and most multiprocessors wait for them. In weaker forms there are 2, 4 and 8 full waves
-// of smaller blocks before these. Shown by waves (1.05), and by multiprocessors
+// have ended, and most multiprocessors wait for them. In weaker forms 2, 4 and 8 full waves of
+// smaller blocks come before these. Shown by waves (1.05), and by multiprocessors
 // that are active for a part of the elapsed cycles.
 __global__ void __launch_bounds__(kThreads)
     tail_wave(const float* __restrict__ input, float* __restrict__ output, int items, int steps) {
@@ -30,15 +30,16 @@ __device__ __forceinline__ int first_item(int block, int items) {
   const int heavy = gridDim.x / 8;
   const int heavy_items = items * (8 + 3 * STRENGTH) / 64;
   if (block < heavy) return block * heavy_items / heavy;
-  return heavy_items + (block - heavy) * (items - heavy_items) / static_cast<int>(gridDim.x - heavy);
+  const int others = gridDim.x - heavy;
+  return heavy_items + (block - heavy) * (items - heavy_items) / others;
 #else
   return block * items / static_cast<int>(gridDim.x);
 #endif
 }
 
 // block_imbalance. As many blocks as the GPU holds at once, in one wave. Plain, all do the same;
-// planted, an eighth of them does 4 times the mean, in weaker forms 2.5, 1.75 and 1.375 times. Shown by multiprocessors that are active for a
-// part of the elapsed cycles, in a grid without a tail.
+// planted, an eighth of them does 4 times the mean, in weaker forms 2.5, 1.75 and 1.375 times. Shown
+// by multiprocessors that are active for a part of the elapsed cycles, in a grid without a tail.
 __global__ void __launch_bounds__(kThreads)
     block_imbalance(const float* __restrict__ input, float* __restrict__ output, int items,
                     int steps) {

@@ -13,7 +13,8 @@ namespace why {
 // multiprocessors that are active for a quarter of the elapsed cycles.
 constexpr int kItem = 1024;
 
-// Of the blocks that fit, two on each multiprocessor; planted, on 1 ÷ (1 + 3/8 STRENGTH) of these one.
+// Two blocks fit on a multiprocessor. Planted, one is on each of a quarter of these, in weaker forms
+// of 1 ÷ 2.5, 1.75 and 1.375 of these: it takes so many times as long.
 __host__ constexpr int blocks_of_small_grid(int slots) {
   return PLANTED ? slots * 4 / (8 + 3 * STRENGTH) : slots;
 }
@@ -152,7 +153,8 @@ WHY_LAUNCHER(small_grid) {
   int slots = 0;
   const cudaError_t error = why::count_slots(why::small_grid, why::kItem, &slots);
   if (error != cudaSuccess) return error;
-  why::small_grid<<<why::blocks_of_small_grid(slots), why::kItem, 0, static_cast<cudaStream_t>(stream)>>>(
+  const int blocks = why::blocks_of_small_grid(slots);
+  why::small_grid<<<blocks, why::kItem, 0, static_cast<cudaStream_t>(stream)>>>(
       static_cast<const float*>(input), static_cast<float*>(output), outputs / why::kItem, steps);
   return cudaGetLastError();
 }

@@ -105,7 +105,8 @@ __global__ void __launch_bounds__(kThreads)
   constexpr unsigned kPassesOfGroup = kWholePasses < kPasses ? kPasses - kWholePasses : 1;
   const unsigned rest = blockIdx.x - kWholePasses * kBlocksOfPass;
   const bool whole = PLANTED && blockIdx.x < kWholePasses * kBlocksOfPass;
-  const int pass = whole ? blockIdx.x / kBlocksOfPass : kWholePasses + rest / kGroup % kPassesOfGroup;
+  const int pass = whole ? blockIdx.x / kBlocksOfPass
+                         : kWholePasses + rest / kGroup % kPassesOfGroup;
   const int block = whole ? blockIdx.x % kBlocksOfPass
                           : rest / (kGroup * kPassesOfGroup) * kGroup + rest % kGroup;
   const int lane = threadIdx.x % kWarp;
@@ -146,9 +147,9 @@ __global__ void add_up_counters(int* counters) {
   for (int k = 0; k < kCounters; k += kWarp) counters[k + threadIdx.x] = sum;
 }
 
-// hot_lines. Sums of lines of 128 bytes that all have the same values. Every load goes to L2. Plain,
-// the warps read 4096 lines in turn, which lie on all slices of L2; planted, 4 of them (in weaker
-// forms 8, 16, 32), which lie on as many slices at most. Shown by the busiest slice of L2.
+// hot_lines. Sums of lines of 128 bytes that all have the same values. Every load goes to L2.
+// Plain, the warps read 4096 lines in turn, which lie on all slices of L2; planted, 4 of them (in
+// weaker forms 8, 16, 32), which lie on as many slices at most. Shown by the busiest slice of L2.
 constexpr unsigned kLines = PLANTED ? 32 / STRENGTH : 4096;
 
 __global__ void __launch_bounds__(kThreads)

@@ -28,8 +28,8 @@ __device__ __forceinline__ float sum_of_lane(const Values* __restrict__ input, i
 // Blocks that fit on a multiprocessor, of 4 warps each, when planted.
 constexpr int kBlocksOfSm = STRENGTH == 8 ? 2 : STRENGTH == 4 ? 4 : STRENGTH == 2 ? 8 : 12;
 
-// occupancy_shared_memory. One kernel; the planted launch asks for 104 KiB of shared memory for each
-// block of 128 threads, which leaves room for 2 blocks (8 warps) instead of 16 (64 warps) on a
+// occupancy_shared_memory. One kernel; the planted launch asks for 104 KiB of shared memory for
+// each block of 128 threads, which leaves room for 2 blocks (8 warps) instead of 16 (64 warps) on a
 // multiprocessor; in weaker forms for 4, 8 and 12. Shown by warps in flight and by the occupancy
 // limit of shared memory. shared_reserved is the same with loads of 4 bytes.
 constexpr int kReserved = PLANTED ? 208 * 1024 / kBlocksOfSm : 0;
@@ -47,8 +47,9 @@ __global__ void __launch_bounds__(kThreads)
 // occupancy_registers. Each thread also adds up kHeld values of other lanes. Plain, they are
 // fetched after the loads; planted, before the loads, and added up after them, so that each
 // occupies a register all the time: 2 blocks fit instead of 16. In weaker forms a part of them is
-// fetched before, and 4, 8 or 12 blocks fit. registers_held is the same with loads of 4 bytes. Shown by registers per thread,
-// warps in flight and the occupancy limit of registers. The instructions are the same.
+// fetched before, and 4, 8 or 12 blocks fit. registers_held is the same with loads of 4 bytes.
+// Shown by registers per thread, warps in flight and the occupancy limit of registers. The
+// instructions are the same.
 constexpr int kHeld = 192;
 constexpr int kHeldEarly = !PLANTED        ? 0
                            : STRENGTH == 8 ? kHeld
@@ -82,11 +83,16 @@ __global__ void __launch_bounds__(kThreads, kLeastBlocks)
 
 // register_spills. A thread advances kChains independent values by one step at a time. 64 registers
 // hold them; planted, the compiler may use 40, keeps a part of the values in local memory, and
-// loads and stores those in every step. A multiprocessor holds one block of 1024 threads either
-// way. Shown by local loads and stores; the warps wait for lg_throttle and long_scoreboard.
+// loads and stores those in every step: 192 bytes, and 128, 64 and 32 where it may use 44, 48 and 50
+// registers. A multiprocessor holds one block of 1024 threads in all forms. Shown by local loads and
+// stores; the warps wait for lg_throttle and long_scoreboard.
 constexpr int kBlock = 1024;
 constexpr int kChains = 48;
-constexpr int kRegisters = !PLANTED ? 64 : STRENGTH == 8 ? 40 : STRENGTH == 4 ? 44 : STRENGTH == 2 ? 48 : 50;
+constexpr int kRegisters = !PLANTED        ? 64
+                           : STRENGTH == 8 ? 40
+                           : STRENGTH == 4 ? 44
+                           : STRENGTH == 2 ? 48
+                                           : 50;
 
 __global__ void __maxnreg__(kRegisters)
     register_spills(const float* __restrict__ input, float* __restrict__ output, int steps) {

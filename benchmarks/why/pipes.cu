@@ -5,8 +5,8 @@ namespace why {
 
 constexpr int kThreads = 256;
 
-// The pipe XU takes 8 or 16 cycles of a scheduler for an instruction of a warp, and is the limit from
-// about half of the steps on: the weaker forms have 4, 5 and 6 of 8.
+// The pipe XU takes 8 cycles of a scheduler or more for an instruction of a warp, and is the limit
+// from about half of the steps on: the weaker forms have 4, 5 and 6 of 8.
 constexpr int kStepsOnXu = !PLANTED ? 0 : STRENGTH == 8 ? 8 : 4 + STRENGTH / 2;
 
 __device__ __forceinline__ constexpr bool is_planted_on_xu(int step) { return step < kStepsOnXu; }

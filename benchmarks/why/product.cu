@@ -1,6 +1,7 @@
 // no_tensor_cores. C = A * transposed B of bfloat16 matrices, by the same tiles from the
 // same shared memory: plain with mma.sync m16n8k16, planted with a float multiply-add for each
-// product. product_of_<depth> have another number of products of each element. Shown by tensor operations (none) and by FP32 multiply-adds in their place.
+// product. product_of_<depth> have another number of products of each element. Shown by tensor
+// operations (none) and by FP32 multiply-adds in their place.
 #include <cuda_bf16.h>
 
 #include <cstdint>

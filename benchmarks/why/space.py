@@ -33,6 +33,8 @@ WHOLE = 8
 _H200_MULTIPROCESSORS = 132
 _FULL = 2048 * _H200_MULTIPROCESSORS
 """Threads that fill an H200 once."""
+_EVEN_WARPS = 2 * 192 * _H200_MULTIPROCESSORS
+"""Warps that are whole waves of an H200, whether 64, 48, 32, 16 or 8 are on a multiprocessor."""
 
 
 @dataclass(frozen=True)
@@ -123,13 +125,14 @@ STRENGTH_CASES: Mapping[str, Case] = {
         for depth in (256, 1024, 4096)
     },
     # as a case above, where weaker forms of its mistake would cost nothing
-    "shared_reserved": Case(inputs=2**25, outputs=2**15, steps=32),
-    "registers_held": Case(inputs=2**26, outputs=2**15, steps=64),
+    "shared_reserved": Case(inputs=_EVEN_WARPS * 32 * 32, outputs=_EVEN_WARPS, steps=32),
+    "registers_held": Case(inputs=_EVEN_WARPS * 32 * 32, outputs=_EVEN_WARPS, steps=32),
+    "divergence_16": Case(inputs=4 * _FULL, outputs=4 * _FULL, steps=4096),
     "sectors_in_turn": Case(inputs=8 * 4 * _FULL // 32 * 128, outputs=4 * _FULL // 32, steps=128),
     "divisions": Case(inputs=4 * _FULL, outputs=4 * _FULL, steps=64),
     # of causes that have no case above
     "uneven_warps": Case(inputs=4 * _FULL * 64, outputs=4 * _FULL // 256, steps=512),
-    "block_sizes": Case(inputs=16 * _FULL * 16, outputs=16 * _FULL, steps=16),
+    "block_sizes": Case(inputs=32 * _FULL * 8, outputs=32 * _FULL, steps=8),
     "hot_lines": Case(inputs=4096 * 32, outputs=2 * _FULL, steps=256),
     "waited_products": Case(
         inputs=2, outputs=_H200_MULTIPROCESSORS * 64 * 128, steps=4096
@@ -153,9 +156,13 @@ STRENGTHS: Mapping[str, tuple[int, ...]] = {
     ),
     **dict.fromkeys(("dependent_chain", "many_launches"), (2, 4)),
     **dict.fromkeys(
-        ("scalar_loads", "shared_atomics", "counters_in_l2", "one_counter", "far_constants"), (1, 4)
+        (
+            *("scalar_loads", "shared_atomics", "counters_in_l2", "one_counter"),
+            "constant_misses",
+        ),
+        (1, 4),
     ),
-    "divergence": (2,),
+    "divergence_16": (WHOLE,),
     **dict.fromkeys(("sectors_in_turn", "divisions"), (2, 4, WHOLE)),
     **dict.fromkeys(
         ("uneven_warps", "block_sizes", "hot_lines", "waited_products", "unfused"),

@@ -101,8 +101,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // copies_in_turn. Each warp brings its tiles of 128 bytes into shared memory by asynchronous copies.
-// Plain, eight are under way; planted, each is waited for before the next one starts, in weaker forms
-// the one before, or the third before. Shown by warps that wait for memory which is not busy.
+// Plain, eight are under way; planted, each is waited for before the next one starts, in weaker
+// forms two or four are under way. Shown by warps that wait for memory which is not busy.
 //
 // sectors_in_turn. The same with tiles of 32 bytes, which four groups of lanes copy: device memory
 // has less to do, and each copy that is not under way costs more.

@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kThreads)
   output[static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x] = sum;
 }
 
-// divergence_<kinds>. As divergence, with so many kinds of elements.
+// divergence_<kinds>. As divergence, with so many kinds of elements. A block has a warp for each.
 template <int kKind>
 __device__ __noinline__ float kind_of_chain(float value, int steps) {
   constexpr float kAddend = ADDEND * (kKind + 1);
@@ -53,7 +53,7 @@ __device__ __forceinline__ float chain_by_kind(int kind, float value, int steps)
   return kind_of_chain<kKind>(value, steps);
 }
 
-template <int kKinds>
+template <int kKinds, int kThreads>
 __global__ void __launch_bounds__(kThreads)
     kinds(const float* __restrict__ input, float* __restrict__ output, int steps) {
   const int lane = threadIdx.x % kWarp;
@@ -121,11 +121,20 @@ __global__ void __launch_bounds__(kThreads)
     return cudaGetLastError();                                                                   \
   }
 
+#define WHY_KINDS(name, number, threads)                                                         \
+  WHY_LAUNCHER(name) {                                                                           \
+    why::kinds<number, threads><<<outputs / threads, threads, 0,                                 \
+                                  static_cast<cudaStream_t>(stream)>>>(                          \
+        static_cast<const float*>(input), static_cast<float*>(output), steps);                   \
+    return cudaGetLastError();                                                                   \
+  }
+
 WHY_STRENGTH(conflicts_4, conflicts<4>, outputs / why::kThreads)
 WHY_STRENGTH(conflicts_8, conflicts<8>, outputs / why::kThreads)
 WHY_STRENGTH(conflicts_16, conflicts<16>, outputs / why::kThreads)
-WHY_STRENGTH(divergence_2, kinds<2>, outputs / why::kThreads)
-WHY_STRENGTH(divergence_8, kinds<8>, outputs / why::kThreads)
+WHY_KINDS(divergence_2, 2, 256)
+WHY_KINDS(divergence_8, 8, 256)
+WHY_KINDS(divergence_16, 16, 512)
 WHY_STRENGTH(chain_of_2, sums_of_products<2>, outputs / why::kThreads)
 WHY_STRENGTH(chain_of_4, sums_of_products<4>, outputs / why::kThreads)
 

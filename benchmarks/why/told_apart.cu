@@ -111,39 +111,29 @@ __global__ void __launch_bounds__(kThreads)
 // shared memory; planted, in constant memory, 8 KiB, whose cache next to a scheduler has 2 KiB.
 constexpr int kRecords = 128;
 constexpr int kRecordFields = 16;
-constexpr bool kInShared = !PLANTED || STRENGTH < 8;
-__constant__ float far[kRecords * kRecordFields];
-
-// What a pass over the values adds.
-__device__ __forceinline__ float add_records(const float* records, float factor, float sum) {
-#pragma unroll 16
-  for (int record = 0; record < kRecords; ++record) {
-    sum = fmaf(records[record * kRecordFields], factor, sum);
-  }
-  return sum;
-}
+[[maybe_unused]] __constant__ float far[kRecords * kRecordFields];
 
 __global__ void __launch_bounds__(kThreads)
     far_constants(const float* __restrict__ input, float* __restrict__ output, int steps) {
   const int thread = blockIdx.x * kThreads + threadIdx.x;
-  __shared__ float near[kInShared ? kRecords * kRecordFields : 1];
-  if (kInShared) {
-    for (int k = threadIdx.x; k < kRecords * kRecordFields; k += kThreads) {
-      near[k] = input[kRecords + k];
-    }
-    __syncthreads();
-  }
+#if !PLANTED
+  __shared__ float far[kRecords * kRecordFields];
+  for (int k = threadIdx.x; k < kRecords * kRecordFields; k += kThreads) far[k] = input[kRecords + k];
+  __syncthreads();
+#endif
   const float factor = input[thread % 16];
   float sum = 0.0f;
-  const int planted = PLANTED ? steps / 8 * STRENGTH : 0;
 #pragma unroll 1
-  for (int pass = 0; pass < planted; ++pass) sum = add_records(far, factor, sum);
-#pragma unroll 1
-  for (int pass = planted; pass < steps; ++pass) sum = add_records(near, factor, sum);
+  for (int pass = 0; pass < steps; ++pass) {
+#pragma unroll 16
+    for (int record = 0; record < kRecords; ++record) {
+      sum = fmaf(far[record * kRecordFields], factor, sum);
+    }
+  }
   output[thread] = sum;
 }
 
-// many_launches. As launch_overhead with three times the steps; in weaker forms in 8, 4 or 2 kernels.
+// many_launches. As launch_overhead with three times the steps; in weaker forms 8, 4 or 2 kernels.
 constexpr int kItem = 1024;
 [[maybe_unused]] constexpr int kLaunches = 2 * STRENGTH;
 

@@ -5,15 +5,15 @@ namespace why {
 
 // constant_misses. Every thread goes over one field of 512 records in constant memory, again and
 // again. Plain, the values of the field lie next to each other, 2 KiB; planted, each lies in its
-// record of 64 bytes, a line of the cache, and the 512 lines between two values of one are 32 KiB,
-// where the cache next to a scheduler has 2 KiB (Jia et al., 2018, for Volta). All threads read the
+// record of 64 bytes (in weaker forms 8, 16 or 32), a line of the cache, and the 512 lines between
+// two values of one are 32 KiB, where the cache next to a scheduler has 2 KiB (Jia et al., 2018, for Volta). All threads read the
 // same address, so that nothing is serialized, and the compiler knows it: ULDC, whose misses hold
 // back the warp itself, where those of LDC are waited for as short_scoreboard. 4 warps on a
 // scheduler cannot hide the misses: 64 passes over 512 values, a load and a multiply-add each, take
 // 4 * 64 * 512 * 2 issue slots, 0.13 ms on an H200. Shown by warps that wait for imc_miss.
 constexpr int kThreads = 512;
 constexpr int kRecords = 512;
-constexpr int kFields = PLANTED ? 16 : 1;
+constexpr int kFields = PLANTED ? 2 * STRENGTH : 1;
 constexpr int kTable = kRecords * kFields;
 
 __constant__ float table[kTable];
@@ -73,13 +73,16 @@ __global__ void __launch_bounds__(kRing)
 
 }  // namespace why
 
-// `input` holds the values of the field, and behind them the records.
+// `input` holds the values of the field, and behind them records of 16 fields that all have them.
 WHY_LAUNCHER(constant_misses) {
   const auto queue = static_cast<cudaStream_t>(stream);
   const auto* values = static_cast<const float*>(input);
-  const cudaError_t error =
-      cudaMemcpyToSymbolAsync(why::table, PLANTED ? values + why::kRecords : values,
-                              sizeof(why::table), 0, cudaMemcpyDeviceToDevice, queue);
+  void* table = nullptr;
+  cudaError_t error = cudaGetSymbolAddress(&table, why::table);
+  if (error != cudaSuccess) return error;
+  constexpr size_t kBytes = why::kFields * sizeof(float);
+  error = cudaMemcpy2DAsync(table, kBytes, values + why::kRecords, 16 * sizeof(float), kBytes,
+                            why::kRecords, cudaMemcpyDeviceToDevice, queue);
   if (error != cudaSuccess) return error;
   why::constant_misses<<<outputs / why::kThreads, why::kThreads, 0, queue>>>(
       values, static_cast<float*>(output), steps);

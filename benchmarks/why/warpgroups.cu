@@ -1,10 +1,10 @@
-// waited_products. One warpgroup on each multiprocessor multiplies the same two tiles again and again
-// by warpgroup matrix instructions of 64 x 128 x 16, which tensor cores do in 64 cycles. Plain, it
-// waits for their results after 64 of them; planted, after each one, in weaker forms after 2, 4 and
-// 8: nothing is left to do for the tensor cores while it waits and starts the next one. All elements
-// of a tile are the same, so that every element of the product is 16 of their products for each
-// step. Shown by warps that wait for gmma. The only kernel that needs sm_90a: experiments without
-// other strengths leave it out.
+// waited_products. One warpgroup on each multiprocessor multiplies the same two tiles again and
+// again by warpgroup matrix instructions of 64 x 128 x 16, which tensor cores do in 64 cycles.
+// Plain, it waits for their results after 64 of them; planted, after each one, in weaker forms after
+// 2, 4 and 8: nothing is left to do for the tensor cores while it waits and starts the next one. All
+// elements of a tile are the same, so that every element of the product is 16 of their products for
+// each step. Shown by warps that wait for gmma. The only kernel that needs sm_90a: the experiments
+// without other strengths leave it out.
 #include <cuda_bf16.h>
 
 #include <cstdint>
@@ -20,8 +20,8 @@ constexpr int kDepth = 16;
 constexpr int kSums = kRows * kColumns / kThreads;
 constexpr int kUnderWay = PLANTED ? 8 / STRENGTH : 64;
 
-// Descriptor of a tile without swizzle: matrices of 8 rows of 16 bytes, the second half of the depth
-// behind the first, the next 8 rows behind both.
+// Descriptor of a tile without swizzle: matrices of 8 rows of 16 bytes, the second half of the
+// depth behind the first, the next 8 rows behind both.
 __device__ __forceinline__ uint64_t describe(const __nv_bfloat16* tile) {
   constexpr uint64_t kNextDepth = 128;
   constexpr uint64_t kNextRows = 256;

@@ -52,7 +52,7 @@ def flops(problem: Problem) -> float | None:
 
 
 def bytes(problem: Problem) -> float | None:  # noqa: A001  # the name that workloads give it
-    """What is read from device memory, and written in `unfused`; None where it is not about that."""
+    """What must be read from device memory, and written in `unfused`; None of other kernels."""
     case = ALL_CASES[problem["case"]]
     if problem["case"] == "unfused":
         return 4.0 * (case.inputs + case.outputs)
@@ -491,6 +491,7 @@ _REFERENCES: Mapping[str, Callable[[Case, torch.Tensor], torch.Tensor]] = {
     "shared_reserved": _chunk_sums,
     "registers_held": _sums_and_held,
     "sectors_in_turn": _chunk_sums,
+    "divergence_16": _chains_of(16),
     "divisions": _divided_chains(128),
     "uneven_warps": _sums_of_chains,
     "block_sizes": _chains_of_loads(24),
