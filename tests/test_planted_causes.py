@@ -106,7 +106,6 @@ def document(cause: str, part: str) -> dict[str, object]:
                 {"name": "stall:selected", "ns": 1_000.0, "share_pct": 10.0},
             ],
         },
-        "causes_of_difference": [{"name": cause, "ns": 8_000.0}],
         "tree": {"causes": [{"name": cause, "share_pct": 80.0}, {"name": "other"}]},
     }
 
@@ -133,16 +132,13 @@ def test_a_recording_names_every_planted_cause_first(modules, recording, attribu
     score = modules["score"]
     assert score.cases_of(FOLDER / recording) == cases
     for case in cases:
-        expected = modules["expected"].EXPECTED[case]
-        planted, plain = (
-            next(
-                cell
-                for cell in findings.distinct_cells
-                if cell.problem.name == case and cell.variant.label == variant
-            )
-            for variant in ("planted", "plain")
+        (planted,) = score.planted_cells(findings, case)
+        plain = next(
+            cell
+            for cell in findings.distinct_cells
+            if cell.problem.name == case and cell.variant.label == "plain"
         )
-        scored = score.score(case, expected, *score.explain(findings, case))
+        scored = score.score(case, *score.explain(findings, planted))
         assert (scored.slowdown_ns is None) == (case in NO_SLOWER), case
         if scored.slowdown_ns is None:
             continue
@@ -154,18 +150,12 @@ def test_a_recording_names_every_planted_cause_first(modules, recording, attribu
 
 
 def test_what_is_said_of_estimates_is_what_the_planted_kernels_show(modules, monkeypatch):
-    expected, score = modules["expected"].EXPECTED, modules["score"]
+    score = modules["score"]
     # Other tests have read and found them.
     monkeypatch.setattr(score, "read_run", lambda run: SimpleNamespace(report=run.path))
     monkeypatch.setattr(score, "find", findings_of_recording)
-    ratios = {}
-    for recording in score.RECORDINGS:
-        for scored in score.scores_of(recording):
-            if scored.ratio is not None:
-                cause = expected[scored.case].causes[0]
-                ratios.setdefault(cause, []).append(round(scored.ratio, 2))
-    assert {name: (min(v), max(v), len(v)) for name, v in ratios.items()} == dict(PLANTED)
-    assert set(PLANTED) <= set(CAUSES)
+    scores = [row for recording in score.RECORDINGS for row in score.scores_of(recording)]
+    assert score.calibration(scores) == dict(PLANTED)
 
 
 MORE_SOURCES = ("accumulate", "fetch", "launch", "pipes", "strangers", "told_apart", "waiting")
@@ -265,31 +255,34 @@ def test_a_launch_at_another_clock_than_those_that_were_timed_is_told():
     ("run", "message"),
     [
         ("nosuch", "nosuch: not a run folder"),
-        ("experiments/recordings/softmax", "a run of none of why.yaml, more.yaml, further.yaml"),
+        ("experiments/recordings/softmax", "a run of none of why.yaml, more.yaml, further.yaml, "),
     ],
 )
 def test_a_score_of_no_such_run_is_refused(monkeypatch, capsys, run, message):
     monkeypatch.syspath_prepend(FOLDER)
-    for name in ("expected", "score"):
+    for name in ("expected", "score", "space"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     score = importlib.import_module("score")
     monkeypatch.setattr(sys, "argv", ["score.py", str(FOLDER.parents[1] / run)])
     assert score.main() == 2
     assert message in capsys.readouterr().err
-    for name in ("expected", "score"):
+    for name in ("expected", "score", "space"):
         sys.modules.pop(name, None)
 
 
 def test_a_score_counts_the_first_cause_and_the_part_that_adds_most(modules):
-    score, expected = modules["score"], modules["expected"].EXPECTED
-    barriers = expected["barrier_waits"]
+    score = modules["score"]
     planted = document("barrier_waits", "stall:barrier")
-    right = score.score("barrier_waits", barriers, planted, document("other", "stall:wait"))
-    wrong = score.score("barrier_waits", barriers, document("other", "stall:wait"), {})
-    nothing = score.score("barrier_waits", barriers, {}, {})
-    in_both = score.score("barrier_waits", barriers, planted, planted)
+    other = document("other", "stall:wait")
+    right = score.score("barrier_waits", planted, other, {"barrier_waits": 8_000.0})
+    wrong = score.score("barrier_waits", other, {}, {"other": 8_000.0})
+    nothing = score.score("barrier_waits", {}, {}, {})
+    in_both = score.score("barrier_waits", planted, planted, {})
+    weaker = score.score("barrier_waits", planted, other, {}, strength=2)
     assert (right.cause_right, right.part_right, right.slowdown_ns) == (True, True, 10_000.0)
-    assert (right.ratio, nothing.ratio) == (0.8, None)
+    assert (right.ratio, nothing.ratio, wrong.ratio) == (0.8, None, None)
+    assert (right.counts, weaker.counts) == (True, False)
+    assert "| barrier_waits, 2 of 8 |" in score.table([weaker])
     assert (in_both.cause_first, in_both.cause_right) == (True, False)
     assert (wrong.cause_right, wrong.part_right) == (False, False)
     assert (nothing.cause_right, nothing.part_right) == (False, False)

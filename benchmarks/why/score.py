@@ -1,39 +1,49 @@
 """How often the tree names a planted cause of the planted kernel alone; how true estimates are.
 
     python benchmarks/why/score.py [RUN ...]
+    python benchmarks/why/score.py --renew
 
-RUN is a run folder or recording of `why.yaml`, `more.yaml` or `further.yaml`; by default the
-recordings beside it. Prints a Markdown table of the cases that they have, the range of estimate ÷
-truth, then the names of all other cases, and exits with 1 below the bar: 13 of 14 causes named, the
-part in all. A cause is named where it comes first of the planted kernel and is none of the plain
-one. Two kinds of cases do not count: those whose planted kernel is no slower, and those of which
-another case has a better plain kernel (SUPERSEDED). A folder that is no such run ends it with 2 and
-a message.
+RUN is a run folder or recording of `why.yaml`, `more.yaml`, `further.yaml` or `strengths.yaml`; by
+default the recordings beside it. Prints a Markdown table of the cases that they have, the range of
+estimate ÷ truth, then the names of all other cases, and exits with 1 below the bar: 13 of 14 causes
+named, the part in all. A cause is named where it comes first of the planted kernel and is none of
+the plain one. Three kinds of cases do not count: those whose planted kernel is no slower, those of which
+another case has a better plain kernel (SUPERSEDED), and those that have a part of the mistake. A
+folder that is no such run ends it with 2 and a message. `--renew` writes what the recordings say of
+each cause's estimates into `profiler/findings/why/planted.py`.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import statistics
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from expected import EXPECTED, SUPERSEDED, Expected
+from expected import EXPECTED, SUPERSEDED
+from space import WHOLE
 
+from profiler.analyse.why.causes import CAUSES, UNFUSED
 from profiler.commands.report import read_run
 from profiler.errors import ProfilerError, UsageError
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
+from profiler.findings.why import planted as planted_estimates
 from profiler.findings.why.document import explain_document
 from profiler.findings.why.find import find_why, pair_why
+from profiler.model import Cell
 from profiler.run_folder.folder import RunFolder
 
 RECORDINGS = tuple(
-    Path(__file__).parent / name for name in ("recording", "more_recording", "further_recording")
+    path
+    for name in ("recording", "more_recording", "further_recording", "strengths_recording")
+    if (path := Path(__file__).parent / name).is_dir()
 )
+PLAIN = "plain"
 SHARE_OF_CAUSES = 13 / 14
 NOTHING = "-"
 
@@ -54,6 +64,8 @@ class Score:
     """Cause and part that a run names for one case."""
 
     case: str
+    strength: int
+    """How many eighths of its mistake the planted kernel has."""
     slowdown_ns: float | None
     """Time of the planted kernel less that of the plain one, in the explained launches."""
     part: Named | None
@@ -74,7 +86,8 @@ class Score:
     @property
     def counts(self) -> bool:
         """Whether the case is one that the bar is about."""
-        return self.slowdown_ns is not None and self.case not in SUPERSEDED
+        whole = self.case not in SUPERSEDED and self.strength == WHOLE
+        return self.slowdown_ns is not None and whole
 
     @property
     def ratio(self) -> float | None:
@@ -90,48 +103,69 @@ def cases_of(run: Path) -> tuple[str, ...]:
     cases = tuple(case for case in EXPECTED if case in planned)
     if not cases:
         raise UsageError(
-            f"{run}: a run of none of why.yaml, more.yaml, further.yaml: it has none of their cases"
+            f"{run}: a run of none of why.yaml, more.yaml, further.yaml, strengths.yaml: it has "
+            "none of their cases"
         )
     return cases
 
 
-def explain(findings: Findings, case: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What `profiler explain` says of the planted kernel of a case, and of the plain one.
-
-    Empty ones where one of the two was not explained.
-    """
-    cells = {
-        cell.variant.name: cell
+def planted_cells(findings: Findings, case: str) -> tuple[Cell, ...]:
+    """Cells of the planted kernels of a case, the one with most of its mistake last."""
+    cells = [
+        cell
         for cell in findings.distinct_cells
-        if cell.problem.name == case and cell.id in find_why(findings).cells
-    }
-    if not cells.keys() >= {"planted", "plain"}:
-        print(f"{case}: not explained", file=sys.stderr)
-        return {}, {}
-    planted, plain = cells["planted"], cells["plain"]
+        if cell.problem.name == case and cell.variant.params["planted"]
+    ]
+    return tuple(sorted(cells, key=strength_of))
+
+
+def strength_of(cell: Cell) -> int:
+    """How many eighths of its mistake the kernel of a cell has."""
+    return int(cell.variant.params.get("strength", WHOLE))
+
+
+def explain(
+    findings: Findings, planted: Cell
+) -> tuple[dict[str, Any], dict[str, Any], Mapping[str, float]]:
+    """What `profiler explain` says of a planted kernel, and of the plain one of its case.
+
+    And the estimated time of each cause that the planted one has more of. Empty ones where one of
+    the two was not explained.
+    """
+    plain = next(
+        cell
+        for cell in findings.distinct_cells
+        if cell.problem == planted.problem and cell.variant.name == PLAIN
+    )
+    if not {planted.id, plain.id} <= find_why(findings).cells.keys():
+        print(f"{planted.id}: not explained", file=sys.stderr)
+        return {}, {}, {}
     pair = pair_why(findings, find_why(findings).cells, planted, plain)
     return (
         explain_document(findings, planted, pair.first, pair),
         explain_document(findings, plain, pair.second, None),
+        {change.name: change.first_ns for change in pair.causes},
     )
 
 
 def score(
-    case: str, expected: Expected, planted: Mapping[str, Any], plain: Mapping[str, Any]
+    case: str,
+    planted: Mapping[str, Any],
+    plain: Mapping[str, Any],
+    estimates_ns: Mapping[str, float],
+    strength: int = WHOLE,
 ) -> Score:
     """Cause and part that the documents of both kernels name, and whether they are right."""
+    expected = EXPECTED[case]
     account = planted.get("account") or {}
     causes = _causes(planted)
     part = _largest(account.get("parts") or [])
     cause = _named(causes[0]) if causes else None
-    estimates = [
-        row["ns"]
-        for row in planted.get("causes_of_difference") or []
-        if row["name"] in expected.causes and row["ns"] is not None
-    ]
+    estimates = [estimates_ns[name] for name in expected.causes if estimates_ns.get(name)]
     of_plain = [_named(row) for row in _causes(plain) if row["name"] in expected.causes]
     return Score(
         case=case,
+        strength=strength,
         slowdown_ns=account.get("difference_ns"),
         part=part,
         part_right=part is not None and part.name in expected.parts,
@@ -147,7 +181,33 @@ def scores_of(run: Path) -> Iterator[Score]:
     cases = cases_of(run)
     findings = find(read_run(RunFolder(run)).report)
     for case in cases:
-        yield score(case, EXPECTED[case], *explain(findings, case))
+        for cell in planted_cells(findings, case):
+            yield score(case, *explain(findings, cell), strength_of(cell))
+
+
+def calibration(scores: Iterable[Score]) -> Mapping[str, tuple[float, float, int]]:
+    """Lowest and highest estimate ÷ slowdown, and of how many pairs, by cause."""
+    ratios: dict[str, list[float]] = {}
+    for row in scores:
+        if row.ratio is not None:
+            ratios.setdefault(EXPECTED[row.case].causes[0], []).append(round(row.ratio, 2))
+    return {
+        cause: (min(ratios[cause]), max(ratios[cause]), len(ratios[cause]))
+        for cause in (*CAUSES, UNFUSED)
+        if cause in ratios
+    }
+
+
+def renew(scores: Sequence[Score]) -> None:
+    """Write the calibration of all causes into the module that has it."""
+    path = Path(planted_estimates.__file__)
+    rows = "".join(f'    "{cause}": {row},\n' for cause, row in calibration(scores).items())
+    text = re.sub(
+        r"(?s)(\nPLANTED: [^{]*\{\n).*?(\n\})",
+        lambda found: f"{found[1]}{rows.rstrip()}{found[2]}",
+        path.read_text("utf-8"),
+    )
+    path.write_text(text, "utf-8")
 
 
 def table(scores: Sequence[Score]) -> str:
@@ -162,9 +222,15 @@ def table(scores: Sequence[Score]) -> str:
         part = f"{row.part or NOTHING} | {_answer(row.part_right)}"
         cause = f"{row.cause or NOTHING} | {row.of_plain or NOTHING} | {_answer(row.cause_right)}"
         ratio = NOTHING if row.ratio is None else f"{row.ratio:.2f}"
-        case = f"{row.case} (now {SUPERSEDED[row.case]})" if row.case in SUPERSEDED else row.case
-        lines.append(f"| {case} | {time} | {part} | {cause} | {ratio} |")
+        lines.append(f"| {_case(row)} | {time} | {part} | {cause} | {ratio} |")
     return "\n".join(lines)
+
+
+def _case(row: Score) -> str:
+    """Name of a case, with what takes its place, and its strength where that is a part."""
+    now = f" (now {SUPERSEDED[row.case]})" if row.case in SUPERSEDED else ""
+    part = "" if row.strength == WHOLE else f", {row.strength} of {WHOLE}"
+    return f"{row.case}{now}{part}"
 
 
 def ratio_line(scores: Sequence[Score]) -> str:
@@ -208,12 +274,17 @@ def _answer(right: bool) -> str:
 
 def main() -> int:
     """Print the table and the counts; 1 below the bar, 2 of a folder without these cases."""
-    runs = tuple(map(Path, sys.argv[1:])) or RECORDINGS
+    arguments = sys.argv[1:]
+    renews = arguments == ["--renew"]
+    runs = RECORDINGS if renews or not arguments else tuple(map(Path, arguments))
     try:
         scores = [row for run in runs for row in scores_of(run)]
     except ProfilerError as error:
         print(f"Error: {error}", file=sys.stderr)
         return error.exit_code
+    if renews:
+        renew(scores)
+        return 0
     print(table(scores))
     count = sum(row.counts for row in scores)
     first, named, parts = (

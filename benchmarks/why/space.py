@@ -134,9 +134,7 @@ STRENGTH_CASES: Mapping[str, Case] = {
     "uneven_warps": Case(inputs=4 * _FULL * 64, outputs=4 * _FULL // 256, steps=512),
     "block_sizes": Case(inputs=32 * _FULL * 8, outputs=32 * _FULL, steps=8),
     "hot_lines": Case(inputs=4096 * 32, outputs=2 * _FULL, steps=256),
-    "waited_products": Case(
-        inputs=2, outputs=_H200_MULTIPROCESSORS * 64 * 128, steps=4096
-    ),
+    "waited_products": Case(inputs=2, outputs=_H200_MULTIPROCESSORS * 64 * 128, steps=4096),
     "unfused": Case(inputs=2**26, outputs=2**26, steps=16),
 }
 """Those that only `strengths.yaml` has."""

@@ -14,7 +14,7 @@ from profiler.findings.timelines.idle import IdleDifference, idle_difference
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.pairs import PairWhy
-from profiler.findings.why.planted import PLANTED
+from profiler.findings.why.planted import PLANTED, has_time
 from profiler.model import Cell
 
 Document = dict[str, Any]
@@ -205,8 +205,10 @@ def _changes(pair: PairWhy, most: int) -> Sequence[Document]:
     return [
         {
             "name": change.name,
-            "ns": _rounded(change.first_ns) or None,
-            "against_ns": _rounded(change.second_ns) or None,
+            "ns": _estimated_ns(change.name, change.first_ns),
+            "against_ns": _estimated_ns(change.name, change.second_ns),
+            "share_pct": _rounded(100 * change.first_share) or None,
+            "against_share_pct": _rounded(100 * change.second_share) or None,
             "n": VISITS,
             "planted": PLANTED.get(change.name),
         }
@@ -283,12 +285,17 @@ def _cause(cause: Cause, ns: float) -> Document:
     return {
         "name": cause.name,
         "share_pct": _rounded(100 * cause.share),
-        "ns": _rounded(ns),
+        "ns": _estimated_ns(cause.name, ns),
         "value": _rounded(first.value) if first else None,
         "unit": first.unit if first else None,
         "metric": first.metric if first else None,
         "planted": PLANTED.get(cause.name),
     }
+
+
+def _estimated_ns(cause: str, ns: float) -> float | None:
+    """Estimated time of a cause; None where it was not found, and of one that has no time."""
+    return (_rounded(ns) or None) if has_time(cause) else None
 
 
 def _short(text: str) -> str:

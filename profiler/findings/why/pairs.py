@@ -30,11 +30,13 @@ and more; kernels that share L2 when timed, and not when explained, can be off b
 
 @dataclass(frozen=True)
 class CauseChange:
-    """One cause in both cells, as estimated time."""
+    """One cause in both cells, as estimated time and as a share of the duration of all kernels."""
 
     name: str
     first_ns: float
     second_ns: float
+    first_share: float
+    second_share: float
 
     @property
     def difference_ns(self) -> float:
@@ -112,7 +114,13 @@ class PairWhy:
             return ()
         first, second = _costs(self.first), _costs(self.second)
         changes = [
-            CauseChange(name, first.get(name, 0.0), second.get(name, 0.0))
+            CauseChange(
+                name,
+                first_ns := first.get(name, 0.0),
+                second_ns := second.get(name, 0.0),
+                first_ns / self.first.duration_ns,
+                second_ns / self.second.duration_ns,
+            )
             for name in dict.fromkeys((*first, *second))
         ]
         slower_first = self.verdict.verdict is Verdict.SLOWER

@@ -21,6 +21,7 @@ from profiler.findings.why.document import (
     MOST_WAITS,
 )
 from profiler.findings.why.pairs import OFF_TIMING
+from profiler.findings.why.planted import LEAST_STRENGTHS
 
 Number = float | None
 """Missing is null."""
@@ -114,8 +115,15 @@ class CauseOfDifference(_Part):
     """
 
     name: str = Field(description="docs/explain.md lists the counters of each")
-    ns: Number = Field(description="null where it was not found, or is below 2 % of the time")
+    ns: Number = Field(
+        description="null where it was not found, or is below 2 % of the time, and of a cause that "
+        f"was planted in fewer than {LEAST_STRENGTHS} strengths"
+    )
     against_ns: Number
+    share_pct: Number = Field(
+        description="of the time of all kernels of the launch; null where it was not found"
+    )
+    against_share_pct: Number
     n: int = Field(description="visits of each that were counted")
     planted: tuple[float, float, int] | None = Field(
         default=None,
@@ -162,13 +170,15 @@ class SourceLine(_Part):
 
 
 class CauseDocument(_Part):
-    """A cause that counters show, with its estimated time, and its first counter."""
+    """A cause that counters show, with its share, its estimated time, and its first counter."""
 
     name: str
     share_pct: Number = Field(
         description="of duration_ns; that of unfused_operations of all_kernels_ns. They overlap"
     )
-    ns: Number
+    ns: Number = Field(
+        description=f"null of a cause that was planted in fewer than {LEAST_STRENGTHS} strengths"
+    )
     value: Number
     unit: str | None
     metric: str | None = Field(description="ncu's name, or a column of its source page")
@@ -205,10 +215,10 @@ class Tree(_Part):
     lines: list[SourceLine]
     causes: list[CauseDocument] = Field(
         max_length=MOST_CAUSES,
-        description="largest ns first, but limits of occupancy before waits that more warps hide",
+        description="largest time first, but limits of occupancy before waits that more warps hide",
     )
     tied_causes: list[list[str]] = Field(
-        description="names of causes with the same ns, most often what the busiest unit leaves: "
+        description="names of causes with the same time, most often what the busiest unit leaves: "
         "none of them comes before another"
     )
     ncu: list[RuleAdvice] = Field(max_length=MOST_ADVICE)

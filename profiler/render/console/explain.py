@@ -19,8 +19,9 @@ from profiler.render.words.counters_of_both import moved_words
 from profiler.render.words.verdicts import word_of
 from profiler.render.words.why import (
     ESTIMATED,
+    amount_words,
+    cause_amount,
     cause_rows,
-    cause_time,
     idle_sentence,
     kernel_times,
     limit_of_cell,
@@ -183,12 +184,21 @@ def _moved(pair: PairWhy, columns: int, most_lines: int) -> Iterator[_Prose]:
 
 def _changes(pair: PairWhy) -> Iterator[str | _Prose]:
     if pair.causes:
-        yield f"What went with it ({ESTIMATED})"
-    rows = cause_rows((change.name, (change.second_ns, change.first_ns)) for change in pair.causes)
-    for words, (second_ns, first_ns) in rows[:_MOST_CAUSES]:
+        yield _Prose(f"What went with it ({ESTIMATED})")
+    rows = cause_rows(
+        (
+            change.name,
+            (
+                cause_amount(change.name, change.second_ns, change.second_share),
+                cause_amount(change.name, change.first_ns, change.first_share),
+            ),
+        )
+        for change in pair.causes
+    )
+    for words, (second, first) in rows[:_MOST_CAUSES]:
         yield _Prose(
-            f"{words}: {cause_time(second_ns)} in {pair.against.variant.label}, "
-            f"{cause_time(first_ns)} here",
+            f"{words}: {amount_words(second)} in {pair.against.variant.label}, "
+            f"{amount_words(first)} here",
             "  ",
         )
 
@@ -216,11 +226,13 @@ def _tree(why: CellWhy, kernel: KernelWhy) -> Iterator[str | _Prose]:
     if waits:
         yield _Prose(f"a warp waits {waits}", "  ")
     yield from _hot_lines(kernel)
-    rows = cause_rows((cause.name, (ns,)) for cause, ns in why.costs)
+    rows = cause_rows(
+        (cause.name, (cause_amount(cause.name, ns, cause.share),)) for cause, ns in why.costs
+    )
     if rows:
-        yield f"  causes ({ESTIMATED}):"
-    for words, (ns,) in rows[:_MOST_CAUSES]:
-        yield _Prose(f"about {numbers.show(ns, 'ns')}: {words}", "  ")
+        yield _Prose(f"causes ({ESTIMATED}):", "  ")
+    for words, (amount,) in rows[:_MOST_CAUSES]:
+        yield _Prose(f"about {amount_words(amount)}: {words}", "  ")
     # A rule may say the same of several units; which ones, only its text tells.
     for words in [*dict.fromkeys(map(_advice, kernel.advice))][:_MOST_ADVICE]:
         yield f"  ncu's rule {words}"

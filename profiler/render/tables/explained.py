@@ -16,8 +16,10 @@ from profiler.render.words import numbers
 from profiler.render.words.why import (
     CLASSES,
     ESTIMATED,
+    Amount,
+    amount_words,
+    cause_amount,
     cause_rows,
-    cause_time,
     kernel_times,
     limit_of_cell,
     no_lines_words,
@@ -90,7 +92,7 @@ class Explained:
     kernels: str
     """Which are compared together, and how long each takes; empty of two single kernels."""
     causes: tuple[TextRow, ...]
-    """Estimated time of each cause in both."""
+    """Amount of each cause in both."""
     classes: tuple[TextRow, ...]
     """Executed instructions by class in both."""
     counters: tuple[TextRow, ...]
@@ -153,9 +155,16 @@ def _pair(pair: PairWhy) -> Explained:
         total="" if pair.account is None else signed_time(pair.account.difference_ns),
         kernels=_kernels(pair),
         causes=tuple(
-            TextRow(words, (_cost(first_ns), _cost(second_ns)))
-            for words, (first_ns, second_ns) in cause_rows(
-                (change.name, (change.first_ns, change.second_ns)) for change in pair.causes
+            TextRow(words, tuple(map(_cost, amounts)))
+            for words, amounts in cause_rows(
+                (
+                    change.name,
+                    (
+                        cause_amount(change.name, change.first_ns, change.first_share),
+                        cause_amount(change.name, change.second_ns, change.second_share),
+                    ),
+                )
+                for change in pair.causes
             )[:_MOST_CAUSES]
         ),
         classes=_classes(pair),
@@ -188,13 +197,9 @@ def _parts(account: Account | None) -> tuple[PartRow, ...]:
     )
 
 
-def _time(ns: float) -> Datum:
-    return Datum.quantity(ns, "ns", "not counted")
-
-
-def _cost(ns: float) -> Datum:
-    """Estimated time of a cause; a cause that was not found has no number."""
-    return Datum(cause_time(ns), numbers.raw(ns) if ns else None)
+def _cost(amount: Amount) -> Datum:
+    """Amount of a cause; a cause that was not found has no number."""
+    return Datum(amount_words(amount), numbers.raw(amount[0]) if amount[0] else None)
 
 
 def _classes(pair: PairWhy) -> tuple[TextRow, ...]:
@@ -239,18 +244,20 @@ def _executed(hunk: Hunk) -> float:
 
 
 def _causes(why: CellWhy) -> tuple[TextRow, ...]:
-    """Estimated time of each cause with its counters as a note; tied ones in one row."""
+    """Amount of each cause with its counters as a note; tied ones in one row."""
+    amounts = [(cause, cause_amount(cause.name, ns, cause.share)) for cause, ns in why.costs]
     notes: dict[str, dict[str, None]] = {}
-    for cause, ns in why.costs:
-        notes.setdefault(cause_time(ns), {}).update(
+    for cause, amount in amounts:
+        notes.setdefault(amount_words(amount), {}).update(
             dict.fromkeys(
                 f"{words} {numbers.show(evidence.value, evidence.unit)} ({evidence.metric})"
                 for words, evidence in cause.evidence.items()
             )
         )
-    rows = cause_rows((cause.name, (ns,)) for cause, ns in why.costs)
+    rows = cause_rows((cause.name, (amount,)) for cause, amount in amounts)
     return tuple(
-        TextRow(words, (_time(ns),), "; ".join(notes[cause_time(ns)])) for words, (ns,) in rows
+        TextRow(words, (_cost(amount),), "; ".join(notes[amount_words(amount)]))
+        for words, (amount,) in rows
     )
 
 

@@ -15,7 +15,7 @@ from profiler.findings.why.accounts import BYTES, Account, Part, RoofAccount
 from profiler.findings.why.cells import LATENCY, CellWhy, KernelWhy
 from profiler.findings.why.hot_lines import HotLine
 from profiler.findings.why.pairs import PairWhy
-from profiler.findings.why.planted import PLANTED
+from profiler.findings.why.planted import LEAST_STRENGTHS, PLANTED, has_time
 from profiler.model import Verdict
 from profiler.render.words import numbers
 from profiler.render.words.kernel_names import plain_kernel
@@ -491,22 +491,35 @@ def _both_ends(place: str) -> str:
     return f"{stem[:_ENDS]}…{stem[-_ENDS:]}{dot}{rest}"
 
 
-ESTIMATED = "estimates, in brackets ÷ the true time where it was planted; they overlap"
+ESTIMATED = (
+    "estimates, in brackets ÷ the true time where it was planted; shares of counters where it was "
+    f"in fewer than {LEAST_STRENGTHS} strengths; they overlap"
+)
+Amount = tuple[float, str]
+"""A number and its unit."""
 
 
-def cause_time(ns: float) -> str:
-    """Estimated time of a cause in a cell; that it was not found where there is none."""
-    return numbers.show(ns, "ns") if ns else "none found"
+def cause_amount(cause: str, ns: float, share: float) -> Amount:
+    """Estimated time of a cause in a cell, or its share in percent where it has no time."""
+    return (ns, "ns") if has_time(cause) else (100 * share, "%")
+
+
+def amount_words(amount: Amount) -> str:
+    """Amount of a cause in a cell; that it was not found where there is none."""
+    value, unit = amount
+    if not value:
+        return "none found"
+    return f"{numbers.show(value, unit)}{' by counters' if unit == '%' else ''}"
 
 
 def cause_rows(
-    causes: Iterable[tuple[str, tuple[float, ...]]],
-) -> list[tuple[str, tuple[float, ...]]]:
-    """Words of causes with their estimated times (ns): one row where these are the same.
+    causes: Iterable[tuple[str, tuple[Amount, ...]]],
+) -> list[tuple[str, tuple[Amount, ...]]]:
+    """Words of causes with their amounts: one row where these are the same.
 
     So it is with what only the roof bounds, and with two limits of as many warps.
     """
-    shown = itertools.groupby(causes, key=lambda cause: tuple(map(cause_time, cause[1])))
+    shown = itertools.groupby(causes, key=lambda cause: tuple(map(amount_words, cause[1])))
     rows = [list(same) for _, same in shown]
     names = [[name for name, _ in row] for row in rows]
     words = (f"{_together([*map(cause_words, row)])} {planted_words(row)}" for row in names)
@@ -518,8 +531,10 @@ def planted_words(causes: Sequence[str]) -> str:
     ranges = [PLANTED[cause] for cause in causes if cause in PLANTED]
     if not ranges:
         return "[never planted]"
-    low, high = min(low for low, _, _ in ranges), max(high for _, high, _ in ranges)
     count = sum(pairs for _, _, pairs in ranges)
+    if not any(map(has_time, causes)):
+        return f"[planted in {count}]"
+    low, high = min(low for low, _, _ in ranges), max(high for _, high, _ in ranges)
     span = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
     return f"[{span}{numbers.TIMES} in {count}]"
 
