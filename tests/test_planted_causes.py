@@ -187,6 +187,36 @@ def test_the_further_kernels_compile_with_their_mistake_alone(modules, tmp_path)
     assert codes["fetch0"].text_bytes < INSTRUCTION_CACHE_BYTES / 16
 
 
+REGISTERS_OF_A_BLOCK = 65_536 // 128
+"""Registers of a multiprocessor for each thread, were it to hold one block of 128."""
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_a_weaker_form_of_a_mistake_is_still_there(modules, tmp_path):
+    """What the compiler could take away: values in registers or local memory, and spills."""
+    recipes = {
+        f"{source}{strength}": dataclasses.replace(
+            modules["space"].recipe({"planted": 1, "strength": strength}),
+            sources=(FOLDER / f"{source}.cu",),
+        )
+        for source, strengths in (("occupancy", (1, 2, 4, 8)), ("accumulate", (1,)))
+        for strength in strengths
+    }
+    codes = compile_device_code(recipes, "sm_90", tmp_path)
+
+    def kernel(code, name):
+        return next(kernel for kernel in codes[code].kernels if name in kernel.name)
+
+    assert kernel("accumulate1", "local_arrays").stack_bytes == LOCAL_ARRAY_BYTES
+    blocks, spilled = {}, {}
+    for strength in (1, 2, 4, 8):
+        held = kernel(f"occupancy{strength}", "occupancy_registersIf").registers
+        blocks[strength] = REGISTERS_OF_A_BLOCK // (-(-held // 8) * 8)
+        spilled[strength] = kernel(f"occupancy{strength}", "register_spills").spill_store_bytes
+    assert blocks == {1: 12, 2: 8, 4: 4, 8: 2}
+    assert spilled == {1: 32, 2: 64, 4: 128, 8: 192}
+
+
 OF_OTHER_SECTIONS = {
     "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
     "idc__request_cycles_active.avg.pct_of_peak_sustained_elapsed",

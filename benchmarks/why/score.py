@@ -7,10 +7,10 @@ RUN is a run folder or recording of `why.yaml`, `more.yaml`, `further.yaml` or `
 default the recordings beside it. Prints a Markdown table of the cases that they have, the range of
 estimate ÷ truth, then the names of all other cases, and exits with 1 below the bar: 13 of 14 causes
 named, the part in all. A cause is named where it comes first of the planted kernel and is none of
-the plain one. Three kinds of cases do not count: those whose planted kernel is no slower, those of which
-another case has a better plain kernel (SUPERSEDED), and those that have a part of the mistake. A
-folder that is no such run ends it with 2 and a message. `--renew` writes what the recordings say of
-each cause's estimates into `profiler/findings/why/planted.py`.
+the plain one. Three kinds of cases do not count: those whose planted kernel is no slower, those of
+which another case has a better plain kernel (SUPERSEDED), and those that have a part of the
+mistake. A folder that is no such run ends it with 2 and a message. `--renew` writes what the
+recordings say of each cause's estimates into `profiler/findings/why/planted.py`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.timelines.idle import IdleDifference, idle_difference
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import CellWhy, KernelWhy
-from profiler.findings.why.pairs import PairWhy
+from profiler.findings.why.pairs import CauseChange, PairWhy
 from profiler.findings.why.planted import PLANTED, has_time
 from profiler.model import Cell
 
@@ -202,18 +202,24 @@ def _roof_account(account: RoofAccount | None) -> Document | None:
 
 
 def _changes(pair: PairWhy, most: int) -> Sequence[Document]:
-    return [
-        {
-            "name": change.name,
-            "ns": _estimated_ns(change.name, change.first_ns),
-            "against_ns": _estimated_ns(change.name, change.second_ns),
-            "share_pct": _rounded(100 * change.first_share) or None,
-            "against_share_pct": _rounded(100 * change.second_share) or None,
-            "n": VISITS,
-            "planted": PLANTED.get(change.name),
-        }
-        for change in pair.causes[: min(most, MOST_CAUSES)]
-    ]
+    return [_change(change) for change in pair.causes[: min(most, MOST_CAUSES)]]
+
+
+def _change(change: CauseChange) -> Document:
+    """A cause in both; shares only where it has no time, because a document has room for few."""
+    row = {
+        "name": change.name,
+        "ns": _estimated_ns(change.name, change.first_ns),
+        "against_ns": _estimated_ns(change.name, change.second_ns),
+        "n": VISITS,
+        "planted": PLANTED.get(change.name),
+    }
+    if has_time(change.name):
+        return row
+    return row | {
+        "share_pct": _rounded(100 * change.first_share) or None,
+        "against_share_pct": _rounded(100 * change.second_share) or None,
+    }
 
 
 def _tree(why: CellWhy, most: int) -> Document | None:

@@ -121,9 +121,11 @@ class CauseOfDifference(_Part):
     )
     against_ns: Number
     share_pct: Number = Field(
-        description="of the time of all kernels of the launch; null where it was not found"
+        default=None,
+        description="of a cause without a time: of that of all kernels of the launch; null where "
+        "it was not found",
     )
-    against_share_pct: Number
+    against_share_pct: Number = None
     n: int = Field(description="visits of each that were counted")
     planted: tuple[float, float, int] | None = Field(
         default=None,

@@ -184,7 +184,7 @@ def _moved(pair: PairWhy, columns: int, most_lines: int) -> Iterator[_Prose]:
 
 def _changes(pair: PairWhy) -> Iterator[str | _Prose]:
     if pair.causes:
-        yield _Prose(f"What went with it ({ESTIMATED})")
+        yield f"What went with it ({ESTIMATED})"
     rows = cause_rows(
         (
             change.name,
@@ -230,7 +230,7 @@ def _tree(why: CellWhy, kernel: KernelWhy) -> Iterator[str | _Prose]:
         (cause.name, (cause_amount(cause.name, ns, cause.share),)) for cause, ns in why.costs
     )
     if rows:
-        yield _Prose(f"causes ({ESTIMATED}):", "  ")
+        yield f"  causes ({ESTIMATED}):"
     for words, (amount,) in rows[:_MOST_CAUSES]:
         yield _Prose(f"about {amount_words(amount)}: {words}", "  ")
     # A rule may say the same of several units; which ones, only its text tells.

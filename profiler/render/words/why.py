@@ -15,7 +15,7 @@ from profiler.findings.why.accounts import BYTES, Account, Part, RoofAccount
 from profiler.findings.why.cells import LATENCY, CellWhy, KernelWhy
 from profiler.findings.why.hot_lines import HotLine
 from profiler.findings.why.pairs import PairWhy
-from profiler.findings.why.planted import LEAST_STRENGTHS, PLANTED, has_time
+from profiler.findings.why.planted import PLANTED, has_time
 from profiler.model import Verdict
 from profiler.render.words import numbers
 from profiler.render.words.kernel_names import plain_kernel
@@ -491,10 +491,7 @@ def _both_ends(place: str) -> str:
     return f"{stem[:_ENDS]}…{stem[-_ENDS:]}{dot}{rest}"
 
 
-ESTIMATED = (
-    "estimates, in brackets ÷ the true time where it was planted; shares of counters where it was "
-    f"in fewer than {LEAST_STRENGTHS} strengths; they overlap"
-)
+ESTIMATED = "estimates, in brackets ÷ the true time where it was planted; they overlap"
 Amount = tuple[float, str]
 """A number and its unit."""
 
@@ -506,10 +503,7 @@ def cause_amount(cause: str, ns: float, share: float) -> Amount:
 
 def amount_words(amount: Amount) -> str:
     """Amount of a cause in a cell; that it was not found where there is none."""
-    value, unit = amount
-    if not value:
-        return "none found"
-    return f"{numbers.show(value, unit)}{' by counters' if unit == '%' else ''}"
+    return numbers.show(*amount) if amount[0] else "none found"
 
 
 def cause_rows(
@@ -527,13 +521,14 @@ def cause_rows(
 
 
 def planted_words(causes: Sequence[str]) -> str:
-    """How estimates of causes compared with the truth where these were planted, in brackets."""
+    """How estimates of causes compared with the truth where these were planted, in brackets.
+
+    In how few they were planted where that is too seldom for a time.
+    """
     ranges = [PLANTED[cause] for cause in causes if cause in PLANTED]
-    if not ranges:
-        return "[never planted]"
     count = sum(pairs for _, _, pairs in ranges)
     if not any(map(has_time, causes)):
-        return f"[planted in {count}]"
+        return f"[planted in only {count}]" if count else "[never planted]"
     low, high = min(low for low, _, _ in ranges), max(high for _, high, _ in ranges)
     span = f"{low:.2f}" if low == high else f"{low:.2f} to {high:.2f}"
     return f"[{span}{numbers.TIMES} in {count}]"

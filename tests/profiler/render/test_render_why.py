@@ -20,9 +20,10 @@ from profiler.analyse.why.sass_classes import CLASSES
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy
-from profiler.findings.why.document import explain_document
+from profiler.findings.why.document import answer_why
 from profiler.findings.why.find import FOUND, RunWhy, find_why
 from profiler.findings.why.pairs import PairWhy
+from profiler.findings.why.planted import LEAST_STRENGTHS, PLANTED
 from profiler.metrics.catalogue import STALL_CAUSES, TENSOR_TYPES
 from profiler.model import Verdict
 from profiler.render.console.explain import COLUMNS, explain_text
@@ -266,13 +267,12 @@ def test_an_account_that_goes_the_other_way_than_the_verdict_says_so(pair: PairW
 def test_a_cause_that_was_not_found_costs_no_zero(findings: Findings, pair: PairWhy) -> None:
     """Causes below 2 % are left out, so that zero would be a number that nobody measured."""
     text = plain(explain_text(findings, pair.cell, pair.first, pair))
-    assert (
-        f"narrow loads and stores [1.09 to 2.43{numbers.TIMES} in 2]: 9.051 µs in torch, none"
-        in text
-    )
-    document = explain_document(findings, pair.cell, pair.first, pair)
-    costs = {cause["name"]: cause["ns"] for cause in document["causes_of_difference"]}
-    assert costs["narrow_accesses"] is None
+    assert "narrow loads and stores [planted in only 2]: 2.8 % in torch, none" in text
+    why = answer_why(findings, pair)
+    assert why is not None
+    costs = {cause["name"]: cause for cause in why["causes_of_difference"]}
+    assert costs["narrow_accesses"]["share_pct"] is None
+    assert costs["narrow_accesses"]["against_share_pct"] == pytest.approx(2.75, abs=0.005)
     assert " 0 ns" not in plain(section(findings).text_content())
 
 
@@ -312,21 +312,38 @@ def test_an_account_that_does_not_close_says_by_how_much(pair: PairWhy) -> None:
 
 def test_causes_that_may_cost_the_same_share_a_row() -> None:
     """Those that only a roof bounds cost what it leaves; two limits may be of as many warps."""
-    costs = {"barrier_waits": 398_600.0, "dispatch_stalls": 398_612.0, "spills": 2e5, "x_y": 398e3}
-    rows = words.cause_rows((name, (ns, 0.0)) for name, ns in costs.items())
+    costs = {"barrier_waits": 39.86, "dispatch_stalls": 39.861, "spills": 20.0, "x_y": 39.8}
+    rows = words.cause_rows((name, ((share, "%"), (0.0, "%"))) for name, share in costs.items())
     assert [row for row, _ in rows] == [
         f"{words.cause_words('barrier_waits')}; {words.cause_words('dispatch_stalls')} (tied)"
-        f" [1.00{numbers.TIMES} in 1]",
+        " [planted in only 1]",
         f"{words.cause_words('spills')} [never planted]",
         "x y [never planted]",
     ]
-    assert [times for _, times in rows] == [(398_600.0, 0.0), (2e5, 0.0), (398e3, 0.0)]
+    assert [shares for _, ((shares, _), _) in rows] == [39.86, 20.0, 39.8]
     limits = ("occupancy_registers", "occupancy_shared_memory", "barrier_waits")
-    ((row, _),) = words.cause_rows((name, (1e5,)) for name in limits)
+    ((row, _),) = words.cause_rows((name, ((10.0, "%"),)) for name in limits)
     assert row == (
         "few warps in flight, limited by registers and by shared memory; waiting at barriers (tied)"
-        f" [0.89 to 1.00{numbers.TIMES} in 3]"
+        " [planted in only 3]"
     )
+
+
+@pytest.mark.parametrize(
+    ("pairs", "amount", "bracket"),
+    [
+        (LEAST_STRENGTHS, "32.00 µs", f"[0.90 to 1.10{numbers.TIMES} in {LEAST_STRENGTHS}]"),
+        (LEAST_STRENGTHS - 1, "8.0 %", f"[planted in only {LEAST_STRENGTHS - 1}]"),
+    ],
+)
+def test_a_cause_has_a_time_from_four_planted_strengths_on(
+    monkeypatch: pytest.MonkeyPatch, pairs: int, amount: str, bracket: str
+) -> None:
+    monkeypatch.setitem(PLANTED, "barrier_waits", (0.9, 1.1, pairs))
+    given = words.cause_amount("barrier_waits", 32_000.0, 0.08)
+    ((row, (shown,)),) = words.cause_rows([("barrier_waits", (given,))])
+    assert plain(words.amount_words(shown)) == amount
+    assert row.endswith(bracket)
 
 
 def test_a_roof_limits_from_its_share_on_and_else_latency(pair: PairWhy) -> None:
@@ -377,7 +394,7 @@ def test_long_names_are_wrapped_and_only_source_text_is_cut(
     assert len(lines) <= 60
     assert max(map(len, lines)) <= COLUMNS
     assert all("[for " in line for line in lines if line.endswith("…"))
-    assert "22.84\u202fµs here" in text
+    assert "8.2\u202f% here" in text
 
 
 def test_a_rule_of_ncu_without_an_estimate_says_so(findings: Findings, pair: PairWhy) -> None:
