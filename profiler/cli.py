@@ -108,8 +108,8 @@ Run = Annotated[
     Path,
     typer.Argument(
         metavar="RUN",
-        help="A run folder, a recording, or the name of an experiment (its newest run, else its "
-        "recording; NAME~1 is the run before).",
+        help="A run folder, a zip archive of one such as a recording, or the name of an experiment "
+        "(its newest run, else its recording; NAME~1 is the run before).",
     ),
 ]
 Reports = Annotated[
@@ -285,7 +285,7 @@ def run(
         bool, typer.Option("--live", help="Refuse to replay a recording (exit code 3).")
     ] = False,
     replay: Annotated[
-        Path | None, typer.Option("--replay", metavar="DIR", help="Replay this recording or run.")
+        Path | None, typer.Option("--replay", metavar="RUN", help="Replay this recording or run.")
     ] = None,
     out: Out = DEFAULT_OUT,
     json_: Json = None,
@@ -705,7 +705,7 @@ def list_(
 def record(
     run_folder: Run,
     target: Annotated[
-        Path, typer.Argument(metavar="DIR", help="e.g. experiments/recordings/NAME.")
+        Path, typer.Argument(metavar="FILE", help="e.g. experiments/recordings/NAME.zip.")
     ],
     reports: Reports = DEFAULT_OUT,
 ) -> None:

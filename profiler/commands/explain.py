@@ -23,7 +23,7 @@ from profiler.model import Cell, Problem, Variant
 from profiler.notices import NoticeKind
 from profiler.planning.problem_lookup import problems_called
 from profiler.planning.spec import did_you_mean
-from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.archive import open_run
 from profiler.sessions.progress import make_console
 
 _REMEDY = (
@@ -67,7 +67,7 @@ class ExplainRequest:
 
 def explain(request: ExplainRequest) -> ExitCode:
     """Print the why of the pair that the answer is about, or of the cells that are named."""
-    findings = find(read_run(RunFolder(find_run(str(request.run), request.reports))).report)
+    findings = find(read_run(open_run(find_run(str(request.run), request.reports))).report)
     print_notices([n for n in findings.notices if n.kind in _OF_FILES], color="auto")
     idle = idle_difference(findings)
     if idle is not None and not find_why(findings).cells and request.names_nothing:

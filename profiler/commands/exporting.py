@@ -60,10 +60,10 @@ def write_figures(request: FiguresRequest) -> ExitCode:
     from profiler.comparison.find_run import find_run
     from profiler.findings.find import find
     from profiler.render.plots import metric_figure
-    from profiler.run_folder.folder import RunFolder
+    from profiler.run_folder.archive import open_run
 
-    folder = find_run(str(request.run_folder), request.reports)
-    findings = find(read_run(RunFolder(folder)).report)
+    run = open_run(find_run(str(request.run_folder), request.reports))
+    findings = find(read_run(run).report)
     measured = {metric.name for metric in findings.metrics}
     metrics = request.metrics or tuple(name for name in USUAL_METRICS if name in measured)
     figures = {name: metric_figure(findings, name, request.problem) for name in metrics}
@@ -109,10 +109,10 @@ def write_run_results(request: ExportResultsRequest) -> ExitCode:
     from profiler.commands.report import read_run
     from profiler.comparison.find_run import find_run
     from profiler.findings.tuning_results import tuning_results
-    from profiler.run_folder.folder import RunFolder
+    from profiler.run_folder.archive import open_run
     from profiler.search.t4 import CORRECT, t4_document
 
-    run = RunFolder(find_run(str(request.run_folder), request.reports))
+    run = open_run(find_run(str(request.run_folder), request.reports))
     report = read_run(run).report
     results = tuning_results(report, request.problem)
     _write(request.out, t4_document(results))

@@ -17,7 +17,8 @@ from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.render.index import INDEX_FILE, IndexEntry, MissingPage, render_gallery
-from profiler.run_folder.folder import RUN_FILE, RunFolder, write_atomic
+from profiler.run_folder.archive import open_run
+from profiler.run_folder.folder import recordings_in, write_atomic
 from profiler.sessions.progress import make_console
 
 CONTENTS_FILE = "gallery.yaml"
@@ -28,7 +29,7 @@ class GalleryRequest:
     """Arguments of `profiler gallery`."""
 
     recordings: Path
-    """Folder with one recording in each of its folders, and perhaps a `gallery.yaml`."""
+    """Folder with recordings, and perhaps a `gallery.yaml`."""
     out: Path
 
 
@@ -93,28 +94,27 @@ def _submit_pages(
     request: GalleryRequest, contents: _Contents, pool: ProcessPoolExecutor
 ) -> Iterator[Future[IndexEntry]]:
     """Start the making of each page; raises UsageError where there is no recording."""
-    recordings = sorted(file.parent for file in request.recordings.glob(f"*/{RUN_FILE}"))
+    recordings = recordings_in(request.recordings)
     if not recordings:
         raise UsageError(f"{request.recordings}: no recordings in it")
-    for recording in recordings:
-        yield pool.submit(_write_recording_page, recording, request.out)
+    for name, recording in recordings.items():
+        yield pool.submit(_write_recording_page, recording, request.out / f"{name}.html")
     for name, comparison in contents.comparisons.items():
-        runs = tuple(str(request.recordings / run) for run in comparison.runs)
+        runs = tuple(str(recordings.get(run, request.recordings / run)) for run in comparison.runs)
         target = request.out / f"{name}.html"
         yield pool.submit(_write_comparison_page, runs, comparison.title, target)
 
 
 def find_recorded(recording: Path) -> Findings:
     """Findings of a recording."""
-    return find(read_run(RunFolder(recording)).report)
+    return find(read_run(open_run(recording)).report)
 
 
-def _write_recording_page(recording: Path, out: Path) -> IndexEntry:
+def _write_recording_page(recording: Path, target: Path) -> IndexEntry:
     from profiler.render.gallery import page_of_run
     from profiler.render.page import render_page
 
     findings = find_recorded(recording)
-    target = out / f"{recording.name}.html"
     write_atomic(target, render_page(findings))
     return page_of_run(findings, target.name)
 

@@ -19,6 +19,7 @@ from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode
 from profiler.findings.find import find
 from profiler.planning.spec import load_spec
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder, create_run, why_read_only
 from profiler.run_folder.load.assemble import Finished, assemble
 from profiler.run_folder.load.planned import plan_of
@@ -41,11 +42,11 @@ class ReportRequest:
 
 
 def rebuild_report(request: ReportRequest) -> ExitCode:
-    """Write the results of a run again; those of a recording into a new folder under `out`."""
+    """Write the results of a run again; those of an archive into a new folder under `out`."""
     require_one_stdout(request.json_target, request.markdown_target)
-    run = RunFolder(find_run(str(request.run_folder), request.reports))
+    run = open_run(find_run(str(request.run_folder), request.reports))
     stages = Stages(request.color)
-    with stages.stage(f"Reading {run.path}"):
+    with stages.stage(f"Reading {run.named}"):
         finished = read_run(run)
     cells = len(finished.report.plan.cells)
     with stages.stage(f"Comparing {cells} cells"):
@@ -79,8 +80,8 @@ def read_run(run: RunFolder) -> Finished:
 
 
 def _results_folder(run: RunFolder, request: ReportRequest) -> Path:
-    """The run's own folder; for a recording, and where that is read-only, a new one under `out`."""
-    if not run.is_recording():
+    """The run's own folder; where that is an archive, a recording or read-only, one in `out`."""
+    if run.archive is None and not run.is_recording():
         reason = why_read_only(run.path)
         if reason is None:
             return run.path

@@ -36,6 +36,7 @@ from profiler.planning.readiness import check_ready
 from profiler.planning.session_plans import NCU, planned_otherwise
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import (
     SEARCH_JOURNAL_FILE,
     RunFolder,
@@ -250,24 +251,26 @@ def _planned_for(request: RunRequest, planned: _Planned, machine: Machine) -> _P
 
 def _machine_or_recording(
     request: RunRequest, loaded: LoadedSpec, reporter: ProgressReporter
-) -> Machine | Path:
-    """Return this machine, if it can do the experiment; else the folder of a recording."""
+) -> Machine | RunFolder:
+    """Return this machine, if it can do the experiment; else a recording."""
     if request.replay is not None:
         if request.timeline:
             raise UsageError("--timeline records and --replay does not: leave one of them out.")
-        _warn_of_replay(request.replay, reporter)
-        return request.replay
+        recording = open_run(request.replay)
+        _warn_of_replay(recording, reporter)
+        return recording
     try:
         return find_machine(
             loaded.experiment, loaded.base, timeline=request.timeline, inquiry=request.inquiry
         )
     except EnvironmentUnusable as problem:
-        recording = find_recording(loaded.path, loaded.experiment.name)
+        beside = find_recording(loaded.path, loaded.experiment.name)
         # Who asks for a timeline wants to record, and would not be helped by other people's.
-        if request.live or request.timeline or recording is None:
-            problem.remedy = _with_replay(problem.remedy, request, recording)
+        if request.live or request.timeline or beside is None:
+            problem.remedy = _with_replay(problem.remedy, request, beside)
             raise
         reporter.warn(f"Cannot measure here: {problem.message}")
+        recording = open_run(beside)
         _warn_of_replay(recording, reporter)
         return recording
 
@@ -280,11 +283,10 @@ def _with_replay(remedy: str | None, request: RunRequest, recording: Path | None
     return f"{remedy or ''} Or leave out {' and '.join(given)} to replay the recording.".strip()
 
 
-def _warn_of_replay(folder: Path, reporter: ProgressReporter) -> None:
+def _warn_of_replay(run: RunFolder, reporter: ProgressReporter) -> None:
     """Warn that the numbers to come are not of this machine."""
     from profiler.run_folder.load.assemble import tool_words
 
-    run = RunFolder(folder)
     record = run.record()
     environment = record.environment
     reporter.warn(
@@ -454,7 +456,7 @@ def _require_measured_by_workers(report: Report, failures: Sequence[ProfilerErro
 # ---- replaying -----------------------------------------------------------------------------------
 
 
-def _replay(request: RunRequest, recording: Path) -> _Results:
+def _replay(request: RunRequest, recording: RunFolder) -> _Results:
     """Read a recording; results go to a new folder, and settings of a measurement do nothing."""
     ignored = tuple(override for override in request.overrides if _only_measures(override))
     shown = tuple(override for override in request.overrides if override not in ignored)
@@ -462,10 +464,10 @@ def _replay(request: RunRequest, recording: Path) -> _Results:
 
     planned = _plan(request, shown)
     if planned.plan.search is not None:
-        planned = replace(planned, plan=_recorded_plan(planned, RunFolder(recording)))
-    plan, notices = _recorded_part(planned.plan, RunFolder(recording))
-    finished = assemble(RunFolder(recording), planned.loaded, plan, replay=True)
-    _require_measured(finished.report, RunFolder(recording), plan)
+        planned = replace(planned, plan=_recorded_plan(planned, recording))
+    plan, notices = _recorded_part(planned.plan, recording)
+    finished = assemble(recording, planned.loaded, plan, replay=True)
+    _require_measured(finished.report, recording, plan)
     if ignored:
         notices = (*notices, Notice(NoticeKind.REPLAY_IGNORES, {"settings": ", ".join(ignored)}))
     if notices:
@@ -496,7 +498,7 @@ def _recorded_plan(planned: _Planned, recording: RunFolder) -> Plan:
     finished = None if search is None else search.finished
     if finished is None:
         raise UsageError(
-            f"{recording.path}: holds no finished search.",
+            f"{recording.named}: holds no finished search.",
             remedy="`profiler report` shows what it measured.",
         )
     return judged_plan(planned.loaded.experiment, planned.plan, finished.finalists)

@@ -6,19 +6,20 @@ import re
 from pathlib import Path
 
 from profiler.errors import UsageError
-from profiler.run_folder.folder import RunFolder, recordings_here, runs
+from profiler.run_folder.folder import ARCHIVE_SUFFIX, RunFolder, recordings_here, runs
 
 _NAME = re.compile(r"(?P<experiment>[^/~]+)(?:~(?P<back>\d+))?")
 
 
 def find_run(text: str, out: Path) -> Path:
-    """Folder of the run that a command line names; raises UsageError where there is none.
+    """Folder or archive of the run that a command line names; raises UsageError where none is.
 
-    A run folder, a recording, a folder of runs (its newest), or an experiment: its newest run under
-    `out`, or its recording in the folder here; `NAME~1` is the run before the newest.
+    A run folder, an archive of one such as a recording, a folder of runs (its newest), or an
+    experiment: its newest run under `out`, or its recording in the folder here; `NAME~1` is the run
+    before the newest.
     """
     path = Path(text)
-    if RunFolder(path).exists():
+    if RunFolder(path).exists() or (path.suffix == ARCHIVE_SUFFIX and path.is_file()):
         return path
     name = _NAME.fullmatch(text)
     if name is not None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from profiler.errors import UsageError
 from profiler.outside_text import safe
+from profiler.run_folder.archive import open_record
 from profiler.run_folder.documents import read_dataclass, read_json
 from profiler.run_folder.folder import (
     PAGE_FILE,
@@ -184,7 +185,7 @@ def read_recordings(
     entries = []
     for folder in folders:
         try:
-            record = read_json(folder / RUN_FILE)
+            record = read_json(open_record(folder).path / RUN_FILE)
             entry = _checked_entry(record, folder.as_posix(), folder, page=False)
         except UsageError as error:
             on_odd(f"left out: {error}")

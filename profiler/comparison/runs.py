@@ -12,6 +12,7 @@ from profiler.model import Cell, Outcome
 from profiler.outside_text import safe, safe_values
 from profiler.planning.cell_filter import select_cells
 from profiler.planning.spec import CommandWorkload, did_you_mean, load_spec
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder, RunRecord
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.planned import plan_of
@@ -47,11 +48,11 @@ def is_correct(run: ComparedRun, cell: str) -> bool:
 
 
 def find_runs(wanted: Sequence[str], out: Path) -> tuple[Path, ...]:
-    """Folders of the runs that a command line names, in its order.
+    """Folders or archives of the runs that a command line names, in its order.
 
-    Each is a run folder, a recording, a folder of runs (its newest), or an experiment: its newest
-    run under `out`; `NAME~1` is the run before that, and so on. Raises UsageError where one is none
-    of these, and where two are the same run.
+    Each is a run folder, an archive of one such as a recording, a folder of runs (its newest), or
+    an experiment: its newest run under `out`; `NAME~1` is the run before that, and so on. Raises
+    UsageError where one is none of these, and where two are the same run.
     """
     if len(wanted) < _FEWEST_RUNS:
         raise UsageError("A comparison needs two runs.", remedy="Name the older one first.")
@@ -76,23 +77,22 @@ def read_runs(
     that a filter names, and the baseline's. Raises UsageError for what is no run, and for a
     baseline or a filter that fits none of the runs' cells.
     """
-    names = _names(folders)
+    runs = [open_run(folder) for folder in folders]
     return tuple(
-        _read(folder, name, baseline, only) for folder, name in zip(folders, names, strict=True)
+        _read(run, name, baseline, only) for run, name in zip(runs, _names(runs), strict=True)
     )
 
 
-def _names(folders: Sequence[Path]) -> tuple[str, ...]:
+def _names(runs: Sequence[RunFolder]) -> tuple[str, ...]:
     """Names of folders, numbered where two are called the same."""
-    plain = [folder.resolve().name for folder in folders]
+    plain = [run.path.resolve().name for run in runs]
     return tuple(
         f"{name}-{number}" if plain.count(name) > 1 else name
         for number, name in enumerate(plain, start=1)
     )
 
 
-def _read(folder: Path, name: str, baseline: str | None, only: str | None) -> ComparedRun:
-    run = RunFolder(folder)
+def _read(run: RunFolder, name: str, baseline: str | None, only: str | None) -> ComparedRun:
     record = run.record()
     loaded = load_spec(run.spec_file, overrides=record.overrides)
     plan = plan_of(run)
@@ -102,7 +102,7 @@ def _read(folder: Path, name: str, baseline: str | None, only: str | None) -> Co
         plan = replace(plan, cells=select_cells(plan.cells, only, plan.baseline))
     report = assemble(run, loaded, plan).report
     external = isinstance(loaded.experiment.workload, CommandWorkload)
-    private = private_texts(folder)
+    private = private_texts(run.path)
     texts = {
         without_private(file, private): without_private(text, private)
         for file, text in run.source_texts().items()

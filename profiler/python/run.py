@@ -17,7 +17,7 @@ from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.why.document import explain_document
 from profiler.findings.why.find import find_why
-from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.archive import open_run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +31,7 @@ class Run:
     def __init__(self, findings: Findings, path: Path) -> None:
         self._findings = findings
         self.path = path
-        """Its folder."""
+        """Its folder or archive."""
 
     def __repr__(self) -> str:
         return f"<profiler.Run {self.path}: {self.answer}>"
@@ -106,10 +106,10 @@ class Run:
 
 
 def load(run: str | Path, *, reports: str | Path = DEFAULT_REPORTS) -> Run:
-    """Read a run folder, a recording, or the newest run of an experiment by its name.
+    """Read a run folder, an archive of one, or the newest run of an experiment by its name.
 
     `autotune~1` is the run before the newest. `reports`: where runs are looked for by name. Raises
     UsageError where there is no such run.
     """
     path = find_run(str(run), Path(reports))
-    return Run(find(read_run(RunFolder(path)).report), path)
+    return Run(find(read_run(open_run(path)).report), path)

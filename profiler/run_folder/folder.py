@@ -21,6 +21,7 @@ What became of the cells is never stored apart: it is read from the attempts, ea
 that was killed at any moment, a finished run and a recording are loaded by the same code.
 
 A run folder is data: whoever reads one imports nothing that it names, and follows no link in it.
+A recording is one as an archive (`archive.py`).
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from profiler.errors import UsageError, naming
 from profiler.model import (
@@ -83,6 +84,7 @@ TOOL_REPORT_FILE = "report.ncu-rep"
 PRIVATE_FILES = ("private/report.nsys-rep", "private/timeline.sqlite")
 """What nsys writes into the folder of an attempt."""
 PAGE_FILE = "index.html"
+ARCHIVE_SUFFIX = ".zip"
 SUMMARY_JSON_FILE = "summary.json"
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _BLAME_PARTS = 2
@@ -98,14 +100,19 @@ def write_atomic(path: Path, text: str | Iterable[str]) -> None:
 
     Halves of characters, as in names that are no UTF-8, are written as escapes.
     """
+    parts = (text,) if isinstance(text, str) else text
+    with replacing(path) as stream:
+        stream.writelines(part.encode("utf-8", "backslashreplace") for part in parts)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file, which takes the place of `path` once it is whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with (
-            naming(path),
-            os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream,
-        ):
-            stream.writelines((text,) if isinstance(text, str) else text)
+        with naming(path), os.fdopen(handle, "wb") as stream:
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         Path(temporary).chmod(0o644)
@@ -116,7 +123,12 @@ def write_atomic(path: Path, text: str | Iterable[str]) -> None:
 
 
 def write_json(path: Path, document: Mapping[str, Any], *, indent: int | None = 1) -> None:
-    """Write a JSON document atomically; NaN is refused, missing is null.
+    """Write a JSON document atomically, as `json_text` makes it."""
+    write_atomic(path, json_text(document, indent=indent))
+
+
+def json_text(document: Mapping[str, Any], *, indent: int | None = 1) -> str:
+    """A document as JSON; NaN is refused, missing is null.
 
     `indent`: None for one line, which takes a tenth of the time.
     """
@@ -124,7 +136,7 @@ def write_json(path: Path, document: Mapping[str, Any], *, indent: int | None = 
     if "\\ud" in text:  # half of a character is no JSON: readers would call the file damaged
         plain = json.dumps(document, allow_nan=False, ensure_ascii=False)
         text = json.dumps(json.loads(_HALF_CHARACTER.sub("?", plain)), indent=indent)
-    write_atomic(path, text + "\n")
+    return text + "\n"
 
 
 @dataclass(frozen=True)
@@ -307,6 +319,13 @@ class RunFolder:
     """A run folder on disk."""
 
     path: Path
+    archive: Path | None = None
+    """The archive that it was unpacked from, until the program ends; None of any other folder."""
+
+    @property
+    def named(self) -> Path:
+        """What a user calls it: the archive, else the folder."""
+        return self.archive or self.path
 
     def write_spec(self, text: str) -> None:
         """Write the spec as it was given."""
@@ -654,19 +673,21 @@ def runs(out: Path, experiment: str | None = None) -> tuple[RunFolder, ...]:
     return tuple(RunFolder(folder) for folder in sorted(folders, key=_order))
 
 
+def recordings_in(folder: Path) -> dict[str, Path]:
+    """Archives and run folders in a folder, by their names without `.zip`; the archive of both."""
+    folders = (file.parent for file in folder.glob(f"*/{RUN_FILE}"))
+    found = sorted((*folders, *folder.glob(f"*{ARCHIVE_SUFFIX}")))
+    return {path.name.removesuffix(ARCHIVE_SUFFIX): path for path in found}
+
+
 def recordings_here() -> dict[str, Path]:
-    """Recordings in a project, by the name of their folder: in `recordings/` or `experiments/`."""
-    return {
-        file.parent.name: file.parent
-        for beside in ("recordings", "experiments/recordings")
-        for file in sorted(Path().glob(f"{beside}/*/{RUN_FILE}"))
-    }
+    """Recordings in a project by name: in `recordings/` or `experiments/recordings/`."""
+    return recordings_in(Path("recordings")) | recordings_in(Path("experiments/recordings"))
 
 
 def find_recording(spec: Path, experiment: str) -> Path | None:
-    """The recording that lies beside a spec: `recordings/<experiment>/`."""
-    folder = spec.parent / "recordings" / experiment
-    return folder if (folder / RUN_FILE).exists() else None
+    """The recording that lies beside a spec: `recordings/<experiment>.zip`, or such a folder."""
+    return recordings_in(spec.parent / "recordings").get(experiment)
 
 
 def next_number(out: Path, experiment: str) -> int:

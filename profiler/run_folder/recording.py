@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from profiler.errors import UsageError
 from profiler.parse.bounded_files import read_packed, read_plain
 from profiler.parse.clock_file import CLOCKS_FILE
 from profiler.parse.timeline_files import API_FILE, FACTS_FILE, OPERATIONS_FILE, RANGES_FILE
+from profiler.run_folder.archive import open_run, write_archive
 from profiler.run_folder.folder import (
+    ARCHIVE_SUFFIX,
     BUILD_FILE,
     COMMAND_FILE,
     CSV_FILE,
@@ -28,8 +29,8 @@ from profiler.run_folder.folder import (
     SPEC_FILE,
     WORKER_FILE,
     RunFolder,
-    compress,
-    write_atomic,
+    RunRecord,
+    json_text,
 )
 from profiler.run_folder.redact import (
     PrivateTexts,
@@ -40,78 +41,69 @@ from profiler.run_folder.redact import (
 from profiler.run_folder.seconds import SECONDS_FILE
 from profiler.runner.protocol import STAMPS_FILE
 
-_OTHER_FOLDER = "Name another folder, or take this one away first."
-RECORDED_NAMES = (
-    *(SESSION_FILE, RESULT_FILE, KERNELS_FILE, WORKER_FILE),
-    *(COMMAND_FILE, FACTS_FILE),
-)
-RECORDED_TABLES = (
+_OTHER_NAME = "Name another file, or take this one away first."
+_RUN_FILES = (SPEC_FILE, PLAN_FILE, BUILD_FILE, SECONDS_FILE, SEARCH_JOURNAL_FILE)
+_ATTEMPT_TABLES = (
     *(CSV_FILE, JOURNAL_FILE, CLOCKS_FILE),
     *(OPERATIONS_FILE, RANGES_FILE, API_FILE),
     STAMPS_FILE,
     *EXPLAIN_FILES,
 )
+_ATTEMPT_FILES = (
+    *(SESSION_FILE, RESULT_FILE, KERNELS_FILE, WORKER_FILE),
+    *(COMMAND_FILE, FACTS_FILE),
+    *_ATTEMPT_TABLES,
+)
+_TABLES = frozenset({PLAN_FILE, *_ATTEMPT_TABLES})
+"""Files that are packed, by the end of their path: the journal of a search is called as those of
+attempts."""
 
 
 def write_recording(
     run: RunFolder, target: Path, private: PrivateTexts, names: PrivateTexts = ()
-) -> None:
-    """Copy what a replay needs from a run folder: no tool reports, no console output, no job files.
+) -> Path:
+    """Archive with what a replay needs: no tool reports, no console output, no job files.
 
-    Of a timeline the cleaned files, and nothing of its private folder.
+    Of a timeline the cleaned files, and nothing of its private folder. `.zip` is added to a
+    `target` without it.
 
     `private` are (text, replacement) pairs: folders of this machine, longest first; they are
     replaced in every file that is copied, the CSV too. `names` are replaced in the words of errors
     and tools.
 
     An older recording of the same experiment is replaced, once the new one is whole. Raises
-    UsageError where the target holds anything else, and where one folder would hold the other.
+    UsageError where the target is anything else.
     """
-    experiment = run.record().experiment
+    record = run.record()
+    if target.is_dir():
+        raise UsageError(f"{target}: is a folder, and a recording is one file", remedy=_OTHER_NAME)
+    if target.suffix != ARCHIVE_SUFFIX:
+        target = target.with_name(f"{target.name}{ARCHIVE_SUFFIX}")
     target = target.resolve()  # through a link: what it points to is replaced, not the link
-    _require_replaceable(run, target, experiment)
+    _require_replaceable(target, record.experiment)
+    redaction = _Redaction(with_folders(private, _source_folders(run)), names)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+        write_archive(target, _recorded_files(run, record, redaction))
     except (FileNotFoundError, FileExistsError, NotADirectoryError) as error:
         message = f"{target}: cannot be made: {error.strerror}"
-        raise UsageError(message, remedy=_OTHER_FOLDER) from error
-    try:
-        redaction = _Redaction(with_folders(private, _source_folders(run)), names)
-        _write_recorded(run, staging, redaction)
-        staging.chmod(0o755)
-        _require_replaceable(run, target, experiment)  # somebody may have begun a run there
-        if target.exists():
-            shutil.rmtree(target)
-        staging.replace(target)
-    except BaseException:
-        shutil.rmtree(staging, ignore_errors=True)
-        raise
+        raise UsageError(message, remedy=_OTHER_NAME) from error
+    return target
 
 
-def _require_replaceable(run: RunFolder, target: Path, experiment: str) -> None:
+def _require_replaceable(target: Path, experiment: str) -> None:
     """Raise UsageError unless a recording may stand here: nobody measures the numbers again."""
-    source = run.path.resolve()
-    if source == target or source in target.parents or target in source.parents:
-        raise UsageError(f"{target}: a recording cannot take the place of the run {run.path}")
     if not target.exists():
         return
-    if not target.is_dir():
-        raise UsageError(f"{target}: not a folder", remedy=_OTHER_FOLDER)
-    if not any(target.iterdir()):
-        return
-    older = RunFolder(target)
+    older = open_run(target)
     if not older.is_recording():
         raise UsageError(
-            f"{target}: holds {'a run' if older.exists() else 'files'} and no recording: "
-            "it is not replaced",
-            remedy=_OTHER_FOLDER,
+            f"{target}: holds a run and no recording: it is not replaced", remedy=_OTHER_NAME
         )
     if older.record().experiment != experiment:
         raise UsageError(
             f"{target}: a recording of {older.record().experiment}, not of {experiment}: "
             "it is not replaced",
-            remedy=_OTHER_FOLDER,
+            remedy=_OTHER_NAME,
         )
 
 
@@ -128,23 +120,25 @@ class _Redaction:
         return without_private(named, self.private)
 
 
-def _write_recorded(run: RunFolder, target: Path, redaction: _Redaction) -> None:
-    for name in (RUN_FILE, SPEC_FILE, PLAN_FILE, BUILD_FILE, SECONDS_FILE):
-        _copy_text(run.path / name, target / name, redaction)
-    compress(target / PLAN_FILE, level=9)
-    _copy_text(run.path / SEARCH_JOURNAL_FILE, target / SEARCH_JOURNAL_FILE, redaction)
-    compress(target / SEARCH_JOURNAL_FILE, level=9)
-    recording = RunFolder(target)
-    recording.write_record(replace(recording.record(), recording=True))
+def _recorded_files(
+    run: RunFolder, record: RunRecord, redaction: _Redaction
+) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each file of a recording."""
+    marked = json_text(asdict(replace(record, recording=True)))
+    yield RUN_FILE, redaction.of(RUN_FILE, marked).encode()
+    names = [*_RUN_FILES]
     for attempt in run.attempts():
-        folder = target / "raw" / attempt.folder.name
-        for name in RECORDED_NAMES:
-            if name in attempt.damaged:
-                continue
-            _copy_text(attempt.folder / name, folder / name, redaction)
-        for name in RECORDED_TABLES:
-            _copy_text(attempt.folder / name, folder / name, redaction)
-            compress(folder / name, level=9)  # it is made once and kept in a repository
+        kept = (name for name in _ATTEMPT_FILES if name not in attempt.damaged)
+        names += [f"raw/{attempt.folder.name}/{name}" for name in kept]
+    for name in names:
+        content = _content(run.path / name)
+        if content is None:
+            continue
+        text = redaction.of(Path(name).name, content.decode("utf-8", errors="replace")).encode()
+        if Path(name).name in _TABLES:  # it is made once and kept in a repository
+            yield f"{name}.gz", gzip.compress(text, 9, mtime=0)
+        else:
+            yield name, text
 
 
 _SOURCE_FILE = re.compile(rb'^"File (?:Path|Name)","(.+)/', re.MULTILINE)
@@ -157,14 +151,6 @@ def _source_folders(run: RunFolder) -> Iterator[str]:
             content = _content(attempt.folder / name)
             for match in _SOURCE_FILE.finditer(content or b""):
                 yield match[1].decode("utf-8", errors="replace")
-
-
-def _copy_text(source: Path, target: Path, redaction: _Redaction) -> None:
-    """Copy a text file, compressed or not, without what is private; nothing where it is absent."""
-    content = _content(source)
-    if content is not None:
-        text = content.decode("utf-8", errors="replace")
-        write_atomic(target, redaction.of(source.name, text))
 
 
 def _content(source: Path) -> bytes | None:

@@ -1,0 +1,132 @@
+"""Recordings, and runs that somebody sends, as zip archives of a run folder.
+
+An archive is unpacked into a temporary folder, which lives as long as the program that reads it.
+Its manifest is `run.json`: what was measured, when, on which machine and with which versions.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from profiler.errors import UsageError, naming
+from profiler.parse.bounded_files import MAX_UNPACKED_BYTES, beyond
+from profiler.run_folder.folder import ARCHIVE_SUFFIX, RUN_FILE, RunFolder, replacing
+
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
+"""What zipfile raises for an archive that is damaged, encrypted or of a method that it has not."""
+_LEAST_BYTES = 4096
+"""What an empty file takes on a disk."""
+_UNDATED = (1980, 1, 1, 0, 0, 0)
+_READABLE = 0o644 << 16
+_PACKED = ".gz"
+
+
+def open_run(path: Path) -> RunFolder:
+    """The run in a folder, or in a zip archive of one; raises UsageError for any other archive."""
+    return _open(path, None)
+
+
+def open_record(path: Path) -> RunFolder:
+    """As `open_run`, with no more than `run.json` out of an archive."""
+    return _open(path, RUN_FILE)
+
+
+def write_archive(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
+    """Write files by their names into a zip archive; the same files give the same bytes."""
+    with replacing(target) as stream, zipfile.ZipFile(stream, "w") as archive:
+        for name, content in files:
+            member = zipfile.ZipInfo(name, _UNDATED)
+            member.external_attr = _READABLE
+            packed = name.endswith(_PACKED)
+            member.compress_type = zipfile.ZIP_STORED if packed else zipfile.ZIP_DEFLATED
+            archive.writestr(member, content, compresslevel=9)
+
+
+def _open(path: Path, only: str | None) -> RunFolder:
+    if path.suffix != ARCHIVE_SUFFIX or path.is_dir():
+        return RunFolder(path)
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    folder = _unpacked(path, (state.st_ino, state.st_mtime_ns, state.st_size), only)
+    try:
+        RunFolder(folder).record()
+    except UsageError as error:
+        message = error.message.replace(str(folder), str(path))
+        raise UsageError(message, remedy=error.remedy) from error
+    return RunFolder(folder, path)
+
+
+@cache
+def _unpacked(path: Path, _state: tuple[int, ...], only: str | None) -> Path:
+    """Folder of the run in an archive, called as its folder there, else as the archive."""
+    temporary = Path(tempfile.mkdtemp(prefix="profiler-"))
+    atexit.register(_remove, temporary, os.getpid())
+    folder = temporary / path.stem
+    try:
+        with naming(path), zipfile.ZipFile(path) as archive:
+            top = _top(path, archive)
+            members = [
+                member
+                for member in archive.infolist()
+                if (member.filename == f"{top}{only}" if only else member.filename.startswith(top))
+            ]
+            _require_bounded(path, members)
+            archive.extractall(folder, members)
+    except (*_DAMAGE, OSError) as error:
+        raise UsageError(
+            f"{path}: cannot be unpacked: {error}",
+            remedy="If it was sent, have it sent again; or unpack it, and give the folder.",
+        ) from error
+    return folder / top
+
+
+def _top(path: Path, archive: zipfile.ZipFile) -> str:
+    """What the names of the files of the run begin with: nothing, or a folder with a slash."""
+    names = archive.namelist()
+    tops = [
+        name.removesuffix(RUN_FILE)
+        for name in names
+        if PurePosixPath(name).name == RUN_FILE and name.count("/") <= 1
+    ]
+    if outside := next(filter(_leaves, names), None):
+        raise UsageError(f"{path}: holds {outside!r}, which lies outside of it: it is not unpacked")
+    if "" in tops:
+        return ""
+    if len(tops) != 1:
+        holds = f"{len(tops)} runs" if tops else f"no run (no {RUN_FILE})"
+        raise UsageError(
+            f"{path}: holds {holds}",
+            remedy="Give a zip archive of one run folder, or what `profiler record` wrote.",
+        )
+    return tops[0]
+
+
+def _leaves(name: str) -> bool:
+    """Whether a name leads out of the folder that it is unpacked into."""
+    path = PurePosixPath(name)
+    return path.is_absolute() or ".." in path.parts
+
+
+def _require_bounded(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
+    """Raise UsageError for more than a disk should be filled with unasked."""
+    if sum(max(member.file_size, _LEAST_BYTES) for member in members) > MAX_UNPACKED_BYTES:
+        raise UsageError(
+            f"{path}: {beyond(MAX_UNPACKED_BYTES)}",
+            remedy="If it is meant to be so large, unpack it yourself, and give the folder.",
+        )
+
+
+def _remove(folder: Path, process: int) -> None:
+    """Remove a folder of this process; its forks leave it alone."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
