@@ -60,7 +60,7 @@ def main() -> int:
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "compiled")
         (Path(folder) / "many.yaml").write_text(TEN_THOUSAND_CELLS)
         (Path(folder) / "workload.py").write_text(WORKLOAD)
-        recording = str(ROOT / "experiments/recordings/autotune")
+        recording = str(ROOT / "experiments/recordings/autotune.zip")
         commands = (
             (["list", "--out", arguments.out], AT_ONCE_S),
             (["doctor"], AT_ONCE_S),

@@ -28,8 +28,8 @@ from profiler.planning.spec import load_spec
 from profiler.render.tables.grid_kernels import Kernels
 from profiler.render.words import numbers
 from profiler.render.words.numbers import TIMES
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.load.tuned import choices_by_operation
-from profiler.run_folder.seconds import read_seconds
 
 FOLDERS = (
     *("fusion", "fusion_grid", "fusion_operators", "fusion_attention", "softmax_forms", "layouts"),
@@ -124,7 +124,7 @@ def runs():
 
 def seconds_of(name):
     """Wall time of a recorded run, over all its executions."""
-    executions = read_seconds(RECORDINGS / name).executions
+    executions = open_run(RECORDINGS / f"{name}.zip").seconds().executions
     spans = [max(span.end_s for span in spans) for spans in executions if spans]
     return numbers.seconds(sum(spans)) if spans else numbers.MISSING
 
@@ -397,39 +397,39 @@ def layouts():
 
 ACCOUNTS = {
     "account-fusion-timers": partial(
-        explained, RECORDINGS / "timers", problem="pointwise_chain 32768"
+        explained, RECORDINGS / "timers.zip", problem="pointwise_chain 32768"
     ),
     "account-fusion-grid-chain": partial(
-        explained, RECORDINGS / "fusion_grid", problem="pointwise_chain 8192 \u00d7 8192"
+        explained, RECORDINGS / "fusion_grid.zip", problem="pointwise_chain 8192 \u00d7 8192"
     ),
     "account-fusion-grid-reductions": partial(
-        explained, CAUSES / "fusion_grid", problem="reduction_reduction 256 \u00d7 4096"
+        explained, CAUSES / "fusion_grid.zip", problem="reduction_reduction 256 \u00d7 4096"
     ),
     "account-fusion-grid-softmax": partial(
-        explained, CAUSES / "fusion_grid", problem="softmax 8192 \u00d7 8192"
+        explained, CAUSES / "fusion_grid.zip", problem="softmax 8192 \u00d7 8192"
     ),
-    "account-fusion-softmax": partial(explained, RECORDINGS / "fusion"),
+    "account-fusion-softmax": partial(explained, RECORDINGS / "fusion.zip"),
     "account-fusion-softmax-slowest": partial(
-        explained, RECORDINGS / "fusion", problem="operator=softmax,dim0=128,dim1=16384"
+        explained, RECORDINGS / "fusion.zip", problem="operator=softmax,dim0=128,dim1=16384"
     ),
     "account-fusion-softmax-h200": partial(
-        explained, CAUSES / "fusion", problem="65536 \u00d7 128"
+        explained, CAUSES / "fusion.zip", problem="65536 \u00d7 128"
     ),
     "account-fusion-operators-attention": partial(
-        explained, RECORDINGS / "fusion_operators", problem="attention"
+        explained, RECORDINGS / "fusion_operators.zip", problem="attention"
     ),
     "account-fusion-operators-bias-gelu": partial(
-        explained, RECORDINGS / "fusion_operators", problem="bias_gelu"
+        explained, RECORDINGS / "fusion_operators.zip", problem="bias_gelu"
     ),
-    "account-fusion-attention": partial(explained, RECORDINGS / "fusion_attention"),
+    "account-fusion-attention": partial(explained, RECORDINGS / "fusion_attention.zip"),
     "account-fusion-attention-flash": partial(
-        explained, RECORDINGS / "fusion_attention", "cudnn", "flash"
+        explained, RECORDINGS / "fusion_attention.zip", "cudnn", "flash"
     ),
     "account-fusion-attention-compile": partial(
-        explained, RECORDINGS / "fusion_attention", "compile"
+        explained, RECORDINGS / "fusion_attention.zip", "compile"
     ),
-    "account-fusion-layouts": partial(explained, RECORDINGS / "layouts"),
-    "account-fusion-softmax-forms": partial(explained, RECORDINGS / "softmax_forms"),
+    "account-fusion-layouts": partial(explained, RECORDINGS / "layouts.zip"),
+    "account-fusion-softmax-forms": partial(explained, RECORDINGS / "softmax_forms.zip"),
 }
 FUSION_BLOCKS = {
     "fusion-experiments": experiments,

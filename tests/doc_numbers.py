@@ -30,12 +30,12 @@ BLOCKS = {
     **WAVE_BLOCKS,
     "twelve-lines": twelve_lines,
     "softmax-largest": largest_problem,
-    "softmax-why": partial(explained, RECORDINGS / "softmax"),
+    "softmax-why": partial(explained, RECORDINGS / "softmax.zip"),
     "timers-ratios": ratios_of_timers,
     "cupti-and-ncu": cupti_and_ncu,
     "timing-methods": methods,
-    "account-transpose": partial(explained, RECORDINGS / "transpose"),
-    "account-waves": partial(explained, RECORDINGS / "waves"),
+    "account-transpose": partial(explained, RECORDINGS / "transpose.zip"),
+    "account-waves": partial(explained, RECORDINGS / "waves.zip"),
 }
 """What writes a block, by its name."""
 

@@ -32,7 +32,9 @@ def twelve_lines():
     with tempfile.TemporaryDirectory() as folder:
         spec = Path(folder, "softmax.yaml")
         spec.write_text(lines, encoding="utf-8")
-        request = RunRequest(spec=spec, out=Path(folder), replay=RECORDINGS / "softmax", page=False)
+        request = RunRequest(
+            spec=spec, out=Path(folder), replay=RECORDINGS / "softmax.zip", page=False
+        )
         run_experiment(request, ProgressReporter(shown, quiet))
     answer = plain(shown.file.getvalue()).strip().split("\n\n")[0]
     wrapped = textwrap.wrap(answer, WIDTH, break_on_hyphens=False)

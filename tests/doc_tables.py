@@ -20,7 +20,7 @@ MIB = 2**20
 
 def findings_of(name):
     """Findings of a recording of `experiments/recordings`."""
-    return findings_of_recording(RECORDINGS / name)
+    return findings_of_recording(RECORDINGS / f"{name}.zip")
 
 
 def cell_of(findings, variant, **problem):

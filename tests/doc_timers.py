@@ -72,7 +72,7 @@ AGREEING = (
 def cupti_and_ncu():
     """Table of CUPTI's medians ÷ ncu's of 60 cells on one GPU, and how often verdicts agree."""
     by_cupti, by_ncu = (
-        findings_of_recording(SPEED / f"{tool}_recording") for tool in ("cupti", "ncu")
+        findings_of_recording(SPEED / f"{tool}_recording.zip") for tool in ("cupti", "ncu")
     )
     ratios = agreement.ratios(by_cupti, by_ncu)
     words = agreement.verdicts(by_cupti, by_ncu)

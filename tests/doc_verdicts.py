@@ -20,7 +20,7 @@ from measured import between_sessions
 
 def slow_visits():
     """How many measured cells of the recordings have slow visits."""
-    recordings = [findings_of(file.parent.name) for file in sorted(RECORDINGS.glob("*/run.json"))]
+    recordings = [findings_of(file.stem) for file in sorted(RECORDINGS.glob("*.zip"))]
     slow = sum(len(findings.slow_visits) for findings in recordings)
     measured = sum(len(findings.correct_cells) for findings in recordings)
     return f"In the {len(recordings)} recordings {slow} of {measured} measured cells have some.\n"
@@ -28,8 +28,8 @@ def slow_visits():
 
 def sessions():
     """The table of offsets between the timing blocks and the confirmation."""
-    folders = [file.parent for file in sorted(RECORDINGS.glob("*/run.json"))]
-    return f"{between_sessions([report_of_recording(folder) for folder in folders])}\n"
+    reports = [report_of_recording(file) for file in sorted(RECORDINGS.glob("*.zip"))]
+    return f"{between_sessions(reports)}\n"
 
 
 BLOCKS, TWICE = 6, 2.0
@@ -46,8 +46,8 @@ def six_blocks():
     """
     counts = [
         _counts(compared)
-        for file in sorted(RECORDINGS.glob("*/run.json"))
-        for compared in _by_six(report_of_recording(file.parent))
+        for file in sorted(RECORDINGS.glob("*.zip"))
+        for compared in _by_six(report_of_recording(file))
     ]
     return tuple(sum(column) for column in zip(*counts, strict=True))
 

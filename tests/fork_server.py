@@ -27,11 +27,12 @@ import tempfile
 import threading
 import traceback
 import weakref
+import zipfile
 from functools import partial
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-SMALL_RECORDING = TESTS.parent / "experiments/recordings/transpose"
+SMALL_RECORDING = TESTS.parent / "experiments/recordings/transpose.zip"
 FAKE_NCU = TESTS / "fake_ncu/ncu"
 FAKE_NSYS = TESTS / "fake_nsys/target-linux-x64/nsys"
 STAND_INS = (str(FAKE_NCU), str(FAKE_NSYS))
@@ -380,7 +381,9 @@ def draw_a_page():
     from profiler.render.page import render_page
     from profiler.run_folder.folder import RunFolder
 
-    findings = find(read_run(RunFolder(SMALL_RECORDING)).report)
+    with tempfile.TemporaryDirectory() as folder:  # of its own: what it reads is gone with it
+        zipfile.ZipFile(SMALL_RECORDING).extractall(folder)
+        findings = find(read_run(RunFolder(Path(folder))).report)
     render_page(findings)
     final_summary(findings)
 

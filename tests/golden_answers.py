@@ -39,15 +39,15 @@ _LONGEST = 140
 
 
 def recordings():
-    """Folder of each recording by the name of its golden files."""
-    shown = {run.parent.name: run.parent for run in sorted(RECORDINGS.glob("*/run.json"))}
+    """Each recording by the name of its golden files."""
+    shown = {recording.stem: recording for recording in sorted(RECORDINGS.glob("*.zip"))}
     return shown | {
-        "causes_fusion": CAUSES / "fusion",
-        "causes_fusion_grid": CAUSES / "fusion_grid",
-        "cupti": BENCHMARKS / "speed/cupti_recording",
-        "planted": BENCHMARKS / "why/recording",
-        "planted_more": BENCHMARKS / "why/more_recording",
-        "slowdowns": BENCHMARKS / "verdicts/slowdowns/recording",
+        "causes_fusion": CAUSES / "fusion.zip",
+        "causes_fusion_grid": CAUSES / "fusion_grid.zip",
+        "cupti": BENCHMARKS / "speed/cupti_recording.zip",
+        "planted": BENCHMARKS / "why/recording.zip",
+        "planted_more": BENCHMARKS / "why/more_recording.zip",
+        "slowdowns": BENCHMARKS / "verdicts/slowdowns/recording.zip",
     }
 
 

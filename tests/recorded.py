@@ -9,7 +9,7 @@ from pathlib import Path
 from profiler.commands.report import read_run
 from profiler.findings.find import find
 from profiler.render.page import render_page
-from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.archive import open_run
 
 RECORDINGS = Path(__file__).parents[1] / "experiments/recordings"
 CAUSES = Path(__file__).parent / "recordings/causes"
@@ -18,7 +18,7 @@ CAUSES = Path(__file__).parent / "recordings/causes"
 
 @cache
 def report_of_recording(recording):
-    return read_run(RunFolder(recording)).report
+    return read_run(open_run(recording)).report
 
 
 _FINDINGS = {}

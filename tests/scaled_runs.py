@@ -8,6 +8,8 @@ import random
 import re
 import shutil
 
+from profiler.run_folder.archive import open_run
+
 TIME = "gpu__time_duration.sum"
 CYCLES = ("gpc__cycles_elapsed.max", "sm__cycles_elapsed.max")
 """Of runs of today, and of recordings before they were counted by GPC."""
@@ -22,7 +24,7 @@ def scaled_copy(
     `factors`: by the beginning of a cell's id, what its durations and cycles are multiplied by. All
     values scatter by a few tenths of a percent on top, so that no two runs are the same.
     """
-    shutil.copytree(run, target)
+    shutil.copytree(open_run(run).path, target)
     scatter = random.Random(seed)  # noqa: S311 - for noise, not for secrets
     for file in target.glob("raw/*/ncu.csv.gz"):
         file.write_bytes(gzip.compress(_scaled(file, factors or {}, columns, scatter).encode()))

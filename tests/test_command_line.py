@@ -139,12 +139,13 @@ from jinja2 import Environment
 from profiler.commands.ahead import import_ahead
 from profiler.commands.run import RunRequest, run_command
 from profiler.planning.page_kinds import PAGE_KINDS
+from profiler.run_folder.archive import open_run
 import_ahead(page=True)
 before = set(sys.modules)
 views = {kind.view.partition(":")[0] for kind in PAGE_KINDS.values()}
 Environment.compile = None
 recording, out = map(Path, sys.argv[1:])
-run_command(RunRequest(spec=recording / "spec.yaml", out=out, replay=recording))
+run_command(RunRequest(spec=open_run(recording).spec_file, out=out, replay=recording))
 late = [name for name in set(sys.modules) - before if name.startswith("profiler.")]
 late += sorted(views - before)
 sys.exit(", ".join(late) or 0)
@@ -153,7 +154,7 @@ sys.exit(", ".join(late) or 0)
 
 
 def test_after_the_last_session_no_module_is_imported_and_no_template_compiled(tmp_path):
-    recording = ROOT / "experiments/recordings/transpose"
+    recording = ROOT / "experiments/recordings/transpose.zip"
     command = [sys.executable, "-c", ENDS, recording, tmp_path]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

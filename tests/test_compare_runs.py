@@ -6,8 +6,8 @@ import pytest
 from scaled_runs import TIME, scaled_copy
 from whole_runs import TESTS
 
-SOFTMAX = TESTS.parent / "experiments/recordings/softmax"
-SMALL = SOFTMAX.with_name("transpose")
+SOFTMAX = TESTS.parent / "experiments/recordings/softmax.zip"
+SMALL = SOFTMAX.with_name("transpose.zip")
 SLOWER = "vector-b256-r4-v8.."
 FASTER = "warp-r4-v8.."
 

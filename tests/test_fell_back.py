@@ -83,8 +83,8 @@ def test_so_does_its_recording_where_the_workload_is_absent(measured, tmp_path, 
     profiler, _, done = measured
     (run,) = profiler.runs()
     elsewhere = command_line(tmp_path)
-    assert elsewhere("record", run, tmp_path / "recorded").code == 0
-    again = elsewhere("report", tmp_path / "recorded", "--json", "-")
+    assert elsewhere("record", run, tmp_path / "recorded.zip").code == 0
+    again = elsewhere("report", tmp_path / "recorded.zip", "--json", "-")
     assert again.code == 4, again.err
     assert said(again.json) == said(done.json)
 

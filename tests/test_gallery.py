@@ -1,7 +1,5 @@
 """`profiler gallery`: every recording of a folder as a page, comparisons of them, and an index."""
 
-import gzip
-import json
 import re
 from concurrent.futures import Executor, Future
 from html import unescape
@@ -16,9 +14,10 @@ from profiler.commands import gallery as command
 from profiler.commands.gallery import CONTENTS_FILE, GalleryRequest, make_gallery
 from profiler.errors import ExitCode, UsageError
 from profiler.render.index import IndexEntry, MissingPage, render_gallery
+from profiler.run_folder.archive import open_run
 
 CONTENTS = yaml.safe_load((RECORDINGS / CONTENTS_FILE).read_text("utf-8"))
-RUNS = sorted(file.parent.name for file in RECORDINGS.glob("*/run.json"))
+RUNS = sorted(file.stem for file in RECORDINGS.glob("*.zip"))
 PAGES = [*RUNS, *CONTENTS["comparisons"], "index"]
 AS_ANOTHER = frozenset(
     {
@@ -34,8 +33,7 @@ MOST_BYTES, MOST_BYTES_OF_A_CELL = 2_500_000, 4_000
 
 
 def planned_cells(recording):
-    plan = json.loads(gzip.decompress((RECORDINGS / recording / "plan.json.gz").read_bytes()))
-    return plan["cells"]
+    return open_run(RECORDINGS / f"{recording}.zip").plan().cells
 
 
 class Here(Executor):
@@ -64,7 +62,7 @@ def gallery(tmp_path_factory):
 
 def test_a_page_is_the_same_from_a_process_of_its_own(gallery, tmp_path):
     (tmp_path / "recordings").mkdir()
-    (tmp_path / "recordings/transpose").symlink_to(RECORDINGS / "transpose")
+    (tmp_path / "recordings/transpose.zip").symlink_to(RECORDINGS / "transpose.zip")
     pages = tmp_path / "pages"
     assert make_gallery(GalleryRequest(tmp_path / "recordings", pages)) == ExitCode.COMPLETE
     assert {file.name for file in pages.iterdir()} == {"transpose.html", "index.html"}
@@ -144,7 +142,7 @@ def test_axe_finds_nothing(found):
 def test_a_page_of_every_kind_is_opened_in_all_ways():
     kinds = {}
     for name in RUNS:
-        page = yaml.safe_load((RECORDINGS / name / "spec.yaml").read_text("utf-8")).get("page")
+        page = yaml.safe_load(open_run(RECORDINGS / f"{name}.zip").spec_text()).get("page")
         kinds.setdefault(page.get("kind") if isinstance(page, dict) else page, set()).add(name)
     assert all(names - AS_ANOTHER for names in kinds.values()), kinds
 

@@ -20,6 +20,7 @@ from profiler.errors import UsageError
 from profiler.findings.runs.history import best_over_time, changes, point_of
 from profiler.model import Environment, Verdict
 from profiler.render.figures.small_line import small_line
+from profiler.run_folder.archive import write_archive
 from profiler.run_folder.folder import RunRecord
 
 GPU = {"gpu": "NVIDIA H200", "git_commit": "0123456789abcdef", "git_dirty": True}
@@ -336,17 +337,16 @@ def test_list_takes_names_and_sees_replays_and_recordings(tmp_path, monkeypatch,
         (tmp_path / "reports" / folder / "run.json").write_text(json.dumps(record))
     replay = summary({"a": 0.5}, hour=13, experiment="sums", replayed={"gpu": "H100"})
     put(tmp_path / "reports", replay)
-    recording = tmp_path / "experiments/recordings/kept"
-    recording.mkdir(parents=True)
-    (recording / "run.json").write_text(json.dumps(RECORD | {"experiment": "kept"}))
+    recording = tmp_path / "experiments/recordings/kept.zip"
+    write_archive(recording, [("run.json", json.dumps(RECORD | {"experiment": "kept"}).encode())])
 
     assert {row["experiment"] for row in listed(tmp_path)} == {"sums", "other", "kept"}
     sums = listed(tmp_path, "sums")
     assert [row["replayed"] for row in sums] == [False, False, True]
     assert [Path(row["run"]).name for row in listed(tmp_path, "sums~1")] == ["20260304-100000"]
     (row,) = listed(tmp_path, "kept")
-    assert (row["recording"], row["run"]) == (True, "experiments/recordings/kept")
-    assert listed(tmp_path, "experiments/recordings/kept") == [row]
+    assert (row["recording"], row["run"]) == (True, "experiments/recordings/kept.zip")
+    assert listed(tmp_path, "experiments/recordings/kept.zip") == [row]
     with pytest.raises(UsageError, match="neither a run folder"):
         listed(tmp_path, "nothing")
     shown = capsys.readouterr().out
@@ -356,13 +356,12 @@ def test_list_takes_names_and_sees_replays_and_recordings(tmp_path, monkeypatch,
 
 def test_a_name_without_runs_is_its_recording(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    recording = tmp_path / "recordings/sums"
-    recording.mkdir(parents=True)
-    (recording / "run.json").write_text(json.dumps(RECORD))
+    recording = tmp_path / "recordings/sums.zip"
+    write_archive(recording, [("run.json", json.dumps(RECORD).encode())])
     put(tmp_path / "reports", summary({"a": 0.5}, replayed={"gpu": "H100"}))  # no raw files
-    assert find_run("sums", Path("reports")) == Path("recordings/sums")
+    assert find_run("sums", Path("reports")) == Path("recordings/sums.zip")
     with pytest.raises(UsageError):
         find_run("sums~1", Path("reports"))
-    (recording / "run.json").unlink()
+    recording.unlink()
     with pytest.raises(UsageError, match="reports/sums holds only replays"):
         find_run("sums", Path("reports"))

@@ -4,7 +4,7 @@ import gzip
 import json
 
 import pytest
-from whole_runs import TESTS, attempts, visits_of
+from whole_runs import TESTS, attempts, unpacked, visits_of
 
 from profiler.runner.protocol import read_journal
 
@@ -120,9 +120,9 @@ def test_a_profiler_that_was_killed_after_ncu_prints_the_pages_when_it_goes_on(e
 def test_a_recording_has_the_pages_and_explains_the_same(explained):
     profiler, _, _ = explained
     (run,) = profiler.runs()
-    target = profiler.folder / "recorded"
+    target = profiler.folder / "recorded.zip"
     assert profiler("record", run, target).code == 0
-    (folder, *_) = explain_folders(target)
+    (folder, *_) = explain_folders(unpacked(target))
     assert {file.name for file in folder.iterdir()} >= PAGES
     source = gzip.decompress((folder / "source.csv.gz").read_bytes()).decode()
     assert "SOURCES1/reduce.cu" in source

@@ -11,6 +11,7 @@ from whole_runs import TESTS, attempts
 
 from profiler.parse.stamps import read_stamps
 from profiler.planning.spec import load_spec
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.planned import plan_of
@@ -88,10 +89,10 @@ def test_a_kernel_for_another_card_is_excluded_with_the_reason(good):
 def test_the_page_and_a_recording_show_it(good, tmp_path):
     profiler, spec, run, _ = good
     assert 'id="in-kernel"' in (run / "index.html").read_text()
-    recording = tmp_path / "recording"
+    recording = tmp_path / "recording.zip"
     recorded = profiler("record", run, recording)
     assert recorded.code == 0, recorded.err
-    folder, loaded = RunFolder(recording), load_spec(spec)
+    folder, loaded = open_run(recording), load_spec(spec)
     report = assemble(folder, loaded, plan_of(folder), replay=True).report
     (cell,) = report.in_kernel
     assert cell.startswith("kernel")

@@ -16,6 +16,7 @@ from whole_runs import (
     attempts,
     finish,
     rows_of,
+    unpacked,
     visits_of,
     wait_for,
 )
@@ -158,7 +159,7 @@ def test_a_page_is_made_again_from_the_run_folder_alone(good):
 def test_a_recording_is_replayed_where_nothing_can_be_measured(good):
     profiler, spec, first = good
     (run,) = profiler.runs()
-    made = profiler("record", run, profiler.folder / "recordings/mine")
+    made = profiler("record", run, profiler.folder / "recordings/mine.zip")
     assert made.code == 0, made.err
     done = profiler(spec, "--out", "elsewhere", PROFILER_NCU="/nowhere")
     assert done.code == 0, done.err
@@ -180,15 +181,16 @@ def test_a_recording_is_replayed_where_nothing_can_be_measured(good):
     assert "Remedy: " in live.err
     assert not (profiler.folder / "refused").exists()
 
-    chosen = profiler.measure(spec, "--replay", "recordings/mine", "--out", "chosen", "-q")
+    chosen = profiler.measure(spec, "--replay", "recordings/mine.zip", "--out", "chosen", "-q")
     assert chosen.code == 0
     assert chosen.err.startswith("Replaying a recording: measured on ")
 
 
 def test_nothing_that_is_shared_has_the_environment_or_the_home_folder(good):
     profiler, _, done = good
-    profiler("record", profiler.runs()[0], profiler.folder / "recordings/shared")
-    shared = [profiler.folder / "recordings/shared", *profiler.runs()]
+    archive = profiler.folder / "recordings/shared.zip"
+    profiler("record", profiler.runs()[0], archive)
+    shared = [unpacked(archive), *profiler.runs()]
     files = [
         file
         for folder in shared

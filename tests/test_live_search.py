@@ -6,7 +6,7 @@ import shutil
 import pytest
 from browser_pages import findings_of, open_page
 from searches import BEST, CRASHES, WRONG, records_of, write_search
-from whole_runs import attempts, wait_for
+from whole_runs import attempts, unpacked, wait_for
 
 BUDGET = 20
 KILLED_AFTER = 4
@@ -114,11 +114,12 @@ def test_the_same_command_measures_nothing(whole):
 
 def test_a_recording_has_the_search_and_replays_without_a_gpu(whole):
     profiler, spec, run, _, _ = whole
-    target = profiler.folder / "recordings/tiles"
-    assert profiler("record", run, target).code == 0
+    archive = profiler.folder / "recordings/tiles.zip"
+    assert profiler("record", run, archive).code == 0
+    target = unpacked(archive)
     assert (target / "search/journal.jsonl.gz").exists()
     assert not list(target.glob("search/runner.*"))
-    done = profiler("run", spec, "--replay", target, "--no-report", "--json", "-")
+    done = profiler("run", spec, "--replay", archive, "--no-report", "--json", "-")
     assert done.code == 0, done.err
     search = json.loads((run / "summary.json").read_text())["search"]
     assert done.json["search"] == search

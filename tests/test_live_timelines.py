@@ -9,11 +9,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from whole_runs import SECRET, TESTS, attempts, visits_of, wait_for
+from whole_runs import SECRET, TESTS, attempts, unpacked, visits_of, wait_for
 
 from profiler.analyse.clocks import THROTTLING, measured_visits
 from profiler.planning.spec import load_spec
-from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.planned import plan_of
 from profiler.runner.protocol import read_journal
@@ -40,7 +40,7 @@ def samples(run, collector):
 
 
 def report_of(run, spec, **arguments):
-    folder, loaded = RunFolder(run), load_spec(spec)
+    folder, loaded = open_run(run), load_spec(spec)
     return assemble(folder, loaded, plan_of(folder), **arguments).report
 
 
@@ -183,8 +183,9 @@ def test_nothing_outside_the_private_folder_has_the_environment(good):
         "TARGET_INFO_SYSTEM_ENV",
         "StringIds",
     }
-    run, recording = profiler.runs()[-1], profiler.folder / "recorded"
-    assert profiler("record", run, recording).code == 0
+    run, archive = profiler.runs()[-1], profiler.folder / "recorded.zip"
+    assert profiler("record", run, archive).code == 0
+    recording = unpacked(archive)
     assert profiler("report", run, "--json", profiler.folder / "again.json").code == 0
     found = files_with(run, SECRET)
     of_tools = {"report.nsys-rep.gz", "timeline.sqlite.gz"}
@@ -200,7 +201,7 @@ def test_nothing_outside_the_private_folder_has_the_environment(good):
 
 def test_a_recording_tells_what_the_run_told(good):
     profiler, spec, _ = good
-    run, recording = profiler.runs()[-1], profiler.folder / "told"
+    run, recording = profiler.runs()[-1], profiler.folder / "told.zip"
     assert profiler("record", run, recording).code == 0
     live = report_of(run, spec)
     replayed = report_of(recording, spec, replay=True)

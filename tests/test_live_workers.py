@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from clusters import DRIVER, MODEL, Cluster, end
 from searches import BEST, CRASHES, TILES, WRONG, records_of, write_search
-from whole_runs import SECRET, TESTS, attempts, finish, visits_of, wait_for
+from whole_runs import SECRET, TESTS, attempts, finish, unpacked, visits_of, wait_for
 
 from profiler.cluster.parcels import content_hash
 
@@ -110,8 +110,9 @@ def test_spans_of_workers_are_on_the_clock_of_the_coordinator(measured):
 
 def test_nothing_private_of_a_worker_leaves_the_run_folder(cluster, measured):
     _, _, run, _ = measured
-    assert cluster.line("record", run, "recorded").code == 0
-    shared = [file for file in (cluster.folder / "recorded").rglob("*") if file.is_file()]
+    assert cluster.line("record", run, "recorded.zip").code == 0
+    recording = unpacked(cluster.folder / "recorded.zip")
+    shared = [file for file in recording.rglob("*") if file.is_file()]
     assert any(file.name == "worker.json" for file in shared)
     for file in shared:
         text = file.read_bytes()

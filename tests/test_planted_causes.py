@@ -40,7 +40,7 @@ def modules(monkeypatch):
 
 
 def report_of(recording):
-    return report_of_recording(FOLDER / recording)
+    return report_of_recording(FOLDER / f"{recording}.zip")
 
 
 def names_in_sources(pattern: str) -> set[str]:
@@ -128,9 +128,9 @@ than that of the others."""
 )
 def test_a_recording_names_every_planted_cause_first(modules, recording, attribute):
     cases = tuple(getattr(modules["space"], attribute))
-    findings = findings_of_recording(FOLDER / recording)
+    findings = findings_of_recording(FOLDER / f"{recording}.zip")
     score = modules["score"]
-    assert score.cases_of(FOLDER / recording) == cases
+    assert score.cases_of(FOLDER / f"{recording}.zip") == cases
     for case in cases:
         (planted,) = score.planted_cells(findings, case)
         plain = next(
@@ -152,7 +152,7 @@ def test_a_recording_names_every_planted_cause_first(modules, recording, attribu
 def test_what_is_said_of_estimates_is_what_the_planted_kernels_show(modules, monkeypatch):
     score = modules["score"]
     # Other tests have read and found them.
-    monkeypatch.setattr(score, "read_run", lambda run: SimpleNamespace(report=run.path))
+    monkeypatch.setattr(score, "read_run", lambda run: SimpleNamespace(report=run.archive))
     monkeypatch.setattr(score, "find", findings_of_recording)
     scores = [row for recording in score.RECORDINGS for row in score.scores_of(recording)]
     assert score.calibration(scores) == dict(PLANTED)
@@ -267,7 +267,7 @@ def test_without_the_section_of_tables_every_cause_is_the_same():
 
 def test_a_launch_at_another_clock_than_those_that_were_timed_is_told():
     """The planted block_imbalance was explained at 1.13 GHz, and its account is of that launch."""
-    findings = findings_of_recording(FOLDER / "recording")
+    findings = findings_of_recording(FOLDER / "recording.zip")
     cells = {(cell.problem.name, cell.variant.label): cell for cell in findings.distinct_cells}
     off = [
         case
@@ -285,7 +285,10 @@ def test_a_launch_at_another_clock_than_those_that_were_timed_is_told():
     ("run", "message"),
     [
         ("nosuch", "nosuch: not a run folder"),
-        ("experiments/recordings/softmax", "a run of none of why.yaml, more.yaml, further.yaml, "),
+        (
+            "experiments/recordings/softmax.zip",
+            "a run of none of why.yaml, more.yaml, further.yaml, ",
+        ),
     ],
 )
 def test_a_score_of_no_such_run_is_refused(monkeypatch, capsys, run, message):

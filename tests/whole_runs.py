@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from dataclasses import dataclass
 
 import yaml
@@ -152,6 +153,13 @@ def visits_of(folder):
 def attempts(run):
     """Attempts of a run in the order in which they were made."""
     return sorted((run / "raw").iterdir(), key=lambda folder: folder.name.rpartition(".")[2])
+
+
+def unpacked(archive):
+    """Folder with the files of a recording, beside it."""
+    with zipfile.ZipFile(archive) as files:
+        files.extractall(archive.with_suffix(""))
+    return archive.with_suffix("")
 
 
 def rows_of(folder):

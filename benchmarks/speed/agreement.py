@@ -22,14 +22,14 @@ from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.metrics.queries import CATALOGUE
 from profiler.model import Verdict
-from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.archive import open_run
 
 CONTRARY = {str(Verdict.FASTER), str(Verdict.SLOWER)}
 
 
 def findings_of(folder: str) -> Findings:
     """Findings of a run folder or recording."""
-    return find(read_run(RunFolder(Path(folder))).report)
+    return find(read_run(open_run(Path(folder))).report)
 
 
 def ratios(first: Findings, second: Findings) -> dict[str, list[float]]:

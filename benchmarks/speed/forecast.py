@@ -26,6 +26,7 @@ sys.path.insert(0, str(PROJECT))
 
 from profiler.model import SessionKind, SessionPlan  # noqa: E402
 from profiler.planning.spec import load_spec  # noqa: E402
+from profiler.run_folder.archive import open_run  # noqa: E402
 from profiler.run_folder.folder import AttemptRecord, RunFolder  # noqa: E402
 from profiler.runner import protocol  # noqa: E402
 from profiler.sessions.forecasts.forecast import rest_of  # noqa: E402
@@ -141,7 +142,7 @@ def errors_of(recording: Path) -> Iterator[tuple[str, int, float]]:
 
     Attempts of less than FEWEST_VISITS are left out.
     """
-    run = RunFolder(recording)
+    run = open_run(recording)
     plan, collect = run.plan(), load_spec(run.spec_file).experiment.collect
     problem_of = {cell.id: cell.problem.id for cell in plan.cells}
     processes = processes_of(run)
@@ -158,11 +159,11 @@ def errors_of(recording: Path) -> Iterator[tuple[str, int, float]]:
 
     for process in processes:
         if process.visits >= FEWEST_VISITS:
-            yield f"{recording.name}/{process.name}", 1, error([process])
+            yield f"{recording.stem}/{process.name}", 1, error([process])
     measured = [process for process in processes if process.visits]
     for made in made_together(measured, plan.looks):
         if len(made) > 1:
-            yield f"{recording.name}/{made[0].name} to {made[-1].name}", len(made), error(made)
+            yield f"{recording.stem}/{made[0].name} to {made[-1].name}", len(made), error(made)
 
 
 def main() -> None:
@@ -172,8 +173,8 @@ def main() -> None:
     options = parser.parse_args()
     errors = [
         error
-        for file in sorted((PROJECT / "experiments/recordings").glob("*/run.json"))
-        for error in errors_of(file.parent)
+        for file in sorted((PROJECT / "experiments/recordings").glob("*.zip"))
+        for error in errors_of(file)
     ]
     for what, of_several in (("attempts", False), ("looks of several processes", True)):
         by_name = [(name, error) for name, count, error in errors if (count > 1) == of_several]

@@ -34,13 +34,13 @@ from profiler.model import Cell, SessionKind, Verdict
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
-from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.report import Report
 
 HERE = Path(__file__).parent
 SPEC = HERE / "slowdowns" / "experiment.yaml"
-RECORDING = HERE / "slowdowns" / "recording"
+RECORDING = HERE / "slowdowns" / "recording.zip"
 WORDS = (Verdict.FASTER, Verdict.SAME, Verdict.UNCLEAR, Verdict.SLOWER)
 
 
@@ -148,13 +148,13 @@ def _disjoint(pairs: pd.DataFrame, sd: float) -> float:
 def main() -> None:
     """Print both tables, and the launches that were made."""
     if "--sessions" in sys.argv:
-        runs = [Path(path) for path in sys.argv[2:] if (Path(path) / "run.json").exists()]
-        print(between_sessions([read_run(RunFolder(run)).report for run in runs]))
+        runs = [open_run(Path(path)) for path in sys.argv[2:]]
+        print(between_sessions([read_run(run).report for run in runs if run.exists()]))
         return
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else RECORDING
     loaded = load_spec(SPEC)
     plan = make_plan(loaded, space_of(loaded))
-    report = assemble(RunFolder(folder), loaded, plan, replay=True).report
+    report = assemble(open_run(folder), loaded, plan, replay=True).report
     verdicts = comparisons(report)
     everything = (len(plan.cells) + len({cell.problem.id for cell in plan.cells})) * plan.looks[-1]
     made = report.samples["kind"].value_counts().to_dict()

@@ -36,12 +36,12 @@ from profiler.findings.why import planted as planted_estimates
 from profiler.findings.why.document import explain_document
 from profiler.findings.why.find import find_why, pair_why
 from profiler.model import Cell
-from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.archive import open_run
 
 RECORDINGS = tuple(
     path
     for name in ("recording", "more_recording", "further_recording", "strengths_recording")
-    if (path := Path(__file__).parent / name).is_dir()
+    if (path := Path(__file__).parent / f"{name}.zip").is_file()
 )
 PLAIN = "plain"
 SHARE_OF_CAUSES = 13 / 14
@@ -99,7 +99,7 @@ class Score:
 
 def cases_of(run: Path) -> tuple[str, ...]:
     """Cases that a run has, in the order of EXPECTED; raises UsageError where it has none."""
-    planned = {cell.problem.params.get("case") for cell in RunFolder(run).plan().cells}
+    planned = {cell.problem.params.get("case") for cell in open_run(run).plan().cells}
     cases = tuple(case for case in EXPECTED if case in planned)
     if not cases:
         raise UsageError(
@@ -179,7 +179,7 @@ def score(
 def scores_of(run: Path) -> Iterator[Score]:
     """Score of each case that a run has."""
     cases = cases_of(run)
-    findings = find(read_run(RunFolder(run)).report)
+    findings = find(read_run(open_run(run)).report)
     for case in cases:
         for cell in planted_cells(findings, case):
             yield score(case, *explain(findings, cell), strength_of(cell))

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from profiler.errors import UsageError, naming
-from profiler.parse.bounded_files import MAX_UNPACKED_BYTES, beyond
+from profiler.parse.bounded_files import MAX_UNPACKED_BYTES, beyond, require_regular
 from profiler.run_folder.folder import ARCHIVE_SUFFIX, RUN_FILE, RunFolder, replacing
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
@@ -53,6 +53,7 @@ def write_archive(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
 def _open(path: Path, only: str | None) -> RunFolder:
     if path.suffix != ARCHIVE_SUFFIX or path.is_dir():
         return RunFolder(path)
+    require_regular(path)
     try:
         state = path.stat()
     except OSError as error:
@@ -84,7 +85,7 @@ def _unpacked(path: Path, _state: tuple[int, ...], only: str | None) -> Path:
             archive.extractall(folder, members)
     except (*_DAMAGE, OSError) as error:
         raise UsageError(
-            f"{path}: cannot be unpacked: {error}",
+            f"{path}: cannot be unpacked: {str(error) or 'it is cut off'}",
             remedy="If it was sent, have it sent again; or unpack it, and give the folder.",
         ) from error
     return folder / top

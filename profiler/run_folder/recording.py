@@ -62,7 +62,7 @@ attempts."""
 def write_recording(
     run: RunFolder, target: Path, private: PrivateTexts, names: PrivateTexts = ()
 ) -> Path:
-    """Archive with what a replay needs: no tool reports, no console output, no job files.
+    """Path of an archive with what a replay needs: no reports of tools, no output, no job files.
 
     Of a timeline the cleaned files, and nothing of its private folder. `.zip` is added to a
     `target` without it.
@@ -79,11 +79,10 @@ def write_recording(
         raise UsageError(f"{target}: is a folder, and a recording is one file", remedy=_OTHER_NAME)
     if target.suffix != ARCHIVE_SUFFIX:
         target = target.with_name(f"{target.name}{ARCHIVE_SUFFIX}")
-    target = target.resolve()  # through a link: what it points to is replaced, not the link
     _require_replaceable(target, record.experiment)
     redaction = _Redaction(with_folders(private, _source_folders(run)), names)
-    try:
-        write_archive(target, _recorded_files(run, record, redaction))
+    try:  # through a link: what it points to is replaced, not the link
+        write_archive(target.resolve(), _recorded_files(run, record, redaction))
     except (FileNotFoundError, FileExistsError, NotADirectoryError) as error:
         message = f"{target}: cannot be made: {error.strerror}"
         raise UsageError(message, remedy=_OTHER_NAME) from error

@@ -12,6 +12,7 @@ from profiler.errors import ProfilerError, UsageError
 from profiler.findings.find import find
 from profiler.machine.requirements import Machine
 from profiler.notices import text
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import AttemptResult, create_run, resumable, runs
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.attempts import AttemptReader
@@ -170,7 +171,7 @@ def test_a_recording_is_made_of_what_is_whole(place, tmp_path):
     (folder / "command.txt").unlink()
     (folder / "command.txt").mkdir()
     (folder / "result.json").write_text("{")
-    write_recording(place.run, tmp_path / "recording", [])
-    recorded = {file.name for file in (tmp_path / "recording/raw" / folder.name).iterdir()}
+    recording = open_run(write_recording(place.run, tmp_path / "recording.zip", []))
+    recorded = {file.name for file in (recording.path / "raw" / folder.name).iterdir()}
     assert "session.json" in recorded
     assert not {"command.txt", "result.json"} & recorded

@@ -16,6 +16,7 @@ from profiler.commands.record import RecordRequest, make_recording
 from profiler.comparison.machines import Machines, machines_of
 from profiler.findings.find import find
 from profiler.model import BuildResult
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import AttemptResult, RunFolder
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.redact import MACHINE_FILE, public_environment
@@ -80,8 +81,9 @@ def test_what_is_shown_names_nobody(moved, tmp_path):
 
 def test_a_recording_names_nobody_and_keeps_the_names_of_kernels(moved, tmp_path):
     place, old_folder = moved
-    target = tmp_path / "recording"
-    make_recording(RecordRequest(place.run.path, target))
+    make_recording(RecordRequest(place.run.path, tmp_path / "recording.zip"))
+    recording = open_run(tmp_path / "recording.zip")
+    target = recording.path
     texts = {file.name: content(file) for file in target.rglob("*") if file.is_file()}
     assert not (target / MACHINE_FILE).exists()
     for text in texts.values():
@@ -89,7 +91,7 @@ def test_a_recording_names_nobody_and_keeps_the_names_of_kernels(moved, tmp_path
     for name in ("result.json", "journal.jsonl.gz", "ncu.csv.gz", "build.json"):
         assert "as USER@HOST on gpu-" in texts[name]
     assert f'"{USER}(float *, int)"' in texts["ncu.csv.gz"]
-    statuses = assemble(RunFolder(target), place.loaded, place.plan).report.statuses
+    statuses = assemble(recording, place.loaded, place.plan).report.statuses
     assert statuses["tree..small"].cause.startswith("cannot reach HOST")
     assert statuses["plain..small"].outcome == "measured"
 

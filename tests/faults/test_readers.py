@@ -35,6 +35,7 @@ from profiler.parse.timeline_files import TimelineFacts, read_timeline, write_ti
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.planned import plan_of
@@ -214,8 +215,7 @@ def test_recordings(tmp_path):
     """Any one file of a recording is damaged."""
     place = Workplace(tmp_path / "place", SMALL.replace("COLLECT", UNDER_NCU))
     place.measure_all()
-    recording = tmp_path / "recording"
-    write_recording(place.run, recording, [])
+    recording = open_run(write_recording(place.run, tmp_path / "recording.zip", [])).path
 
     def report(_):
         run = RunFolder(recording)

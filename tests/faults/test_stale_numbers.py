@@ -93,10 +93,10 @@ def test_an_edited_helper_or_data_file_measures_its_cells_again(profiler, spec):
 def test_a_recording_stays_valid_whatever_became_of_the_files(profiler, spec):
     assert profiler.measure(spec).code == 0
     (run,) = profiler.runs()
-    assert profiler("record", run, "recorded").code == 0
+    assert profiler("record", run, "recorded.zip").code == 0
     shutil.rmtree(profiler.folder / "data")
     (profiler.folder / "helper.py").write_text("gone")
-    done = profiler("report", "recorded", "--json", "-")
+    done = profiler("report", "recorded.zip", "--json", "-")
     assert {cell["outcome"] for cell in done.json["cells"]} == {"measured"}
 
 

@@ -11,14 +11,14 @@ from profiler.findings.findings import Findings
 from profiler.findings.why.find import find_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Verdict
-from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.archive import open_run
 
-SOFTMAX = Path(__file__).parents[1] / "recordings/explained"
+SOFTMAX = Path(__file__).parents[1] / "recordings/explained.zip"
 
 
 def softmax_findings() -> Findings:
     """Findings of the recording, read anew."""
-    return find(read_run(RunFolder(SOFTMAX)).report)
+    return find(read_run(open_run(SOFTMAX)).report)
 
 
 def answer_pair(findings: Findings) -> PairWhy:

@@ -12,6 +12,7 @@ from profiler.model import Environment
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import CommandWorkload, load_spec
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import (
     AttemptRecord,
     AttemptResult,
@@ -81,7 +82,7 @@ def test_visits_that_are_measured_or_left_out_take_no_time(softmax, tmp_path):
 
 def forecast_by_recording(name, folder, gpu=None):
     """Forecast of the plan of a recording in a run that has measured nothing yet."""
-    recording = RunFolder(RECORDINGS / name)
+    recording = open_run(RECORDINGS / f"{name}.zip")
     loaded, plan = load_spec(recording.spec_file), recording.plan()
     shutil.copytree(recording.path, folder / plan.experiment / "20260101-000000")
     newest = RunFolder(folder / plan.experiment / "20260102-000000")  # on another GPU
@@ -104,7 +105,7 @@ def seconds_of_plan(recording):
 
 @pytest.mark.parametrize("name", ["transpose", "hopper_causal", "timing_methods"])
 def test_a_plan_goes_by_what_an_earlier_run_took_on_such_a_gpu(name, tmp_path):
-    recording = RunFolder(RECORDINGS / name)
+    recording = open_run(RECORDINGS / f"{name}.zip")
     sessions = forecast_by_recording(name, tmp_path)
     assert all(session.by_earlier_run and not session.measured for session in sessions)
     took, count = seconds_of_plan(recording)

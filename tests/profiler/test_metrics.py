@@ -22,10 +22,11 @@ from profiler.metrics.launch_costs import kernel_runs, ncu_launch_seconds
 from profiler.metrics.predicted_passes import PassScheduler, conflicts_of, minimal_misfits
 from profiler.metrics.queries import CATALOGUE, GROUPS, Combine, PassClass
 from profiler.metrics.raw_names import CHIPS
+from profiler.run_folder.archive import open_run
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings" / "ncu-2025.3.1"
-EXPLAINED = ROOT / "tests" / "recordings" / "explained"
+EXPLAINED = ROOT / "tests/recordings/explained.zip"
 
 
 def _header(path: Path) -> list[str]:
@@ -37,7 +38,7 @@ def _header(path: Path) -> list[str]:
 def test_every_name_is_a_column_that_ncu_really_writes() -> None:
     columns = set(_header(RECORDINGS / "ncu_import_full_raw.csv.gz"))
     columns |= set(_header(RECORDINGS / "ncu_raw_onepass_60.csv.gz"))
-    columns |= set(_header(EXPLAINED / "raw/ncu-explain.001/ncu.csv.gz"))
+    columns |= set(_header(open_run(EXPLAINED).path / "raw/ncu-explain.001/ncu.csv.gz"))
     assert set(metrics.ncu_names(GROUPS["all"], "9.0")) <= columns
 
 

@@ -40,7 +40,7 @@ def spec_of(name):
 
 
 def recording_of(name):
-    return ROOT / "experiments/recordings" / name
+    return ROOT / f"experiments/recordings/{name}.zip"
 
 
 def judged(findings, verdict):
@@ -185,7 +185,7 @@ def test_a_recording_that_has_none_of_the_cells_is_refused(tmp_path):
         spec=ROOT / "experiments/fusion.yaml",
         out=tmp_path,
         only="operator=layer_norm",
-        replay=ROOT / "experiments/recordings/fusion",
+        replay=ROOT / "experiments/recordings/fusion.zip",
         page=False,
     )
     with pytest.raises(UsageError, match="has none of these 300 cells") as caught:

@@ -49,7 +49,7 @@ def test_the_space_of_an_experiment_has_its_variants_and_no_others(tmp_path, cap
     assert {tuple(p[key] for key in "xyz") for p in params} == expected
 
 
-RECORDING = Path(__file__).parents[2] / "experiments/recordings/softmax"
+RECORDING = Path(__file__).parents[2] / "experiments/recordings/softmax.zip"
 
 
 def test_a_run_is_written_as_t4(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from recorded import RECORDINGS
 from profiler.errors import UsageError
 from profiler.findings.kinds.search import find_search, search_document
 from profiler.model import BuildResult, Outcome, SearchPlan, Variant
+from profiler.run_folder.archive import open_run
 from profiler.search.live.coverage import coverage
 from profiler.search.live.finalists import finalists
 from profiler.search.live.importance import parameter_importance
@@ -358,7 +359,9 @@ def test_random_draws_bound_what_was_missed():
 
 def test_a_journal_says_which_proposals_were_random():
     """20 of that search, after what the portfolio proposes first."""
-    recorded_search = read_search(RECORDINGS / "autotune_large" / "search" / "journal.jsonl")
+    recorded_search = read_search(
+        open_run(RECORDINGS / "autotune_large.zip").path / "search/journal.jsonl"
+    )
     assert recorded_search.random_draws == set(list(recorded_search.proposed)[11:31])
     assert coverage(recorded_search).better_share == pytest.approx(1 - 0.05 ** (1 / 20))
 

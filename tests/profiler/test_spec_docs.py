@@ -1,6 +1,5 @@
 """The reference page and the JSON Schema say what the models say."""
 
-import json
 import re
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
 from profiler.planning.spec.reference import MODELS, fill_tables, schema_text, write
+from profiler.run_folder.archive import open_run
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "spec.md").read_text(encoding="utf-8")
@@ -75,5 +75,5 @@ def test_the_twelve_lines_of_the_readme_are_cells_of_the_recording_that_it_names
     spec.write_text(lines, encoding="utf-8")
     loaded = load_spec(spec)
     cells = make_plan(loaded, space_of(loaded)).cells
-    record = json.loads((ROOT / "experiments/recordings/softmax/run.json").read_text("utf-8"))
-    assert {cell.id for cell in cells} <= record["keys"].keys()
+    record = open_run(ROOT / "experiments/recordings/softmax.zip").record()
+    assert {cell.id for cell in cells} <= record.keys.keys()

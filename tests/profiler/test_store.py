@@ -4,6 +4,8 @@ import errno
 import gzip
 import json
 import os
+import shutil
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -14,6 +16,7 @@ from run_folders import CREATED, H200, failed, ncu_csv
 from profiler.commands.record import RecordRequest, make_recording
 from profiler.errors import UsageError
 from profiler.model import BuildResult, KernelFacts
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import (
     AttemptRecord,
     AttemptResult,
@@ -333,12 +336,16 @@ def contents(folder):
     return "\n".join(texts)
 
 
+def unpacked(recording):
+    """Folder of a recording; files of an archive never change the folder that another was."""
+    return open_run(recording).path
+
+
 def test_a_recording_holds_nothing_private(telltale, tmp_path):
     pairs = [(text, f"PLACE{number}") for number, text in enumerate(PRIVATE)]
     before = contents(telltale.run.path / "raw")
     assert all(text in before for text in (*PRIVATE, ENVIRONMENT))
-    write_recording(telltale.run, tmp_path / "recording", pairs)
-    after = contents(tmp_path / "recording")
+    after = contents(unpacked(write_recording(telltale.run, tmp_path / "recording.zip", pairs)))
     for text in (*PRIVATE, "rené", ENVIRONMENT, "hunter2"):
         assert text not in after
     assert "PLACE0/x PLACE1/x PLACE2/x PLACE3/x" in after
@@ -346,13 +353,13 @@ def test_a_recording_holds_nothing_private(telltale, tmp_path):
 
 def test_a_place_where_no_recording_can_be_made_is_named(telltale, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="file/recording: cannot be made: "):
-        write_recording(telltale.run, tmp_path / "file/recording", [])
+    with pytest.raises(UsageError, match=r"file/recording\.zip: cannot be made: "):
+        write_recording(telltale.run, tmp_path / "file/recording.zip", [])
 
 
 def test_a_recording_has_only_what_a_replay_needs(telltale, tmp_path):
-    write_recording(telltale.run, tmp_path / "recording", [])
-    names = {Path(name).name for name in everything(tmp_path / "recording")}
+    recording = unpacked(write_recording(telltale.run, tmp_path / "recording.zip", []))
+    names = {Path(name).name for name in everything(recording)}
     assert names == {
         *("run.json", "spec.yaml", "build.json", "session.json", "result.json", "command.txt"),
         *("plan.json.gz", "kernels.json"),
@@ -372,10 +379,10 @@ def test_the_command_record_knows_what_is_private_here(place, tmp_path, monkeypa
     csv = ncu_csv(place.visits("ncu-timing"), place.session("ncu-timing").metrics)
     folder = place.attempt(csv=f"==PROF== {named}\n{csv}")
     place.run.write_command(folder, named)
-    target = tmp_path / "recording"
+    target = tmp_path / "recording.zip"
     make_recording(RecordRequest(place.run.path, target))
-    assert "recording" in capsys.readouterr().out
-    after = contents(target)
+    assert f"Recording: {target}" in capsys.readouterr().out
+    after = contents(unpacked(target))
     for text in (str(home), str(work), str(temporary), "marianne", str(place.run.path)):
         assert text not in after
     assert "HOME/a ./b TMP/c /data/USER/d RUN/raw" in after
@@ -383,148 +390,123 @@ def test_the_command_record_knows_what_is_private_here(place, tmp_path, monkeypa
 
 def test_a_recording_of_a_recording_is_the_same(place, tmp_path):
     place.measure_all()
-    write_recording(place.run, tmp_path / "first", [])
-    write_recording(RunFolder(tmp_path / "first"), tmp_path / "second", [])
-    assert contents(tmp_path / "second") == contents(tmp_path / "first")
-
-
-def test_a_recording_never_takes_the_place_of_the_run(place, tmp_path):
-    place.measure_all()
-    before = everything(place.folder)
-    run = place.run.path
-    for target in (run, run.parent, run / "recording", run / ".." / run.name):
-        with pytest.raises(UsageError, match="cannot take the place"):
-            write_recording(place.run, target, [])
-    assert everything(place.folder) == before
+    first = write_recording(place.run, tmp_path / "first.zip", [])
+    second = write_recording(open_run(first), tmp_path / "second", [])  # `.zip` is added
+    assert second.name == "second.zip"
+    assert second.read_bytes() == first.read_bytes()
+    before = first.read_bytes()
+    write_recording(open_run(first), first, [])
+    assert first.read_bytes() == before
 
 
 def test_an_old_recording_stays_until_the_new_one_is_whole(place, tmp_path, monkeypatch):
-    target = tmp_path / "recordings/sums"
-    place.attempt()
+    target = tmp_path / "recordings/sums.zip"
     write_recording(place.run, target, [])
-    (target / "left-over.txt").write_text("old")
-    old = everything(target.parent)
+    old = target.read_bytes()
+    place.attempt()
 
     def crash(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("profiler.run_folder.recording.compress", crash)
+        patch.setattr("profiler.run_folder.recording.gzip.compress", crash)
         with pytest.raises(KeyboardInterrupt):
             write_recording(place.run, target, [])
-    assert everything(target.parent) == old
+    assert [path.name for path in target.parent.iterdir()] == [target.name]
+    assert target.read_bytes() == old
     write_recording(place.run, target, [])
-    assert not (target / "left-over.txt").exists()
-    assert target.stat().st_mode & 0o777 == 0o755
+    assert len(open_run(target).attempts()) == 1
+    assert target.stat().st_mode & 0o777 == 0o644
 
 
 def another_run(place, tmp_path):
-    """A live run beside the place's own: its folder."""
+    """A live run beside the place's own, as somebody sends it."""
     run = create_run(tmp_path / "others", "sums", CREATED)
     run.write_record(place.record)
     run.write_plan(place.plan)
-    return run.path
+    return Path(shutil.make_archive(str(tmp_path / "sent"), "zip", run.path))
 
 
-def recording_with_a_plan(place, tmp_path):
-    """A folder that has both a plan and the mark of a recording."""
-    write_recording(place.run, tmp_path / "marked", [])
-    RunFolder(tmp_path / "marked").write_plan(place.plan)
-    return tmp_path / "marked"
-
-
-def recording_without_a_mark(place, tmp_path):
-    """A folder as `record` wrote it before it marked recordings."""
-    write_recording(place.run, tmp_path / "old", [])
-    file = tmp_path / "old/run.json"
-    record = json.loads(file.read_text())
-    del record["recording"]
-    write_json(file, record)
-    return tmp_path / "old"
-
-
-def empty_folder(place, tmp_path):
-    (tmp_path / "empty").mkdir()
-    return tmp_path / "empty"
+def earlier_recording(place, tmp_path):
+    return write_recording(place.run, tmp_path / "old.zip", [])
 
 
 def link_to_a_recording(place, tmp_path):
-    (tmp_path / "link").symlink_to(recording_without_a_mark(place, tmp_path))
-    return tmp_path / "link"
+    (tmp_path / "link.zip").symlink_to(earlier_recording(place, tmp_path))
+    return tmp_path / "link.zip"
 
 
-@pytest.mark.parametrize(
-    "older",
-    [recording_with_a_plan, recording_without_a_mark, empty_folder, link_to_a_recording],
-)
-def test_a_recording_replaces_an_older_one_and_an_empty_folder(place, tmp_path, older):
-    place.attempt()
+@pytest.mark.parametrize("older", [earlier_recording, link_to_a_recording])
+def test_a_recording_replaces_an_older_one(place, tmp_path, older):
     target = older(place, tmp_path)
+    place.attempt()
     write_recording(place.run, target, [])
-    assert RunFolder(target).is_recording()
-    assert (target / "raw").is_dir()
-    assert RunFolder(target).record() == replace(place.record, recording=True)
+    recording = open_run(target)
+    assert recording.is_recording()
+    assert len(recording.attempts()) == 1
+    assert recording.record() == replace(place.record, recording=True)
     assert target.is_symlink() == (older is link_to_a_recording)
 
 
-def run_without_a_plan(place, tmp_path):
-    """A live run that was stopped, or lost its plan: its samples are there only once."""
-    folder = another_run(place, tmp_path)
-    (folder / "plan.json").unlink()
-    return folder
+def test_a_recording_from_before_they_were_marked_is_known_by_its_packed_plan(place, tmp_path):
+    recording = tmp_path / "old"
+    shutil.copytree(unpacked(earlier_recording(place, tmp_path)), recording)
+    record = json.loads((recording / "run.json").read_text())
+    del record["recording"]
+    write_json(recording / "run.json", record)
+    assert RunFolder(recording).is_recording()
 
 
 def recording_of_another(place, tmp_path):
-    write_recording(place.run, tmp_path / "other", [])
-    run = RunFolder(tmp_path / "other")
-    run.write_record(replace(run.record(), experiment="products"))
-    return run.path
+    place.run.write_record(replace(place.record, experiment="products"))
+    return write_recording(place.run, tmp_path / "other.zip", [])
 
 
 def recording_that_is_damaged(place, tmp_path):
-    write_recording(place.run, tmp_path / "damaged", [])
-    (tmp_path / "damaged/run.json").write_text("{")
-    return tmp_path / "damaged"
+    with zipfile.ZipFile(tmp_path / "damaged.zip", "w") as archive:
+        archive.writestr("run.json", "{")
+    return tmp_path / "damaged.zip"
 
 
 def folder_of_files(place, tmp_path):
-    (tmp_path / "files").mkdir()
-    (tmp_path / "files/thesis.txt").write_text("all of it")
-    return tmp_path / "files"
+    (tmp_path / "files.zip").mkdir()
+    (tmp_path / "files.zip/thesis.txt").write_text("all of it")
+    return tmp_path / "files.zip"
 
 
 def file(place, tmp_path):
-    (tmp_path / "file").write_text("all of it")
-    return tmp_path / "file"
+    (tmp_path / "file.zip").write_text("all of it")
+    return tmp_path / "file.zip"
 
 
 @pytest.mark.parametrize(
     "other",
-    [
-        *(another_run, run_without_a_plan, recording_of_another, recording_that_is_damaged),
-        *(folder_of_files, file),
-    ],
+    [another_run, recording_of_another, recording_that_is_damaged, folder_of_files, file],
 )
 def test_a_recording_replaces_nothing_else(place, tmp_path, other):
-    place.attempt()
     target = other(place, tmp_path)
-    before = everything(tmp_path)
+    place.run.write_record(place.record)
+    before = everything(tmp_path), target.is_dir() or target.read_bytes()
     with pytest.raises(UsageError, match=str(target)):
         make_recording(RecordRequest(place.run.path, target))
-    assert everything(tmp_path) == before
+    assert (everything(tmp_path), target.is_dir() or target.read_bytes()) == before
 
 
 def test_resume_never_goes_on_in_a_recording(place):
     place.measure_all()
     out = place.run.path.parent.parent
-    write_recording(place.run, out / "sums/20990101-000000", [])
+    recording = write_recording(place.run, out / "sums/20990101-000000.zip", [])
+    shutil.copytree(unpacked(recording), out / "sums/20990101-000000")
     assert resumable(out, "sums", place.keys) == place.run
 
 
 def test_a_recording_is_found_beside_its_spec(place):
     spec = place.loaded.path
     assert find_recording(spec, "sums") is None
-    target = spec.parent / "recordings/sums"
+    target = spec.parent / "recordings/sums.zip"
     write_recording(place.run, target, [])
     assert find_recording(spec, "sums") == target
     assert find_recording(spec, "other") is None
+    unzipped = spec.parent / "recordings/other"
+    shutil.copytree(unpacked(target), unzipped)
+    assert find_recording(spec, "other") == unzipped

@@ -16,7 +16,7 @@ def plan_of(run: RunFolder) -> Plan:
     if not _has_plan(run):
         raise UsageError(
             f"{run.named}: holds no {PLAN_FILE}: recorded by an earlier version",
-            remedy="`profiler run SPEC --replay RECORDING` plans it by an experiment file of yours.",
+            remedy="`profiler run SPEC --replay RUN` plans it by an experiment file of yours.",
         )
     return run.plan()
 

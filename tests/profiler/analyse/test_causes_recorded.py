@@ -12,10 +12,11 @@ from profiler.analyse.why.causes import Cause, causes
 from profiler.analyse.why.facts import UNITS
 from profiler.analyse.why.kernel_profiles import KernelProfile
 
+GRID = CAUSES / "fusion_grid.zip"
 EXPLAINED = (
-    *(CAUSES / name for name in ("fusion", "fusion_grid")),
-    *(RECORDINGS / name for name in ("hopper", "layouts", "softmax", "waves")),
-    *(RECORDINGS / name for name in ("fusion", "fusion_grid", "fusion_operators")),
+    *(CAUSES / f"{name}.zip" for name in ("fusion", "fusion_grid")),
+    *(RECORDINGS / f"{name}.zip" for name in ("hopper", "layouts", "softmax", "waves")),
+    *(RECORDINGS / f"{name}.zip" for name in ("fusion", "fusion_grid", "fusion_operators")),
 )
 
 
@@ -32,7 +33,7 @@ def first_causes(recording: Path, cell: str) -> list[Cause]:
 
 
 @pytest.mark.parametrize(
-    "recording", EXPLAINED, ids=lambda folder: f"{folder.parent.name}-{folder.name}"
+    "recording", EXPLAINED, ids=lambda folder: f"{folder.parent.name}-{folder.stem}"
 )
 def test_no_wait_costs_more_than_the_tensor_cores_or_device_memory_leave(recording: Path) -> None:
     waits = {"dependent_chain", "barrier_waits", "few_loads_in_flight", "dispatch_stalls"}
@@ -47,21 +48,26 @@ def test_no_wait_costs_more_than_the_tensor_cores_or_device_memory_leave(recordi
     ("recording", "cell", "name", "least"),
     [
         # 16 blocks on 132 SMs; was called a last wave that is mostly empty.
-        (CAUSES / "fusion_grid", "eager..operator=reduction_reduction", "small_grid", 0.9),
+        (GRID, "eager..operator=reduction_reduction", "small_grid", 0.9),
         # 33 blocks; was called a last wave, and few warps for shared memory as well.
-        (RECORDINGS / "waves", "1_block_SM-8eafc6..waves=0.25", "small_grid", 0.8),
+        (RECORDINGS / "waves.zip", "1_block_SM-8eafc6..waves=0.25", "small_grid", 0.8),
         # One block on each SM, 9.7 us: a fifth of it before and after all of them.
-        (RECORDINGS / "waves", "4_blocks_SM_busy-50879b..waves=0.25", "launch_overhead", 0.15),
-        (CAUSES / "fusion_grid", "compile..operator=reduction_reduction", "launch_overhead", 0.3),
+        (RECORDINGS / "waves.zip", "4_blocks_SM_busy-50879b..waves=0.25", "launch_overhead", 0.15),
+        (
+            CAUSES / "fusion_grid.zip",
+            "compile..operator=reduction_reduction",
+            "launch_overhead",
+            0.3,
+        ),
         # Blocks of 2 warps that live for 1,800 cycles: 37 % of the warps that fit are there.
         (
-            CAUSES / "fusion",
+            CAUSES / "fusion.zip",
             "compile..operator=softmax.dim0=65536.dim1=128",
             "unfilled_occupancy",
             0.3,
         ),
         # One block of 4 warps on each SM; its waits for tensor cores came before that.
-        (RECORDINGS / "hopper", "step-02", "occupancy_shared_memory", 0.3),
+        (RECORDINGS / "hopper.zip", "step-02", "occupancy_shared_memory", 0.3),
     ],
 )
 def test_the_first_cause_is_what_an_engineer_would_name(
@@ -73,10 +79,10 @@ def test_the_first_cause_is_what_an_engineer_would_name(
 
 def test_the_limit_of_warps_stands_before_the_waits_that_follow_from_it() -> None:
     """wgmma.wait_group straight after each product, and no other block that computes meanwhile."""
-    limit, symptom = first_causes(RECORDINGS / "hopper", "step-02")[:2]
+    limit, symptom = first_causes(RECORDINGS / "hopper.zip", "step-02")[:2]
     assert (limit.name, symptom.name) == ("occupancy_shared_memory", "tensor_core_waits")
     assert symptom.share > limit.share
-    cudnn = [cause.name for cause in first_causes(RECORDINGS / "hopper", "sdpa_cudnn")]
+    cudnn = [cause.name for cause in first_causes(RECORDINGS / "hopper.zip", "sdpa_cudnn")]
     assert cudnn[:3] == ["occupancy_registers", "occupancy_shared_memory", "tensor_core_waits"]
 
 
@@ -85,5 +91,5 @@ def test_the_epilogue_of_a_kernel_that_loads_by_tma_is_no_cause() -> None:
 
     They are 0.4 % of what L2 served.
     """
-    cause_names = {cause.name for cause in first_causes(RECORDINGS / "hopper", "step-01")}
+    cause_names = {cause.name for cause in first_causes(RECORDINGS / "hopper.zip", "step-01")}
     assert "uncoalesced_stores" not in cause_names

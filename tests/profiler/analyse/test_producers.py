@@ -55,7 +55,7 @@ def lines_of(recording: Path, cell: str) -> tuple[HotLine, ...]:
 
 def test_a_helper_of_triton_waits_for_the_load_of_the_kernel() -> None:
     """Half of the stalls were told of `mask = a > b` in triton_helpers.py, and no more."""
-    hottest = lines_of(CAUSES / "fusion", "compile..operator=softmax.dim0=65536.dim1=65536")[0]
+    hottest = lines_of(CAUSES / "fusion.zip", "compile..operator=softmax.dim0=65536.dim1=65536")[0]
     assert hottest.place == "triton_helpers.py:116"
     assert hottest.loaded_at.startswith("c2yrbsg44o")
     assert hottest.loaded_at.endswith(":37")
@@ -64,7 +64,7 @@ def test_a_helper_of_triton_waits_for_the_load_of_the_kernel() -> None:
 
 def test_a_conversion_of_cuda_waits_for_the_load_of_the_kernel() -> None:
     line, barrier, conversion = lines_of(
-        RECORDINGS / "softmax", "vector-b1024-r1-v8..columns=16384"
+        RECORDINGS / "softmax.zip", "vector-b1024-r1-v8..columns=16384"
     )[:3]
     assert (line.place, wait_words(line)) == ("vector.cu:35", "for the load in line 32")
     assert (barrier.loaded_at, wait_words(barrier)) == ("", "for other warps at barriers")
@@ -73,5 +73,5 @@ def test_a_conversion_of_cuda_waits_for_the_load_of_the_kernel() -> None:
 
 
 def test_a_load_in_the_line_itself_is_not_repeated() -> None:
-    hottest = lines_of(RECORDINGS / "transpose", "padded")[0]
+    hottest = lines_of(RECORDINGS / "transpose.zip", "padded")[0]
     assert (hottest.place, hottest.loaded_at) == ("transpose.cu:17", "")

@@ -27,7 +27,7 @@ def longest_kernels(run: str) -> dict[str, KernelProfile]:
 
 @pytest.fixture(scope="module")
 def attention() -> dict[str, KernelProfile]:
-    return longest_kernels("experiments/recordings/hopper")
+    return longest_kernels("experiments/recordings/hopper.zip")
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_samples_that_no_column_has_are_those_of_products(
 
 
 def test_kernels_that_wait_for_other_warps_still_do() -> None:
-    kernels = longest_kernels("benchmarks/why/recording")
+    kernels = longest_kernels("benchmarks/why/recording.zip")
     planted = next(kernel for cell, kernel in kernels.items() if cell == "planted..barrier_waits")
     assert share_of_barrier_waits(planted.instructions) == 0
     assert planted.stalls()["barrier"] / planted.latency == pytest.approx(0.83, abs=0.01)

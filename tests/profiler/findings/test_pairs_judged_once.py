@@ -30,7 +30,7 @@ from recorded import (
     report_of_recording,
 )
 
-RECORDING = Path(__file__).parents[3] / "experiments/recordings/autotune"
+RECORDING = Path(__file__).parents[3] / "experiments/recordings/autotune.zip"
 DOCS = RECORDING.parents[2] / "docs/page.md"
 MOST_LINES = 55
 """Of the demo at 80 columns, before notices and the page's path: the rest of 60 lines."""

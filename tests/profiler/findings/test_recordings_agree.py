@@ -41,8 +41,8 @@ from profiler.render.words.why import why_sentence
 ROOT = Path(__file__).parents[3]
 SHORT_NS = 10e3
 RUNS = [
-    *sorted(file.parent for file in RECORDINGS.glob("*/run.json")),
-    ROOT / "tests/recordings/explained",
+    *sorted(RECORDINGS.glob("*.zip")),
+    ROOT / "tests/recordings/explained.zip",
 ]
 JUDGED = "duration_ns"
 MOST_LINES = 60
@@ -61,7 +61,7 @@ def column(table: dict[str, Any], name: str, count: int) -> list[Any]:
     return values["values"] * count
 
 
-@pytest.fixture(scope="module", params=RUNS, ids=lambda folder: folder.name)
+@pytest.fixture(scope="module", params=RUNS, ids=lambda recording: recording.stem)
 def findings(request: pytest.FixtureRequest) -> Findings:
     return findings_of_recording(request.param)
 
@@ -280,7 +280,7 @@ def test_every_explanation_fits_a_terminal_and_a_reader_of_json(findings: Findin
 
 
 def test_without_an_account_timelines_say_how_long_the_gpu_was_idle() -> None:
-    why = answer_document(findings_of_recording(RECORDINGS / "mlp"))["why"]
+    why = answer_document(findings_of_recording(RECORDINGS / "mlp.zip"))["why"]
     assert (why["variant"], why["against"], why["verdict"]) == ("graphs", "eager", "faster")
     assert why["account"] is None
     timeline = why["timeline"]

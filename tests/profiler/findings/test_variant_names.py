@@ -1,20 +1,20 @@
 """Labels of variants: short, unique, made of what differs; plans of recordings as examples."""
 
-import gzip
-import json
 from pathlib import Path
 
 import pytest
 
 from profiler.findings.variant_names import LONGEST_LABEL, LONGEST_PLAIN, find_names
 from profiler.model import Variant
+from profiler.run_folder.archive import open_run
+from profiler.run_folder.documents import read_json
 
 RECORDINGS = Path(__file__).parents[3] / "experiments/recordings"
 LADDERS = ("progression", "hopper")
 
 
 def names_of_recording(name):
-    plan = json.loads(gzip.decompress((RECORDINGS / name / "plan.json.gz").read_bytes()))
+    plan = read_json(open_run(RECORDINGS / f"{name}.zip").path / "plan.json.gz")
     fields = {cell["variant"]["id"]: cell["variant"] for cell in plan["cells"]}
     variants = [
         Variant(item["id"], item["name"], item["params"], item["note"]) for item in fields.values()
@@ -37,7 +37,7 @@ def long(text):
     return f"a_function_with_a_long_name({text})"
 
 
-@pytest.mark.parametrize("name", sorted(path.parent.name for path in RECORDINGS.glob("*/run.json")))
+@pytest.mark.parametrize("name", sorted(path.stem for path in RECORDINGS.glob("*.zip")))
 def test_labels_of_a_recording_are_short_and_no_two_are_equal(name):
     variants, names = names_of_recording(name)
     labels = [names.label(variant) for variant in variants]

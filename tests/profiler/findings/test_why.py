@@ -31,11 +31,11 @@ from profiler.findings.why.find import find_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.findings.why.schema import Explanation, schema_text
 from profiler.model import CellStatus, Outcome, Verdict
-from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.archive import open_run
 
 ROOT = Path(__file__).parents[3]
-TRANSPOSE = ROOT / "experiments/recordings/transpose"
-MLP = ROOT / "experiments/recordings/mlp"
+TRANSPOSE = ROOT / "experiments/recordings/transpose.zip"
+MLP = ROOT / "experiments/recordings/mlp.zip"
 TORCH = "torch..columns=16384.rows=8192.dtype=float32"
 BEST = "vector-b256-r1-v4..columns=16384.rows=8192.dtype=float32"
 NOT_TOLD = [Verdict.SAME, Verdict.UNCLEAR, Verdict.NO_DATA, None]
@@ -47,14 +47,14 @@ def findings() -> Findings:
 
 
 @functools.cache
-def findings_of(folder: Path) -> Findings:
-    return find(read_run(RunFolder(folder)).report)
+def findings_of(run: Path) -> Findings:
+    return find(read_run(open_run(run)).report)
 
 
 @pytest.fixture(autouse=True)
 def _found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands read and find a run that no test changes once."""
-    monkeypatch.setattr(command, "read_run", lambda run: SimpleNamespace(report=run.path))
+    monkeypatch.setattr(command, "read_run", lambda run: SimpleNamespace(report=run.named))
     monkeypatch.setattr(command, "find", findings_of)
 
 
@@ -240,7 +240,7 @@ def test_the_command_names_files_that_are_damaged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
-    shutil.copytree(SOFTMAX, run)
+    shutil.copytree(open_run(SOFTMAX).path, run)
     (run / "raw/ncu-explain.001/sass.csv.gz").write_bytes(b"\xff\xfe")
     explain(ExplainRequest(run))
     assert "ncu-explain.001/sass.csv.gz is damaged" in capsys.readouterr().err

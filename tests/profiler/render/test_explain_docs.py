@@ -26,7 +26,7 @@ from profiler.metrics.explain import SECTIONS
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs/explain.md"
 PAGE = DOCS.read_text(encoding="utf-8")
-RECORDING = ROOT / "tests/recordings/explained"
+RECORDING = ROOT / "tests/recordings/explained.zip"
 MOST_LINES = 30
 WIDTH = 118
 

@@ -8,7 +8,7 @@ from profiler.commands.exporting import USUAL_METRICS, FiguresRequest, write_fig
 from profiler.errors import UsageError
 from profiler.render.plots import MOST_PANELS, metric_figure
 
-SOFTMAX = RECORDINGS / "softmax"
+SOFTMAX = RECORDINGS / "softmax.zip"
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_what_was_not_measured_is_said_with_what_was(findings):
     ("kind", "magic"), [("pdf", b"%PDF"), ("png", b"\x89PNG"), ("svg", b"<?x")]
 )
 def test_files_of_each_kind(tmp_path, kind, magic):
-    recording = RECORDINGS / "transpose"
+    recording = RECORDINGS / "transpose.zip"
     write_figures(FiguresRequest(recording, tmp_path / "new" / "figures", kind))
     files = sorted((tmp_path / "new" / "figures").iterdir())
     assert [file.name for file in files] == sorted(
@@ -60,5 +60,5 @@ def test_files_of_each_kind(tmp_path, kind, magic):
 
 
 def test_a_run_plots_itself():
-    figure = profiler.load(RECORDINGS / "transpose").plot("l2_hit_pct")
+    figure = profiler.load(RECORDINGS / "transpose.zip").plot("l2_hit_pct")
     assert figure.axes[0].get_xlabel() == "L2 hit rate (%)"

@@ -17,6 +17,7 @@ from profiler.model import BuildResult, Environment, Outcome
 from profiler.notices import NoticeKind, severity, text
 from profiler.planning.plan import make_plan
 from profiler.planning.spec import load_spec
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import AttemptResult, RunFolder
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.recording import write_recording
@@ -30,9 +31,8 @@ def finish(place, **options):
 
 
 def record(place, target):
-    """Recording of a place's run, as a run folder."""
-    write_recording(place.run, target, [])
-    return RunFolder(target)
+    """Recording of a place's run."""
+    return open_run(write_recording(place.run, target, []))
 
 
 def kinds(report):

@@ -20,6 +20,7 @@ from profiler.metrics.explain import SECTIONS
 from profiler.model import Outcome, SessionKind
 from profiler.notices import NoticeKind
 from profiler.parse.ncu_csv import read_ncu_csv
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import EXPLAIN_FILES, RunFolder
 from profiler.run_folder.load.attempts import AttemptReader, Loaded
 from profiler.run_folder.load.explained import cell_profiles, finished_cells
@@ -27,7 +28,7 @@ from profiler.run_folder.load.outcomes import Results, failures, gather
 from profiler.run_folder.recording import write_recording
 from profiler.run_folder.redact import private_texts, with_folders
 
-RECORDING = Path(__file__).parents[2] / "recordings/explained"
+RECORDING = open_run(Path(__file__).parents[2] / "recordings/explained.zip").path
 ATTEMPT = "raw/ncu-explain.001"
 TORCH = "torch..columns=16384.rows=8192.dtype=float32"
 BEST = "vector-b256-r1-v4..columns=16384.rows=8192.dtype=float32"
@@ -239,9 +240,9 @@ def test_recordings_hold_the_pages_and_no_folder_of_the_sources(copy: Path, tmp_
     page.write_bytes(gzip.compress(text.encode()))
     build = copy / "build.json"
     build.write_text(build.read_text().replace("./kernels/softmax", OUTSIDE))
-    target = tmp_path / "recorded"
     run = RunFolder(copy)
-    write_recording(run, target, private_texts(run.path))
+    recording = write_recording(run, tmp_path / "recorded.zip", private_texts(run.path))
+    target = open_run(recording).path
     assert {RULES, SASS, SOURCE} <= {file.name for file in (target / ATTEMPT).iterdir()}
     for file in filter(Path.is_file, target.rglob("*")):
         content = file.read_bytes()

@@ -8,7 +8,7 @@ from run_folders import ncu_csv
 
 from profiler.commands.output import dump, report_document
 from profiler.findings.find import find
-from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.recording import write_recording
 
@@ -90,8 +90,8 @@ def test_a_recording_gives_the_same(place, tmp_path):
     measure(place, ["step_0"], ["step_1"])
     live = report_of(place).range_counters
     assert ("step_*",) in live["path"].tolist()
-    write_recording(place.run, tmp_path / "recording", [])
-    replayed = assemble(RunFolder(tmp_path / "recording"), place.loaded, place.plan, replay=True)
+    recording = open_run(write_recording(place.run, tmp_path / "recording.zip", []))
+    replayed = assemble(recording, place.loaded, place.plan, replay=True)
     assert replayed.report.range_counters.equals(live)
 
 

@@ -1,7 +1,9 @@
 """A run folder and a recording are data: nothing that they name is imported or followed."""
 
 import json
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 from markupsafe import Markup
@@ -11,6 +13,7 @@ from profiler.commands.compare import CompareRequest, show_comparison
 from profiler.commands.report import ReportRequest, rebuild_report
 from profiler.errors import UsageError
 from profiler.render.figures import svg
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.recording import write_recording
 
@@ -30,8 +33,8 @@ def folder(request, tmp_path):
     (place.folder / "workload.py").unlink()
     if request.param == "run":
         return place.run.path
-    write_recording(place.run, tmp_path / "recordings/sums", [])
-    return tmp_path / "recordings/sums"
+    recording = open_run(write_recording(place.run, tmp_path / "sums.zip", []))
+    return Path(shutil.copytree(recording.path, tmp_path / "recordings/sums"))
 
 
 def look(folder, tmp_path, monkeypatch):
@@ -41,8 +44,7 @@ def look(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(svg, "to_svg", lambda *_: Markup("<svg></svg>"))  # it takes half the time
     target = tmp_path / "out/it.json"
     rebuild_report(ReportRequest(folder, tmp_path / "out", str(target), "never"))
-    other = tmp_path / "other"
-    write_recording(RunFolder(folder), other, [])
+    other = write_recording(RunFolder(folder), tmp_path / "other.zip", [])
     show_comparison(
         CompareRequest((str(folder), str(other)), tmp_path / "out", write_page=False, color="never")
     )

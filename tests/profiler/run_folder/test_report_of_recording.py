@@ -9,26 +9,26 @@ import pytest
 
 from profiler.commands.report import ReportRequest, rebuild_report
 from profiler.errors import ExitCode, UsageError
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.planned import plan_of
 
-RECORDING = Path(__file__).parents[3] / "experiments/recordings/transpose"
+RECORDING = Path(__file__).parents[3] / "experiments/recordings/transpose.zip"
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    before = {file: file.stat().st_mtime_ns for file in RECORDING.rglob("*")}
+    before = RECORDING.stat()
     code = rebuild_report(ReportRequest(RECORDING, folder, str(folder / "it.json"), "never"))
-    after = {file: file.stat().st_mtime_ns for file in RECORDING.rglob("*")}
-    return folder, code, before == after
+    return folder, code, before.st_mtime_ns == RECORDING.stat().st_mtime_ns
 
 
 def test_the_page_goes_to_a_folder_of_its_own(made):
     folder, code, untouched = made
     assert code == ExitCode.COMPLETE
     assert untouched
-    (target,) = (folder / RECORDING.name).iterdir()
+    (target,) = (folder / RECORDING.stem).iterdir()
     page = (target / "index.html").read_text()
     assert "Replayed recording: measured on" in page
     assert (target / "summary.json").exists()
@@ -37,7 +37,7 @@ def test_the_page_goes_to_a_folder_of_its_own(made):
 def test_it_has_the_cells_that_were_recorded(made):
     folder, _, _ = made
     document = json.loads((folder / "it.json").read_text())
-    record = RunFolder(RECORDING).record()
+    record = open_run(RECORDING).record()
     assert {cell["id"] for cell in document["cells"]} == set(record.keys)
     assert {cell["outcome"] for cell in document["cells"]} <= {"measured", "duplicate"}
     assert document["replayed"]["when"] == record.created
@@ -45,7 +45,7 @@ def test_it_has_the_cells_that_were_recorded(made):
 
 
 def test_the_plan_of_a_run_folder_is_its_own(tmp_path):
-    run = RunFolder(RECORDING)
+    run = open_run(RECORDING)
     plan = plan_of(run)
     assert run.is_recording()
     copy = RunFolder(tmp_path / "run")
@@ -56,10 +56,10 @@ def test_the_plan_of_a_run_folder_is_its_own(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "folder", sorted(RECORDING.parent.glob("*/run.json")), ids=lambda f: f.parent.name
+    "recording", sorted(RECORDING.parent.glob("*.zip")), ids=lambda file: file.stem
 )
-def test_every_recording_holds_its_plan_and_what_became_of_its_kernels(folder):
-    run = RunFolder(folder.parent)
+def test_every_recording_holds_its_plan_and_what_became_of_its_kernels(recording):
+    run = open_run(recording)
     assert run.record().recording
     plan = run.plan()
     assert {cell.id for cell in plan.cells} == set(run.record().keys)
@@ -74,13 +74,13 @@ def test_a_recording_of_an_earlier_version_says_how_it_may_be_read(tmp_path):
     copy, out = damaged(tmp_path, as_before)
     with pytest.raises(UsageError, match=r"holds no plan\.json: recorded by an earlier") as caught:
         document_of(copy, out)
-    assert "--replay FOLDER" in caught.value.remedy
+    assert "--replay RUN" in caught.value.remedy
 
 
 def damaged(tmp_path, change, name="timers"):
     """A copy of a recording that `change` was done to; gives it and a folder for the page."""
     copy = tmp_path / name
-    shutil.copytree(RECORDING.with_name(name), copy)
+    shutil.copytree(open_run(RECORDING.with_name(f"{name}.zip")).path, copy)
     change(copy)
     return copy, tmp_path / "out"
 

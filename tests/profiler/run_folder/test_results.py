@@ -13,11 +13,11 @@ from profiler.metrics.queries import ncu_names
 from profiler.model import BuildResult, Outcome, Visit
 from profiler.notices import NoticeKind, text
 from profiler.planning.space import Space
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import (
     JOURNAL_FILE,
     AttemptResult,
     KernelCheck,
-    RunFolder,
     finish_attempt,
 )
 from profiler.run_folder.load.attempts import AttemptReader
@@ -800,11 +800,8 @@ def test_sessions_that_ended_well_are_not_mentioned(place):
 
 def test_an_attempt_can_be_loaded_from_its_recording(place, tmp_path):
     place.measure_all()
-    write_recording(place.run, tmp_path / "recording", [])
-    again = [
-        AttemptReader().load(attempt, place.keys, "9.0")
-        for attempt in RunFolder(tmp_path / "recording").attempts()
-    ]
+    recording = open_run(write_recording(place.run, tmp_path / "recording.zip", []))
+    again = [AttemptReader().load(attempt, place.keys, "9.0") for attempt in recording.attempts()]
     for first, second in zip(place.load(), again, strict=True):
         assert first.samples.equals(second.samples)
         assert first.records == second.records

@@ -11,7 +11,8 @@ from recorded import RECORDINGS
 from profiler.model import Cell, Problem, SessionKind, SessionPlan, Variant
 from profiler.planning.spec import load_spec
 from profiler.planning.spec.models import Collect
-from profiler.run_folder.folder import AttemptRecord, RunFolder
+from profiler.run_folder.archive import open_run
+from profiler.run_folder.folder import AttemptRecord
 from profiler.runner import protocol
 from profiler.sessions.forecasts.forecast import rest_of
 from profiler.sessions.forecasts.launch_times import LaunchTimes
@@ -227,7 +228,7 @@ def test_clocks_that_stand_still_divide_by_nothing():
 @cache
 def recorded(name):
     """Cells, settings, and the attempts of a recording with their journals, oldest first."""
-    run = RunFolder(RECORDINGS / name)
+    run = open_run(RECORDINGS / f"{name}.zip")
     journals = [(each, tuple(protocol.read_journal(each.journal))) for each in run.attempts()]
     journals.sort(key=lambda item: item[1][0]["time"])
     return run.plan().cells, load_spec(run.spec_file).experiment.collect, journals
