@@ -595,10 +595,10 @@ def compress_reports(folder: Path) -> None:
             compress(folder / name)
 
 
-def compress(path: Path, *, level: int = 1) -> None:
+def compress(path: Path) -> None:
     """Replace a file by its gzip; atomic, and without a time stamp so that bytes repeat.
 
-    By default at the fastest level: a report of ncu (60 MB for 350 launches of 15 passes) shrinks
+    At the fastest level: a report of ncu (60 MB for 350 launches of 15 passes) shrinks
     to a fifth in half a second.
     """
     if not path.exists():
@@ -610,9 +610,7 @@ def compress(path: Path, *, level: int = 1) -> None:
             naming(target),
             path.open("rb") as source,
             temporary.open("wb") as raw,
-            gzip.GzipFile(
-                filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=level
-            ) as sink,
+            gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=1) as sink,
         ):
             shutil.copyfileobj(source, sink)
         temporary.replace(target)
