@@ -172,7 +172,8 @@ def start_waiting(
     )
     if preloaded is not None:
         begin = partial(preloaded.hand, folder / JOB)
-    return start_at_gates(session.job.session, folder, begin)
+    waiting = start_at_gates(session.job.session, folder, begin)
+    return waiting if preloaded is None else replace(waiting, began=preloaded.began)
 
 
 def start_at_gates(

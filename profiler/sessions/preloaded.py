@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from profiler.collect import Command
@@ -44,6 +45,8 @@ class Preloaded:
     folder: Path
     process: subprocess.Popen[bytes]
     """Its guard."""
+    began: float = field(default_factory=time.monotonic)
+    """When it was started, by the system's monotonic clock."""
 
     @property
     def lives(self) -> bool:

@@ -73,6 +73,6 @@ class SecondsRecorder:
         self._add(row, ending, at, time.monotonic())
 
     def _add(self, row: str, step: str, begin: float, end: float) -> None:
-        self.spans.append(
-            Span(row, step, round(begin - self.began, 3), round(max(begin, end) - self.began, 3))
-        )
+        # A process may have been started before the experiment was read.
+        begin, end = max(begin, self.began), max(begin, end, self.began)
+        self.spans.append(Span(row, step, round(begin - self.began, 3), round(end - self.began, 3)))
