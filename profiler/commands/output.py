@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.commands.targets import write_json_file, write_markdown_file, write_stdout
 from profiler.errors import UsageError
-from profiler.model import SCHEMA_VERSION, CellStatus
-from profiler.notices import Notice, fold, in_one_line, remedy, severity, text
+from profiler.notices import Notice, fold, in_one_line
 from profiler.outside_text import safe
 from profiler.run_folder.folder import PAGE_FILE, SUMMARY_JSON_FILE, write_atomic
 from profiler.sessions.progress import make_console
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from profiler.findings.findings import Findings
-    from profiler.findings.timelines.cells import Phase
 
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|[bfr])")
 _MISSING = re.compile(r'": NaN(?<!\\": NaN)(?=[,}])')
@@ -123,107 +121,10 @@ def notice_lines(notices: Sequence[Notice], *, verbose: bool) -> tuple[str, ...]
 
 def report_document(findings: Findings) -> dict[str, Any]:
     """The findings as one JSON document: raw numbers, units in the keys, missing is null."""
-    from profiler.findings.document import findings_document
-    from profiler.planning.plan import plan_document
+    from profiler.findings.document import summary_document
     from profiler.render.words.headline import headline_text
 
-    report = findings.report
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "experiment": report.experiment,
-        "title": report.title,
-        "sentence": headline_text(findings),
-        "created": report.created,
-        "replayed": asdict(report.replay) if report.replay else None,
-        "environment": asdict(report.environment),
-        "baseline": report.baseline,
-        "seconds": dict(report.stages),
-        "excluded": plan_document(report.plan)["excluded"],
-        "notices": [
-            {
-                "kind": n.kind.value,
-                "severity": severity(n).value,
-                "text": text(n),
-                "remedy": remedy(n),
-            }
-            for n in findings.notices
-        ],
-        "builds": [asdict(build) for build in report.builds],
-        **findings_document(findings),
-        "cells": _cells(findings),
-    }
-
-
-def _cells(findings: Findings) -> list[dict[str, Any]]:
-    from profiler.findings.document import (
-        blocks_document,
-        metrics_by_cell,
-        slow_visits_document,
-    )
-
-    report = findings.report
-    metrics = metrics_by_cell(findings)
-    ranges = _ranges_by_cell(report.range_counters)
-    timelines = _timelines_by_cell(findings)
-    return [
-        {
-            "id": cell.id,
-            "variant": cell.variant.name,
-            "label": cell.variant.label,
-            "problem": cell.problem.name,
-            "variant_params": dict(cell.variant.params),
-            "problem_params": dict(cell.problem.params),
-            **_status(report.statuses.get(cell.id)),
-            "metrics": metrics.get(cell.id, {}),
-            "blocks": blocks_document(findings, cell),
-            "slow_visits": slow_visits_document(findings, cell),
-            **({"range_counters": ranges.get(cell.id, [])} if ranges else {}),
-            **({"timeline": timelines.get(cell.id)} if timelines else {}),
-        }
-        for cell in report.plan.cells
-    ]
-
-
-def _status(status: CellStatus | None) -> dict[str, Any]:
-    if status is None:
-        return {"outcome": "not_measured"}
-    document = asdict(status)
-    del document["cell"]
-    return document
-
-
-def _timelines_by_cell(findings: Findings) -> dict[str, dict[str, Any]]:
-    """Unit, launch time and phases of the timeline of each cell, by cell id."""
-    return {
-        timeline.cell: {
-            "collector": timeline.collector,
-            "unit": timeline.unit,
-            "launch_ns": timeline.launch_ns,
-            "phases": [_phase(phase) for phase in timeline.phases],
-        }
-        for timeline in findings.timelines.cells
-    }
-
-
-def _phase(phase: Phase) -> dict[str, Any]:
-    """One phase of a timeline: its name, and times over all units."""
-    document = asdict(phase)
-    part, name = document.pop("part"), document.pop("name")
-    return {"phase": name or part.value, **document}
-
-
-def _ranges_by_cell(counters: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
-    """Counters of ranges inside the visits: path, number of kernels, and metrics."""
-    identity = ("cell", "path", "depth", "name", "kernels")
-    cells: dict[str, list[dict[str, Any]]] = {}
-    for row in counters.to_dict("records"):
-        counted_range = {
-            "path": list(row["path"]),
-            "kernels": row["kernels"],
-            "metrics": {str(name): row[name] for name in row if name not in identity},
-        }
-        cells.setdefault(str(row["cell"]), []).append(counted_range)
-    return cells
+    return summary_document(findings, headline_text(findings))
 
 
 def finite(value: float) -> float | None:

@@ -1,226 +1,454 @@
-"""Findings as JSON-ready data: raw numbers, units in the keys, missing is null or NaN."""
+"""`summary.json` of a run, and its tables: raw numbers, units in the keys, missing is null or NaN.
+
+python -m profiler.findings.document > docs/summary.schema.json
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from profiler.analyse.effects import Effect
+from profiler.analyse.summary import SlowVisits
 from profiler.findings.answer import Answer, ReferenceLead, answer_of, span, verdict_counts
 from profiler.findings.findings import Findings
-from profiler.findings.kinds.search import search_document
-from profiler.findings.kinds.steps import StepEffect
-from profiler.findings.ranking import ProblemValue
-from profiler.findings.values import NAN
+from profiler.findings.json_model import ABSENT, JsonObject, NoticeDocument, Number, Source
+from profiler.findings.kinds.documents import (
+    GridDocument,
+    NamedDocument,
+    RungDocument,
+    VerdictPartDocument,
+    WavesDocument,
+)
+from profiler.findings.kinds.grid_axes import Grid
+from profiler.findings.kinds.grid_pairs import GridPairs
+from profiler.findings.kinds.search import SearchPartDocument
+from profiler.findings.ranking import ProblemValue, VariantRank
+from profiler.findings.timelines.cells import Phase
+from profiler.findings.values import NumberSource, Value
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict
-from profiler.findings.why.document import answer_why
+from profiler.findings.why.document import AnswerWhyDocument, why_of_answer
 from profiler.findings.why.find import find_why
 from profiler.findings.winners import Winner
-from profiler.model import Cell, Problem, Variant
-from profiler.planning.page_kinds import load_part
+from profiler.model import SCHEMA_VERSION, Cell, CellStatus, Problem, Variant
+from profiler.planning.page_kinds import LADDER
+from profiler.planning.plan import plan_document
+from profiler.run_folder.load.report import Report
 
 Document = dict[str, Any]
-
-
-def findings_document(findings: Findings) -> Document:
-    """Part of a run's JSON that findings give: answer, practical roofs, that of its page."""
-    kind = findings.report.page_kind
-    kind_document: Document = load_part(kind.document)(findings) if kind.document else {}
-    search = search_document(findings.search)
-    return {
-        "answer": answer_document(findings),
-        "practical_roofs": _practical_roofs(findings),
-        **({} if search is None else {"search": search}),
-        **kind_document,
-    }
-
-
-def _practical_roofs(findings: Findings) -> list[Document]:
-    """Share of each roof that plain kernels reached, or the cause why there is none."""
-    measured, faults = findings.report.practical_roofs, findings.report.practical_roof_faults
-    return [
-        {
-            "name": roof,
-            "share_pct": 100 * measured[roof] if roof in measured else None,
-            "fault": faults.get(roof),
-        }
-        for roof in (*measured, *faults)
-    ]
 
 
 # ---- the answer ----------------------------------------------------------------------------------
 
 
+class _Ranked(NamedTuple):
+    """The variant to recommend."""
+
+    answer: Answer
+    rank: VariantRank
+
+
+class _Compared(NamedTuple):
+    """Ratios of the variant to recommend to a baseline."""
+
+    baseline: Variant
+    rank: VariantRank
+    best: ProblemValue
+    worst: ProblemValue
+
+    @property
+    def alone(self) -> Value | None:
+        """Its ratio where it has one at a single problem: a mean of several has no interval."""
+        return self.rank.ratios[0][1] if len(self.rank.ratios) == 1 else None
+
+
+class BestDocument(JsonObject):
+    """The variant to recommend."""
+
+    get = Source[_Ranked]()
+    named = get.spread(NamedDocument, lambda best: best.rank.variant)
+    id: str = get(lambda best: best.rank.variant.id)
+    params: dict[str, Any] = get(lambda best: dict(best.rank.variant.params))
+    called: Literal["best", "leader", "first_of_rest"] = get.one_of(lambda best: best.answer.called)
+    problems: int = get(lambda best: len(best.rank.planned))
+    """problems that it is planned for and that have a winner"""
+    wins: int = get(lambda best: best.answer.wins)
+    same: int = get(lambda best: best.answer.same)
+    not_told_apart: int = get(lambda best: best.answer.not_told_apart)
+    worst_slowdown: Number = get(lambda best: best.rank.regret.worst if best.rank.regret else None)
+    """1.23: 1.23 times the time of the best there"""
+    worst_slowdown_at: str | None = get(
+        lambda best: best.rank.regret.worst_problem if best.rank.regret else None
+    )
+
+
+class CaseDocument(JsonObject):
+    """A ratio to the baseline at one problem."""
+
+    get = Source[ProblemValue]()
+    problem: str = get(lambda at: at[0].id)
+    ratio: Number = get(lambda at: at[1].ratio)
+    ratio_low: Number = get(lambda at: at[1].ratio_low)
+    ratio_high: Number = get(lambda at: at[1].ratio_high)
+
+
+class DifferenceDocument(JsonObject):
+    """Ratios to the baseline; a geometric mean of several has no interval."""
+
+    get = Source[_Compared]()
+    baseline: str = get(lambda compared: compared.baseline.name)
+    ratio: Number = get(lambda compared: compared.rank.geometric_mean)
+    ratio_low: Number = get(lambda compared: compared.alone.ratio_low if compared.alone else None)
+    ratio_high: Number = get(lambda compared: compared.alone.ratio_high if compared.alone else None)
+    problems: int = get(lambda compared: len(compared.rank.ratios))
+    best_case: CaseDocument = get.nested(CaseDocument, lambda compared: compared.best)
+    worst_case: CaseDocument = get.nested(CaseDocument, lambda compared: compared.worst)
+
+
+_Span = tuple[float, float] | None
+
+
+def _span(value: Callable[[PairVerdict], float]) -> Callable[[VariantRank], _Span]:
+    """Gives the smallest and largest of a number of the verdicts with blocks."""
+    return lambda rank: span([value(pair) for pair in rank.planned_verdicts if pair.blocks])
+
+
+class RealityDocument(JsonObject):
+    """Is it real: verdicts against the baseline; pairs are smallest and largest."""
+
+    get = Source[VariantRank]()
+    verdicts: dict[str, int] = get(lambda rank: verdict_counts(rank.planned_verdicts))
+    margin: _Span = get(_span(lambda pair: pair.margin))
+    noise_floor: _Span = get(_span(lambda pair: pair.noise_floor))
+    detectable: _Span = get(_span(lambda pair: pair.detectable))
+    blocks: _Span = get(_span(lambda pair: float(pair.blocks)))
+    of_the_final: int = get(
+        lambda rank: sum(pair.final for pair in rank.planned_verdicts if pair.blocks)
+    )
+
+
+class ReferenceDocument(JsonObject):
+    """The best of the references against the best of all others."""
+
+    get = Source[ReferenceLead]()
+    named = get.spread(NamedDocument, lambda lead: lead.variant)
+    id: str = get(lambda lead: lead.variant.id)
+    ratio_to_best_other: Number = get(lambda lead: lead.ratio)
+    """below 1 the reference is ahead"""
+    problems: int = get(lambda lead: lead.problems)
+    verdicts: dict[str, int] = get(lambda lead: dict(lead.verdicts))
+
+
+class WinnerDocument(JsonObject):
+    """The winner of one problem."""
+
+    get = Source[Winner]()
+    named = get.spread(NamedDocument, lambda winner: winner.cell.variant)
+    cell: str = get(lambda winner: winner.cell.id)
+    value: Number = get(lambda winner: winner.value.median)
+    source: NumberSource = get(lambda winner: winner.value.source)
+    shown_best: bool = get(lambda winner: winner.best)
+    """every other was shown to be slower"""
+    selection_bias: float | None = get(lambda winner: winner.selection_bias, optional=True)
+    """how much too low value reads, relative, were it and those of same and not_told_apart equal"""
+    same: list[str] = get(lambda winner: _names(winner.same))
+    not_told_apart: list[str] = get(
+        lambda winner: _names(winner.not_told_apart) if winner.judged else []
+    )
+
+
+def _names(cells: Iterable[Cell]) -> list[str]:
+    return [cell.variant.name for cell in cells]
+
+
+class ProblemAnswerDocument(JsonObject):
+    """Winner of a problem, among all and among those that are no references."""
+
+    get = Source[tuple[Findings, Problem]]()
+    problem: str = get(lambda at: at[1].id)
+    winner: WinnerDocument | None = get.nested(
+        WinnerDocument, lambda at: at[0].winners.get(at[1].id)
+    )
+    best_other: WinnerDocument | None = get.nested(
+        WinnerDocument, lambda at: at[0].rival_winners.get(at[1].id) if at[0].references else None
+    )
+
+
+class _Answered(NamedTuple):
+    findings: Findings
+    answer: Answer
+
+    @property
+    def ranked(self) -> _Ranked | None:
+        """The variant to recommend; None without a correct result."""
+        rank = self.answer.rank
+        return None if rank is None else _Ranked(self.answer, rank)
+
+    @property
+    def compared(self) -> _Compared | None:
+        """Its ratios; None without a baseline, or without a ratio."""
+        rank, baseline = self.answer.rank, self.findings.baseline
+        if rank is None or baseline is None or rank.best is None or rank.worst is None:
+            return None
+        return _Compared(baseline, rank, rank.best, rank.worst)
+
+    @property
+    def judged(self) -> VariantRank | None:
+        """Its rank; None without a verdict on it."""
+        rank = self.answer.rank
+        return rank if rank and verdict_counts(rank.planned_verdicts) else None
+
+
+class AnswerPartDocument(JsonObject):
+    """The four answers."""
+
+    get = Source[_Answered]()
+    metric: str = get(lambda answered: answered.findings.report.primary)
+    best: BestDocument | None = get.nested(BestDocument, lambda answered: answered.ranked)
+    by_how_much: DifferenceDocument | None = get.nested(
+        DifferenceDocument, lambda answered: answered.compared
+    )
+    is_it_real: RealityDocument | None = get.nested(
+        RealityDocument, lambda answered: answered.judged
+    )
+    why: AnswerWhyDocument | None = get.nested(
+        AnswerWhyDocument,
+        lambda answered: why_of_answer(answered.findings, find_why(answered.findings).answer),
+    )
+    """null where nothing was explained"""
+    best_reference: ReferenceDocument | None = get.nested(
+        ReferenceDocument, lambda answered: answered.answer.reference
+    )
+    problems: list[ProblemAnswerDocument] = get.rows(
+        ProblemAnswerDocument,
+        lambda answered: [(answered.findings, problem) for problem in answered.findings.problems],
+    )
+
+
 def answer_document(findings: Findings) -> Document:
     """Which is best, by how much, is it real, why; then problem by problem."""
-    answer = answer_of(findings)
-    return {
-        "metric": findings.report.primary,
-        "best": _best(answer),
-        "by_how_much": _difference(findings, answer),
-        "is_it_real": _reality(answer),
-        "why": answer_why(findings, find_why(findings).answer),
-        "best_reference": _reference(answer.reference),
-        "problems": [_problem(findings, problem) for problem in findings.problems],
-    }
-
-
-def _named(variant: Variant) -> Document:
-    """A variant by its full name, and by the short one that page and console have."""
-    return {"variant": variant.name, "label": variant.label}
-
-
-def _best(answer: Answer) -> Document | None:
-    rank = answer.rank
-    if rank is None:
-        return None
-    regret = rank.regret
-    return {
-        **_named(rank.variant),
-        "id": rank.variant.id,
-        "params": dict(rank.variant.params),
-        "called": answer.called,
-        "problems": len(rank.planned),
-        "wins": answer.wins,
-        "same": answer.same,
-        "not_told_apart": answer.not_told_apart,
-        "worst_slowdown": regret.worst if regret else None,
-        "worst_slowdown_at": regret.worst_problem if regret else None,
-    }
-
-
-def _difference(findings: Findings, answer: Answer) -> Document | None:
-    """Ratios to the baseline; of several problems their geometric mean, which has no interval."""
-    rank, baseline = answer.rank, findings.baseline
-    if rank is None or baseline is None or rank.best is None or rank.worst is None:
-        return None
-    alone = rank.ratios[0][1] if len(rank.ratios) == 1 else None
-    return {
-        "baseline": baseline.name,
-        "ratio": rank.geometric_mean,
-        "ratio_low": alone.ratio_low if alone else None,
-        "ratio_high": alone.ratio_high if alone else None,
-        "problems": len(rank.ratios),
-        "best_case": _case(rank.best),
-        "worst_case": _case(rank.worst),
-    }
-
-
-def _case(at: ProblemValue) -> Document:
-    problem, value = at
-    return {
-        "problem": problem.id,
-        "ratio": value.ratio,
-        "ratio_low": value.ratio_low,
-        "ratio_high": value.ratio_high,
-    }
-
-
-def _reality(answer: Answer) -> Document | None:
-    rank = answer.rank
-    if rank is None or not verdict_counts(rank.planned_verdicts):
-        return None
-    measured = [verdict for verdict in rank.planned_verdicts if verdict.blocks]
-    return {
-        "verdicts": verdict_counts(rank.planned_verdicts),
-        "margin": span([verdict.margin for verdict in measured]),
-        "noise_floor": span([verdict.noise_floor for verdict in measured]),
-        "detectable": span([verdict.detectable for verdict in measured]),
-        "blocks": span([float(verdict.blocks) for verdict in measured]),
-        "of_the_final": sum(verdict.final for verdict in measured),
-    }
-
-
-def _reference(lead: ReferenceLead | None) -> Document | None:
-    if lead is None:
-        return None
-    return {
-        **_named(lead.variant),
-        "id": lead.variant.id,
-        "ratio_to_best_other": lead.ratio,
-        "problems": lead.problems,
-        "verdicts": dict(lead.verdicts),
-    }
-
-
-def _problem(findings: Findings, problem: Problem) -> Document:
-    return {
-        "problem": problem.id,
-        "winner": _winner(findings.winners.get(problem.id)),
-        "best_other": _winner(findings.rival_winners.get(problem.id))
-        if findings.references
-        else None,
-    }
-
-
-def _winner(winner: Winner | None) -> Document | None:
-    if winner is None:
-        return None
-    return {
-        **_named(winner.cell.variant),
-        "cell": winner.cell.id,
-        "value": winner.value.median,
-        "source": winner.value.source,
-        "shown_best": winner.best,
-        "selection_bias": winner.selection_bias,
-        "same": [cell.variant.name for cell in winner.same],
-        "not_told_apart": [cell.variant.name for cell in winner.not_told_apart]
-        if winner.judged
-        else [],
-    }
+    return AnswerPartDocument.document(_Answered(findings, answer_of(findings)))
 
 
 # ---- cells ---------------------------------------------------------------------------------------
 
 
-def metrics_by_cell(findings: Findings) -> dict[str, Document]:
-    """The one number of each metric with its source, by cell id and metric."""
-    by_cell: dict[str, Document] = {}
+_Judged = tuple[Value, PairVerdict | None]
+
+
+class NumbersDocument(JsonObject):
+    """One metric of a cell: of the final where the cell was in it, else of the timing blocks."""
+
+    get = Source[_Judged]()
+    value = get.record(Value, lambda judged: judged[0])
+    verdict = get.spread(VerdictPartDocument, lambda judged: judged[1], optional=True)
+
+
+class SlowVisitsDocument(JsonObject):
+    """Timing visits of a cell that took far longer than the others: a second mode, or a tail."""
+
+    get = Source[SlowVisits]()
+    count: int = get(lambda slow: slow.count)
+    visits: int = get(lambda slow: slow.visits)
+    factor: float = get(lambda slow: slow.factor)
+    """median duration of the slow visits ÷ that of all"""
+    median_ns: float = get(lambda slow: slow.median)
+    """of all timing visits"""
+    p95_ns: float = get(lambda slow: slow.p95)
+    """95th percentile of all timing visits"""
+
+
+class _Run(NamedTuple):
+    """Findings with what is looked up in them by cell."""
+
+    findings: Findings
+    sentence: str
+    numbers: Mapping[str, Mapping[str, _Judged]]
+    """By cell id and metric."""
+    ranges: Mapping[str, Sequence[Document]]
+
+    @property
+    def grids(self) -> Sequence[tuple[Grid, GridPairs]] | None:
+        """Grids with the pairs that are compared in them; None on other pages."""
+        pairs = self.findings.grid_pairs
+        return None if pairs is None else [(grid, pairs) for grid in pairs.grids]
+
+    @property
+    def cells(self) -> Iterator[_CellOfRun]:
+        """Every cell of the plan."""
+        statuses = self.findings.report.statuses
+        for cell in self.findings.report.plan.cells:
+            yield _CellOfRun(self, cell, _status_document(statuses.get(cell.id)))
+
+
+class _CellOfRun(NamedTuple):
+    run: _Run
+    cell: Cell
+    status: Document
+    """Keys of its `CellStatus`; its outcome alone where it has none."""
+
+    @property
+    def by_blocks(self) -> Mapping[str, _Judged] | None:
+        """The primary metric by the timing blocks, where its number is of the final; else None."""
+        findings, primary = self.run.findings, self.run.findings.report.primary
+        value, before = findings.value(self.cell, primary), findings.block_value(self.cell)
+        if value.source == before.source or not before.present:
+            return None
+        return {primary: (before, None)}
+
+    @property
+    def timeline(self) -> Document | None:
+        """Unit, launch time and phases of its timeline; None without one."""
+        timeline = self.run.findings.timelines.by_cell.get(self.cell.id)
+        if timeline is None:
+            return None
+        return {
+            "collector": timeline.collector,
+            "unit": timeline.unit,
+            "launch_ns": timeline.launch_ns,
+            "phases": [_phase(phase) for phase in timeline.phases],
+        }
+
+
+def _status_document(status: CellStatus | None) -> Document:
+    if status is None:
+        return {"outcome": "not_measured"}
+    document = vars(status) | {"tuned": [asdict(tried) for tried in status.tuned]}
+    del document["cell"]
+    return document
+
+
+def _phase(phase: Phase) -> Document:
+    """One phase of a timeline: its name, and times over all units."""
+    document = asdict(phase)
+    part, name = document.pop("part"), document.pop("name")
+    return {"phase": name or part.value, **document}
+
+
+class CellDocument(JsonObject, is_open=True):
+    """One cell of the plan; keys of its status (`cause`, `flops`, …) stand beside these."""
+
+    get = Source[_CellOfRun]()
+    id: str = get(lambda row: row.cell.id)
+    named = get.spread(NamedDocument, lambda row: row.cell.variant)
+    problem: str = get(lambda row: row.cell.problem.name)
+    variant_params: dict[str, Any] = get(lambda row: dict(row.cell.variant.params))
+    problem_params: dict[str, Any] = get(lambda row: dict(row.cell.problem.params))
+    outcome: str = get(lambda row: row.status["outcome"])
+    status = get.others(lambda row: row.status)
+    metrics: dict[str, NumbersDocument] = get.by_name(
+        NumbersDocument, lambda row: row.run.numbers.get(row.cell.id, {})
+    )
+    blocks: dict[str, NumbersDocument] | None = get.by_name(
+        NumbersDocument, lambda row: row.by_blocks
+    )
+    """the primary metric by the timing blocks, where the numbers are of the final"""
+    slow_visits: SlowVisitsDocument | None = get.nested(
+        SlowVisitsDocument, lambda row: row.run.findings.slow_visits.get(row.cell.id)
+    )
+    range_counters = get(
+        lambda row: row.run.ranges.get(row.cell.id, []) if row.run.ranges else ABSENT,
+        optional=True,
+    )
+    timeline = get(
+        lambda row: row.timeline if row.run.findings.timelines.cells else ABSENT, optional=True
+    )
+
+
+# ---- the run -------------------------------------------------------------------------------------
+
+
+class PracticalRoofDocument(JsonObject):
+    """What a plain kernel reached in this run: a copy, a matrix product of torch."""
+
+    get = Source[tuple[str, float | None, str | None]]()
+    name: str = get(lambda roof: roof[0])
+    """dram, tensor_TYPE, fp32"""
+    share_pct: Number = get(lambda roof: None if roof[1] is None else 100 * roof[1])
+    """of the hardware's roof at the clock of the launch"""
+    fault: str | None = get(lambda roof: roof[2])
+    """why it could not be measured"""
+
+
+class SummaryDocument(JsonObject):
+    """`summary.json` of a run: raw numbers, units in the keys, missing is null."""
+
+    get = Source[_Run]()
+    schema_version: int = get(lambda _: SCHEMA_VERSION)
+    experiment: str = get(lambda run: run.findings.report.experiment)
+    title: str = get(lambda run: run.findings.report.title)
+    sentence: str = get(lambda run: run.sentence)
+    """the answer in one sentence; empty where nothing is measured"""
+    created: str = get(lambda run: run.findings.report.created)
+    replayed: dict[str, Any] | None = get(
+        lambda run: asdict(run.findings.report.replay) if run.findings.report.replay else None
+    )
+    environment: dict[str, Any] = get(lambda run: asdict(run.findings.report.environment))
+    baseline: str | None = get(lambda run: run.findings.report.baseline)
+    seconds: dict[str, float] = get(lambda run: dict(run.findings.report.stages))
+    excluded: list[dict[str, Any]] = get(
+        lambda run: plan_document(run.findings.report.plan)["excluded"]
+    )
+    notices: list[NoticeDocument] = get.rows(NoticeDocument, lambda run: run.findings.notices)
+    builds: list[dict[str, Any]] = get(
+        lambda run: [asdict(build) for build in run.findings.report.builds]
+    )
+    answer: AnswerPartDocument = get.nested(
+        AnswerPartDocument, lambda run: _Answered(run.findings, answer_of(run.findings))
+    )
+    practical_roofs: list[PracticalRoofDocument] = get.rows(
+        PracticalRoofDocument, lambda run: _practical_roofs(run.findings.report)
+    )
+    """empty where none was tried"""
+    search: SearchPartDocument | None = get.nested(
+        SearchPartDocument, lambda run: run.findings.search, optional=True
+    )
+    ladder: list[RungDocument] = get.rows(
+        RungDocument,
+        lambda run: run.findings.ladder if LADDER in run.findings.report.page_kind.finds else None,
+        optional=True,
+    )
+    grids: list[GridDocument] = get.rows(GridDocument, lambda run: run.grids, optional=True)
+    waves: WavesDocument | None = get.nested(
+        WavesDocument, lambda run: run.findings.waves, optional=True
+    )
+    cells: list[CellDocument] = get.rows(CellDocument, lambda run: run.cells)
+
+
+def _practical_roofs(report: Report) -> Iterator[tuple[str, float | None, str | None]]:
+    """Share of each roof that plain kernels reached, or the cause why there is none."""
+    measured, faults = report.practical_roofs, report.practical_roof_faults
+    return ((roof, measured.get(roof), faults.get(roof)) for roof in (*measured, *faults))
+
+
+def summary_document(findings: Findings, sentence: str) -> Document:
+    """The content of `summary.json`; `sentence` is the answer of the run."""
+    numbers: dict[str, dict[str, _Judged]] = {}
     for (cell, metric), value in findings.values.items():
         judged = findings.against_baseline.get(cell) if metric == JUDGED else None
-        verdict_fields = {} if judged is None else verdict_document(judged)
-        by_cell.setdefault(cell, {})[metric] = value._asdict() | verdict_fields
-    return by_cell
+        numbers.setdefault(cell, {})[metric] = (value, judged)
+    ranges = _ranges_by_cell(findings.report.range_counters)
+    return SummaryDocument.document(_Run(findings, sentence, numbers, ranges))
 
 
-def blocks_document(findings: Findings, cell: Cell) -> Document | None:
-    """The same cell by the timing blocks, where its numbers are of the final; else None."""
-    value = findings.value(cell, findings.report.primary)
-    before = findings.block_value(cell)
-    if value.source == before.source or not before.present:
-        return None
-    return {findings.report.primary: before._asdict()}
+def _ranges_by_cell(counters: pd.DataFrame) -> dict[str, list[Document]]:
+    """Counters of ranges inside the visits: path, number of kernels, and metrics."""
+    identity = ("cell", "path", "depth", "name", "kernels")
+    cells: dict[str, list[Document]] = {}
+    for row in counters.to_dict("records"):
+        counted_range = {
+            "path": list(row["path"]),
+            "kernels": row["kernels"],
+            "metrics": {str(name): row[name] for name in row if name not in identity},
+        }
+        cells.setdefault(str(row["cell"]), []).append(counted_range)
+    return cells
 
 
-def slow_visits_document(findings: Findings, cell: Cell) -> Document | None:
-    """Timing visits of a cell that took far longer than the others; None without any."""
-    slow = findings.slow_visits.get(cell.id)
-    if slow is None:
-        return None
-    return {
-        "count": slow.count,
-        "visits": slow.visits,
-        "factor": slow.factor,
-        "median_ns": slow.median,
-        "p95_ns": slow.p95,
-    }
-
-
-def verdict_document(verdict: PairVerdict) -> Document:
-    """A verdict with its reason and the numbers behind it; null without one."""
-    if verdict.verdict is None:
-        return {"verdict": None}
-    return {
-        "verdict": verdict.verdict.value,
-        "reason": verdict.reason.value,
-        "margin": verdict.margin,
-        "noise_floor": verdict.noise_floor,
-        "session_sd": verdict.session_sd,
-        "detectable": verdict.detectable,
-        "blocks": verdict.blocks,
-        "of_the_final": verdict.final,
-    }
+# ---- tables --------------------------------------------------------------------------------------
 
 
 def summary_table(findings: Findings) -> pd.DataFrame:
@@ -279,106 +507,5 @@ def judged_table(findings: Findings) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["cell", "verdict", "ratio", "ratio_low", "ratio_high"])
 
 
-# ---- what kinds of page add ----------------------------------------------------------------------
-
-
-def ladder_document(findings: Findings) -> Document:
-    """Each version of a ladder: its step, and how far it is from the first."""
-    return {
-        "ladder": [
-            {
-                "number": rung.number,
-                **_named(rung.variant),
-                "note": rung.variant.note,
-                "before": rung.before.name if rung.before else None,
-                "step": _step(rung.step),
-                "cumulative": _step(rung.cumulative),
-                "ratio_to_baseline": rung.ratio,
-            }
-            for rung in findings.ladder
-        ]
-    }
-
-
-def _step(step: StepEffect | None) -> Document | None:
-    if step is None:
-        return None
-    return {
-        **_effect(step.overall),
-        "verdicts": verdict_counts(step.verdicts),
-        "problems": [
-            {"problem": effect.problem, **_effect(effect), **verdict_document(verdict)}
-            for effect, verdict in zip(step.effects, step.verdicts, strict=True)
-        ],
-    }
-
-
-def _effect(effect: Effect) -> Document:
-    return {
-        "ratio": effect.ratio if effect.pairs else NAN,
-        "ratio_low": effect.low,
-        "ratio_high": effect.high,
-        "smallest": effect.smallest,
-        "largest": effect.largest,
-    }
-
-
-def grids_document(findings: Findings) -> Document:
-    """Each pair of variants at every problem of every grid."""
-    pairs = findings.grid_pairs
-    if pairs is None:
-        return {}
-    return {
-        "grids": [
-            {
-                "name": grid.name,
-                "rows": grid.rows,
-                "columns": grid.columns,
-                "pairs": [
-                    {
-                        "over": pair.over.name,
-                        "under": pair.under.name,
-                        "cells": [
-                            {
-                                "problem": cell.problem.id,
-                                "ratio": cell.verdict.ratio,
-                                "ratio_low": cell.verdict.low,
-                                "ratio_high": cell.verdict.high,
-                                "dram_bytes_saved": cell.saved,
-                                **verdict_document(cell.verdict),
-                            }
-                            for cell in pairs.of(pair, grid)
-                        ],
-                    }
-                    for pair in pairs.shown
-                    if pairs.of(pair, grid)
-                ],
-            }
-            for grid in pairs.grids
-        ]
-    }
-
-
-def waves_document(findings: Findings) -> Document:
-    """Tail efficiency of every grid, and what each variant needs."""
-    waves = findings.waves
-    if waves is None:
-        return {}
-    return {
-        "waves": {
-            "variants": [
-                {
-                    "variant": need.variant,
-                    "good_from_waves": need.waves,
-                    "good_from_blocks_per_sm": need.blocks_per_sm,
-                    "measured_up_to_waves": need.largest_waves,
-                    "rule_grids": need.rule_grids,
-                    "rule_least_efficiency": need.rule_least,
-                    "rule_least_at_waves": need.rule_least_at,
-                    "rule_holds": need.rule_holds,
-                }
-                for need in waves.needs
-            ],
-            "grids": waves.grids.to_dict("records"),
-        }
-    }
+if __name__ == "__main__":
+    sys.stdout.write(SummaryDocument.schema_text())

@@ -3,39 +3,43 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 NAN = float("nan")
 
-BLOCKS = "blocks"
+NumberSource = Literal["blocks", "final"]
+BLOCKS: NumberSource = "blocks"
 """Source of a number: the blocks in which every cell was measured."""
-FINAL = "final"
+FINAL: NumberSource = "final"
 """Source of a number: the blocks in which the finalists were measured again."""
 
 
 class Value(NamedTuple):
     """One metric of one cell; NaN where there is none.
 
-    A tuple, because a report makes one for each cell and metric, and columns of them.
+    A tuple, because a report makes one for each cell and metric, and columns of them. It is in
+    `summary.json` as it stands here.
     """
 
     n: int = 0
-    """Blocks."""
+    """blocks"""
     median: float = NAN
     mean: float = NAN
     min: float = NAN
     max: float = NAN
     low: float = NAN
+    """95 % interval of the median"""
     high: float = NAN
-    """95 % interval of the median."""
     baseline_median: float = NAN
-    """Of the baseline at the same problem, in the same session and blocks."""
+    """of the baseline at this problem, in the same session and blocks"""
     ratio: float = NAN
+    """median by baseline_median"""
     ratio_low: float = NAN
+    """95 % interval, of the ratios paired by block"""
     ratio_high: float = NAN
-    """`median` ÷ `baseline_median`, and the 95 % interval of that."""
     rank: float = NAN
-    source: str = BLOCKS
+    """1 is best in its problem; null without a direction"""
+    source: NumberSource = BLOCKS
 
     @property
     def present(self) -> bool:

@@ -34,8 +34,6 @@ class PageKind:
     """Whether it says something where only the best of a search were measured."""
     answer: str = ""
     """Gives the sentences of the answer, where they are other than those of most pages."""
-    document: str = ""
-    """Gives what the kind adds to the JSON."""
     console: str = ""
     """Gives the console's tables, where the question is not which variant wins a problem."""
 
@@ -66,14 +64,12 @@ PAGE_KINDS: Mapping[str, PageKind] = {
             questions=(Question.BEST, Question.BASELINE, Question.STEPS),
             finds=frozenset({LADDER}),
             answer=f"{_VIEWS}.progression:progression_answer",
-            document="profiler.findings.document:ladder_document",
         ),
         PageKind(
             "grid",
             view=f"{_VIEWS}.grid:grid_view",
             finds=frozenset({GRIDS}),
             answer=f"{_VIEWS}.grid:grid_answer",
-            document="profiler.findings.document:grids_document",
         ),
         PageKind("timeline", view=f"{_VIEWS}.timeline:timeline_view", finds=frozenset({TIMELINES})),
         PageKind(
@@ -81,7 +77,6 @@ PAGE_KINDS: Mapping[str, PageKind] = {
             view=f"{_VIEWS}.waves:waves_view",
             finds=frozenset({WAVES}),
             answer=f"{_VIEWS}.waves:waves_answer",
-            document="profiler.findings.document:waves_document",
             console="profiler.render.console.waves:waves_tables",
         ),
     )

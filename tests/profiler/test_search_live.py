@@ -9,7 +9,7 @@ import pytest
 from recorded import RECORDINGS
 
 from profiler.errors import UsageError
-from profiler.findings.kinds.search import find_search, search_document
+from profiler.findings.kinds.search import SearchPartDocument, find_search
 from profiler.model import BuildResult, Outcome, SearchPlan, Variant
 from profiler.run_folder.archive import open_run
 from profiler.search.live.coverage import coverage
@@ -392,7 +392,7 @@ def test_the_document_of_a_search_that_was_stopped():
         failed,
         looks=(LookedAgain(first, dict.fromkeys(PROBLEMS, (-0.69,))),),
     )
-    document = search_document(find_search(record))
+    document = SearchPartDocument.document(find_search(record))
     assert document["ended_by"] is None
     assert document["finalists"] == []
     assert document["best"]["variant"] == first

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.model import Outcome, Params
 from profiler.search.live.coverage import CONFIDENCE, Coverage, coverage
 from profiler.search.live.importance import Importance, parameter_importance
-from profiler.search.live.noise import (
-    Estimate,
-    Noise,
-    estimate_noise,
-    estimates,
-    looks_by_variant,
-)
-from profiler.search.live.records import SearchRecord
+from profiler.search.live.noise import Estimate, Noise, estimate_noise, estimates, looks_by_variant
+from profiler.search.live.records import SearchRecord, WorkerJoined
 
 
 @dataclass(frozen=True)
@@ -95,12 +90,12 @@ def find_search(record: SearchRecord | None) -> SearchFindings | None:
 
 def _trials(record: SearchRecord, known: Mapping[str, Estimate]) -> Iterator[Trial]:
     best: Estimate | None = None
-    for number, evaluated in enumerate(record.evaluations, start=1):
+    for trial_number, evaluated in enumerate(record.evaluations, start=1):
         estimate = known.get(evaluated.variant)
         if estimate is not None and (best is None or estimate.value < best.value):
             best = estimate
         yield Trial(
-            number=number,
+            number=trial_number,
             variant=evaluated.variant,
             params=record.proposed[evaluated.variant],
             outcome=evaluated.outcome,
@@ -113,78 +108,119 @@ def _trials(record: SearchRecord, known: Mapping[str, Estimate]) -> Iterator[Tri
         )
 
 
-def search_document(search: SearchFindings | None) -> dict[str, Any] | None:
-    """Findings of a search as JSON-ready data; null where there was none."""
-    if search is None:
-        return None
-    terms, cover = search.record.terms, search.coverage
-    finished = search.record.finished
-    return {
-        "strategy": terms.strategy,
-        "seed": terms.seed,
-        "objective": terms.objective,
-        "baseline": terms.baseline,
-        "problems": list(terms.problems),
-        "configurations": cover.configurations,
-        "left_out": terms.left_out,
-        "tried": cover.tried,
-        "untried": cover.untried,
-        "outcomes": {outcome.value: count for outcome, count in search.outcomes.items()},
-        "stopped_early": search.stopped_early,
-        "seconds": max((trial.elapsed_s for trial in search.trials), default=0.0),
-        "ended_by": None if finished is None else finished.reason,
-        "best": _estimate_document(search.best),
-        "finalists": list(search.finalists),
-        "random_draws": cover.random_draws,
-        "confidence": CONFIDENCE,
-        "better_share_below": cover.better_share,
-        "noise": {
-            "within_looks": search.noise.within,
-            "between_looks": search.noise.between,
-            "repeated_looks": search.noise.repeated_looks,
-        },
-        "importance": _importance_document(search.importance),
-        "workers": [
-            {"name": worker.worker, "gpu": worker.gpu, "gpu_uuid": worker.gpu_uuid}
-            for worker in search.record.workers
-        ],
-        "evaluations": [_trial_document(trial) for trial in search.trials],
-    }
+# ---- as JSON -------------------------------------------------------------------------------------
 
 
-def _estimate_document(estimate: Estimate | None) -> dict[str, Any] | None:
-    if estimate is None:
-        return None
-    low, high = estimate.interval
-    ratios = {"ratio": estimate.ratio, "ratio_low": low, "ratio_high": high}
-    return {"variant": estimate.variant, **ratios}
+class SearchRatioDocument(JsonObject):
+    """Time of a configuration ÷ time of the baseline, over the objective, by the timer."""
+
+    get = Source[Estimate]()
+    ratio: Number = get(lambda estimate: estimate.ratio)
+    ratio_low: Number = get(lambda estimate: estimate.interval[0])
+    """95 % interval"""
+    ratio_high: Number = get(lambda estimate: estimate.interval[1])
 
 
-def _importance_document(importance: Importance | None) -> dict[str, Any] | None:
-    if importance is None:
-        return None
-    return {
-        "method": "permutation over kernel ridge regression",
-        "explained": importance.explained,
-        "shares": dict(importance.shares),
-    }
+class SearchEstimateDocument(JsonObject):
+    """A configuration with its ratio."""
+
+    get = Source[Estimate]()
+    variant: str = get(lambda estimate: estimate.variant)
+    ratio = get.spread(SearchRatioDocument, lambda estimate: estimate)
 
 
-def _trial_document(trial: Trial) -> dict[str, Any]:
-    estimate = _estimate_document(trial.estimate) or {
-        "ratio": None,
-        "ratio_low": None,
-        "ratio_high": None,
-    }
-    return {
-        **estimate,
-        "number": trial.number,
-        "variant": trial.variant,
-        "params": dict(trial.params),
-        "outcome": trial.outcome.value,
-        "cause": trial.cause,
-        "stopped_early": trial.stopped_early,
-        "best_so_far": None if trial.best is None else trial.best.ratio,
-        "elapsed_s": trial.elapsed_s,
-        "worker": trial.worker or None,
-    }
+class SearchTrialDocument(JsonObject):
+    """One evaluation of a search."""
+
+    get = Source[Trial]()
+    variant: str = get(lambda trial: trial.variant)
+    ratio = get.spread(SearchRatioDocument, lambda trial: trial.estimate)
+    number: int = get(lambda trial: trial.number)
+    params: dict[str, Any] = get(lambda trial: dict(trial.params))
+    outcome: str = get(lambda trial: trial.outcome.value)
+    cause: str = get(lambda trial: trial.cause)
+    stopped_early: bool = get(lambda trial: trial.stopped_early)
+    """it was clearly behind before its last block"""
+    best_so_far: Number = get(lambda trial: trial.best.ratio if trial.best else None)
+    elapsed_s: float = get(lambda trial: trial.elapsed_s)
+    worker: str | None = get(lambda trial: trial.worker or None)
+    """name of its GPU; null where no workers measured"""
+
+
+class SearchNoiseDocument(JsonObject):
+    """Standard deviations of the logs of ratios."""
+
+    get = Source[Noise]()
+    within_looks: float = get(lambda noise: noise.within)
+    """from block to block"""
+    between_looks: float = get(lambda noise: noise.between)
+    """from one look at a configuration to the next"""
+    repeated_looks: int = get(lambda noise: noise.repeated_looks)
+
+
+class SearchImportanceDocument(JsonObject):
+    """How much each parameter matters."""
+
+    get = Source[Importance]()
+    method: str = get(lambda _: "permutation over kernel ridge regression")
+    explained: float = get(lambda importance: importance.explained)
+    """share of the variance that the model predicts unseen"""
+    shares: dict[str, float] = get(lambda importance: dict(importance.shares))
+    """empty where the model explains too little"""
+
+
+class SearchWorkerDocument(JsonObject):
+    """A GPU that measured for a search."""
+
+    get = Source[WorkerJoined]()
+    name: str = get(lambda worker: worker.worker)
+    gpu: str | None = get(lambda worker: worker.gpu)
+    gpu_uuid: str | None = get(lambda worker: worker.gpu_uuid)
+    """a hash"""
+
+
+class SearchPartDocument(JsonObject):
+    """A search before the measurement; what it found was then compared as `answer` says."""
+
+    get = Source[SearchFindings]()
+    strategy: str = get(lambda search: search.record.terms.strategy)
+    seed: int = get(lambda search: search.record.terms.seed)
+    objective: str = get(lambda search: search.record.terms.objective)
+    baseline: str = get(lambda search: search.record.terms.baseline)
+    problems: list[str] = get(lambda search: list(search.record.terms.problems))
+    configurations: int = get(lambda search: search.coverage.configurations)
+    left_out: int = get(lambda search: search.record.terms.left_out)
+    """further ones that cannot do every problem"""
+    tried: int = get(lambda search: search.coverage.tried)
+    untried: int = get(lambda search: search.coverage.untried)
+    outcomes: dict[str, int] = get(
+        lambda search: {outcome.value: count for outcome, count in search.outcomes.items()}
+    )
+    stopped_early: int = get(lambda search: search.stopped_early)
+    seconds: float = get(
+        lambda search: max((trial.elapsed_s for trial in search.trials), default=0.0)
+    )
+    ended_by: Literal["budget", "space"] | None = get.one_of(
+        lambda search: search.record.finished and search.record.finished.reason
+    )
+    """null: it did not end"""
+    best: SearchEstimateDocument | None = get.nested(
+        SearchEstimateDocument, lambda search: search.best
+    )
+    finalists: list[str] = get(lambda search: list(search.finalists))
+    random_draws: int = get(lambda search: search.coverage.random_draws)
+    confidence: float = get(lambda _: CONFIDENCE)
+    better_share_below: Number = get(lambda search: search.coverage.better_share)
+    """share of all configurations that may be better than the best, at most; null without random
+    draws"""
+    noise: SearchNoiseDocument = get.nested(SearchNoiseDocument, lambda search: search.noise)
+    importance: SearchImportanceDocument | None = get.nested(
+        SearchImportanceDocument, lambda search: search.importance
+    )
+    workers: list[SearchWorkerDocument] = get.rows(
+        SearchWorkerDocument, lambda search: search.record.workers
+    )
+    """empty where the GPU of the run measured"""
+    evaluations: list[SearchTrialDocument] = get.rows(
+        SearchTrialDocument, lambda search: search.trials
+    )

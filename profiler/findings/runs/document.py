@@ -1,142 +1,185 @@
-"""A comparison of runs as one JSON document: raw numbers, units in the keys, missing is null."""
+"""A comparison of runs as one JSON document: raw numbers, units in the keys, missing is null.
+
+python -m profiler.findings.runs.document > docs/comparison.schema.json
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from profiler.comparison.runs import ComparedRun
 from profiler.findings.gates import Gate, regressions
+from profiler.findings.json_model import JsonObject, NoticeDocument, Number, Source
 from profiler.findings.runs.changes import CellChange
 from profiler.findings.runs.comparison import RunComparison, RunTimes
+from profiler.findings.runs.metrics import MetricChange
 from profiler.findings.runs.steps import RunStep
 from profiler.model import SCHEMA_VERSION, Cell
-from profiler.notices import remedy, severity, text
 
-_NUMBERS = {
-    "older_duration_ns": "older_ns",
-    "newer_duration_ns": "newer_ns",
-    "ratio": "ratio",
-    "ratio_low": "ratio_low",
-    "ratio_high": "ratio_high",
-    "duration_ratio": "raw_ratio",
-    "duration_ratio_low": "raw_low",
-    "duration_ratio_high": "raw_high",
-    "margin": "margin",
-    "noise_floor": "noise_floor",
-    "clock_floor": "clock_floor",
-    "control_floor": "control_floor",
-    "session_floor": "session_floor",
-    "clock_ratio": "clock_ratio",
-    "detectable": "detectable",
-    "blocks_older": "blocks_older",
-    "blocks_newer": "blocks_newer",
-}
-"""Fields of `CellChange` by key of the document."""
-_TIMES = {
-    "run": "run",
-    "blocks": "blocks",
-    "duration_ns": "median_ns",
-    "duration_low_ns": "low_ns",
-    "duration_high_ns": "high_ns",
-    "ratio": "ratio",
-    "ratio_low": "ratio_low",
-    "ratio_high": "ratio_high",
-}
-"""Fields of `RunTimes` by key of the document."""
+
+class _Change(NamedTuple):
+    """A change of a cell as the newest run defines that."""
+
+    change: CellChange
+    cell: Cell
+
+    def metrics(self, *, facts: bool) -> dict[str, MetricChange]:
+        """Changes of metrics by name, of those that do not scatter or of the others."""
+        return {each.metric: each for each in self.change.metrics if each.is_fact is facts}
+
+
+class _Gated(NamedTuple):
+    comparison: RunComparison
+    gate: Gate
+
+    @property
+    def cells(self) -> list[str]:
+        """Ids of the cells that trip the gate."""
+        return [str(cell) for cell in regressions(self.comparison.judged, self.gate)["cell"]]
+
+
+class ComparedRunDocument(JsonObject):
+    """One run of a comparison."""
+
+    get = Source[ComparedRun]()
+    name: str = get(lambda run: run.name)
+    experiment: str = get(lambda run: run.report.experiment)
+    created: str = get(lambda run: run.report.created)
+    baseline: str | None = get(lambda run: run.report.baseline)
+    cells: int = get(lambda run: len(run.report.plan.cells))
+    environment: dict[str, Any] = get(lambda run: asdict(run.report.environment))
+
+
+class BothDocument(JsonObject):
+    """A metric of a cell in both runs."""
+
+    get = Source[MetricChange]()
+    older: Number = get(lambda metric: number(metric.older))
+    newer: Number = get(lambda metric: number(metric.newer))
+
+
+class CellChangeDocument(JsonObject):
+    """A cell of the newer run relative to the older one; ratios are newer ÷ older.
+
+    Margin, floors and `detectable` are relative effects: 0.0123 is 1.23 %.
+    """
+
+    get = Source[_Change]()
+    id: str = get(lambda of: of.change.cell)
+    variant: str = get(lambda of: of.cell.variant.name)
+    problem: str = get(lambda of: of.cell.problem.name)
+    problem_params: dict[str, Any] = get(lambda of: dict(of.cell.problem.params))
+    controlled: bool = get(lambda of: of.change.controlled)
+    """whether `ratio` is that of the ratios to the control; else it is that of the durations"""
+    verdict: str | None = get(lambda of: of.change.verdict and of.change.verdict.value)
+    """null where no verdict may be given"""
+    reason: str = get(lambda of: of.change.reason.value)
+    program: str = get(lambda of: of.change.program.value)
+    older_outcome: str = get(lambda of: of.change.older_outcome.value)
+    newer_outcome: str = get(lambda of: of.change.newer_outcome.value)
+    older_duration_ns: Number = get(lambda of: number(of.change.older_ns))
+    newer_duration_ns: Number = get(lambda of: number(of.change.newer_ns))
+    ratio: Number = get(lambda of: number(of.change.ratio))
+    ratio_low: Number = get(lambda of: number(of.change.ratio_low))
+    ratio_high: Number = get(lambda of: number(of.change.ratio_high))
+    duration_ratio: Number = get(lambda of: number(of.change.raw_ratio))
+    """of the durations, whatever moved all durations of a run"""
+    duration_ratio_low: Number = get(lambda of: number(of.change.raw_low))
+    duration_ratio_high: Number = get(lambda of: number(of.change.raw_high))
+    margin: Number = get(lambda of: number(of.change.margin))
+    noise_floor: Number = get(lambda of: number(of.change.noise_floor))
+    clock_floor: Number = get(lambda of: number(of.change.clock_floor))
+    control_floor: Number = get(lambda of: number(of.change.control_floor))
+    session_floor: Number = get(lambda of: number(of.change.session_floor))
+    clock_ratio: Number = get(lambda of: number(of.change.clock_ratio))
+    detectable: Number = get(lambda of: number(of.change.detectable))
+    blocks_older: Number = get(lambda of: number(of.change.blocks_older))
+    blocks_newer: Number = get(lambda of: number(of.change.blocks_newer))
+    facts: dict[str, BothDocument] = get.by_name(BothDocument, lambda of: of.metrics(facts=True))
+    metrics: dict[str, BothDocument] = get.by_name(BothDocument, lambda of: of.metrics(facts=False))
+    retuned: list[dict[str, Any]] = get(lambda of: [asdict(each) for each in of.change.retuned])
+    """operations for which a compiler's autotuner chose differently"""
+
+
+class RunStepDocument(JsonObject):
+    """A newer run relative to an older one."""
+
+    get = Source[tuple[RunStep, RunComparison]]()
+    older: int = get(lambda of: of[0].older)
+    """place in `runs`, as that of `newer`"""
+    newer: int = get(lambda of: of[0].newer)
+    reversed: bool = get(lambda of: of[0].reversed)
+    """whether what was named as the older one was measured later"""
+    machines: str = get(lambda of: of[0].machines.value)
+    control: str | None = get(lambda of: of[0].control)
+    """id of the variant that the ratios are relative to in both runs"""
+    withheld: str | None = get(lambda of: of[0].refused and of[0].refused.value)
+    """why no duration has a verdict"""
+    only_older: list[str] = get(lambda of: list(of[0].only_older))
+    only_newer: list[str] = get(lambda of: list(of[0].only_newer))
+    edited_files: list[dict[str, Any]] = get(lambda of: [*map(asdict, of[0].edited_files)])
+    cells: list[CellChangeDocument] = get.rows(
+        CellChangeDocument,
+        lambda of: (_Change(each, of[1].planned[name]) for name, each in of[0].cells.items()),
+    )
+
+
+class RunTimesDocument(JsonObject):
+    """A cell in one run: median duration with its interval, and its ratio to the baseline there."""
+
+    get = Source[RunTimes]()
+    run: int = get(lambda times: times.run)
+    blocks: Number = get(lambda times: number(times.blocks))
+    duration_ns: Number = get(lambda times: number(times.median_ns))
+    duration_low_ns: Number = get(lambda times: number(times.low_ns))
+    duration_high_ns: Number = get(lambda times: number(times.high_ns))
+    ratio: Number = get(lambda times: number(times.ratio))
+    ratio_low: Number = get(lambda times: number(times.ratio_low))
+    ratio_high: Number = get(lambda times: number(times.ratio_high))
+
+
+class HistoryDocument(JsonObject):
+    """A cell in every run that measured it."""
+
+    get = Source[tuple[str, Any]]()
+    cell: str = get(lambda of: of[0])
+    runs: list[RunTimesDocument] = get.rows(RunTimesDocument, lambda of: of[1].values())
+
+
+class GateDocument(JsonObject):
+    """What `--fail-on` asks, and the cells that trip it."""
+
+    get = Source[_Gated]()
+    rule: str = get(lambda gated: str(gated.gate))
+    tripped: bool = get(lambda gated: bool(gated.cells))
+    cells: list[str] = get(lambda gated: gated.cells)
+
+
+class ComparisonDocument(JsonObject):
+    """What `profiler compare RUN RUN --json -` prints."""
+
+    get = Source[tuple[RunComparison, Gate | None]]()
+    schema_version: int = get(lambda _: SCHEMA_VERSION)
+    runs: list[ComparedRunDocument] = get.rows(ComparedRunDocument, lambda of: of[0].runs)
+    """oldest first"""
+    differences: list[dict[str, Any]] = get(lambda of: [*map(asdict, of[0].differences)])
+    notices: list[NoticeDocument] = get.rows(NoticeDocument, lambda of: of[0].notices)
+    steps: list[RunStepDocument] = get.rows(
+        RunStepDocument, lambda of: ((step, of[0]) for step in of[0].steps)
+    )
+    history: list[HistoryDocument] = get.rows(HistoryDocument, lambda of: of[0].history.items())
+    gate: GateDocument | None = get.nested(
+        GateDocument, lambda of: None if of[1] is None else _Gated(of[0], of[1])
+    )
 
 
 def comparison_document(comparison: RunComparison, gate: Gate | None = None) -> dict[str, Any]:
     """The whole comparison, for programs; `gate` adds the cells that trip it."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "runs": [_run(run) for run in comparison.runs],
-        "differences": [asdict(difference) for difference in comparison.differences],
-        "notices": [
-            {
-                "kind": notice.kind.value,
-                "severity": severity(notice).value,
-                "text": text(notice),
-                "remedy": remedy(notice),
-            }
-            for notice in comparison.notices
-        ],
-        "steps": [_step(step, comparison.planned) for step in comparison.steps],
-        "history": [
-            {"cell": cell, "runs": [_times(entry) for entry in entries.values()]}
-            for cell, entries in comparison.history.items()
-        ],
-        "gate": None if gate is None else _gate(comparison, gate),
-    }
-
-
-def _run(run: ComparedRun) -> dict[str, Any]:
-    report = run.report
-    return {
-        "name": run.name,
-        "experiment": report.experiment,
-        "created": report.created,
-        "baseline": report.baseline,
-        "cells": len(report.plan.cells),
-        "environment": asdict(report.environment),
-    }
-
-
-def _step(step: RunStep, cells: Mapping[str, Cell]) -> dict[str, Any]:
-    return {
-        "older": step.older,
-        "newer": step.newer,
-        "reversed": step.reversed,
-        "machines": step.machines.value,
-        "control": step.control,
-        "withheld": None if step.refused is None else step.refused.value,
-        "only_older": list(step.only_older),
-        "only_newer": list(step.only_newer),
-        "edited_files": [asdict(file) for file in step.edited_files],
-        "cells": [_change(change, cells[name]) for name, change in step.cells.items()],
-    }
-
-
-def _change(change: CellChange, cell: Cell) -> dict[str, Any]:
-    values = {
-        kind: {
-            metric.metric: {"older": number(metric.older), "newer": number(metric.newer)}
-            for metric in change.metrics
-            if metric.is_fact is (kind == "facts")
-        }
-        for kind in ("facts", "metrics")
-    }
-    return {
-        "id": change.cell,
-        "variant": cell.variant.name,
-        "problem": cell.problem.name,
-        "problem_params": dict(cell.problem.params),
-        "controlled": change.controlled,
-        "verdict": None if change.verdict is None else change.verdict.value,
-        "reason": change.reason.value,
-        "program": change.program.value,
-        "older_outcome": change.older_outcome.value,
-        "newer_outcome": change.newer_outcome.value,
-        **{key: number(getattr(change, field)) for key, field in _NUMBERS.items()},
-        **values,
-        "retuned": [asdict(operation) for operation in change.retuned],
-    }
-
-
-def _times(times: RunTimes) -> dict[str, float | int | None]:
-    return {key: number(getattr(times, field)) for key, field in _TIMES.items()}
-
-
-def _gate(comparison: RunComparison, gate: Gate) -> dict[str, Any]:
-    tripped = regressions(comparison.judged, gate)
-    return {
-        "rule": str(gate),
-        "tripped": bool(len(tripped)),
-        "cells": [str(cell) for cell in tripped["cell"]],
-    }
+    return ComparisonDocument.document((comparison, gate))
 
 
 def number(value: float | None) -> float | int | None:
@@ -145,3 +188,7 @@ def number(value: float | None) -> float | int | None:
         return None
     given = float(value)
     return int(given) if given.is_integer() and abs(given) < 2**53 else given
+
+
+if __name__ == "__main__":
+    sys.stdout.write(ComparisonDocument.schema_text())

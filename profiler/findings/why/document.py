@@ -1,20 +1,33 @@
-"""The why of a run as JSON-ready data: small enough for a program that writes kernels to read."""
+"""The why of a run as JSON-ready data: small enough for a program that writes kernels to read.
+
+python -m profiler.findings.why.document > docs/explain.schema.json
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, NamedTuple
 
+from pydantic import Field
+
+from profiler.analyse.why.account import Account, Part
+from profiler.analyse.why.busy_units import BUSY_UNITS
 from profiler.analyse.why.causes import Cause
+from profiler.analyse.why.facts import Evidence
 from profiler.analyse.why.roof_account import RoofAccount
+from profiler.analyse.why.roofs import Roof
 from profiler.findings.findings import Findings
+from profiler.findings.json_model import ABSENT, JsonObject, Number, Source
 from profiler.findings.timelines.idle import IdleDifference, idle_difference
-from profiler.findings.verdicts import PairVerdict
-from profiler.findings.why.cells import CellWhy, KernelWhy
-from profiler.findings.why.pairs import CauseChange, PairWhy
-from profiler.findings.why.planted import PLANTED, has_time
+from profiler.findings.verdicts import NO_VERDICT, PairVerdict
+from profiler.findings.why.cells import CellWhy, KernelWhy, Wait
+from profiler.findings.why.hot_lines import HotLine
+from profiler.findings.why.pairs import OFF_TIMING, CauseChange, PairWhy
+from profiler.findings.why.planted import LEAST_STRENGTHS, PLANTED, has_time
 from profiler.model import Cell
 
 Document = dict[str, Any]
@@ -30,6 +43,443 @@ VISITS = 1
 _MOST_LETTERS = 60
 
 
+# ---- what a document is made of ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Explained:
+    """A cell with its why, or with how long the device was idle in its timeline."""
+
+    findings: Findings
+    cell: Cell
+    against: Cell | None
+    verdict: PairVerdict
+    why: CellWhy | None = None
+    pair: PairWhy | None = None
+    idle: IdleDifference | None = None
+    most: int = MOST_PARTS
+    """Rows in each list, at most."""
+
+    def duration_ns(self, cell: Cell) -> float:
+        """Median duration of a cell by the judged timer."""
+        return self.findings.value(cell, self.findings.report.primary).median
+
+    @property
+    def compared(self) -> _Pair | None:
+        """The two cells that are compared: this, and the other one; None without one."""
+        return None if self.against is None else (self, self.against)
+
+    @property
+    def account(self) -> _Accounted | None:
+        """Account of the difference; None where none is shown or a counter is missing."""
+        if self.pair is None or self.pair.account is None:
+            return None
+        return _Accounted(self.pair, self.pair.account, self.most)
+
+    @property
+    def changes(self) -> Sequence[CauseChange]:
+        """The causes that changed, as far as they are listed."""
+        return self.pair.causes[: min(self.most, MOST_CAUSES)] if self.pair else ()
+
+    @property
+    def tree(self) -> _Tree | None:
+        """The tree of the longest kernel of the cell; None where none was counted."""
+        why = self.why
+        return _Tree(why, why.kernels[0], self.most) if why and why.kernels else None
+
+
+class _Accounted(NamedTuple):
+    pair: PairWhy
+    account: Account
+    most: int
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The parts that are listed."""
+        return self.account.parts[: self.most]
+
+
+class _Tree(NamedTuple):
+    why: CellWhy
+    kernel: KernelWhy
+    most: int
+
+    @property
+    def costs(self) -> Sequence[tuple[Cause, float]]:
+        """The causes that are listed, with their ns."""
+        return self.why.costs[: min(self.most, MOST_CAUSES)]
+
+
+def _rounded(value: float) -> float | None:
+    """Value with five significant digits; None where it is missing."""
+    return float(f"{value:.5g}") if math.isfinite(value) else None
+
+
+def _word(pair: PairVerdict) -> str | None:
+    return pair.verdict and pair.verdict.value
+
+
+def _estimated_ns(cause: str, ns: float) -> float | None:
+    """Estimated time of a cause; None where it was not found, and of one that has no time."""
+    return (_rounded(ns) or None) if has_time(cause) else None
+
+
+def _only_share(cause: str, share: float) -> float | None:
+    """Share of a cause in percent; no key where it has a time: a document has room for few."""
+    return ABSENT if has_time(cause) else _rounded(100 * share) or None
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1]}…"
+
+
+# ---- its fields ----------------------------------------------------------------------------------
+
+
+_Pair = tuple[_Explained, Cell]
+"""A cell, and the other one that it is compared with."""
+
+_RoofName = Annotated[
+    str,
+    Field(
+        description="dram (dram__bytes.sum), l2 (lts__t_bytes.sum), l1 (l1tex__t_bytes.sum), "
+        "tensor_TYPE (sm__ops_path_tensor_*), fp32 (threads of FFMA, FADD and FMUL in the source "
+        "page); ceilings: .peak_sustained times the clock of the unit, of the same launch"
+    ),
+]
+_OtherThanTimed = Annotated[
+    Number,
+    Field(
+        description="of the timed medians, where difference_ns is off it by more than "
+        f"{100 * OFF_TIMING:.0f} % of the larger of both: the parts are of launches that took "
+        "another time than those that were judged; else null"
+    ),
+]
+_Limit = Annotated[
+    str,
+    Field(
+        description="name of the nearest roof from 60 % of it on; else of the unit that is 80 % "
+        f"busy or more ({', '.join(BUSY_UNITS)}), else latency"
+    ),
+]
+_Time = Annotated[
+    Number,
+    Field(
+        description="null where it was not found, or is below 2 % of the time, and of a cause that "
+        f"was planted in fewer than {LEAST_STRENGTHS} strengths"
+    ),
+]
+_Planted = Annotated[
+    tuple[float, float, int] | None,
+    Field(
+        description="estimate ÷ true time in kernels where it was planted: lowest, highest, and "
+        "how many; null where it never was"
+    ),
+]
+
+
+class ComparedDocument(JsonObject):
+    """The other duration, and the verdict on both."""
+
+    get = Source[_Pair]()
+    against_ns: Number = get(lambda both: _rounded(both[0].duration_ns(both[1])))
+    verdict: Literal["faster", "slower", "same", "unclear", "no data"] | None = get.one_of(
+        lambda both: _word(both[0].verdict)
+    )
+    reason: str | None = get(lambda both: both[0].verdict.reason.value)
+    ratio: Number = get(lambda both: _rounded(both[0].verdict.ratio))
+    """duration over that of `against`"""
+    ratio_low: Number = get(lambda both: _rounded(both[0].verdict.low))
+    ratio_high: Number = get(lambda both: _rounded(both[0].verdict.high))
+    blocks: int | None = get(lambda both: both[0].verdict.blocks)
+    """n of the ratio"""
+
+
+class AnswerDocument(JsonObject):
+    """What was timed: medians over `blocks` blocks, and the verdict on them.
+
+    Without a second cell only `duration_ns`.
+    """
+
+    get = Source[_Explained]()
+    duration_ns: Number = get(lambda explained: _rounded(explained.duration_ns(explained.cell)))
+    """gpu__time_duration.sum, or that of the judged timer"""
+    compared = get.spread(ComparedDocument, lambda explained: explained.compared, optional=True)
+
+
+class AccountPartDocument(JsonObject):
+    """One part of a difference, signed: positive makes `variant` slower."""
+
+    get = Source[tuple[Part, float]]()
+    name: str = get(lambda shown: _short(shown[0].name))
+    """instructions (smsp__inst_issued.sum), warps_in_flight (smsp__warps_active.sum),
+    tail_and_imbalance (sm__cycles_elapsed.max, smsp__cycles_active.avg), clock, residual,
+    stall:REASON (smsp__average_warp_latency_issue_stalled_REASON.ratio), kernel:NAME of a kernel
+    that has no counterpart, where the other side has none left"""
+    ns: Number = get(lambda shown: _rounded(shown[0].ns))
+    share_pct: Number = get(
+        lambda shown: _rounded(100 * shown[0].ns / shown[1] if shown[1] else math.nan)
+    )
+    """of difference_ns; parts may go against it"""
+
+
+class AccountDocument(JsonObject):
+    """The difference of two durations by its factors; counters of one launch each (n = 1)."""
+
+    get = Source[_Accounted]()
+    duration_ns: Number = get(lambda shown: _rounded(shown.account.first_ns))
+    """gpu__time_duration.sum in the explain session"""
+    against_ns: Number = get(lambda shown: _rounded(shown.account.second_ns))
+    difference_ns: Number = get(lambda shown: _rounded(shown.account.difference_ns))
+    timed_difference_ns: _OtherThanTimed = get(
+        lambda shown: (
+            _rounded(shown.pair.timed_difference_ns) if any(shown.pair.off_timing) else None
+        ),
+        optional=True,
+    )
+    closes: bool = get(lambda shown: shown.account.closes)
+    """whether residual_pct is at most 3"""
+    residual_pct: Number = get(lambda shown: _rounded(100 * shown.account.residual))
+    """of the duration that the product of the factors is off by more"""
+    parts: Annotated[list[AccountPartDocument], Field(max_length=MOST_PARTS)] = get.rows(
+        AccountPartDocument,
+        lambda shown: [(part, shown.account.difference_ns) for part in shown.parts],
+    )
+    """largest first"""
+    rest_ns: Number = get(
+        lambda shown: _rounded(shown.account.difference_ns - sum(part.ns for part in shown.parts))
+    )
+    """sum of the parts that are not listed"""
+    pooled_kernels: int | None = get(
+        lambda shown: len(shown.account.pooled[0]) or None, optional=True
+    )
+    """kernels without a counterpart of their name, which are compared together with those of
+    `against`; null where there are none, or one on each side"""
+    against_pooled_kernels: int | None = get(
+        lambda shown: len(shown.account.pooled[1]) or None, optional=True
+    )
+
+
+class RoofAccountDocument(JsonObject):
+    """Two launches that the same roof limits, over all their kernels; the parts add up."""
+
+    get = Source[RoofAccount]()
+    roof: _RoofName = get(lambda account: account.name)
+    unit: Literal["byte", "op"] = get.one_of(lambda account: account.first.unit)
+    amount: Number = get(lambda account: _rounded(account.first.amount))
+    against_amount: Number = get(lambda account: _rounded(account.second.amount))
+    share_pct: Number = get(lambda account: _rounded(100 * account.first.share))
+    """of the roof"""
+    against_share_pct: Number = get(lambda account: _rounded(100 * account.second.share))
+    amount_ns: Number = get(lambda account: _rounded(account.amount_ns))
+    """for more bytes or operations"""
+    share_ns: Number = get(lambda account: _rounded(account.share_ns))
+    """for a lower share of the roof"""
+    ceiling_ns: Number = get(lambda account: _rounded(account.ceiling_ns))
+    """for a lower clock of the unit"""
+
+
+class CauseOfDifferenceDocument(JsonObject):
+    """Estimated time of a cause in both; estimates overlap and do not add up.
+
+    Causes that changed by less than 2 % of the difference are left out.
+    """
+
+    get = Source[CauseChange]()
+    name: str = get(lambda cause: cause.name)
+    """docs/explain.md lists the counters of each"""
+    ns: _Time = get(lambda cause: _estimated_ns(cause.name, cause.first_ns))
+    against_ns: Number = get(lambda cause: _estimated_ns(cause.name, cause.second_ns))
+    n: int = get(lambda _: VISITS)
+    """visits of each that were counted"""
+    planted: _Planted = get(lambda cause: PLANTED.get(cause.name), optional=True)
+    share_pct: Number = get(lambda cause: _only_share(cause.name, cause.first_share), optional=True)
+    """of a cause without a time: of that of all kernels of the launch; null where it was not
+    found"""
+    against_share_pct: Number = get(
+        lambda cause: _only_share(cause.name, cause.second_share), optional=True
+    )
+
+
+class RoofShareDocument(JsonObject):
+    """What a kernel reached under one ceiling."""
+
+    get = Source[Roof]()
+    name: _RoofName = get(lambda roof: roof.name)
+    share_pct: Number = get(lambda roof: _rounded(100 * roof.share))
+    practical_pct: Number = get(lambda roof: _rounded(100 * roof.practical_share))
+    """of what a copy (dram) or a matrix product of torch reached in the same run; null where that
+    was not measured"""
+    per_second: Number = get(lambda roof: _rounded(roof.rate))
+    unit: Literal["byte/s", "op/s"] = get.one_of(lambda roof: f"{roof.unit}/s")
+
+
+class WaitShareDocument(JsonObject):
+    """A stall reason: smsp__average_warp_latency_issue_stalled_REASON.ratio.
+
+    Of `barrier`, what samples find at WARPGROUP.DEPBAR is counted as `gmma`. REASON:UNIT is that
+    part of a reason that several units share whose waiting instructions name this one.
+    """
+
+    get = Source[Wait]()
+    reason: str = get(lambda wait: wait.reason)
+    share_pct: Number = get(lambda wait: _rounded(100 * wait.share))
+    """of a warp's time between two of its instructions"""
+
+
+class SourceLineDocument(JsonObject):
+    """A line at which warps could not issue; without line information an instruction."""
+
+    get = Source[HotLine]()
+    file: str | None = get(lambda line: line.file and line.file.rpartition("/")[2])
+    line: int | None = get(lambda line: line.line)
+    text: str = get(lambda line: _short(line.text))
+    share_pct: Number = get(lambda line: _rounded(100 * line.share))
+    """of the samples in which the warp could not issue"""
+    reason: str | None = get(lambda line: line.reason or None)
+    """what most of them waited for"""
+    loaded_at: str | None = get(lambda line: line.loaded_at or None, optional=True)
+    """FILE:LINE of the load from memory that it waits for, if another"""
+
+
+class EvidenceDocument(JsonObject):
+    """A counter that shows a cause."""
+
+    get = Source[Evidence]()
+    value: Number = get(lambda first: _rounded(first.value))
+    unit: str | None = get(lambda first: first.unit)
+    metric: str | None = get(lambda first: first.metric)
+    """ncu's name, or a column of its source page"""
+
+
+class CauseDocument(JsonObject):
+    """A cause that counters show, with its share, its estimated time, and its first counter."""
+
+    get = Source[tuple[Cause, float]]()
+    name: str = get(lambda cost: cost[0].name)
+    share_pct: Number = get(lambda cost: _rounded(100 * cost[0].share))
+    """of duration_ns; that of unfused_operations of all_kernels_ns. They overlap"""
+    ns: _Time = get(lambda cost: _estimated_ns(cost[0].name, cost[1]))
+    evidence = get.spread(EvidenceDocument, lambda cost: _evidence(cost[0]))
+    planted: _Planted = get(lambda cost: PLANTED.get(cost[0].name), optional=True)
+
+
+class RuleAdviceDocument(JsonObject):
+    """What a rule of ncu estimates; never added to another."""
+
+    get = Source[tuple[str, float | None, str | None]]()
+    rule: str = get(lambda rule: rule[0])
+    speedup_pct: Number = get(lambda rule: rule[1])
+    of: Literal["global", "local"] | None = get.one_of(lambda rule: rule[2])
+    """global: of the launch; local: of the part that the rule looks at"""
+
+
+class TreeDocument(JsonObject):
+    """The longest kernel of a cell: limit, stall reasons, source lines, causes, ncu's rules."""
+
+    get = Source[_Tree]()
+    kernel: str = get(lambda tree: _short(tree.kernel.profile.name))
+    kernels: int = get(lambda tree: len(tree.why.kernels))
+    duration_ns: Number = get(lambda tree: _rounded(tree.kernel.duration_ns))
+    """gpu__time_duration.sum of one launch"""
+    all_kernels_ns: Number = get(lambda tree: _rounded(tree.why.duration_ns))
+    """the same, of all kernels of the cell together"""
+    limit: _Limit = get(lambda tree: tree.kernel.limit)
+    roofs: Annotated[list[RoofShareDocument], Field(max_length=MOST_ROOFS)] = get.rows(
+        RoofShareDocument, lambda tree: tree.kernel.roofs[: min(tree.most, MOST_ROOFS)]
+    )
+    """nearest first"""
+    waits: Annotated[list[WaitShareDocument], Field(max_length=MOST_WAITS)] = get.rows(
+        WaitShareDocument, lambda tree: tree.kernel.waits[: min(tree.most, MOST_WAITS)]
+    )
+    lines: list[SourceLineDocument] = get.rows(
+        SourceLineDocument, lambda tree: tree.kernel.lines[: tree.most]
+    )
+    causes: Annotated[list[CauseDocument], Field(max_length=MOST_CAUSES)] = get.rows(
+        CauseDocument, lambda tree: tree.costs
+    )
+    """largest time first, but limits of occupancy before waits that more warps hide"""
+    tied_causes: list[list[str]] = get(lambda tree: _tied(tree.costs))
+    """names of causes with the same time, most often what the busiest unit leaves: none of them
+    comes before another"""
+    ncu: Annotated[list[RuleAdviceDocument], Field(max_length=MOST_ADVICE)] = get.rows(
+        RuleAdviceDocument, lambda tree: _rules(tree.kernel)[: min(tree.most, MOST_ADVICE)]
+    )
+
+
+class TimelineWhyDocument(JsonObject):
+    """Operations and gaps of a launch, or of a step in it, in both timelines: medians."""
+
+    get = Source[IdleDifference]()
+    busy_ns: Number = get(lambda idle: _rounded(idle.unit.gpu_ns))
+    """an operation ran"""
+    against_busy_ns: Number = get(lambda idle: _rounded(idle.other.gpu_ns))
+    idle_ns: Number = get(lambda idle: _rounded(idle.unit.idle_ns))
+    """none ran, since the unit before"""
+    against_idle_ns: Number = get(lambda idle: _rounded(idle.other.idle_ns))
+    busy_pct: Number = get(lambda idle: _rounded(100 * idle.unit.busy_share))
+    against_busy_pct: Number = get(lambda idle: _rounded(100 * idle.other.busy_share))
+    n: int = get(lambda idle: idle.unit.units)
+    """units in the timeline of `variant`"""
+
+
+class DifferenceWhyDocument(JsonObject):
+    """Why two cells differ."""
+
+    get = Source[_Explained]()
+    account: AccountDocument | None = get.nested(
+        AccountDocument, lambda explained: explained.account
+    )
+    """null where no difference is shown (SAME, UNCLEAR) or a counter is missing"""
+    roof_account: RoofAccountDocument | None = get.nested(
+        RoofAccountDocument,
+        lambda explained: explained.pair.roof_account if explained.pair else None,
+    )
+    causes_of_difference: Annotated[
+        list[CauseOfDifferenceDocument], Field(max_length=MOST_CAUSES)
+    ] = get.rows(CauseOfDifferenceDocument, lambda explained: explained.changes)
+
+
+class ExplanationDocument(JsonObject):
+    """What `profiler explain RUN --json -` prints: at most 4 kB, units in the keys."""
+
+    get = Source[_Explained]()
+    schema_version: Literal[1] = get.one_of(lambda _: EXPLAIN_SCHEMA_VERSION)
+    experiment: str = get(lambda explained: explained.findings.report.experiment)
+    problem: str = get(lambda explained: explained.cell.problem.id)
+    variant: str = get(lambda explained: explained.cell.variant.name)
+    against: str | None = get(
+        lambda explained: explained.against.variant.name if explained.against else None
+    )
+    answer: AnswerDocument = get.nested(AnswerDocument, lambda explained: explained)
+    difference = get.spread(DifferenceWhyDocument, lambda explained: explained)
+    tree: TreeDocument | None = get.nested(TreeDocument, lambda explained: explained.tree)
+    timeline: TimelineWhyDocument | None = get.nested(
+        TimelineWhyDocument, lambda explained: explained.idle
+    )
+    """of a run that explained nothing, where timelines show the device busier in `variant`"""
+
+
+class AnswerWhyDocument(JsonObject):
+    """`answer.why` of `summary.json`: the account of the pair that the answer is about."""
+
+    get = Source[_Pair]()
+    variant: str = get(lambda both: both[0].cell.variant.name)
+    against: str = get(lambda both: both[1].variant.name)
+    problem: str = get(lambda both: both[1].problem.id)
+    verdict: str | None = get(lambda both: _word(both[0].verdict))
+    difference = get.spread(DifferenceWhyDocument, lambda both: both[0])
+    limit: str | None = get(lambda both: both[0].tree and both[0].tree.kernel.limit)
+    """of `variant`, as in the tree of `explain --json`"""
+    timeline: TimelineWhyDocument | None = get.nested(
+        TimelineWhyDocument, lambda both: both[0].idle
+    )
+    """where there is no account and the device was busier than in `against`"""
+
+
+# ---- documents -----------------------------------------------------------------------------------
+
+
 def explain_document(
     findings: Findings, cell: Cell, why: CellWhy, pair: PairWhy | None
 ) -> Document:
@@ -38,52 +488,21 @@ def explain_document(
     Every number has its unit in its key. Counters are of one launch (n = 1) in the explain session;
     ratio and verdict are of the timing. Where names are long, lists are cut shorter.
     """
+    explained = _explained(findings, cell, why, pair)
     for most in range(MOST_PARTS, 0, -1):
-        document = _explain_document(findings, cell, why, pair, most)
+        document = ExplanationDocument.document(replace(explained, most=most))
         if len(json.dumps(document)) < MOST_BYTES:  # the line end counts as well
             break
     return document
 
 
-def _explain_document(
-    findings: Findings, cell: Cell, why: CellWhy, pair: PairWhy | None, most: int
-) -> Document:
-    """The document with at most `most` rows in each list."""
-    return {
-        "schema_version": EXPLAIN_SCHEMA_VERSION,
-        "experiment": findings.report.experiment,
-        "problem": cell.problem.id,
-        "variant": cell.variant.name,
-        "against": pair.against.variant.name if pair else None,
-        "answer": _answer(findings, cell, pair),
-        "account": _account(pair, most) if pair else None,
-        "roof_account": _roof_account(pair.roof_account) if pair else None,
-        "causes_of_difference": _changes(pair, most) if pair else [],
-        "tree": _tree(why, most),
-        "timeline": None,
-    }
-
-
 def idle_document(findings: Findings, idle: IdleDifference) -> Document:
     """The same of a run that explained nothing: how long the device was idle in two timelines."""
-    verdict = findings.verdicts.of(idle.cell.id, idle.against.id)
-    return {
-        "schema_version": EXPLAIN_SCHEMA_VERSION,
-        "experiment": findings.report.experiment,
-        "problem": idle.cell.problem.id,
-        "variant": idle.cell.variant.name,
-        "against": idle.against.variant.name,
-        "answer": _duration(findings, idle.cell) | _verdict(findings, idle.against, verdict),
-        "account": None,
-        "roof_account": None,
-        "causes_of_difference": [],
-        "tree": None,
-        "timeline": _timeline(idle),
-    }
+    return ExplanationDocument.document(_idle(findings, idle))
 
 
-def answer_why(findings: Findings, pair: PairWhy | None) -> Document | None:
-    """`answer.why` of a run's summary: the account of the pair that the answer is about.
+def why_of_answer(findings: Findings, pair: PairWhy | None) -> _Pair | None:
+    """What `answer.why` of a run's summary is made of: the pair that the answer is about.
 
     Without an account, how long the device was idle in the timelines; None where nothing was
     explained and there are no timelines that differ in it.
@@ -91,191 +510,30 @@ def answer_why(findings: Findings, pair: PairWhy | None) -> Document | None:
     if pair is None or pair.account is None:
         idle = idle_difference(findings)
         if idle is not None:
-            return _idle_why(findings, idle)
+            return _idle(findings, idle).compared
     if pair is None:
         return None
-    return {
-        "variant": pair.cell.variant.name,
-        "against": pair.against.variant.name,
-        "problem": pair.cell.problem.id,
-        "verdict": pair.verdict.verdict.value if pair.verdict.verdict else None,
-        "account": _account(pair, MOST_PARTS),
-        "roof_account": _roof_account(pair.roof_account),
-        "causes_of_difference": _changes(pair, MOST_CAUSES),
-        "limit": pair.first.kernels[0].limit if pair.first.kernels else None,
-        "timeline": None,
-    }
+    return _explained(findings, pair.cell, pair.first, pair).compared
 
 
-def _idle_why(findings: Findings, idle: IdleDifference) -> Document:
-    """Why by two timelines: times are of a unit, medians over all of them."""
-    verdict = findings.verdicts.of(idle.cell.id, idle.against.id).verdict
-    return {
-        "variant": idle.cell.variant.name,
-        "against": idle.against.variant.name,
-        "problem": idle.cell.problem.id,
-        "verdict": verdict.value if verdict else None,
-        "account": None,
-        "roof_account": None,
-        "causes_of_difference": [],
-        "limit": None,
-        "timeline": _timeline(idle),
-    }
+def _explained(findings: Findings, cell: Cell, why: CellWhy, pair: PairWhy | None) -> _Explained:
+    if pair is None:
+        return _Explained(findings, cell, None, NO_VERDICT, why)
+    return _Explained(findings, cell, pair.against, pair.verdict, why, pair)
 
 
-def _timeline(idle: IdleDifference) -> Document:
-    return {
-        "busy_ns": _rounded(idle.unit.gpu_ns),
-        "against_busy_ns": _rounded(idle.other.gpu_ns),
-        "idle_ns": _rounded(idle.unit.idle_ns),
-        "against_idle_ns": _rounded(idle.other.idle_ns),
-        "busy_pct": _rounded(100 * idle.unit.busy_share),
-        "against_busy_pct": _rounded(100 * idle.other.busy_share),
-        "n": idle.unit.units,
-    }
+def _idle(findings: Findings, idle: IdleDifference) -> _Explained:
+    verdict = findings.verdicts.of(idle.cell.id, idle.against.id)
+    return _Explained(findings, idle.cell, idle.against, verdict, idle=idle)
 
 
-def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Document:
-    answer = _duration(findings, cell)
-    return answer | _verdict(findings, pair.against, pair.verdict) if pair else answer
-
-
-def _duration(findings: Findings, cell: Cell) -> Document:
-    return {"duration_ns": _rounded(findings.value(cell, findings.report.primary).median)}
-
-
-def _verdict(findings: Findings, against: Cell, verdict: PairVerdict) -> Document:
-    """The other duration, and the verdict on both."""
-    return {
-        "against_ns": _duration(findings, against)["duration_ns"],
-        "verdict": verdict.verdict.value if verdict.verdict else None,
-        "reason": verdict.reason.value,
-        "ratio": _rounded(verdict.ratio),
-        "ratio_low": _rounded(verdict.low),
-        "ratio_high": _rounded(verdict.high),
-        "blocks": verdict.blocks,
-    }
-
-
-def _account(pair: PairWhy, most: int) -> Document | None:
-    account = pair.account
-    if account is None:
-        return None
-    difference = account.difference_ns
-    parts = account.parts[:most]
-    return {
-        "duration_ns": _rounded(account.first_ns),
-        "against_ns": _rounded(account.second_ns),
-        "difference_ns": _rounded(difference),
-        "timed_difference_ns": _rounded(pair.timed_difference_ns) if any(pair.off_timing) else None,
-        "closes": account.closes,
-        "residual_pct": _rounded(100 * account.residual),
-        "parts": [
-            {
-                "name": _short(part.name),
-                "ns": _rounded(part.ns),
-                "share_pct": _rounded(100 * part.ns / difference) if difference else None,
-            }
-            for part in parts
-        ],
-        "rest_ns": _rounded(difference - sum(part.ns for part in parts)),
-        "pooled_kernels": len(account.pooled[0]) or None,
-        "against_pooled_kernels": len(account.pooled[1]) or None,
-    }
-
-
-def _roof_account(account: RoofAccount | None) -> Document | None:
-    """Both kernels under the roof that limits them; null where there is none."""
-    if account is None:
-        return None
-    return {
-        "roof": account.name,
-        "unit": account.first.unit,
-        "amount": _rounded(account.first.amount),
-        "against_amount": _rounded(account.second.amount),
-        "share_pct": _rounded(100 * account.first.share),
-        "against_share_pct": _rounded(100 * account.second.share),
-        "amount_ns": _rounded(account.amount_ns),
-        "share_ns": _rounded(account.share_ns),
-        "ceiling_ns": _rounded(account.ceiling_ns),
-    }
-
-
-def _changes(pair: PairWhy, most: int) -> Sequence[Document]:
-    return [_change(change) for change in pair.causes[: min(most, MOST_CAUSES)]]
-
-
-def _change(change: CauseChange) -> Document:
-    """A cause in both; shares only where it has no time, because a document has room for few."""
-    row = {
-        "name": change.name,
-        "ns": _estimated_ns(change.name, change.first_ns),
-        "against_ns": _estimated_ns(change.name, change.second_ns),
-        "n": VISITS,
-        "planted": PLANTED.get(change.name),
-    }
-    if has_time(change.name):
-        return row
-    return row | {
-        "share_pct": _rounded(100 * change.first_share) or None,
-        "against_share_pct": _rounded(100 * change.second_share) or None,
-    }
-
-
-def _tree(why: CellWhy, most: int) -> Document | None:
-    """The tree of the longest kernel of a cell; null where none was counted."""
-    if not why.kernels:
-        return None
-    kernel = why.kernels[0]
-    costs = why.costs[: min(most, MOST_CAUSES)]
-    return {
-        "kernel": _short(kernel.profile.name),
-        "kernels": len(why.kernels),
-        "duration_ns": _rounded(kernel.duration_ns),
-        "all_kernels_ns": _rounded(why.duration_ns),
-        "limit": kernel.limit,
-        "roofs": [
-            {
-                "name": roof.name,
-                "share_pct": _rounded(100 * roof.share),
-                "practical_pct": _rounded(100 * roof.practical_share),
-                "per_second": _rounded(roof.rate),
-                "unit": f"{roof.unit}/s",
-            }
-            for roof in kernel.roofs[: min(most, MOST_ROOFS)]
-        ],
-        "waits": [
-            {"reason": wait.reason, "share_pct": _rounded(100 * wait.share)}
-            for wait in kernel.waits[: min(most, MOST_WAITS)]
-        ],
-        "lines": _lines(kernel)[:most],
-        "causes": [_cause(cause, ns) for cause, ns in costs],
-        "tied_causes": _tied(costs),
-        "ncu": _rules(kernel)[: min(most, MOST_ADVICE)],
-    }
-
-
-def _rules(kernel: KernelWhy) -> list[Document]:
+def _rules(kernel: KernelWhy) -> list[tuple[str, float | None, str | None]]:
     """Estimates of ncu's rules; once where a rule says the same of several units."""
-    rows = dict.fromkeys(
+    rules = (
         (advice.rule, _rounded(advice.speedup_pct), advice.speedup_type or None)
         for advice in kernel.advice
     )
-    return [{"rule": rule, "speedup_pct": speedup, "of": of} for rule, speedup, of in rows]
-
-
-def _lines(kernel: KernelWhy) -> Sequence[Document]:
-    return [
-        {
-            "file": None if line.file is None else line.file.rpartition("/")[2],
-            "line": line.line,
-            "text": _short(line.text),
-            "share_pct": _rounded(100 * line.share),
-            "reason": line.reason or None,
-            "loaded_at": line.loaded_at or None,
-        }
-        for line in kernel.lines
-    ]
+    return list(dict.fromkeys(rules))
 
 
 def _tied(costs: Sequence[tuple[Cause, float]]) -> list[list[str]]:
@@ -286,28 +544,10 @@ def _tied(costs: Sequence[tuple[Cause, float]]) -> list[list[str]]:
     return [names for names in by_ns.values() if len(names) > 1]
 
 
-def _cause(cause: Cause, ns: float) -> Document:
-    first = next(iter(cause.evidence.values()), None)
-    return {
-        "name": cause.name,
-        "share_pct": _rounded(100 * cause.share),
-        "ns": _estimated_ns(cause.name, ns),
-        "value": _rounded(first.value) if first else None,
-        "unit": first.unit if first else None,
-        "metric": first.metric if first else None,
-        "planted": PLANTED.get(cause.name),
-    }
+def _evidence(cause: Cause) -> Evidence | None:
+    """The first counter that shows a cause; None without any."""
+    return next(iter(cause.evidence.values()), None)
 
 
-def _estimated_ns(cause: str, ns: float) -> float | None:
-    """Estimated time of a cause; None where it was not found, and of one that has no time."""
-    return (_rounded(ns) or None) if has_time(cause) else None
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1]}…"
-
-
-def _rounded(value: float) -> float | None:
-    """Value with five significant digits; None where it is missing."""
-    return float(f"{value:.5g}") if math.isfinite(value) else None
+if __name__ == "__main__":
+    sys.stdout.write(ExplanationDocument.schema_text())

@@ -13,7 +13,7 @@ from profiler.comparison.programs import Program
 from profiler.comparison.runs import find_runs, read_runs
 from profiler.errors import UsageError
 from profiler.findings.runs.comparison import compare
-from profiler.findings.runs.document import comparison_document
+from profiler.findings.runs.document import ComparisonDocument, comparison_document
 from profiler.model import Verdict
 from profiler.notices import NoticeKind
 from profiler.render.runs.answer import cards, sentences
@@ -35,7 +35,9 @@ def document(comparison):
     def refuse(constant):
         raise AssertionError(f"{constant} is no JSON")
 
-    return json.loads(dump(comparison_document(comparison)), parse_constant=refuse)
+    text = dump(comparison_document(comparison))
+    ComparisonDocument.model().model_validate_json(text)
+    return json.loads(text, parse_constant=refuse)
 
 
 # ---- verdicts ----

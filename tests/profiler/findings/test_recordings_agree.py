@@ -17,14 +17,17 @@ from rich.console import Console
 
 from profiler.analyse.why.account import CLOSES_WITHIN
 from profiler.commands.output import dump, report_document
-from profiler.findings.document import answer_document, judged_table, summary_table
+from profiler.findings.document import (
+    SummaryDocument,
+    answer_document,
+    judged_table,
+    summary_table,
+)
 from profiler.findings.findings import Findings
-from profiler.findings.schema import Summary, schema_text
 from profiler.findings.why.cells import CellWhy
-from profiler.findings.why.document import MOST_BYTES, explain_document
+from profiler.findings.why.document import MOST_BYTES, ExplanationDocument, explain_document
 from profiler.findings.why.find import find_why
 from profiler.findings.why.pairs import PairWhy
-from profiler.findings.why.schema import Explanation
 from profiler.metrics.catalogue import ROOF_PREFIX
 from profiler.model import Cell, Outcome
 from profiler.render.console.explain import COLUMNS, explain_text
@@ -78,7 +81,7 @@ def test_no_cell_of_an_experiment_is_implausible(findings: Findings) -> None:
 def test_one_number_for_each_cell_everywhere(findings: Findings) -> None:
     text = dump(report_document(findings))
     document = json.loads(text)
-    Summary.model_validate(document)
+    SummaryDocument.model().model_validate(document)
     cells = {cell["id"]: cell for cell in document["cells"]}
     table = summary_table(findings)
     rows = table[table["metric"] == JUDGED].set_index("cell")
@@ -276,7 +279,7 @@ def test_every_explanation_fits_a_terminal_and_a_reader_of_json(findings: Findin
         assert all(len(line) <= COLUMNS for line in lines)
         text = json.dumps(explain_document(findings, cell, why, pair), allow_nan=False)
         assert len(text) < MOST_BYTES
-        Explanation.model_validate_json(text)
+        ExplanationDocument.model().model_validate_json(text)
 
 
 def test_without_an_account_timelines_say_how_long_the_gpu_was_idle() -> None:
@@ -289,9 +292,3 @@ def test_without_an_account_timelines_say_how_long_the_gpu_was_idle() -> None:
     for side in ("", "against_"):
         busy, idle = timeline[f"{side}busy_ns"], timeline[f"{side}idle_ns"]
         assert busy / (busy + idle) == pytest.approx(timeline[f"{side}busy_pct"] / 100, abs=0.02)
-
-
-def test_the_schema_in_docs_is_that_of_the_models() -> None:
-    assert (ROOT / "docs/summary.schema.json").read_text("utf-8") == schema_text(), (
-        "run: python -m profiler.findings.schema > docs/summary.schema.json"
-    )
