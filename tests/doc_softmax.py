@@ -33,7 +33,7 @@ def twelve_lines():
         spec = Path(folder, "softmax.yaml")
         spec.write_text(lines, encoding="utf-8")
         request = RunRequest(
-            spec=spec, out=Path(folder), replay=RECORDINGS / "softmax.zip", page=False
+            spec=spec, out=Path(folder), replay=RECORDINGS / "softmax.zip", no_report=True
         )
         run_experiment(request, ProgressReporter(shown, quiet))
     answer = plain(shown.file.getvalue()).strip().split("\n\n")[0]

@@ -286,7 +286,7 @@ def test_list_prints_the_same(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)  # away from the recordings of this project
     put(tmp_path, summary({"a": 0.5}, hour=1))
     put(tmp_path, summary({"a": 0.6}, hour=2))
-    list_runs(ListRequest(tmp_path, json_target="-"))
+    list_runs(ListRequest(out=tmp_path, json_target="-"))
     newest, oldest = json.loads(capsys.readouterr().out)["runs"]
     assert (newest["verdict"], oldest["verdict"]) == ("slower", None)
     assert newest["against"] == oldest["run"]
@@ -301,14 +301,14 @@ def test_where_the_baseline_leads_the_ratio_is_one(tmp_path, capsys, monkeypatch
     document = summary({"a": 2.021})
     document["answer"]["best"]["called"] = "first_of_rest"
     put(tmp_path, document)
-    list_runs(ListRequest(tmp_path, json_target="-"))
+    list_runs(ListRequest(out=tmp_path, json_target="-"))
     assert json.loads(capsys.readouterr().out)["runs"][0]["ratio"] == 1
 
 
 def test_list_as_a_table_marks_what_got_slower(tmp_path, capsys):
     older = put(tmp_path, summary({"a": 0.5}, hour=1))
     put(tmp_path, summary({"a": 0.6}, hour=2))
-    list_runs(ListRequest(tmp_path, color="never"))
+    list_runs(ListRequest(out=tmp_path, color="never"))
     text = " ".join(capsys.readouterr().out.split())
     assert "SLOWER" in text
     assert text.index("020000") < text.index(older[-6:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,7 +62,7 @@ class ClusterRequest:
     """Local time, ISO 8601 with offset."""
     seconds: SecondsRecorder
     timeline: bool = False
-    explain: tuple[str, ...] | None = None
+    explain: Sequence[str] | None = None
     mixed: bool = False
     """Whether GPUs of another model or driver measure as well, each kind a run of its own."""
     certificates: Certificates = field(default_factory=Certificates)

@@ -9,9 +9,11 @@ import importlib
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from profiler.commands.requests import RunRequest
+from profiler.errors import ExitCode
 from profiler.machine.inquiry import Inquiry, inquire
 from profiler.planning.page_kinds import PAGE_KINDS
 
@@ -34,23 +36,29 @@ _TABLES = ("pyarrow.parquet", "pandas.core.arrays.arrow.extension_types")
 _PAGE = ("profiler.render.page",)
 
 
-def ask_ahead(spec: Path) -> Inquiry:
-    """Answers to come of this machine, for a run of an experiment file."""
-    return inquire(spec.parent)
+def run_ahead(request: RunRequest) -> ExitCode:
+    """Run an experiment; what takes long begins before what runs it is imported."""
+    inquiry = None
+    if request.replay is None and request.workers is None:
+        inquiry = inquire(request.spec.parent)
+    with _torch_ahead(request, inquiry) as begun:
+        from profiler.commands.run import run_command
+
+        return run_command(replace(request, inquiry=inquiry, preloading=begun))
 
 
 @contextmanager
-def torch_ahead(inquiry: Inquiry | None, *, live: bool) -> Iterator[Preloading | None]:
+def _torch_ahead(request: RunRequest, inquiry: Inquiry | None) -> Iterator[Preloading | None]:
     """A process of the runner that imports torch while the body goes on.
 
-    None without an inquiry. `live`: whether the run measures even where no GPU is found.
+    None of a run under ncu, and without an inquiry.
     """
-    if inquiry is None:
+    if inquiry is None or not (request.fast or request.timer):
         yield None
         return
     from profiler.sessions.preloaded import preloading
 
-    with preloading(inquiry, even_without_gpu=live) as begun:
+    with preloading(inquiry, even_without_gpu=request.live) as begun:
         yield begun
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, replace
 
 from profiler.commands.output import write_json_target
+from profiler.commands.requests import BuildRequest
 from profiler.commands.selected_plan import selected_plan
 from profiler.errors import EnvironmentUnusable, ExitCode
 from profiler.model import SCHEMA_VERSION, BuildResult, Plan
@@ -17,21 +17,6 @@ from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.progress import ProgressReporter
 
 
-@dataclass(frozen=True)
-class BuildRequest:
-    """Flags of `profiler build`."""
-
-    spec: Path
-    out: Path
-    overrides: tuple[str, ...] = ()
-    only: str | None = None
-    arch: str | None = None
-    """Such as `sm_90`; None: what the spec says, or that of the GPU here."""
-    json_target: str | None = None
-    quiet: bool = False
-    color: str = "auto"
-
-
 def show_build(request: BuildRequest) -> ExitCode:
     """Compile and print the static facts; SOME_CELLS_FAILED where a variant does not compile."""
     from profiler.machine.environment import resolved_architecture
@@ -39,7 +24,7 @@ def show_build(request: BuildRequest) -> ExitCode:
     from profiler.sessions.builds.plan_builds import build_plan
 
     arch_override = () if request.arch is None else (f"build.arch={request.arch}",)
-    loaded = load_experiment(request.spec, overrides=(*request.overrides, *arch_override))
+    loaded = load_experiment(request.spec, overrides=(*(request.settings or ()), *arch_override))
     arch = resolved_architecture(loaded.experiment.build.arch)
     space = replace(space_of(loaded), arch=arch)
     plan = selected_plan(loaded, space, request.only)

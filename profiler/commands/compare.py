@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.commands.output import print_notices, write_json_target
+from profiler.commands.requests import CompareRequest
 from profiler.commands.targets import write_page
 from profiler.errors import ExitCode
 from profiler.sessions.progress import make_console
@@ -16,25 +15,6 @@ if TYPE_CHECKING:
 
     from profiler.findings.gates import Gate
     from profiler.findings.runs.comparison import RunComparison
-
-
-@dataclass(frozen=True)
-class CompareRequest:
-    """Flags of `profiler compare`."""
-
-    runs: tuple[str, ...]
-    """Paths or names, the older one first."""
-    reports: Path
-    """Where runs are looked for by name."""
-    only: str | None = None
-    baseline: str | None = None
-    fail_on: str | None = None
-    """Rule of the gate that ends with exit code 5, such as `regression:2%`."""
-    json_target: str | None = None
-    page: Path | None = None
-    """Where the page goes; None: under `reports`."""
-    write_page: bool = True
-    color: str = "auto"
 
 
 def show_comparison(request: CompareRequest) -> ExitCode:
@@ -53,7 +33,7 @@ def show_comparison(request: CompareRequest) -> ExitCode:
     if request.json_target != "-":
         console.print(comparison_tables(comparison))
     print_notices(comparison.notices, request.color)
-    if request.write_page:
+    if not request.no_report:
         _write_page(comparison, request, console)
     return _exit_code(comparison, gate, request.color)
 

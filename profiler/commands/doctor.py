@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from profiler.commands.output import write_json_target
+from profiler.commands.requests import DoctorRequest
 from profiler.errors import ExitCode
 from profiler.model import SCHEMA_VERSION
 from profiler.sessions.progress import make_console
-
-
-@dataclass(frozen=True)
-class DoctorRequest:
-    """Flags of `profiler doctor`."""
-
-    json_target: str | None = None
-    color: str = "auto"
 
 
 def show_doctor(request: DoctorRequest) -> ExitCode:

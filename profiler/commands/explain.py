@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from profiler.commands.output import print_notices, write_json_target
 from profiler.commands.report import read_run
+from profiler.commands.requests import ExplainRequest
 from profiler.commands.targets import write_stdout
 from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode, UsageError
@@ -45,24 +45,6 @@ _OF_FILES = frozenset(
     }
 )
 """Notices of what could not be read: a cause may be missing for that."""
-
-
-@dataclass(frozen=True)
-class ExplainRequest:
-    """Flags of `profiler explain`."""
-
-    run: Path
-    variant: str | None = None
-    against: str | None = None
-    problem: str | None = None
-    json_target: str | None = None
-    reports: Path = Path("reports")
-    """Where runs are looked for by name."""
-
-    @property
-    def names_nothing(self) -> bool:
-        """Whether it asks for what the answer is about."""
-        return self.variant is self.against is self.problem is None
 
 
 def explain(request: ExplainRequest) -> ExitCode:

@@ -5,53 +5,16 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from profiler.commands.requests import ExportResultsRequest, ExportSpaceRequest, FiguresRequest
 from profiler.commands.targets import write_stdout, write_target
 from profiler.errors import ExitCode, UsageError, naming
 from profiler.sessions.progress import make_console
 
 USUAL_METRICS = ("duration_ns", "cycles", "l2_hit_pct", "registers")
 """What is drawn where no metric is named, as far as it was measured."""
-
-
-@dataclass(frozen=True)
-class ExportSpaceRequest:
-    """Flags of `profiler export-space`."""
-
-    spec: Path
-    out: Path
-    overrides: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ExportResultsRequest:
-    """Flags of `profiler export-results`."""
-
-    run_folder: Path
-    """Or the name of an experiment."""
-    out: Path
-    problem: str | None = None
-    reports: Path = Path("reports")
-    """Where runs are looked for by name."""
-
-
-@dataclass(frozen=True)
-class FiguresRequest:
-    """Flags of `profiler figures`."""
-
-    run_folder: Path
-    """Or the name of an experiment."""
-    out: Path
-    format: str
-    """`pdf`, `png` or `svg`."""
-    metrics: tuple[str, ...] = ()
-    """None: those of USUAL_METRICS that were measured."""
-    problem: str | None = None
-    reports: Path = Path("reports")
-    """Where runs are looked for by name."""
 
 
 def write_figures(request: FiguresRequest) -> ExitCode:
@@ -88,7 +51,7 @@ def write_space(request: ExportSpaceRequest) -> ExitCode:
     from profiler.search.t1 import TuningProblem, t1_document
     from profiler.sessions.experiment_files import load_experiment
 
-    loaded = load_experiment(request.spec, overrides=request.overrides)
+    loaded = load_experiment(request.spec, overrides=request.settings or ())
     variants = expand(loaded, space_of(loaded)).variants
     tuned = largest_group(variants)
     space = SearchSpace.of_configurations([variant.params for variant in tuned])

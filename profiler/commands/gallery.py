@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from profiler.commands.report import read_run
+from profiler.commands.requests import GalleryRequest
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
@@ -22,15 +22,6 @@ from profiler.run_folder.folder import recordings_in, write_atomic
 from profiler.sessions.progress import make_console
 
 CONTENTS_FILE = "gallery.yaml"
-
-
-@dataclass(frozen=True)
-class GalleryRequest:
-    """Arguments of `profiler gallery`."""
-
-    recordings: Path
-    """Folder with recordings, and perhaps a `gallery.yaml`."""
-    out: Path
 
 
 class _Strict(BaseModel):

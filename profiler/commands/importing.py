@@ -5,12 +5,12 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.commands.output import write_json_target
+from profiler.commands.requests import ImportRequest
 from profiler.commands.stages import Stages
 from profiler.commands.targets import is_own_page, write_page
 from profiler.errors import ExitCode, ParseError, UsageError
@@ -32,17 +32,8 @@ _ENDINGS = (".csv", ".ncu-rep", ".sqlite", ".nsys-rep", ".json", ".log")
 """What files of a folder end in that are imported."""
 
 
-@dataclass(frozen=True)
-class ImportRequest:
-    """Flags of `profiler import`."""
-
-    files: tuple[Path, ...]
-    json_target: str | None = None
-    page: Path | None = None
-    """Where the page goes; None: named after the first file, in the current folder."""
-    limit_bytes: int | None = None
-    """Most that a packed file, or a trace, may hold; None: bounded_files.MAX_UNPACKED_BYTES."""
-    color: str = "auto"
+class _Import(ImportRequest):
+    """A request whose files were found."""
 
     @cached_property
     def stages(self) -> Stages:
@@ -54,17 +45,12 @@ class ImportRequest:
         """Names of the files, without their folders."""
         return [safe(file.name) for file in self.files]
 
-    @property
-    def only_json(self) -> bool:
-        """Whether nothing but JSON is asked for."""
-        return self.json_target == "-" and self.page is None
-
     def console(self) -> Console:
         """Console for what is said about the files: stderr where stdout is for JSON."""
         return make_console(self.color, stderr=self.json_target == "-")
 
 
-def import_files(request: ImportRequest) -> ExitCode:
+def import_files(asked: ImportRequest) -> ExitCode:
     """Read timelines, reports and CSV of ncu or logs of inductor's autotuner.
 
     Writes table and page, or JSON.
@@ -75,7 +61,8 @@ def import_files(request: ImportRequest) -> ExitCode:
     from profiler.importers.timelines import read_timelines
     from profiler.importers.tuning_logs import read_tuning_logs
 
-    request = replace(request, files=tuple(_files_named(request.files)))
+    files = list(_files_named(asked.files))
+    request = _Import(**(vars(asked) | {"files": files}))
     reading = f"Reading {', '.join(request.names)}"
     with request.stages.stage(reading):
         timelines = read_timelines(request.files, limit=request.limit_bytes)
@@ -129,7 +116,7 @@ def _can_be_imported(file: Path) -> bool:
 
 
 def _import_launches(
-    imported: Imported, request: ImportRequest, kernels: Sequence[ListedKernel] = ()
+    imported: Imported, request: _Import, kernels: Sequence[ListedKernel] = ()
 ) -> None:
     """Launches of ncu: table, warnings and page, or JSON; `kernels` with counted instructions."""
     from profiler.importers.ncu_files import import_document
@@ -155,7 +142,7 @@ def _import_launches(
     _write_page(html, request, console)
 
 
-def _import_source(imported: ImportedSource, request: ImportRequest) -> None:
+def _import_source(imported: ImportedSource, request: _Import) -> None:
     """Source pages of ncu: tables, warnings and page, or JSON."""
     from profiler.importers.source_pages import source_document
 
@@ -172,14 +159,14 @@ def _import_source(imported: ImportedSource, request: ImportRequest) -> None:
     _write_page(html, request, console)
 
 
-def _print_notices(notices: Sequence[Notice], request: ImportRequest) -> None:
+def _print_notices(notices: Sequence[Notice], request: _Import) -> None:
     console = make_console(request.color, stderr=True)
     for notice in notices:
         line = f"{text(notice)} {remedy(notice)}".strip()
         console.print(line, markup=False, soft_wrap=True)
 
 
-def _import_timelines(imported: Sequence[ImportedTimeline], request: ImportRequest) -> None:
+def _import_timelines(imported: Sequence[ImportedTimeline], request: _Import) -> None:
     """Timelines of nsys or torch.profiler: tables and page, or JSON."""
     from profiler.importers.timelines import timelines_document, timelines_to_draw
 
@@ -204,7 +191,7 @@ def _import_timelines(imported: Sequence[ImportedTimeline], request: ImportReque
     _write_page(html, request, console)
 
 
-def _import_tuning(configs: Sequence[TunedConfig], request: ImportRequest) -> None:
+def _import_tuning(configs: Sequence[TunedConfig], request: _Import) -> None:
     """Configurations that inductor's autotuner tried: tables and page, or JSON."""
     from profiler.importers.tuning_logs import tuning_document
 
@@ -220,13 +207,13 @@ def _import_tuning(configs: Sequence[TunedConfig], request: ImportRequest) -> No
     _write_page(render_tuning_page(configs, request.names), request, console)
 
 
-def _write_page(html: str, request: ImportRequest, console: Console) -> None:
+def _write_page(html: str, request: _Import, console: Console) -> None:
     target = _page_target(request)
     write_page(target, html)
     console.print(f"Page: {target}", markup=False, soft_wrap=True)
 
 
-def _page_target(request: ImportRequest) -> Path:
+def _page_target(request: _Import) -> Path:
     """Where the page goes: by default the current folder, as the files' may be somebody else's.
 
     Raises UsageError where something stands there that is no page of this program.

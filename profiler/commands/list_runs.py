@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from profiler.commands.output import write_json_target
+from profiler.commands.requests import ListRequest
 from profiler.comparison.find_run import find_run
 from profiler.comparison.run_entries import RunEntry, read_entries, read_recordings, run_states
 from profiler.errors import ExitCode
@@ -17,17 +17,6 @@ from profiler.findings.runs.history import BestChange, changes
 from profiler.model import SCHEMA_VERSION
 from profiler.run_folder.folder import recordings_here
 from profiler.sessions.progress import make_console
-
-
-@dataclass(frozen=True)
-class ListRequest:
-    """Flags of `profiler list`."""
-
-    out: Path
-    names: tuple[str, ...] = ()
-    """Experiments or runs; empty: all, and the recordings of the folder here."""
-    json_target: str | None = None
-    color: str = "auto"
 
 
 def list_runs(request: ListRequest) -> ExitCode:

@@ -1,14 +1,17 @@
-"""`profiler new`: a folder with an experiment that works, to be edited."""
+"""`profiler new`: a folder with an experiment that works; `profiler schema`: for its editor."""
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+import sys
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from profiler.commands.requests import NewRequest, SchemaRequest
 from profiler.errors import ExitCode, UsageError
+from profiler.planning.spec import json_schema
 from profiler.planning.spec.values import did_you_mean
 from profiler.run_folder.folder import write_atomic
 from profiler.sessions.progress import make_console
@@ -16,17 +19,6 @@ from profiler.sessions.progress import make_console
 _PLACEHOLDER = "NAME"
 _SUFFIX = ".in"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
-
-
-@dataclass(frozen=True)
-class NewRequest:
-    """Arguments of `profiler new`."""
-
-    kind: str
-    name: str
-    folder: Path
-    """Where the new folder is made."""
-    color: str = "auto"
 
 
 def make_new(request: NewRequest) -> ExitCode:
@@ -63,3 +55,9 @@ def _write(file: Traversable, target: Path, name: str) -> Path:
     path = target / file.name.removesuffix(_SUFFIX).replace(_PLACEHOLDER, name)
     write_atomic(path, file.read_text(encoding="utf-8").replace(_PLACEHOLDER, name))
     return path
+
+
+def show_schema(_: SchemaRequest) -> ExitCode:
+    """Print the JSON Schema of the experiment file."""
+    sys.stdout.write(json.dumps(json_schema(), indent=2) + "\n")
+    return ExitCode.COMPLETE

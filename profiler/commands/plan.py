@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.commands.output import write_json_target
+from profiler.commands.requests import PlanRequest
 from profiler.commands.selected_plan import selected_plan
 from profiler.errors import ExitCode
 from profiler.machine.environment import (
@@ -27,19 +28,6 @@ from profiler.sessions.progress import ProgressReporter, make_console
 
 if TYPE_CHECKING:
     from profiler.sessions.forecasts.forecast import EarlierSearch, EarlierVisits, Forecast
-
-
-@dataclass(frozen=True)
-class PlanRequest:
-    """Flags of `profiler plan`."""
-
-    spec: Path
-    out: Path
-    """Where runs are written: the newest one says what is measured already."""
-    overrides: tuple[str, ...] = ()
-    only: str | None = None
-    json_target: str | None = None
-    color: str = "auto"
 
 
 def show_plan(request: PlanRequest) -> ExitCode:

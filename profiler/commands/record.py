@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-
+from profiler.commands.requests import RecordRequest
 from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.recording import write_recording
 from profiler.run_folder.redact import private_names, private_texts
 from profiler.sessions.progress import make_console
-
-
-@dataclass(frozen=True)
-class RecordRequest:
-    """Arguments of `profiler record`."""
-
-    run_folder: Path
-    target: Path
-    reports: Path = Path("reports")
-    """Where runs are looked for by name."""
 
 
 def make_recording(request: RecordRequest) -> ExitCode:

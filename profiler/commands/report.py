@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from profiler.commands.output import (
     write_markdown_target,
     write_results,
 )
+from profiler.commands.requests import ReportRequest
 from profiler.commands.stages import Stages
 from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode
@@ -24,21 +24,6 @@ from profiler.run_folder.folder import RunFolder, create_run, why_read_only
 from profiler.run_folder.load.assemble import Finished, assemble
 from profiler.run_folder.load.planned import plan_of
 from profiler.sessions.progress import make_console
-
-
-@dataclass(frozen=True)
-class ReportRequest:
-    """Flags of `profiler report`."""
-
-    run_folder: Path
-    out: Path
-    """Where the page of a recording goes, which stays as it is, and that of a read-only run."""
-    json_target: str | None = None
-    verbose: bool = False
-    color: str = "auto"
-    markdown_target: str | None = None
-    reports: Path = Path("reports")
-    """Where runs are looked for by name."""
 
 
 def rebuild_report(request: ReportRequest) -> ExitCode:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,10 +23,10 @@ from profiler.commands.output import (
     write_markdown_target,
     write_results,
 )
+from profiler.commands.requests import RunRequest
 from profiler.commands.selected_plan import selected_plan
 from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError, UsageError
 from profiler.findings.gates import Gate, not_judged, parse_gate, regressions, tripped_message
-from profiler.machine.inquiry import Inquiry
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Outcome, Plan, Span
 from profiler.notices import Notice, NoticeKind
@@ -49,7 +48,6 @@ from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.overlap.early import EarlyStart, started_early
 from profiler.sessions.overlap.likely_start import Execution
 from profiler.sessions.overlap.recorder import SecondsRecorder
-from profiler.sessions.preloaded import Preloading
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.stopwatch import time_line
 
@@ -60,44 +58,6 @@ if TYPE_CHECKING:
 
 _SHOWN_SETTINGS = ("collect.metrics",)
 """Settings under `collect` that also say what a page shows."""
-
-
-@dataclass(frozen=True)
-class RunRequest:
-    """Flags of `profiler run`."""
-
-    spec: Path
-    out: Path
-    overrides: tuple[str, ...] = ()
-    only: str | None = None
-    fresh: bool = False
-    live: bool = False
-    """Refuse to replay."""
-    replay: Path | None = None
-    json_target: str | None = None
-    markdown_target: str | None = None
-    page: bool = True
-    fail_on: str | None = None
-    """Rule of the gate that ends with exit code 5, such as `regression:2%`."""
-    timeline: bool = False
-    """Whether the finalists get a timeline by nsys."""
-    explain: tuple[str, ...] | None = None
-    """Cells to explain; None: those that the answer is about."""
-    workers: str | None = None
-    """Address of a scheduler of Dask, or `local:N`; None: measure here."""
-    mixed: bool = False
-    """Whether GPUs of another model or driver measure as well, each kind a run of its own."""
-    certificates: Certificates = field(default_factory=Certificates)
-    quiet: bool = False
-    verbose: bool = False
-    color: str = "auto"
-    inquiry: Inquiry | None = None
-    """What the machine was asked already; None: it is asked when the experiment is planned."""
-    preloading: Preloading | None = None
-    """A process of the runner that was started already."""
-    created: str = field(
-        default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds")
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +128,7 @@ def _require_flags_together(request: RunRequest) -> None:
         raise UsageError("--live measures and --replay does not: leave one of them out.")
     if request.workers is None and request.mixed:
         raise UsageError("--mixed: only with --workers.")
-    if request.workers is None and request.certificates != Certificates():
+    if request.workers is None and any((request.tls_ca, request.tls_cert, request.tls_key)):
         raise UsageError("--tls-ca, --tls-cert and --tls-key: only with --workers.")
 
 
@@ -212,7 +172,7 @@ def _written(
     took = SecondsRecorder() if seconds is None else seconds
     with took.step("finds and draws"), kept_from_collector():
         findings = find(results.report)
-        written = write_results(findings, results.folder, page=request.page)
+        written = write_results(findings, results.folder, page=not request.no_report)
     if seconds is not None:
         _write_seconds(RunFolder(results.folder), seconds)
     write_index(request.out, reporter.warn, {results.folder: written.document})
@@ -354,7 +314,7 @@ def _measure_beside(
         **vars(execution),
         timeline=request.timeline,
         explain=request.explain,
-        meanwhile=partial(import_ahead, page=request.page),
+        meanwhile=partial(import_ahead, page=not request.no_report),
         early=early,
     )
     if searches:
@@ -398,8 +358,8 @@ def written_runs_of_workers(
         timeline=request.timeline,
         explain=request.explain,
         mixed=request.mixed,
-        certificates=request.certificates,
-        meanwhile=partial(import_ahead, page=request.page),
+        certificates=Certificates(request.tls_ca, request.tls_cert, request.tls_key),
+        meanwhile=partial(import_ahead, page=not request.no_report),
     )
     written = []
     for measured in measured_on_workers(to_measure, reporter):

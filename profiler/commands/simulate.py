@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 from profiler.commands.output import write_json_target
+from profiler.commands.requests import SimulateRequest
 from profiler.errors import ExitCode
 from profiler.search.replay import RecordedSpace, Replay, recorded_space, replay
-from profiler.search.strategy_names import DEFAULT
 from profiler.search.summary import replay_document, summarise
 from profiler.search.t1 import read_t1
 from profiler.search.t4 import Statistic, read_t4
 from profiler.sessions.progress import make_console
-
-
-@dataclass(frozen=True)
-class SimulateRequest:
-    """Flags of `profiler simulate`."""
-
-    space: Path
-    results: Path
-    strategy: str = DEFAULT
-    budget: int = 120
-    seed: int = 1
-    seeds: int = 1
-    mean: bool = False
-    json_target: str | None = None
-    color: str = "auto"
 
 
 def simulate(request: SimulateRequest) -> ExitCode:

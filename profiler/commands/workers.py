@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.cluster.request import Certificates, ClusterRequest
+from profiler.commands.requests import WorkerRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.sessions.progress import ProgressReporter
 
@@ -18,18 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["Certificates", "WorkerRequest", "measured_on_workers", "run_worker"]
 
 _CPU = "cpu"
-
-
-@dataclass(frozen=True)
-class WorkerRequest:
-    """Flags of `profiler worker`."""
-
-    address: str
-    device: str | None = None
-    scratch: Path | None = None
-    certificates: Certificates = field(default_factory=Certificates)
-    quiet: bool = False
-    color: str = "auto"
 
 
 def require_dask(what: str) -> None:
@@ -49,7 +36,7 @@ def run_worker(request: WorkerRequest) -> ExitCode:
     from profiler.cluster.worker import serve
 
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
-    security = request.certificates.security()
+    security = Certificates(request.tls_ca, request.tls_cert, request.tls_key).security()
     check_address(request.address, secured=security is not None)
     cpu = request.device == _CPU
     if request.device is not None and not cpu:

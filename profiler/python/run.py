@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from profiler import notices
-from profiler.commands.explain import ExplainRequest, explained_pair
+from profiler.commands.explain import explained_pair
 from profiler.commands.output import report_document
 from profiler.commands.report import read_run
+from profiler.commands.requests import ExplainRequest
 from profiler.comparison.find_run import find_run
 from profiler.findings.document import cell_table, summary_table
 from profiler.findings.find import find

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from profiler.commands.run import RunRequest, written_run
+from profiler.commands.requests import RunRequest
+from profiler.commands.run import written_run
 from profiler.planning.matrix import value_text
 from profiler.python.notebook_source import notebook_source
 from profiler.python.run import DEFAULT_REPORTS, Run
@@ -35,7 +36,7 @@ def run(  # noqa: PLR0913 - all but the experiment by keyword, with defaults
     request = RunRequest(
         spec=file_of(experiment, folder),
         out=folder,
-        overrides=tuple(f"{key}={_yaml(value)}" for key, value in (settings or {}).items()),
+        settings=[f"{key}={_yaml(value)}" for key, value in (settings or {}).items()],
         only=only,
         fresh=fresh,
         quiet=quiet,

@@ -61,7 +61,7 @@ class MeasureRequest(Execution):
 
     timeline: bool = False
     """Whether the finalists get a timeline by nsys, whatever the experiment's collectors."""
-    explain: tuple[str, ...] | None = None
+    explain: Sequence[str] | None = None
     """Cells to explain, as `--explain` names them; None: those that the answer is about."""
     meanwhile: Callable[[], None] | None = None
     """What is done once, beside the start of the first session, in a thread of its own."""

@@ -5,11 +5,11 @@ from run_folders import FAKE_NCU, SPEC
 
 from profiler.collect.kind import Tools
 from profiler.collect.registry import COLLECTORS
-from profiler.commands.ahead import ask_ahead
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.machine import inquiry
 from profiler.machine import requirements as machine_module
 from profiler.machine.environment import Gpu, architecture_of
+from profiler.machine.inquiry import inquire
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Environment
 from profiler.planning.spec import load_spec
@@ -180,7 +180,7 @@ def test_what_was_asked_ahead_is_not_asked_again(tmp_path, monkeypatch):
     monkeypatch.setattr(inquiry, "find_ncu", lambda: asked.append("ncu") or FAKE_NCU)
     (tmp_path / "spec.yaml").write_text(SPEC)
     (tmp_path / "workload.py").write_text("")
-    ahead = ask_ahead(tmp_path / "spec.yaml")
+    ahead = inquire(tmp_path)
     loaded = load_spec(tmp_path / "spec.yaml")
     machine = find_machine(loaded.experiment, loaded.base, inquiry=ahead)
     assert (machine.environment.gpu, machine.ncu) == (H200.name, FAKE_NCU)
@@ -190,7 +190,7 @@ def test_what_was_asked_ahead_is_not_asked_again(tmp_path, monkeypatch):
 def test_what_an_experiment_does_not_need_may_be_missing(tmp_path, monkeypatch):
     monkeypatch.setattr(inquiry, "find_gpu", lambda: H200)
     monkeypatch.setenv("PROFILER_NCU", "/nowhere/ncu")
-    answers = ask_ahead(tmp_path / "spec.yaml")
+    answers = inquire(tmp_path)
     assert answers.gpu.result() is H200
     with pytest.raises(EnvironmentUnusable, match="PROFILER_NCU"):
         answers.ncu.result()

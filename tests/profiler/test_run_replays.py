@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from profiler.cluster.request import Certificates
-from profiler.commands import output
 from profiler.commands import run as run_module
 from profiler.commands.run import RunRequest, run_experiment
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.findings import find as find_module
+from profiler.findings.document import _CellOfRun
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import Verdict
 from profiler.run_folder.load import assemble as assemble_module
@@ -68,7 +67,7 @@ def replay(tmp_path, monkeypatch):
             out=tmp_path,
             only=ONLY,
             replay=recording_of(NAME),
-            page=False,
+            no_report=True,
             fail_on=gate,
         )
         return run_experiment(request, reporter), err.getvalue()
@@ -142,11 +141,11 @@ def replayed(tmp_path, *overrides, name=NAME, only=ONLY):
     request = RunRequest(
         spec=spec_of(name),
         out=tmp_path,
-        overrides=overrides,
+        settings=overrides,
         json_target=str(target),
         only=only,
         replay=recording_of(name),
-        page=False,
+        no_report=True,
     )
     run_experiment(request, reporter)
     return json.loads(target.read_text()), " ".join(err.getvalue().split())
@@ -166,7 +165,7 @@ def test_a_replay_says_which_settings_do_nothing_in_it(tmp_path):
 
 def test_settings_of_a_measurement_change_no_verdict_of_a_replay(tmp_path, monkeypatch):
     """Other numbers of blocks would be other looks, and other p values: of 14 of these cells."""
-    monkeypatch.setattr(output, "_timelines_by_cell", lambda _: {})  # half of the time, no verdicts
+    monkeypatch.setattr(_CellOfRun, "timeline", None)  # half of the time, no verdicts
     forms = {"name": "softmax_forms", "only": None}
     plain, _ = replayed(tmp_path, **forms)
     found, _ = replayed(tmp_path, "collect.blocks=[4, 8, 16, 32]", **forms)
@@ -186,7 +185,7 @@ def test_a_recording_that_has_none_of_the_cells_is_refused(tmp_path):
         out=tmp_path,
         only="operator=layer_norm",
         replay=ROOT / "experiments/recordings/fusion.zip",
-        page=False,
+        no_report=True,
     )
     with pytest.raises(UsageError, match="has none of these 300 cells") as caught:
         run_experiment(request, ProgressReporter(quiet, quiet))
@@ -199,7 +198,7 @@ def test_a_recording_that_has_none_of_the_cells_is_refused(tmp_path):
     [
         ({"live": True, "replay": recording_of(NAME)}, "--live measures and --replay does not"),
         ({"mixed": True}, "--mixed: only with --workers"),
-        ({"certificates": Certificates(ca=Path("ca.pem"))}, "--tls-ca, .*: only with --workers"),
+        ({"tls_ca": Path("ca.pem")}, "--tls-ca, .*: only with --workers"),
     ],
 )
 def test_flags_that_would_be_left_out_are_refused(flags, message):
@@ -211,6 +210,6 @@ def test_flags_that_would_be_left_out_are_refused(flags, message):
 def test_counters_of_a_timer_are_refused(tmp_path):
     reporter = ProgressReporter(Console(file=io.StringIO()), Console(file=io.StringIO()))
     timer = ("collect.collectors=timer",)
-    request = RunRequest(spec=spec_of(NAME), out=tmp_path, overrides=timer, explain=("all",))
+    request = RunRequest(spec=spec_of(NAME), out=tmp_path, settings=timer, explain=("all",))
     with pytest.raises(UsageError, match="--explain counts under ncu, which is none of"):
         run_experiment(request, reporter)

@@ -129,7 +129,7 @@ def test_as_many_local_workers_as_there_are_gpus(
 def _request(tmp_path: Path, **flags: Any) -> RunRequest:
     spec = tmp_path / "mine.yaml"
     spec.write_text(SPEC)
-    return RunRequest(spec, tmp_path / "reports", workers="local:2", **flags)
+    return RunRequest(spec, out=tmp_path / "reports", workers="local:2", **flags)
 
 
 def test_without_dask_it_says_what_to_install(
@@ -148,7 +148,7 @@ def test_without_dask_it_says_what_to_install(
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
-        ({"overrides": ("collect.device=cuda:1",)}, "a GPU of one machine"),
+        ({"device": "cuda:1"}, "a GPU of one machine"),
         ({"replay": Path("recording")}, "--replay does not"),
     ],
 )

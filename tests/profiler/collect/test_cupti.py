@@ -5,9 +5,9 @@ import subprocess
 import pytest
 from run_folders import SPEC, Workplace, measured
 
-from profiler import cli
 from profiler.collect.cupti import SOURCE, Cupti, header_folders
 from profiler.collect.timer import RUNNER
+from profiler.commands.requests import PlanRequest
 from profiler.errors import SpecError, UsageError
 from profiler.kernels.recipe import Recipe
 from profiler.metrics.conflicts import is_replayed
@@ -56,7 +56,7 @@ def test_what_only_ncu_can_is_refused(tmp_path):
     with pytest.raises(SpecError, match="only ncu replays"):
         place_with(tmp_path, "collectors: [cupti], replay_mode: range")
     with pytest.raises(UsageError, match="--timer and --fast"):
-        cli._overrides(None, blocks=None, baseline=None, timeout=None, timer=True, fast=True)
+        _ = PlanRequest(tmp_path, timer=True, fast=True).overrides
 
 
 def test_what_the_journal_holds_is_the_samples_of_a_cell(tmp_path):

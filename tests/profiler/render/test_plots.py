@@ -51,7 +51,7 @@ def test_what_was_not_measured_is_said_with_what_was(findings):
 )
 def test_files_of_each_kind(tmp_path, kind, magic):
     recording = RECORDINGS / "transpose.zip"
-    write_figures(FiguresRequest(recording, tmp_path / "new" / "figures", kind))
+    write_figures(FiguresRequest(recording, tmp_path / "new" / "figures", format=kind))
     files = sorted((tmp_path / "new" / "figures").iterdir())
     assert [file.name for file in files] == sorted(
         f"transpose.{name}.{kind}" for name in USUAL_METRICS

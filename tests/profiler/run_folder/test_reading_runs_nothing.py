@@ -43,10 +43,12 @@ def look(folder, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(svg, "to_svg", lambda *_: Markup("<svg></svg>"))  # it takes half the time
     target = tmp_path / "out/it.json"
-    rebuild_report(ReportRequest(folder, tmp_path / "out", str(target), "never"))
+    rebuild_report(ReportRequest(folder, tmp_path / "out", json_target=str(target), color="never"))
     other = write_recording(RunFolder(folder), tmp_path / "other.zip", [])
     show_comparison(
-        CompareRequest((str(folder), str(other)), tmp_path / "out", write_page=False, color="never")
+        CompareRequest(
+            (str(folder), str(other)), reports=tmp_path / "out", no_report=True, color="never"
+        )
     )
     return json.loads(target.read_text())
 

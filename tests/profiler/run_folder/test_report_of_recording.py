@@ -20,7 +20,9 @@ RECORDING = Path(__file__).parents[3] / "experiments/recordings/transpose.zip"
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     before = RECORDING.stat()
-    code = rebuild_report(ReportRequest(RECORDING, folder, str(folder / "it.json"), "never"))
+    code = rebuild_report(
+        ReportRequest(RECORDING, folder, json_target=str(folder / "it.json"), color="never")
+    )
     return folder, code, before.st_mtime_ns == RECORDING.stat().st_mtime_ns
 
 
@@ -86,7 +88,9 @@ def damaged(tmp_path, change, name="timers"):
 
 
 def document_of(copy, out):
-    request = ReportRequest(copy, out, str(out / "it.json"), verbose=True, color="never")
+    request = ReportRequest(
+        copy, out, json_target=str(out / "it.json"), verbose=True, color="never"
+    )
     code = rebuild_report(request)
     return code, json.loads((out / "it.json").read_text())
 

@@ -1,0 +1,510 @@
+"""What each command is asked for: its arguments and flags, declared once.
+
+A field that is annotated with an argument or option of typer is one on the command line, and the
+text below the class is the help of its command (`profiler/cli.py` reads both); a program makes the
+same request by its fields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Argument, Option
+
+from profiler.errors import UsageError
+
+if TYPE_CHECKING:
+    from profiler.machine.inquiry import Inquiry
+    from profiler.sessions.preloaded import Preloading
+else:
+    # Their modules take longer to import than all else here, and no flag is of them.
+    Inquiry = Preloading = Any
+
+Spec = Annotated[
+    Path,
+    Argument(
+        metavar="SPEC", help="The experiment: a YAML file, or Python with a profiler.Experiment."
+    ),
+]
+Run = Annotated[
+    Path,
+    Argument(
+        metavar="RUN",
+        help="A run folder, a zip archive of one such as a recording, or the name of an experiment "
+        "(its newest run, else its recording; NAME~1 is the run before).",
+    ),
+]
+Reports = Annotated[
+    Path, Option("--reports", metavar="DIR", help="Where runs are looked for by name.")
+]
+Out = Annotated[Path, Option("--out", metavar="DIR", help="Where runs are written.")]
+PageOut = Annotated[Path | None, Option("--out", metavar="PAGE", help="Where the page is written.")]
+Json = Annotated[
+    str | None, Option("--json", metavar="PATH|-", help="Also write JSON; - is stdout.")
+]
+Markdown = Annotated[
+    str | None,
+    Option(
+        "--markdown",
+        metavar="PATH|-",
+        help="Also write answer and main table for a pull request; - is stdout.",
+    ),
+]
+Only = Annotated[
+    str | None,
+    Option("--only", metavar="K=V,…", help="Only the cells that match; a|b for alternatives."),
+]
+Set = Annotated[
+    list[str] | None,
+    Option("--set", metavar="KEY=VALUE", help="Override a field of the spec; repeatable."),
+]
+Baseline = Annotated[
+    str | None, Option("--baseline", metavar="NAME", help="Compare with this variant.")
+]
+Blocks = Annotated[
+    int | None, Option("--blocks", metavar="N", min=1, help="Timing blocks; collect.blocks.")
+]
+FailOn = Annotated[
+    str | None,
+    Option(
+        "--fail-on",
+        metavar="regression[:PERCENT]",
+        help="Exit code 5 where a cell is SLOWER by more than PERCENT (default 0).",
+    ),
+]
+Color = Annotated[
+    str, Option("--color", metavar="auto|always|never", help="Colour on the console.")
+]
+Problem = Annotated[
+    str | None, Option("--problem", metavar="NAME", help="Of several problems, this one.")
+]
+Device = Annotated[
+    str | None, Option("--device", metavar="cuda:N|cpu", help="Where to measure; collect.device.")
+]
+Timer = Annotated[
+    bool, Option("--timer", help="Judge by CUDA events, without ncu; collect.collectors=timer.")
+]
+Fast = Annotated[
+    bool,
+    Option(
+        "--fast",
+        help="Time and count by CUPTI in one process, without ncu; collect.collectors=cupti.",
+    ),
+]
+NoReport = Annotated[bool, Option("--no-report", help="Do not write the page.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress, only results.")]
+Verbose = Annotated[
+    bool, Option("--verbose", "-v", help="Print every table and notice; say what is started.")
+]
+TlsCa = Annotated[
+    Path | None, Option("--tls-ca", metavar="PEM", help="TLS: who signed the certificates.")
+]
+TlsCert = Annotated[
+    Path | None, Option("--tls-cert", metavar="PEM", help="TLS: certificate of this side.")
+]
+TlsKey = Annotated[
+    Path | None, Option("--tls-key", metavar="PEM", help="TLS: private key of this side.")
+]
+
+DEFAULT_OUT = Path("reports")
+
+
+class FigureFormat(StrEnum):
+    """Files that `figures` writes."""
+
+    PDF = "pdf"
+    PNG = "png"
+    SVG = "svg"
+
+
+@dataclass(frozen=True, eq=False)
+class NewRequest:
+    """Write a folder with an experiment that works, with comments, to be edited."""
+
+    kind: Annotated[str, Argument(metavar="KIND", help="python, triton, cuda or command.")]
+    name: Annotated[str, Argument(metavar="NAME", help="Of the folder and the experiment.")]
+    color: Color = "auto"
+    folder: Path = Path()
+    """Where the new folder is made."""
+
+
+def _now() -> str:
+    from datetime import datetime
+
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+@dataclass(frozen=True, eq=False)
+class RunRequest:
+    """Build, check and measure every kernel variant, and write the page."""
+
+    spec: Spec
+    only: Only = None
+    blocks: Blocks = None
+    settings: Set = None
+    baseline: Baseline = None
+    fresh: Annotated[
+        bool, Option("--fresh", help="Measure everything again; the default is to go on.")
+    ] = False
+    live: Annotated[bool, Option("--live", help="Refuse to replay a recording (exit code 3).")] = (
+        False
+    )
+    replay: Annotated[
+        Path | None, Option("--replay", metavar="RUN", help="Replay this recording or run.")
+    ] = None
+    out: Out = DEFAULT_OUT
+    json_target: Json = None
+    markdown_target: Markdown = None
+    timeout: Annotated[
+        float | None, Option("--timeout", metavar="S", min=0.1, help="Seconds one visit may take.")
+    ] = None
+    fail_on: FailOn = None
+    timer: Timer = False
+    fast: Fast = False
+    device: Device = None
+    timeline: Annotated[
+        bool, Option("--timeline", help="Then record finalists and baseline under nsys; no replay.")
+    ] = False
+    explain: Annotated[
+        list[str] | None,
+        Option(
+            "--explain",
+            metavar="CELL|PROBLEM|all",
+            help="Count all that tells why of these cells, in place of those that the answer is "
+            "about; again for more.",
+        ),
+    ] = None
+    no_explain: Annotated[bool, Option("--no-explain", help="Count nothing that tells why.")] = (
+        False
+    )
+    no_report: NoReport = False
+    workers: Annotated[
+        str | None,
+        Option(
+            "--workers",
+            metavar="tcp://HOST:PORT|local:N",
+            help="Measure on workers of this Dask scheduler, or on N GPUs of this host.",
+        ),
+    ] = None
+    mixed: Annotated[
+        bool,
+        Option(
+            "--mixed", help="With --workers: a run for each model and driver, not only the first."
+        ),
+    ] = False
+    tls_ca: TlsCa = None
+    tls_cert: TlsCert = None
+    tls_key: TlsKey = None
+    quiet: Quiet = False
+    verbose: Verbose = False
+    color: Color = "auto"
+    inquiry: Inquiry | None = None
+    """What the machine was asked already; None: it is asked when the experiment is planned."""
+    preloading: Preloading | None = None
+    """A process of the runner that was started already."""
+    created: str = field(default_factory=_now)
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """`key=value` texts of --set, and of the flags that are short for one."""
+        return _overrides(self, timeout=self.timeout, explain=not self.no_explain)
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerRequest:
+    """Measure on the GPU here what `run --workers` gives to a Dask scheduler (docs/cluster.md)."""
+
+    address: Annotated[
+        str, Argument(metavar="ADDRESS", help="Of the Dask scheduler: tcp://HOST:PORT.")
+    ]
+    device: Annotated[
+        str | None, Option("--device", metavar="cuda:N|cpu", help="Default: the first GPU.")
+    ] = None
+    scratch: Annotated[
+        Path | None,
+        Option("--scratch", metavar="DIR", help="For runs under way; default: temporary."),
+    ] = None
+    tls_ca: TlsCa = None
+    tls_cert: TlsCert = None
+    tls_key: TlsKey = None
+    quiet: Quiet = False
+    color: Color = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class PlanRequest:
+    """Show the cells, what is excluded and why, and the sessions; needs no GPU."""
+
+    spec: Spec
+    only: Only = None
+    blocks: Blocks = None
+    settings: Set = None
+    baseline: Baseline = None
+    timer: Timer = False
+    fast: Fast = False
+    device: Device = None
+    out: Out = DEFAULT_OUT
+    json_target: Json = None
+    color: Color = "auto"
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """`key=value` texts of --set, and of the flags that are short for one."""
+        return _overrides(self)
+
+
+def _overrides(
+    request: RunRequest | PlanRequest, *, timeout: float | None = None, explain: bool = True
+) -> tuple[str, ...]:
+    """`key=value` texts; raises UsageError for two flags that say different things."""
+    if request.timer and request.fast:
+        raise UsageError(
+            "--timer and --fast name different collectors.", remedy="Give one of them."
+        )
+    short_forms = {
+        "collect.blocks": request.blocks,
+        "baseline": request.baseline,
+        "collect.time_limit_s": timeout,
+        "collect.explain": None if explain else "false",
+        "collect.collectors": "timer" if request.timer else "cupti" if request.fast else None,
+        "collect.device": request.device,
+    }
+    flags = (f"{key}={value}" for key, value in short_forms.items() if value is not None)
+    return (*(request.settings or ()), *flags)
+
+
+@dataclass(frozen=True, eq=False)
+class BuildRequest:
+    """Compile every variant and show registers, spills and shared memory; needs no GPU."""
+
+    spec: Spec
+    arch: Annotated[
+        str | None, Option("--arch", metavar="sm_NN", help="Default: that of the GPU here.")
+    ] = None
+    only: Only = None
+    settings: Set = None
+    out: Out = DEFAULT_OUT
+    json_target: Json = None
+    quiet: Quiet = False
+    color: Color = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class ReportRequest:
+    """Write the page of a run again, from its raw files; needs no GPU."""
+
+    run_folder: Run
+    out: Annotated[
+        Path,
+        Option("--out", metavar="DIR", help="Where the page of a recording or read-only run goes."),
+    ] = DEFAULT_OUT
+    reports: Reports = DEFAULT_OUT
+    json_target: Json = None
+    markdown_target: Markdown = None
+    verbose: Verbose = False
+    color: Color = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainRequest:
+    """Tell why: what two kernels differ by, what limits one, and where; needs no GPU."""
+
+    run: Run
+    variant: Annotated[
+        str | None, Option("--variant", metavar="NAME", help="Default: the best.")
+    ] = None
+    against: Annotated[
+        str | None, Option("--against", metavar="NAME", help="Default: the baseline.")
+    ] = None
+    problem: Annotated[
+        str | None, Option("--problem", metavar="NAME", help="Default: the largest.")
+    ] = None
+    reports: Reports = DEFAULT_OUT
+    json_target: Json = None
+
+    @property
+    def names_nothing(self) -> bool:
+        """Whether it asks for what the answer is about."""
+        return self.variant is self.against is self.problem is None
+
+
+@dataclass(frozen=True, eq=False)
+class CompareRequest:
+    """Compare runs of other days, commits, drivers or GPUs, cell by cell; needs no GPU."""
+
+    runs: Annotated[
+        list[str],
+        Argument(
+            metavar="RUN RUN…",
+            help="Run folders, recordings, or names of experiments (their newest run; NAME~1 is "
+            "the one before it). The older one first.",
+        ),
+    ]
+    only: Only = None
+    baseline: Annotated[
+        str | None,
+        Option("--baseline", metavar="NAME", help="The variant that did not change."),
+    ] = None
+    fail_on: FailOn = None
+    json_target: Json = None
+    page: PageOut = None
+    """None: under `reports`."""
+    reports: Reports = DEFAULT_OUT
+    no_report: NoReport = False
+    color: Color = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class ImportRequest:
+    """Read a CSV of ncu, a timeline or an inductor log that you have: table and page, or JSON."""
+
+    files: Annotated[
+        list[Path],
+        Argument(
+            metavar="FILE…",
+            help="CSV or reports of ncu (.ncu-rep), timelines of nsys (.sqlite, .nsys-rep) or "
+            "torch.profiler (.json), or logs of inductor's autotuner.",
+        ),
+    ]
+    json_target: Json = None
+    page: PageOut = None
+    """None: named after the first file, in the current folder."""
+    limit_gib: Annotated[
+        float,
+        Option(
+            "--limit-gib", metavar="N", min=0, help="Most that a packed file or a trace may hold."
+        ),
+    ] = 1.0
+    color: Color = "auto"
+
+    @property
+    def limit_bytes(self) -> int:
+        """Most that a packed file or a trace may hold."""
+        return int(min(self.limit_gib, 2.0**20) * 2**30)
+
+    @property
+    def only_json(self) -> bool:
+        """Whether nothing but JSON is asked for."""
+        return self.json_target == "-" and self.page is None
+
+
+@dataclass(frozen=True, eq=False)
+class SimulateRequest:
+    """Replay a search on recorded results (T1 and T4 files); needs no GPU."""
+
+    space: Annotated[
+        Path, Argument(metavar="SPACE.T1.json", help="Parameters, values and conditions.")
+    ]
+    results: Annotated[
+        Path, Argument(metavar="RESULTS_T4.json.gz", help="What was measured of them.")
+    ]
+    strategy: Annotated[
+        str,
+        Option("--strategy", metavar="NAME", help="portfolio, model, random, exhaustive."),
+    ] = "portfolio"
+    budget: Annotated[
+        int, Option("--budget", metavar="N", min=1, help="Evaluations of each search.")
+    ] = 120
+    seed: Annotated[int, Option("--seed", metavar="N", min=0, help="The first seed.")] = 1
+    seeds: Annotated[
+        int, Option("--seeds", metavar="N", min=1, max=10_000, help="How many searches.")
+    ] = 1
+    mean: Annotated[
+        bool, Option("--mean", help="Mean of the recorded runs instead of their median.")
+    ] = False
+    json_target: Json = None
+    color: Color = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class ExportSpaceRequest:
+    """Write the variants of an experiment as a search space (T1); needs no GPU."""
+
+    spec: Spec
+    out: Annotated[Path, Option("--out", "-o", metavar="X.T1.json", help="The file to write.")]
+    settings: Set = None
+
+
+@dataclass(frozen=True, eq=False)
+class ExportResultsRequest:
+    """Write what a run measured at a problem as results of a tuning (T4)."""
+
+    run_folder: Run
+    out: Annotated[Path, Option("--out", "-o", metavar="Y_T4.json.gz", help="The file to write.")]
+    problem: Problem = None
+    reports: Reports = DEFAULT_OUT
+
+
+@dataclass(frozen=True, eq=False)
+class DoctorRequest:
+    """Check everything that a run needs; exit code 3 when something essential is missing."""
+
+    json_target: Json = None
+    color: Color = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class ListRequest:
+    """List the runs and replays that are in the reports folder, and the recordings beside it."""
+
+    names: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="[NAME…]",
+            help="Only these: experiments, NAME~1, run folders, recordings. Default: all.",
+        ),
+    ] = None
+    out: Out = DEFAULT_OUT
+    json_target: Json = None
+    color: Color = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class RecordRequest:
+    """Make a recording of a run: its raw numbers, without paths, names and tool reports."""
+
+    run_folder: Run
+    target: Annotated[Path, Argument(metavar="FILE", help="e.g. experiments/recordings/NAME.zip.")]
+    reports: Reports = DEFAULT_OUT
+
+
+@dataclass(frozen=True, eq=False)
+class FiguresRequest:
+    """Draw metrics of a run between its versions, for papers and slides; needs no GPU."""
+
+    run_folder: Run
+    out: Annotated[
+        Path, Option("--out", "-o", metavar="DIR", help="Where the files are written.")
+    ] = Path("figures")
+    metrics: Annotated[
+        list[str] | None,
+        Option(
+            "--metric",
+            "-m",
+            metavar="NAME",
+            help="Draw this metric; repeatable. Default: durations, cycles, L2 hits, registers.",
+        ),
+    ] = None
+    format: Annotated[FigureFormat, Option("--format", help="What kind of file.")] = (
+        FigureFormat.PDF
+    )
+    problem: Problem = None
+    reports: Reports = DEFAULT_OUT
+
+
+@dataclass(frozen=True, eq=False)
+class GalleryRequest:
+    """Write the page of every recording in a folder, and an index of them (`make gallery`)."""
+
+    recordings: Annotated[
+        Path, Argument(metavar="DIR", help="A folder of recordings, e.g. that of this project.")
+    ]
+    out: Annotated[Path, Argument(metavar="DIR", help="Where the pages are written.")]
+
+
+@dataclass(frozen=True, eq=False)
+class SchemaRequest:
+    """Print the JSON Schema of the experiment file, for editors."""
