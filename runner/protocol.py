@@ -135,6 +135,9 @@ class Job:
     """Label → folder: files in them that the workload opens to read stand in the journal."""
     unwatched: tuple[str, ...] = ()
     """Folders inside those that hold results."""
+    places: int = 1
+    """Places in memory that the inputs of a problem have, one after another, each for a part of the
+    blocks, where setting it up is cheap."""
     practical_roofs: tuple[str, ...] = ()
     """Names of PRACTICAL_ROOFS that the session measures before its first problem."""
     description: Mapping[str, Any] | None = None

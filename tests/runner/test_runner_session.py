@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import weakref
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,10 @@ import pytest
 import torch
 
 from profiler.model import Outcome
+from profiler.runner import session
+from profiler.runner.device import CpuDevice
 from profiler.runner.protocol import JobVisit, Tolerance, finished_visits
+from profiler.runner.session import parts_of
 
 PHASES = ["prepare", "check", "describe"]
 
@@ -48,6 +52,50 @@ def test_cells_are_checked_before_any_block_and_blocks_follow_the_visits(bench):
     ]
     assert records[0]["event"] == "session_started"
     assert records[-1]["event"] == "session_finished"
+
+
+@pytest.fixture
+def moves(monkeypatch):
+    """Keys by which inputs were moved in memory."""
+    keys = []
+    monkeypatch.setattr(CpuDevice, "move_memory", lambda _, key: keys.append(key))
+    return keys
+
+
+def test_inputs_lie_elsewhere_for_each_part_of_the_blocks(bench, select, moves):
+    job = bench.job(["plain", "fresh"], blocks=4, places=2)
+    records = bench.run(job)
+    steps = [(r["phase"], r.get("block")) for r in records if r["event"] == "finished"]
+    begins = steps.index(("warmup", None))
+    measured = [("measure", block) for block in range(4) for _ in range(2)]
+    moved = [("inputs", None), *[("prepare", None), ("warmup", None)] * 2]
+    assert steps[begins + 2 : begins + 2 + 13] == [*measured[:4], *moved, *measured[4:]]
+    assert moves == ["timer-0.1"]
+    assert len(select(records, event="finished", phase="check")) == 2, "what is right stays right"
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_inputs_are_not_moved_where_that_takes_long_or_may_compile(
+    bench, select, moves, monkeypatch, slow
+):
+    if slow:
+        monkeypatch.setattr(session, "CHEAP_S", 0.0)
+    else:
+        monkeypatch.setitem(sys.modules, "torch._inductor", torch)
+    records = bench.run(bench.job(["plain"], blocks=4, places=4))
+    assert len(select(records, event="finished", phase="measure")) == 4
+    assert len(select(records, event="finished", phase="inputs")) == 1
+    assert not moves
+
+
+def test_parts_are_of_whole_blocks_in_their_order():
+    visits = [JobVisit(cell, block) for block in (3, 4, 6, 7, 8) for cell in "ab"]
+    assert [sorted({visit.block for visit in part}) for part in parts_of(visits, 2)] == [
+        [3, 4, 6],
+        [7, 8],
+    ]
+    assert parts_of(visits, 1) == [tuple(visits)]
+    assert len(parts_of(visits, 9)) == 5
 
 
 def test_every_phase_is_journalled_before_and_after(bench, select):

@@ -25,6 +25,10 @@ from profiler.sessions.sources import watched_folders
 from profiler.sessions.timeline_tools import TimelineTools
 from profiler.sessions.watchdog import Limits
 
+PLACES = 4
+"""Places of the inputs of a problem, each for a quarter of its blocks: so they see what an address
+does."""
+
 
 @dataclass(frozen=True)
 class Templates:
@@ -82,6 +86,7 @@ class Templates:
                 for cell in self.plan.cells
             ),
             repeats=collect.repeats if "repeats" in kind.settings else 1,
+            places=PLACES if session.kind is SessionKind.TIMING else 1,
             launches=timelines.launches if recorded else 1,
             capture=timelines.capture,
             counters=self.metrics(session) if session.collector == cupti.KIND.name else (),
