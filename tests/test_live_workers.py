@@ -296,6 +296,24 @@ def test_what_a_dead_worker_had_begins_anew_where_its_gpu_stays_away(other_clust
     assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
 
 
+def test_a_worker_that_dies_while_it_explains_goes_on_when_it_is_there_again(other_cluster):
+    """It has another address then: Dask starts a worker anew that died."""
+    cluster = other_cluster
+    spec = write_tiles(cluster.line, rows=ROWS[:2], collect={"explain": True})
+    dying = cluster.start_worker("dying", FAKE_NCU_SLOW_S=0.05)
+    coordinator = cluster.start_coordinator(spec)
+    scratch = cluster.folder / "scratch/dying"
+    wait_for(lambda: any(visits_of(f.parent) for f in scratch.rglob("ncu-explain*/journal.jsonl")))
+    end(dying)
+    cluster.start_worker("dying")
+    progress = finish(coordinator)[2]
+    assert "Not explained" not in progress
+    (run,) = cluster.line.runs()
+    explained = [folder for folder in attempts(run) if folder.name.startswith("ncu-explain")]
+    cells = {cell for folder in explained for cell, _, _ in visits_of(folder)}
+    assert all(any(f"rows={rows}" in cell for cell in cells) for rows in ROWS[:2])
+
+
 def test_a_lost_scheduler_ends_the_run_which_goes_on_with_the_next(other_cluster):
     cluster = other_cluster
     spec = write_tiles(cluster.line, rows=ROWS[:2])

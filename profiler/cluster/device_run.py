@@ -42,6 +42,9 @@ from profiler.sessions.sources import source_hashes
 MOST_TRIES = 3
 """Times that a problem is begun whose task ends in a way that names no worker."""
 _QUIET_S = 1.0
+SHORTEST_WAIT_S = 20.0
+"""How long cells that nobody else can explain wait for their GPU: a worker that dies while it
+explains is started again within seconds, at another address."""
 LONGEST_WAIT_S = 120.0
 """How long a problem waits at most for the GPU that had begun it. Where it had measured less, no
 longer than that: then it costs no more to begin on another GPU."""
@@ -449,11 +452,14 @@ class DeviceRun:
             self._explain(problem, cells)
 
     def _explain(self, problem: str, cells: Sequence[str]) -> None:
-        owner, names = self.owners.get(problem), self.link.addresses(self.device).values()
-        if owner is None or (owner.gpu_uuid is not None and owner.gpu_uuid not in names):
-            self.reporter.warn(f"Not explained: {problem}, whose GPU is not here any more.")
+        """Have cells explained by the GPU that measured them, which may be about to come back."""
+        owner = self.owners.get(problem)
+        if owner is None:
+            self.reporter.warn(f"Not explained: {problem}, which no worker could measure.")
             return
-        self._submit(problem, explain=",".join(cells))
+        now = time.monotonic()
+        begun = None if owner.gpu_uuid is None else Begun(owner.gpu_uuid, now - SHORTEST_WAIT_S)
+        self._submit(problem, explain=",".join(cells), begun=begun)
 
 
 def _size(params: Params) -> float:
