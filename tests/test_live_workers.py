@@ -80,6 +80,7 @@ def test_two_workers_find_what_one_machine_finds(measured):
     assert results(run) == results(alone)
     assert "2 workers: Made-up GPU, driver 580.1." in done.err
     assert "(3 of 3 problems)" in done.err
+    assert done.err.count("Two GPUs of one host gain nothing under ncu 2025") == 1
 
 
 def test_every_visit_was_made_once_and_says_by_which_gpu(measured):
@@ -176,6 +177,7 @@ def test_libraries_travel_by_their_content_and_workers_compile_nothing(cluster):
     )
     done = cluster.measure(spec, PATH=f"{TESTS / 'fake_nvcc'}{os.pathsep}{os.environ['PATH']}")
     assert done.code == 0, done.err
+    assert "gain nothing" not in done.err, "nothing is measured by ncu"
     (run,) = cluster.line.runs("stamped")
     assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
     libraries = []
@@ -234,6 +236,7 @@ def test_workers_of_this_host_are_started_and_ended(profiler):
     assert "(1 of 1 problems)" in done.err
     assert "Dashboard: http://127.0.0.1:" in done.err
     assert "neither encrypted" not in done.err, "it is on loopback"
+    assert "gain nothing" not in done.err, "it is one"
     (run,) = profiler.runs()
     assert [worker["name"] for worker in workers_of(run)] == ["worker-1"]
     assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}

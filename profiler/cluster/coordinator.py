@@ -29,6 +29,7 @@ from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.lock_files import take_lock
 from profiler.machine.requirements import Machine
 from profiler.model import Environment, Plan
+from profiler.planning.session_plans import NCU
 from profiler.run_folder.folder import RunFolder, create_run, runs
 from profiler.run_folder.workers import (
     clear_drafts,
@@ -48,6 +49,11 @@ _FIRST_WORKER_S = 60.0
 """How long to wait for a first worker."""
 _UNREADABLE = "deserialization of the task graph"
 """What Dask says where its scheduler lacks a module that a task names."""
+SERIALISED = (
+    "Two GPUs of one host gain nothing under ncu 2025, which profiles on one of them at a time "
+    "(autotune: 314 s on two, 303 to 318 s on one). A second one is for what is not serialised: "
+    "--timer, a search, builds; or take GPUs of several hosts."
+)
 STAGE = "workers"
 
 
@@ -169,6 +175,9 @@ def _devices(link: Link, request: ClusterRequest, reporter: ProgressReporter) ->
                 f"Refused: {address} measures on {other}, not on {used[0]}. "
                 "--mixed makes a run of its own of it."
             )
+    hosts = Counter(facts["host"] for at, facts in workers.items() if names[at] in used)
+    if NCU in request.loaded.experiment.collect.collectors and max(hosts.values()) > 1:
+        reporter.say(SERIALISED)
     return tuple(map(_device_named, used))
 
 
