@@ -1,7 +1,6 @@
 """The task of a worker: measure a batch of a search on its GPU.
 
-A runner stands between batches of a search, as in a search on one machine. Each result is sent when
-it is there.
+A runner stands between batches of a search, as in a search on one machine.
 """
 
 from __future__ import annotations
@@ -18,58 +17,44 @@ from distributed import Worker, get_worker
 
 from profiler.cluster.job import Batch, read_order
 from profiler.cluster.on_worker import (
-    FINISHED,
-    Sender,
+    answer,
     checked_machine,
-    failure_of,
+    end_if_unwanted,
     folder_of_worker,
-    remove_folder,
     stored_libraries,
     with_paths,
 )
+from profiler.cluster.parcels import Parcel
 from profiler.cluster.standing import Standing, bench_kept, end_standing
-from profiler.errors import ProfilerError
 from profiler.machine.gpu_lock import gpu_lock
 from profiler.machine.requirements import Machine
 from profiler.run_folder.documents import read_json
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.redact import MACHINE_FILE
+from profiler.search.live.records import Evaluated
 from profiler.sessions.measure import LOCK_TIMEOUT_S
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.batch import BestHere, evaluate_batch
 from profiler.sessions.search.bench import Subject
 from profiler.sessions.search.standing_bench import standing_bench, subject_of
 
-JOINED = "joined"
-LOOKED = "looked"
-EVALUATED = "evaluated"
-RUNNER_ENDED = "runner ended"
-"""Kinds of parcels that a task sends."""
-
 
 def dask_teardown(worker: Worker) -> None:
     """End what stands, and take the folder away, before a worker leaves: Dask calls it."""
     end_standing()
-    remove_folder(worker)
+    shutil.rmtree(folder_of_worker(worker), ignore_errors=True)
 
 
-def measure_batch(order: str, libraries: Mapping[str, bytes]) -> None:
-    """Measure a batch, and send what comes of it to the queue of the order.
+def measure_batch(order: str, libraries: Mapping[str, bytes]) -> list[Parcel]:
+    """Measure a batch; gives what came of it, also where something went wrong on the way.
 
-    `libraries` by the hashes of their contents. What goes wrong is sent as well: the coordinator
-    decides whether another worker tries.
+    `libraries` by the hashes of their contents.
     """
-    batch = read_order(order, Batch)
-    sender = Sender(batch)
-    failed: dict[str, Any] | None = None
-    try:
-        _measure(batch, libraries, sender)
-    except (ProfilerError, OSError) as error:
-        failed = failure_of(error)
-    sender.send(FINISHED, {"failed": failed})
+    facts: dict[str, Any] = {"ends": [], "looks": [], "evaluated": []}
+    return answer(facts, lambda: _measure(read_order(order, Batch), libraries, facts), lambda: ())
 
 
-def _measure(batch: Batch, libraries: Mapping[str, bytes], sender: Sender) -> None:
+def _measure(batch: Batch, libraries: Mapping[str, bytes], facts: dict[str, Any]) -> None:
     loaded = batch.spec()
     machine = checked_machine(batch, loaded)
     root = folder_of_worker(get_worker())
@@ -95,17 +80,21 @@ def _measure(batch: Batch, libraries: Mapping[str, bytes], sender: Sender) -> No
         )
         return Standing(closing.enter_context(bench), run)
 
-    with bench_kept(f"{batch.queue} {batch.search}", make) as standing:
-        standing.bench.on_runner_end = lambda cause: sender.send(RUNNER_ENDED, {"cause": cause})
-        texts = read_json(standing.run.path / MACHINE_FILE)
-        sender.send(JOINED, {"environment": asdict(machine.environment), "texts": texts})
+    def take(evaluated: Evaluated) -> None:
+        facts["evaluated"].append(asdict(evaluated))
+        end_if_unwanted()
+
+    with bench_kept(f"{batch.run} {batch.search}", make) as standing:
+        standing.bench.on_runner_end = facts["ends"].append
+        facts["texts"] = read_json(standing.run.path / MACHINE_FILE)
+        facts["environment"] = asdict(machine.environment)
         evaluate_batch(
             standing.bench,
             incumbent=None if batch.incumbent is None else subject(batch.incumbent),
             candidates=[subject(variant) for variant in batch.candidates],
             best=BestHere(batch.objective, batch.noise),
-            on_look=lambda ratios: sender.send(LOOKED, {"log_ratios": ratios}),
-            on_evaluated=lambda evaluated: sender.send(EVALUATED, {"result": asdict(evaluated)}),
+            on_look=facts["looks"].append,
+            on_evaluated=take,
         )
 
 
@@ -113,7 +102,6 @@ def _new_run(
     batch: Batch, machine: Machine, base: Path, root: Path, closing: ExitStack
 ) -> RunFolder:
     """Folder for the files of runners, gone with the bench."""
-    root.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=root, prefix="search."))
     closing.callback(shutil.rmtree, folder, ignore_errors=True)
     run = RunFolder(folder / batch.plan.experiment / "run")

@@ -40,6 +40,12 @@ class Device:
         """
         return {**self.resources, f"{_NAMED}{worker}": 1}
 
+    @classmethod
+    def named(cls, name: str) -> Device:
+        """The device whose name this is."""
+        model, comma, driver = name.rpartition(", driver ")
+        return cls(model, driver) if comma else cls(name)
+
     def __str__(self) -> str:
         return self.model if self.driver is None else f"{self.model}, driver {self.driver}"
 

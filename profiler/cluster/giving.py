@@ -1,22 +1,40 @@
-"""Giving tasks to the scheduler and taking what comes back, until nothing is under way."""
+"""Giving work to workers and taking what comes back: each GPU has one piece of it at a time."""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Generic, TypeVar
 
-from distributed import Client, Future, Queue
+from distributed import Client, Future
 
 from profiler.cluster.device import Device, device_among
-from profiler.cluster.parcels import unpacked
-from profiler.errors import EnvironmentUnusable, UsageError
-from profiler.machine.signals import raise_if_signalled
+from profiler.cluster.job import Order, path_from_here
+from profiler.cluster.libraries import Libraries
+from profiler.cluster.on_worker import failure_from
+from profiler.cluster.parcels import Parcel, unpacked
+from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
+from profiler.model import BuildResult, Plan
+from profiler.run_folder.folder import RunFolder
+from profiler.sessions.measure import MeasureRequest
 from profiler.sessions.progress import ProgressReporter
+from profiler.sessions.sources import source_hashes
 
 _LOOK_EVERY_S = 1.0
-"""How often the tasks themselves are looked at."""
+"""How often the scheduler is asked which workers there are."""
+_FETCH_S = 60.0
+"""How long the transfer of a result is waited for, before it is looked at again."""
+LONGEST_WAIT_S = 120.0
+"""How long work waits at most for the GPU that had begun it. Where it had measured less, no longer
+than that: then it costs no more to begin on another GPU."""
+
+Work = TypeVar("Work")
+Task = Callable[..., list[Parcel]]
+Arrived = tuple[dict[str, Any], dict[str, bytes]]
+"""Document and files of a parcel."""
 
 
 @dataclass(frozen=True)
@@ -24,47 +42,45 @@ class Link:
     """How a coordinator reaches its workers."""
 
     client: Client
-    queue: str
-    """Name of the queue that results come through."""
+    run: str
+    """Id of this execution."""
     local: bool
     """Whether workers have the terminal of the coordinator."""
 
-    def addresses(self, device: Device) -> dict[str, str]:
-        """Name by address of the workers with a device: a UUID where it is a GPU."""
+    def workers(self, device: Device) -> dict[str, str]:
+        """Address by name of the workers with a device: a UUID where it is a GPU."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         return {
-            address: str(facts["name"])
+            str(facts["name"]): address
             for address, facts in workers.items()
             if device_among(facts["resources"]) == str(device)
         }
 
 
-@dataclass
-class GivenTask:
-    """A task that was given to the scheduler."""
+@dataclass(eq=False)
+class Given(Generic[Work]):
+    """Work that one worker alone may do; Dask keeps it where that dies, until it is there again."""
 
-    future: Future[None]
-    executions: list[str] = field(default_factory=list)
-    """Those that sent something, oldest first: Dask begins a task again that a dead worker had."""
+    work: Work
+    worker: str
+    """Its name: that of its GPU."""
+    address: str
+    future: Future[list[Parcel]]
+    shortest_wait_s: float = 0.0
+    longest_wait_s: float = LONGEST_WAIT_S
+    since: float = field(default_factory=time.monotonic)
+    lost: float | None = None
+    """When the worker was missed first."""
 
-    def is_of_newest(self, execution: str) -> bool:
-        """Whether a parcel counts: not of a worker that was taken for dead and was not."""
-        if execution not in self.executions:
-            self.executions.append(execution)
-        return execution == self.executions[-1]
+    def is_given_up(self, now: float) -> bool:
+        """Whether its worker has been away longer than it is waited for."""
+        return self.lost is not None and now - self.lost > self.patience_s
 
-    def silent_failure(self) -> EnvironmentUnusable | None:
-        """Error that ended the task without a word to the coordinator; None where none did.
-
-        Raises EnvironmentUnusable where the scheduler does not know the task any more.
-        """
-        status = self.future.status
-        if status in ("cancelled", "lost"):
-            raise scheduler_lost("it does not know this run any more")
-        if status != "error":
-            return None
-        cause = self.future.exception()
-        return EnvironmentUnusable(f"{type(cause).__name__}: {cause}")
+    @property
+    def patience_s(self) -> float:
+        """How long the worker is waited for: as long as it had measured."""
+        measured_s = 0.0 if self.lost is None else self.lost - self.since
+        return min(max(measured_s, self.shortest_wait_s), self.longest_wait_s)
 
 
 def scheduler_lost(sign: str) -> EnvironmentUnusable:
@@ -78,76 +94,138 @@ def scheduler_lost(sign: str) -> EnvironmentUnusable:
     )
 
 
-class UnderWay(Protocol):
-    """Work under way for one device: problems, or batches of a search."""
+@dataclass(kw_only=True)
+class Share(ABC, Generic[Work]):
+    """The work of one device: problems, or batches of a search."""
 
     link: Link
     device: Device
+    run: RunFolder
+    request: MeasureRequest
+    libraries: Libraries
+    reporter: ProgressReporter
+    workers: dict[str, str] = field(default_factory=dict)
+    """Address by name of the workers that are there."""
+    given: list[Given[Work]] = field(default_factory=list)
+    _looked: float = -math.inf
 
     @property
+    @abstractmethod
     def is_done(self) -> bool:
-        """Whether nothing is under way any more."""
+        """Whether nothing is left that is not given."""
 
-    @property
-    def give_every_s(self) -> float:
-        """How long nothing may come before more is given."""
+    @abstractmethod
+    def prepare(self) -> None:
+        """Find out what may be given now."""
 
-    def give(self) -> None:
-        """Give the scheduler what may be given now."""
+    @abstractmethod
+    def take_next(self, worker: str) -> Work | None:
+        """The next work for a worker that has none; None where there is none for it now."""
 
-    def check_tasks(self) -> None:
-        """Look for tasks that ended without a word."""
+    @abstractmethod
+    def submit(self, work: Work, worker: str) -> Given[Work]:
+        """Give work to a worker."""
 
-    def has(self, task: str) -> bool:
-        """Whether a task is one of its own and not given up."""
+    @abstractmethod
+    def take(self, given: Given[Work], facts: dict[str, Any], attempts: Sequence[Arrived]) -> None:
+        """Take what came of work; raises UsageError where it is not what was asked for."""
 
-    def take(
-        self, key: str, address: str, document: Mapping[str, Any], files: Mapping[str, bytes]
-    ) -> None:
-        """Take a parcel of one of its tasks, from the worker at an address."""
+    @abstractmethod
+    def failed(self, given: Given[Work], error: ProfilerError) -> None:
+        """Give the work of a worker that failed to another one."""
 
-    def refuse(self, key: str, address: str, error: UsageError) -> None:
-        """Give a task up whose parcel is not what was sent or asked for."""
+    @abstractmethod
+    def give_up(self, given: Given[Work]) -> None:
+        """Give the work of a worker that stays away to another one."""
 
+    def measure(self) -> Iterator[None]:
+        """Have all work done; gives nothing whenever it can but wait."""
+        while True:
+            self.go_on()
+            if self.is_done and not self.given:
+                return
+            yield
 
-def give_and_take(queue: Queue, under_way: Sequence[UnderWay], reporter: ProgressReporter) -> None:
-    """Have everything measured that is missing, and take what comes until nothing is under way."""
-    warned, looked = False, time.monotonic()
-    while True:
-        raise_if_signalled()
-        for part in under_way:
-            part.give()
-        if all(part.is_done for part in under_way):
+    def go_on(self) -> None:
+        """Take what has come, and give work to workers that have none."""
+        now = time.monotonic()
+        if now - self._looked > _LOOK_EVERY_S:
+            self._look(now)
+        for given in tuple(self.given):
+            self._take_if_ended(given, now)
+        self.prepare()
+        for worker in self.workers.keys() - {given.worker for given in self.given}:
+            work = self.take_next(worker)
+            if work is not None:
+                self.given.append(self.submit(work, worker))
+
+    def _look(self, now: float) -> None:
+        workers = self.link.workers(self.device)
+        if not workers and (self.workers or self._looked < 0):
+            self.reporter.warn("No worker is left; waiting for one.")
+        self.workers, self._looked = workers, now
+        for given in self.given:
+            if given.worker in workers:
+                given.lost = None
+            elif given.lost is None:
+                given.lost = now
+                if given.patience_s:
+                    self.reporter.warn(
+                        f"{given.work}: its worker is gone. Waiting for that GPU for "
+                        f"{given.patience_s:.0f} s."
+                    )
+
+    def _take_if_ended(self, given: Given[Work], now: float) -> None:
+        """Take the result of work that has ended; raises EnvironmentUnusable without scheduler."""
+        status = given.future.status
+        if status in ("cancelled", "lost"):
+            raise scheduler_lost("it does not know this run any more")
+        if status == "pending":
+            if given.is_given_up(now):
+                given.future.cancel()
+                self.given.remove(given)
+                self.give_up(given)
+            return
+        if status == "error":  # Dask's, or one that nobody foresaw
+            cause = given.future.exception()
+            self.given.remove(given)
+            self.failed(given, EnvironmentUnusable(f"{type(cause).__name__}: {cause}"))
             return
         try:
-            parcel = queue.get(timeout=min(part.give_every_s for part in under_way))
-        except TimeoutError:
-            pass
-        else:
-            _take(parcel, under_way, reporter)
-        if time.monotonic() - looked < _LOOK_EVERY_S:
-            continue
-        looked = time.monotonic()
-        for part in under_way:
-            part.check_tasks()
-        idle = not any(part.link.addresses(part.device) for part in under_way)
-        if idle and not warned:
-            reporter.warn("No worker is left; waiting for one.")
-        warned = idle
-
-
-def _take(
-    parcel: Mapping[str, Any], under_way: Sequence[UnderWay], reporter: ProgressReporter
-) -> None:
-    """Hand a parcel to whom its task belongs; one of a task given up is dropped."""
-    task, address = str(parcel["task"]), str(parcel["address"])
-    for part in under_way:
-        if not part.has(task):
-            continue
+            parcels = given.future.result(timeout=_FETCH_S)
+        except TimeoutError:  # its worker has died since, and Dask has it done once more
+            return
+        self.given.remove(given)
         try:
-            document, files = unpacked(parcel)
-            part.take(task, address, document, files)
+            (facts, _), *attempts = map(unpacked, parcels)
+            self.take(given, facts, attempts)
         except UsageError as error:
-            part.refuse(task, address, error)
-        return
-    reporter.detail("A result of a task that was given up was dropped.")
+            refused = EnvironmentUnusable(f"What came back was refused: {error.message}")
+            self.failed(given, refused)
+        else:
+            if facts["failed"] is not None:
+                self.failed(given, failure_from(facts["failed"]))
+
+    def give(
+        self, work: Work, worker: str, task: Task, order: Order, *data: Any, **waits: float
+    ) -> Given[Work]:
+        """Submit a task with its order, for a worker alone."""
+        future = self.link.client.submit(
+            task, order.text(), *data, resources=self.device.resources_of(worker), pure=False
+        )
+        return Given(work, worker, self.workers[worker], future, **waits)
+
+    def order_fields(self, plan: Plan, builds: Sequence[BuildResult]) -> Mapping[str, Any]:
+        """What all orders have, for the cells of a plan."""
+        loaded = self.request.loaded
+        return {
+            "run": self.link.run,
+            "spec_text": loaded.text,
+            "spec_path": path_from_here(loaded.path),
+            "overrides": loaded.flags,
+            "plan": plan,
+            "builds": self.libraries.named(builds),
+            "sources": source_hashes(loaded.experiment, loaded.base, plan.cells),
+            "device": str(self.device),
+            "quiet": self.link.local,
+        }

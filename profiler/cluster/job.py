@@ -22,10 +22,8 @@ OrderKind = TypeVar("OrderKind", bound="Order")
 class Order:
     """An order for one GPU."""
 
-    task: str
-    """Key of the task at the scheduler."""
-    queue: str
-    """Name of the queue that results go to."""
+    run: str
+    """Id of this execution of the coordinator: what a worker keeps is of one."""
     spec_text: str
     spec_path: str
     """Path from the folder in which the coordinator works, and from that of the worker."""

@@ -1,29 +1,35 @@
-"""Tasks on a worker have this in common: the machine, its folder, libraries, what is sent."""
+"""What tasks on a worker have in common: the machine, its folder, libraries, what goes back."""
 
 from __future__ import annotations
 
 import hashlib
-import shutil
-import uuid
-from collections.abc import Mapping
-from dataclasses import replace
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from distributed import Queue, Worker, get_worker
+from distributed import Worker, get_worker
 
 import profiler
 from profiler.cluster.device import device_of
-from profiler.cluster.job import Order
-from profiler.cluster.parcels import content_hash, packed
+from profiler.cluster.job import Order, spec_of_text
+from profiler.cluster.parcels import Parcel, content_hash, files_of, packed
 from profiler.errors import EnvironmentUnusable, ExitCode, Interrupted, ProfilerError
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import BuildResult
 from profiler.planning.spec import LoadedSpec
 from profiler.sessions.sources import source_hashes
 
-FINISHED = "finished"
-"""Kind of the last parcel of a task."""
+
+def describe_machine(path: str, text: str, overrides: Sequence[str], *, timeline: bool) -> str:
+    """Environment of this machine for an experiment, as JSON; or why it cannot do it."""
+    try:
+        loaded = spec_of_text(path, text, overrides)
+        machine = find_machine(loaded.experiment, loaded.base, timeline=timeline)
+    except ProfilerError as error:
+        return json.dumps({"failed": failure_of(error)})
+    return json.dumps({"environment": asdict(machine.environment), "device": machine.device})
 
 
 def folder_of_worker(worker: Worker) -> Path:
@@ -35,46 +41,29 @@ def folder_of_worker(worker: Worker) -> Path:
     return Path(worker.local_directory).parent / f"kernel-profiler-{name}"
 
 
-def remove_folder(worker: Worker) -> None:
-    """Take away all that a worker kept, when it ends in order."""
-    shutil.rmtree(folder_of_worker(worker), ignore_errors=True)
-
-
-class Sender:
-    """Sends parcels of one execution of a task."""
-
-    def __init__(self, order: Order) -> None:
-        self._order = order
-        self._execution = uuid.uuid4().hex
-        self._queue = Queue(order.queue)
-
-    def send(
-        self,
-        kind: str,
-        document: Mapping[str, Any],
-        files: Mapping[str, bytes] | None = None,
-    ) -> None:
-        """Put a parcel into the queue; raises Interrupted where nobody wants it any more."""
-        if self._is_cancelled():
-            raise Interrupted("The coordinator has given this task up.")
-        sent = {"kind": kind, "execution": self._execution, **document}
-        # Whose it is stands outside: known also where the rest is damaged.
-        sender = {"task": self._order.task, "address": get_worker().address}
-        self._queue.put({**packed(sent, files), **sender})
-
-    def _is_cancelled(self) -> bool:
-        task = get_worker().state.tasks.get(self._order.task)
-        return task is None or task.state == "cancelled"
+def answer(
+    facts: dict[str, Any], measure: Callable[[], None], attempts: Callable[[], Sequence[Path]]
+) -> list[Parcel]:
+    """What goes back of a task: its facts, why it failed if it did, and attempts in their order."""
+    facts["failed"] = None
+    try:
+        measure()
+    except (ProfilerError, OSError) as error:
+        facts["failed"] = failure_of(error)
+    sent = [packed({"attempt": folder.name}, files_of(folder)) for folder in attempts()]
+    return [packed(facts), *sent]
 
 
 def failure_of(error: ProfilerError | OSError) -> dict[str, Any]:
     """An error as it is sent."""
     if isinstance(error, ProfilerError):
-        message, remedy, code = error.message, error.remedy, error.exit_code
-    else:  # a full disk
-        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        remedy, code = None, ExitCode.ENVIRONMENT
-    return {"message": message, "remedy": remedy, "exit_code": int(code)}
+        return {
+            "message": error.message,
+            "remedy": error.remedy,
+            "exit_code": int(error.exit_code),
+        }
+    message = f"{error.filename}: {error.strerror}" if error.filename else str(error)  # a full disk
+    return {"message": message, "remedy": None, "exit_code": int(ExitCode.ENVIRONMENT)}
 
 
 def failure_from(document: Mapping[str, Any]) -> ProfilerError:
@@ -82,6 +71,13 @@ def failure_from(document: Mapping[str, Any]) -> ProfilerError:
     failure = ProfilerError(document["message"], remedy=document["remedy"])
     failure.exit_code = ExitCode(document["exit_code"])
     return failure
+
+
+def end_if_unwanted(*_: object) -> None:
+    """Raise Interrupted where nobody waits any more for the task that runs here."""
+    task = get_worker().state.tasks.get(get_worker().get_current_task())
+    if task is None or task.state == "cancelled":
+        raise Interrupted("The coordinator has given this task up.")
 
 
 def checked_machine(order: Order, loaded: LoadedSpec, *, timeline: bool = False) -> Machine:
@@ -108,8 +104,21 @@ def checked_machine(order: Order, loaded: LoadedSpec, *, timeline: bool = False)
 
 
 def stored_libraries(libraries: Mapping[str, bytes], folder: Path) -> dict[str, str]:
-    """Path of each library by the hash of its content, in a folder by content."""
-    return {digest: _stored(folder, digest, content) for digest, content in libraries.items()}
+    """Path of each library by the hash of its content, in a folder by content.
+
+    Raises EnvironmentUnusable where one is not the one that was built.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {digest: folder / f"{digest}.so" for digest in libraries}
+    for digest, content in libraries.items():
+        if content_hash(content) != digest:
+            raise EnvironmentUnusable("A library that arrived is not the one that was built.")
+        path = paths[digest]
+        if not path.exists() or content_hash(path.read_bytes()) != digest:
+            draft = path.with_suffix(".draft")
+            draft.write_bytes(content)
+            draft.replace(path)
+    return {digest: str(path) for digest, path in paths.items()}
 
 
 def with_paths(order: Order, paths: Mapping[str, str]) -> tuple[BuildResult, ...]:
@@ -118,16 +127,3 @@ def with_paths(order: Order, paths: Mapping[str, str]) -> tuple[BuildResult, ...
         replace(build, library=None if build.library is None else paths[build.library])
         for build in order.builds
     )
-
-
-def _stored(folder: Path, digest: str, content: bytes) -> str:
-    """Path of a library; raises EnvironmentUnusable where it is not the one that was built."""
-    if content_hash(content) != digest:
-        raise EnvironmentUnusable("A library that arrived is not the one that was built.")
-    path = folder / f"{digest}.so"
-    if not path.exists() or content_hash(path.read_bytes()) != digest:
-        folder.mkdir(parents=True, exist_ok=True)
-        draft = path.with_suffix(f".{uuid.uuid4().hex}")
-        draft.write_bytes(content)
-        draft.replace(path)
-    return str(path)

@@ -9,24 +9,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def describe_machine(order: str) -> str:
-    """`machine_task.describe_machine`, on a worker."""
-    from profiler.cluster import machine_task  # noqa: PLC0415 - not at the scheduler
-
-    return machine_task.describe_machine(order)
-
-
 def measure_problem(
     order: str, libraries: Mapping[str, bytes], earlier: Sequence[Mapping[str, Any]]
-) -> None:
+) -> list[Mapping[str, Any]]:
     """`problem_task.measure_problem`, on a worker."""
     from profiler.cluster import problem_task  # noqa: PLC0415 - not at the scheduler
 
-    problem_task.measure_problem(order, libraries, earlier)
+    return problem_task.measure_problem(order, libraries, earlier)
 
 
-def measure_batch(order: str, libraries: Mapping[str, bytes]) -> None:
+def measure_batch(order: str, libraries: Mapping[str, bytes]) -> list[Mapping[str, Any]]:
     """`batch_task.measure_batch`, on a worker."""
     from profiler.cluster import batch_task  # noqa: PLC0415 - not at the scheduler
 
-    batch_task.measure_batch(order, libraries)
+    return batch_task.measure_batch(order, libraries)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +11,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from profiler.cluster.batch_task import EVALUATED, JOINED, LOOKED
 from profiler.cluster.device import Device
-from profiler.cluster.device_search import BATCH, MOST_TRIES, DeviceSearch
-from profiler.cluster.on_worker import FINISHED
+from profiler.cluster.device_search import BATCH, Candidates, DeviceSearch
+from profiler.cluster.giving import Given
+from profiler.cluster.parcels import packed
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.model import BuildResult, SearchPlan
 from profiler.search.live.journal import SearchJournal
@@ -24,8 +23,8 @@ from profiler.search.live.state import LiveSearch
 from profiler.sessions.search.background_builds import Built
 
 VARIANTS = {f"x={x}": {"x": x} for x in range(40)}
-WORKERS = {"tcp://a": "GPU-a", "tcp://b": "GPU-b"}
-FAILED = {"failed": {"message": "a full disk", "remedy": None, "exit_code": 3}}
+WORKERS = {"GPU-a": "tcp://a", "GPU-b": "tcp://b"}
+FAILED = {"message": "a full disk", "remedy": None, "exit_code": 3}
 
 
 class InstantBuilds:
@@ -42,40 +41,66 @@ class InstantBuilds:
         return built
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Searching(DeviceSearch):
-    """A search that takes down the tasks it gave."""
+    """A search that takes down the batches it gave."""
 
-    given: list[str] = field(default_factory=list)
+    batches: list[Given[Candidates]] = field(default_factory=list)
 
-    def _submit(self, candidates: dict[str, Built], workers: tuple[str, ...]) -> None:
-        super()._submit(candidates, workers)
-        self.given.append([*self._batches][-1])
+    def submit(self, work: Candidates, worker: str) -> Given[Candidates]:
+        given = super().submit(work, worker)
+        self.batches.append(given)
+        return given
 
-    def _joined(self, document: Any) -> str:
-        return str(document["worker"])
+    def _joined(self, facts: Any) -> str:
+        return str(facts["environment"])
 
-    def candidates(self, task: str) -> list[str]:
-        return [*self._batches[task].open]
+    def go_on(self) -> None:
+        self._looked = 0.0
+        super().go_on()
 
-    def send(self, task: str, kind: str, execution: str = "first", **document: Any) -> None:
-        if self.has(task):
-            sent = {"kind": kind, "execution": execution, **document}
-            self.take(task, "tcp://a", json.loads(json.dumps(sent)), {})
+    def step(self) -> bool:
+        """Go on; gives whether the search is under way."""
+        if self.story is None:
+            self.story = self.measure()
+        return next(self.story, "ended") is None
 
-    def measured(self, task: str, variant: str, execution: str = "first") -> None:
-        ratios = {"small": [0.01 * VARIANTS[variant]["x"]] * 2}
-        result = {"variant": variant, "outcome": "measured", "log_ratios": ratios}
-        self.send(task, EVALUATED, execution, result=result)
+    story: Any = None
+
+
+def finish(
+    batch: Given[Candidates],
+    variants: list[str],
+    *,
+    looks: int = 0,
+    failed: Any = None,
+) -> None:
+    """Have a batch end with results of some of its configurations."""
+    results = [
+        {
+            "variant": variant,
+            "outcome": "measured",
+            "log_ratios": {"small": [0.01 * VARIANTS[variant]["x"]] * 2},
+        }
+        for variant in variants
+    ]
+    facts = {
+        "environment": f"worker-{batch.worker == 'GPU-b':d}",
+        "ends": [],
+        "looks": [{"small": [0.0, 0.0]}] * looks,
+        "evaluated": results,
+        "failed": failed,
+    }
+    future: Any = batch.future
+    future.status, future.result.return_value = "finished", [packed(facts)]
 
 
 @pytest.fixture
 def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Searching]:
     module = "profiler.cluster.device_search"
     monkeypatch.setattr(f"{module}.searched_part", lambda *_: SimpleNamespace(cells=()))
-    monkeypatch.setattr(f"{module}.source_hashes", lambda *_: {})
-    monkeypatch.setattr(f"{module}.path_from_here", lambda path: path)
     monkeypatch.setattr(f"{module}.Batch", lambda **fields: SimpleNamespace(**fields, text=str))
+    monkeypatch.setattr(DeviceSearch, "order_fields", lambda *_: {})
 
     def make(evaluations: int) -> Searching:
         terms = Terms(
@@ -100,16 +125,19 @@ def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         journal = SearchJournal(tmp_path / "journal.jsonl")
         search = Mock(terms=terms, plan=plan, builds=(), jobs=2, needs_builds=False)
         search.variants = {id_: id_ for id_ in VARIANTS}
-        link = Mock(queue="queue")
-        link.addresses.return_value = WORKERS
+        link = Mock()
+        link.workers.return_value = WORKERS
+        link.client.submit.side_effect = lambda *_, **__: Mock(status="pending")
         return Searching(
             link=link,
             device=Device("a GPU"),
             run=Mock(),
+            request=Mock(),
+            libraries=Mock(),
+            reporter=Mock(),
             search=search,
             live=LiveSearch(terms, VARIANTS, journal),
             builds=cast(Any, InstantBuilds()),
-            shelf=Mock(**{"sent.return_value": ()}),
         )
 
     return make
@@ -119,68 +147,60 @@ def test_each_worker_has_a_batch_and_nothing_is_proposed_twice(
     searching: Callable[..., Searching],
 ) -> None:
     search = searching(12)
-    search.give()
-    search.give()
-    assert [len(search.candidates(task)) for task in search.given] == [BATCH, BATCH]
-    first, second = search.given
-    for task in (first, second):
-        search.send(task, JOINED, worker=f"worker-{task == second:d}")
-        for variant in search.candidates(task):
-            search.measured(task, variant)
-        search.send(task, FINISHED, failed=None)
-    search.give()
-    search.give()
-    rest = search.given[2:]
-    assert [len(search.candidates(task)) for task in rest] == [1, 1], "shared out at the end"
+    search.step()
+    search.step()
+    assert [len(batch.work.open) for batch in search.batches] == [BATCH, BATCH]
+    for batch in search.batches:
+        finish(batch, [*batch.work.open])
+    search.step()
+    search.step()
+    rest = search.batches[2:]
+    assert [len(batch.work.open) for batch in rest] == [1, 1], "shared out at the end"
     proposed = [*search.live.record.proposed]
     assert len(proposed) == len(set(proposed)) == 12
-    for task in rest:
-        search.send(task, JOINED, worker="worker-0")
-        search.send(task, LOOKED, log_ratios={"small": [0.0, 0.0]})
-        for variant in search.candidates(task):
-            search.measured(task, variant)
-        search.send(task, FINISHED, failed=None)
-    search.give()
-    assert search.is_done
+    for batch in rest:
+        finish(batch, [*batch.work.open], looks=1)
+    assert not search.step()
     assert search.finalists[0] == "x=0"
     workers = [evaluated.worker for evaluated in search.live.record.evaluations]
-    assert workers == ["worker-0"] * BATCH + ["worker-1"] * BATCH + ["worker-0"] * 2
+    assert sorted(workers[: 2 * BATCH]) == ["worker-0"] * BATCH + ["worker-1"] * BATCH
+    assert set(workers[2 * BATCH :]) == {"worker-0", "worker-1"}
     assert [look.variant for look in search.live.record.looks] == ["x=0", "x=0"]
 
 
 def test_a_search_that_has_ended_gives_nothing(searching: Callable[..., Searching]) -> None:
     search = searching(2)
-    search.give()
-    search.give()
-    for task in search.given:
-        search.measured(task, search.candidates(task)[0])
-        search.send(task, FINISHED, failed=None)
-    search.give()
+    search.step()
+    search.step()
+    for batch in search.batches:
+        finish(batch, [*batch.work.open])
+    assert not search.step()
     again = searching(2)
-    again.give()
-    assert again.is_done
-    assert not again.given
+    assert not again.step()
+    assert not again.batches
     assert again.finalists == search.finalists == ("x=0", "x=1")
     more = searching(3)
     for _ in range(2):
-        more.give()
-    assert [more.candidates(task) for task in more.given] == [["x=2"]]
-    incumbent = more._batches[more.given[0]].incumbent
-    assert incumbent == "x=0", "built once more"
+        more.step()
+    assert [[*batch.work.open] for batch in more.batches] == [["x=2"]]
+    assert more.batches[0].work.incumbent == "x=0", "built once more"
 
 
 def test_a_batch_that_is_begun_again_counts_each_result_once(
     searching: Callable[..., Searching],
 ) -> None:
     search = searching(BATCH)
-    search.give()
-    search.give()
-    task = search.given[0]
-    variants = search.candidates(task)
-    search.measured(task, variants[0])
-    for variant in variants:  # the worker died, and Dask gave the batch to another
-        search.measured(task, variant, execution="second")
-    search.measured(task, variants[0])
+    search.link.workers.return_value = {"GPU-a": "tcp://a"}
+    search.step()
+    search.step()
+    (lost,) = search.batches
+    variants = [*lost.work.open]
+    search.link.workers.return_value = {"GPU-b": "tcp://b"}
+    for _ in range(3):  # its worker died, and another one gets the batch
+        search.step()
+    finish(lost, variants[:1])
+    finish(search.batches[-1], variants)
+    assert not search.step()
     evaluated = [evaluated.variant for evaluated in search.live.record.evaluations]
     assert evaluated == variants
 
@@ -189,32 +209,40 @@ def test_what_is_open_of_a_failed_batch_goes_to_others_until_there_are_none(
     searching: Callable[..., Searching],
 ) -> None:
     search = searching(40)
-    search.give()
-    search.give()
-    first, second = search.given
-    variants = search.candidates(first)
-    search.measured(first, variants[0])
-    search.send(first, FINISHED, **FAILED)
-    search.send(second, FINISHED, failed=None)
-    search.give()
-    assert set(variants[1:]) <= {*search._ready, *search.candidates(search.given[-1])}
-    assert search.link.client.submit.call_args.kwargs["workers"] == ["tcp://b"]
-    search.link.addresses.return_value = {}
-    search._asked = 0.0
+    search.step()
+    search.step()
+    first = next(batch for batch in search.batches if batch.worker == "GPU-a")
+    second = next(batch for batch in search.batches if batch.worker == "GPU-b")
+    variants = [*first.work.open]
+    finish(first, variants[:1], failed=FAILED)
+    finish(second, [*second.work.open])
+    search.step()
+    search.step()
+    heir = search.batches[-1]
+    assert heir.worker == "GPU-b"
+    assert set(variants[1:]) <= {*search._ready, *heir.work.open}
+    assert [evaluated.variant for evaluated in search.live.record.evaluations].count(
+        variants[0]
+    ) == 1
+    finish(heir, [], failed=FAILED)
     with pytest.raises(ProfilerError, match="a full disk"):
-        search.send(search.given[-1], FINISHED, **FAILED)
+        search.step()
 
 
 def test_batches_that_end_without_a_word_are_given_again_and_not_for_ever(
     searching: Callable[..., Searching],
 ) -> None:
     search = searching(40)
-    search.link.client.submit.return_value.status = "error"
-    search.give()
-    search.give()
-    search.check_tasks()
-    assert not search._batches
-    search.give()
-    assert len(search.given) == 2 + 2 > MOST_TRIES
+    search.step()
+    search.step()
+    first, second = search.batches
+    open_then = set(first.work.open)
+    first.future.status = "error"
+    search.step()
+    finish(second, [*second.work.open])
+    search.step()
+    heir = search.batches[-1]
+    assert set(heir.work.open) == open_then, "before all else"
+    heir.future.status = "error"
     with pytest.raises(EnvironmentUnusable):
-        search.check_tasks()
+        search.step()
