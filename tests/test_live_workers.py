@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -305,8 +306,14 @@ def test_a_worker_that_dies_while_it_explains_goes_on_when_it_is_there_again(oth
     spec = write_tiles(cluster.line, rows=ROWS[:2], collect={"explain": True})
     dying = cluster.start_worker("dying", FAKE_NCU_SLOW_S=0.05)
     coordinator = cluster.start_coordinator(spec)
-    scratch = cluster.folder / "scratch/dying"
-    wait_for(lambda: any(visits_of(f.parent) for f in scratch.rglob("ncu-explain*/journal.jsonl")))
+    journals = cluster.folder / "scratch/dying"
+
+    def explains():
+        with suppress(FileNotFoundError):  # the folder of a problem that is measured goes away
+            return any(visits_of(f.parent) for f in journals.rglob("ncu-explain*/journal.jsonl"))
+        return False
+
+    wait_for(explains)
     end(dying)
     cluster.start_worker("dying")
     progress = finish(coordinator)[2]

@@ -6,7 +6,7 @@ import ipaddress
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -120,48 +120,43 @@ def _say_dashboard(client: Client, reporter: ProgressReporter) -> None:
 
 @contextmanager
 def _local_cluster(workers: str, security: Security | None, *, cpu: bool) -> Iterator[SpecCluster]:
-    """A scheduler on loopback, and a worker process for each GPU."""
-    environments = _local_environments(workers, cpu=cpu)
-    with (
-        tempfile.TemporaryDirectory(prefix="kernel-profiler-workers-") as scratch,
-        _cluster(environments, scratch, security) as cluster,
-    ):
-        yield cluster
-
-
-def _cluster(
-    environments: Sequence[Environment], scratch: str, security: Security | None
-) -> SpecCluster:
+    """A scheduler on loopback, and a worker for each GPU, which is started again where it dies."""
     at = {
         "host": _LOOPBACK,
         "protocol": "tcp://" if security is None else "tls://",
         "security": security,
     }
-    return SpecCluster(
-        scheduler={
-            "cls": Scheduler,
-            "options": {**at, "port": 0, "dashboard_address": f"{_LOOPBACK}:0"},
-        },
-        workers={
-            number: {"cls": Nanny, "options": {**at, **_worker_options(environment, scratch)}}
+    environments = _local_environments(workers, cpu=cpu)
+    with tempfile.TemporaryDirectory(prefix="kernel-profiler-workers-") as scratch:
+        nannies = {
+            number: {"cls": Nanny, "options": {**at, **_nanny_options(environment, scratch)}}
             for number, environment in enumerate(environments)
-        },
-        security=security,
-        silence_logs=logging.CRITICAL,
-    )
+        }
+        scheduler = {**at, "port": 0, "dashboard_address": f"{_LOOPBACK}:0"}
+        with SpecCluster(
+            scheduler={"cls": Scheduler, "options": scheduler},
+            workers=nannies,
+            security=security,
+            silence_logs=logging.CRITICAL,
+        ) as cluster:
+            yield cluster
 
 
-def _worker_options(environment: Environment, scratch: str) -> dict[str, Any]:
-    name = worker_name(environment)
+def _nanny_options(environment: Environment, scratch: str) -> dict[str, Any]:
     only = {VISIBLE_VARIABLE: environment.gpu_uuid} if environment.gpu_uuid else {}
+    options = worker_options(environment, scratch)
+    return {**options, "env": only, "silence_logs": logging.CRITICAL}
+
+
+def worker_options(environment: Environment, scratch: str) -> dict[str, Any]:
+    """Options of the worker of a GPU, whoever starts it."""
+    name = worker_name(environment)
     return {
         "nthreads": 1,
-        "memory_limit": 0,
+        "memory_limit": 0,  # none: it holds libraries and results, and sessions are processes
         "name": name,
         "resources": device_of(environment).resources_of(name),
-        "env": only,
         "local_directory": scratch,
-        "silence_logs": logging.CRITICAL,
         "preload": PRELOADED,
     }
 

@@ -5,31 +5,28 @@ from __future__ import annotations
 import json
 import threading
 import time
-import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from distributed import CancelledError, Client
 from distributed.comm.core import CommClosedError
 
-from profiler.cluster.arrivals import Arrivals
+from profiler.cluster.arrivals import owners_in
 from profiler.cluster.device import Device, device_among, device_of, environment_from
 from profiler.cluster.device_run import DeviceRun
 from profiler.cluster.device_search import DeviceSearch
-from profiler.cluster.giving import Link, scheduler_lost
+from profiler.cluster.giving import Team, scheduler_lost
 from profiler.cluster.job import path_from_here
-from profiler.cluster.libraries import Libraries
 from profiler.cluster.on_worker import describe_machine, failure_from
 from profiler.cluster.request import ClusterRequest
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.lock_files import take_lock
 from profiler.machine.requirements import Machine
 from profiler.machine.signals import raise_if_signalled
-from profiler.model import BuildResult, Environment, Plan, SearchPlan
+from profiler.model import BuildResult, Environment, SearchPlan
 from profiler.planning.plan import judged_plan
 from profiler.planning.session_plans import NCU
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder, create_run, runs
@@ -38,10 +35,8 @@ from profiler.run_folder.workers import (
     clear_drafts,
     live_environment,
     name_no_gpu_of_several,
-    worker_environments,
 )
 from profiler.search.live.journal import read_search
-from profiler.search.live.records import Terms
 from profiler.sessions.builds.plan_builds import build_all, build_all_stamped
 from profiler.sessions.measure import MeasureRequest, begin, keys_of, with_stages
 from profiler.sessions.overlap.recorder import SecondsRecorder
@@ -66,18 +61,6 @@ SERIALISED = (
 STAGE = "workers"
 
 
-@dataclass(frozen=True)
-class MeasuredDevice:
-    """What the GPUs of one model with one driver measured."""
-
-    run: RunFolder
-    plan: Plan
-    stages: dict[str, float]
-    seconds: SecondsRecorder
-    failures: tuple[ProfilerError, ...]
-    """Errors of the problems that no worker could measure."""
-
-
 def measure_on_workers(
     client: Client, request: ClusterRequest, reporter: ProgressReporter, *, local: bool
 ) -> tuple[MeasuredDevice, ...]:
@@ -86,24 +69,20 @@ def measure_on_workers(
     The folders hold everything that came also when this raises: EnvironmentUnusable where there is
     no worker that can do it, or where the scheduler is lost.
     """
-    link = Link(client, uuid.uuid4().hex, local)
     with _locked(request.out / request.loaded.experiment.name), _loss_named(client):
-        devices = _devices(client, request, reporter)
-        stories = [_Story(link, device, request, reporter) for device in devices]
+        devices = [
+            _device(Team(client, device, reporter, local), request)
+            for device in _devices(client, request, reporter)
+        ]
         with ExitStack() as ending:
-            steps = [ending.enter_context(closing(story.tell())) for story in stories]
-            _go_through(steps, request.meanwhile)
-        return tuple(story.measured() for story in stories)
-
-
-def _go_through(steps: Sequence[Iterator[None]], meanwhile: Callable[[], None]) -> None:
-    """Go on with all devices in turn; `meanwhile` is done once workers have something to do."""
-    left = [step for step in steps if next(step, "ended") is None]
-    threading.Thread(target=meanwhile, daemon=True).start()
-    while left:
-        time.sleep(_PAUSE_S)
-        raise_if_signalled()
-        left = [step for step in left if next(step, "ended") is None]
+            steps = [ending.enter_context(closing(device.measure())) for device in devices]
+            left = [step for step in steps if next(step, "ended") is None]
+            threading.Thread(target=request.meanwhile, daemon=True).start()
+            while left:
+                time.sleep(_PAUSE_S)
+                raise_if_signalled()
+                left = [step for step in left if next(step, "ended") is None]
+        return tuple(devices)
 
 
 @contextmanager
@@ -177,67 +156,54 @@ def _devices(
 
 
 def _earlier_runs(
-    request: ClusterRequest | MeasureRequest, device: Device | None = None
+    request: ClusterRequest | MeasureRequest,
 ) -> Iterator[tuple[RunFolder, Environment]]:
     """Runs of the experiment that may go on, the newest first; none where a new one begins anyway.
 
-    With the environment of each; `device`: of this one alone.
+    With the environment of each.
     """
     if request.fresh:
         return
     for run in reversed(runs(request.out, request.loaded.experiment.name)):
         environment = live_environment(run)
-        if environment is not None and device in {None, device_of(environment)}:
+        if environment is not None:
             yield run, environment
 
 
 # ---- one device ----------------------------------------------------------------------------------
 
 
-class _Story:
-    """How the run of one device is found or begun, built, searched and measured."""
+@dataclass
+class MeasuredDevice:
+    """What the GPUs of one model with one driver measure."""
 
-    def __init__(
-        self, link: Link, device: Device, request: ClusterRequest, reporter: ProgressReporter
-    ) -> None:
-        self.reporter = reporter
-        self.watch = Stopwatch()
-        machine = _machine_of_worker(link, device, request, reporter)
-        plan, space = request.planned(machine)
-        self.request = MeasureRequest(
-            loaded=request.loaded,
-            plan=plan,
-            space=space,
-            machine=machine,
-            out=request.out,
-            fresh=request.fresh,
-            created=request.created,
-            timeline=request.timeline,
-            explain=request.explain,
-            seconds=SecondsRecorder(request.seconds.began, list(request.seconds.spans)),
-        )
-        self.run: RunFolder | None = None
-        self.failures: dict[str, ProfilerError] = {}
-        self.shared: dict[str, Any] = {
-            "link": link,
-            "device": device,
-            "libraries": Libraries(link.client),
-            "reporter": reporter,
-        }
+    team: Team
+    request: MeasureRequest
+    """Its machine is one of the workers; its plan of the finalists, where these were searched."""
+    watch: Stopwatch = field(default_factory=Stopwatch)
+    failures: dict[str, ProfilerError] = field(default_factory=dict)
+    """Problem → why no worker could measure it."""
+    run: RunFolder = field(init=False)
+    """Known when it is found or begun."""
 
-    def tell(self) -> Generator[None, None, None]:
-        """Go through it; gives nothing whenever workers are waited for."""
-        if self.request.plan.search is not None:
-            yield from self._search(self.request.plan.search)
-        builds = build_all(self.request, self.reporter, self.watch)
-        stamped = build_all_stamped(self.request, builds, self.reporter)
-        owners, keys = self._find_run(builds)
-        run = self._begun(builds, keys)
-        shared = {**self.shared, "run": run, "request": self.request}
+    def measure(self) -> Generator[None, None, None]:
+        """Build, search and measure; gives nothing whenever workers are waited for."""
+        search = self.request.plan.search
+        if search is not None:
+            yield from self._search(search)
+        builds = build_all(self.request, self.team.reporter, self.watch)
+        stamped = build_all_stamped(self.request, builds, self.team.reporter)
+        earlier = self._newest() if search is None else self.run
+        owners, keys = ({}, {}) if earlier is None else owners_in(earlier, self.request, builds)
+        if search is None:
+            self.run = self._resumed_or_new(earlier if owners else None)
+        self._begin(builds, keys)
         device_run = DeviceRun(
-            **shared,
+            team=self.team,
+            run=self.run,
+            request=self.request,
             builds=builds,
-            stamped=dict(stamped),
+            stamped=stamped,
             owners=owners,
             keys=keys,
             failures=self.failures,
@@ -246,82 +212,57 @@ class _Story:
             with self.watch.stage(STAGE):
                 yield from device_run.measure()
         finally:
-            if run.exists():  # it may have been deleted meanwhile
-                run.write_record(with_stages(run.record(), self.watch))
-
-    def measured(self) -> MeasuredDevice:
-        """What was measured in the end."""
-        if self.run is None:
-            raise ValueError("nothing was begun")
-        return MeasuredDevice(
-            run=self.run,
-            plan=self.request.plan,
-            stages=self.watch.stages,
-            seconds=self.request.seconds,
-            failures=tuple(self.failures.values()),
-        )
-
-    def _begun(self, builds: Sequence[BuildResult], keys: dict[str, str]) -> RunFolder:
-        if self.run is None:
-            self.run = create_run(
-                self.request.out, self.request.loaded.experiment.name, self.request.created
-            )
-        clear_drafts(self.run)
-        begin(self.run, self.request, builds, keys)
-        name_no_gpu_of_several(self.run)
-        return self.run
-
-    def _resume(self, run: RunFolder) -> None:
-        self.reporter.say(f"Resuming {run.path} (--fresh starts a new run).")
-        self.run = run
-
-    def _find_run(
-        self, builds: Sequence[BuildResult]
-    ) -> tuple[dict[str, Environment], dict[str, str]]:
-        """Find the newest run of the device, if a cell of it has the key of today.
-
-        Gives the GPU of each problem of which it has all, and the keys of these cells.
-        """
-        if self.run is not None:  # its search goes on
-            return _owners(Arrivals(self.run, self.request, builds))
-        for run, _ in _earlier_runs(self.request, self.shared["device"]):
-            owners, keys = _owners(Arrivals(run, self.request, builds))
-            if owners:
-                self._resume(run)
-                return owners, keys
-            break
-        return {}, {}
-
-    # ---- its search ----
+            if self.run.exists():  # it may have been deleted meanwhile
+                self.run.write_record(with_stages(self.run.record(), self.watch))
 
     def _search(self, plan: SearchPlan) -> Iterator[None]:
         """Build what is not searched, find or begin the run, search; then plan the finalists."""
-        everything, experiment = self.request, self.request.loaded.experiment
+        everything, reporter = self.request, self.team.reporter
+        experiment = everything.loaded.experiment
         self.request = replace(everything, plan=judged_plan(experiment, everything.plan, ()))
-        builds = build_all(self.request, self.reporter, self.watch)
+        builds = build_all(self.request, reporter, self.watch)
         terms = terms_of(everything, plan, keys_of(_of_any_gpu(self.request), builds))
-        self._find_searched(terms)
-        run = self._begun(builds, {})
-        search = Search(everything, plan, builds, terms, self.reporter)
-        shared = {**self.shared, "run": run, "request": everything}
-        live = search.opened(run)
+        run = self._newest()
+        record = None if run is None else read_search(run.path / SEARCH_JOURNAL_FILE)
+        goes_on = record is not None and record.terms == terms
+        self.run = self._resumed_or_new(run if goes_on else None)
+        self._begin(builds, {})
+        search = Search(everything, plan, builds, terms, reporter)
+        live = search.opened(self.run)
         with (
             closing(BackgroundBuilds(search.build)) as in_background,
             self.watch.stage(SEARCH_STAGE),
             everything.seconds.step(SEARCHES),
         ):
-            searching = DeviceSearch(**shared, search=search, live=live, builds=in_background)
+            searching = DeviceSearch(
+                team=self.team,
+                run=self.run,
+                request=everything,
+                search=search,
+                live=live,
+                builds=in_background,
+            )
             yield from searching.measure()
         judged = judged_plan(experiment, everything.plan, searching.finalists)
         self.request = replace(everything, plan=judged)
 
-    def _find_searched(self, terms: Terms) -> None:
-        """Find the newest run of the device, where its search has the same terms."""
-        for run, _ in _earlier_runs(self.request, self.shared["device"]):
-            record = read_search(run.path / SEARCH_JOURNAL_FILE)
-            if record is not None and record.terms == terms:
-                self._resume(run)
-            break
+    def _newest(self) -> RunFolder | None:
+        """The newest run of the device, if that may go on."""
+        earlier = _earlier_runs(self.request)
+        return next((run for run, at in earlier if device_of(at) == self.team.device), None)
+
+    def _resumed_or_new(self, resumed: RunFolder | None) -> RunFolder:
+        request = self.request
+        if resumed is None:
+            return create_run(request.out, request.loaded.experiment.name, request.created)
+        self.team.reporter.say(f"Resuming {resumed.path} (--fresh starts a new run).")
+        return resumed
+
+    def _begin(self, builds: Sequence[BuildResult], keys: dict[str, str]) -> None:
+        """Write down what is measured."""
+        clear_drafts(self.run)
+        begin(self.run, self.request, builds, keys)
+        name_no_gpu_of_several(self.run)
 
 
 def _of_any_gpu(request: MeasureRequest) -> MeasureRequest:
@@ -336,14 +277,31 @@ def _of_any_gpu(request: MeasureRequest) -> MeasureRequest:
     return replace(request, machine=replace(request.machine, environment=environment))
 
 
-def _machine_of_worker(
-    link: Link, device: Device, request: ClusterRequest, reporter: ProgressReporter
-) -> Machine:
-    """The machine of the first worker that can do the experiment, without paths of its tools."""
-    problem: ProfilerError = EnvironmentUnusable(f"There is no worker with {device}.")
+def _device(team: Team, request: ClusterRequest) -> MeasuredDevice:
+    """A device, planned for the machine of its first worker that can do the experiment."""
+    machine = _machine_of_worker(team, request)
+    plan, space = request.planned(machine)
+    measured = MeasureRequest(
+        loaded=request.loaded,
+        plan=plan,
+        space=space,
+        machine=machine,
+        out=request.out,
+        fresh=request.fresh,
+        created=request.created,
+        timeline=request.timeline,
+        explain=request.explain,
+        seconds=SecondsRecorder(request.seconds.began, list(request.seconds.spans)),
+    )
+    return MeasuredDevice(team, measured)
+
+
+def _machine_of_worker(team: Team, request: ClusterRequest) -> Machine:
+    """The machine of a worker, without the paths of its tools."""
+    problem: ProfilerError = EnvironmentUnusable(f"There is no worker with {team.device}.")
     loaded = request.loaded
-    for address in link.workers(device).values():
-        answers = link.client.run(
+    for address in team.addresses().values():
+        answers = team.client.run(
             describe_machine,
             path_from_here(loaded.path),
             loaded.text,
@@ -361,20 +319,5 @@ def _machine_of_worker(
                 nsys=Path("nsys") if environment.nsys else None,
             )
         problem = failure_from(answer["failed"])
-        reporter.warn(f"{address}: {problem.message}")
+        team.reporter.warn(f"{address}: {problem.message}")
     raise problem
-
-
-def _owners(arrivals: Arrivals) -> tuple[dict[str, Environment], dict[str, str]]:
-    """GPU of each problem of which the run has the keys of today, and these keys."""
-    run, request = arrivals.run, arrivals.request
-    recorded = run.record().keys
-    owners: dict[str, Environment] = {}
-    keys: dict[str, str] = {}
-    for environment in dict.fromkeys((request.machine.environment, *worker_environments(run))):
-        for problem in request.plan.problems:
-            today = arrivals.keys_of(problem.id, environment)
-            if all(recorded.get(cell) == key for cell, key in today.items()):
-                owners[problem.id] = environment
-                keys |= today
-    return owners, keys

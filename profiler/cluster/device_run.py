@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from profiler.cluster.arrivals import Arrivals
+from profiler.cluster.arrivals import Arrived, take_attempts
 from profiler.cluster.device import environment_from
-from profiler.cluster.giving import Arrived, Given, Share
+from profiler.cluster.giving import LONGEST_WAIT_S, Given, Share
 from profiler.cluster.job import WITHOUT_EXPLANATIONS, Job, builds_of, part_of, spec_of_text
 from profiler.cluster.parcels import Parcel, files_of, packed
 from profiler.cluster.tasks import measure_problem
@@ -63,16 +63,8 @@ class DeviceRun(Share[Problem]):
     """What no worker has, the longest first: what is last should be short."""
     _took: Seconds = field(default_factory=Seconds)
     _done: int = 0
-
-    @cached_property
-    def _arrivals(self) -> Arrivals:
-        return Arrivals(self.run, self.request, self.builds)
-
-    @cached_property
-    def _futures(self) -> dict[str, Any]:
-        """All libraries, which are at the workers until the run ends."""
-        paths = (*(build.library for build in self.builds), *self.stamped.values())
-        return self.libraries.futures(paths)
+    _sent: dict[str, Any] = field(default_factory=dict)
+    """All libraries, which are at the workers until the run ends."""
 
     def measure(self) -> Iterator[None]:
         """Have each problem measured of which something is missing, then cells explained."""
@@ -81,9 +73,11 @@ class DeviceRun(Share[Problem]):
         for problem in self._longest_first():
             if self._is_measured(problem, reader):
                 self._done += 1
-                self.reporter.say(f"{problem}: nothing is missing.")
+                self.team.reporter.say(f"{problem}: nothing is missing.")
             else:
                 self._open.append(Problem(problem))
+        paths = (*(build.library for build in self.builds), *self.stamped.values())
+        self._sent = self.team.libraries.futures(paths)
         yield from super().measure()
         self._open = self._to_explain()
         yield from super().measure()
@@ -124,7 +118,7 @@ class DeviceRun(Share[Problem]):
     def _to_explain(self) -> list[Problem]:
         """The cells that the answer is about, by their problems."""
         wanted = cells_to_explain(
-            self.run, self.request, builds=self.builds, keys=self.keys, reporter=self.reporter
+            self.run, self.request, builds=self.builds, keys=self.keys, reporter=self.team.reporter
         )
         cells: dict[str, list[str]] = {}
         for cell in wanted:
@@ -135,22 +129,19 @@ class DeviceRun(Share[Problem]):
 
     # ---- giving ----
 
-    @property
-    def is_done(self) -> bool:
-        """Whether every problem is given."""
-        return not self._open
-
-    def prepare(self) -> None:
+    def prepare(self) -> bool:
         """Give up what none of the workers can do that are there."""
         for problem in tuple(self._open):
             if problem.explain is not None:
-                waited_s = time.monotonic() - problem.since
-                if self._home(problem) not in self.workers and waited_s > SHORTEST_WAIT_S:
+                home = self._home(problem)
+                since = max(problem.since, self.seen.get(str(home), 0.0))
+                if home is not None and time.monotonic() - since > SHORTEST_WAIT_S:
                     self._open.remove(problem)
                     self._not_explained(problem, "its GPU is not here any more")
             elif problem.error is not None and self.workers.keys() <= problem.failed_on:
                 self._open.remove(problem)
                 self.failures[problem.id] = problem.error
+        return bool(self._open)
 
     def take_next(self, worker: str) -> Problem | None:
         """The longest problem that a worker may take.
@@ -170,31 +161,25 @@ class DeviceRun(Share[Problem]):
         owner = self.owners.get(problem.id)
         return None if owner is None else owner.gpu_uuid
 
-    def submit(self, work: Problem, worker: str) -> Given[Problem]:
+    def submit(self, work: Problem, worker: str) -> None:
         """Give a problem to a worker."""
-        plan, loaded = part_of(self.request.plan, work.id), self.request.loaded
-        builds = builds_of(plan, self.builds)
+        plan = part_of(self.request.plan, work.id)
         variants = {variant.id for variant in plan.variants}
-        stamped = {id_: path for id_, path in self.stamped.items() if id_ in variants}
-        fields = dict(self.order_fields(plan, builds))
-        if work.explain is None:
-            fields["overrides"] = (*loaded.flags, WITHOUT_EXPLANATIONS)
-        job = Job(
-            **fields,
-            problem=work.id,
-            stamped={id_: self.libraries.digest(path) for id_, path in stamped.items()},
-            timeline=self.request.timeline and work.explain is None,
-            explain=work.explain,
-        )
-        named = {build.library for build in job.builds} | set(job.stamped.values())
-        return self.give(
+        explains = work.explain is not None
+        self.give(
             work,
             worker,
             measure_problem,
-            job,
-            {digest: future for digest, future in self._futures.items() if digest in named},
+            Job,
             self._earlier(work.id),
-            shortest_wait_s=0.0 if work.explain is None else SHORTEST_WAIT_S,
+            plan=plan,
+            builds=builds_of(plan, self.builds),
+            stamped={id_: path for id_, path in self.stamped.items() if id_ in variants},
+            overrides=() if explains else (WITHOUT_EXPLANATIONS,),
+            waits_s=(SHORTEST_WAIT_S if explains else 0.0, LONGEST_WAIT_S),
+            problem=work.id,
+            timeline=self.request.timeline and not explains,
+            explain=work.explain,
         )
 
     def _earlier(self, problem: str) -> list[Parcel]:
@@ -212,18 +197,25 @@ class DeviceRun(Share[Problem]):
     def take(
         self, given: Given[Problem], facts: dict[str, Any], attempts: Sequence[Arrived]
     ) -> None:
-        """Put attempts into the run folder; raises UsageError as `Arrivals.take`."""
+        """Put attempts into the run folder; raises UsageError as `take_attempts`."""
         problem = given.work
         if attempts:
-            names = self._arrivals.take(problem.id, facts, attempts)
+            names = take_attempts(
+                self.run,
+                request=self.request,
+                builds=self.builds,
+                problem=problem.id,
+                facts=facts,
+                attempts=attempts,
+            )
             self.owners[problem.id] = environment_from(facts["environment"])
             self.keys |= facts["keys"]
             self._take_seconds(names, facts)
         for warning in facts["warnings"]:
-            self.reporter.warn(f"{problem}: {warning}")
+            self.team.reporter.warn(f"{problem}: {warning}")
         if problem.explain is None and facts["failed"] is None:
             self._done += 1
-            self.reporter.say(
+            self.team.reporter.say(
                 f"{problem}: measured in {facts['seconds']:.1f} s "
                 f"({self._done} of {len(self.request.plan.problems)} problems)"
             )
@@ -239,35 +231,33 @@ class DeviceRun(Share[Problem]):
                 recorder.spans.append(Span(names[span.row], span.step, *moved))
         self.run.write_seconds(self._took, recorder.spans)
 
-    # ---- what goes wrong ----
+    def open_again(self, given: Given[Problem], error: ProfilerError | None) -> None:
+        """Have another worker measure a problem; explained is it where it was measured alone.
 
-    def failed(self, given: Given[Problem], error: ProfilerError) -> None:
-        """Give the problem to another worker; say so where there is none."""
+        Samples of two GPUs are not mixed: it begins anew.
+        """
         problem = given.work
         if problem.explain is not None:
-            self._not_explained(problem, f"{given.address}: {error.message}")
-            return
-        failed_on = problem.failed_on | {given.worker}
-        again = bool(self.workers.keys() - failed_on)
-        ending = "another worker gets it" if again else "no other worker can take it"
-        self.reporter.warn(f"{problem} failed on {given.address} ({ending}): {error.message}")
-        self._open.append(replace(problem, failed_on=failed_on, error=error))
-
-    def give_up(self, given: Given[Problem]) -> None:
-        """Begin a problem on another GPU, whose samples are not mixed with those that are here."""
-        problem = given.work
-        if problem.explain is not None:
-            self._not_explained(problem, "its GPU is not here any more")
-            return
-        self.reporter.warn(f"{problem} begins anew: its GPU did not come back.")
-        self.owners.pop(problem.id, None)
-        for cell in self.request.plan.cells:
-            if cell.problem.id == problem.id:
+            gone = "its GPU is not here any more"
+            why = gone if error is None else f"{given.address}: {error.message}"
+            self._not_explained(problem, why)
+        elif error is None:
+            self.team.reporter.warn(f"{problem} begins anew: its GPU did not come back.")
+            self.owners.pop(problem.id, None)
+            for cell in part_of(self.request.plan, problem.id).cells:
                 self.keys.pop(cell.id, None)
-        self._open.insert(0, problem)
+            self._open.insert(0, problem)
+        else:
+            failed_on = problem.failed_on | {given.worker}
+            others = self.workers.keys() - failed_on
+            ending = "another worker gets it" if others else "no other worker can take it"
+            self.team.reporter.warn(
+                f"{problem} failed on {given.address} ({ending}): {error.message}"
+            )
+            self._open.append(replace(problem, failed_on=failed_on, error=error))
 
     def _not_explained(self, problem: Problem | str, why: str) -> None:
-        self.reporter.warn(f"Not explained: {problem}: {why}")
+        self.team.reporter.warn(f"Not explained: {problem}: {why}")
 
 
 def _size(params: Params) -> float:

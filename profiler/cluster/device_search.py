@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from profiler.cluster.arrivals import Arrived
 from profiler.cluster.device import device_of, environment_from
-from profiler.cluster.giving import Arrived, Given, Share
+from profiler.cluster.giving import Given, Share
 from profiler.cluster.job import Batch, searched_part
 from profiler.cluster.tasks import measure_batch
 from profiler.errors import ProfilerError, UsageError
@@ -33,12 +34,11 @@ BATCH = LOOK_EVERY
 
 @dataclass(eq=False)
 class Candidates:
-    """Configurations of a batch, and what is kept at the workers for it."""
+    """Configurations of a batch."""
 
     open: dict[str, Built]
     """Those without a result, by variant id."""
     incumbent: str | None = None
-    libraries: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(kw_only=True)
@@ -58,6 +58,8 @@ class DeviceSearch(Share[Candidates]):
     """Builds of those that were measured, one of which is the incumbent."""
     _excluded: set[str] = field(default_factory=set)
     """Names of workers on which a batch failed."""
+    _kept: dict[str, Any] = field(default_factory=dict)
+    """Libraries that the next batch has as well; others are let go of with their batch."""
 
     @cached_property
     def _budget(self) -> Budget:
@@ -79,18 +81,14 @@ class DeviceSearch(Share[Candidates]):
     # ---- giving ----
 
     @property
-    def is_done(self) -> bool:
-        """Whether everything is proposed, built and given."""
-        return self._budget.is_spent and not (self._building or self._ready)
-
-    @property
     def _usable(self) -> list[str]:
         return [worker for worker in self.workers if worker not in self._excluded]
 
-    def prepare(self) -> None:
+    def prepare(self) -> bool:
         """Take what is built, propose, and have that built."""
         self._take_builds()
         self._propose(max(1, len(self._usable)))
+        return bool(self._building or self._ready) or not self._budget.is_spent
 
     def _build(self, variants: list[str]) -> None:
         self._building.update(variants)
@@ -127,21 +125,23 @@ class DeviceSearch(Share[Candidates]):
         size = min(BATCH, math.ceil(len(self._ready) / idle))
         return Candidates({id_: self._ready.pop(id_) for id_ in [*self._ready][:size]})
 
-    def submit(self, work: Candidates, worker: str) -> Given[Candidates]:
+    def submit(self, work: Candidates, worker: str) -> None:
         """Give a batch to a worker, beside the baseline and the best so far."""
         search, terms = self.search, self.search.terms
         best = self.live.best()
         incumbent = None if best is None else self._measured.get(best.variant)
         work.incumbent = None if incumbent is None else incumbent.variant
-        builds = [build for build in search.builds if build.variant == terms.baseline]
-        builds += [] if incumbent is None else [incumbent]
-        builds += [built.result for built in work.open.values()]
-        work.libraries = self.libraries.futures(build.library for build in builds)
-        variants = [terms.baseline, *work.open]
-        variants += [] if work.incumbent is None else [work.incumbent]
-        plan = searched_part(search.request.plan, variants, terms.problems)
-        batch = Batch(
-            **self.order_fields(plan, builds),
+        beside = [build for build in search.builds if build.variant == terms.baseline]
+        beside += [] if incumbent is None else [incumbent]
+        shown = [terms.baseline, *work.open, *([work.incumbent] if work.incumbent else [])]
+        self.give(
+            work,
+            worker,
+            measure_batch,
+            Batch,
+            plan=searched_part(search.request.plan, shown, terms.problems),
+            builds=[*beside, *(built.result for built in work.open.values())],
+            waits_s=(0.0, 0.0),
             search=terms.key,
             problems=terms.problems,
             objective=terms.objective,
@@ -150,7 +150,7 @@ class DeviceSearch(Share[Candidates]):
             incumbent=work.incumbent,
             candidates=tuple(work.open),
         )
-        return self.give(work, worker, measure_batch, batch, work.libraries, longest_wait_s=0.0)
+        self._kept = self.team.libraries.futures(build.library for build in beside)
 
     # ---- taking ----
 
@@ -174,12 +174,12 @@ class DeviceSearch(Share[Candidates]):
                 self._measured[evaluated.variant] = built.result
                 self._take_result(replace(evaluated, worker=worker), built)
         if facts["failed"] is None:
-            self.give_up(given)
+            self.open_again(given, None)
 
     def _joined(self, facts: dict[str, Any]) -> str:
         """Name of the GPU that measured a batch."""
         environment = environment_from(facts["environment"])
-        if device_of(environment) != self.device:
+        if device_of(environment) != self.team.device:
             raise UsageError(f"it measured on {device_of(environment)}")
         note_texts_of_worker(self.run, facts["texts"])
         worker = worker_of(self.run, environment, self.search.request.plan.seed)
@@ -193,18 +193,17 @@ class DeviceSearch(Share[Candidates]):
         self._lookahead.note(self.live.record.evaluations[-1])
         self.search.report(self.live, self.live.record.evaluations[-1])
 
-    # ---- what goes wrong ----
+    def open_again(self, given: Given[Candidates], error: ProfilerError | None) -> None:
+        """Have other workers measure what is open of a batch, before all else.
 
-    def failed(self, given: Given[Candidates], error: ProfilerError) -> None:
-        """Give what is open of a batch to other workers; raises its error where there is none."""
-        self.give_up(given)
+        Raises the error where there is none.
+        """
+        self._ready = {**given.work.open, **self._ready}
+        if error is None:
+            return
         self._excluded.add(given.worker)
         if not self._usable:
             raise error
-        self.search.reporter.warn(
+        self.team.reporter.warn(
             f"A batch failed on {given.address} (other workers get it): {error.message}"
         )
-
-    def give_up(self, given: Given[Candidates]) -> None:
-        """Have other workers measure what is open of a batch, before all else."""
-        self._ready = {**given.work.open, **self._ready}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from distributed import Client, Future
 
+from profiler.cluster.arrivals import Arrived
 from profiler.cluster.device import Device, device_among
 from profiler.cluster.job import Order, path_from_here
 from profiler.cluster.libraries import Libraries
@@ -33,27 +36,32 @@ than that: then it costs no more to begin on another GPU."""
 
 Work = TypeVar("Work")
 Task = Callable[..., list[Parcel]]
-Arrived = tuple[dict[str, Any], dict[str, bytes]]
-"""Document and files of a parcel."""
 
 
 @dataclass(frozen=True)
-class Link:
-    """How a coordinator reaches its workers."""
+class Team:
+    """The workers with one device, and how a coordinator reaches them."""
 
     client: Client
-    run: str
-    """Id of this execution."""
+    device: Device
+    reporter: ProgressReporter
     local: bool
     """Whether workers have the terminal of the coordinator."""
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    """Of this execution: what a worker keeps is of one."""
 
-    def workers(self, device: Device) -> dict[str, str]:
-        """Address by name of the workers with a device: a UUID where it is a GPU."""
+    @cached_property
+    def libraries(self) -> Libraries:
+        """Libraries that were sent to them."""
+        return Libraries(self.client)
+
+    def addresses(self) -> dict[str, str]:
+        """Address by name of the workers that are there: a UUID where it is a GPU."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         return {
             str(facts["name"]): address
             for address, facts in workers.items()
-            if device_among(facts["resources"]) == str(device)
+            if device_among(facts["resources"]) == str(self.device)
         }
 
 
@@ -66,8 +74,8 @@ class Given(Generic[Work]):
     """Its name: that of its GPU."""
     address: str
     future: Future[list[Parcel]]
-    shortest_wait_s: float = 0.0
-    longest_wait_s: float = LONGEST_WAIT_S
+    waits_s: tuple[float, float] = (0.0, LONGEST_WAIT_S)
+    """How long it is waited for at least and at most."""
     since: float = field(default_factory=time.monotonic)
     lost: float | None = None
     """When the worker was missed first."""
@@ -80,7 +88,8 @@ class Given(Generic[Work]):
     def patience_s(self) -> float:
         """How long the worker is waited for: as long as it had measured."""
         measured_s = 0.0 if self.lost is None else self.lost - self.since
-        return min(max(measured_s, self.shortest_wait_s), self.longest_wait_s)
+        shortest_s, longest_s = self.waits_s
+        return min(max(measured_s, shortest_s), longest_s)
 
 
 def scheduler_lost(sign: str) -> EnvironmentUnusable:
@@ -98,32 +107,26 @@ def scheduler_lost(sign: str) -> EnvironmentUnusable:
 class Share(ABC, Generic[Work]):
     """The work of one device: problems, or batches of a search."""
 
-    link: Link
-    device: Device
+    team: Team
     run: RunFolder
     request: MeasureRequest
-    libraries: Libraries
-    reporter: ProgressReporter
     workers: dict[str, str] = field(default_factory=dict)
     """Address by name of the workers that are there."""
     given: list[Given[Work]] = field(default_factory=list)
+    seen: dict[str, float] = field(default_factory=dict)
+    """When each was there last."""
     _looked: float = -math.inf
 
-    @property
     @abstractmethod
-    def is_done(self) -> bool:
-        """Whether nothing is left that is not given."""
-
-    @abstractmethod
-    def prepare(self) -> None:
-        """Find out what may be given now."""
+    def prepare(self) -> bool:
+        """Find out what may be given now; returns whether anything is left to give."""
 
     @abstractmethod
     def take_next(self, worker: str) -> Work | None:
         """The next work for a worker that has none; None where there is none for it now."""
 
     @abstractmethod
-    def submit(self, work: Work, worker: str) -> Given[Work]:
+    def submit(self, work: Work, worker: str) -> None:
         """Give work to a worker."""
 
     @abstractmethod
@@ -131,101 +134,112 @@ class Share(ABC, Generic[Work]):
         """Take what came of work; raises UsageError where it is not what was asked for."""
 
     @abstractmethod
-    def failed(self, given: Given[Work], error: ProfilerError) -> None:
-        """Give the work of a worker that failed to another one."""
-
-    @abstractmethod
-    def give_up(self, given: Given[Work]) -> None:
-        """Give the work of a worker that stays away to another one."""
+    def open_again(self, given: Given[Work], error: ProfilerError | None) -> None:
+        """Have another worker do work that failed with an error, or whose worker stays away."""
 
     def measure(self) -> Iterator[None]:
         """Have all work done; gives nothing whenever it can but wait."""
-        while True:
-            self.go_on()
-            if self.is_done and not self.given:
-                return
+        while self.go_on():
             yield
 
-    def go_on(self) -> None:
-        """Take what has come, and give work to workers that have none."""
+    def go_on(self) -> bool:
+        """Take what has come, and give work to workers that have none; whether any is left."""
         now = time.monotonic()
         if now - self._looked > _LOOK_EVERY_S:
             self._look(now)
         for given in tuple(self.given):
             self._take_if_ended(given, now)
-        self.prepare()
+        is_left = self.prepare()
         for worker in self.workers.keys() - {given.worker for given in self.given}:
             work = self.take_next(worker)
             if work is not None:
-                self.given.append(self.submit(work, worker))
+                self.submit(work, worker)
+        return is_left or bool(self.given)
 
     def _look(self, now: float) -> None:
-        workers = self.link.workers(self.device)
+        workers = self.team.addresses()
         if not workers and (self.workers or self._looked < 0):
-            self.reporter.warn("No worker is left; waiting for one.")
+            self.team.reporter.warn("No worker is left; waiting for one.")
         self.workers, self._looked = workers, now
+        self.seen |= dict.fromkeys(workers, now)
         for given in self.given:
             if given.worker in workers:
                 given.lost = None
             elif given.lost is None:
                 given.lost = now
                 if given.patience_s:
-                    self.reporter.warn(
+                    self.team.reporter.warn(
                         f"{given.work}: its worker is gone. Waiting for that GPU for "
                         f"{given.patience_s:.0f} s."
                     )
 
     def _take_if_ended(self, given: Given[Work], now: float) -> None:
         """Take the result of work that has ended; raises EnvironmentUnusable without scheduler."""
-        status = given.future.status
-        if status in ("cancelled", "lost"):
+        future = given.future
+        if future.status in ("cancelled", "lost"):
             raise scheduler_lost("it does not know this run any more")
-        if status == "pending":
-            if given.is_given_up(now):
-                given.future.cancel()
-                self.given.remove(given)
-                self.give_up(given)
-            return
-        if status == "error":  # Dask's, or one that nobody foresaw
-            cause = given.future.exception()
-            self.given.remove(given)
-            self.failed(given, EnvironmentUnusable(f"{type(cause).__name__}: {cause}"))
-            return
+        error: ProfilerError | None = None
         try:
-            parcels = given.future.result(timeout=_FETCH_S)
+            if future.status == "error":  # Dask's, or one that nobody foresaw
+                cause = future.exception()
+                error = EnvironmentUnusable(f"{type(cause).__name__}: {cause}")
+            elif future.status == "finished":
+                (facts, _), *attempts = map(unpacked, future.result(timeout=_FETCH_S))
+                self.take(given, facts, attempts)
+                if facts["failed"] is None:
+                    self.given.remove(given)
+                    return
+                error = failure_from(facts["failed"])
+            elif given.is_given_up(now):
+                future.cancel()
+            else:
+                return
         except TimeoutError:  # its worker has died since, and Dask has it done once more
             return
+        except UsageError as refusal:
+            error = EnvironmentUnusable(f"What came back was refused: {refusal.message}")
         self.given.remove(given)
-        try:
-            (facts, _), *attempts = map(unpacked, parcels)
-            self.take(given, facts, attempts)
-        except UsageError as error:
-            refused = EnvironmentUnusable(f"What came back was refused: {error.message}")
-            self.failed(given, refused)
-        else:
-            if facts["failed"] is not None:
-                self.failed(given, failure_from(facts["failed"]))
+        self.open_again(given, error)
 
-    def give(
-        self, work: Work, worker: str, task: Task, order: Order, *data: Any, **waits: float
-    ) -> Given[Work]:
-        """Submit a task with its order, for a worker alone."""
-        future = self.link.client.submit(
-            task, order.text(), *data, resources=self.device.resources_of(worker), pure=False
+    def give(  # noqa: PLR0913 - what a task is made of
+        self,
+        work: Work,
+        worker: str,
+        task: Task,
+        order: Callable[..., Order],
+        *data: Any,
+        plan: Plan,
+        builds: Sequence[BuildResult],
+        stamped: Mapping[str, str] | None = None,
+        overrides: tuple[str, ...] = (),
+        waits_s: tuple[float, float] = (0.0, LONGEST_WAIT_S),
+        **fields: Any,
+    ) -> None:
+        """Submit a task with its order and the libraries that it needs, for a worker alone."""
+        loaded, libraries = self.request.loaded, self.team.libraries
+        paths = [*(build.library for build in builds), *(stamped or {}).values()]
+        text = order(
+            run=self.team.id,
+            spec_text=loaded.text,
+            spec_path=path_from_here(loaded.path),
+            overrides=(*loaded.flags, *overrides),
+            plan=plan,
+            builds=tuple(
+                replace(build, library=build.library and libraries.digest(build.library))
+                for build in builds
+            ),
+            stamped={id_: libraries.digest(path) for id_, path in (stamped or {}).items()},
+            sources=source_hashes(loaded.experiment, loaded.base, plan.cells),
+            device=str(self.team.device),
+            quiet=self.team.local,
+            **fields,
+        ).text()
+        future = self.team.client.submit(
+            task,
+            text,
+            libraries.futures(paths),
+            *data,
+            resources=self.team.device.resources_of(worker),
+            pure=False,
         )
-        return Given(work, worker, self.workers[worker], future, **waits)
-
-    def order_fields(self, plan: Plan, builds: Sequence[BuildResult]) -> Mapping[str, Any]:
-        """What all orders have, for the cells of a plan."""
-        loaded = self.request.loaded
-        return {
-            "run": self.link.run,
-            "spec_text": loaded.text,
-            "spec_path": path_from_here(loaded.path),
-            "overrides": loaded.flags,
-            "plan": plan,
-            "builds": self.libraries.named(builds),
-            "sources": source_hashes(loaded.experiment, loaded.base, plan.cells),
-            "device": str(self.device),
-            "quiet": self.link.local,
-        }
+        self.given.append(Given(work, worker, self.workers[worker], future, waits_s))

@@ -32,6 +32,8 @@ class Order:
     """The cells that are to be measured, with the sessions of the whole experiment."""
     builds: tuple[BuildResult, ...]
     """The library of each is the hash of its content."""
+    stamped: Mapping[str, str]
+    """Variant id → hash of its library with stamps."""
     sources: Mapping[str, str]
     """Cell id → hash of the files behind it, which a worker must have as well."""
     device: str
@@ -54,8 +56,6 @@ class Job(Order):
     """All versions of one problem, to be measured on one GPU."""
 
     problem: str
-    stamped: Mapping[str, str]
-    """Variant id → hash of its library with stamps."""
     timeline: bool = False
     explain: str | None = None
     """Ids of cells to explain, with commas; None: whatever is missing but explanations."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 from distributed import Client, Future
 
 from profiler.cluster.parcels import content_hash
-from profiler.model import BuildResult
 
 
 @dataclass
@@ -31,13 +30,6 @@ class Libraries:
         if path not in self._digests:
             self._digests[path] = content_hash(Path(path).read_bytes())
         return self._digests[path]
-
-    def named(self, builds: Sequence[BuildResult]) -> tuple[BuildResult, ...]:
-        """Builds whose libraries are hashes."""
-        return tuple(
-            replace(build, library=self.digest(build.library)) if build.library else build
-            for build in builds
-        )
 
     def futures(self, paths: Iterable[str | None]) -> dict[str, Future[bytes]]:
         """Libraries on their way to workers, by the hashes of their contents."""

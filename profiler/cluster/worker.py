@@ -6,19 +6,16 @@ import asyncio
 import logging
 import tempfile
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 
 from distributed import Security, Worker
 
-from profiler.cluster.connection import PRELOADED, hush_dask, worker_name
-from profiler.cluster.device import device_of
+from profiler.cluster.connection import hush_dask, worker_options
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.signals import raise_if_signalled
 from profiler.model import Environment
 
-_NO_LIMIT = 0
-"""Of memory: a worker holds libraries and results, and its sessions are other processes."""
 _LOOK_S = 1.0
 """Between two looks whether a signal came."""
 
@@ -37,18 +34,18 @@ def serve(
     when the scheduler knows this worker.
     """
     hush_dask(logging.WARNING)
-    with _temporary_folder() if scratch is None else nullcontext(scratch) as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="kernel-profiler-worker-")
+        if scratch is None
+        else nullcontext(str(scratch))
+    ) as folder:
         try:
-            asyncio.run(_serve(address, environment, security, str(folder), on_taken))
+            asyncio.run(_serve(address, environment, security, folder, on_taken))
         except (OSError, TimeoutError, RuntimeError) as error:
             raise EnvironmentUnusable(
                 f"{address}: no scheduler takes this worker: {error.__cause__ or error}",
                 remedy="Start one with `dask scheduler`. A GPU can have one worker only.",
             ) from error
-
-
-def _temporary_folder() -> AbstractContextManager[str]:
-    return tempfile.TemporaryDirectory(prefix="kernel-profiler-worker-")
 
 
 async def _serve(
@@ -58,17 +55,8 @@ async def _serve(
     folder: str,
     on_taken: Callable[[], None],
 ) -> None:
-    name = worker_name(environment)
-    async with Worker(
-        address,
-        nthreads=1,
-        resources=device_of(environment).resources_of(name),
-        name=name,
-        memory_limit=_NO_LIMIT,
-        local_directory=folder,
-        security=security,
-        preload=PRELOADED,
-    ) as worker:
+    options = worker_options(environment, folder)
+    async with Worker(address, security=security, **options) as worker:
         on_taken()
         finished = asyncio.create_task(worker.finished())
         while not finished.done():

@@ -363,12 +363,12 @@ def written_runs_of_workers(
     )
     written = []
     for measured in measured_on_workers(to_measure, reporter):
-        finished = assemble(measured.run, planned.loaded, measured.plan)
+        finished = assemble(measured.run, planned.loaded, measured.request.plan)
         if measured.failures:
-            _require_measured_by_workers(finished.report, measured.failures)
+            _require_measured_by_workers(finished.report, tuple(measured.failures.values()))
             finished = replace(finished, exit_code=ExitCode.ENVIRONMENT)
-        results = _Results(finished, measured.run.path, measured.stages)
-        written.append(_written(request, results, reporter, measured.seconds))
+        results = _Results(finished, measured.run.path, measured.watch.stages)
+        written.append(_written(request, results, reporter, measured.request.seconds))
     return tuple(written)
 
 

@@ -117,7 +117,7 @@ def test_as_many_local_workers_as_there_are_gpus(
     with pytest.raises(UsageError, match=why):
         connection._local_environments(workers, cpu=False)
     two = connection._local_environments("local:2", cpu=False)
-    options = [connection._worker_options(environment, "scratch") for environment in two]
+    options = [connection._nanny_options(environment, "scratch") for environment in two]
     assert [option["env"] for option in options] == [
         {"CUDA_VISIBLE_DEVICES": "GPU-1"},
         {"CUDA_VISIBLE_DEVICES": "GPU-2"},

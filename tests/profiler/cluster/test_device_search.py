@@ -47,17 +47,17 @@ class Searching(DeviceSearch):
 
     batches: list[Given[Candidates]] = field(default_factory=list)
 
-    def submit(self, work: Candidates, worker: str) -> Given[Candidates]:
-        given = super().submit(work, worker)
-        self.batches.append(given)
-        return given
+    def give(self, work: Candidates, worker: str, *_: Any, **__: Any) -> None:
+        future = cast(Any, Mock(status="pending"))
+        self.given.append(Given(work, worker, self.workers[worker], future, (0.0, 0.0)))
+        self.batches.append(self.given[-1])
 
     def _joined(self, facts: Any) -> str:
         return str(facts["environment"])
 
-    def go_on(self) -> None:
+    def go_on(self) -> bool:
         self._looked = 0.0
-        super().go_on()
+        return super().go_on()
 
     def step(self) -> bool:
         """Go on; gives whether the search is under way."""
@@ -99,8 +99,6 @@ def finish(
 def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Searching]:
     module = "profiler.cluster.device_search"
     monkeypatch.setattr(f"{module}.searched_part", lambda *_: SimpleNamespace(cells=()))
-    monkeypatch.setattr(f"{module}.Batch", lambda **fields: SimpleNamespace(**fields, text=str))
-    monkeypatch.setattr(DeviceSearch, "order_fields", lambda *_: {})
 
     def make(evaluations: int) -> Searching:
         terms = Terms(
@@ -125,16 +123,12 @@ def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         journal = SearchJournal(tmp_path / "journal.jsonl")
         search = Mock(terms=terms, plan=plan, builds=(), jobs=2, needs_builds=False)
         search.variants = {id_: id_ for id_ in VARIANTS}
-        link = Mock()
-        link.workers.return_value = WORKERS
-        link.client.submit.side_effect = lambda *_, **__: Mock(status="pending")
+        team: Any = Mock(device=Device("a GPU"))
+        team.addresses.return_value = WORKERS
         return Searching(
-            link=link,
-            device=Device("a GPU"),
+            team=team,
             run=Mock(),
             request=Mock(),
-            libraries=Mock(),
-            reporter=Mock(),
             search=search,
             live=LiveSearch(terms, VARIANTS, journal),
             builds=cast(Any, InstantBuilds()),
@@ -190,12 +184,12 @@ def test_a_batch_that_is_begun_again_counts_each_result_once(
     searching: Callable[..., Searching],
 ) -> None:
     search = searching(BATCH)
-    search.link.workers.return_value = {"GPU-a": "tcp://a"}
+    cast(Any, search.team).addresses.return_value = {"GPU-a": "tcp://a"}
     search.step()
     search.step()
     (lost,) = search.batches
     variants = [*lost.work.open]
-    search.link.workers.return_value = {"GPU-b": "tcp://b"}
+    cast(Any, search.team).addresses.return_value = {"GPU-b": "tcp://b"}
     for _ in range(3):  # its worker died, and another one gets the batch
         search.step()
     finish(lost, variants[:1])
@@ -237,12 +231,12 @@ def test_batches_that_end_without_a_word_are_given_again_and_not_for_ever(
     search.step()
     first, second = search.batches
     open_then = set(first.work.open)
-    first.future.status = "error"
+    cast(Any, first.future).status = "error"
     search.step()
     finish(second, [*second.work.open])
     search.step()
     heir = search.batches[-1]
     assert set(heir.work.open) == open_then, "before all else"
-    heir.future.status = "error"
+    cast(Any, heir.future).status = "error"
     with pytest.raises(EnvironmentUnusable):
         search.step()

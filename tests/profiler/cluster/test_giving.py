@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
+from profiler.cluster.arrivals import Arrived
 from profiler.cluster.device import Device
-from profiler.cluster.giving import LONGEST_WAIT_S, Arrived, Given, Share
+from profiler.cluster.giving import LONGEST_WAIT_S, Given, Share
 from profiler.cluster.parcels import packed
 from profiler.errors import EnvironmentUnusable, ProfilerError
 
@@ -22,53 +23,43 @@ class Pieces(Share[str]):
     open: list[str]
     done: list[tuple[str, str]] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
+    is_left: bool = True
 
-    @property
-    def is_done(self) -> bool:
-        return not self.open
-
-    def prepare(self) -> None:
-        pass
+    def prepare(self) -> bool:
+        return bool(self.open)
 
     def take_next(self, worker: str) -> str | None:
         del worker
         return self.open.pop(0) if self.open else None
 
-    def submit(self, work: str, worker: str) -> Given[str]:
-        return self.give(work, worker, Mock(), Mock())
+    def submit(self, work: str, worker: str) -> None:
+        self.give(work, worker, Mock(), Mock(), plan=Mock(), builds=())
 
     def take(self, given: Given[str], facts: dict[str, Any], attempts: Sequence[Arrived]) -> None:
         self.done.append((given.work, facts["by"]))
 
-    def failed(self, given: Given[str], error: ProfilerError) -> None:
-        self.failures.append((given.worker, error.message))
-        self.open.append(given.work)
-
-    def give_up(self, given: Given[str]) -> None:
+    def open_again(self, given: Given[str], error: ProfilerError | None) -> None:
+        if error is not None:
+            self.failures.append((given.worker, error.message))
         self.open.append(given.work)
 
     def look(self, *workers: str) -> None:
         """Go on with these workers."""
-        self.link.workers.return_value = {name: f"tcp://{name}" for name in workers}  # type: ignore[attr-defined]
+        team: Any = self.team
+        team.addresses.return_value = {name: f"tcp://{name}" for name in workers}
         self._looked = 0.0
-        self.go_on()
+        self.is_left = self.go_on()
 
 
 @pytest.fixture
-def pieces() -> Callable[..., Pieces]:
+def pieces(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pieces]:
+    monkeypatch.setattr("profiler.cluster.giving.source_hashes", Mock())
+    monkeypatch.setattr("profiler.cluster.giving.path_from_here", Mock())
+
     def make(*work: str) -> Pieces:
-        link = Mock()
-        link.client.submit.side_effect = lambda *_, **__: Mock(status="pending")
-        unused: Any = Mock()
-        return Pieces(
-            link=link,
-            device=Device("a GPU"),
-            run=unused,
-            request=unused,
-            libraries=unused,
-            reporter=unused,
-            open=list(work),
-        )
+        team: Any = Mock(device=Device("a GPU"))
+        team.client.submit.side_effect = lambda *_, **__: Mock(status="pending")
+        return Pieces(team=team, run=Mock(), request=MagicMock(), open=list(work))
 
     return make
 
@@ -94,8 +85,7 @@ def test_only_what_the_newest_worker_measured_counts(pieces: Callable[..., Piece
     finish(heir, "second")
     share.look("first", "second")
     assert share.done == [("rows=4", "second")]
-    assert share.is_done
-    assert not share.given
+    assert not share.is_left
 
 
 def test_work_waits_for_its_worker_and_no_other_one_has_it(pieces: Callable[..., Pieces]) -> None:
@@ -105,7 +95,7 @@ def test_work_waits_for_its_worker_and_no_other_one_has_it(pieces: Callable[...,
     given.since -= 60.0
     share.look("other")
     assert share.given == [given]
-    (asked,) = share.link.client.submit.call_args_list  # type: ignore[attr-defined]
+    (asked,) = share.team.client.submit.call_args_list  # type: ignore[attr-defined]
     assert asked.kwargs["resources"] == Device("a GPU").resources_of("one")
     share.look("one")
     assert given.lost is None
