@@ -130,7 +130,7 @@ class DeviceRun(Share[Problem]):
     # ---- giving ----
 
     def prepare(self) -> bool:
-        """Give up what none of the workers can do that are there."""
+        """Give up what none of the workers can do that are there; whether anything is left."""
         for problem in tuple(self._open):
             if problem.explain is not None:
                 home = self._home(problem)
@@ -232,9 +232,9 @@ class DeviceRun(Share[Problem]):
         self.run.write_seconds(self._took, recorder.spans)
 
     def open_again(self, given: Given[Problem], error: ProfilerError | None) -> None:
-        """Have another worker measure a problem; explained is it where it was measured alone.
+        """Have another worker measure a problem, anew: samples of two GPUs are not mixed.
 
-        Samples of two GPUs are not mixed: it begins anew.
+        No other one can explain cells.
         """
         problem = given.work
         if problem.explain is not None:

@@ -63,9 +63,11 @@ def measure_problem(
         _measure(job, libraries, run, reporter, facts)
 
     def new_attempts() -> list[Path]:
+        facts["seconds"] = time.monotonic() - began
+        if "spans" not in facts:  # it is not known what they were measured on
+            return []
         fresh = [a.folder for a in run.attempts() if a.folder.name not in known]
         facts["texts"] = read_json(run.path / MACHINE_FILE) if fresh else {}
-        facts["seconds"] = time.monotonic() - began
         return fresh
 
     try:
