@@ -7,7 +7,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -39,18 +39,23 @@ def connected(
     """
     hush_dask(logging.CRITICAL)
     security = certificates.security()
-    if workers.startswith(LOCAL):
-        with (
-            _local_cluster(workers, security, cpu=cpu) as cluster,
-            Client(cluster, security=security) as client,
-        ):
-            _say_dashboard(client, reporter)
-            yield client
-        return
-    check_address(workers, secured=security is not None)
-    say_if_plain(workers, reporter)
-    with _client(workers, security) as client:
-        _say_dashboard(client, reporter)
+    with ExitStack() as opened:
+        at: str | SpecCluster = workers
+        if workers.startswith(LOCAL):
+            at = opened.enter_context(_local_cluster(workers, security, cpu=cpu))
+        else:
+            check_address(workers, secured=security is not None)
+            say_if_plain(workers, reporter)
+        try:
+            client = opened.enter_context(Client(at, security=security, timeout=_CONNECT_S))
+        except (OSError, TimeoutError, RuntimeError, TypeError) as error:
+            raise EnvironmentUnusable(
+                f"No scheduler answers at {workers}.",
+                remedy="Start one with `dask scheduler`; a scheduler with TLS needs --tls-ca, "
+                "--tls-cert and --tls-key.",
+            ) from error
+        if link := client.dashboard_link:
+            reporter.say(f"Dashboard: {link}")
         yield client
 
 
@@ -63,20 +68,6 @@ def hush_dask(level: int) -> None:
         if name == "distributed" or name.startswith("distributed."):
             logging.getLogger(name).setLevel(level)
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-
-
-@contextmanager
-def _client(address: str, security: Security | None) -> Iterator[Client]:
-    try:
-        client = Client(address, security=security, timeout=_CONNECT_S)
-    except (OSError, TimeoutError, RuntimeError, TypeError) as error:
-        raise EnvironmentUnusable(
-            f"No scheduler answers at {address}.",
-            remedy="Start one with `dask scheduler`; a scheduler with TLS needs --tls-ca, "
-            "--tls-cert and --tls-key.",
-        ) from error
-    with client:
-        yield client
 
 
 def check_address(address: str, *, secured: bool) -> None:
@@ -108,11 +99,6 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _say_dashboard(client: Client, reporter: ProgressReporter) -> None:
-    if link := client.dashboard_link:
-        reporter.say(f"Dashboard: {link}")
 
 
 # ---- GPUs of this host ---------------------------------------------------------------------------

@@ -301,23 +301,26 @@ def _machine_of_worker(team: Team, request: ClusterRequest) -> Machine:
     problem: ProfilerError = EnvironmentUnusable(f"There is no worker with {team.device}.")
     loaded = request.loaded
     for address in team.addresses().values():
-        answers = team.client.run(
+        answer = team.client.run(
             describe_machine,
             path_from_here(loaded.path),
             loaded.text,
             loaded.flags,
             timeline=request.timeline,
             workers=[address],
-        )
-        answer = json.loads(answers[address])
-        if "failed" not in answer:
-            environment = environment_from(answer["environment"])
+            on_error="return",
+        )[address]
+        if isinstance(answer, Exception):  # that worker has just died, say
+            problem = EnvironmentUnusable(f"{type(answer).__name__}: {answer}")
+        elif "failed" in (facts := json.loads(answer)):
+            problem = failure_from(facts["failed"])
+        else:
+            environment = environment_from(facts["environment"])
             return Machine(
                 environment=environment,
-                device=str(answer["device"]),
+                device=str(facts["device"]),
                 ncu=Path("ncu") if environment.ncu else None,
                 nsys=Path("nsys") if environment.nsys else None,
             )
-        problem = failure_from(answer["failed"])
         team.reporter.warn(f"{address}: {problem.message}")
     raise problem
