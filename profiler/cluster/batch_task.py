@@ -13,21 +13,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from distributed import Worker, get_worker
+from distributed import Worker
 
 from profiler.cluster.job import Batch, read_order
 from profiler.cluster.on_worker import (
+    Prepared,
     answer,
-    checked_machine,
     end_if_unwanted,
     folder_of_worker,
-    stored_libraries,
-    with_paths,
+    prepared,
 )
 from profiler.cluster.parcels import Parcel
 from profiler.cluster.standing import Standing, bench_kept, end_standing
 from profiler.machine.gpu_lock import gpu_lock
-from profiler.machine.requirements import Machine
 from profiler.run_folder.documents import read_json
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.redact import MACHINE_FILE
@@ -55,24 +53,22 @@ def measure_batch(order: str, libraries: Mapping[str, bytes]) -> list[Parcel]:
 
 
 def _measure(batch: Batch, libraries: Mapping[str, bytes], facts: dict[str, Any]) -> None:
-    loaded = batch.spec()
-    machine = checked_machine(batch, loaded)
-    root = folder_of_worker(get_worker())
-    paths = stored_libraries(libraries, root / "libraries")
-    library_of = {build.variant: build.library for build in with_paths(batch, paths)}
+    here = prepared(batch, libraries)
+    environment = here.machine.environment
+    library_of = {build.variant: build.library for build in here.builds}
 
     def subject(variant: str) -> Subject:
         return subject_of(batch.plan, batch.problems, variant, library_of.get(variant))
 
     def make(closing: ExitStack) -> Standing:
         reporter = ProgressReporter.for_terminal(color="auto", quiet=batch.quiet)
-        run = _new_run(batch, machine, loaded.base, root, closing)
+        run = _new_run(batch, here, closing)
         lock = closing.enter_context(
-            gpu_lock(machine.environment.gpu_uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=reporter.say)
+            gpu_lock(environment.gpu_uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=reporter.say)
         )
         bench = standing_bench(
-            loaded=loaded,
-            machine=machine,
+            loaded=here.loaded,
+            machine=here.machine,
             run=run,
             lock_file=lock.session_file,
             baseline=subject(batch.baseline),
@@ -87,7 +83,7 @@ def _measure(batch: Batch, libraries: Mapping[str, bytes], facts: dict[str, Any]
     with bench_kept(f"{batch.run} {batch.search}", make) as standing:
         standing.bench.on_runner_end = facts["ends"].append
         facts["texts"] = read_json(standing.run.path / MACHINE_FILE)
-        facts["environment"] = asdict(machine.environment)
+        facts["environment"] = asdict(environment)
         evaluate_batch(
             standing.bench,
             incumbent=None if batch.incumbent is None else subject(batch.incumbent),
@@ -98,13 +94,11 @@ def _measure(batch: Batch, libraries: Mapping[str, bytes], facts: dict[str, Any]
         )
 
 
-def _new_run(
-    batch: Batch, machine: Machine, base: Path, root: Path, closing: ExitStack
-) -> RunFolder:
+def _new_run(batch: Batch, here: Prepared, closing: ExitStack) -> RunFolder:
     """Folder for the files of runners, gone with the bench."""
-    folder = Path(tempfile.mkdtemp(dir=root, prefix="search."))
+    folder = Path(tempfile.mkdtemp(dir=here.folder, prefix="search."))
     closing.callback(shutil.rmtree, folder, ignore_errors=True)
     run = RunFolder(folder / batch.plan.experiment / "run")
     run.path.mkdir(parents=True)
-    run.note_machine(machine.environment, batch.plan.seed, base)
+    run.note_machine(here.machine.environment, batch.plan.seed, here.loaded.base)
     return run

@@ -38,6 +38,7 @@ class Order:
     """Cell id → hash of the files behind it, which a worker must have as well."""
     device: str
     """Model and driver that all GPUs of the run have."""
+    timeline: bool = False
     quiet: bool = False
     """Whether the worker prints nothing, because it has the terminal of the coordinator."""
     profiler_version: str = field(default=profiler.__version__)
@@ -46,17 +47,12 @@ class Order:
         """The order as JSON."""
         return json.dumps(asdict(self))
 
-    def spec(self) -> LoadedSpec:
-        """The experiment, as a file that lies where the worker has its own."""
-        return spec_of_text(self.spec_path, self.spec_text, self.overrides)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Order):
     """All versions of one problem, to be measured on one GPU."""
 
     problem: str
-    timeline: bool = False
     explain: str | None = None
     """Ids of cells to explain, with commas; None: whatever is missing but explanations."""
 

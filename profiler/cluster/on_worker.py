@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,15 +80,32 @@ def end_if_unwanted(*_: object) -> None:
         raise Interrupted("The coordinator has given this task up.")
 
 
-def checked_machine(order: Order, loaded: LoadedSpec, *, timeline: bool = False) -> Machine:
-    """Machine of the worker; raises EnvironmentUnusable where it is not the one asked for."""
+@dataclass(frozen=True)
+class Prepared:
+    """What an order is carried out with on this worker."""
+
+    loaded: LoadedSpec
+    machine: Machine
+    folder: Path
+    """The worker's."""
+    builds: tuple[BuildResult, ...]
+    stamped: dict[str, str]
+    """Variant id → path of its library with stamps."""
+
+
+def prepared(order: Order, libraries: Mapping[str, bytes]) -> Prepared:
+    """The machine of the worker, checked, and the libraries of an order, which lie here.
+
+    Raises EnvironmentUnusable where the machine or a library is not the one asked for.
+    """
     if order.profiler_version != profiler.__version__:
         raise EnvironmentUnusable(
             f"The worker has version {profiler.__version__} of the profiler, the coordinator "
             f"{order.profiler_version}.",
             remedy="Install the same version on both.",
         )
-    machine = find_machine(loaded.experiment, loaded.base, timeline=timeline)
+    loaded = spec_of_text(order.spec_path, order.spec_text, order.overrides)
+    machine = find_machine(loaded.experiment, loaded.base, timeline=order.timeline)
     here = str(device_of(machine.environment))
     if here != order.device:
         raise EnvironmentUnusable(
@@ -100,14 +117,17 @@ def checked_machine(order: Order, loaded: LoadedSpec, *, timeline: bool = False)
             f"The files behind {order.spec_path} are not those of the coordinator.",
             remedy="Start the worker in a copy of the same folder: sources do not travel.",
         )
-    return machine
+    folder = folder_of_worker(get_worker())
+    paths = _stored(libraries, folder / "libraries")
+    builds = tuple(
+        replace(build, library=build.library and paths[build.library]) for build in order.builds
+    )
+    stamped = {variant: paths[digest] for variant, digest in order.stamped.items()}
+    return Prepared(loaded, machine, folder, builds, stamped)
 
 
-def stored_libraries(libraries: Mapping[str, bytes], folder: Path) -> dict[str, str]:
-    """Path of each library by the hash of its content, in a folder by content.
-
-    Raises EnvironmentUnusable where one is not the one that was built.
-    """
+def _stored(libraries: Mapping[str, bytes], folder: Path) -> dict[str, str]:
+    """Path of each library by the hash of its content, in a folder by content."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = {digest: folder / f"{digest}.so" for digest in libraries}
     for digest, content in libraries.items():
@@ -119,11 +139,3 @@ def stored_libraries(libraries: Mapping[str, bytes], folder: Path) -> dict[str, 
             draft.write_bytes(content)
             draft.replace(path)
     return {digest: str(path) for digest, path in paths.items()}
-
-
-def with_paths(order: Order, paths: Mapping[str, str]) -> tuple[BuildResult, ...]:
-    """Builds of an order whose libraries lie here."""
-    return tuple(
-        replace(build, library=None if build.library is None else paths[build.library])
-        for build in order.builds
-    )

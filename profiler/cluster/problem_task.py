@@ -21,11 +21,9 @@ from distributed import get_worker
 from profiler.cluster.job import Job, read_order
 from profiler.cluster.on_worker import (
     answer,
-    checked_machine,
     end_if_unwanted,
     folder_of_worker,
-    stored_libraries,
-    with_paths,
+    prepared,
 )
 from profiler.cluster.parcels import Parcel, unpacked
 from profiler.cluster.standing import end_standing
@@ -113,16 +111,13 @@ def _measure(
     facts: dict[str, Any],
 ) -> None:
     """Measure what is missing in a run folder; `facts` says as soon as it is known on what."""
-    loaded = job.spec()
-    machine = checked_machine(job, loaded, timeline=job.timeline)
-    seconds = SecondsRecorder()
+    here, seconds = prepared(job, libraries), SecondsRecorder()
+    arch = here.machine.resolved_architecture(here.loaded.experiment.build.arch)
     request = MeasureRequest(
-        loaded=loaded,
+        loaded=here.loaded,
         plan=job.plan,
-        space=replace(
-            space_of(loaded), arch=machine.resolved_architecture(loaded.experiment.build.arch)
-        ),
-        machine=machine,
+        space=replace(space_of(here.loaded), arch=arch),
+        machine=here.machine,
         out=run.path.parent.parent,
         fresh=False,
         created=datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -131,20 +126,19 @@ def _measure(
         seconds=seconds,
         on_attempt=end_if_unwanted,
     )
-    paths = stored_libraries(libraries, folder_of_worker(get_worker()) / "libraries")
-    builds = with_paths(job, paths)
-    facts["environment"], facts["keys"] = asdict(machine.environment), keys_of(request, builds)
+    keys = keys_of(request, here.builds)
+    facts["environment"], facts["keys"] = asdict(here.machine.environment), keys
     try:
-        with gpu_held(machine, seconds, reporter.say) as lock:
+        with gpu_held(here.machine, seconds, reporter.say) as lock:
             measure_in(
                 run,
                 request,
-                builds=builds,
-                keys=facts["keys"],
+                builds=here.builds,
+                keys=keys,
                 lock_file=lock.session_file,
                 reporter=reporter,
                 watch=Stopwatch(),
-                stamped={variant: paths[digest] for variant, digest in job.stamped.items()},
+                stamped=here.stamped,
             )
     finally:
         facts["spans"] = [asdict(span) for span in seconds.spans]
