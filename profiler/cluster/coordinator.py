@@ -214,6 +214,7 @@ class MeasuredDevice:
         finally:
             if self.run.exists():  # it may have been deleted meanwhile
                 self.run.write_record(with_stages(self.run.record(), self.watch))
+            self.team.queue.close()
 
     def _search(self, plan: SearchPlan) -> Iterator[None]:
         """Build what is not searched, find or begin the run, search; then plan the finalists."""

@@ -41,6 +41,8 @@ class Problem:
     error: ProfilerError | None = None
     """Why the last of them failed."""
     since: float = field(default_factory=time.monotonic)
+    names: dict[str, str] = field(default_factory=dict)
+    """Name of an attempt at the worker → its name in the run folder."""
 
     def __str__(self) -> str:
         return self.id
@@ -208,9 +210,12 @@ class DeviceRun(Share[Problem]):
                 facts=facts,
                 attempts=attempts,
             )
+            problem.names.update(names)
             self.owners[problem.id] = environment_from(facts["environment"])
             self.keys |= facts["keys"]
-            self._take_seconds(names, facts)
+        if "seconds" not in facts:
+            return
+        self._take_seconds(problem.names, facts)
         for warning in facts["warnings"]:
             self.team.reporter.warn(f"{problem}: {warning}")
         if problem.explain is None and facts["failed"] is None:
@@ -224,7 +229,7 @@ class DeviceRun(Share[Problem]):
         """Take down the spans of a task, as if it ended now: clocks of hosts differ."""
         recorder = self.request.seconds
         offset = SecondsRecorder().began - recorder.began - facts["seconds"]
-        for values in facts["spans"]:
+        for values in facts.get("spans", ()):
             span = Span(**values)
             if span.row in names:
                 moved = (round(time + offset, 3) for time in (span.begin_s, span.end_s))
@@ -254,7 +259,7 @@ class DeviceRun(Share[Problem]):
             self.team.reporter.warn(
                 f"{problem} failed on {given.address} ({ending}): {error.message}"
             )
-            self._open.append(replace(problem, failed_on=failed_on, error=error))
+            self._open.append(replace(problem, failed_on=failed_on, error=error, names={}))
 
     def _not_explained(self, problem: Problem | str, why: str) -> None:
         self.team.reporter.warn(f"Not explained: {problem}: {why}")

@@ -7,11 +7,12 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from distributed import Client, Future
+from distributed import Client, Future, Queue
 
 from profiler.cluster.arrivals import Arrived
 from profiler.cluster.device import Device, device_among
@@ -51,6 +52,11 @@ class Team:
     """Of this execution: what a worker keeps is of one."""
 
     @cached_property
+    def queue(self) -> Queue:
+        """Attempts whose tasks have not ended yet."""
+        return Queue(self.id, client=self.client)
+
+    @cached_property
     def libraries(self) -> Libraries:
         """Libraries that were sent to them."""
         return Libraries(self.client)
@@ -79,6 +85,8 @@ class Given(Generic[Work]):
     since: float = field(default_factory=time.monotonic)
     lost: float | None = None
     """When the worker was missed first."""
+    taken: set[str] = field(default_factory=set)
+    """Digests of the attempts that were taken before it ended."""
 
     def is_given_up(self, now: float) -> bool:
         """Whether its worker has been away longer than it is waited for."""
@@ -131,7 +139,10 @@ class Share(ABC, Generic[Work]):
 
     @abstractmethod
     def take(self, given: Given[Work], facts: dict[str, Any], attempts: Sequence[Arrived]) -> None:
-        """Take what came of work; raises UsageError where it is not what was asked for."""
+        """Take what came of work; raises UsageError where it is not what was asked for.
+
+        Facts have `seconds` when the work has ended; attempts may come before.
+        """
 
     @abstractmethod
     def open_again(self, given: Given[Work], error: ProfilerError | None) -> None:
@@ -162,6 +173,11 @@ class Share(ABC, Generic[Work]):
             self.team.reporter.warn("No worker is left; waiting for one.")
         self.workers, self._looked = workers, now
         self.seen |= dict.fromkeys(workers, now)
+        given_by_key = {given.future.key: given for given in self.given}
+        for key, parcels in self.team.queue.get(batch=True):
+            if key in given_by_key:  # else it was given up
+                with suppress(UsageError):  # as what comes in the end will be refused
+                    self._take(given_by_key[key], parcels)
         for given in self.given:
             if given.worker in workers:
                 given.lost = None
@@ -184,8 +200,7 @@ class Share(ABC, Generic[Work]):
                 cause = future.exception()
                 error = EnvironmentUnusable(f"{type(cause).__name__}: {cause}")
             elif future.status == "finished":
-                (facts, _), *attempts = map(unpacked, future.result(timeout=_FETCH_S))
-                self.take(given, facts, attempts)
+                facts = self._take(given, future.result(timeout=_FETCH_S))
                 if facts["failed"] is None:
                     self.given.remove(given)
                     return
@@ -200,6 +215,15 @@ class Share(ABC, Generic[Work]):
             error = EnvironmentUnusable(f"What came back was refused: {refusal.message}")
         self.given.remove(given)
         self.open_again(given, error)
+
+    def _take(self, given: Given[Work], parcels: Sequence[Parcel]) -> dict[str, Any]:
+        """Take what was not taken yet, and return the facts; raises UsageError as `take`."""
+        first, *rest = parcels
+        facts, _ = unpacked(first)
+        rest = [parcel for parcel in rest if parcel["digest"] not in given.taken]
+        self.take(given, facts, list(map(unpacked, rest)))
+        given.taken.update(parcel["digest"] for parcel in rest)
+        return facts
 
     def give(  # noqa: PLR0913 - what a task is made of
         self,

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from distributed import Worker, get_worker
+from distributed import Queue, Worker, get_worker
 
 import profiler
 from profiler.cluster.device import device_of
@@ -73,11 +73,21 @@ def failure_from(document: Mapping[str, Any]) -> ProfilerError:
     return failure
 
 
-def end_if_unwanted(*_: object) -> None:
+def end_if_unwanted() -> None:
     """Raise Interrupted where nobody waits any more for the task that runs here."""
     task = get_worker().state.tasks.get(get_worker().get_current_task())
     if task is None or task.state == "cancelled":
         raise Interrupted("The coordinator has given this task up.")
+
+
+def send_early(order: Order, facts: Mapping[str, Any], attempt: Path) -> None:
+    """Send an attempt before its task has ended, which may be long after or never.
+
+    Raises Interrupted where nobody waits for it.
+    """
+    end_if_unwanted()
+    parcels = [packed(facts), packed({"attempt": attempt.name}, files_of(attempt))]
+    Queue(order.run).put((get_worker().get_current_task(), parcels))
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """The task of a worker: measure all versions of one problem on its GPU.
 
-It makes a run folder of its own with the ordinary sessions, of which the new attempts go back. What
-had been measured before comes with the order, or lies there since a process of this worker was
-killed.
+It makes a run folder of its own with the ordinary sessions, of which the new attempts go back: each
+when it is complete, and all in the end. What had been measured before comes with the order, or lies
+there since a process of this worker was killed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from distributed import get_worker
 from profiler.cluster.job import Job, read_order
 from profiler.cluster.on_worker import (
     answer,
-    end_if_unwanted,
     folder_of_worker,
     prepared,
+    send_early,
 )
 from profiler.cluster.parcels import Parcel, unpacked
 from profiler.cluster.standing import end_standing
@@ -112,6 +112,11 @@ def _measure(
 ) -> None:
     """Measure what is missing in a run folder; `facts` says as soon as it is known on what."""
     here, seconds = prepared(job, libraries), SecondsRecorder()
+
+    def send(attempt: Path) -> None:
+        facts["texts"] = read_json(run.path / MACHINE_FILE)
+        send_early(job, facts, attempt)
+
     arch = here.machine.resolved_architecture(here.loaded.experiment.build.arch)
     request = MeasureRequest(
         loaded=here.loaded,
@@ -124,7 +129,7 @@ def _measure(
         timeline=job.timeline,
         explain=None if job.explain is None else (job.explain,),
         seconds=seconds,
-        on_attempt=end_if_unwanted,
+        on_attempt=send,
     )
     keys = keys_of(request, here.builds)
     facts["environment"], facts["keys"] = asdict(here.machine.environment), keys

@@ -125,6 +125,7 @@ def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         search.variants = {id_: id_ for id_ in VARIANTS}
         team: Any = Mock(device=Device("a GPU"))
         team.addresses.return_value = WORKERS
+        team.queue.get.return_value = ()
         return Searching(
             team=team,
             run=Mock(),

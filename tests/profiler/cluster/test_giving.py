@@ -23,6 +23,8 @@ class Pieces(Share[str]):
     open: list[str]
     done: list[tuple[str, str]] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
+    early: list[str] = field(default_factory=list)
+    sent: list[Any] = field(default_factory=list)
     is_left: bool = True
 
     def prepare(self) -> bool:
@@ -36,7 +38,9 @@ class Pieces(Share[str]):
         self.give(work, worker, Mock(), Mock(), plan=Mock(), builds=())
 
     def take(self, given: Given[str], facts: dict[str, Any], attempts: Sequence[Arrived]) -> None:
-        self.done.append((given.work, facts["by"]))
+        self.early += [document["attempt"] for document, _ in attempts]
+        if "seconds" in facts:
+            self.done.append((given.work, facts["by"]))
 
     def open_again(self, given: Given[str], error: ProfilerError | None) -> None:
         if error is not None:
@@ -46,6 +50,8 @@ class Pieces(Share[str]):
     def look(self, *workers: str) -> None:
         """Go on with these workers."""
         team: Any = self.team
+        team.queue.get.return_value = list(self.sent)
+        self.sent.clear()
         team.addresses.return_value = {name: f"tcp://{name}" for name in workers}
         self._looked = 0.0
         self.is_left = self.go_on()
@@ -67,7 +73,7 @@ def pieces(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pieces]:
 def finish(given: Given[str], by: str) -> None:
     future: Any = given.future
     future.status = "finished"
-    future.result.return_value = [packed({"by": by, "failed": None})]
+    future.result.return_value = [packed({"by": by, "failed": None, "seconds": 1})]
 
 
 def test_only_what_the_newest_worker_measured_counts(pieces: Callable[..., Pieces]) -> None:
@@ -86,6 +92,27 @@ def test_only_what_the_newest_worker_measured_counts(pieces: Callable[..., Piece
     share.look("first", "second")
     assert share.done == [("rows=4", "second")]
     assert not share.is_left
+
+
+def test_an_attempt_that_comes_before_its_work_has_ended_is_taken_once(
+    pieces: Callable[..., Pieces],
+) -> None:
+    share = pieces("rows=4")
+    share.look("one")
+    (given,) = share.given
+    future: Any = given.future
+    first, second = (packed({"attempt": name}, {"session.json": b"{}"}) for name in ("1", "2"))
+    early = packed({"failed": None})
+    share.sent = [(future.key, [early, first]), ("a task given up", [early, second])]
+    share.look("one")
+    assert share.early == ["1"]
+    assert share.given == [given]
+    future.status = "finished"
+    ended = packed({"by": "one", "failed": None, "seconds": 1})
+    future.result.return_value = [ended, first, second]
+    share.look("one")
+    assert share.early == ["1", "2"]
+    assert share.done == [("rows=4", "one")]
 
 
 def test_work_waits_for_its_worker_and_no_other_one_has_it(pieces: Callable[..., Pieces]) -> None:
@@ -116,7 +143,15 @@ def test_each_worker_has_one_piece_at_a_time(pieces: Callable[..., Pieces]) -> N
     [
         ([{**packed({}), "digest": "another"}], "refused: the document that arrived is not"),
         (
-            [packed({"by": "one", "failed": {"message": "full", "remedy": None, "exit_code": 3}})],
+            [
+                packed(
+                    {
+                        "by": "one",
+                        "seconds": 1,
+                        "failed": {"message": "full", "remedy": None, "exit_code": 3},
+                    }
+                )
+            ],
             "full",
         ),
     ],
