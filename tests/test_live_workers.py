@@ -324,6 +324,24 @@ def test_a_worker_that_dies_while_it_explains_goes_on_when_it_is_there_again(oth
     assert all(any(f"rows={rows}" in cell for cell in cells) for rows in ROWS[:2])
 
 
+def test_a_killed_coordinator_has_what_was_complete_of_a_problem_under_way(other_cluster):
+    cluster = other_cluster
+    two_sessions = {"metrics": ["duration_ns", "l2_hit_pct"], "blocks": 2}
+    spec = write_tiles(cluster.line, rows=ROWS[:1], collect=two_sessions)
+    cluster.start_worker("slow", FAKE_NCU_SLOW_S=0.6)
+    coordinator = cluster.start_coordinator(spec)
+    (run,) = wait_for(cluster.line.runs)
+    wait_for(lambda: list(run.glob("raw/*/session.json")))
+    end(coordinator)
+    (came,) = attempts(run)
+    again = cluster.measure(spec)
+    assert again.code == 0, again.err
+    assert cluster.line.runs() == [run]
+    assert came in attempts(run)
+    made = [visits_of(folder) for folder in attempts(run)]
+    assert sorted(map(len, made)) == [3, 2 * 4], "of two sessions, each made once"
+
+
 def test_a_lost_scheduler_ends_the_run_which_goes_on_with_the_next(other_cluster):
     cluster = other_cluster
     spec = write_tiles(cluster.line, rows=ROWS[:2])
