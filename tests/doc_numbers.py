@@ -12,7 +12,7 @@ from doc_attention import ATTENTION_BLOCKS
 from doc_fusion import FUSION_BLOCKS
 from doc_softmax import largest_problem, twelve_lines
 from doc_tables import RECORDINGS, explained, plain
-from doc_timers import cupti_and_ncu, methods, ratios_of_timers
+from doc_timers import cupti_and_ncu, kernels_by_cupti_and_ncu, methods, ratios_of_timers
 from doc_training import TRAINING_BLOCKS
 from doc_verdicts import VERDICT_BLOCKS
 from doc_waves import WAVE_BLOCKS
@@ -33,6 +33,7 @@ BLOCKS = {
     "softmax-why": partial(explained, RECORDINGS / "softmax.zip"),
     "timers-ratios": ratios_of_timers,
     "cupti-and-ncu": cupti_and_ncu,
+    "kernels-by-cupti-and-ncu": kernels_by_cupti_and_ncu,
     "timing-methods": methods,
     "account-transpose": partial(explained, RECORDINGS / "transpose.zip"),
     "account-waves": partial(explained, RECORDINGS / "waves.zip"),

@@ -71,8 +71,17 @@ AGREEING = (
 
 def cupti_and_ncu():
     """Table of CUPTI's medians ÷ ncu's of 60 cells on one GPU, and how often verdicts agree."""
+    return _agreement("")
+
+
+def kernels_by_cupti_and_ncu():
+    """The same of 40 kernels of torch."""
+    return _agreement("kernels_")
+
+
+def _agreement(prefix):
     by_cupti, by_ncu = (
-        findings_of_recording(SPEED / f"{tool}_recording.zip") for tool in ("cupti", "ncu")
+        findings_of_recording(SPEED / f"{prefix}{tool}_recording.zip") for tool in ("cupti", "ncu")
     )
     ratios = agreement.ratios(by_cupti, by_ncu)
     words = agreement.verdicts(by_cupti, by_ncu)
@@ -80,7 +89,7 @@ def cupti_and_ncu():
     contrary = sum(count for pair, count in words.items() if {*pair} == agreement.CONTRARY)
     return "\n".join(
         (
-            agreement.table({metric: ratios[metric] for metric in AGREEING}),
+            agreement.table({metric: ratios[metric] for metric in AGREEING if metric in ratios}),
             "",
             f"{same} of {sum(words.values())} verdicts are the same word, {contrary} contrary.",
             "",
