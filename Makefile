@@ -22,7 +22,7 @@ INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-re
 # What one process compiles of a module is there for the others, of which the tests start hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test golden numbers gallery pictures browser clean
+.PHONY: demo test golden numbers gallery pictures docs browser clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m profiler experiments/autotune.yaml
@@ -53,6 +53,11 @@ numbers: $(VENV)/.installed-dev
 
 gallery: $(VENV)/.installed
 	$(BIN)/python -m profiler gallery experiments/recordings reports/gallery
+
+# The documentation as a site; a link that leads nowhere is an error.
+docs: $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The first screen of the page that is kept, for the README. A profile of its own, and no network.
 pictures:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from doc_attention import ATTENTION_BLOCKS
+from doc_commands import commands
 from doc_fusion import FUSION_BLOCKS
 from doc_softmax import largest_problem, twelve_lines
 from doc_tables import RECORDINGS, explained, plain
@@ -28,6 +29,7 @@ BLOCKS = {
     **TRAINING_BLOCKS,
     **VERDICT_BLOCKS,
     **WAVE_BLOCKS,
+    "commands": commands,
     "twelve-lines": twelve_lines,
     "softmax-largest": largest_problem,
     "softmax-why": partial(explained, RECORDINGS / "softmax.zip"),

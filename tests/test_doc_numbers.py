@@ -27,7 +27,7 @@ MEASURED = re.compile(
 )
 DATE = re.compile(r"20\d\d-\d\d-\d\d|(?:\d\d? )?November 20\d\d")
 UNDATED = {
-    ("README.md", "Beside other tools"): ("a setting of another tool", "95 %"),
+    ("docs/other-tools.md", "Beside other tools"): ("a setting of another tool", "95 %"),
     ("docs/architecture.md", "Frames"): ("a rule", "95 %"),
     ("docs/compare.md", "What is compared"): ("rules", "95 %, 5 %"),
     ("docs/compare.md", "Verdicts between runs"): (

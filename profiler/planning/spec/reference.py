@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from profiler.planning.questions import Question
 from profiler.planning.spec import json_schema
 from profiler.planning.spec.cuda_file import CudaWorkload, TensorArgument
 from profiler.planning.spec.models import (
@@ -159,7 +160,10 @@ def _bounds(schema: dict[str, Any]) -> str:
 
 
 def _link(reference: str) -> str:
+    """Link to the table of a model; of a question, which has none, those that there are."""
     name = reference.rpartition("/")[2]
+    if name == Question.__name__:
+        return "(" + ", ".join(f"`{question}`" for question in Question) + ")"
     return f"[{name}](#{name.lower()})"
 
 

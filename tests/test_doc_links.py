@@ -1,0 +1,42 @@
+"""Links of the documents lead somewhere: to a file of the repository, and to a heading of it."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+DOCUMENTS = sorted(
+    line
+    for line in subprocess.run(
+        ["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    if not line.startswith("tests/")
+)
+
+
+def anchors(document):
+    """Ids that headings have, as a site makes them: of words without signs."""
+    text = re.sub(r"```.*?```", "", document.read_text("utf-8"), flags=re.DOTALL)
+    for heading in HEADING.findall(text):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        yield re.sub(r"[^\w\- ]", "", words).strip().replace(" ", "-")
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_links_lead_somewhere(name):
+    document = ROOT / name
+    text = CODE.sub("", document.read_text("utf-8"))
+    wrong = []
+    for link in (one or other for one, other in LINK.findall(text)):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = document.parent / path if path else document
+        if not target.exists() or (anchor and anchor not in set(anchors(target))):
+            wrong.append(link)
+    assert not wrong
