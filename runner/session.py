@@ -10,7 +10,6 @@ import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ import torch
 
 from profiler.runner import check, protocol, ranges
 from profiler.runner.check import Tensors, WrongResultError
-from profiler.runner.cupti.counted_visits import CountedVisits, MakeVisit
 from profiler.runner.device import Device, DeviceMissingError, has_context, open_device
 from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
 from profiler.runner.journal import Journal
@@ -29,7 +27,8 @@ from profiler.runner.renewal import NotRenewableError, Renewal, Sample, other_se
 from profiler.runner.seal import ImplausibleError, Seal, refuse_replaced
 from profiler.runner.timing import Launch
 from profiler.runner.turn import Turn
-from profiler.runner.visits import Visits, make_visits
+from profiler.runner.visits.base import MakeVisit, Visits
+from profiler.runner.visits.kinds import make_visits
 from profiler.runner.workload import Workload, load_workload
 
 
@@ -57,7 +56,7 @@ class Session:
         job: Job,
         workload: Workload,
         device: Device,
-        visits: Visits | CountedVisits,
+        visits: Visits,
         journal: Journal,
         seal: Seal,
         replaced: tuple[str, ...],
@@ -309,11 +308,7 @@ class Session:
 
     def _warmed_up(self, cell: JobCell, launch: Launch) -> bool:
         with suppress(PhaseFailedError), self._phase(protocol.WARMUP, [cell]):
-            counted = isinstance(self._visits, CountedVisits)
-            for _ in range(self.job.warmups - counted):
-                launch()
-            if isinstance(self._visits, CountedVisits):
-                self._visits.warm_up(cell.id, launch)
+            self._visits.warm_up(cell.id, launch, self.job.warmups)
         return cell.id not in self._failed
 
     def _make_visits(self, visits: Sequence[JobVisit], launches: dict[str, Launch]) -> None:
@@ -324,10 +319,6 @@ class Session:
                 del launches[visit.cell]
             return visit.cell in launches
 
-        if not isinstance(self._visits, CountedVisits):
-            for visit in visits:
-                attempt(visit, protocol.MEASURE, partial(self._visits.make, visit))
-            return
         for visit, kernels in self._visits.make_all(visits, attempt):
             self._journal.write(protocol.COUNTED, cell=visit.cell, **_place(visit), kernels=kernels)
 

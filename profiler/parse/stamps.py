@@ -1,4 +1,4 @@
-"""Stamps of an in-kernel session (`runner/stamps.py`) → what each warpgroup did from when to when.
+"""Stamps (`runner/visits/stamps.py`) → what each warpgroup did from when to when.
 
 A line of the file is a visit. `written` has, of each group of a block that recorded, its number and
 its words as `kernels/include/profiler/timeline.cuh` says: the number of the block plus 1, the

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import torch
 
@@ -13,6 +13,7 @@ from profiler.runner.cupti.range_profiler import CountersError, RangeProfiler, l
 from profiler.runner.device import Device
 from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.timing import Launch
+from profiler.runner.visits.base import Attempt, MakeVisit, Visits
 
 MOST_TOGETHER = 32
 """Visits that are counted together: all are made again where the process ends among them."""
@@ -23,17 +24,8 @@ MOST_KERNELS_TOGETHER = 256
 MOST_KERNELS = 8192
 """Kernels of one visit, with what empties the caches before it."""
 
-MakeVisit = Callable[[Launch], Mapping[str, Any]]
 
-
-class Attempt(Protocol):
-    """Does something with the launch of a visit, in a phase of the journal."""
-
-    def __call__(self, visit: JobVisit, phase: str, make: MakeVisit) -> bool:
-        """Whether it went well; where not, the cell has failed and is not visited any more."""
-
-
-class CountedVisits:
+class CountedVisits(Visits):
     """Visits of one launch each. To begin and to end counting takes longer than most kernels.
 
     So it is done around up to MOST_TOGETHER visits. Where their kernels take several passes, all of
@@ -55,8 +47,12 @@ class CountedVisits:
         self._kernels: dict[str, int] = {}
         """Kernels that a visit makes, by cell."""
 
-    def warm_up(self, cell: str, launch: Launch) -> None:
-        """Launch a cell once and note its kernels; CountersError where it cannot be counted."""
+    def warm_up(self, cell: str, launch: Launch, times: int) -> None:
+        """Launch a cell so many times, once at least, and note the kernels of the last.
+
+        Raises CountersError where they cannot be counted.
+        """
+        super().warm_up(cell, launch, times - 1)
         kernels = self._profiler.foreseen(launch)
         if kernels > MOST_KERNELS:
             raise CountersError(f"{kernels} kernels are more than {MOST_KERNELS}")
@@ -65,7 +61,7 @@ class CountedVisits:
     def make_all(
         self, visits: Sequence[JobVisit], attempt: Attempt
     ) -> Iterator[tuple[JobVisit, list[dict[str, Any]]]]:
-        """Each visit with its kernels (see `RangeProfiler.kernels`), in the order of the visits.
+        """Give each visit with its kernels (see `RangeProfiler.kernels`), in their order.
 
         Without those whose cell fails, or was not warmed up. `attempt` is called for each launch.
         """

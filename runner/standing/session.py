@@ -17,7 +17,7 @@ from profiler.runner.protocol import JobCell, JobVisit
 from profiler.runner.session import PhaseFailedError, Session
 from profiler.runner.standing.orders import Order, follow_orders
 from profiler.runner.timing import Launch, make_stopwatch
-from profiler.runner.visits import TimedVisits
+from profiler.runner.visits.kinds import TimedVisits
 
 FREE_SHARE = 0.5
 """Share of the device's memory that stays free for a problem to be kept beside others."""

@@ -55,7 +55,9 @@ def made(monkeypatch):
         counted = CountedVisits(job, CpuDevice())
         for cell, warm in list(session.launches.items()):
             session.attempt(
-                JobVisit(cell, 0), protocol.WARMUP, lambda _, c=cell, w=warm: counted.warm_up(c, w)
+                JobVisit(cell, 0),
+                protocol.WARMUP,
+                lambda _, c=cell, w=warm: counted.warm_up(c, w, 1),
             )
         session.phases.clear()
         results = [

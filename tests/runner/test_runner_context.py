@@ -9,7 +9,7 @@ from profiler.runner.journal import Journal
 from profiler.runner.seal import Seal
 from profiler.runner.session import ContextLostError, Session
 from profiler.runner.timing import ProcessClock
-from profiler.runner.visits import TimedVisits
+from profiler.runner.visits.kinds import TimedVisits
 from profiler.runner.workload import load_workload
 
 ILLEGAL = "CUDA error: an illegal memory access was encountered"

@@ -5,10 +5,10 @@ import ctypes.util
 
 import pytest
 
-from profiler.runner import stamps
 from profiler.runner.device import CpuDevice
 from profiler.runner.protocol import Job, JobCell, JobVisit
-from profiler.runner.visits import make_visits
+from profiler.runner.visits import stamps
+from profiler.runner.visits.kinds import make_visits
 
 
 def job_of(library, folder):

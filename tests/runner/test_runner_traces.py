@@ -11,8 +11,8 @@ from traced_parts import parts_of
 
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys_attribution import attribute
-from profiler.runner import traces
 from profiler.runner.protocol import OPERATOR_FIELDS, JobCell, JobVisit
+from profiler.runner.visits import traces
 
 PARTS = str(Path(__file__).parent / "workloads" / "parts.py")
 SIZE = 64
@@ -181,7 +181,7 @@ def test_frames_become_readable_and_end_at_the_runner():
         "nn.Module: Linear_0",
         "torch/some.py(0): \x18\x02",
         "my folder/mine.py(7): <lambda>",
-        "/somewhere/runner/visits.py(110): launch_in_ranges",
+        "/somewhere/runner/visits/kinds.py(110): launch_in_ranges",
         "runpy.py(88): _run_code",
     ]
 

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from profiler.runner import visits
 from profiler.runner.device import CpuDevice, open_device
 from profiler.runner.protocol import JobVisit
 from profiler.runner.timing import ProcessClock
-from profiler.runner.visits import RecordedVisits, TimedVisits, TracedVisits, make_visits
+from profiler.runner.visits import kinds as visits
+from profiler.runner.visits.kinds import RecordedVisits, TimedVisits, TracedVisits, make_visits
 
 PARTS = str(Path(__file__).parent / "workloads" / "parts.py")
 VISIT = JobVisit("a..p0", 3, 1)

@@ -30,7 +30,7 @@ _NO_OPERATOR = re.compile(
     r"|.+\(\d+\): .+|<.*|nn\.Module: .*"  # frames of Python, which a trace with stacks holds
     r"|Activity Buffer Request|Buffer Flush|Lazy Function Loading|.* Module Loading"  # overhead
 )
-_OURS = "runner/visits.py"
+_OURS = "runner/visits/kinds.py"
 """File whose frames end a stack: what stands below is the same for every launch."""
 
 

@@ -1,15 +1,16 @@
 """How a visit is made: its ranges, its launches, and what the journal learns of it.
 
 Visits of the timers leave durations; those of a timeline leave ranges for a tool to see, one around
-the visit and one around each of its launches; those of stamps a file (`profiler.runner.stamps`);
-those of CUPTI records of their own (`profiler.runner.cupti.counted_visits`).
+the visit and one around each of its launches; those of stamps a file
+(`profiler.runner.visits.stamps`); those of CUPTI records of their own
+(`profiler.runner.cupti.counted_visits`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -18,22 +19,13 @@ from profiler.runner.cupti.counted_visits import CountedVisits
 from profiler.runner.device import Device
 from profiler.runner.garbage import no_garbage_collection
 from profiler.runner.protocol import Job, JobVisit
-from profiler.runner.stamps import StampedVisits
 from profiler.runner.timing import Launch, Stopwatch, make_stopwatch, on_cuda
-from profiler.runner.traces import TraceWriter
+from profiler.runner.visits.base import SingleVisits, Visits
+from profiler.runner.visits.stamps import StampedVisits
+from profiler.runner.visits.traces import TraceWriter
 
 
-class Visits(Protocol):
-    """Makes the visits of a session under one collector."""
-
-    def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
-        """Launch inside the range of the visit; gives the fields of its journal record."""
-
-    def close(self) -> None:
-        """No visit will follow; raises nothing, also where the device is lost."""
-
-
-class TimedVisits:
+class TimedVisits(SingleVisits):
     """Visits whose launches a stopwatch makes and times, or a tool that it waits for.
 
     `before` is done before each, outside of its range.
@@ -50,11 +42,8 @@ class TimedVisits:
             durations = self._stopwatch.measure(launch)
         return {} if durations is None else {"durations_ns": durations}
 
-    def close(self) -> None:
-        """Nothing is open."""
 
-
-class RecordedVisits:
+class RecordedVisits(SingleVisits):
     """Visits in a process that runs under nsys.
 
     With the capture `visits`, recording is switched on before the first of them and off when the
@@ -86,7 +75,7 @@ class RecordedVisits:
                 _cuda_runtime().cudaProfilerStop()
 
 
-class TracedVisits:
+class TracedVisits(SingleVisits):
     """Visits under torch.profiler; each leaves a trace beside the journal."""
 
     def __init__(self, job: Job, device: Device) -> None:
@@ -104,9 +93,6 @@ class TracedVisits:
             launch_in_ranges(launch, self._launches, self._device)
         return findings
 
-    def close(self) -> None:
-        """Each trace is whole when its visit ends."""
-
 
 def _cuda_runtime() -> Any:
     return torch.cuda.cudart()  # type: ignore[no-untyped-call]  # torch's own
@@ -121,7 +107,7 @@ def launch_in_ranges(launch: Launch, launches: int, device: Device) -> None:
         device.wait()
 
 
-def make_visits(job: Job, device: Device) -> Visits | CountedVisits:
+def make_visits(job: Job, device: Device) -> Visits:
     """What makes the visits of a job; ValueError for a collector that is not known."""
     if job.collector == "nsys":
         return RecordedVisits(job, device)

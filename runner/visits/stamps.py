@@ -17,6 +17,7 @@ from profiler.runner import protocol, ranges
 from profiler.runner.device import Device
 from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.timing import Launch
+from profiler.runner.visits.base import SingleVisits
 
 _PREFIX = "profiler_timeline"
 _TEXTS = ("activities", "groups", "operations")
@@ -68,7 +69,7 @@ class StampBuffer:
         return group_words
 
 
-class StampedVisits:
+class StampedVisits(SingleVisits):
     """Visits of one launch each, whose stamps go into a file beside the journal."""
 
     def __init__(self, job: Job, device: Device) -> None:
@@ -101,9 +102,6 @@ class StampedVisits:
         with gzip.open(self._file, "at", encoding="utf-8") as stream:
             stream.write(json.dumps(line, separators=(",", ":")) + "\n")
         return {}
-
-    def close(self) -> None:
-        """Each line is whole when its visit ends."""
 
     def _buffer(self, cell: str) -> StampBuffer:
         library = self._libraries[cell]

@@ -1,0 +1,60 @@
+"""What makes the visits of a session: each by itself, or some that are counted together."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from profiler.runner import protocol
+from profiler.runner.protocol import JobVisit
+from profiler.runner.timing import Launch
+
+MakeVisit = Callable[[Launch], Mapping[str, Any]]
+"""Launches, and gives the fields of its record in the journal."""
+
+
+class Attempt(Protocol):
+    """Does something with the launch of a visit, in a phase of the journal."""
+
+    def __call__(self, visit: JobVisit, phase: str, make: MakeVisit) -> bool:
+        """Whether it went well; where not, the cell has failed and is not visited any more."""
+
+
+class Visits(ABC):
+    """Makes the visits of a session under one collector."""
+
+    def warm_up(self, cell: str, launch: Launch, times: int) -> None:
+        """Launch a cell so many times before its first visit."""
+        del cell
+        for _ in range(times):
+            launch()
+
+    @abstractmethod
+    def make_all(
+        self, visits: Sequence[JobVisit], attempt: Attempt
+    ) -> Iterable[tuple[JobVisit, list[dict[str, Any]]]]:
+        """Make visits in their order, each by `attempt`; gives those that were counted later.
+
+        With each go its kernels, by the names that the job has for their counters.
+        """
+
+    def close(self) -> None:  # noqa: B027 - nothing to close, mostly
+        """No visit will follow; raises nothing, also where the device is lost."""
+
+
+class SingleVisits(Visits):
+    """Makes each visit by itself: its record in the journal has all that it gives."""
+
+    def make_all(
+        self, visits: Sequence[JobVisit], attempt: Attempt
+    ) -> Iterable[tuple[JobVisit, list[dict[str, Any]]]]:
+        """Make visits in their order; none is counted later."""
+        for visit in visits:
+            attempt(visit, protocol.MEASURE, partial(self.make, visit))
+        return ()
+
+    @abstractmethod
+    def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
+        """Launch inside the range of the visit; gives the fields of its journal record."""
