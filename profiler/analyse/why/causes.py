@@ -22,6 +22,7 @@ import pandas as pd
 
 from profiler.analyse.why.code_parts import of_slow_paths, of_swap_loops
 from profiler.analyse.why.facts import (
+    BUSIEST_SLICE,
     COMPUTE,
     DRAM_BYTES,
     ELAPSED_PEAK,
@@ -36,7 +37,7 @@ from profiler.analyse.why.filling import FILLING, MOST_WARPS, warps_there
 from profiler.analyse.why.fp32_operations import fp32_operations
 from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile, stall_per_issue
 from profiler.analyse.why.sass_classes import instruction_class
-from profiler.parse.ncu_source import SAMPLES
+from profiler.parse.ncu_source import EXECUTED, NOT_ISSUED, SAMPLES_NOT_ISSUED, STALL
 
 LEAST_SHARE = 0.02
 """Smaller shares of the duration are not told: counters of two passes differ by as much."""
@@ -275,16 +276,16 @@ def _global_atomics(facts: Facts) -> Detected:
 def _shared_atomics(facts: Facts) -> Detected:
     """Atomics on shared memory, by their part of its wavefronts or of the memory instructions.
 
-    Of loops that compare and swap (floats have no other) all samples in them are theirs.
+    Of loops that compare and swap (floats have no other) all cycles in them are theirs.
     """
     wavefronts = facts.column("shared_wavefronts", "ATOMS")
     of_shared = part(wavefronts, facts.value("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"))
     of_instructions = _of_memory(facts, ("ATOMS",))
-    in_loops = _sampled(facts, lambda rows: of_swap_loops(rows, _SWAP))
+    in_loops = _cycles_at(facts, lambda rows: of_swap_loops(rows, _SWAP))
     evidence = {
         "wavefronts of atomics": Evidence(wavefronts, "wavefront", "L1 Wavefronts Shared"),
         "of the memory instructions": Evidence(100 * of_instructions, "%", "Instructions Executed"),
-        "samples in loops of compare-and-swap": Evidence(100 * in_loops, "%", "# Samples"),
+        "cycles in loops of compare-and-swap": Evidence(100 * in_loops, "%", _OF_CYCLES),
     }
     return max(of_shared * facts.load_store, of_instructions * facts.load_store, in_loops), evidence
 
@@ -293,25 +294,35 @@ _SWAP = "ATOMS.CAS"
 """Opcodes of compare-and-swap on shared memory (`ATOMS.CAS`, `ATOMS.CAST.SPIN`)."""
 
 
-def _sampled(facts: Facts, choose: Callable[[pd.DataFrame], pd.Series]) -> float:
-    """Part of all samples of warps that are at instructions which are chosen."""
+_OF_CYCLES = "Instructions Executed, Warp Stall Sampling (Not-issued Samples)"
+
+
+def _cycles_at(facts: Facts, choose: Callable[[pd.DataFrame], pd.Series]) -> float:
+    """Part of the cycles that go to instructions which are chosen.
+
+    Cycles in which a scheduler issues are those of the instruction, whatever other warps wait for
+    meanwhile; in all others it is the samples that count.
+    """
     rows = facts.profile.instructions
-    if rows is None or SAMPLES not in rows:
+    if rows is None or SAMPLES_NOT_ISSUED not in rows:
         return 0.0
-    samples = pd.to_numeric(rows[SAMPLES], errors="coerce").fillna(0.0)
-    return part(float(samples[choose(rows)].sum()), float(samples.sum()))
+    chosen = choose(rows)
 
+    def part_of(column: str) -> float:
+        numbers = pd.to_numeric(rows[column], errors="coerce").fillna(0.0)
+        return part(float(numbers[chosen].sum()), float(numbers.sum()))
 
-_SLICES = f"lts__t_sectors.{{}}.{ELAPSED_PEAK}"
+    issuing = facts.issuing
+    return issuing * part_of(EXECUTED) + (1 - issuing) * part_of(SAMPLES_NOT_ISSUED)
 
 
 def _uneven_l2_slices(facts: Facts) -> Detected:
     """Accesses that a slice of L2 serves while others wait, as strides of powers of two make."""
-    average, busiest = (facts.percent(_SLICES.format(kind)) for kind in ("avg", "max"))
+    average, busiest = facts.percent(UNITS["l2"]), facts.percent(BUSIEST_SLICE)
     others = 1 - _of_memory(facts, _ATOMICS)
     evidence = {
-        "busiest slice of L2": Evidence(100 * busiest, "%", _SLICES.format("max")),
-        "average slice": Evidence(100 * average, "%", _SLICES.format("avg")),
+        "busiest slice of L2": Evidence(100 * busiest, "%", BUSIEST_SLICE),
+        "average slice": Evidence(100 * average, "%", UNITS["l2"]),
     }
     uneven = 1 - part(average, busiest) if busiest else 0.0
     return uneven * busiest * others, evidence
@@ -352,6 +363,24 @@ def _latency_of(reason: str) -> Callable[[Facts], Detected]:
         waits = facts.waits(reason)
         evidence = {"of a warp's time": Evidence(100 * waits, "%", stall_per_issue(reason))}
         return waits * (1 - facts.issuing), evidence
+
+    return detect
+
+
+def _stopped_by(reason: str) -> Callable[[Facts], Detected]:
+    """Cycles in which a scheduler does not issue, by the samples of its warps in them.
+
+    For waits for what no other warp can give. Without a source page the samples of all cycles but
+    those of a ready warp, as none is ready where none issues.
+    """
+
+    def detect(facts: Facts) -> Detected:
+        waits, samples = facts.waits(reason), facts.column(SAMPLES_NOT_ISSUED)
+        stopped = part(facts.column(f"{STALL}{reason}{NOT_ISSUED}"), samples)
+        if not samples:
+            stopped = part(waits, 1 - facts.waits("selected", "not_selected"))
+        evidence = {"of a warp's time": Evidence(100 * waits, "%", stall_per_issue(reason))}
+        return stopped * (1 - facts.issuing), evidence
 
     return detect
 
@@ -446,6 +475,8 @@ _FP64_PIPE = "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active"
 
 
 _DOUBLE = ("DADD", "DFMA", "DMUL", "DSETP", "DMNMX")
+_DOUBLES = ".F64"
+"""Part of the opcodes of conversions to and from double precision."""
 
 
 def _fp64(facts: Facts) -> Detected:
@@ -455,11 +486,16 @@ def _fp64(facts: Facts) -> Detected:
     if rows is None:
         return busy, {"FP64 pipe": Evidence(100 * busy, "%", _FP64_PIPE)}
     opcodes = rows["opcode"].astype(str)
-    double = opcodes.str.startswith(_DOUBLE) | opcodes.str.contains(".F64", regex=False)
+    double = opcodes.str.startswith(_DOUBLE) | opcodes.str.contains(_DOUBLES, regex=False)
     executed = pd.to_numeric(rows["executed"], errors="coerce")
     instructions, every = float(executed[double].sum()), float(executed.sum())
+    conversions = sum(total for name, total in _of_xu(facts).items() if _DOUBLES in name)
     waits = facts.waits("mio_throttle", "short_scoreboard", "math_pipe_throttle")
-    share = part(instructions, every) * max(busy, waits, facts.percent(COMPUTE))
+    depends = part(instructions, every) * max(waits, facts.percent(COMPUTE))
+    on_xu = facts.percent(UNITS["xu"]) * part(conversions, sum(_of_xu(facts).values()))
+    # Arithmetic in single precision is as many instructions; conversions go.
+    left = 1 - facts.issuing * (1 - part(conversions, every))
+    share = min(max(busy, on_xu, depends), left)
     evidence = {
         "FP64 instructions": Evidence(instructions, "inst", "Instructions Executed"),
         "FP64 pipe": Evidence(100 * busy, "%", _FP64_PIPE),
@@ -471,14 +507,20 @@ _ON_XU = ("MUFU", "F2F", "F2I", "I2F", "FRND", "POPC", "FLO", "BREV")
 """Opcodes of the pipe XU, but those that other pipes take beside it (`I2FP`, `F2FP`)."""
 
 
+def _of_xu(facts: Facts) -> Mapping[str, float]:
+    """Executed instructions of the pipe XU by opcode."""
+    executed = facts.by_opcode("executed").items()
+    return {name: total for name, total in executed if name.split(".", 1)[0] in _ON_XU}
+
+
 def _on_xu(facts: Facts, opcodes: Sequence[str]) -> Detected:
     """The pipe of special functions where it limits, by the part of its instructions."""
-    counts = {
-        opcode: total
-        for opcode, total in facts.by_opcode("executed").items()
-        if opcode.split(".", 1)[0] in _ON_XU and ".F64" not in opcode
-    }
-    these = sum(total for name, total in counts.items() if name.startswith(tuple(opcodes)))
+    counts = _of_xu(facts)
+    these = sum(
+        total
+        for name, total in counts.items()
+        if name.startswith(tuple(opcodes)) and _DOUBLES not in name
+    )
     busy = facts.percent(UNITS["xu"])
     evidence = {
         "instructions": Evidence(these, "inst", "Instructions Executed"),
@@ -514,9 +556,9 @@ def _constant_by_lane(facts: Facts) -> Detected:
 
 
 def _slow_path_math(facts: Facts) -> Detected:
-    """Sines and cosines of large arguments, by the samples in the path that reduces them."""
-    share = _sampled(facts, of_slow_paths)
-    return share, {"samples in the slow path": Evidence(100 * share, "%", "# Samples")}
+    """Sines and cosines of large arguments, by the cycles in the path that reduces them."""
+    share = _cycles_at(facts, of_slow_paths)
+    return share, {"cycles in the slow path": Evidence(100 * share, "%", _OF_CYCLES)}
 
 
 _INTEGERS = ("integer", "compare")
@@ -555,10 +597,10 @@ _DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {
     "few_loads_in_flight": _few_loads_in_flight,
     "barrier_waits": _barrier_waits,
     "tensor_core_waits": _tensor_core_waits,
-    "instruction_fetch": _latency_of("no_instruction"),
-    "constant_misses": _latency_of("imc_miss"),
+    "instruction_fetch": _stopped_by("no_instruction"),
+    "constant_misses": _stopped_by("imc_miss"),
     "dispatch_stalls": _latency_of("dispatch_stall"),
-    "sleeping": _latency_of("sleeping"),
+    "sleeping": _stopped_by("sleeping"),
     "narrow_accesses": _narrow_accesses,
     "special_functions": _special_functions,
     "conversions": _conversions,
@@ -587,8 +629,9 @@ _UNITS_OF: Mapping[str, frozenset[str]] = {
     "shared_atomics": frozenset({"l1", "issue", "fma", "alu"}),
     "l2_reuse": frozenset({"dram"}),
     "narrow_accesses": frozenset({"l1", "issue", "alu"}),
-    "special_functions": frozenset({"xu", "issue"}),
-    "conversions": frozenset({"xu", "issue"}),
+    # Done by another pipe they are as many instructions or more.
+    "special_functions": frozenset({"xu"}),
+    "conversions": frozenset({"xu"}),
     "constant_by_lane": frozenset({"constants"}),
     "slow_path_math": _MEMORY_UNITS | _ALL_INSTRUCTIONS,
     "no_tensor_cores": _ALL_INSTRUCTIONS,

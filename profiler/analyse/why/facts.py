@@ -16,6 +16,7 @@ COMPUTE = f"sm__throughput.avg.{ELAPSED_PEAK}"
 MEMORY = f"gpu__compute_memory_throughput.avg.{ELAPSED_PEAK}"
 DRAM_BYTES = "dram__bytes.sum"
 L2_BYTES = "lts__t_bytes.sum"
+BUSIEST_SLICE = f"lts__t_sectors.max.{ELAPSED_PEAK}"
 UNITS: Mapping[str, str] = {
     "dram": f"gpu__dram_throughput.avg.{ELAPSED_PEAK}",
     "l2": f"lts__t_sectors.avg.{ELAPSED_PEAK}",
@@ -109,7 +110,7 @@ class Facts:
     @property
     def busiest(self) -> Evidence:
         """The busiest of issue slots, pipes and the memory system, in percent of its peak."""
-        raw = max((ISSUE_ACTIVE, COMPUTE, MEMORY), key=self.percent)
+        raw = max((ISSUE_ACTIVE, COMPUTE, MEMORY, BUSIEST_SLICE), key=self.percent)
         return Evidence(100 * self.percent(raw), "%", raw)
 
     @property

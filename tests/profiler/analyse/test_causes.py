@@ -195,9 +195,9 @@ PLANTED: Mapping[str, Planted] = {
             "BRA": {"executed": 1e3, "sass": "@!P1 BRA 0xc0"},
             "STL": {"executed": 1e3},
             "LDL": {"executed": 1e3},
-            "I2F.F64.S64": {"executed": 1e3, "samples": 500.0},
-            "F2F.F32.F64": {"executed": 1e3, "samples": 400.0},
-            "FMUL": {"executed": 1e3, "samples": 100.0},
+            "I2F.F64.S64": {"executed": 2e5, "samples_not_issued": 500.0},
+            "F2F.F32.F64": {"executed": 1e3, "samples_not_issued": 400.0},
+            "FMUL": {"executed": 1e3, "samples_not_issued": 100.0},
         }
     ),
     "no_tensor_cores": Planted(
@@ -353,6 +353,49 @@ def test_branches_that_are_not_taken_are_no_threads_switched_off() -> None:
 def test_the_pipe_of_special_functions_is_a_cause_where_it_limits() -> None:
     planted = PLANTED["special_functions"]
     assert "special_functions" not in shares(kernel(planted._replace(values={XU: 48.0})))
+
+
+def test_what_another_pipe_does_takes_as_many_issue_slots() -> None:
+    busy = {XU: 95.0, UNITS["issue"]: 70.0}
+    found = shares(kernel(PLANTED["special_functions"]._replace(values=busy)))
+    assert found["special_functions"] == pytest.approx(0.3)
+
+
+def test_conversions_of_doubles_keep_the_pipe_busy_for_them_alone() -> None:
+    """Two of three instructions go with them, and a third of the issue slots stays."""
+    rows = {
+        **{name: {"executed": 0.0} for name in ROWS},
+        "DFMA": {"executed": 1e4},
+        "F2F.F64.F32": {"executed": 2e4},
+        "MUFU.RCP": {"executed": 0.0},
+    }
+    values = {XU: 90.0, ISSUING: 60.0, L2: 0.0, LSU: 0.0}
+    found = shares(kernel(Planted(values, rows=rows)))
+    assert found["fp64"] == pytest.approx(1 - 0.6 / 3)
+    assert "special_functions" not in found
+
+
+def test_cycles_without_an_instruction_go_to_what_warps_wait_for_in_them() -> None:
+    """All samples would count warps that are ready, of which only one can issue."""
+    fetched = Planted(
+        {ISSUING: 50.0},
+        {"no_instruction": 3.0},
+        {
+            "FADD": {"samples_not_issued": 80.0, "stall_no_instruction_not_issued": 80.0},
+            "IADD3": {"samples_not_issued": 20.0, "stall_no_instruction_not_issued": 0.0},
+        },
+    )
+    assert shares(kernel(fetched))["instruction_fetch"] == pytest.approx(0.5 * 0.8)
+    without = KernelProfile("kernel()", kernel(fetched).values)
+    not_ready = sum(STALLS.values()) - STALLS["selected"] - STALLS["not_selected"] + 3.0
+    assert shares(without)["instruction_fetch"] == pytest.approx(0.5 * 3.0 / not_ready)
+
+
+def test_memory_is_as_busy_as_its_busiest_slice() -> None:
+    few = PLANTED["few_loads_in_flight"]
+    uneven = few._replace(values={**few.values, SLICES.format("max"): 60.0})
+    found = shares(kernel(uneven))["few_loads_in_flight"]
+    assert found == pytest.approx(shares(kernel(few))["few_loads_in_flight"] * 0.4 / 0.695)
 
 
 # ---- blocks and warps ----------------------------------------------------------------------------
