@@ -51,6 +51,9 @@ STALL = "stall:"
 ONLY = "kernel:"
 """Prefix of the parts of kernels that one side launches and the other has none left for."""
 
+_WITHOUT_INSTRUCTIONS = frozenset({"gmma"})
+"""Reasons whose waits are as long as the tensor cores take for what few instructions gave them,
+however many others a warp executes. Per instruction they would be shorter the more it executes."""
 _NO_CYCLES = 1e-9
 """What differences of last digits leave of a reason whose units are all known."""
 CLOSES_WITHIN = 0.03
@@ -284,9 +287,13 @@ def _parts_of_reason(
         yield Part(f"{STALL}{reason}", first_ns - second_ns)
         return
     weight = logarithmic_mean(first_ns, second_ns)
+    own = math.log(first.stalls[reason] / second.stalls[reason])
     for name, logarithm in factors.items():
-        yield Part(name, weight * logarithm)
-    yield Part(f"{STALL}{reason}", weight * math.log(first.stalls[reason] / second.stalls[reason]))
+        if name == INSTRUCTIONS and reason in _WITHOUT_INSTRUCTIONS:
+            own += logarithm
+        else:
+            yield Part(name, weight * logarithm)
+    yield Part(f"{STALL}{reason}", weight * own)
 
 
 def _time_of_reason(time: KernelTime, reason: str) -> float:

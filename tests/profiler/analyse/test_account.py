@@ -149,8 +149,19 @@ def test_a_fused_kernel_is_compared_with_all_that_it_stands_for():
     assert account.difference_ns == pytest.approx(827000.0 * 2 - 827072.0)
     assert sum(parts.values()) == pytest.approx(account.difference_ns, rel=1e-12)
     assert account.closes, "the identity holds of several kernels as it does of each"
-    # Two like the other: twice the instructions is the whole difference.
-    assert parts[accounts.INSTRUCTIONS] == pytest.approx(account.difference_ns, rel=1e-3)
+    # Two like the other: twice the instructions, and waits for twice as much of the tensor cores.
+    twice = parts[accounts.INSTRUCTIONS] + parts[f"{accounts.STALL}gmma"]
+    assert twice == pytest.approx(account.difference_ns, rel=1e-3)
+
+
+def test_waits_for_tensor_cores_are_no_shorter_beside_more_instructions():
+    """Four times the instructions, each of which waits a quarter as long: as long for products."""
+    more = {**CUDNN, "smsp__inst_issued.sum": 4 * CUDNN["smsp__inst_issued.sum"]}
+    quarter = {reason: cycles / 4 for reason, cycles in CUDNN_STALLS.items()}
+    account = accounts.account([profile(more, quarter)], [profile(CUDNN, CUDNN_STALLS)])
+    parts = parts_of(account)
+    assert parts[f"{accounts.STALL}gmma"] == pytest.approx(0, abs=1e-6)
+    assert parts[f"{accounts.STALL}wait"] < 0 < parts[accounts.INSTRUCTIONS]
     assert not any(name.startswith(accounts.ONLY) for name in parts)
 
 
