@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -511,13 +510,16 @@ def cause_rows(
 ) -> list[tuple[str, tuple[Amount, ...]]]:
     """Words of causes with their amounts: one row where these are the same.
 
-    So it is with what only the roof bounds, and with two limits of as many warps.
+    So it is with what only the roof bounds, and with two limits of as many warps. One without a
+    time may stand between them.
     """
-    shown = itertools.groupby(causes, key=lambda cause: tuple(map(amount_words, cause[1])))
-    rows = [list(same) for _, same in shown]
-    names = [[name for name, _ in row] for row in rows]
-    words = (f"{_together([*map(cause_words, row)])} {planted_words(row)}" for row in names)
-    return [(text, row[0][1]) for text, row in zip(words, rows, strict=True)]
+    rows: dict[tuple[str, ...], tuple[list[str], tuple[Amount, ...]]] = {}
+    for name, amounts in causes:
+        rows.setdefault(tuple(map(amount_words, amounts)), ([], amounts))[0].append(name)
+    return [
+        (f"{_together([*map(cause_words, names)])} {planted_words(names)}", amounts)
+        for names, amounts in rows.values()
+    ]
 
 
 def planted_words(causes: Sequence[str]) -> str:
