@@ -12,7 +12,14 @@ import pytest
 from device_code import compile_device_code
 from recorded import findings_of_recording, report_of_recording
 
-from profiler.analyse.why.account import IMBALANCE, INSTRUCTIONS, STALL, WARPS, kernel_time
+from profiler.analyse.why.account import (
+    IMBALANCE,
+    INSTRUCTIONS,
+    ONLY,
+    STALL,
+    WARPS,
+    kernel_time,
+)
 from profiler.analyse.why.causes import CAUSES, UNFUSED, causes
 from profiler.analyse.why.roofs import roofs
 from profiler.analyse.why.waited_for import REASONS, UNITS
@@ -89,7 +96,9 @@ def test_the_causes_and_parts_that_are_expected_exist(modules):
     stalls = {part.removeprefix(STALL) for part in parts if part.startswith(STALL)}
     by_unit = {f"{reason}:{unit}" for reason in REASONS for unit in UNITS}
     assert stalls <= set(STALL_CAUSES) | by_unit
-    assert {part for part in parts if not part.startswith(STALL)} <= {
+    kernels = {part.removeprefix(ONLY) for part in parts if part.startswith(ONLY)}
+    assert kernels <= names_in_sources(r"\n    (\w+)\(const \w+\* __restrict__")
+    assert {part for part in parts if not part.startswith((STALL, ONLY))} <= {
         INSTRUCTIONS,
         WARPS,
         IMBALANCE,
@@ -110,8 +119,14 @@ def document(cause: str, part: str) -> dict[str, object]:
     }
 
 
-NO_SLOWER = {"chain_of_4", "records_of_2"}
+NO_SLOWER = {"chain_of_4", "records_of_2", "hot_lines"}
 """Cases whose mistake costs nothing that shows: nothing is asked of what is said of them."""
+
+SECOND = {"sectors_in_turn", "block_sizes"}
+"""Cases in which something that the plain kernel has too costs more than the mistake."""
+
+IN_PLAIN = {"waited_products"}
+"""Cases whose plain kernel does some of the same, and no other case has one that does not."""
 
 RESIDUALS = {"records_of_4": 0.075}
 """Largest part of a launch that its account leaves open; this one was explained at a lower clock
@@ -124,15 +139,19 @@ than that of the others."""
         ("recording", "CASES"),
         ("more_recording", "MORE_CASES"),
         ("further_recording", "FURTHER_CASES"),
+        ("strengths_recording", "STRENGTHS"),
     ],
 )
 def test_a_recording_names_every_planted_cause_first(modules, recording, attribute):
-    cases = tuple(getattr(modules["space"], attribute))
+    cases = set(getattr(modules["space"], attribute))
     findings = findings_of_recording(FOLDER / f"{recording}.zip")
-    score = modules["score"]
-    assert score.cases_of(FOLDER / f"{recording}.zip") == cases
-    for case in cases:
-        (planted,) = score.planted_cells(findings, case)
+    score, whole = modules["score"], modules["space"].WHOLE
+    assert set(score.cases_of(FOLDER / f"{recording}.zip")) == cases
+    in_both = modules["expected"].SUPERSEDED.keys() | IN_PLAIN
+    for case in sorted(cases):
+        planted = score.planted_cells(findings, case)[-1]
+        if score.strength_of(planted) < whole:
+            continue
         plain = next(
             cell
             for cell in findings.distinct_cells
@@ -143,8 +162,8 @@ def test_a_recording_names_every_planted_cause_first(modules, recording, attribu
         if scored.slowdown_ns is None:
             continue
         pair = pair_why(findings, find_why(findings).cells, planted, plain)
-        assert scored.cause_first, (case, scored.cause)
-        assert (scored.of_plain is not None) == (case in modules["expected"].SUPERSEDED), case
+        assert scored.cause_first == (case not in SECOND), (case, scored.cause)
+        assert (scored.of_plain is not None) == (case in in_both), case
         assert scored.part_right, (case, scored.part)
         assert pair.account.residual < RESIDUALS.get(case, 0.05), case
 
@@ -156,6 +175,7 @@ def test_what_is_said_of_estimates_is_what_the_planted_kernels_show(modules, mon
     monkeypatch.setattr(score, "find", findings_of_recording)
     scores = [row for recording in score.RECORDINGS for row in score.scores_of(recording)]
     assert score.calibration(scores) == dict(PLANTED)
+    assert score.meets_bar(scores)
 
 
 MORE_SOURCES = ("accumulate", "fetch", "launch", "pipes", "strangers", "told_apart", "waiting")
@@ -314,6 +334,13 @@ def test_a_score_counts_the_first_cause_and_the_part_that_adds_most(modules):
     weaker = score.score("barrier_waits", planted, other, {}, strength=2)
     assert (right.cause_right, right.part_right, right.slowdown_ns) == (True, True, 10_000.0)
     assert (right.ratio, nothing.ratio, wrong.ratio) == (0.8, None, None)
+    planted["account"] |= {"duration_ns": 60_000.0, "timed_difference_ns": 5_000.0}
+    planted["answer"] = {"duration_ns": 40_000.0}
+    off_clock = score.score("barrier_waits", planted, other, {"barrier_waits": 6_000.0})
+    assert off_clock.ratio == pytest.approx(0.8)
+    planted["account"]["difference_ns"] = -10_000.0
+    faster = score.score("barrier_waits", planted, other, {"barrier_waits": 6_000.0})
+    assert (faster.slowdown_ns, faster.ratio, faster.counts) == (None, None, False)
     assert (right.counts, weaker.counts) == (True, False)
     assert "| barrier_waits, 2 of 8 |" in score.table([weaker])
     assert (in_both.cause_first, in_both.cause_right) == (True, False)

@@ -27,6 +27,7 @@ from typing import Any
 from expected import EXPECTED, SUPERSEDED
 from space import WHOLE
 
+from profiler.analyse.why.account import ONLY
 from profiler.analyse.why.causes import CAUSES, UNFUSED
 from profiler.commands.report import read_run
 from profiler.errors import ProfilerError, UsageError
@@ -36,6 +37,7 @@ from profiler.findings.why import planted as planted_estimates
 from profiler.findings.why.document import explain_document
 from profiler.findings.why.find import find_why, pair_why
 from profiler.model import Cell
+from profiler.render.words.kernel_names import plain_kernel
 from profiler.run_folder.archive import open_run
 
 RECORDINGS = tuple(
@@ -67,7 +69,8 @@ class Score:
     strength: int
     """How many eighths of its mistake the planted kernel has."""
     slowdown_ns: float | None
-    """Time of the planted kernel less that of the plain one, in the explained launches."""
+    """Time of the planted kernel less that of the plain one, in the explained launches; None where
+    it is no slower."""
     part: Named | None
     part_right: bool
     cause: Named | None
@@ -75,8 +78,8 @@ class Score:
     cause_first: bool
     of_plain: Named | None
     """The planted cause in the tree of the plain kernel, where it should not be."""
-    estimate_ns: float | None
-    """Estimated time of the planted cause in the planted kernel; None where it is not named."""
+    ratio: float | None
+    """Estimate ÷ true time of the planted cause; None where it is not named."""
 
     @property
     def cause_right(self) -> bool:
@@ -88,13 +91,6 @@ class Score:
         """Whether the case is one that the bar is about."""
         whole = self.case not in SUPERSEDED and self.strength == WHOLE
         return self.slowdown_ns is not None and whole
-
-    @property
-    def ratio(self) -> float | None:
-        """Estimate ÷ slowdown."""
-        if self.estimate_ns is None or not self.slowdown_ns:
-            return None
-        return self.estimate_ns / self.slowdown_ns
 
 
 def cases_of(run: Path) -> tuple[str, ...]:
@@ -158,22 +154,39 @@ def score(
     """Cause and part that the documents of both kernels name, and whether they are right."""
     expected = EXPECTED[case]
     account = planted.get("account") or {}
+    difference_ns = account.get("difference_ns")
+    slower = difference_ns is not None and difference_ns > 0
     causes = _causes(planted)
     part = _largest(account.get("parts") or [])
+    if part is not None and part.name.startswith(ONLY):
+        part = Named(f"{ONLY}{plain_kernel(part.name.removeprefix(ONLY))}", part.share_pct)
     cause = _named(causes[0]) if causes else None
     estimates = [estimates_ns[name] for name in expected.causes if estimates_ns.get(name)]
     of_plain = [_named(row) for row in _causes(plain) if row["name"] in expected.causes]
     return Score(
         case=case,
         strength=strength,
-        slowdown_ns=account.get("difference_ns"),
+        slowdown_ns=difference_ns if slower else None,
         part=part,
         part_right=part is not None and part.name in expected.parts,
         cause=cause,
         cause_first=cause is not None and cause.name in expected.causes,
         of_plain=of_plain[0] if of_plain else None,
-        estimate_ns=max(estimates, default=None),
+        ratio=max(estimates) / _true_ns(planted) if slower and estimates else None,
     )
+
+
+def _true_ns(planted: Mapping[str, Any]) -> float:
+    """How much longer the explained launch of a planted kernel is.
+
+    Where launches at another clock were explained than were timed, the part of it by which the
+    timed ones are longer.
+    """
+    account = planted["account"]
+    if account.get("timed_difference_ns") is None:
+        return float(account["difference_ns"])
+    slower_by = account["timed_difference_ns"] / planted["answer"]["duration_ns"]
+    return float(slower_by * account["duration_ns"])
 
 
 def scores_of(run: Path) -> Iterator[Score]:
