@@ -20,7 +20,7 @@ from profiler.analyse.why.sass_classes import CLASSES
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy
-from profiler.findings.why.document import answer_why
+from profiler.findings.why.document import AnswerWhyDocument, why_of_answer
 from profiler.findings.why.find import FOUND, RunWhy, find_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.findings.why.planted import LEAST_STRENGTHS, PLANTED
@@ -269,8 +269,9 @@ def test_a_cause_that_was_not_found_costs_no_zero(findings: Findings, pair: Pair
     text = plain(explain_text(findings, pair.cell, pair.first, pair))
     narrow = words.planted_words(["narrow_accesses"])
     assert re.search(rf"narrow loads and stores {re.escape(narrow)}: \S+ µs in torch, none", text)
-    why = answer_why(findings, pair)
-    assert why is not None
+    answered = why_of_answer(findings, pair)
+    assert answered is not None
+    why = AnswerWhyDocument.document(answered)
     costs = {cause["name"]: cause for cause in why["causes_of_difference"]}
     assert costs["narrow_accesses"]["ns"] is None
     assert costs["narrow_accesses"]["against_ns"] == pytest.approx(9_051, abs=1)
