@@ -1,7 +1,7 @@
 """How true the estimates of causes are: by kernels in which each was planted.
 
-Estimate ÷ true time of the pairs of `benchmarks/why` whose planted kernel is slower: lowest,
-highest, and how many, by cause. Recorded on H200s on 2026-11-22 and 2026-11-25, and on an H100 on
+Estimate ÷ true time of the 146 pairs of `benchmarks/why` whose planted kernel is slower: lowest,
+highest, and how many, by cause. Recorded on H200s on 2026-11-22 and 2026-11-25, and on H100s on
 2026-11-27; `benchmarks/why/score.py --renew` writes them, and a test compares. A cause whose
 estimate was compared with the truth too seldom has no time on any page, only its share.
 """
