@@ -21,8 +21,8 @@ from typing import Any
 
 import torch
 
-from profiler.kernels.flash_attention_hopper import space, workload
-from profiler.kernels.flash_attention_hopper.tuning import ladder
+from flash_attention_hopper import space, workload
+from flash_attention_hopper.tuning import ladder
 from profiler.kernels.recipe import with_stamps
 from profiler.model import Variant
 from profiler.sessions.builds.libraries import build_variants

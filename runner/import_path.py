@@ -1,6 +1,6 @@
 """How a user's modules are found and loaded, and a file under a name of its own.
 
-Their folder comes first on the search path, but not before the standard library. A file that an
+Their folders come first on the search path, but not before the standard library. A file that an
 experiment names is loaded from its source.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -55,6 +56,40 @@ def add_folder(folder: Path) -> None:
         del sys.modules[OWN_NAME]
 
 
+def search_folders(file: Path) -> tuple[Path, ...]:
+    """Folders that a file imports from: its own, and the one in which its outermost package lies.
+
+    A folder with an `__init__.py` is a package: files in it, and in packages beside it, import each
+    other by their names from above (`from softmax.space import DTYPES`).
+    """
+    above = file.parent
+    while (above / "__init__.py").is_file():
+        above = above.parent
+    return tuple(dict.fromkeys((file.parent, above)))
+
+
+@contextmanager
+def importing_from(folders: Sequence[Path]) -> Iterator[None]:
+    """Put folders in front of the search path while the body imports, and leave no trace.
+
+    What it imports from there is forgotten afterwards: in a process that reads many experiments,
+    two may have modules of one name, and an edited one is read again.
+    """
+    loaded, path, finders = set(sys.modules), list(sys.path), list(sys.meta_path)
+    for folder in reversed(folders):
+        sys.path.insert(0, str(folder))
+        sys.meta_path.insert(0, _StandardLibraryFirst(str(folder)))
+    try:
+        yield
+    finally:
+        sys.path[:], sys.meta_path[:] = path, finders
+        top = {name for name in sys.modules if "." not in name}
+        theirs = {name for name in top - loaded if any(_has_module(f, name) for f in folders)}
+        for name in sys.modules.keys() - loaded:
+            if name.partition(".")[0] in theirs:
+                del sys.modules[name]
+
+
 def _has_module(folder: Path, name: str) -> bool:
     return (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()
 
@@ -84,14 +119,15 @@ def module_spec(name: str, file: Path) -> ModuleSpec | None:
 
 
 def import_file(path: Path) -> ModuleType:
-    """Import a file, with its folder on sys.path for the modules beside it."""
+    """Import a file, with `search_folders` on sys.path for what it imports."""
     path = path.resolve()
     # Prefixed, so that a user's `random.py` or `workload.py` does not replace another module.
     name = f"workload_file_{path.stem}"
     spec = module_spec(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"not a Python file: {path.name}")
-    add_folder(path.parent)
+    for folder in reversed(search_folders(path)):
+        add_folder(folder)
     module = importlib.util.module_from_spec(spec)
     # Dataclasses and pickle look their module up there while it is still being executed.
     sys.modules[name] = module

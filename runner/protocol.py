@@ -98,7 +98,7 @@ class Job:
 
     session: str
     workload: str
-    """Dotted module name (`profiler.kernels.softmax.workload`) or path of a Python file."""
+    """Path of a Python file, or dotted module name (`my_package.softmax.workload`)."""
     collector: str
     """`ncu`: one launch a visit, synchronised in its range; `timer`: time `repeats` launches;
     `torch_kernels`: one launch under torch.profiler; `wall_clock`: the mean of a few launches;

@@ -1,4 +1,4 @@
-"""Tables of docs/fusion.md, from the recordings of `profiler.kernels.fusion`."""
+"""Tables of docs/fusion.md, from the recordings of `kernels/fusion`."""
 
 import re
 from collections import Counter

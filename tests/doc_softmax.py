@@ -30,6 +30,7 @@ def twelve_lines():
     quiet = Console(file=io.StringIO())
     shown = Console(file=io.StringIO(), width=10_000)
     with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "kernels").symlink_to(README.with_name("kernels"))
         spec = Path(folder, "softmax.yaml")
         spec.write_text(lines, encoding="utf-8")
         request = RunRequest(

@@ -17,9 +17,9 @@ SOURCES = sorted(file for package in PACKAGES for file in (ROOT / package).rglob
 
 
 def module_name(file: Path) -> str:
-    """Name under which a file is imported: `runner` and `kernels` are linked from `profiler`."""
-    parts = file.relative_to(ROOT).with_suffix("").parts
-    inside = () if parts[0] == "profiler" else ("profiler",)
+    """Name of an imported file: `runner` is linked from `profiler`, `kernels` is on the path."""
+    top, *parts = file.relative_to(ROOT).with_suffix("").parts
+    inside = {"profiler": ("profiler",), "runner": ("profiler", "runner"), "kernels": ()}[top]
     return ".".join((*inside, *(parts[:-1] if parts[-1] == "__init__" else parts)))
 
 
@@ -181,15 +181,15 @@ CUDA = ("torch", "triton", "cupy")
         ("profiler.kernels.cuda_file.space", (*CUDA, "numpy")),
         ("profiler.kernels.cuda_file.description", (*CUDA, "numpy")),
         ("profiler.kernels.cuda_file.torch_syntax", (*CUDA, "numpy")),
-        ("profiler.kernels.softmax.space", (*CUDA, "numpy")),
-        ("profiler.kernels.attention.problem", (*CUDA, "numpy")),
-        ("profiler.kernels.attention.implementations", (*CUDA, "numpy")),
-        ("profiler.kernels.attention_families.space", (*CUDA, "numpy")),
-        ("profiler.kernels.flash_attention.space", (*CUDA, "numpy")),
-        ("profiler.kernels.flash_attention_hopper.space", (*CUDA, "numpy")),
-        ("profiler.kernels.fusion.space", (*CUDA, "numpy")),
-        ("profiler.kernels.mlp.space", (*CUDA, "numpy")),
-        ("profiler.kernels.waves.space", (*CUDA, "numpy")),
+        ("softmax.space", (*CUDA, "numpy")),
+        ("attention.problem", (*CUDA, "numpy")),
+        ("attention.implementations", (*CUDA, "numpy")),
+        ("attention_families.space", (*CUDA, "numpy")),
+        ("flash_attention.space", (*CUDA, "numpy")),
+        ("flash_attention_hopper.space", (*CUDA, "numpy")),
+        ("fusion.space", (*CUDA, "numpy")),
+        ("mlp.space", (*CUDA, "numpy")),
+        ("waves.space", (*CUDA, "numpy")),
         ("profiler.model", ("profiler", "pandas", "numpy")),
         ("profiler.errors", ("profiler", "pandas")),
         ("profiler.notices", ("profiler", "pandas")),

@@ -22,7 +22,7 @@ def ready(tmp_path_factory, command_line):
     profiler = command_line(tmp_path_factory.mktemp("ready"))
     write_small(profiler)
     (profiler.folder / "wrong.yaml").write_text(
-        "name: wrong\nworkload: profiler.kernels.softmax\nvariantz:\n  list: [a]\n"
+        "name: wrong\nworkload: ./softmax.py\nvariantz:\n  list: [a]\n"
     )
     (profiler.folder / "file").write_text("no folder\n")
     return profiler

@@ -97,7 +97,7 @@ def test_the_wheel_has_one_top_level_name(wheel):
     assert {name for name in names if not name.endswith(".dist-info")} == {"profiler"}
     for name in (
         "runner/__main__.py",
-        "kernels/softmax/space.py",
+        "kernels/cuda_file/space.py",
         "kernels/include/profiler/timeline.cuh",
         "render/assets/page.css",
         "commands/templates/python/NAME.py.in",
@@ -105,6 +105,8 @@ def test_the_wheel_has_one_top_level_name(wheel):
         "__init__.pyi",
     ):
         assert f"profiler/{name}" in files
+    ours = {path.partition("/kernels/")[2] for path in files if "/kernels/" in path}
+    assert {path.partition("/")[0] for path in ours if "/" in path} == {"cuda_file", "include"}
     assert wheel.name.startswith(f"kernel_profiler-{profiler.__version__}-")
     assert {name.rpartition(".")[2] for name in files if "/src/" in name} >= {"cu", "cuh"}
 

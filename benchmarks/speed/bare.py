@@ -8,8 +8,9 @@ import json
 import sys
 from pathlib import Path
 
-import softmax
 import torch
+
+import softmax
 
 SEED = 0
 

@@ -23,17 +23,18 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parents[1]
-sys.path[:0] = [str(PROJECT), str(HERE)]
+sys.path[:0] = [str(PROJECT), str(PROJECT / "kernels"), str(HERE)]
 
 from speed import METRICS, python_path, timed  # noqa: E402 - beside this file
 
-SOURCES = PROJECT / "profiler/kernels/softmax/src"
+STUDY = PROJECT / "kernels/softmax"
+SOURCES = STUDY / "src"
 SPACE = """
 from dataclasses import replace
 from pathlib import Path
 
-from profiler.kernels.softmax import space
-from profiler.kernels.softmax.space import check_cell, check_problem, check_variant, variant_name
+from softmax import space
+from softmax.space import check_cell, check_problem, check_variant, variant_name
 
 
 def recipe(params):
@@ -92,7 +93,7 @@ def tunings() -> Iterator[dict[str, str | int]]:
 
 def write_experiment(folder: Path, problems: int) -> None:
     """The experiment in a folder: its space, and a source file for each variant."""
-    from profiler.kernels.softmax.space import variant_name  # noqa: PLC0415 - this checkout's
+    from softmax.space import variant_name  # noqa: PLC0415 - this checkout's
 
     for header in SOURCES.glob("*.cuh"):
         shutil.copy(header, folder)
@@ -101,7 +102,7 @@ def write_experiment(folder: Path, problems: int) -> None:
     (folder / "space.py").write_text(SPACE)
     spec = {
         "name": "edit_one",
-        "workload": {"module": "profiler.kernels.softmax", "space": "./space.py"},
+        "workload": {"module": str(STUDY / "workload.py"), "space": "./space.py"},
         "variants": {
             "list": [{"name": "torch", "params": {"algorithm": "torch"}}],
             "matrix": list(TUNINGS),

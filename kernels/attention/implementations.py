@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profiler.kernels.attention.problem import DTYPE, check_dtype
-from profiler.kernels.parameters import Params
+from attention.parameters import Params
+from attention.problem import DTYPE, check_dtype
 
 SDPA = ("sdpa_flash", "sdpa_cudnn", "sdpa_efficient")
 """Backends of torch.nn.functional.scaled_dot_product_attention, as references."""

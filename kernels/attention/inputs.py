@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import torch
 
-from profiler.kernels.attention.implementations import dtype_of
-from profiler.kernels.attention.problem import GROWING, NORMAL, is_causal, scores_of, sizes
-from profiler.kernels.parameters import Params
+from attention.implementations import dtype_of
+from attention.parameters import Params
+from attention.problem import GROWING, NORMAL, is_causal, scores_of, sizes
 
 ERROR_FACTOR = 2.0
 """How far a kernel may be from plain 16-bit attention, in errors of that against float32: the rule

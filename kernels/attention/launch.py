@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 from torch.nn.attention import SDPBackend
 
-from profiler.kernels.attention.implementations import dtype_of
-from profiler.kernels.attention.inputs import TORCH_DTYPES, Attention, Inputs
-from profiler.kernels.attention.problem import is_causal
+from attention.implementations import dtype_of
+from attention.inputs import TORCH_DTYPES, Attention, Inputs
+from attention.parameters import Params
+from attention.problem import is_causal
+from attention.sdpa import SdpaLaunch
 from profiler.kernels.library import KernelLibrary
-from profiler.kernels.parameters import Params
-from profiler.kernels.sdpa import SdpaLaunch
 
 Launch = Callable[[], torch.Tensor]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from profiler.kernels.parameters import Params, Value
+from attention.parameters import Params, Value
 
 DTYPES = ("FP16", "BF16")
 DTYPE_CODES: Mapping[str, int] = {"FP16": 5, "BF16": 15}

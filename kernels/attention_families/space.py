@@ -1,10 +1,10 @@
 """Variants of two kernels in one experiment: what is legal, and what to compile; no torch.
 
-A variant is a configuration of `profiler.kernels.flash_attention` (mma.sync) or of
-`profiler.kernels.flash_attention_hopper`: the one that has its fields. Or it is
+A variant is a configuration of `kernels/flash_attention` (mma.sync) or of
+`kernels/flash_attention_hopper`: the one that has its fields. Or it is
 `{implementation: …}`: one of torch's own, `mma_sync`, the fastest of the first kernel in its
 `dtype`, or `hopper`, the fastest of the second at a problem's length and type. Problems are those
-of `profiler.kernels.attention.problem`.
+of `kernels/attention/problem.py`.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from profiler.kernels.attention.implementations import (
+from attention.implementations import (
     SDPA,
     check_implementation,
     dtype_of,
     implementation_name,
 )
-from profiler.kernels.attention.problem import DTYPE, check_problem, sizes
-from profiler.kernels.flash_attention import config as mma_config
-from profiler.kernels.flash_attention import space as mma_space
-from profiler.kernels.flash_attention import tuning as mma_tuning
-from profiler.kernels.flash_attention_hopper import config as hopper_config
-from profiler.kernels.flash_attention_hopper import space as hopper_space
-from profiler.kernels.flash_attention_hopper import tuning as hopper_tuning
-from profiler.kernels.parameters import Params, Value
+from attention.parameters import Params, Value
+from attention.problem import DTYPE, check_problem, sizes
+from flash_attention import config as mma_config
+from flash_attention import space as mma_space
+from flash_attention import tuning as mma_tuning
+from flash_attention_hopper import config as hopper_config
+from flash_attention_hopper import space as hopper_space
+from flash_attention_hopper import tuning as hopper_tuning
 from profiler.kernels.recipe import Recipe
 
 __all__ = [

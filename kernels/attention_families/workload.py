@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiler.kernels.attention.implementations import dtype_of
-from profiler.kernels.attention.inputs import Inputs, expected, make_inputs, other_inputs
-from profiler.kernels.attention.launch import Launch
-from profiler.kernels.attention.problem import flops, non_matmul_flops
-from profiler.kernels.attention.problem import least_bytes as bytes  # noqa: A004 - the contract's
-from profiler.kernels.attention_families.space import HOPPER, MMA_SYNC, family_variant
-from profiler.kernels.flash_attention import workload as mma_workload
-from profiler.kernels.flash_attention_hopper import workload as hopper_workload
-from profiler.kernels.parameters import Params
+from attention.implementations import dtype_of
+from attention.inputs import Inputs, expected, make_inputs, other_inputs
+from attention.launch import Launch
+from attention.parameters import Params
+from attention.problem import flops, non_matmul_flops
+from attention.problem import least_bytes as bytes  # noqa: A004 - the contract's
+from attention_families.space import HOPPER, MMA_SYNC, family_variant
+from flash_attention import workload as mma_workload
+from flash_attention_hopper import workload as hopper_workload
 
 __all__ = [
     "bytes",

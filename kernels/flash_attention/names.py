@@ -10,15 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from profiler.kernels.attention.problem import DTYPE_CODES
-from profiler.kernels.flash_attention.config import (
+from attention.parameters import Value
+from attention.problem import DTYPE_CODES
+from flash_attention.config import (
     FIELDS,
     FLAG_FIELDS,
     TILE_FIELDS,
     Config,
     make_config,
 )
-from profiler.kernels.parameters import Value
 
 _SIZES = ("dtype", "d_head", "B_r", "B_c", "n_warps")
 _FLAGS: Mapping[str, str] = {

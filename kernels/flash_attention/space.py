@@ -2,35 +2,35 @@
 
 A variant is a configuration of the kernel, given by its 13 fields and, in the ladder, by the `step`
 that its code is at; or it is `{implementation: …}`, one of torch's own. Problems are those of
-`profiler.kernels.attention.problem`; the kernel itself has no causal mask.
+`kernels/attention/problem.py`; the kernel itself has no causal mask.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from profiler.kernels.attention.implementations import (
+from attention.implementations import (
     check_implementation,
     dtype_of,
     implementation_name,
 )
-from profiler.kernels.attention.problem import (
+from attention.parameters import Params, Value
+from attention.problem import (
     DTYPE_CODES,
     check_precision,
     check_problem,
     is_causal,
     sizes,
 )
-from profiler.kernels.flash_attention.config import Config, make_config, refusal
-from profiler.kernels.flash_attention.names import short_form
-from profiler.kernels.flash_attention.tuning import (
+from flash_attention.config import Config, make_config, refusal
+from flash_attention.names import short_form
+from flash_attention.tuning import (
     FIRST_CODE_STEP,
     LAST_CODE_STEP,
     TUNED_CODE_STEP,
     ladder,
     named_sets,
 )
-from profiler.kernels.parameters import Params, Value
 from profiler.kernels.recipe import Recipe
 
 __all__ = [

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from profiler.kernels.attention.problem import DTYPES
-from profiler.kernels.flash_attention.config import Config, refusal
-from profiler.kernels.parameters import Value
+from attention.parameters import Value
+from attention.problem import DTYPES
+from flash_attention.config import Config, refusal
 
 
 @dataclass(frozen=True)

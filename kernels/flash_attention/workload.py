@@ -1,6 +1,6 @@
 """Attention forward with mma.sync: the launch of variants.
 
-Inputs, and the rule of the check, are those of all attention kernels: `profiler.kernels.attention`.
+Inputs, and the rule of the check, are those of all attention kernels: `kernels/attention`.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Any
 
 import torch
 
-from profiler.kernels.attention.inputs import Inputs, expected, make_inputs, other_inputs
-from profiler.kernels.attention.launch import (
+from attention.inputs import Inputs, expected, make_inputs, other_inputs
+from attention.launch import (
     Launch,
     LibraryLaunch,
     built_library,
     guard_tensors,
     torch_launch,
 )
-from profiler.kernels.attention.problem import flops, non_matmul_flops
-from profiler.kernels.attention.problem import least_bytes as bytes  # noqa: A004 - the contract's
-from profiler.kernels.flash_attention.config import Config
-from profiler.kernels.flash_attention.space import config_of
-from profiler.kernels.parameters import Params
+from attention.parameters import Params
+from attention.problem import flops, non_matmul_flops
+from attention.problem import least_bytes as bytes  # noqa: A004 - the contract's
+from flash_attention.config import Config
+from flash_attention.space import config_of
 
 __all__ = [
     "bytes",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
-from profiler.kernels.attention.problem import DTYPES, ELEMENT_BYTES
-from profiler.kernels.parameters import Fields, Params, Value, wrong_value
+from attention.parameters import Fields, Params, Value, wrong_value
+from attention.problem import DTYPES, ELEMENT_BYTES
 
 CHOICES: Mapping[str, tuple[int, ...]] = {
     "d_head": (64, 128, 256),

@@ -2,7 +2,7 @@
 
 A variant is a configuration of the Hopper kernel, given by its 14 fields; or it is
 `{implementation: …}`, one of torch's own. Problems are those of
-`profiler.kernels.attention.problem`, of any length, with a causal mask or none.
+`kernels/attention/problem.py`, of any length, with a causal mask or none.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from profiler.kernels.attention.implementations import (
+from attention.implementations import (
     check_implementation,
     dtype_of,
     implementation_name,
 )
-from profiler.kernels.attention.problem import (
+from attention.parameters import Params, Value
+from attention.problem import (
     DTYPE_CODES,
     DTYPES,
     Sizes,
@@ -24,13 +25,13 @@ from profiler.kernels.attention.problem import (
     is_causal,
     sizes,
 )
-from profiler.kernels.flash_attention_hopper.config import (
+from flash_attention_hopper.config import (
     Config,
     make_config,
     refusal,
     short_form,
 )
-from profiler.kernels.flash_attention_hopper.tuning import (
+from flash_attention_hopper.tuning import (
     LONG,
     SHORT,
     fastest_name,
@@ -38,7 +39,6 @@ from profiler.kernels.flash_attention_hopper.tuning import (
     tuned,
     tuned_causal,
 )
-from profiler.kernels.parameters import Params, Value
 from profiler.kernels.recipe import Recipe
 
 __all__ = [

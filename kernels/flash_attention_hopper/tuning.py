@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 
-from profiler.kernels.attention.problem import DTYPES
-from profiler.kernels.flash_attention_hopper.config import Config, refusal
+from attention.problem import DTYPES
+from flash_attention_hopper.config import Config, refusal
 
 TUNED_COLUMNS = (64, 80, 96, 112, 128, 144, 160, 176, 192)
 

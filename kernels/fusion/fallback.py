@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from profiler.kernels.fusion.operators import COMPILE
+from fusion.operators import COMPILE
 
 _INDUCTOR = re.compile(r"\btriton_")
 """Inductor names what it generates `triton_<heuristic>_fused_<operators>_<number>`."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from profiler.kernels.fusion.operators import KERNEL_SIZE, Params, Sizes
-from profiler.kernels.fusion.space import dtype_of, layout_of, sizes
+from fusion.operators import KERNEL_SIZE, Params, Sizes
+from fusion.space import dtype_of, layout_of, sizes
 
 SOFTMAX_SCALE = 3.0
 """Standard deviation of a softmax's inputs: the largest stands far above the mean, so that a

@@ -10,8 +10,8 @@ from types import FunctionType
 
 import torch
 
-from profiler.kernels.fusion import tuning
-from profiler.kernels.fusion.eager import Function, Result
+from fusion import tuning
+from fusion.eager import Function, Result
 
 Call = Callable[[], Result]
 

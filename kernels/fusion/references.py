@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import torch
 
-from profiler.kernels.fusion import eager
-from profiler.kernels.fusion.inputs import Expected, Inputs
-from profiler.kernels.fusion.operators import Params
-from profiler.kernels.fusion.space import dtype_of, sizes
+from fusion import eager
+from fusion.inputs import Expected, Inputs
+from fusion.operators import Params
+from fusion.space import dtype_of, sizes
 
 Bounds = tuple[float, float]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profiler.kernels.fusion.fallback import fell_back, plain_name
-from profiler.kernels.fusion.operators import (
+from fusion.fallback import fell_back, plain_name
+from fusion.operators import (
     COMPILE,
     CUDNN,
     FLASH,

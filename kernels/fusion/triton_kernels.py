@@ -11,7 +11,7 @@ are 64-bit: a matrix of 65536 x 65536 has more elements than 32 bits can count.
 import triton
 import triton.language as tl
 
-from profiler.kernels.fusion import eager
+from fusion import eager
 
 EPSILON = tl.constexpr(eager.EPSILON)
 GELU_SCALE = tl.constexpr(eager.GELU_SCALE)

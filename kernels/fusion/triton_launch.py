@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from profiler.kernels.fusion import eager
-from profiler.kernels.fusion.launches import Call
+from fusion import eager
+from fusion.launches import Call
 
 FLAT_BLOCK = 2048
 """Elements of a program of the pointwise kernel: 16 for each thread of 4 warps, so that a thread
@@ -92,7 +92,7 @@ def require_triton(device: torch.device) -> None:
 
 def make_call(operator: str, arguments: Sequence[torch.Tensor]) -> Call:
     """Call that starts an operator's kernel; Triton compiles it when it is first made."""
-    from profiler.kernels.fusion import triton_kernels
+    from fusion import triton_kernels
 
     return _STARTERS[operator](triton_kernels, *arguments)
 

@@ -8,16 +8,17 @@ from pathlib import Path
 import torch
 from torch.nn.attention import SDPBackend
 
-from profiler.kernels.fusion import eager, inputs, references, triton_launch
-from profiler.kernels.fusion.inputs import Expected, Inputs
-from profiler.kernels.fusion.launches import (
+from attention.sdpa import SdpaLaunch
+from fusion import eager, inputs, references, triton_launch
+from fusion.inputs import Expected, Inputs
+from fusion.launches import (
     Call,
     FusionLaunch,
     compile_launch,
     make_launch,
     time_first_call,
 )
-from profiler.kernels.fusion.operators import (
+from fusion.operators import (
     COMPILE,
     CUDNN,
     EAGER,
@@ -29,13 +30,12 @@ from profiler.kernels.fusion.operators import (
     TRITON,
     Params,
 )
-from profiler.kernels.fusion.space import (
+from fusion.space import (
     check_cell,
     flops_beside_products,
     least_bytes,
     total_flops,
 )
-from profiler.kernels.sdpa import SdpaLaunch
 
 BACKENDS = {
     FLASH: SDPBackend.FLASH_ATTENTION,

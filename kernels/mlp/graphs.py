@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import torch
 
-from profiler.kernels.fusion.launches import Memory
-from profiler.kernels.mlp.training import Training
+from fusion.launches import Memory
+from mlp.training import Training
 
 _STEPS_BEFORE = 3
 """Steps before the capture: libraries take their workspaces then, and Adam makes its moments."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
+from mlp.space import Params, has_adam, sizes
 from profiler.kernels.marks import mark
-from profiler.kernels.mlp.space import Params, has_adam, sizes
 
 Tensors = tuple[torch.Tensor, ...]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from profiler.kernels.fusion.fallback import fell_back, plain_name
+from fusion.fallback import fell_back, plain_name
 
 Params = Mapping[str, str | int | float | bool | None]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from profiler.kernels.mlp.network import ADAM_EPSILON, LEARNING_RATE, Inputs, Tensors
+from mlp.network import ADAM_EPSILON, LEARNING_RATE, Inputs, Tensors
 
 Loss = Callable[[], torch.Tensor]
 """Makes the loss of the batch, with the graph that leads back from it."""

@@ -13,20 +13,20 @@ from typing import Protocol
 
 import torch
 
-from profiler.kernels.fusion.launches import (
+from fusion.launches import (
     Call,
     Memory,
     compile_launch,
     memory_of,
     time_first_call,
 )
+from mlp import network
+from mlp.graphs import Graphs
+from mlp.network import Inputs, Tensors
+from mlp.space import COMPILE, GRAPHS, Params, check_variant, has_adam, least_bytes
+from mlp.space import total_flops as flops_of
+from mlp.training import Training
 from profiler.kernels.marks import mark
-from profiler.kernels.mlp import network
-from profiler.kernels.mlp.graphs import Graphs
-from profiler.kernels.mlp.network import Inputs, Tensors
-from profiler.kernels.mlp.space import COMPILE, GRAPHS, Params, check_variant, has_adam, least_bytes
-from profiler.kernels.mlp.space import total_flops as flops_of
-from profiler.kernels.mlp.training import Training
 
 TOLERANCES = {"float32": (1e-5, 1e-4)}
 """Absolute and relative bound, for sums of 1000 products through eight layers and back. Gradients

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from profiler.kernels.library import KernelLibrary
-from profiler.kernels.softmax.space import DTYPES
+from softmax.space import DTYPES
 
 Params = Mapping[str, str | int | float | bool | None]
 Launch = Callable[[], torch.Tensor]

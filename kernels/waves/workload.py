@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from profiler.kernels.library import KernelLibrary
-from profiler.kernels.waves.space import WORK, Params, blocks_of, steps_of, tuning, waves_of
+from waves.space import WORK, Params, blocks_of, steps_of, tuning, waves_of
 
 FACTOR = 1.0 - 2.0**-15
 ADDEND = 3.0 * 2.0**-15

@@ -1,9 +1,9 @@
 """Metrics of a user: a name, a formula over the catalogue, written as text, and a unit.
 
 `parse_formula` makes of the text what the catalogue's own derived metrics have (`Formula`), so that
-one evaluator computes both, over whole columns (`analyse/derived.py`). `kernels/arithmetic.py`
-reads the text; its own evaluator gives one number and knows no missing ones. Only what stands in
-`_formula` is understood.
+one evaluator computes both, over whole columns (`analyse/derived.py`).
+`profiler/kernels/arithmetic.py` reads the text; its own evaluator gives one number and knows no
+missing ones. Only what stands in `_formula` is understood.
 """
 
 from __future__ import annotations

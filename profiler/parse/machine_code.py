@@ -68,7 +68,8 @@ def code_hash(*objects: Path) -> str:
 def launched_kernel(path: Path) -> str | None:
     """Symbol of the only kernel that a launcher of ours starts; None in any other object.
 
-    The launcher (kernels/cuda_file/src/launcher.cu) holds its address in a section of its own.
+    The launcher (profiler/kernels/cuda_file/src/launcher.cu) holds its address in a section of its
+    own.
     """
     with _opened(path) as elf:
         section = elf.get_section_by_name(_LAUNCHED)

@@ -88,8 +88,8 @@ def _total(numbers: Iterable[str]) -> int | None:
 def error_lines(log: str) -> tuple[str, ...]:
     """Lines of a failed compilation that say what is wrong, each error of the launcher once.
 
-    Where nothing but the launcher's checks (kernels/cuda_file/src/launch.cuh) failed, their
-    sentences alone; else all but those: the arguments of a kernel that does not compile tell
+    Where nothing but the checks of the launcher (profiler/kernels/cuda_file/src/launch.cuh) failed,
+    their sentences alone; else all but those: the arguments of a kernel that does not compile tell
     nothing, and variants of one source have the same lines then.
     """
     lines = [line for line in log.splitlines() if line.strip() and not _COUNT.fullmatch(line)]

@@ -1,9 +1,9 @@
 """Stamps (`runner/visits/stamps.py`) → what each warpgroup did from when to when.
 
 A line of the file is a visit. `written` has, of each group of a block that recorded, its number and
-its words as `kernels/include/profiler/timeline.cuh` says: the number of the block plus 1, the
-multiprocessor, globaltimer (low and high) and clock at the beginning, the same at the end, then the
-stamps: in the lower `code_bits` the number of an activity, from 1, and above them the lower bits of
+its words as `profiler/kernels/include/profiler/timeline.cuh` says: the number of the block plus 1,
+the multiprocessor, globaltimer (low and high) and clock at the beginning, the same at the end, then
+the stamps: in the lower `code_bits` the number of an activity, from 1, and above them the lower bits of
 the clock. Files of earlier versions have `clock_bits` instead: the clock is below the activity.
 """
 

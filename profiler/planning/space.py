@@ -20,7 +20,7 @@ from profiler.model import Params
 from profiler.planning.spec import CudaWorkload, LoadedSpec
 from profiler.planning.spec.values import did_you_mean
 from profiler.planning.spec.workloads import CommandWorkload, Workload, is_file_name
-from profiler.runner.import_path import module_spec
+from profiler.runner.import_path import importing_from, module_spec, search_folders
 
 FUNCTIONS = (
     "variant_name",
@@ -154,7 +154,7 @@ def load_space(workload: Workload, base: Path) -> Space:
         _existing(base / workload.module, "workload")
     else:
         _require_workload(workload.module)
-    name = workload.space or _space_beside(workload.module)
+    name = workload.space or _space_beside(workload.module, base)
     if name is None:
         return Space()
     had_torch = "torch" in sys.modules
@@ -175,9 +175,12 @@ def _checked(module: ModuleType) -> ModuleType:
     return module
 
 
-def _space_beside(module: str) -> str | None:
+def _space_beside(module: str, base: Path) -> str | None:
+    """Name of the module or file `space` in the package of a workload; None where it has none."""
     if is_file_name(module):
-        return None
+        file = Path(module).with_name("space.py")
+        package = (base / file).is_file() and (base / file.with_name("__init__.py")).is_file()
+        return str(file) if package and Path(module).name == "workload.py" else None
     name = f"{module}.space"
     return name if _is_module(name) else None
 
@@ -185,10 +188,16 @@ def _space_beside(module: str) -> str | None:
 def _require_workload(module: str) -> None:
     """Refuse a dotted name that has no `workload` inside; the workload itself is not imported."""
     if not _is_module(module):
-        parent = module.rpartition(".")[0]
-        hint = did_you_mean(module, [*_of_this_project(module), *_siblings(parent)])
+        parent, _, name = module.rpartition(".")
+        if parent == "profiler.kernels":
+            raise SpecError(
+                f"workload '{module}': the package has no studies any more",
+                remedy="Those of its repository are named by their files, "
+                f"from experiments/: ../kernels/{name}/workload.py",
+            )
         raise SpecError(
-            f"workload '{module}': there is no such Python package{hint}",
+            f"workload '{module}': there is no such Python package"
+            f"{did_you_mean(module, _siblings(parent))}",
             remedy="A file of your own is named with its ending: ./my_workload.py",
         )
     if not _is_module(f"{module}.workload"):
@@ -204,12 +213,6 @@ def _is_module(name: str) -> bool:
         raise SpecError(
             f"workload '{name}': its package fails to import: {_error_text(error)}"
         ) from error
-
-
-def _of_this_project(module: str) -> list[str]:
-    """The package of this project whose name ends like that of a module, if there is one."""
-    inside = f"profiler.{module}"
-    return [inside] if _is_module(inside) else []
 
 
 def _siblings(parent: str) -> list[str]:
@@ -242,7 +245,8 @@ def _import_file(path: Path) -> ModuleType:
     # Dataclasses and pickles in the file look their module up by name.
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with importing_from(search_folders(file)):
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise SpecError(f"{file}{_line_of(error, file)}: {_error_text(error)}") from error

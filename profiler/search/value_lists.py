@@ -1,7 +1,7 @@
 """Lists of values written as Python text, as T1 files have them; no `eval`.
 
 A list or tuple, `range(…)`, `list(range(…))`, `[2**i for i in range(6)]`, and sums of them. What
-stands inside is `kernels/arithmetic.py`.
+stands inside is `profiler/kernels/arithmetic.py`.
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ def recorded_sources(
     variants = {}
     if isinstance(workload, ModuleWorkload):
         file = Path(workload.target(base))
-        variants = _function_digests(file, texts.get(file.name), cells)
+        text = next((texts.get(name) for name, own in files.items() if own == file), None)
+        variants = _function_digests(file, text, cells)
     return Sources(_digests(files), variants), texts
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import hashlib
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from profiler.planning.spec import (
 from profiler.planning.spec.workloads import is_file_name
 from profiler.run_folder.folder import Attempt
 from profiler.runner import protocol
+from profiler.runner.import_path import search_folders
 from profiler.runner.protocol import file_digest
 
 
@@ -73,7 +75,7 @@ def source_files(experiment: Experiment, base: Path, cell: Cell) -> tuple[Path, 
 def own_files(
     workload: ModuleWorkload | CudaWorkload, base: Path, cells: Sequence[Cell]
 ) -> dict[str, Path]:
-    """Files of the workload that a user may edit, by their path from the workload's folder.
+    """Files of the workload that a user may edit, by their path from where it imports.
 
     The runner is not among them. `base` is the folder of the spec.
     """
@@ -83,7 +85,7 @@ def own_files(
     entry = _entry(workload, base)
     if entry is None:
         return {}
-    return by_name(_with_imports(entry.file, entry.root, entry.package), entry.root)
+    return by_name(_with_imports(entry), entry.root)
 
 
 def by_name(files: Iterable[Path], root: Path) -> dict[str, Path]:
@@ -98,13 +100,13 @@ def by_name(files: Iterable[Path], root: Path) -> dict[str, Path]:
 
 def imported_hash(source: str, file: Path) -> str:
     """Hash of the files beside `file` that a part of its source imports; empty without any."""
-    root = file.parent
-    names = _names_in(ast.parse(source), ())
+    folders = search_folders(file)
+    package = file.parent.relative_to(folders[-1]).parts
     files = {
         found
-        for name in names
-        for first in _files_of(name, root)
-        for found in _with_imports(first, root, None)
+        for name in _names_in(ast.parse(source), package)
+        for first in _files_of(name, folders)
+        for found in _with_imports(_Entry(first, folders, None))
     }
     return hash_files(files - {file}) if files - {file} else ""
 
@@ -203,9 +205,14 @@ class _Entry:
     """The file of a workload, and where what it imports is looked for."""
 
     file: Path
-    root: Path
+    folders: tuple[Path, ...]
     package: str | None
-    """The only package under `root` whose files count; None: all do."""
+    """The only package whose files count; None: all do."""
+
+    @property
+    def root(self) -> Path:
+        """The outermost of the folders."""
+        return self.folders[-1]
 
 
 def _entry(workload: ModuleWorkload | CudaWorkload, base: Path) -> _Entry | None:
@@ -213,30 +220,30 @@ def _entry(workload: ModuleWorkload | CudaWorkload, base: Path) -> _Entry | None
     target = workload.target(base)
     if isinstance(workload, ModuleWorkload) and is_file_name(workload.module):
         file = Path(target)
-        return _Entry(file, file.parent, None)
+        return _Entry(file, search_folders(file), None)
     spec = find_spec(target)
     if spec is None or spec.origin is None:
         return None
     file = Path(spec.origin)
-    return _Entry(file, file.parents[target.count(".")], target.partition(".")[0])
+    return _Entry(file, (file.parents[target.count(".")],), target.partition(".")[0])
 
 
 def _workload_files(workload: ModuleWorkload | CudaWorkload, base: Path) -> tuple[Path, ...]:
     entry = _entry(workload, base)
-    return () if entry is None else _with_imports(entry.file, entry.root, entry.package)
+    return () if entry is None else _with_imports(entry)
 
 
-def _with_imports(file: Path, root: Path, package: str | None) -> tuple[Path, ...]:
-    """A file and what it imports from under `root`, directly or not; of `package` only."""
-    files = {file: None}
+def _with_imports(entry: _Entry) -> tuple[Path, ...]:
+    """The file of a workload and what it imports from its folders, directly or not."""
+    files = {entry.file: None}
     names: set[str] = set()
-    waiting = [file]
+    waiting = [entry.file]
     while waiting:
-        for name in _imported_names(waiting.pop(), root):
-            if name in names or (package is not None and name.partition(".")[0] != package):
+        for name in _imported_names(waiting.pop(), entry.root):
+            if name in names or entry.package not in (None, name.partition(".")[0]):
                 continue
             names.add(name)
-            for module in _files_of(name, root):
+            for module in _files_of(name, entry.folders):
                 if module not in files:
                     files[module] = None
                     waiting.append(module)
@@ -267,11 +274,11 @@ def _names_in(tree: ast.Module, package: tuple[str, ...]) -> Iterator[str]:
             yield from (f"{module}.{alias.name}".strip(".") for alias in node.names)
 
 
-def _files_of(name: str, root: Path) -> Iterator[Path]:
-    """Files under `root` that an import of a dotted name runs: packages above it, too."""
+def _files_of(name: str, folders: Iterable[Path]) -> Iterator[Path]:
+    """Files in some folders that an import of a dotted name runs: packages above it, too."""
     parts = name.split(".")
-    for depth in range(1, len(parts) + 1):
-        path = root.joinpath(*parts[:depth])
+    for folder, depth in itertools.product(folders, range(1, len(parts) + 1)):
+        path = folder.joinpath(*parts[:depth])
         yield from (
             file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()
         )

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 from live_run import run_live
+from studies import workload_of
 
 from profiler.commands.report import read_run
 from profiler.findings.find import find
@@ -26,7 +27,7 @@ pytestmark = [
 
 SPEC = """\
 name: inside
-workload: profiler.kernels.flash_attention_hopper
+workload: WORKLOAD
 variants:
   list:
     - name: ping-pong
@@ -43,7 +44,7 @@ collect:
   metrics: [duration_ns]
   collectors: [ncu, in_kernel]
   explain: false
-"""
+""".replace("WORKLOAD", workload_of("flash_attention_hopper"))
 
 CUDA_FILE = """\
 #include <profiler/timeline.cuh>

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from studies import workload_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.gpu
 
 SOFTMAX = """\
 name: softmax_search
-workload: profiler.kernels.softmax
+workload: WORKLOAD
 variants:
   list: [{name: torch, params: {algorithm: torch}}]
   matrix:
@@ -29,7 +30,7 @@ baseline: torch
 search: {budget: 12, seed: 1}
 collect: {blocks: 6, final_blocks: 0, explain: false, metrics: [timing]}
 page: {kind: autotune}
-"""
+""".replace("WORKLOAD", workload_of("softmax"))
 
 MODES = f"""\
 name: modes_search

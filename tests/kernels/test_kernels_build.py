@@ -3,6 +3,8 @@ from dataclasses import replace
 
 import pytest
 
+from flash_attention import space as mma_space
+from flash_attention_hopper import space as hopper_space
 from profiler.kernels.build import (
     INCLUDE_FOLDER,
     TIMELINE_HEADER,
@@ -12,8 +14,6 @@ from profiler.kernels.build import (
     watched_files,
     write_ninja,
 )
-from profiler.kernels.flash_attention import space as mma_space
-from profiler.kernels.flash_attention_hopper import space as hopper_space
 from profiler.kernels.recipe import Recipe, with_stamps
 
 

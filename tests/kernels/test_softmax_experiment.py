@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from profiler.kernels.softmax import space
 from profiler.planning.matrix import expand
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
+from softmax import space
 
 SPEC = Path(__file__).parents[2] / "experiments" / "softmax.yaml"
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from profiler.kernels.softmax import space, workload
 from profiler.model import Variant
 from profiler.sessions.builds.libraries import build_variants
+from softmax import space, workload
 
 pytestmark = pytest.mark.gpu
 

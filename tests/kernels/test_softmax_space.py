@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from profiler.kernels.softmax import space
+from softmax import space
 
 
 def test_every_default_variant_is_accepted():

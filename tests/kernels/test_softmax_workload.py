@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from profiler.kernels.softmax import workload
+from softmax import workload
 
 CPU = torch.device("cpu")
 

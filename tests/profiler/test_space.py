@@ -110,11 +110,44 @@ def test_a_workload_that_does_not_exist(package: Path, module: str, words: str) 
     assert words in caught.value.message
 
 
-def test_a_workload_of_this_project_is_named_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
-    outside = [entry for entry in sys.path if not Path(entry, "kernels").is_dir()]
-    monkeypatch.setattr(sys, "path", outside)
-    with pytest.raises(SpecError, match=r"did you mean 'profiler\.kernels\.waves'\?"):
-        load_space(ModuleWorkload(module="kernels.waves"), Path())
+def test_the_old_name_of_a_workload_of_this_repository_says_the_new_one() -> None:
+    with pytest.raises(SpecError, match="has no studies any more") as caught:
+        load_space(ModuleWorkload(module="profiler.kernels.waves"), Path())
+    assert caught.value.remedy is not None
+    assert caught.value.remedy.endswith("from experiments/: ../kernels/waves/workload.py")
+
+
+def write_shop(folder: Path, word: str) -> None:
+    """Two packages beside each other; the space of one imports from both."""
+    for name in ("nut", "thread"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text("")
+    (folder / "thread/pitch.py").write_text(f"PITCH = {word!r}\n")
+    (folder / "nut/sizes.py").write_text("from thread.pitch import PITCH\n")
+    (folder / "nut/workload.py").write_text("raise RuntimeError('imported')\n")
+    (folder / "nut/space.py").write_text(
+        "import sizes\nfrom nut.sizes import PITCH\n"
+        "def variant_name(params):\n    return PITCH + sizes.PITCH\n"
+    )
+
+
+def test_a_file_in_a_package_has_the_space_beside_it_and_imports_from_packages_beside_its_own(
+    tmp_path: Path,
+) -> None:
+    before = list(sys.path), list(sys.meta_path), set(sys.modules)
+    workload = ModuleWorkload(module="../nut/workload.py")
+    for word in ("fine", "coarse"):
+        write_shop(tmp_path / word, word)
+        base = tmp_path / word / "experiments"
+        base.mkdir()
+        assert load_space(workload, base).variant_name({}) == word * 2
+    pitch = tmp_path / "coarse/thread/pitch.py"
+    pitch.write_text(pitch.read_text().replace("coarse", "coarser"))
+    assert load_space(workload, base).variant_name({}) == "coarsercoarser"
+    left = {name for name in set(sys.modules) - before[2] if not name.startswith("_profiler_space")}
+    assert (sys.path, sys.meta_path, left) == (*before[:2], set())
+    (tmp_path / "coarse/nut/__init__.py").unlink()
+    assert load_space(workload, base) == Space()
 
 
 def test_a_package_that_fails_to_import(package: Path) -> None:
@@ -268,11 +301,13 @@ def test_planning_imports_no_torch() -> None:
 
 
 def test_a_space_that_imports_torch_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "torch.py").write_text("")  # stands for the real one, which takes seconds
+    installed = tmp_path / "installed"
+    installed.mkdir()
+    (installed / "torch.py").write_text("")  # stands for the real one, which takes seconds
     (tmp_path / "workload.py").write_text("")
     (tmp_path / "space.py").write_text("import torch\n")
     code = (
-        f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom pathlib import Path\n"
+        f"import sys\nsys.path.insert(0, {str(installed)!r})\nfrom pathlib import Path\n"
         "from profiler.planning.space import load_space\n"
         "from profiler.planning.spec import ModuleWorkload\n"
         "workload = ModuleWorkload(module='./workload.py', space='./space.py')\n"

@@ -102,10 +102,8 @@ def test_defaults_are_those_of_the_documentation() -> None:
 
 
 def test_a_dotted_module_is_run_by_its_workload(load) -> None:
-    workload = load(
-        MINIMAL.replace("./workload.py", "profiler.kernels.softmax")
-    ).experiment.workload
-    assert workload.target(Path()) == "profiler.kernels.softmax.workload"
+    workload = load(MINIMAL.replace("./workload.py", "my_package.softmax")).experiment.workload
+    assert workload.target(Path()) == "my_package.softmax.workload"
 
 
 def test_command_is_split_before_it_is_filled() -> None:
@@ -382,8 +380,9 @@ def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
         ),
         (
             "name: x\nworkload: {module: a, command: b}\n" + VARIANTS,
-            "spec.yaml:2: workload: must be a module (`profiler.kernels.softmax`), "
-            "a file (`./mine.py`), or a mapping with one of `module`, `command` and `source`",
+            "spec.yaml:2: workload: must be a file (`./mine.py`), "
+            "a module (`my_package.softmax`), or a mapping with one of `module`, `command` "
+            "and `source`",
         ),
         (
             "name: x\nworkload: {space: ./s.py}\n" + VARIANTS,

@@ -71,6 +71,7 @@ def test_the_twelve_lines_of_the_readme_are_cells_of_the_recording_that_it_names
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     (lines,) = re.findall(r"## Twelve lines\n\n```yaml\n(.*?)\n```", text, re.DOTALL)
     assert len(lines.splitlines()) == 12
+    (tmp_path / "kernels").symlink_to(ROOT / "kernels")
     spec = tmp_path / "twelve.yaml"
     spec.write_text(lines, encoding="utf-8")
     loaded = load_spec(spec)

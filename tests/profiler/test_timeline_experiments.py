@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from profiler.kernels.waves import space as waves
 from profiler.model import SessionKind
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
+from waves import space as waves
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 MULTIPROCESSORS = 132

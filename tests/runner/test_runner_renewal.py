@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from studies import workload_of
 
 from profiler.runner import protocol, renewal
 from profiler.runner.check import Tolerance
@@ -158,19 +159,19 @@ def test_without_memory_for_the_launch_a_cell_is_passed_over(bench, select, monk
 # ---- the workloads of the repository -------------------------------------------------------------
 
 OWN = [
-    ("profiler.kernels.softmax.workload", {"algorithm": "torch"}, {"rows": 8, "columns": 16}),
+    (workload_of("softmax"), {"algorithm": "torch"}, {"rows": 8, "columns": 16}),
     (
-        "profiler.kernels.fusion.workload",
+        workload_of("fusion"),
         {"implementation": "eager"},
         {"operator": "softmax", "dim0": 8, "dim1": 16},
     ),
     (
-        "profiler.kernels.mlp.workload",
+        workload_of("mlp"),
         {"implementation": "eager"},
         {"optimizer": "adam", "layers": 2, "width": 16, "batch": 8},
     ),
     (
-        "profiler.kernels.flash_attention.workload",
+        workload_of("flash_attention"),
         {"implementation": "sdpa_flash"},
         {"precision": "BF16", "batch": 1, "seq_len": 64, "heads": 2, "head_dim": 32},
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from studies import workload_of
 
 from profiler.runner.protocol import JobCell, JobVisit
 
@@ -13,7 +14,7 @@ def test_torch_variants_of_softmax_are_right_and_measured(bench, select, dtype):
     names = ["torch", "torch-naive"]
     job = bench.job(
         [],
-        workload="profiler.kernels.softmax.workload",
+        workload=workload_of("softmax"),
         cells=tuple(JobCell(name, name, {"algorithm": name}, "p", problem) for name in names),
         visits=tuple(JobVisit(name, block) for block in range(2) for name in names),
     )
@@ -32,7 +33,7 @@ def test_a_cuda_variant_on_the_cpu_is_refused_in_words(bench, select):
     cell = JobCell("online", "online", {"algorithm": "online"}, "p", problem)
     job = bench.job(
         [],
-        workload="profiler.kernels.softmax.workload",
+        workload=workload_of("softmax"),
         cells=(cell,),
         visits=(JobVisit("online", 0),),
     )

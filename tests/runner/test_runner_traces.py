@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from studies import workload_of
 from traced_parts import parts_of
 
 from profiler.parse.chrome_trace import read_traces
@@ -27,7 +28,7 @@ def softmax(tmp_path_factory, workbench):
     names = ["torch", "torch-naive"]
     job = bench.job(
         [],
-        workload="profiler.kernels.softmax.workload",
+        workload=workload_of("softmax"),
         collector="torch",
         launches=LAUNCHES,
         cells=tuple(JobCell(name, name, {"algorithm": name}, "p", problem) for name in names),

@@ -49,6 +49,18 @@ def test_siblings_of_a_file_can_be_imported(user_file):
     assert load_workload(user_file(text)).flops({}) == 42
 
 
+def test_a_file_in_a_package_imports_from_packages_beside_its_own(user_file, tmp_path):
+    for name in ("of_mine", "beside_mine"):
+        (tmp_path / name).mkdir()
+        user_file("", f"{name}/__init__.py")
+    user_file("ANSWER = 42", "beside_mine/answers.py")
+    user_file("from beside_mine.answers import ANSWER", "of_mine/sibling_in_package.py")
+    text = WHOLE + "import sibling_in_package\nfrom of_mine.sibling_in_package import ANSWER\n"
+    text += "def flops(problem): return ANSWER + sibling_in_package.ANSWER\n"
+
+    assert load_workload(user_file(text, "of_mine/workload.py")).flops({}) == 84
+
+
 def test_a_file_may_have_the_name_of_another_module(user_file):
     import random
 

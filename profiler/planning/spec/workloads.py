@@ -82,14 +82,13 @@ class ModuleWorkload(SpecModel):
     """A workload written in Python, in this repository or in a file of your own."""
 
     module: Annotated[Name, AfterValidator(_check_module)] = Field(
-        description="Package with `workload` and, if it likes, `space` inside "
-        "(`profiler.kernels.softmax`), or a Python file relative to the spec's folder "
-        "(`./mine.py`)."
+        description="A Python file relative to the spec's folder (`./mine.py`), or a package with "
+        "`workload` and, if it likes, `space` inside (`my_package.softmax`)."
     )
     space: Name | None = Field(
         default=None,
         description="The torch-free half: a dotted module, or a file relative to the spec's "
-        "folder. Default: the `space` beside `workload` in a package; none for a file.",
+        "folder. Default: the `space` beside `workload` in a package; none for another file.",
     )
 
     @model_validator(mode="before")
@@ -303,7 +302,7 @@ Workload = Annotated[
     Discriminator(
         _workload_kind,
         custom_error_type="wrong",
-        custom_error_message="must be a module (`profiler.kernels.softmax`), a file (`./mine.py`), "
+        custom_error_message="must be a file (`./mine.py`), a module (`my_package.softmax`), "
         "or a mapping with one of `module`, `command` and `source`",
     ),
 ]

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from profiler.kernels.attention import inputs as shared
-from profiler.kernels.attention.launch import torch_launch
-from profiler.kernels.attention.problem import flops
+from attention import inputs as shared
+from attention.launch import torch_launch
+from attention.problem import flops
 from profiler.runner import check
 from profiler.runner.device import CpuDevice
 from profiler.runner.protocol import Tolerance

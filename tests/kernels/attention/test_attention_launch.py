@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from profiler.kernels.attention import launch
-from profiler.kernels.attention.implementations import SDPA
-from profiler.kernels.attention.inputs import Attention
+from attention import launch
+from attention.implementations import SDPA
+from attention.inputs import Attention
 
 SHAPE = (2, 50, 3, 64)
 HEADS_FIRST = (2, 3, 50, 64)

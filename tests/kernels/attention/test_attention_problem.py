@@ -1,7 +1,7 @@
 import pytest
 
-from profiler.kernels.attention.implementations import check_implementation, dtype_of
-from profiler.kernels.attention.problem import (
+from attention.implementations import check_implementation, dtype_of
+from attention.problem import (
     Sizes,
     check_problem,
     flops,

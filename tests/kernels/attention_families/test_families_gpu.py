@@ -4,7 +4,7 @@ import pytest
 import torch
 from attention_on_gpu import build_libraries, error_and_bound
 
-from profiler.kernels.attention_families import space, workload
+from attention_families import space, workload
 
 pytestmark = [
     pytest.mark.gpu,

@@ -5,14 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from studies import STUDIES, workload_of
 
+from attention_families import space
+from flash_attention import space as mma_space
+from flash_attention.config import Config as MmaConfig
+from flash_attention_hopper import space as hopper_space
+from flash_attention_hopper.config import Config as HopperConfig
 from profiler.commands.build import BuildRequest, show_build
 from profiler.errors import ExitCode
-from profiler.kernels.attention_families import space
-from profiler.kernels.flash_attention import space as mma_space
-from profiler.kernels.flash_attention.config import Config as MmaConfig
-from profiler.kernels.flash_attention_hopper import space as hopper_space
-from profiler.kernels.flash_attention_hopper.config import Config as HopperConfig
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
@@ -33,8 +34,8 @@ def excluded(plan, reason):
 
 
 def test_the_space_needs_no_torch():
-    code = "import sys, profiler.kernels.attention_families.space; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    code = "import sys, attention_families.space; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=STUDIES, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("arch", ["sm_90", "sm_90a", None])
@@ -197,7 +198,7 @@ def test_a_build_for_another_card_goes_on_without_it(tmp_path, capsys):
     spec = tmp_path / "spec.yaml"
     spec.write_text(
         "name: two\n"
-        "workload: profiler.kernels.attention_families\n"
+        f"workload: {workload_of('attention_families')}\n"
         "variants:\n"
         "  list:\n"
         "    - {name: flash, params: {implementation: sdpa_flash}}\n"

@@ -2,10 +2,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from studies import workload_of
 
-from profiler.kernels.attention_families import workload
-from profiler.kernels.flash_attention import workload as mma_workload
-from profiler.kernels.flash_attention_hopper import workload as hopper_workload
+from attention_families import workload
+from flash_attention import workload as mma_workload
+from flash_attention_hopper import workload as hopper_workload
 from profiler.runner import check
 from profiler.runner.protocol import Tolerance
 from profiler.runner.workload import load_workload
@@ -20,7 +21,7 @@ def inputs():
 
 
 def test_it_is_a_workload():
-    loaded = load_workload("profiler.kernels.attention_families.workload")
+    loaded = load_workload(workload_of("attention_families"))
     assert loaded.expected is workload.expected
     assert loaded.flops(PROBLEM) == 2 * 3 * 4 * 128**3
     assert loaded.bytes(PROBLEM) == 4 * 2 * 128 * 3 * 128 * 2

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from profiler.kernels.flash_attention import workload
+from flash_attention import workload
 
 SEQ_LEN = 256
 

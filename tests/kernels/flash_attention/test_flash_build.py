@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from device_code import compile_device_code
 
-from profiler.kernels.flash_attention import space, tuning
-from profiler.kernels.flash_attention.config import FIELDS, Config
-from profiler.kernels.flash_attention.names import short_form
+from flash_attention import space, tuning
+from flash_attention.config import FIELDS, Config
+from flash_attention.names import short_form
 from profiler.model import Variant
 from profiler.sessions.builds.libraries import build_variants
 

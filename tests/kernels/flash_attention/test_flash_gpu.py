@@ -12,10 +12,10 @@ import pytest
 import torch
 from attention_on_gpu import build_libraries, error_and_bound
 
-from profiler.kernels.attention.implementations import SDPA
-from profiler.kernels.attention.problem import DTYPES
-from profiler.kernels.flash_attention import space, workload
-from profiler.kernels.flash_attention.config import Config
+from attention.implementations import SDPA
+from attention.problem import DTYPES
+from flash_attention import space, workload
+from flash_attention.config import Config
 
 pytestmark = pytest.mark.gpu
 

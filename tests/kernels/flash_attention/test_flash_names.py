@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.kernels.attention.problem import DTYPE_CODES
-from profiler.kernels.flash_attention.config import (
+from attention.problem import DTYPE_CODES
+from flash_attention.config import (
     CHOICES,
     FIELDS,
     FLAG_FIELDS,
@@ -11,7 +11,7 @@ from profiler.kernels.flash_attention.config import (
     make_config,
     refusal,
 )
-from profiler.kernels.flash_attention.names import parse, short_form
+from flash_attention.names import parse, short_form
 
 LEGAL = (
     st.fixed_dictionaries(

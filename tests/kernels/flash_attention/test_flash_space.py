@@ -6,9 +6,10 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from studies import STUDIES
 
-from profiler.kernels.flash_attention import space, tuning
-from profiler.kernels.flash_attention.config import FIELDS, Config, make_config, refusal
+from flash_attention import space, tuning
+from flash_attention.config import FIELDS, Config, make_config, refusal
 
 
 def test_a_configuration_has_the_thirteen_fields_in_the_order_of_a_kernels_name():
@@ -30,8 +31,8 @@ def test_a_configuration_has_the_thirteen_fields_in_the_order_of_a_kernels_name(
 
 
 def test_the_space_needs_no_torch():
-    code = "import sys, profiler.kernels.flash_attention.space; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    code = "import sys, flash_attention.space; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=STUDIES, check=False).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from studies import workload_of
 
-from profiler.kernels.attention.problem import flops
-from profiler.kernels.flash_attention import workload
-from profiler.kernels.flash_attention.config import Config
+from attention.problem import flops
+from flash_attention import workload
+from flash_attention.config import Config
 from profiler.runner.workload import load_workload
 
 CPU = torch.device("cpu")
@@ -21,7 +22,7 @@ def test_our_kernels_say_that_they_cannot_run_on_the_cpu():
 
 
 def test_the_runner_finds_all_functions():
-    loaded = load_workload("profiler.kernels.flash_attention.workload")
+    loaded = load_workload(workload_of("flash_attention"))
     assert loaded.reference is None
     assert loaded.expected is workload.expected
     assert loaded.flops is not None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from profiler.kernels.flash_attention_hopper import workload
+from flash_attention_hopper import workload
 
 for params, library in json.load(sys.stdin):
     for length in (1, 200, 385):

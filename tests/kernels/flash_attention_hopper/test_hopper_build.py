@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from device_code import compile_device_code
 
-from profiler.kernels.attention.problem import DTYPES
+from attention.problem import DTYPES
+from flash_attention_hopper import space
+from flash_attention_hopper.config import Config
+from flash_attention_hopper.tuning import LONG, SHORT, fastest_name
 from profiler.kernels.build import Compiler, plan_library, watched_files
-from profiler.kernels.flash_attention_hopper import space
-from profiler.kernels.flash_attention_hopper.config import Config
-from profiler.kernels.flash_attention_hopper.tuning import LONG, SHORT, fastest_name
 from profiler.kernels.recipe import Recipe, with_stamps
 from profiler.model import Variant
 from profiler.sessions.builds.libraries import build_variants

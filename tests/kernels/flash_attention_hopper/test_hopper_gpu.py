@@ -12,8 +12,8 @@ import pytest
 import torch
 from attention_on_gpu import build_libraries, error_and_bound
 
-from profiler.kernels.flash_attention_hopper import space, workload
-from profiler.kernels.flash_attention_hopper.config import Config, refusal, short_form
+from flash_attention_hopper import space, workload
+from flash_attention_hopper.config import Config, refusal, short_form
 
 pytestmark = [
     pytest.mark.gpu,

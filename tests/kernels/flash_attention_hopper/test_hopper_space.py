@@ -6,10 +6,11 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from studies import STUDIES
 
-from profiler.kernels.attention.problem import DTYPES
-from profiler.kernels.flash_attention_hopper import space, tuning
-from profiler.kernels.flash_attention_hopper.config import (
+from attention.problem import DTYPES
+from flash_attention_hopper import space, tuning
+from flash_attention_hopper.config import (
     CHOICES,
     FIELDS,
     FLAG_FIELDS,
@@ -25,9 +26,9 @@ PLAIN = {"producer": False, "ping_pong": False, "persistent": False}
 
 
 def test_the_space_needs_no_torch():
-    module = "profiler.kernels.flash_attention_hopper.space"
+    module = "flash_attention_hopper.space"
     code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=STUDIES, check=False).returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 import pytest
 import torch
+from studies import workload_of
 
-from profiler.kernels.flash_attention_hopper import workload
+from flash_attention_hopper import workload
 from profiler.runner.workload import load_workload
 
 CPU = torch.device("cpu")
@@ -14,7 +15,7 @@ def inputs():
 
 
 def test_it_is_a_workload():
-    assert load_workload("profiler.kernels.flash_attention_hopper.workload").flops is not None
+    assert load_workload(workload_of("flash_attention_hopper")).flops is not None
     assert workload.flops(PROBLEM) == 2 * 3 * 4 * 50**2 * 64
     assert workload.bytes(PROBLEM) == 4 * 2 * 50 * 3 * 64 * 2
 

@@ -2,8 +2,8 @@
 
 import math
 
-from profiler.kernels.fusion import workload
-from profiler.kernels.fusion.operators import OPERATORS
+from fusion import workload
+from fusion.operators import OPERATORS
 
 SMALL = {
     **{name: {"operator": name, "dim0": 37, "dim1": 50} for name in OPERATORS},

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.kernels.fusion.operators import OPERATORS
+from fusion.operators import OPERATORS
 from profiler.metrics import passes
 from profiler.metrics import queries as metrics
 from profiler.planning.matrix import expand

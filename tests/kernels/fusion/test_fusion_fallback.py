@@ -2,8 +2,8 @@
 
 import pytest
 
-from profiler.kernels.fusion import space
-from profiler.kernels.fusion.fallback import fell_back, is_library_kernel, plain_name
+from fusion import space
+from fusion.fallback import fell_back, is_library_kernel, plain_name
 
 INDUCTOR = "triton_poi_fused_add_cos_maximum_mul_0"
 REDUCTION = "triton_red_fused__softmax_0"

@@ -7,8 +7,8 @@ import pytest
 import torch
 from fusion_cases import SMALL, as_tuple, excess, prepared
 
-from profiler.kernels.fusion import space, workload
-from profiler.kernels.fusion.operators import OPERATORS
+from fusion import space, workload
+from fusion.operators import OPERATORS
 
 pytestmark = [
     pytest.mark.gpu,

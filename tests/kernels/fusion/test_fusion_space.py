@@ -3,9 +3,10 @@ import subprocess
 import sys
 
 import pytest
+from studies import STUDIES
 
-from profiler.kernels.fusion import eager, space
-from profiler.kernels.fusion.operators import IMPLEMENTATIONS, OPERATORS
+from fusion import eager, space
+from fusion.operators import IMPLEMENTATIONS, OPERATORS
 
 MATRIX = {"dim0": 3, "dim1": 5}
 ATTENTION = {"operator": "attention", "batch": 2, "seq_len": 16, "heads": 4, "head_dim": 8}
@@ -16,8 +17,8 @@ def problem(operator, **more):
 
 
 def test_the_space_needs_no_torch():
-    command = "import sys, profiler.kernels.fusion.space; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", command], check=False).returncode == 0
+    command = "import sys, fusion.space; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", command], cwd=STUDIES, check=False).returncode == 0
 
 
 def test_every_operator_says_what_it_computes():

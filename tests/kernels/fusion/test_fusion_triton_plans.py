@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from profiler.kernels.fusion import eager, inputs, triton_launch
-from profiler.kernels.fusion.operators import OPERATORS
-from profiler.kernels.fusion.triton_launch import (
+from fusion import eager, inputs, triton_launch
+from fusion.operators import OPERATORS
+from fusion.triton_launch import (
     ELEMENTS_PER_WARP,
     MAX_COLUMNS_AT_ONCE,
     plan_rows,

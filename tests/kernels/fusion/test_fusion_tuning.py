@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from profiler.kernels.fusion import tuning
+from fusion import tuning
 
 
 @cache

@@ -2,9 +2,9 @@ import pytest
 import torch
 from fusion_cases import SMALL, as_tuple, excess, prepared
 
-from profiler.kernels.fusion import eager, references, triton_launch, workload
-from profiler.kernels.fusion.launches import fresh
-from profiler.kernels.fusion.operators import OPERATORS, SOFTMAX_FORMS
+from fusion import eager, references, triton_launch, workload
+from fusion.launches import fresh
+from fusion.operators import OPERATORS, SOFTMAX_FORMS
 
 CPU = torch.device("cpu")
 

@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from profiler.kernels.mlp import workload
+from mlp import workload
 
 SMALL = {"layers": 3, "width": 64, "batch": 16}
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from mlp_cases import excess, prepared, small
 
-from profiler.kernels.mlp import workload
+from mlp import workload
 from profiler.runner import check
 
 pytestmark = [

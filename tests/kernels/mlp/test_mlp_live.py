@@ -3,17 +3,18 @@
 import json
 
 import pandas as pd
+from studies import workload_of
 
 SPEC = """\
 name: steps
-workload: profiler.kernels.mlp
+workload: WORKLOAD
 variants: {matrix: {implementation: [eager, graphs]}}
 problems: {matrix: {optimizer: [none, adam], layers: 2, width: 32, batch: 8}}
 baseline: eager
 collect: {collectors: [timer, torch], device: cpu, blocks: 1, final_blocks: 0, repeats: 1,
           warmups: 4, timeline: {launches: 3},
           metrics: [duration_ns, flops, max_abs_error]}
-"""
+""".replace("WORKLOAD", workload_of("mlp"))
 
 PARTS = ["forward", "layer_1", "layer_2", "backward", "optimizer_step"]
 

@@ -1,6 +1,6 @@
 import pytest
 
-from profiler.kernels.mlp import space
+from mlp import space
 
 ADAM = {"optimizer": "adam", "layers": 3, "width": 10, "batch": 4}
 NONE = {**ADAM, "optimizer": "none"}

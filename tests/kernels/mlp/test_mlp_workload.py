@@ -2,7 +2,7 @@ import pytest
 import torch
 from mlp_cases import SMALL, excess, prepared, small
 
-from profiler.kernels.mlp import network, workload
+from mlp import network, workload
 
 OPTIMIZERS = ("none", "adam")
 

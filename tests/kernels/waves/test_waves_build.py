@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from profiler.kernels.waves import space
 from profiler.model import Variant
 from profiler.planning.matrix import expand
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
 from profiler.sessions.builds.libraries import build_variants
+from waves import space
 
 pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from profiler.kernels.waves import space, workload
 from profiler.model import Variant
 from profiler.runner import check
 from profiler.sessions.builds.libraries import build_variants
+from waves import space, workload
 
 pytestmark = pytest.mark.gpu
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from profiler.kernels.waves import space
+from waves import space
 
 
 @pytest.mark.parametrize(

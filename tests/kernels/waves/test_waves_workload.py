@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from profiler.kernels.waves import space, workload
+from waves import space, workload
 
 CPU = torch.device("cpu")
 

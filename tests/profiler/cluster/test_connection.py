@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from studies import workload_of
 
 from profiler.cluster import connection
 from profiler.cluster.connection import check_address, say_if_plain
@@ -21,10 +22,10 @@ from profiler.sessions.progress import ProgressReporter
 H200 = Environment(gpu="NVIDIA H200", gpu_uuid="GPU-1", driver="580.1", cpu="a processor")
 SPEC = """\
 name: mine
-workload: profiler.kernels.waves
+workload: WORKLOAD
 variants: {matrix: {blocks_per_sm: [1, 2, 4], chains: [1]}}
 problems: {matrix: {waves: [1]}}
-"""
+""".replace("WORKLOAD", workload_of("waves"))
 
 
 @pytest.fixture

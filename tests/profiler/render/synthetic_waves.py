@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import pandas as pd
 
 from profiler.analyse.summary import summarise
-from profiler.kernels.waves.space import blocks_of
 from profiler.model import (
     Cell,
     CellStatus,
@@ -23,6 +22,7 @@ from profiler.model import (
     cell_id,
 )
 from profiler.run_folder.load.report import Report
+from waves.space import blocks_of
 
 MULTIPROCESSORS = 132
 WAVE_NS = 50_000

@@ -60,10 +60,10 @@ def as_before(document):
 @pytest.mark.parametrize(
     ("workload", "file"),
     [
-        ("{module: profiler.kernels.waves, space: ./evil.py}", "evil.py"),
-        ("{module: profiler.kernels.waves, space: ../evil.py}", "../evil.py"),
+        ("{module: profiler.kernels.cuda_file, space: ./evil.py}", "evil.py"),
+        ("{module: profiler.kernels.cuda_file, space: ../evil.py}", "../evil.py"),
         ("{module: evil_package}", None),
-        ("{module: profiler.kernels.waves, space: evil_package.space}", None),
+        ("{module: profiler.kernels.cuda_file, space: evil_package.space}", None),
     ],
 )
 def test_what_a_spec_names_is_not_executed(folder, tmp_path, monkeypatch, workload, file):
@@ -84,7 +84,7 @@ def test_nor_is_what_overrides_name(folder, tmp_path, monkeypatch):
     (folder / "evil.py").write_text(EVIL.format(marker=str(marker)))
     (tmp_path / "evil.py").write_text(EVIL.format(marker=str(marker)))
     record = json.loads((folder / "run.json").read_text())
-    workload = "workload={module: profiler.kernels.waves, space: ./evil.py}"
+    workload = "workload={module: profiler.kernels.cuda_file, space: ./evil.py}"
     (folder / "run.json").write_text(json.dumps({**record, "overrides": [workload]}))
     assert as_before(look(folder, tmp_path, monkeypatch))
     assert not marker.exists()

@@ -13,12 +13,12 @@ from device_code import compile_device_code
 
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.kernels.recipe import Recipe, with_stamps
-from profiler.kernels.softmax import space
 from profiler.machine import compilers
 from profiler.machine.compilers import check_arch, find_ninja, find_nvcc, nvcc_version
 from profiler.model import Variant
 from profiler.sessions.builds import libraries
 from profiler.sessions.builds.libraries import build_variants
+from softmax import space
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 

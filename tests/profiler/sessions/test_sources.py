@@ -7,9 +7,9 @@ from run_folders import SPEC
 
 from profiler.planning.plan import make_plan
 from profiler.planning.space import load_space
-from profiler.planning.spec import load_spec
+from profiler.planning.spec import ModuleWorkload, load_spec
 from profiler.sessions.recorded_sources import recorded_sources
-from profiler.sessions.sources import hash_files, source_files
+from profiler.sessions.sources import hash_files, own_files, source_files
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -63,18 +63,33 @@ def test_a_file_that_is_no_python_is_left_to_the_runner(sources):
     assert sources(workload="import broken\n", broken="def (:\n") == ["broken.py", "workload.py"]
 
 
-def test_a_package_of_this_project_does_not_bring_in_torch():
+def test_a_file_in_a_package_imports_from_packages_beside_its_own_and_from_its_folder(tmp_path):
+    texts = {
+        "mine/__init__.py": "",
+        "mine/workload.py": "from other.inputs import make_inputs\nfrom . import near\n",
+        "mine/near.py": "import beside\n",
+        "mine/beside.py": "",
+        "mine/unused.py": "",
+        "other/__init__.py": "",
+        "other/inputs.py": "from mine.unread import x\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    workload = ModuleWorkload(module="./mine/workload.py")
+    assert set(own_files(workload, tmp_path, ())) == texts.keys() - {"mine/unused.py"}
+
+
+def test_a_workload_of_this_repository_does_not_bring_in_torch():
     loaded = load_spec(ROOT / "experiments/softmax.yaml")
     plan = make_plan(loaded, load_space(loaded.experiment.workload, loaded.base))
     found = {
         file.relative_to(ROOT).as_posix()
         for file in source_files(loaded.experiment, loaded.base, plan.cells[0])
     }
-    assert {f"profiler/kernels/softmax/{name}.py" for name in ("workload", "space")} <= found
+    inside = {name for name in found if not name.startswith("runner/")}
+    assert inside == {f"kernels/softmax/{name}.py" for name in ("__init__", "workload", "space")}
     assert {"runner/session.py", "runner/timing.py"} <= found
-    assert {name.partition("/")[0] for name in found} == {"profiler", "runner"}
-    inside = {tuple(name.split("/")[1:-1]) for name in found if name.startswith("profiler/")}
-    assert inside == {(), ("kernels",), ("kernels", "softmax")}
 
 
 def test_hashes_go_by_name_and_content_not_by_folder_or_order(tmp_path):
