@@ -3,8 +3,9 @@
 A line of the file is a visit. `written` has, of each group of a block that recorded, its number and
 its words as `profiler/kernels/include/profiler/timeline.cuh` says: the number of the block plus 1,
 the multiprocessor, globaltimer (low and high) and clock at the beginning, the same at the end, then
-the stamps: in the lower `code_bits` the number of an activity, from 1, and above them the lower bits of
-the clock. Files of earlier versions have `clock_bits` instead: the clock is below the activity.
+the stamps: in the lower `code_bits` the number of an activity, from 1, and above them the lower
+bits of the clock. Files of earlier versions have `clock_bits` instead: the clock is below the
+activity.
 """
 
 from __future__ import annotations
