@@ -45,6 +45,12 @@ def built_library(device: torch.device, library: Path | None) -> Path:
     return library
 
 
+def wrong_capability(have: tuple[int, int], need: tuple[int, int]) -> ValueError:
+    """Error of a device on which a kernel does not run, by the compute capabilities of both."""
+    has, needs = (".".join(map(str, version)) for version in (have, need))
+    return ValueError(f"the kernel needs compute capability {needs}, the device has {has}")
+
+
 def guard_tensors(
     attention: Attention, *, dtype: str, d_head: int, kv_heads_first: bool = False
 ) -> None:

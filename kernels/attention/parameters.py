@@ -1,37 +1,82 @@
-"""Parameters of a variant: their types, and whether a configuration can have them."""
+"""Parameters of a variant: their types, and which of them make a configuration of a kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Generic, TypeVar
 
 Value = str | int | float | bool | None
 Params = Mapping[str, Value]
 
 
 @dataclass(frozen=True)
-class Fields:
-    """Fields of a configuration, and the values that some of them may take."""
+class Configuration:
+    """A configuration of an attention kernel: what all have, before the fields of its own.
 
-    names: Sequence[str]
+    `dtype` is one of `attention.problem.DTYPES`, `d_head` is in elements.
+    """
+
+    dtype: str = "BF16"
+    d_head: int = 128
+
+    def params(self) -> dict[str, Value]:
+        """All fields by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+Config = TypeVar("Config", bound=Configuration)
+
+
+@dataclass(frozen=True)
+class LegalFields(Generic[Config]):
+    """The values that the fields of a kernel's configurations may take, together and alone."""
+
+    config: type[Config]
     dtypes: Sequence[str]
     """Values of the field `dtype`."""
     flags: Container[str]
     """Fields that are true or false."""
     choices: Mapping[str, Sequence[int]]
     """Values that a size may take, by field."""
+    checks: Sequence[Callable[[Config], str | None]]
+    """Reasons why a combination is illegal; the first that there is counts."""
+    check_value: Callable[[str, Value], str | None] = lambda _name, _value: None
+    """Reason why a field cannot have a value, beside what the others say."""
 
+    def make(self, params: Params) -> Config:
+        """Make a configuration of named fields; those left out have their defaults.
 
-def wrong_value(name: str, value: Value, fields: Fields) -> str | None:
-    """Why a configuration cannot have this parameter; None where it can."""
-    if name not in fields.names:
-        return f"{name} is no field of a configuration; they are {', '.join(fields.names)}"
-    if name == "dtype" and value not in fields.dtypes:
-        return f"dtype must be one of {', '.join(fields.dtypes)}, not {value!r}"
-    if name in fields.flags and not isinstance(value, bool):
-        return f"{name} must be true or false, not {value!r}"
-    # bool is an int in Python: `true` would pass as 1.
-    choices = fields.choices.get(name)
-    if choices is not None and (isinstance(value, bool) or value not in choices):
-        return f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}"
-    return None
+        Raises ValueError with the reason where there is no such field, or the combination is
+        illegal.
+        """
+        reason = self.refusal(params)
+        if reason is not None:
+            raise ValueError(reason)
+        return self._made(params)
+
+    def refusal(self, params: Params) -> str | None:
+        """First reason why these fields make no legal configuration, or None."""
+        wrong = filter(None, map(self._wrong_value, params.keys(), params.values()))
+        reason = next(wrong, None)
+        if reason is not None:
+            return reason
+        config = self._made(params)
+        return next((fault for check in self.checks if (fault := check(config)) is not None), None)
+
+    def _made(self, params: Params) -> Config:
+        return self.config(**params)  # type: ignore[arg-type]  # `refusal` looks at every value
+
+    def _wrong_value(self, name: str, value: Value) -> str | None:
+        names = [field.name for field in fields(self.config)]
+        if name not in names:
+            return f"{name} is no field of a configuration; they are {', '.join(names)}"
+        if name == "dtype" and value not in self.dtypes:
+            return f"dtype must be one of {', '.join(self.dtypes)}, not {value!r}"
+        if name in self.flags and not isinstance(value, bool):
+            return f"{name} must be true or false, not {value!r}"
+        # bool is an int in Python: `true` would pass as 1.
+        choices = self.choices.get(name)
+        if choices is not None and (isinstance(value, bool) or value not in choices):
+            return f"{name} must be one of {', '.join(map(str, choices))}, not {value!r}"
+        return self.check_value(name, value)

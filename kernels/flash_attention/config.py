@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from attention.parameters import Fields, Params, Value, wrong_value
+from attention.parameters import Configuration, LegalFields, Value
 from attention.problem import DTYPES, ELEMENT_BYTES
 
 CHOICES: Mapping[str, tuple[int, ...]] = {
@@ -32,16 +32,14 @@ MAX_REGISTERS = 255
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Configuration):
     """One configuration; the order of the fields is that of a kernel's demangled name.
 
-    `d_head` is in elements, `B_r` and `B_c` in rows of a tile of Q and of K and V. The three
+    `B_r` and `B_c` in rows of a tile of Q and of K and V. The three
     `…_mma_load_K_tiles` say how much of an operand lies in registers at a time: that many 8-wide
     fragments along the depth of its product, or the whole block of the operand where it is 0.
     """
 
-    dtype: str = "BF16"
-    d_head: int = 128
     B_r: int = 64
     B_c: int = 64
     n_warps: int = 4
@@ -75,39 +73,11 @@ class Config:
                 return f"a length of {seq_len} is no multiple of {name} = {getattr(self, name)}"
         return None
 
-    def params(self) -> dict[str, Value]:
-        """All 13 fields by name."""
-        return {name: getattr(self, name) for name in FIELDS}
 
-
-FIELDS = tuple(field.name for field in fields(Config))
-_FIELDS = Fields(names=FIELDS, dtypes=DTYPES, flags=FLAG_FIELDS, choices=CHOICES)
-
-
-def make_config(params: Params) -> Config:
-    """Make a configuration of named fields; those left out have their defaults.
-
-    Raises ValueError with the reason where there is no such field, or the combination is illegal.
-    """
-    reason = refusal(params)
-    if reason is not None:
-        raise ValueError(reason)
-    return Config(**params)  # type: ignore[arg-type]  # `refusal` has looked at every value
-
-
-def refusal(params: Params) -> str | None:
-    """First reason why these fields make no legal configuration, or None."""
-    reason = next(filter(None, map(_wrong_value, params.keys(), params.values())), None)
-    if reason is not None:
-        return reason
-    config = Config(**params)  # type: ignore[arg-type]  # the line above has looked at every value
-    return next((reason for check in _CHECKS if (reason := check(config)) is not None), None)
-
-
-def _wrong_value(name: str, value: Value) -> str | None:
+def _check_value(name: str, value: Value) -> str | None:
     if name in TILE_FIELDS and not _is_tile_count(value):
         return f"{name} must be 0 or a power of two from 2, not {value!r}"
-    return wrong_value(name, value, _FIELDS)
+    return None
 
 
 def _is_tile_count(value: Value) -> bool:
@@ -148,9 +118,13 @@ def _check_tiles(config: Config) -> str | None:
     return None
 
 
-_CHECKS: tuple[Callable[[Config], str | None], ...] = (
-    _check_eager,
-    _check_warps,
-    _check_accumulators,
-    _check_tiles,
+FIELDS = tuple(field.name for field in fields(Config))
+_LEGAL = LegalFields(
+    config=Config,
+    dtypes=DTYPES,
+    flags=FLAG_FIELDS,
+    choices=CHOICES,
+    checks=(_check_eager, _check_warps, _check_accumulators, _check_tiles),
+    check_value=_check_value,
 )
+make_config, refusal = _LEGAL.make, _LEGAL.refusal

@@ -9,19 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from attention.implementations import (
-    check_implementation,
-    dtype_of,
-    implementation_name,
-)
+from attention.kernel_space import KernelSpace
 from attention.parameters import Params, Value
-from attention.problem import (
-    DTYPE_CODES,
-    check_precision,
-    check_problem,
-    is_causal,
-    sizes,
-)
+from attention.problem import DTYPE_CODES, check_problem, is_causal, sizes
 from flash_attention.config import Config, make_config, refusal
 from flash_attention.names import short_form
 from flash_attention.tuning import (
@@ -68,39 +58,6 @@ def config_of(variant: Params) -> Config:
     return make_config(_fields_of(variant))
 
 
-def variant_name(params: Params) -> str | None:
-    """Short form of a configuration, or the reference's name; None where it is neither."""
-    if "implementation" in params:
-        return implementation_name(params)
-    if check_variant(params) is not None:
-        return None
-    name = short_form(config_of(params))
-    return f"{name} at step {params['step']}" if "step" in params else name
-
-
-def check_variant(params: Params) -> str | None:
-    """Reason why this combination cannot act, or None."""
-    if "implementation" in params:
-        return check_implementation(params)
-    return _check_step(params.get("step", TUNED_CODE_STEP)) or refusal(_fields_of(params))
-
-
-def check_cell(variant_params: Params, problem_params: Params) -> str | None:
-    """Reason why this variant cannot do this problem, or None."""
-    reason = check_precision(dtype_of(variant_params, problem_params), problem_params)
-    if reason is not None or "implementation" in variant_params:
-        return reason
-    if is_causal(problem_params):
-        return "the problem has a causal mask, the kernel has none"
-    size = sizes(problem_params)
-    if variant_params.get("step") == LAST_CODE_STEP and size.heads != STATIC_HEADS:
-        return f"step {LAST_CODE_STEP} is for {STATIC_HEADS} heads, not {size.heads}"
-    config = config_of(variant_params)
-    if config.d_head != size.head_dim:
-        return f"heads of {size.head_dim} elements, but the kernel is for {config.d_head}"
-    return config.length_refusal(size.seq_len)
-
-
 def variant_sets() -> dict[str, list[dict[str, Value]]]:
     """Named sets for `variants.sets`.
 
@@ -110,23 +67,6 @@ def variant_sets() -> dict[str, list[dict[str, Value]]]:
     for name, dtype in (("prog", "FP16"), ("prog_bf16", "BF16")):
         sets[name] = [step.params for step in ladder(dtype)]
     return sets
-
-
-def recipe(params: Params) -> Recipe | None:
-    """Recipe of a variant: one source with all 13 fields as definitions; torch needs nothing.
-
-    Raises ValueError with the reason where the parameters make no variant.
-    """
-    reason = check_variant(params)
-    if reason is not None:
-        raise ValueError(reason)
-    if "implementation" in params:
-        return None
-    config = config_of(params)
-    defines = {define: int(getattr(config, name)) for name, define in _DEFINITIONS.items()}
-    defines["DTYPE"] = DTYPE_CODES[config.dtype]
-    defines["STEP"] = int(params.get("step") or TUNED_CODE_STEP)
-    return Recipe(sources=(_SOURCE.resolve(),), defines=defines)
 
 
 def _fields_of(variant: Params) -> dict[str, Value]:
@@ -145,3 +85,35 @@ def _check_step(value: Value) -> str | None:
         f"step must be a whole number from {FIRST_CODE_STEP} to {LAST_CODE_STEP}, not {value!r}; "
         f"the steps before {FIRST_CODE_STEP} are fields"
     )
+
+
+def _refusal(variant: Params) -> str | None:
+    return _check_step(variant.get("step", TUNED_CODE_STEP)) or refusal(_fields_of(variant))
+
+
+def _name(variant: Params) -> str:
+    name = short_form(config_of(variant))
+    return f"{name} at step {variant['step']}" if "step" in variant else name
+
+
+def _check_kernel(variant: Params, problem: Params) -> str | None:
+    if is_causal(problem):
+        return "the problem has a causal mask, the kernel has none"
+    size = sizes(problem)
+    if variant.get("step") == LAST_CODE_STEP and size.heads != STATIC_HEADS:
+        return f"step {LAST_CODE_STEP} is for {STATIC_HEADS} heads, not {size.heads}"
+    return config_of(variant).length_refusal(size.seq_len)
+
+
+def _recipe(variant: Params) -> Recipe:
+    """One source with all 13 fields as definitions."""
+    config = config_of(variant)
+    defines = {define: int(getattr(config, name)) for name, define in _DEFINITIONS.items()}
+    defines["DTYPE"] = DTYPE_CODES[config.dtype]
+    defines["STEP"] = int(variant.get("step") or TUNED_CODE_STEP)
+    return Recipe(sources=(_SOURCE.resolve(),), defines=defines)
+
+
+_SPACE = KernelSpace(_refusal, config_of, _name, _check_kernel, _recipe)
+variant_name, check_variant = _SPACE.variant_name, _SPACE.check_variant
+check_cell, recipe = _SPACE.check_cell, _SPACE.recipe

@@ -18,6 +18,7 @@ from attention.launch import (
     built_library,
     guard_tensors,
     torch_launch,
+    wrong_capability,
 )
 from attention.parameters import Params
 from attention.problem import flops, non_matmul_flops
@@ -75,9 +76,7 @@ def device_limits(device: torch.device) -> DeviceLimits:
 def guard_device(config: Config, limits: DeviceLimits) -> None:
     """Raise ValueError where a device cannot run a configuration."""
     if limits.capability < MIN_CAPABILITY:
-        versions = (limits.capability, MIN_CAPABILITY)
-        have, need = (".".join(map(str, version)) for version in versions)
-        raise ValueError(f"the kernel needs compute capability {need}, the device has {have}")
+        raise wrong_capability(limits.capability, MIN_CAPABILITY)
     if config.shared_bytes > limits.shared_bytes:
         raise ValueError(
             f"the tiles need {config.shared_bytes} bytes of shared memory; a block of this device "

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from attention.parameters import Fields, Params, Value, wrong_value
+from attention.parameters import Configuration, LegalFields
 from attention.problem import DTYPES, ELEMENT_BYTES
 
 CHOICES: Mapping[str, tuple[int, ...]] = {
@@ -47,15 +47,13 @@ compiling: with less ptxas spills or serialises wgmma (C7512); docs/flash-attent
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Configuration):
     """One configuration; the order of the fields is that of its name.
 
-    `d_head` is in elements, `consumers` in warpgroups of 64 query rows each, `B_c` in rows of a
+    `consumers` is in warpgroups of 64 query rows each, `B_c` in rows of a
     tile of K and V, `stages` in tiles of K (and as many of V) in shared memory.
     """
 
-    dtype: str = "BF16"
-    d_head: int = 128
     consumers: int = 3
     B_c: int = 80
     stages: int = 2
@@ -99,34 +97,6 @@ class Config:
         weights = self.B_c // 4 if self.overlap else 0
         return self.d_head // 2 + self.B_c // 2 + weights
 
-    def params(self) -> dict[str, Value]:
-        """All 14 fields by name."""
-        return {name: getattr(self, name) for name in FIELDS}
-
-
-FIELDS = tuple(field.name for field in fields(Config))
-_FIELDS = Fields(names=FIELDS, dtypes=DTYPES, flags=FLAG_FIELDS, choices=CHOICES)
-
-
-def make_config(params: Params) -> Config:
-    """Make a configuration of named fields; those left out have their defaults.
-
-    Raises ValueError with the reason where there is no such field, or the combination is illegal.
-    """
-    reason = refusal(params)
-    if reason is not None:
-        raise ValueError(reason)
-    return Config(**params)  # type: ignore[arg-type]  # `refusal` has looked at every value
-
-
-def refusal(params: Params) -> str | None:
-    """First reason why these fields make no legal configuration, or None."""
-    reason = next(filter(None, map(_wrong_value, params.keys(), params.values())), None)
-    if reason is not None:
-        return reason
-    config = Config(**params)  # type: ignore[arg-type]  # the line above has looked at every value
-    return next((fault for check in _CHECKS if (fault := check(config)) is not None), None)
-
 
 def short_form(config: Config) -> str:
     """Name for people: the sizes, and the flags that are on.
@@ -136,10 +106,6 @@ def short_form(config: Config) -> str:
     sizes = (config.dtype, config.d_head, config.B_r, config.B_c, config.stages)
     flags = [name for name in FLAG_FIELDS if getattr(config, name)]
     return f"({', '.join(map(str, sizes))}): {'+'.join(flags) or 'plain'}"
-
-
-def _wrong_value(name: str, value: Value) -> str | None:
-    return wrong_value(name, value, _FIELDS)
 
 
 def _check_producer(config: Config) -> str | None:
@@ -181,9 +147,12 @@ def _check_shared_memory(config: Config) -> str | None:
     return None
 
 
-_CHECKS: tuple[Callable[[Config], str | None], ...] = (
-    _check_producer,
-    _check_turns,
-    _check_registers,
-    _check_shared_memory,
+FIELDS = tuple(field.name for field in fields(Config))
+_LEGAL = LegalFields(
+    config=Config,
+    dtypes=DTYPES,
+    flags=FLAG_FIELDS,
+    choices=CHOICES,
+    checks=(_check_producer, _check_turns, _check_registers, _check_shared_memory),
 )
+make_config, refusal = _LEGAL.make, _LEGAL.refusal

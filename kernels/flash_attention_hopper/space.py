@@ -10,21 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from attention.implementations import (
-    check_implementation,
-    dtype_of,
-    implementation_name,
-)
+from attention.kernel_space import KernelSpace
 from attention.parameters import Params, Value
-from attention.problem import (
-    DTYPE_CODES,
-    DTYPES,
-    Sizes,
-    check_precision,
-    check_problem,
-    is_causal,
-    sizes,
-)
+from attention.problem import DTYPE_CODES, DTYPES, check_problem, is_causal, sizes
 from flash_attention_hopper.config import (
     Config,
     make_config,
@@ -78,38 +66,6 @@ def config_of(variant: Params) -> Config:
     return make_config(variant)
 
 
-def variant_name(params: Params) -> str | None:
-    """Short form of a configuration, or the reference's name; None where it is neither."""
-    if "implementation" in params:
-        return implementation_name(params)
-    return None if check_variant(params) is not None else short_form(config_of(params))
-
-
-def check_variant(params: Params) -> str | None:
-    """Reason why this combination cannot act, or None."""
-    return check_implementation(params) if "implementation" in params else refusal(params)
-
-
-def check_cell(variant_params: Params, problem_params: Params) -> str | None:
-    """Reason why this variant cannot do this problem, or None."""
-    reason = check_precision(dtype_of(variant_params, problem_params), problem_params)
-    if reason is not None or "implementation" in variant_params:
-        return reason
-    config = config_of(variant_params)
-    return _check_kernel(config, sizes(problem_params), is_causal(problem_params))
-
-
-def _check_kernel(config: Config, size: Sizes, causal: bool) -> str | None:
-    if config.d_head != size.head_dim:
-        return f"heads of {size.head_dim} elements, but the kernel is for {config.d_head}"
-    if config.causal != causal:
-        masked, other = ("the problem", "the kernel") if causal else ("the kernel", "the problem")
-        return f"{masked} has a causal mask, {other} has none"
-    if config.kv_heads_first and size.heads == 1:
-        return "of one head K and V lie the same with and without kv_heads_first"
-    return None
-
-
 def variant_sets() -> dict[str, list[dict[str, Value]]]:
     """Named sets for `variants.sets`.
 
@@ -127,20 +83,6 @@ def variant_sets() -> dict[str, list[dict[str, Value]]]:
     return sets
 
 
-def recipe(params: Params) -> Recipe | None:
-    """What to compile: one source with fields as definitions; torch needs nothing.
-
-    Raises ValueError with the reason where the parameters make no variant.
-    """
-    reason = check_variant(params)
-    if reason is not None:
-        raise ValueError(reason)
-    if "implementation" in params:
-        return None
-    source = _SOURCES / "flash_attention_hopper.cu"
-    return Recipe(sources=(source,), defines=_defines(config_of(params)), arch=ARCHITECTURE)
-
-
 def fastest_recipe() -> Recipe:
     """Library with the fastest kernel of each type and length, under the names of `tuning`.
 
@@ -155,3 +97,28 @@ def fastest_recipe() -> Recipe:
 def _defines(config: Config) -> dict[str, int]:
     fields = {define: int(getattr(config, name)) for name, define in _DEFINITIONS.items()}
     return {**fields, "DTYPE": DTYPE_CODES[config.dtype]}
+
+
+def _name(variant: Params) -> str:
+    return short_form(config_of(variant))
+
+
+def _check_kernel(variant: Params, problem: Params) -> str | None:
+    config, causal = config_of(variant), is_causal(problem)
+    if config.causal != causal:
+        masked, other = ("the problem", "the kernel") if causal else ("the kernel", "the problem")
+        return f"{masked} has a causal mask, {other} has none"
+    if config.kv_heads_first and sizes(problem).heads == 1:
+        return "of one head K and V lie the same with and without kv_heads_first"
+    return None
+
+
+def _recipe(variant: Params) -> Recipe:
+    """One source with fields as definitions."""
+    source = _SOURCES / "flash_attention_hopper.cu"
+    return Recipe(sources=(source,), defines=_defines(config_of(variant)), arch=ARCHITECTURE)
+
+
+_SPACE = KernelSpace(refusal, config_of, _name, _check_kernel, _recipe)
+variant_name, check_variant = _SPACE.variant_name, _SPACE.check_variant
+check_cell, recipe = _SPACE.check_cell, _SPACE.recipe

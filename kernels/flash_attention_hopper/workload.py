@@ -18,6 +18,7 @@ from attention.launch import (
     built_library,
     guard_tensors,
     torch_launch,
+    wrong_capability,
 )
 from attention.parameters import Params
 from attention.problem import flops, non_matmul_flops
@@ -75,5 +76,4 @@ def _launch(config: Config, prefix: str, inputs: Inputs, library: Path | None) -
 def guard_device(capability: tuple[int, int]) -> None:
     """Raise ValueError where a device of this compute capability cannot run the kernel."""
     if capability != CAPABILITY:
-        have, need = (".".join(map(str, version)) for version in (capability, CAPABILITY))
-        raise ValueError(f"the kernel needs compute capability {need}, the device has {have}")
+        raise wrong_capability(capability, CAPABILITY)

@@ -2,14 +2,13 @@
 // them.
 #pragma once
 
-#include <cstdint>
+#include "../../attention/src/config.cuh"
 
 namespace flash_attention {
 
-constexpr bool kBf16 = DTYPE == 15;  // Codes as in c10::ScalarType: 5 is Half, 15 is BFloat16.
-constexpr int kHeadDim = D_HEAD;
+using namespace attention;
+
 constexpr int kBlockRows = BLOCK_ROWS;  // B_r: query rows of a thread block
-constexpr int kBlockCols = BLOCK_COLS;  // B_c: key and value rows of one step of the loop
 constexpr int kWarps = N_WARPS;
 constexpr bool kAsyncCopy = ASYNC_COPY;
 constexpr bool kEagerLoads = EAGER_LOAD_BLOCKS;
@@ -33,14 +32,12 @@ constexpr bool kNarrowTiles = kStep >= 15;        // swizzle.cuh: tiles of 64 el
 constexpr bool kStaticStride = kStep >= 16;       // kernel.cuh: row stride of this many heads
 constexpr int kStaticHeads = 16;
 
-constexpr int kWarpSize = 32;
 constexpr int kThreads = kWarps * kWarpSize;
 constexpr int kWarpRows = kBlockRows / kWarps;
 
 // Shapes of one mma.sync.m16n8k16.
 constexpr int kMmaRows = 16;
 constexpr int kMmaCols = 8;
-constexpr int kMmaDepth = 16;
 
 constexpr int kRowTiles = kWarpRows / kMmaRows;     // of a warp, in both products
 constexpr int kScoreTiles = kBlockCols / kMmaCols;  // columns of S = Q K^T
@@ -48,8 +45,6 @@ constexpr int kScoreSteps = kHeadDim / kMmaDepth;   // depth of S = Q K^T
 constexpr int kOutTiles = kHeadDim / kMmaCols;      // columns of O = P V
 constexpr int kOutSteps = kBlockCols / kMmaDepth;   // depth of O = P V
 
-constexpr int kElementBytes = 2;
-constexpr int kChunkBytes = 16;  // What one thread copies at once, and one row of a fragment.
 constexpr int kChunkElements = kChunkBytes / kElementBytes;
 constexpr int kRowBytes = kHeadDim * kElementBytes;
 constexpr int kRowChunks = kRowBytes / kChunkBytes;

@@ -1,6 +1,7 @@
 // The launcher that ctypes calls, and its guards.
 #include <cmath>
 
+#include "../../attention/src/device.cuh"
 #include "kernel.cuh"
 
 namespace flash_attention {
@@ -32,9 +33,7 @@ int refuse_device() {
   int device = 0;
   int capability = 0;
   int most_shared = 0;
-  cudaError_t error = cudaGetDevice(&device);
-  if (error != cudaSuccess) return error;
-  error = cudaDeviceGetAttribute(&capability, cudaDevAttrComputeCapabilityMajor, device);
+  int error = find_device(&device, &capability);
   if (error != cudaSuccess) return error;
   if (capability < 8) return kCapability;
   error = cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);

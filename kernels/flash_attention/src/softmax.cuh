@@ -11,8 +11,6 @@
 
 namespace flash_attention {
 
-using namespace attention;
-
 class Softmax {
  public:
   float sum[kRowTiles][kHalves];  // of this lane's columns; lanes are summed at the end

@@ -1,14 +1,13 @@
 // The parameters of a variant, which the build gives as definitions, and what follows from them.
 #pragma once
 
-#include <cstdint>
+#include "../../attention/src/config.cuh"
 
 namespace flash_attention_hopper {
 
-constexpr bool kBf16 = DTYPE == 15;  // Codes as in c10::ScalarType: 5 is Half, 15 is BFloat16.
-constexpr int kHeadDim = D_HEAD;
+using namespace attention;
+
 constexpr int kConsumers = CONSUMERS;           // warpgroups that compute
-constexpr int kBlockCols = BLOCK_COLS;          // B_c: key and value rows of one step of the loop
 constexpr int kStages = STAGES;                 // tiles of K, and as many of V, in shared memory
 constexpr bool kProducer = PRODUCER;            // kernel.cuh: a warpgroup that only copies
 constexpr bool kOverlap = OVERLAP;              // attention.cuh: softmax during the products
@@ -19,16 +18,12 @@ constexpr bool kPersistent = PERSISTENT;        // tiles.cuh
 constexpr bool kHeadsInnermost = HEADS_INNERMOST;  // tiles.cuh: order of the tiles
 constexpr bool kCausal = CAUSAL;                // a query sees the keys up to its own
 
-constexpr int kWarpSize = 32;
 constexpr int kGroupWarps = 4;
 constexpr int kGroupThreads = kGroupWarps * kWarpSize;
 constexpr int kGroupRows = 64;  // of one wgmma
 constexpr int kBlockRows = kConsumers * kGroupRows;  // B_r: query rows of a thread block
 constexpr int kThreads = (kConsumers + (kProducer ? 1 : 0)) * kGroupThreads;
-constexpr int kMmaDepth = 16;
 
-constexpr int kElementBytes = 2;
-constexpr int kChunkBytes = 16;  // what the swizzle moves as a whole
 constexpr int kPanelCols = 64;   // a swizzled row is 128 bytes, all 32 banks
 constexpr int kPanelRowBytes = kPanelCols * kElementBytes;
 constexpr int kPanels = kHeadDim / kPanelCols;

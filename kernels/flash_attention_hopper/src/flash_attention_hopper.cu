@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cuda_runtime.h>
 
+#include "../../attention/src/device.cuh"
 #include "kernel.cuh"
 
 namespace flash_attention_hopper {
@@ -31,9 +32,7 @@ int refuse_sizes(const Problem& problem) {
 int multiprocessors(int* count) {
   int device = 0;
   int capability = 0;
-  cudaError_t error = cudaGetDevice(&device);
-  if (error != cudaSuccess) return error;
-  error = cudaDeviceGetAttribute(&capability, cudaDevAttrComputeCapabilityMajor, device);
+  const int error = find_device(&device, &capability);
   if (error != cudaSuccess) return error;
   if (capability != 9) return kCapability;  // Machine code for sm_90a runs nowhere else.
   return cudaDeviceGetAttribute(count, cudaDevAttrMultiProcessorCount, device);

@@ -10,8 +10,6 @@
 
 namespace flash_attention_hopper {
 
-using namespace attention;
-
 constexpr float kLowest = -1e30f;  // a reference for rows that have seen no score yet
 
 // Which of its two rows a lane's sum belongs to.

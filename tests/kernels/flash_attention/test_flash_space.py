@@ -10,6 +10,7 @@ from studies import STUDIES
 
 from flash_attention import space, tuning
 from flash_attention.config import FIELDS, Config, make_config, refusal
+from profiler.kernels.build import watched_files
 
 
 def test_a_configuration_has_the_thirteen_fields_in_the_order_of_a_kernels_name():
@@ -186,7 +187,7 @@ def test_all_fields_and_the_step_reach_the_compiler():
     base = space.recipe(Config().params())
     assert base is not None
     assert len(base.defines) == 14
-    text = "".join(path.read_text() for path in base.sources[0].parent.iterdir())
+    text = "".join(path.read_text() for path in watched_files(base))
     for name in base.defines:
         assert name in text
     for field, value in {

@@ -19,6 +19,7 @@ from flash_attention_hopper.config import (
     refusal,
     short_form,
 )
+from profiler.kernels.build import watched_files
 from profiler.model import Variant
 from profiler.sessions.builds.launch_params import launch_params
 
@@ -167,7 +168,7 @@ def test_each_field_is_one_definition_that_the_sources_read():
     assert base.arch == "sm_90a"
     assert len(base.defines) == len(FIELDS) - 1
     assert space.recipe({"kv_heads_first": True}) == base, "it acts at the launch"
-    text = "".join(path.read_text() for path in base.sources[0].parent.iterdir())
+    text = "".join(path.read_text() for path in watched_files(base))
     for name in base.defines:
         assert name in text
     for field, value in {
