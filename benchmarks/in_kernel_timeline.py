@@ -21,11 +21,13 @@ from typing import Any
 
 import torch
 
-from flash_attention_hopper import space, workload
-from flash_attention_hopper.tuning import ladder
 from profiler.kernels.recipe import with_stamps
 from profiler.model import Variant
 from profiler.sessions.builds.libraries import build_variants
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
+from flash_attention_hopper import space, workload
+from flash_attention_hopper.tuning import ladder
 
 BAR = 1.03
 STEPS = (5, 6, 9, 10)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -131,7 +132,8 @@ def run_seconds(folder: Path, *flags: str) -> float:
     """Seconds of the command."""
     command = [sys.executable, "-m", "profiler", "run", "edit_one.yaml"]
     argv = [*command, "--live", "--no-explain", *flags]
-    environment = {"PYTHONPATH": python_path(PROJECT), "XDG_CACHE_HOME": str(folder / "cache")}
+    path = os.pathsep.join((python_path(PROJECT), str(STUDY.parent)))
+    environment = {"PYTHONPATH": path, "XDG_CACHE_HOME": str(folder / "cache")}
     seconds = timed([*argv, "--out", "reports"], folder, LIMIT_S, **environment)
     print((folder / "printed.txt").read_text().strip().splitlines()[-1], flush=True)
     return seconds
