@@ -3,6 +3,7 @@
 import ast
 import itertools
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -151,6 +152,12 @@ def test_an_arrow_that_is_not_in_the_table_is_seen(monkeypatch: pytest.MonkeyPat
         lambda: iter([("profiler/parse/nsys.py", "profiler/sessions/lock.py")]),
     )
     assert list(forbidden_arrows()) == [("profiler/parse/", "profiler/sessions/")]
+
+
+def test_mypy_reads_every_study() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["mypy"]
+    studies = {file.parent.name for file in (ROOT / "kernels").glob("*/__init__.py")}
+    assert set(settings["packages"]) == {"profiler", *studies}
 
 
 MOST_LOOSE, MOST_IN_A_PACKAGE = 7, 25
