@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
@@ -75,19 +75,34 @@ def importing_from(folders: Sequence[Path]) -> Iterator[None]:
     What it imports from there is forgotten afterwards: in a process that reads many experiments,
     two may have modules of one name, and an edited one is read again.
     """
-    loaded, path, finders = set(sys.modules), list(sys.path), list(sys.meta_path)
-    for folder in reversed(folders):
-        sys.path.insert(0, str(folder))
-        sys.meta_path.insert(0, _StandardLibraryFirst(str(folder)))
+    loaded, entries = set(sys.modules), [str(folder) for folder in folders]
+    finders = [_StandardLibraryFirst(entry) for entry in entries]
+    sys.path[:0], sys.meta_path[:0] = entries, finders
     try:
         yield
     finally:
-        sys.path[:], sys.meta_path[:] = path, finders
-        top = {name for name in sys.modules if "." not in name}
-        theirs = {name for name in top - loaded if any(_has_module(f, name) for f in folders)}
-        for name in sys.modules.keys() - loaded:
-            if name.partition(".")[0] in theirs:
-                del sys.modules[name]
+        _forget(sys.modules.keys() - loaded, folders)
+        for entry, finder in zip(entries, finders, strict=True):
+            with suppress(ValueError):  # what was imported may have changed the path itself
+                sys.path.remove(entry)
+            sys.meta_path.remove(finder)
+
+
+def _forget(names: Set[str], folders: Sequence[Path]) -> None:
+    """Forget those of some modules that were found in folders, with all that lies in them."""
+    top = {name for name in names if "." not in name}
+    theirs = {name for name in top if _folder_of(sys.modules[name]) in folders}
+    for name in names:
+        if name.partition(".")[0] in theirs:
+            del sys.modules[name]
+
+
+def _folder_of(module: ModuleType) -> Path | None:
+    """Folder of the search path in which a module was found; None of a built-in one."""
+    packages, file = list(getattr(module, "__path__", ())), getattr(module, "__file__", None)
+    if packages:
+        return Path(packages[0]).parent
+    return None if file is None else Path(file).parent
 
 
 def _has_module(folder: Path, name: str) -> bool:

@@ -121,7 +121,7 @@ def write_shop(folder: Path, word: str) -> None:
     """Two packages beside each other; the space of one imports from both."""
     for name in ("nut", "thread"):
         (folder / name).mkdir(parents=True)
-        (folder / name / "__init__.py").write_text("")
+    (folder / "nut/__init__.py").write_text("")
     (folder / "thread/pitch.py").write_text(f"PITCH = {word!r}\n")
     (folder / "nut/sizes.py").write_text("from thread.pitch import PITCH\n")
     (folder / "nut/workload.py").write_text("raise RuntimeError('imported')\n")
