@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import torch
-
-import softmax
+import torch_softmax
 
 SEED = 0
 
@@ -18,8 +17,8 @@ SEED = 0
 def launch_of(variant, rows, columns):
     """The launch of a cell."""
     problem = {"rows": rows, "columns": columns}
-    inputs = softmax.make_inputs(problem, torch.device("cuda"), SEED)
-    return softmax.prepare({"result": variant}, problem, inputs, None)
+    inputs = torch_softmax.make_inputs(problem, torch.device("cuda"), SEED)
+    return torch_softmax.prepare({"result": variant}, problem, inputs, None)
 
 
 def under_ncu(cells, samples):

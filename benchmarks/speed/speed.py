@@ -107,7 +107,7 @@ def spec(case: Case) -> str:
     return json.dumps(
         {
             "name": "speed",
-            "workload": str(HERE / "softmax.py"),
+            "workload": str(HERE / "torch_softmax.py"),
             "variants": {"list": [{"name": v, "params": {"result": v}} for v in VARIANTS]},
             "problems": {"list": problems},
             "baseline": VARIANTS[0],

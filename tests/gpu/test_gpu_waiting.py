@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from live_run import ROOT, run_live
 
-SOFTMAX = ROOT / "benchmarks/speed/softmax.py"
+SOFTMAX = ROOT / "benchmarks/speed/torch_softmax.py"
 AT_IMPORT = "torch.zeros(1, device='cuda')\n"
 
 pytestmark = pytest.mark.gpu
