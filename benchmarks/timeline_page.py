@@ -67,7 +67,7 @@ def make_page(steps: int, cells: int) -> str:
         for number in range(cells)
     ]
     report = timeline_report(timelines, count=cells)
-    operations = sum(len(timeline.operations) for timeline in report.timelines.values())
+    operations = sum(len(timeline.operations) for timeline in report.details.timelines.values())
     start = perf_counter()
     page = render_page(report)
     print(f"{operations:,} operations in {cells} cells, rendered in {perf_counter() - start:.2f} s")

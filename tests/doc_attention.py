@@ -45,9 +45,9 @@ def ladder_of_mma_sync():
     All durations are of the timing blocks, in which every step was measured.
     """
     findings = findings_of("progression")
-    variants = [v for v in findings.variants if v.id.startswith("step-")]
+    variants = [v for v in findings.programs.variants if v.id.startswith("step-")]
     baseline, *medians = (
-        findings.block_values[cell_of(findings, v, seq_len=4096).id, "duration_ns"].median
+        findings.numbers.block_values[cell_of(findings, v, seq_len=4096).id, "duration_ns"].median
         for v in ("sdpa_flash", *(variant.id for variant in variants))
     )
     rows = [("", "FlashAttention-2", time(baseline), "1", "", "1", "1")]
@@ -63,7 +63,7 @@ def ladder_of_mma_sync():
 def accounts_of_steps(recording):
     """Account of each step at the problem that was explained, against the step before."""
     findings = findings_of(recording)
-    ids = [v.id for v in findings.variants if v.id.startswith("step-")]
+    ids = [v.id for v in findings.programs.variants if v.id.startswith("step-")]
     return table(
         ("step", f"{TIMES} the step before", "account of one launch each"),
         (_account(findings, *pair) for pair in zip(ids[1:], ids, strict=False)),
@@ -71,7 +71,7 @@ def accounts_of_steps(recording):
 
 
 def _account(findings, step, before):
-    names = {v.id: v.label for v in findings.variants}
+    names = {v.id: v.label for v in findings.programs.variants}
     request = ExplainRequest(Path(), names[step], names[before])
     _, pair = explained_pair(findings, request)
     ratio = f"{pair.verdict.ratio:.3f}, {word(pair.verdict)}"
@@ -87,15 +87,18 @@ def ladder_of_hopper():
     All durations are of the timing blocks, in which every step was measured.
     """
     findings = findings_of("hopper")
-    lengths = [problem.params["seq_len"] for problem in findings.problems]
+    lengths = [problem.params["seq_len"] for problem in findings.programs.problems]
     rows = []
-    for variant in findings.variants:
+    for variant in findings.programs.variants:
         cells = [cell_of(findings, variant.id, seq_len=length) for length in lengths]
         busy = cell_of(findings, variant.id, seq_len=4096)
         rows.append(
             (
                 variant.label,
-                *(time(findings.block_values[cell.id, "duration_ns"].median) for cell in cells),
+                *(
+                    time(findings.numbers.block_values[cell.id, "duration_ns"].median)
+                    for cell in cells
+                ),
                 f"{median(findings, busy, 'tensor_pipe_pct'):.1f} %",
             )
         )
@@ -108,7 +111,7 @@ def best_of_autotune(rival):
     `rival`: name of the variant; None: whichever of the configurations has the lowest median.
     """
     findings = findings_of("autotune")
-    ids = {variant.label: variant.id for variant in findings.variants}
+    ids = {variant.label: variant.id for variant in findings.programs.variants}
     rows = []
     for length in LENGTHS:
         row = [str(length)]
@@ -119,7 +122,7 @@ def best_of_autotune(rival):
             cell = (
                 cell_of(findings, ids[rival], **place)
                 if rival
-                else findings.rival_winners[flash.problem.id].cell
+                else findings.ranking.rival_winners[flash.problem.id].cell
             )
             row += [time(confirmed(findings, cell)), *ratios(findings, cell, (flash, cudnn))]
         rows.append(row)
@@ -134,7 +137,7 @@ def ratios(findings, cell, others):
 
 def confirmed(findings, cell):
     """Median duration of a cell in the confirmation, in ns."""
-    value = findings.values[cell.id, "duration_ns"]
+    value = findings.numbers.values[cell.id, "duration_ns"]
     assert value.source == FINAL, f"{cell.id} was not confirmed"
     return value.median
 
@@ -142,14 +145,14 @@ def confirmed(findings, cell):
 def best_of_hopper():
     """At each length and type the lowest confirmed median of the sweep, beside both of torch's."""
     findings = findings_of("hopper_autotune")
-    ids = {variant.label: variant.id for variant in findings.variants}
+    ids = {variant.label: variant.id for variant in findings.programs.variants}
     rows = []
     for length in LENGTHS:
         row = [str(length)]
         for precision in TYPES:
             place = {"seq_len": length, "precision": precision}
             others = [cell_of(findings, ids[n], **place) for n in ("sdpa_cudnn", "sdpa_flash")]
-            cell = findings.rival_winners[others[0].problem.id].cell
+            cell = findings.ranking.rival_winners[others[0].problem.id].cell
             name = cell.variant.label.removeprefix(f"{precision} · ")
             row += [name, time(confirmed(findings, cell)), *ratios(findings, cell, others)]
         rows.append(row)
@@ -161,7 +164,7 @@ def counters_of_hopper():
     """Counters at 4096 that tell the steps apart."""
     findings = findings_of("hopper")
     rows = []
-    for variant in findings.variants:
+    for variant in findings.programs.variants:
         cell = cell_of(findings, variant.id, seq_len=4096)
         rows.append(
             (
@@ -182,11 +185,11 @@ def speed_of_hopper():
     """How fast the best is at the longest length, and what one choice for all lengths costs."""
     findings = findings_of("hopper_autotune")
     speeds = [
-        findings.values[findings.rival_winners[problem.id].cell.id, "tflops"].median
-        for problem in findings.problems
+        findings.numbers.values[findings.ranking.rival_winners[problem.id].cell.id, "tflops"].median
+        for problem in findings.programs.problems
         if problem.params["seq_len"] == max(LENGTHS)
     ]
-    recommended = [group[0] for group in findings.rival_groups]
+    recommended = [group[0] for group in findings.ranking.rival_groups]
     choices = " and ".join(
         f"{rank.variant.label} at most {rank.regret.worst:.3f}\u00d7" for rank in recommended
     )
@@ -201,10 +204,10 @@ def speed_of_hopper():
 def causal():
     """Durations with a causal mask in both orders of tiles, and against cuDNN."""
     findings = findings_of("hopper_causal")
-    problems = [p for p in findings.problems if p.params["is_causal"]]
+    problems = [p for p in findings.programs.problems if p.params["is_causal"]]
     rows = []
-    for variant in findings.variants:
-        cells = [findings.cells.get((variant.id, problem.id)) for problem in problems]
+    for variant in findings.programs.variants:
+        cells = [findings.programs.by_place.get((variant.id, problem.id)) for problem in problems]
         if all(cells):
             rows.append((variant.label, *(_against_baseline(findings, cell) for cell in cells)))
     return table(("with a causal mask", *(str(p.params["seq_len"]) for p in problems)), rows)
@@ -212,7 +215,7 @@ def causal():
 
 def _against_baseline(findings, cell):
     """`138.0 us, 0.870 FASTER`: both of the same session; of the baseline its duration alone."""
-    verdict = findings.against_baseline.get(cell.id)
+    verdict = findings.verdicts.against_baseline.get(cell.id)
     if verdict is None:
         return time(median(findings, cell))
     return f"{time(verdict.median)}, {verdict.ratio:.3f} {word(verdict)}"
@@ -222,7 +225,7 @@ def versions_of_timeline():
     """Share of time in which so many consumers had products under way at 4096, and durations."""
     findings = findings_of("hopper_timeline")
     rows = []
-    for variant in findings.variants:
+    for variant in findings.programs.variants:
         cell = cell_of(findings, variant.id, seq_len=4096)
         shares = findings.in_kernel[cell.id].operation_shares
         shown = [f"{100 * share:.1f} %" for share in shares]
@@ -239,8 +242,10 @@ def gap_to_cudnn():
     """Counters of four kernels at 4096 in BF16, of which ours is the best with mma.sync."""
     findings = findings_of("autotune")
     place = {"seq_len": 4096, "precision": "BF16"}
-    ids = {variant.label: variant.id for variant in findings.variants}
-    winner = findings.rival_winners[cell_of(findings, ids["hopper"], **place).problem.id].cell
+    ids = {variant.label: variant.id for variant in findings.programs.variants}
+    winner = findings.ranking.rival_winners[
+        cell_of(findings, ids["hopper"], **place).problem.id
+    ].cell
     cells = [winner if n == "ours" else cell_of(findings, ids[n], **place) for n in GAP]
     rows = [
         (label, *(form.format(median(findings, cell, metric) / unit) for cell in cells))
@@ -265,7 +270,7 @@ def flags():
     """What each flag of `async_copy` takes, all others being on: mean, extremes and verdicts."""
     findings = findings_of("async_copy")
     rows = []
-    for effect in findings.parameter_steps:
+    for effect in findings.kind.parameter_steps:
         ratios_of_problems = [one.ratio for one in effect.effects]
         verdicts = sorted({word(verdict) for verdict in effect.verdicts})
         rows.append((f"`{effect.step.parameter}`", spread(ratios_of_problems), ", ".join(verdicts)))

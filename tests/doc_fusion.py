@@ -44,19 +44,19 @@ DURATIONS = (("below 20 µs", 20e3), ("20 to 100 µs", 100e3), ("100 to 500 µs"
 
 def cells_of(findings, variant, **params):
     """Correct cells of a variant at the problems that have these parameters."""
-    problems = (p for p in findings.problems if params.items() <= p.params.items())
-    cells = (findings.cells.get((variant, problem.id)) for problem in problems)
-    return [cell for cell in cells if cell and cell.id in findings.correct_cells]
+    problems = (p for p in findings.programs.problems if params.items() <= p.params.items())
+    cells = (findings.programs.by_place.get((variant, problem.id)) for problem in problems)
+    return [cell for cell in cells if cell and cell.id in findings.programs.correct_cells]
 
 
 def ratios(findings, cells):
     """Each cell's time ÷ that of the baseline at its problem."""
-    return [findings.against_baseline[cell.id].ratio for cell in cells]
+    return [findings.verdicts.against_baseline[cell.id].ratio for cell in cells]
 
 
 def counts(findings, cells):
     """How often each verdict against the baseline was given: `FASTER 6, SLOWER 1`."""
-    found = Counter(word(findings.against_baseline[cell.id]) for cell in cells)
+    found = Counter(word(findings.verdicts.against_baseline[cell.id]) for cell in cells)
     order = ("FASTER", "SAME", "UNCLEAR", "SLOWER")
     return ", ".join(f"{verdict} {found[verdict]}" for verdict in order if found[verdict])
 
@@ -111,9 +111,9 @@ def runs():
             (
                 name,
                 environment.gpu,
-                findings.report.created[:10],
+                findings.report.execution.created[:10],
                 environment.cache_control,
-                str(len(findings.distinct_cells)),
+                str(len(findings.programs.cells)),
                 ", ".join(f"{count} by {collector}" for collector, count in visits.items()),
                 seconds_of(name),
             )
@@ -136,8 +136,8 @@ def operators():
     """Every cell of `fusion_operators`, the quickest implementation of an operator first."""
     findings = findings_of("fusion_operators")
     rows = []
-    for problem in findings.problems:
-        cells = [c for c in findings.correct_cells.values() if c.problem.id == problem.id]
+    for problem in findings.programs.problems:
+        cells = [c for c in findings.programs.correct_cells.values() if c.problem.id == problem.id]
         cells.sort(key=lambda cell: median(findings, cell))
         for place, cell in enumerate(cells):
             name = f"`{problem.params['operator']}`" if place == 0 else ""
@@ -147,9 +147,9 @@ def operators():
 
 
 def _operator_row(findings, cell):
-    verdict = findings.against_baseline.get(cell.id)
+    verdict = findings.verdicts.against_baseline.get(cell.id)
     moved = sum(median(findings, cell, f"dram_{way}_bytes") for way in ("read", "write"))
-    compiling = findings.values.get((cell.id, "compile_s"))
+    compiling = findings.numbers.values.get((cell.id, "compile_s"))
     return (
         time(median(findings, cell)),
         f"{verdict.ratio:.3f} [{verdict.low:.3f}, {verdict.high:.3f}]" if verdict else "",
@@ -190,7 +190,7 @@ def areas(operator):
     rows = []
     for mib, group in groupby(compiled, key=matrix_mib):
         cells = list(group)
-        eager = [findings.cells["eager", cell.problem.id] for cell in cells]
+        eager = [findings.programs.by_place["eager", cell.problem.id] for cell in cells]
         rows.append(
             (
                 f"{mib:g}",
@@ -209,7 +209,7 @@ def areas(operator):
 def softmax_shapes(dimension):
     """Compiled softmax by the number of rows (`dim0`) or columns (`dim1`)."""
     findings = findings_of("fusion")
-    sizes = sorted({problem.params[dimension] for problem in findings.problems})
+    sizes = sorted({problem.params[dimension] for problem in findings.programs.problems})
     rows = [
         (str(size), spread(ratios(findings, cells)), counts(findings, cells))
         for size in sizes
@@ -229,7 +229,7 @@ def softmax_stairs():
     rows = []
     for eager in cells_of(findings, "eager", dim0=65536):
         columns = eager.problem.params["dim1"]
-        compiled = findings.cells["compile", eager.problem.id]
+        compiled = findings.programs.by_place["compile", eager.problem.id]
         cells = (eager, compiled)
         rows.append(
             (
@@ -255,8 +255,8 @@ def same_cells():
     first, second = findings_of("fusion"), findings_of("fusion_grid")
     quotients = {"the same configuration": [], "another": []}
     for cell in cells_of(second, "compile", operator="softmax"):
-        other = first.cells.get((cell.variant.id, cell.problem.id))
-        if other is None or other.id not in first.correct_cells:
+        other = first.programs.by_place.get((cell.variant.id, cell.problem.id))
+        if other is None or other.id not in first.programs.correct_cells:
             continue
         chosen = [
             choices_by_operation(f.status(c).tuned) for f, c in ((first, other), (second, cell))
@@ -283,8 +283,8 @@ def tuner_times():
 def _tuned_once(findings):
     """(Autotuner's, ncu's) nanoseconds of cells that are one launch of a kernel that was tuned."""
     kernels = Kernels(findings).names
-    for cell in findings.correct_cells.values():
-        tried = findings.status(cell).tuned
+    for cell in findings.programs.correct_cells.values():
+        tried = findings.programs.status(cell).tuned
         best = [config for config in tried if config.best and config.time_ns]
         if len(best) != 1 or sum(c.operation == best[0].operation for c in tried) < 2:
             continue
@@ -305,11 +305,11 @@ def softmax_forms():
     """Five ways to write a softmax, over all sizes; bytes at a square one."""
     findings = findings_of("softmax_forms")
     rows = []
-    for variant in findings.variants:
+    for variant in findings.programs.variants:
         cells = cells_of(findings, variant.id)
         square = cell_of(findings, variant.id, dim0=4096, dim1=4096)
-        baseline = cell_of(findings, findings.baseline.id, dim0=4096, dim1=4096)
-        is_baseline = variant.id == findings.baseline.id
+        baseline = cell_of(findings, findings.programs.baseline.id, dim0=4096, dim1=4096)
+        is_baseline = variant.id == findings.programs.baseline.id
         moved = [
             sum(median(findings, cell, f"dram_{way}_bytes") for way in ("read", "write"))
             for cell in (square, baseline)
@@ -331,7 +331,7 @@ def attention_widths():
     """Attention at length 8192 by elements of a head (batch 8, 8 heads)."""
     findings = findings_of("fusion_attention")
     rows = []
-    for problem in findings.problems:
+    for problem in findings.programs.problems:
         if problem.params["seq_len"] == 8192 and "embedding" in problem.params:
             elements = problem.params["embedding"] // problem.params["heads"]
             rows.append((str(elements), *_attention_row(findings, problem)))
@@ -342,7 +342,7 @@ def attention_lengths():
     """Attention with 32 heads of 64 by batch and length."""
     findings = findings_of("fusion_attention")
     rows = []
-    for problem in findings.problems:
+    for problem in findings.programs.problems:
         if "head_dim" in problem.params:
             place = f"{problem.params['batch']} \u00d7 {problem.params['seq_len']}"
             rows.append((place, *_attention_row(findings, problem)))
@@ -350,18 +350,18 @@ def attention_lengths():
 
 
 def _attention_names(findings):
-    rivals = [v.label for v in findings.variants if v.id != findings.baseline.id]
+    rivals = [v.label for v in findings.programs.variants if v.id != findings.programs.baseline.id]
     return ("plain", *(f"{name}, {TIMES} plain" for name in rivals))
 
 
 def _attention_row(findings, problem):
     row = []
-    for variant in findings.variants:
-        cell = findings.cells.get((variant.id, problem.id))
-        if cell is None or cell.id not in findings.correct_cells:
+    for variant in findings.programs.variants:
+        cell = findings.programs.by_place.get((variant.id, problem.id))
+        if cell is None or cell.id not in findings.programs.correct_cells:
             row.append(numbers.MISSING)
             continue
-        verdict = findings.against_baseline.get(cell.id)
+        verdict = findings.verdicts.against_baseline.get(cell.id)
         if verdict is None:  # the baseline, or it did not fit
             row.append(time(median(findings, cell)))
         else:
@@ -374,7 +374,7 @@ def layouts():
     """`bias_dropout_add` by memory layout: compiled and by hand against eager."""
     findings = findings_of("layouts")
     rows = []
-    for layout in dict.fromkeys(p.params["layout"] for p in findings.problems):
+    for layout in dict.fromkeys(p.params["layout"] for p in findings.programs.problems):
         cells = [cells_of(findings, variant, layout=layout) for variant in ("compile", "triton")]
         largest = [
             cell_of(findings, variant, layout=layout, dim1=65536)

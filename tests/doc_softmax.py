@@ -46,15 +46,15 @@ def largest_problem():
     """Variants at the largest problem by the timing blocks, which all of them have."""
     findings = findings_of("softmax")
     cells = [cell_of(findings, variant, **LARGEST) for variant in SHOWN]
-    cells.sort(key=lambda cell: findings.block_values[cell.id, "duration_ns"].median)
+    cells.sort(key=lambda cell: findings.numbers.block_values[cell.id, "duration_ns"].median)
     head = ("variant", "time", f"{TIMES} `torch`", "verdict", "least traffic ÷ time", "DRAM read")
     counted = ("DRAM written", "L2 hit", "registers", "bank conflicts")
     return table((*head, *counted), (_largest_row(findings, cell) for cell in cells))
 
 
 def _largest_row(findings, cell):
-    duration = findings.block_values[cell.id, "duration_ns"]
-    verdict = findings.against_baseline.get(cell.id)
+    duration = findings.numbers.block_values[cell.id, "duration_ns"]
+    verdict = findings.verdicts.against_baseline.get(cell.id)
     conflicts = median(findings, cell, "bank_conflicts")
     return (
         f"`{cell.variant.label}`",

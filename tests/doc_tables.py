@@ -25,13 +25,13 @@ def findings_of(name):
 
 def cell_of(findings, variant, **problem):
     """The cell of a variant (by id) at the only problem that has these parameters."""
-    (place,) = (p for p in findings.problems if problem.items() <= p.params.items())
-    return findings.cells[variant, place.id]
+    (place,) = (p for p in findings.programs.problems if problem.items() <= p.params.items())
+    return findings.programs.by_place[variant, place.id]
 
 
 def median(findings, cell, metric="duration_ns"):
     """Median of a cell, in the metric's unit."""
-    return findings.values[cell.id, metric].median
+    return findings.numbers.values[cell.id, metric].median
 
 
 # ---- Markdown ------------------------------------------------------------------------------------

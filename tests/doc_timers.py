@@ -30,7 +30,7 @@ def ratios_of_timers():
 
 
 def _cell_words(findings, cell_id):
-    cell = findings.correct_cells[cell_id]
+    cell = findings.programs.correct_cells[cell_id]
     return f"{cell.variant.label}, {cell.problem.name}"
 
 

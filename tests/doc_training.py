@@ -13,8 +13,8 @@ MB = 1e6
 def _cells(optimizer):
     """Findings, the cells of the step by variant, and their timelines."""
     findings = findings_of("mlp")
-    (problem,) = (p for p in findings.problems if p.params["optimizer"] == optimizer)
-    cells = {name: findings.cells[name, problem.id] for name in VARIANTS}
+    (problem,) = (p for p in findings.programs.problems if p.params["optimizer"] == optimizer)
+    cells = {name: findings.programs.by_place[name, problem.id] for name in VARIANTS}
     return findings, cells, {name: findings.timelines.by_cell[c.id] for name, c in cells.items()}
 
 
@@ -94,7 +94,7 @@ def against_eager():
         findings, cells, timelines = _cells(optimizer)
         eager = timelines["eager"].whole_unit.gpu_ns
         for name in ("compile", "graphs"):
-            verdict = findings.verdicts.of(cells[name].id, cells["eager"].id)
+            verdict = findings.verdicts.pairs.of(cells[name].id, cells["eager"].id)
             rows.append(
                 (
                     f"{name}, {title}",

@@ -21,8 +21,8 @@ from measured import between_sessions
 def slow_visits():
     """How many measured cells of the recordings have slow visits."""
     recordings = [findings_of(file.stem) for file in sorted(RECORDINGS.glob("*.zip"))]
-    slow = sum(len(findings.slow_visits) for findings in recordings)
-    measured = sum(len(findings.correct_cells) for findings in recordings)
+    slow = sum(len(findings.numbers.slow_visits) for findings in recordings)
+    measured = sum(len(findings.programs.correct_cells) for findings in recordings)
     return f"In the {len(recordings)} recordings {slow} of {measured} measured cells have some.\n"
 
 
@@ -54,15 +54,15 @@ def six_blocks():
 
 def _by_six(report):
     """Comparisons with the baseline, then of the baseline with itself; one frame or none."""
-    times = times_of(report.samples, report.plan.cells, SessionKind.TIMING, blocks=BLOCKS)
+    times = times_of(report.measured.samples, report.plan.cells, SessionKind.TIMING, blocks=BLOCKS)
     logs = np.log(times.pivot(index=["problem", "variant", "arm"], columns="block")["duration_ns"])
     logs = logs[logs.notna().all(axis=1)] if len(logs.columns) == BLOCKS else logs.iloc[:0]
     rows = []
     for _, by_place in logs.groupby(level="problem"):
         visits = by_place.droplevel("problem")
-        if (report.baseline, 0) in visits.index and (report.baseline, 1) in visits.index:
-            first, again = visits.loc[report.baseline, 0], visits.loc[report.baseline, 1]
-            candidates = visits.drop(index=report.baseline, level="variant")
+        if (report.plan.baseline, 0) in visits.index and (report.plan.baseline, 1) in visits.index:
+            first, again = visits.loc[report.plan.baseline, 0], visits.loc[report.plan.baseline, 1]
+            candidates = visits.drop(index=report.plan.baseline, level="variant")
             rows += [(candidate - first, again - first) for _, candidate in candidates.iterrows()]
     if not rows:
         return

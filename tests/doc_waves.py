@@ -8,9 +8,11 @@ from profiler.render.words.numbers import TIMES
 def _grids():
     """Waves of the recording, and its grids by variant in the order of the spec, with names."""
     findings = findings_of("waves")
-    grids = findings.waves.grids
-    named = {variant.id: variant.name for variant in findings.variants}
-    return findings.waves, [(name, grids[grids["variant"] == key]) for key, name in named.items()]
+    grids = findings.kind.waves.grids
+    named = {variant.id: variant.name for variant in findings.programs.variants}
+    return findings.kind.waves, [
+        (name, grids[grids["variant"] == key]) for key, name in named.items()
+    ]
 
 
 def _blocks(count):
@@ -69,9 +71,11 @@ def busy_ratio():
     """Time of the busy variant of the time of one block per multiprocessor, at 12 waves."""
     findings = findings_of("waves")
     times = {
-        variant.name: findings.values[findings.cells[variant.id, problem.id].id, "duration_ns"]
-        for variant in findings.variants
-        for problem in findings.problems
+        variant.name: findings.numbers.values[
+            findings.programs.by_place[variant.id, problem.id].id, "duration_ns"
+        ]
+        for variant in findings.programs.variants
+        for problem in findings.programs.problems
         if problem.params["waves"] == 12
     }
     ratio = times["4 blocks/SM, busy"].median / times["1 block/SM"].median

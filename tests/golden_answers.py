@@ -55,7 +55,7 @@ def summary(findings):
     """Text of summary.json: of each cell its outcome and its judged number, without builds."""
     document = _in_six_digits(report_document(findings))
     del document["builds"], document["seconds"]
-    primary = findings.report.primary
+    primary = findings.numbers.primary.name
     document["cells"] = [
         {
             name: cell[name]
@@ -118,7 +118,7 @@ def _explained(findings, of_pair, of_timelines):
     idle = idle_difference(findings)
     if find_why(findings).cells:
         cell, pair = explained_pair(findings, ExplainRequest(run=Path()))
-        return of_pair(cell, find_why(findings).cells[findings.source(cell)], pair)
+        return of_pair(cell, find_why(findings).cells[findings.programs.source(cell)], pair)
     return None if idle is None else of_timelines(idle)
 
 

@@ -94,7 +94,7 @@ def test_the_page_and_a_recording_show_it(good, tmp_path):
     assert recorded.code == 0, recorded.err
     folder, loaded = open_run(recording), load_spec(spec)
     report = assemble(folder, loaded, plan_of(folder), replay=True).report
-    (cell,) = report.in_kernel
+    (cell,) = report.details.in_kernel
     assert cell.startswith("kernel")
 
 

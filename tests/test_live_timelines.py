@@ -107,8 +107,8 @@ def test_launches_are_samples_beside_those_that_are_judged(good):
 def test_a_report_has_the_timeline_of_each_cell(good):
     profiler, spec, _ = good
     report = report_of(profiler.runs()[-1], spec)
-    assert set(report.timelines) == {cell.id for cell in report.plan.cells}
-    found = next(each for cell, each in report.timelines.items() if cell.startswith("well"))
+    assert set(report.details.timelines) == {cell.id for cell in report.plan.cells}
+    found = next(each for cell, each in report.details.timelines.items() if cell.startswith("well"))
     assert (found.collector, found.launches, len(found.operators)) == ("nsys", LAUNCHES, 0)
     names = found.ranges["name"].tolist()
     assert names.count("inner part") == LAUNCHES
@@ -433,8 +433,8 @@ def test_a_damaged_table_is_said_and_the_rest_is_shown(good, tmp_path):
     for attempt in attempts_of(run, "nsys"):
         (attempt / "operations.csv.gz").write_bytes(b"nothing of the kind")
     report = report_of(run, Path(spec))
-    assert report.timelines == {}
-    assert len(report.samples)
+    assert report.details.timelines == {}
+    assert len(report.measured.samples)
     assert [n for n in report.notices if n.values.get("file") == "nsys.001/timeline.json"]
 
 

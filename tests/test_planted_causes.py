@@ -154,7 +154,7 @@ def test_a_recording_names_every_planted_cause_first(modules, recording, attribu
             continue
         plain = next(
             cell
-            for cell in findings.distinct_cells
+            for cell in findings.programs.cells
             if cell.problem.name == case and cell.variant.label == "plain"
         )
         scored = score.score(case, *score.explain(findings, planted))
@@ -270,7 +270,7 @@ def test_without_the_section_of_tables_every_cause_is_the_same():
     assert TABLES not in explain_sections(capability)
     assert TABLES in explain_sections("8.0")
     asked = {*explain_metrics(capability), *OF_OTHER_SECTIONS}
-    kernels = [kernel for profile in report.profiles.values() for kernel in profile.kernels]
+    kernels = [kernel for profile in report.details.profiles.values() for kernel in profile.kernels]
     assert len(kernels) >= 36
     for kernel in kernels:
         values = {
@@ -288,7 +288,7 @@ def test_without_the_section_of_tables_every_cause_is_the_same():
 def test_a_launch_at_another_clock_than_those_that_were_timed_is_told():
     """The planted block_imbalance was explained at 1.13 GHz, and its account is of that launch."""
     findings = findings_of_recording(FOLDER / "recording.zip")
-    cells = {(cell.problem.name, cell.variant.label): cell for cell in findings.distinct_cells}
+    cells = {(cell.problem.name, cell.variant.label): cell for cell in findings.programs.cells}
     off = [
         case
         for case in dict.fromkeys(case for case, _ in cells)

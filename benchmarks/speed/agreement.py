@@ -35,8 +35,8 @@ def findings_of(folder: str) -> Findings:
 def ratios(first: Findings, second: Findings) -> dict[str, list[float]]:
     """Ratios of the medians of each cell, by metric; values of 0 have none."""
     found: dict[str, list[float]] = {}
-    for (cell, metric), value in first.values.items():
-        other = second.values.get((cell, metric))
+    for (cell, metric), value in first.numbers.values.items():
+        other = second.numbers.values.get((cell, metric))
         if other is not None and value.median and other.median:
             found.setdefault(metric, []).append(value.median / other.median)
     return found
@@ -56,8 +56,8 @@ def table(by_metric: dict[str, list[float]]) -> str:
 
 def verdicts(first: Findings, second: Findings) -> Counter[tuple[str, str]]:
     """How often each pair of words is said of a cell against its baseline."""
-    shared = first.against_baseline.keys() & second.against_baseline.keys()
-    said = ((f.against_baseline[cell].verdict for f in (first, second)) for cell in shared)
+    shared = first.verdicts.against_baseline.keys() & second.verdicts.against_baseline.keys()
+    said = ((f.verdicts.against_baseline[cell].verdict for f in (first, second)) for cell in shared)
     return Counter((str(one), str(other)) for one, other in said if one and other)
 
 

@@ -55,8 +55,8 @@ CLASSES = {
 
 def comparisons(report: Report) -> pd.DataFrame:
     """Every cell against the baseline, with how much more it does (`extra_pct`) and its blocks."""
-    times = times_of(report.samples, report.plan.cells, SessionKind.TIMING)
-    judge = Judge(times, report.baseline, report.rules)
+    times = times_of(report.measured.samples, report.plan.cells, SessionKind.TIMING)
+    judge = Judge(times, report.plan.baseline, report.rules)
     cells = {cell.id: cell for cell in report.plan.cells}
     verdicts = judge.with_baseline(report.plan.cells)
     return verdicts.assign(
@@ -86,8 +86,10 @@ def table(verdicts: pd.DataFrame) -> str:
 
 def problems(verdicts: pd.DataFrame, report: Report) -> str:
     """Per problem: the baseline's duration, the noise floor, and the verdicts."""
-    durations = report.summary[report.summary["metric"] == "duration_ns"]
-    baseline = durations[durations["variant"] == report.baseline].set_index("problem")["median"]
+    durations = report.measured.summary[report.measured.summary["metric"] == "duration_ns"]
+    baseline = durations[durations["variant"] == report.plan.baseline].set_index("problem")[
+        "median"
+    ]
     lines = ["| problem | baseline | noise floor | verdicts on +1, +2, +5 % |", "|---|---|---|---|"]
     for problem, rows in verdicts.groupby("problem", sort=False):
         slowed = rows[rows["extra_pct"] > 0].sort_values("extra_pct")
@@ -157,7 +159,7 @@ def main() -> None:
     report = assemble(open_run(folder), loaded, plan, replay=True).report
     verdicts = comparisons(report)
     everything = (len(plan.cells) + len({cell.problem.id for cell in plan.cells})) * plan.looks[-1]
-    made = report.samples["kind"].value_counts().to_dict()
+    made = report.measured.samples["kind"].value_counts().to_dict()
     print(table(verdicts), problems(verdicts, report), sep="\n\n")
     print(f"\nLaunches: {made}; every cell {plan.looks[-1]} times would be {everything}.")
 

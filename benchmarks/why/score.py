@@ -109,7 +109,7 @@ def planted_cells(findings: Findings, case: str) -> tuple[Cell, ...]:
     """Cells of the planted kernels of a case, the one with most of its mistake last."""
     cells = [
         cell
-        for cell in findings.distinct_cells
+        for cell in findings.programs.cells
         if cell.problem.name == case and cell.variant.params["planted"]
     ]
     return tuple(sorted(cells, key=strength_of))
@@ -130,7 +130,7 @@ def explain(
     """
     plain = next(
         cell
-        for cell in findings.distinct_cells
+        for cell in findings.programs.cells
         if cell.problem == planted.problem and cell.variant.name == PLAIN
     )
     if not {planted.id, plain.id} <= find_why(findings).cells.keys():

@@ -56,7 +56,7 @@ def explain(request: ExplainRequest) -> ExitCode:
         document, text = idle_document(findings, idle), partial(_idle_text, findings, idle)
     else:
         cell, pair = explained_pair(findings, request)
-        why = find_why(findings).cells[findings.source(cell)]
+        why = find_why(findings).cells[findings.programs.source(cell)]
         document = explain_document(findings, cell, why, pair)
         text = partial(_text, findings, cell, why, pair)
     if request.json_target != "-":
@@ -110,7 +110,7 @@ def _full_name(findings: Findings, name: str | None) -> str | None:
     """
     if name is None:
         return None
-    variants = findings.report.plan.variants
+    variants = findings.programs.plan.variants
     for variant in variants:
         if name in (variant.name, variant.label, variant.id):
             return variant.name
@@ -155,7 +155,7 @@ def _place(findings: Findings, problem: str | None, *names: str | None) -> _Plac
     """
     places = sorted(_places(findings), key=partial(_order, findings))
     if problem is not None:
-        called = problems_called(findings.problems, problem)
+        called = problems_called(findings.programs.problems, problem)
         meant = [place for place in places if place.problem in called]
         if not meant:
             raise UsageError(_not_explained(problem, places, called), remedy=_REMEDY)
@@ -171,7 +171,7 @@ def _not_explained(problem: str, places: Sequence[_Place], called: Sequence[Prob
 
 
 def _order(findings: Findings, place: _Place) -> tuple[bool, float]:
-    answer, winner = find_why(findings).answer, findings.winners.get(place.problem.id)
+    answer, winner = find_why(findings).answer, findings.ranking.winners.get(place.problem.id)
     of_answer = answer is not None and place.problem == answer.cell.problem
     return not of_answer, -winner.value.median if winner else 0.0
 
@@ -179,9 +179,9 @@ def _order(findings: Findings, place: _Place) -> tuple[bool, float]:
 def _places(findings: Findings) -> Iterator[_Place]:
     """Problems with explained cells, in the order of the plan."""
     explained = find_why(findings).cells
-    places = {problem.id: _Place(problem, {}, {}) for problem in findings.problems}
-    for cell in findings.report.plan.cells:
-        if findings.source(cell) in explained:
+    places = {problem.id: _Place(problem, {}, {}) for problem in findings.programs.problems}
+    for cell in findings.programs.plan.cells:
+        if findings.programs.source(cell) in explained:
             place = places[cell.problem.id]
             own = place.cells if cell.id in explained else place.aliases
             own[cell.variant.name] = cell
@@ -193,18 +193,18 @@ def _default(findings: Findings, place: _Place, against: str | None) -> Cell:
 
     Without any of these the fastest; never the one that it is compared with, if there is another.
     """
-    primary = findings.report.primary
+    primary = findings.numbers.primary.name
     cells = place.cells.values()
     others = [cell for cell in cells if cell.variant.name != against]
-    rivals = [cell for cell in others if cell.variant.id not in findings.references]
-    best = [cell for cell in rivals if cell.variant == findings.best]
+    rivals = [cell for cell in others if cell.variant.id not in findings.programs.references]
+    best = [cell for cell in rivals if cell.variant == findings.ranking.best]
     candidates = best or rivals or others or list(cells)
-    return min(candidates, key=lambda cell: findings.value(cell, primary).median)
+    return min(candidates, key=lambda cell: findings.numbers.value(cell, primary).median)
 
 
 def _other(findings: Findings, place: _Place, cell: Cell) -> Cell | None:
     """The baseline where it was explained; None without one."""
-    baseline: Variant | None = findings.baseline
+    baseline: Variant | None = findings.programs.baseline
     if baseline is None or baseline == cell.variant:
         return None
     name = baseline.name

@@ -27,7 +27,7 @@ def write_figures(request: FiguresRequest) -> ExitCode:
 
     run = open_run(find_run(str(request.run_folder), request.reports))
     findings = find(read_run(run).report)
-    measured = {metric.name for metric in findings.metrics}
+    measured = {metric.name for metric in findings.numbers.metrics}
     metrics = request.metrics or tuple(name for name in USUAL_METRICS if name in measured)
     figures = {name: metric_figure(findings, name, request.problem) for name in metrics}
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(request.format)
@@ -35,7 +35,7 @@ def write_figures(request: FiguresRequest) -> ExitCode:
     with naming(request.out):
         request.out.mkdir(parents=True, exist_ok=True)
         for name, figure in figures.items():
-            path = request.out / f"{findings.report.experiment}.{name}.{request.format}"
+            path = request.out / f"{findings.report.experiment.name}.{name}.{request.format}"
             figure.savefig(path, dpi=200, metadata=undated)
             console.print(str(path), markup=False, soft_wrap=True)
     return ExitCode.COMPLETE

@@ -54,7 +54,7 @@ def write_results(findings: Findings, folder: Path, *, page: bool = True) -> Wri
     """
     from profiler.findings.document import summary_table  # loads pandas: not for every command
 
-    write_atomic(folder / SAMPLES_FILE, csv_text(findings.report.samples))
+    write_atomic(folder / SAMPLES_FILE, csv_text(findings.report.measured.samples))
     summary = summary_table(findings)
     write_atomic(folder / SUMMARY_FILE, csv_text(summary))
     _write_parquet(summary, folder / SUMMARY_PARQUET_FILE)

@@ -47,7 +47,7 @@ class Timings:
         By cell: `n median low high ratio ratio_low ratio_high` as in the summary of a run.
         """
         samples = self.samples.reindex(columns=[*SAMPLE_COLUMNS, "duration_ns"])
-        frame = summarise(samples, cells=run.report.plan.cells, baseline=run.report.baseline)
+        frame = summarise(samples, cells=run.report.plan.cells, baseline=run.report.plan.baseline)
         return frame[frame["metric"] == "duration_ns"].set_index("cell")
 
     def raw(self) -> pd.DataFrame:
@@ -106,7 +106,7 @@ def same_primary_source(older: ComparedRun, newer: ComparedRun) -> bool:
 
 def _timed(run: ComparedRun) -> pd.DataFrame:
     """Samples of timing sessions with a duration; counters are replayed: not the same quantity."""
-    samples = run.report.samples
+    samples = run.report.measured.samples
     if "duration_ns" not in samples:
         return samples.iloc[:0]
     timing = samples["kind"] == SessionKind.TIMING.value
@@ -127,7 +127,7 @@ def timings(run: ComparedRun, source: str | None) -> Timings:
     keys = ["cell", "block", _ARM]
     blocks = samples.groupby(keys, sort=False)["duration_ns"].median().reset_index()
     clocks = (
-        cell_clocks(report.samples)
+        cell_clocks(report.measured.samples)
         if source is not None and counts(source)
         else pd.Series(dtype="float64")
     )

@@ -45,11 +45,11 @@ class Answer:
 
 def answer_of(findings: Findings) -> Answer:
     """The answer of a run; without a correct result, one without a rank."""
-    rank = findings.best_rank
+    rank = findings.ranking.best_rank
     variant = rank.variant.id if rank else ""
     winners = [
         winner
-        for problem, winner in findings.deciding_winners.items()
+        for problem, winner in findings.ranking.deciding_winners.items()
         if rank and problem in rank.planned
     ]
     return Answer(
@@ -69,7 +69,7 @@ def _among(variant: str, cells: Sequence[Cell]) -> bool:
 
 
 def _called(findings: Findings, rank: VariantRank | None, winners: Sequence[Winner]) -> str:
-    if findings.baseline_rank:
+    if findings.ranking.baseline_rank:
         return "first_of_rest"
     alone = [
         winner.best and rank is not None and winner.cell.variant == rank.variant
@@ -82,8 +82,9 @@ def _best_reference(findings: Findings) -> ReferenceLead | None:
     """The reference with the lowest geometric mean of times by those of the best others."""
     leads = [
         lead
-        for variant in findings.variants
-        if variant.id in findings.references and (lead := _lead(findings, variant)) is not None
+        for variant in findings.programs.variants
+        if variant.id in findings.programs.references
+        and (lead := _lead(findings, variant)) is not None
     ]
     return min(leads, key=lambda lead: lead.ratio, default=None)
 
@@ -91,8 +92,9 @@ def _best_reference(findings: Findings) -> ReferenceLead | None:
 def _lead(findings: Findings, reference: Variant) -> ReferenceLead | None:
     against = [
         winner.excluded[cell.id]
-        for problem, winner in findings.rival_winners.items()
-        if (cell := findings.cells.get((reference.id, problem))) and cell.id in winner.excluded
+        for problem, winner in findings.ranking.rival_winners.items()
+        if (cell := findings.programs.by_place.get((reference.id, problem)))
+        and cell.id in winner.excluded
     ]
     compared = [verdict for verdict in against if verdict.ratio > 0]
     if not compared:

@@ -26,7 +26,7 @@ def block_numbers(report: Report, sources: Mapping[str, str]) -> pd.DataFrame:
 
     `sources`: by id of a cell without samples of its own, the cell that was measured for it.
     """
-    return _with_aliases(report, report.summary, sources).assign(source=BLOCKS)
+    return _with_aliases(report, report.measured.summary, sources).assign(source=BLOCKS)
 
 
 def final_numbers(
@@ -34,7 +34,10 @@ def final_numbers(
 ) -> pd.DataFrame:
     """The summary of the final, of correct cells: `NUMBER_COLUMNS`; empty where there was none."""
     summary = summarise_finals(
-        report.samples, cells=report.plan.cells, baseline=report.baseline, ranked=list(correct)
+        report.measured.samples,
+        cells=report.plan.cells,
+        baseline=report.plan.baseline,
+        ranked=list(correct),
     )
     summary = summary[summary["cell"].isin(list(correct))]
     return _with_aliases(report, summary, sources).assign(source=FINAL)

@@ -87,8 +87,8 @@ def counters(findings: Findings) -> tuple[Label, ...]:
     """Metrics that can explain: neither the primary one nor what follows from the time."""
     return tuple(
         metric
-        for metric in findings.metrics
-        if metric != findings.primary and metric.name not in TIME_AGAIN
+        for metric in findings.numbers.metrics
+        if metric != findings.numbers.primary and metric.name not in TIME_AGAIN
     )
 
 
@@ -97,8 +97,8 @@ def medians_of(findings: Findings, metrics: Sequence[Label]) -> dict[Label, Medi
     return {
         metric: {
             (cell.variant.id, cell.problem.id): value.median
-            for cell in findings.correct_cells.values()
-            if (value := findings.value(cell, metric.name)).present
+            for cell in findings.programs.correct_cells.values()
+            if (value := findings.numbers.value(cell, metric.name)).present
         }
         for metric in metrics
     }
@@ -150,8 +150,8 @@ def counter_pairs(
     return tuple(
         CounterPair(
             metric,
-            _median(findings, findings.best, problem, metric),
-            _median(findings, findings.baseline, problem, metric),
+            _median(findings, findings.ranking.best, problem, metric),
+            _median(findings, findings.programs.baseline, problem, metric),
         )
         for metric in metrics
     )
@@ -160,7 +160,7 @@ def counter_pairs(
 def _median(findings: Findings, variant: Variant | None, problem: Problem, metric: Label) -> float:
     if variant is None:
         return NAN
-    return findings.correct_at(variant, problem, metric.name).median
+    return findings.numbers.correct_at(variant, problem, metric.name).median
 
 
 def mean_ratio(findings: Findings, names: Sequence[str]) -> float:
@@ -169,7 +169,7 @@ def mean_ratio(findings: Findings, names: Sequence[str]) -> float:
     Geometric mean over the problems at which both are known; NaN without any.
     """
     ratios = []
-    for problem in findings.problems:
+    for problem in findings.programs.problems:
         pairs = counter_pairs(findings, labels(names), problem)
         best, baseline = (sum(getattr(pair, end) for pair in pairs) for end in ("best", "baseline"))
         if best > 0 and baseline > 0:
@@ -181,7 +181,7 @@ def largest_stalls(findings: Findings, problem: Problem, most: int) -> tuple[Cou
     """Stall reasons of the best variant and of the baseline, the most frequent first."""
     reasons = [
         metric
-        for metric in findings.metrics
+        for metric in findings.numbers.metrics
         if metric.name.startswith(STALL_PREFIX)
         and metric.name.removeprefix(STALL_PREFIX) not in NOT_WAITING
     ]
@@ -196,8 +196,8 @@ def nearest_roof(
 ) -> tuple[str, float] | None:
     """Name of the roof that a correct cell is nearest to, and percent of it; None without any."""
     values = {
-        metric.name: findings.correct_at(variant, problem, metric.name).median
-        for metric in findings.metrics
+        metric.name: findings.numbers.correct_at(variant, problem, metric.name).median
+        for metric in findings.numbers.metrics
         if metric.name.startswith(ROOF_PREFIX)
     }
     measured = {name: percent for name, percent in values.items() if math.isfinite(percent)}
@@ -209,11 +209,13 @@ def nearest_roof(
 
 def nearest_peak(findings: Findings, cell: Cell) -> str | None:
     """Metric by which a correct cell is nearest to a peak: a roof, without roofs another share."""
-    if not findings.correct(cell):
+    if not findings.programs.correct(cell):
         return None
-    roofs = [metric.name for metric in findings.metrics if metric.name.startswith(ROOF_PREFIX)]
+    roofs = [
+        metric.name for metric in findings.numbers.metrics if metric.name.startswith(ROOF_PREFIX)
+    ]
     for names in (roofs, _SHARES_OF_PEAKS):
-        percents = {name: findings.value(cell, name).median for name in names}
+        percents = {name: findings.numbers.value(cell, name).median for name in names}
         measured = [name for name, percent in percents.items() if math.isfinite(percent)]
         if measured:
             return max(measured, key=percents.__getitem__)
@@ -226,7 +228,7 @@ def _or_zero(value: float) -> float:
 
 def limit_at(findings: Findings, variant: Variant, problem: Problem) -> Limit | None:
     """Limit of a correct cell; None where it is not planned or not correct."""
-    cell = findings.cells.get((variant.id, problem.id))
-    if cell is None or not findings.correct(cell):
+    cell = findings.programs.by_place.get((variant.id, problem.id))
+    if cell is None or not findings.programs.correct(cell):
         return None
-    return limit(findings.numbers, cell.id)
+    return limit(findings.numbers.frame, cell.id)

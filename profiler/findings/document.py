@@ -170,10 +170,11 @@ class ProblemAnswerDocument(JsonObject):
     get = Source[tuple[Findings, Problem]]()
     problem: str = get(lambda at: at[1].id)
     winner: WinnerDocument | None = get.nested(
-        WinnerDocument, lambda at: at[0].winners.get(at[1].id)
+        WinnerDocument, lambda at: at[0].ranking.winners.get(at[1].id)
     )
     best_other: WinnerDocument | None = get.nested(
-        WinnerDocument, lambda at: at[0].rival_winners.get(at[1].id) if at[0].references else None
+        WinnerDocument,
+        lambda at: at[0].ranking.rival_winners.get(at[1].id) if at[0].programs.references else None,
     )
 
 
@@ -190,7 +191,7 @@ class _Answered(NamedTuple):
     @property
     def compared(self) -> _Compared | None:
         """Its ratios; None without a baseline, or without a ratio."""
-        rank, baseline = self.answer.rank, self.findings.baseline
+        rank, baseline = self.answer.rank, self.findings.programs.baseline
         if rank is None or baseline is None or rank.best is None or rank.worst is None:
             return None
         return _Compared(baseline, rank, rank.best, rank.worst)
@@ -206,7 +207,7 @@ class AnswerPartDocument(JsonObject):
     """The four answers."""
 
     get = Source[_Answered]()
-    metric: str = get(lambda answered: answered.findings.report.primary)
+    metric: str = get(lambda answered: answered.findings.numbers.primary.name)
     best: BestDocument | None = get.nested(BestDocument, lambda answered: answered.ranked)
     by_how_much: DifferenceDocument | None = get.nested(
         DifferenceDocument, lambda answered: answered.compared
@@ -224,7 +225,9 @@ class AnswerPartDocument(JsonObject):
     )
     problems: list[ProblemAnswerDocument] = get.rows(
         ProblemAnswerDocument,
-        lambda answered: [(answered.findings, problem) for problem in answered.findings.problems],
+        lambda answered: [
+            (answered.findings, problem) for problem in answered.findings.programs.problems
+        ],
     )
 
 
@@ -273,14 +276,14 @@ class _Run(NamedTuple):
     @property
     def grids(self) -> Sequence[tuple[Grid, GridPairs]] | None:
         """Grids with the pairs that are compared in them; None on other pages."""
-        pairs = self.findings.grid_pairs
+        pairs = self.findings.kind.grid_pairs
         return None if pairs is None else [(grid, pairs) for grid in pairs.grids]
 
     @property
     def cells(self) -> Iterator[_CellOfRun]:
         """Every cell of the plan."""
-        statuses = self.findings.report.statuses
-        for cell in self.findings.report.plan.cells:
+        statuses = self.findings.programs.statuses
+        for cell in self.findings.programs.plan.cells:
             yield _CellOfRun(self, cell, _status_document(statuses.get(cell.id)))
 
 
@@ -293,8 +296,11 @@ class _CellOfRun(NamedTuple):
     @property
     def by_blocks(self) -> Mapping[str, _Judged] | None:
         """The primary metric by the timing blocks, where its number is of the final; else None."""
-        findings, primary = self.run.findings, self.run.findings.report.primary
-        value, before = findings.value(self.cell, primary), findings.block_value(self.cell)
+        findings, primary = self.run.findings, self.run.findings.numbers.primary.name
+        value, before = (
+            findings.numbers.value(self.cell, primary),
+            findings.numbers.block_value(self.cell),
+        )
         if value.source == before.source or not before.present:
             return None
         return {primary: (before, None)}
@@ -347,7 +353,7 @@ class CellDocument(JsonObject, is_open=True):
     )
     """the primary metric by the timing blocks, where the numbers are of the final"""
     slow_visits: SlowVisitsDocument | None = get.nested(
-        SlowVisitsDocument, lambda row: row.run.findings.slow_visits.get(row.cell.id)
+        SlowVisitsDocument, lambda row: row.run.findings.numbers.slow_visits.get(row.cell.id)
     )
     range_counters = get(
         lambda row: row.run.ranges.get(row.cell.id, []) if row.run.ranges else ABSENT,
@@ -378,19 +384,23 @@ class SummaryDocument(JsonObject):
 
     get = Source[_Run]()
     schema_version: int = get(lambda _: SCHEMA_VERSION)
-    experiment: str = get(lambda run: run.findings.report.experiment)
-    title: str = get(lambda run: run.findings.report.title)
+    experiment: str = get(lambda run: run.findings.report.experiment.name)
+    title: str = get(lambda run: run.findings.report.experiment.title)
     sentence: str = get(lambda run: run.sentence)
     """the answer in one sentence; empty where nothing is measured"""
-    created: str = get(lambda run: run.findings.report.created)
+    created: str = get(lambda run: run.findings.report.execution.created)
     replayed: dict[str, Any] | None = get(
-        lambda run: asdict(run.findings.report.replay) if run.findings.report.replay else None
+        lambda run: (
+            asdict(run.findings.report.execution.replay)
+            if run.findings.report.execution.replay
+            else None
+        )
     )
     environment: dict[str, Any] = get(lambda run: asdict(run.findings.report.environment))
-    baseline: str | None = get(lambda run: run.findings.report.baseline)
-    seconds: dict[str, float] = get(lambda run: dict(run.findings.report.stages))
+    baseline: str | None = get(lambda run: run.findings.programs.plan.baseline)
+    seconds: dict[str, float] = get(lambda run: dict(run.findings.report.execution.stages))
     excluded: list[dict[str, Any]] = get(
-        lambda run: plan_document(run.findings.report.plan)["excluded"]
+        lambda run: plan_document(run.findings.programs.plan)["excluded"]
     )
     notices: list[NoticeDocument] = get.rows(NoticeDocument, lambda run: run.findings.notices)
     builds: list[dict[str, Any]] = get(
@@ -408,29 +418,33 @@ class SummaryDocument(JsonObject):
     )
     ladder: list[RungDocument] = get.rows(
         RungDocument,
-        lambda run: run.findings.ladder if LADDER in run.findings.report.page_kind.finds else None,
+        lambda run: (
+            run.findings.kind.ladder
+            if LADDER in run.findings.report.settings.page_kind.finds
+            else None
+        ),
         optional=True,
     )
     grids: list[GridDocument] = get.rows(GridDocument, lambda run: run.grids, optional=True)
     waves: WavesDocument | None = get.nested(
-        WavesDocument, lambda run: run.findings.waves, optional=True
+        WavesDocument, lambda run: run.findings.kind.waves, optional=True
     )
     cells: list[CellDocument] = get.rows(CellDocument, lambda run: run.cells)
 
 
 def _practical_roofs(report: Report) -> Iterator[tuple[str, float | None, str | None]]:
     """Share of each roof that plain kernels reached, or the cause why there is none."""
-    measured, faults = report.practical_roofs, report.practical_roof_faults
+    measured, faults = report.measured.practical_roofs, report.measured.practical_roof_faults
     return ((roof, measured.get(roof), faults.get(roof)) for roof in (*measured, *faults))
 
 
 def summary_document(findings: Findings, sentence: str) -> Document:
     """The content of `summary.json`; `sentence` is the answer of the run."""
     numbers: dict[str, dict[str, _Judged]] = {}
-    for (cell, metric), value in findings.values.items():
-        judged = findings.against_baseline.get(cell) if metric == JUDGED else None
+    for (cell, metric), value in findings.numbers.values.items():
+        judged = findings.verdicts.against_baseline.get(cell) if metric == JUDGED else None
         numbers.setdefault(cell, {})[metric] = (value, judged)
-    ranges = _ranges_by_cell(findings.report.range_counters)
+    ranges = _ranges_by_cell(findings.report.measured.range_counters)
     return SummaryDocument.document(_Run(findings, sentence, numbers, ranges))
 
 
@@ -458,12 +472,12 @@ def summary_table(findings: Findings) -> pd.DataFrame:
     then `metric`, the numbers with their `source`, and of durations `verdict reason margin
     noise_floor detectable`. Aliases have rows of their own, which name the cell that was measured.
     """
-    numbers = findings.numbers.drop(columns=["variant", "problem"])
+    numbers = findings.numbers.frame.drop(columns=["variant", "problem"])
     table = cell_table(findings).merge(numbers, on="cell")
     judged = pd.DataFrame(
         [
             {"cell": cell, "metric": JUDGED, **_verdict_columns(verdict)}
-            for cell, verdict in findings.against_baseline.items()
+            for cell, verdict in findings.verdicts.against_baseline.items()
         ],
         columns=["cell", "metric", *_verdict_columns(NO_VERDICT)],
     )
@@ -472,7 +486,7 @@ def summary_table(findings: Findings) -> pd.DataFrame:
 
 def cell_table(findings: Findings) -> pd.DataFrame:
     """One row per cell of the plan: `cell variant problem alias_of` and every parameter."""
-    identities = [_identity(findings, cell) for cell in findings.report.plan.cells]
+    identities = [_identity(findings, cell) for cell in findings.programs.plan.cells]
     return pd.DataFrame(identities, columns=None if identities else ["cell"])
 
 
@@ -481,7 +495,7 @@ def _identity(findings: Findings, cell: Cell) -> Document:
         "cell": cell.id,
         "variant": cell.variant.id,
         "problem": cell.problem.id,
-        "alias_of": findings.status(cell).duplicate_of,
+        "alias_of": findings.programs.status(cell).duplicate_of,
         **{f"variant.{key}": value for key, value in cell.variant.params.items()},
         **{f"problem.{key}": value for key, value in cell.problem.params.items()},
     }
@@ -502,7 +516,7 @@ def judged_table(findings: Findings) -> pd.DataFrame:
     """Every cell against the baseline, for a gate: `cell verdict ratio ratio_low ratio_high`."""
     rows = [
         (cell, verdict.verdict, verdict.ratio, verdict.low, verdict.high)
-        for cell, verdict in findings.against_baseline.items()
+        for cell, verdict in findings.verdicts.against_baseline.items()
     ]
     return pd.DataFrame(rows, columns=["cell", "verdict", "ratio", "ratio_low", "ratio_high"])
 

@@ -30,7 +30,14 @@ from profiler.findings.cell_numbers import (
     with_ranks,
     with_verdict_ratios,
 )
-from profiler.findings.findings import Findings
+from profiler.findings.findings import (
+    CellNumbers,
+    Findings,
+    KindFindings,
+    Programs,
+    Ranking,
+    Verdicts,
+)
 from profiler.findings.kinds.grid_axes import Grid, grids
 from profiler.findings.kinds.grid_pairs import (
     MOST_PAIRS,
@@ -79,6 +86,7 @@ from profiler.findings.verdicts import (
     JUDGED,
     NO_VERDICT,
     Family,
+    PairVerdict,
     PairVerdicts,
     judge_families,
     judges_of,
@@ -98,20 +106,20 @@ Values = Mapping[tuple[str, str], Value]
 
 def find(report: Report) -> Findings:
     """Findings of a run, as data."""
-    variant_names = _names(report)
-    programs = _Programs(_labelled(report, variant_names))
-    numbers = _Numbers(programs)
-    leaders = _Leaders(programs, numbers)
-    judged = _Verdicts(programs, leaders)
-    return _assembled(programs, numbers, leaders, judged, variant_names)
+    names = _names(report)
+    report = _labelled(report, names)
+    run = _Run(report, _programs(report, names))
+    numbers = _Numbers(run)
+    leaders = _Leaders(run, numbers)
+    return _assembled(run, numbers, leaders, _Judged(run, leaders))
 
 
 def _names(report: Report) -> Names:
     """Short and full names of all variants of the plan."""
     return find_names(
         report.plan.variants,
-        references={report.baseline or "", *report.plan.references},
-        ladder=LADDER in report.page_kind.finds,
+        references={report.plan.baseline or "", *report.plan.references},
+        ladder=LADDER in report.settings.page_kind.finds,
     )
 
 
@@ -139,71 +147,39 @@ def _labelled(report: Report, variant_names: Names) -> Report:
 
 def _aliases(report: Report) -> Mapping[str, str]:
     """Measured variant by the id of each alias; what others are compared with is never one."""
-    named = {report.baseline, *report.plan.references}
+    named = {report.plan.baseline, *report.plan.references}
     owners = alias_variants(report.plan.cells, report.statuses)
     return {alias: owner for alias, owner in owners.items() if alias not in named}
 
 
+def _programs(report: Report, names: Names) -> Programs:
+    baseline = report.plan.baseline
+    return Programs(
+        plan=report.plan,
+        statuses=report.statuses,
+        names=names,
+        owners=_aliases(report),
+        baseline=next((one for one in report.plan.variants if one.id == baseline), None),
+    )
+
+
 @dataclass(frozen=True, eq=False)
-class _Programs:
-    """The distinct programs of a run, and which of their cells are correct."""
+class _Run:
+    """A run whose programs are known: what its numbers and verdicts are found from."""
 
     report: Report
-
-    @cached_property
-    def owners(self) -> Mapping[str, str]:
-        return _aliases(self.report)
-
-    @cached_property
-    def variants(self) -> tuple[Variant, ...]:
-        return tuple(
-            variant for variant in self.report.plan.variants if variant.id not in self.owners
-        )
-
-    @cached_property
-    def cells(self) -> tuple[Cell, ...]:
-        plan = self.report.plan.cells
-        return tuple(cell for cell in plan if cell.variant.id not in self.owners)
-
-    @cached_property
-    def by_place(self) -> Mapping[tuple[str, str], Cell]:
-        return {(cell.variant.id, cell.problem.id): cell for cell in self.cells}
-
-    @cached_property
-    def correct(self) -> Mapping[str, Cell]:
-        return {cell.id: cell for cell in self.cells if self.outcome(cell).correct}
-
-    @cached_property
-    def correct_by_place(self) -> Mapping[tuple[str, str], Cell]:
-        return {key: cell for key, cell in self.by_place.items() if cell.id in self.correct}
-
-    def outcome(self, cell: Cell) -> Outcome:
-        return self.report.statuses[cell.id].outcome
-
-    @cached_property
-    def baseline(self) -> Variant | None:
-        wanted = self.report.baseline
-        return next((variant for variant in self.variants if variant.id == wanted), None)
-
-    @cached_property
-    def references(self) -> frozenset[str]:
-        named = self.report.plan.references
-        return frozenset((*named, self.baseline.id) if self.baseline else named)
-
-    @cached_property
-    def rivals(self) -> tuple[Variant, ...]:
-        return tuple(variant for variant in self.variants if variant.id not in self.references)
+    programs: Programs
 
     @cached_property
     def configurations(self) -> tuple[Variant, ...]:
         """Variants that may differ in a parameter: all but the named references."""
         named = self.report.plan.references
-        return tuple(variant for variant in self.variants if variant.id not in named)
+        return tuple(variant for variant in self.programs.variants if variant.id not in named)
 
     @cached_property
     def sources(self) -> Mapping[str, str]:
         """The cell that was measured, by the id of each cell without samples of its own."""
-        measured = frozenset(self.report.samples["cell"])
+        measured = frozenset(self.report.measured.samples["cell"])
         return sample_sources(self.report.plan.cells, self.report.statuses, measured)
 
     @cached_property
@@ -211,28 +187,32 @@ class _Programs:
         return tuple(problem.id for problem in self.report.plan.problems)
 
     @property
+    def primary(self) -> str:
+        return self.report.settings.primary
+
+    @property
+    def finds(self) -> frozenset[str]:
+        return self.report.settings.page_kind.finds
+
+    @property
     def higher_is_better(self) -> bool:
-        return better(self.report.primary) == "higher"
+        return better(self.primary) == "higher"
 
 
 @dataclass(frozen=True, eq=False)
 class _Numbers:
     """One number per cell and metric, before verdicts and ranks; values of the primary metric."""
 
-    programs: _Programs
+    run: _Run
 
     @cached_property
     def blocks(self) -> pd.DataFrame:
-        return block_numbers(self.programs.report, self.programs.sources)
+        return block_numbers(self.run.report, self.run.sources)
 
     @cached_property
     def joined(self) -> pd.DataFrame:
-        every = [
-            cell.id
-            for cell in self.programs.report.plan.cells
-            if self.programs.outcome(cell).correct
-        ]
-        final = final_numbers(self.programs.report, every, self.programs.sources)
+        every = [cell.id for cell in self.run.report.plan.cells if self.run.programs.correct(cell)]
+        final = final_numbers(self.run.report, every, self.run.sources)
         return one_number_per_cell(self.blocks, final)
 
     @cached_property
@@ -244,20 +224,20 @@ class _Numbers:
         return self._of_primary(self.joined)
 
     def _of_primary(self, numbers: pd.DataFrame) -> Values:
-        return values_of(numbers[numbers["metric"] == self.programs.report.primary])
+        return values_of(numbers[numbers["metric"] == self.run.primary])
 
     def primary(self, cell: Cell) -> Value:
-        return self.values.get((cell.id, self.programs.report.primary), NOTHING)
+        return self.values.get((cell.id, self.run.primary), NOTHING)
 
     def slowdown(self, cell: Cell, best: Cell) -> float:
         """Ratio by which a cell is worse than another of its problem."""
-        primary = self.programs.report.primary
+        primary = self.run.primary
         return slowdown(
             self.primary(cell),
             self.block_values.get((cell.id, primary), NOTHING),
             self.primary(best),
             self.block_values.get((best.id, primary), NOTHING),
-            higher_is_better=self.programs.higher_is_better,
+            higher_is_better=self.run.higher_is_better,
         )
 
 
@@ -265,16 +245,16 @@ class _Numbers:
 class _Leaders:
     """The best number of each problem, and the cells of each in their order."""
 
-    programs: _Programs
+    run: _Run
     numbers: _Numbers
 
     @cached_property
     def measured(self) -> Mapping[str, list[tuple[Cell, Value]]]:
         """Correct cells with a number, by problem id."""
         by_problem: dict[str, list[tuple[Cell, Value]]] = {}
-        for cell in self.programs.correct.values():
+        for cell in self.run.programs.correct_cells.values():
             value = self.numbers.primary(cell)
-            if value.present and better(self.programs.report.primary) is not None:
+            if value.present and better(self.run.primary) is not None:
                 by_problem.setdefault(cell.problem.id, []).append((cell, value))
         return by_problem
 
@@ -284,18 +264,18 @@ class _Leaders:
 
     @cached_property
     def of_rivals(self) -> Mapping[str, Cell]:
-        return self._leaders(self.programs.references)
+        return self._leaders(self.run.programs.references)
 
     def _leaders(self, excluded: Collection[str]) -> Mapping[str, Cell]:
         leaders = {}
-        for problem in self.programs.problem_ids:
+        for problem in self.run.problem_ids:
             cells = self.measured.get(problem, [])
             rivals = [pair for pair in cells if pair[0].variant.id not in excluded]
             if rivals:
                 leaders[problem] = leader_of(
                     rivals,
-                    self.programs.baseline,
-                    higher_is_better=self.programs.higher_is_better,
+                    self.run.programs.baseline,
+                    higher_is_better=self.run.higher_is_better,
                 )
         return leaders
 
@@ -318,27 +298,27 @@ class _Leaders:
 
 
 @dataclass(frozen=True, eq=False)
-class _Verdicts:
+class _Judged:
     """Every verdict of a run."""
 
-    programs: _Programs
+    run: _Run
     leaders: _Leaders
 
     @cached_property
     def judges(self) -> tuple[Judge, Judge]:
-        return judges_of(self.programs.report)
+        return judges_of(self.run.report)
 
     @cached_property
     def pairs(self) -> PairVerdicts:
-        if self.programs.report.primary != JUDGED:
+        if self.run.primary != JUDGED:
             return PairVerdicts({})
-        return judge_families(self.judges, self.families, self.programs.sources)
+        return judge_families(self.judges, self.families, self.run.sources)
 
     def selection_bias(self, winner: Winner) -> float:
         """How much too low the number of a winner reads, were its candidates equal (relative)."""
-        if self.programs.report.primary != JUDGED:
+        if self.run.primary != JUDGED:
             return NAN
-        sources = self.programs.sources
+        sources = self.run.sources
         timing, final = self.judges
         judge = final if winner.final else timing
         return judge.selection_bias([sources.get(cell.id, cell.id) for cell in winner.candidates])
@@ -346,8 +326,8 @@ class _Verdicts:
     @cached_property
     def families(self) -> tuple[Family, ...]:
         """Families of pairs to judge, in the order in which pairs belong to them."""
-        correct = self.programs.correct_by_place
-        problems = self.programs.problem_ids
+        correct = self.run.programs.correct_by_place
+        problems = self.run.problem_ids
         others = (Family(key, pairs_with(other)) for key, other in self.others.items())
         return (
             Family("baseline", tuple(self.with_baseline.values())),
@@ -356,7 +336,7 @@ class _Verdicts:
             Family("steps", pairs_of_steps(self.single_steps, problems, correct)),
             Family(
                 "grid",
-                pairs_to_judge(self.grid_variants, self.programs.report.plan.problems, correct),
+                pairs_to_judge(self.grid_variants, self.run.report.plan.problems, correct),
             ),
             *others,
             Family("explained", self._explained_pairs()),
@@ -364,8 +344,10 @@ class _Verdicts:
 
     def _explained_pairs(self) -> tuple[tuple[str, str], ...]:
         """Every two explained cells of a problem: `explain` compares any of them."""
-        profiles = self.programs.report.profiles
-        explained = [cell for cell in self.programs.correct.values() if cell.id in profiles]
+        profiles = self.run.report.details.profiles
+        explained = [
+            cell for cell in self.run.programs.correct_cells.values() if cell.id in profiles
+        ]
         return tuple(
             (cell.id, other.id)
             for cell, other in itertools.combinations(explained, 2)
@@ -375,12 +357,12 @@ class _Verdicts:
     @cached_property
     def with_baseline(self) -> Mapping[str, tuple[str, str]]:
         """Pair with the baseline by id of each correct cell that is not the baseline's."""
-        baseline, correct = self.programs.baseline, self.programs.correct_by_place
+        baseline, correct = self.run.programs.baseline, self.run.programs.correct_by_place
         if baseline is None:
             return {}
         return {
             cell.id: (cell.id, other.id)
-            for cell in self.programs.correct.values()
+            for cell in self.run.programs.correct_cells.values()
             if cell.variant.id != baseline.id
             and (other := correct.get((baseline.id, cell.problem.id))) is not None
         }
@@ -394,19 +376,24 @@ class _Verdicts:
         )
 
     @cached_property
+    def against_baseline(self) -> Mapping[str, PairVerdict]:
+        """Verdict against the baseline by id of each correct cell that is not the baseline's."""
+        return {cell: self.pairs.of(*pair) for cell, pair in self.with_baseline.items()}
+
+    @cached_property
     def ladder_versions(self) -> tuple[Variant, ...]:
         """Versions of a ladder that have a correct result anywhere; none of other pages."""
-        if LADDER not in self.programs.report.page_kind.finds:
+        if LADDER not in self.run.finds:
             return ()
-        measured = {cell.variant.id for cell in self.programs.correct.values()}
-        return tuple(variant for variant in self.programs.rivals if variant.id in measured)
+        measured = {cell.variant.id for cell in self.run.programs.correct_cells.values()}
+        return tuple(variant for variant in self.run.programs.rivals if variant.id in measured)
 
     @cached_property
     def parameter_steps(self) -> tuple[ParameterStep, ...]:
-        finds, parameters = self.programs.report.page_kind.finds, self.programs.report.parameters
+        finds, parameters = self.run.finds, self.run.report.settings.parameters
         if PARAMETERS in finds:
-            return steps(self.programs.configurations, parameters or None)
-        return steps(self.programs.rivals) if RIVAL_PARAMETERS in finds else ()
+            return steps(self.run.configurations, parameters or None)
+        return steps(self.run.programs.rivals) if RIVAL_PARAMETERS in finds else ()
 
     @property
     def single_steps(self) -> tuple[ParameterStep, ...]:
@@ -415,14 +402,14 @@ class _Verdicts:
 
     @cached_property
     def grid_variants(self) -> tuple[VariantPair, ...]:
-        if GRIDS not in self.programs.report.page_kind.finds:
+        if GRIDS not in self.run.finds:
             return ()
-        return variant_pairs(self.programs.variants, self.programs.baseline)[1][:MOST_PAIRS]
+        return variant_pairs(self.run.programs.variants, self.run.programs.baseline)[1][:MOST_PAIRS]
 
     @cached_property
     def others(self) -> Mapping[str, Mapping[str, Cell | None]]:
         """Cells to compare with, by name of each baseline to switch between."""
-        programs = self.programs
+        programs = self.run.programs
         order = {variant.id: index for index, variant in enumerate(programs.variants)}
         correct = programs.correct_by_place
 
@@ -443,114 +430,127 @@ class _Verdicts:
         if programs.baseline is None:
             del named["reference"]
         return {
-            key: others_of(programs.cells, programs.correct, other_of)
+            key: others_of(programs.cells, programs.correct_cells, other_of)
             for key, other_of in named.items()
         }
 
 
-def _assembled(
-    programs: _Programs,
-    numbers: _Numbers,
-    leaders: _Leaders,
-    judged: _Verdicts,
-    names: Names,
-) -> Findings:
-    report, verdicts = programs.report, judged.pairs
-    against = {cell: verdicts.of(*pair) for cell, pair in judged.with_baseline.items()}
-    frame = with_ranks(with_verdict_ratios(numbers.joined, against), report.primary, leaders.ranks)
-    values = values_of(frame)
-    primary = {cell.id: values.get((cell.id, report.primary), NOTHING) for cell in programs.cells}
+def _assembled(run: _Run, numbers: _Numbers, leaders: _Leaders, judged: _Judged) -> Findings:
+    cell_numbers = _cell_numbers(run, numbers, leaders, judged)
+    ranking = _ranking(run, numbers, leaders, judged, cell_numbers)
+    answering = [
+        *(winner.cell for winner in ranking.deciding_winners.values()),
+        *(cell for cell in run.programs.cells if cell.variant == run.programs.baseline),
+    ]
+    return Findings(
+        report=run.report,
+        programs=run.programs,
+        numbers=cell_numbers,
+        verdicts=Verdicts(
+            numbers=cell_numbers,
+            given=run.primary == JUDGED,
+            pairs=judged.pairs,
+            against_baseline=judged.against_baseline,
+            baselines=_baselines(judged, run.programs, cell_numbers),
+        ),
+        ranking=ranking,
+        kind=_of_kind(run, judged, cell_numbers, ranking.ranks),
+        timers=find_timers(
+            run.report.measured.samples, numbers.blocks, list(run.programs.correct_cells)
+        ),
+        sessions=made_sessions(run.report),
+        notices=_notices(run.report, slow_visits_notice(answering, cell_numbers.slow_visits)),
+    )
+
+
+def _cell_numbers(run: _Run, numbers: _Numbers, leaders: _Leaders, judged: _Judged) -> CellNumbers:
+    frame = with_verdict_ratios(numbers.joined, judged.against_baseline)
+    frame = with_ranks(frame, run.primary, leaders.ranks)
+    metrics = _metrics(run.report, frame)
+    return CellNumbers(
+        programs=run.programs,
+        primary=next(
+            (metric for metric in metrics if metric.name == run.primary), label(run.primary)
+        ),
+        metrics=metrics,
+        frame=frame,
+        values=values_of(frame),
+        block_values=numbers.block_values,
+        slow_visits=slow_visits(judged.judges[0].times),
+    )
+
+
+def _ranking(
+    run: _Run, numbers: _Numbers, leaders: _Leaders, judged: _Judged, cell_numbers: CellNumbers
+) -> Ranking:
+    programs, tunes = run.programs, run.report.settings.page_kind.tunes
+    primary = {cell.id: cell_numbers.value(cell, run.primary) for cell in programs.cells}
     winners = _winners(judged, leaders.of_all, primary, frozenset())
     rival_winners = _winners(judged, leaders.of_rivals, primary, programs.references)
-    tunes = report.page_kind.tunes
     deciding = rival_winners if tunes else winners
-    slow = slow_visits(judged.judges[0].times)
-    answering = [
-        *(winner.cell for winner in deciding.values()),
-        *(cell for cell in programs.cells if cell.variant == programs.baseline),
-    ]
     slowdowns = _slowdowns(programs, numbers, deciding)
     ranks = rank_variants(
         RankInputs(
             variants=programs.variants,
-            problems=report.plan.problems,
+            problems=programs.problems,
             baseline=programs.baseline,
             references=programs.references,
             planned=programs.by_place,
             correct=programs.correct_by_place,
             values=primary,
-            against_baseline=against,
+            against_baseline=judged.against_baseline,
             slowdowns=slowdowns,
             deciding=deciding,
             winners=winners,
-            higher_is_better=programs.higher_is_better,
+            higher_is_better=run.higher_is_better,
             tunes=tunes,
         )
     )
     contenders = contenders_of(deciding)
     best = best_rank(ranks, contenders, programs.references, len(deciding), tunes=tunes)
     groups = rival_groups(ranks, programs.references, programs.by_place)
-    finder = StepFinder(
-        report=report,
-        cells=programs.correct_by_place,
-        problems=programs.problem_ids,
-        verdicts=verdicts,
-        timing=judged.judges[0],
-        sources=programs.sources,
-    )
-    return Findings(
-        report=report,
-        names=names,
-        variants=programs.variants,
-        aliases=_names_of_aliases(programs),
-        distinct_cells=programs.cells,
-        correct_cells=programs.correct,
-        baseline=programs.baseline,
-        references=programs.references,
-        metrics=_metrics(report, frame),
-        numbers=frame,
-        values=values,
-        block_values=numbers.block_values,
-        verdicts=verdicts,
-        against_baseline=against,
+    return Ranking(
+        programs=programs,
+        tunes=tunes,
         winners=winners,
         rival_winners=rival_winners,
-        slow_visits=slow,
         slowdowns=slowdowns,
         ranks=ranks,
         contenders=contenders,
         best_rank=best,
         baseline_rank=leading_baseline(
-            ranks, best, programs.baseline, higher_is_better=programs.higher_is_better
+            ranks, best, programs.baseline, higher_is_better=run.higher_is_better
         ),
         rival_groups=groups,
         roles=figure_roles(
             ranks, best, programs.baseline, groups, programs.references, tunes=tunes
         ),
-        baselines=_baselines(judged, programs, verdicts, primary),
-        ladder=_ladder(judged, programs, finder, primary, ranks),
-        parameter_steps=tuple(
-            effect for effect in finder.effects_of(judged.parameter_steps) if effect.overall.pairs
-        ),
-        grid_pairs=_grid_pairs(programs, judged, verdicts, values),
-        waves=_waves(programs, values),
-        timers=find_timers(report.samples, numbers.blocks, list(programs.correct)),
-        sessions=made_sessions(report),
-        notices=_notices(report, slow_visits_notice(answering, slow)),
     )
 
 
-def _names_of_aliases(programs: _Programs) -> dict[str, tuple[str, ...]]:
-    """Names of the aliases of each variant, by its id."""
-    names = {variant.id: variant.label for variant in programs.report.plan.variants}
-    by_owner: dict[str, tuple[str, ...]] = {}
-    for alias, owner in programs.owners.items():
-        by_owner[owner] = (*by_owner.get(owner, ()), names[alias])
-    return by_owner
+def _of_kind(
+    run: _Run, judged: _Judged, numbers: CellNumbers, ranks: Sequence[VariantRank]
+) -> KindFindings:
+    finder = StepFinder(
+        report=run.report,
+        cells=run.programs.correct_by_place,
+        problems=run.problem_ids,
+        verdicts=judged.pairs,
+        timing=judged.judges[0],
+        sources=run.sources,
+    )
+    return KindFindings(
+        ladder=_ladder(run, judged, finder, numbers, ranks),
+        parameter_steps=tuple(
+            effect for effect in finder.effects_of(judged.parameter_steps) if effect.overall.pairs
+        ),
+        grid_pairs=_grid_pairs(run, judged, numbers.values),
+        waves=_waves(run, numbers.values),
+    )
 
 
 def _winners(
-    judged: _Verdicts,
+    judged: _Judged,
     leader_by_problem: Mapping[str, Cell],
     primary: Mapping[str, Value],
     excluded: frozenset[str],
@@ -564,7 +564,7 @@ def _winners(
 
 
 def _slowdowns(
-    programs: _Programs, numbers: _Numbers, winners: Mapping[str, Winner]
+    programs: Programs, numbers: _Numbers, winners: Mapping[str, Winner]
 ) -> dict[tuple[str, str], float]:
     """Slowdown of each cell relative to the winner of its problem.
 
@@ -572,7 +572,7 @@ def _slowdowns(
     number contradicts a verdict; of others, and without blocks in common, that of the medians.
     """
     slowdowns = {}
-    for cell in programs.correct.values():
+    for cell in programs.correct_cells.values():
         winner = winners.get(cell.problem.id)
         if winner is None:
             continue
@@ -587,9 +587,9 @@ def _slowdowns(
 def _metrics(report: Report, numbers: pd.DataFrame) -> tuple[Label, ...]:
     """Labels of metrics that have numbers; a duration is what the primary timer measures."""
     present = dict.fromkeys(numbers["metric"])
-    first = [name for name in report.metrics if name in present]
-    timer = reference_collector(report.samples)
-    own_labels = {metric.name: own_label(metric) for metric in report.own_metrics}
+    first = [name for name in report.settings.metrics if name in present]
+    timer = reference_collector(report.measured.samples)
+    own_labels = {metric.name: own_label(metric) for metric in report.settings.own_metrics}
     metrics = []
     for name in dict.fromkeys([*first, *present]):
         metric = own_labels.get(name) or label(name)
@@ -600,58 +600,55 @@ def _metrics(report: Report, numbers: pd.DataFrame) -> tuple[Label, ...]:
 
 
 def _baselines(
-    judged: _Verdicts,
-    programs: _Programs,
-    verdicts: PairVerdicts,
-    primary: Mapping[str, Value],
+    judged: _Judged, programs: Programs, numbers: CellNumbers
 ) -> tuple[NamedBaseline, ...]:
+    primary = {cell.id: numbers.value(cell, numbers.primary.name) for cell in programs.cells}
     first = programs.variants[0] if programs.variants else None
     variants = {"reference": programs.baseline, "first": first}
     return tuple(
-        make_baseline(key, variants.get(key), others, verdicts, primary)
+        make_baseline(key, variants.get(key), others, judged.pairs, primary)
         for key, others in judged.others.items()
     )
 
 
 def _ladder(
-    judged: _Verdicts,
-    programs: _Programs,
+    run: _Run,
+    judged: _Judged,
     finder: StepFinder,
-    primary: Mapping[str, Value],
+    numbers: CellNumbers,
     ranks: Sequence[VariantRank],
 ) -> tuple[Rung, ...]:
-    if LADDER not in programs.report.page_kind.finds:
+    if LADDER not in run.finds:
         return ()
+    programs = run.programs
     means = {row.variant.id: row.geometric_mean for row in ranks}
 
     def ratio_at(variant: Variant, problem: str) -> float:
         cell = programs.correct_by_place.get((variant.id, problem))
-        return primary[cell.id].ratio if cell else NAN
+        return numbers.value(cell, run.primary).ratio if cell else NAN
 
     ratios = {
         variant.id: (
-            tuple(ratio_at(variant, problem) for problem in programs.problem_ids),
+            tuple(ratio_at(variant, problem) for problem in run.problem_ids),
             means.get(variant.id, NAN),
         )
         for variant in programs.rivals
     }
     references = programs.references
-    planned = [variant for variant in programs.report.plan.variants if variant.id not in references]
-    numbers = {variant.id: number for number, variant in enumerate(planned, start=1)}
-    numbered = [(numbers[variant.id], variant) for variant in programs.rivals]
+    planned = [variant for variant in programs.plan.variants if variant.id not in references]
+    places = {variant.id: number for number, variant in enumerate(planned, start=1)}
+    numbered = [(places[variant.id], variant) for variant in programs.rivals]
     return make_ladder(numbered, judged.ladder_versions, finder, ratios)
 
 
-def _grid_pairs(
-    programs: _Programs, judged: _Verdicts, verdicts: PairVerdicts, values: Values
-) -> GridPairs | None:
-    report = programs.report
-    if GRIDS not in report.page_kind.finds:
+def _grid_pairs(run: _Run, judged: _Judged, values: Values) -> GridPairs | None:
+    programs, settings = run.programs, run.report.settings
+    if GRIDS not in run.finds:
         return None
-    everything = grids(report.plan.problems, report.axes, report.split)
+    everything = grids(programs.problems, settings.axes, settings.split)
     tried = tuple(grid for grid in everything if _tried(programs, grid)) or everything
     first, pairs = variant_pairs(programs.variants, programs.baseline)
-    moved = moved_bytes(programs.correct, values)
+    moved = moved_bytes(programs.correct_cells, values)
     return GridPairs(
         grids=tried,
         all_grids=len(everything),
@@ -660,7 +657,7 @@ def _grid_pairs(
         left_out=len(pairs) - len(judged.grid_variants),
         cells={
             (pair.over.id, pair.under.id, grid.name): tuple(
-                compare_on_grid(pair, grid, programs.by_place, verdicts, moved)
+                compare_on_grid(pair, grid, programs.by_place, judged.pairs, moved)
             )
             for grid in tried
             for pair in judged.grid_variants
@@ -669,21 +666,21 @@ def _grid_pairs(
     )
 
 
-def _tried(programs: _Programs, grid: Grid) -> bool:
+def _tried(programs: Programs, grid: Grid) -> bool:
     """Whether any cell of a grid was measured, or failed: a part of a run need not have all."""
     cells = (
         programs.by_place.get((variant.id, problem.id))
         for problem in grid.problems.values()
         for variant in programs.variants
     )
-    return any(cell and programs.outcome(cell) is not Outcome.NOT_MEASURED for cell in cells)
+    return any(map(programs.tried, cells))
 
 
-def _waves(programs: _Programs, values: Values) -> WaveFindings | None:
-    if WAVES not in programs.report.page_kind.finds:
+def _waves(run: _Run, values: Values) -> WaveFindings | None:
+    if WAVES not in run.finds:
         return None
-    cells = list(programs.correct.values())
-    return find_waves(cells, values, programs.report.environment.sm_count)
+    cells = list(run.programs.correct_cells.values())
+    return find_waves(cells, values, run.report.environment.sm_count)
 
 
 def _notices(report: Report, slow: Notice | None) -> tuple[Notice, ...]:
@@ -692,15 +689,19 @@ def _notices(report: Report, slow: Notice | None) -> tuple[Notice, ...]:
         cells=report.plan.cells,
         statuses=report.statuses,
         builds=report.builds,
-        samples=report.samples,
+        samples=report.measured.samples,
         environment=report.environment,
-        baseline=report.baseline,
+        baseline=report.plan.baseline,
         delta=report.rules.delta,
         recompiled=any(session.recompiles for session in report.plan.sessions),
     )
     replayed = [notice for notice in report.notices if notice.kind is NoticeKind.REPLAYED]
     rest = [notice for notice in report.notices if notice.kind is not NoticeKind.REPLAYED]
-    shown = (_of_recording(notice) for notice in run_caveats) if report.replay else run_caveats
+    shown = (
+        (_of_recording(notice) for notice in run_caveats)
+        if report.execution.replay
+        else run_caveats
+    )
     few = few_blocks_notice(report.plan)
     by_family = [few] if few and few.kind is NoticeKind.FEW_BLOCKS_FOR_FAMILY else []
     return (*replayed, *shown, *by_family, *([slow] if slow else []), *rest)

@@ -22,56 +22,218 @@ from profiler.findings.timelines.cells import TimelineFindings, find_timelines
 from profiler.findings.timelines.in_kernel import InKernelFindings, find_in_kernel
 from profiler.findings.values import NOTHING, Value
 from profiler.findings.variant_names import Names
-from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict, PairVerdicts
+from profiler.findings.verdicts import NO_VERDICT, PairVerdict, PairVerdicts
 from profiler.findings.winners import Winner
 from profiler.metrics.labels import Label
-from profiler.model import Cell, CellStatus, Outcome, Problem, Variant
+from profiler.model import Cell, CellStatus, Outcome, Plan, Problem, Variant
 from profiler.notices import Notice
 from profiler.run_folder.load.report import Report
 
 
 @dataclass(frozen=True, eq=False)
-class Findings:
-    """The findings of one run; `profiler.findings.find` makes them.
+class Programs:
+    """The distinct programs of a run, their names, and which of their cells are correct.
 
     Variants that are the same program as another are no variants here: they are names of that one
-    (`aliases`), so that a program has one row and one place. Variants have labels
-    (`Variant.label`), and problems their short names.
+    (`aliases`), so that a program has one row and one place.
     """
 
-    report: Report
+    plan: Plan
+    """With a label of each variant (`Variant.label`) and a short name of each problem."""
+    statuses: Mapping[str, CellStatus]
+    """Of every cell of the plan, by its id."""
     names: Names
     """Labels of all variants, aliases too, with their parts, and what all of them share."""
-    variants: tuple[Variant, ...]
-    """Distinct programs, in the order of the plan."""
-    aliases: Mapping[str, tuple[str, ...]]
-    """Further names of a variant, by its id; only of those that have any."""
-    distinct_cells: tuple[Cell, ...]
-    """Cells of `variants`, in the order of the plan."""
-    correct_cells: Mapping[str, Cell]
-    """By id: those of `distinct_cells` that were measured and gave a right result."""
+    owners: Mapping[str, str]
+    """Id of the measured variant by the id of each alias."""
     baseline: Variant | None
-    references: frozenset[str]
-    """Ids of the variants that are never called the best: the baseline and its like."""
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Problems in the order of the plan."""
+        return self.plan.problems
+
+    @cached_property
+    def variants(self) -> tuple[Variant, ...]:
+        """Distinct programs, in the order of the plan."""
+        return tuple(variant for variant in self.plan.variants if variant.id not in self.owners)
+
+    @cached_property
+    def aliases(self) -> Mapping[str, tuple[str, ...]]:
+        """Further names of a variant, by its id; only of those that have any."""
+        names = {variant.id: variant.label for variant in self.plan.variants}
+        by_owner: dict[str, tuple[str, ...]] = {}
+        for alias, owner in self.owners.items():
+            by_owner[owner] = (*by_owner.get(owner, ()), names[alias])
+        return by_owner
+
+    @cached_property
+    def references(self) -> frozenset[str]:
+        """Ids of the variants that are never called the best: the baseline and its like."""
+        named = self.plan.references
+        return frozenset((*named, self.baseline.id) if self.baseline else named)
+
+    @cached_property
+    def rivals(self) -> tuple[Variant, ...]:
+        """Variants that are no references, in the order of the plan."""
+        return tuple(variant for variant in self.variants if variant.id not in self.references)
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """Cells of `variants`, in the order of the plan."""
+        return tuple(cell for cell in self.plan.cells if cell.variant.id not in self.owners)
+
+    @cached_property
+    def by_place(self) -> Mapping[tuple[str, str], Cell]:
+        """The same by (variant id, problem id)."""
+        return {(cell.variant.id, cell.problem.id): cell for cell in self.cells}
+
+    @cached_property
+    def correct_cells(self) -> Mapping[str, Cell]:
+        """By id: those of `cells` that were measured and gave a right result."""
+        return {cell.id: cell for cell in self.cells if self.correct(cell)}
+
+    @cached_property
+    def correct_by_place(self) -> Mapping[tuple[str, str], Cell]:
+        """The same by (variant id, problem id)."""
+        return {place: cell for place, cell in self.by_place.items() if self.correct(cell)}
+
+    @cached_property
+    def planned(self) -> Mapping[str, frozenset[str]]:
+        """Ids of the problems that each variant is planned for, by variant id."""
+        problems: dict[str, set[str]] = {}
+        for variant, problem in self.by_place:
+            problems.setdefault(variant, set()).add(problem)
+        return {variant: frozenset(ids) for variant, ids in problems.items()}
+
+    @cached_property
+    def marks(self) -> Mapping[str, int]:
+        """Index of each variant by id: how the page's script knows it."""
+        return {variant.id: index for index, variant in enumerate(self.variants)}
+
+    @cached_property
+    def problem_numbers(self) -> Mapping[str, int]:
+        """Index of each problem by id, in the order of the plan."""
+        return {problem.id: index for index, problem in enumerate(self.problems)}
+
+    @cached_property
+    def cell_numbers(self) -> Mapping[str, int]:
+        """Index of each distinct cell by id."""
+        return {cell.id: index for index, cell in enumerate(self.cells)}
+
+    def status(self, cell: Cell) -> CellStatus:
+        """Outcome of a cell of the plan; that of one that nobody reports on is not measured."""
+        return self.statuses[cell.id]
+
+    def correct(self, cell: Cell | None) -> bool:
+        """Whether a cell may be ranked: it was measured and its result was right."""
+        return cell is not None and self.status(cell).outcome.correct
+
+    def tried(self, cell: Cell | None) -> bool:
+        """Whether a cell was measured or failed; a part of a run need not have all."""
+        return cell is not None and self.status(cell).outcome is not Outcome.NOT_MEASURED
+
+    def source(self, cell: Cell) -> str:
+        """Id of the cell that was measured: another's where this one has its machine code."""
+        return self.status(cell).duplicate_of or cell.id
+
+    def outcome_counts(self) -> Mapping[Outcome, int]:
+        """Count the cells of the plan by outcome, aliases too, in the order of `Outcome`."""
+        outcomes = [self.status(cell).outcome for cell in self.plan.cells]
+        return {outcome: outcomes.count(outcome) for outcome in Outcome if outcome in outcomes}
+
+    def measured_count(self) -> int:
+        """Count the cells of the plan that have a number to show."""
+        return sum(self.correct(cell) for cell in self.plan.cells)
+
+
+@dataclass(frozen=True, eq=False)
+class CellNumbers:
+    """One number per cell and metric."""
+
+    programs: Programs
+    primary: Label
+    """The metric that decides which variant is best."""
     metrics: tuple[Label, ...]
     """Every metric that has a number: those that the spec names first, then the rest."""
-    numbers: pd.DataFrame
+    frame: pd.DataFrame
     """One row per cell and metric: `cell_numbers.NUMBER_COLUMNS`."""
     values: Mapping[tuple[str, str], Value]
     """The same by (cell id, metric)."""
     block_values: Mapping[tuple[str, str], Value]
     """Values of the primary metric by the blocks in which every cell was measured, which stand
     beside those of the final."""
-    verdicts: PairVerdicts
+    slow_visits: Mapping[str, SlowVisits]
+    """By id of those cells of which some timing visits took far longer than the others."""
+
+    def value(self, cell: Cell, metric: str) -> Value:
+        """The one number of a metric in a cell; without any sample, nothing."""
+        return self.values.get((cell.id, metric), NOTHING)
+
+    def block_value(self, cell: Cell) -> Value:
+        """The primary metric in a cell by the blocks in which every cell was measured."""
+        return self.block_values.get((cell.id, self.primary.name), NOTHING)
+
+    def at(self, variant: Variant, problem: Problem, metric: str) -> Value:
+        """The one number of a metric for a variant and a problem, where that cell is planned."""
+        cell = self.programs.by_place.get((variant.id, problem.id))
+        return self.value(cell, metric) if cell else NOTHING
+
+    def correct_at(self, variant: Variant, problem: Problem, metric: str) -> Value:
+        """The same, of a correct result only."""
+        cell = self.programs.correct_by_place.get((variant.id, problem.id))
+        return self.value(cell, metric) if cell else NOTHING
+
+    def sorted_at(self, problem: Problem, metric: str) -> list[tuple[Variant, Value]]:
+        """All variants at a problem: correct ones by rank or value, then those without."""
+        pairs = [
+            (variant, self.correct_at(variant, problem, metric))
+            for variant in self.programs.variants
+        ]
+        with_value = [pair for pair in pairs if pair[1].present]
+        without_value = [pair for pair in pairs if not pair[1].present]
+        return [*sorted(with_value, key=lambda pair: _order(pair[1])), *without_value]
+
+
+@dataclass(frozen=True, eq=False)
+class Verdicts:
     """Every verdict that anything shows."""
+
+    numbers: CellNumbers
+    given: bool
+    """Whether the metric that decides which variant is best has verdicts."""
+    pairs: PairVerdicts
     against_baseline: Mapping[str, PairVerdict]
     """By id of each correct cell: against the baseline of its problem."""
+    baselines: tuple[NamedBaseline, ...]
+    """Every cell against each baseline that a reader can switch between."""
+
+    def at(self, variant: Variant, problem: Problem) -> PairVerdict:
+        """The verdict on a variant against the baseline at a problem."""
+        cell = self.numbers.programs.by_place.get((variant.id, problem.id))
+        return self.against_baseline.get(cell.id, NO_VERDICT) if cell else NO_VERDICT
+
+    def timed(self, cell: Cell, other: Cell) -> tuple[float, float]:
+        """Median durations of two cells: in the blocks that their ratio is of, if it has one."""
+        numbers, source = self.numbers, self.numbers.programs.source
+        pair = self.pairs.of(source(cell), source(other))
+        if math.isnan(pair.median):
+            primary = numbers.primary.name
+            return numbers.value(cell, primary).median, numbers.value(other, primary).median
+        return pair.median, pair.against_median
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Which variant is best, at each problem and over all of them."""
+
+    programs: Programs
+    tunes: bool
+    """Whether the question is which configuration to use, rather than which version is best."""
     winners: Mapping[str, Winner]
     """By problem id, among all variants; none where nothing is correct."""
     rival_winners: Mapping[str, Winner]
     """By problem id, among the variants that are no references."""
-    slow_visits: Mapping[str, SlowVisits]
-    """By id of those cells of which some timing visits took far longer than the others."""
     slowdowns: Mapping[tuple[str, str], float]
     """By (variant id, problem id): how many times worse than the deciding winner."""
     ranks: tuple[VariantRank, ...]
@@ -86,8 +248,50 @@ class Findings:
     """Variants that are no references, best first, by the problems that they are planned for."""
     roles: Mapping[str, str]
     """Which variants stand out in figures, by id: `best`, `baseline`, `series-1`, …"""
-    baselines: tuple[NamedBaseline, ...]
-    """Every cell against each baseline that a reader can switch between."""
+
+    @property
+    def deciding_winners(self) -> Mapping[str, Winner]:
+        """The winners that stand for the best: without references where the run tunes."""
+        return self.rival_winners if self.tunes else self.winners
+
+    @property
+    def leader(self) -> VariantRank | None:
+        """The baseline where it beats the rest, else the variant to recommend.
+
+        Where the run tunes always the latter: it asks which configuration to use.
+        """
+        return (None if self.tunes else self.baseline_rank) or self.best_rank
+
+    @property
+    def best(self) -> Variant | None:
+        """The variant to recommend for all problems."""
+        return self.best_rank.variant if self.best_rank else None
+
+    def role(self, variant: Variant) -> str:
+        """Role of a variant in figures; whoever is not named plays `other`."""
+        return self.roles.get(variant.id, "other")
+
+    def largest_of(self, *variants: Variant) -> Problem | None:
+        """The problem whose best cell takes longest, of those at which all these are correct."""
+        correct = self.programs.correct_by_place
+        shared = [
+            problem
+            for problem in self.programs.problems
+            if problem.id in self.winners
+            and all((variant.id, problem.id) in correct for variant in variants)
+        ]
+        return max(shared, key=lambda problem: self.winners[problem.id].value.median, default=None)
+
+    @cached_property
+    def largest_problem(self) -> Problem | None:
+        """The problem whose best cell takes longest: single-problem figures show it."""
+        return self.largest_of()
+
+
+@dataclass(frozen=True, eq=False)
+class KindFindings:
+    """Findings that belong to some kinds of page."""
+
     ladder: tuple[Rung, ...]
     """Of a progression; else empty."""
     parameter_steps: tuple[StepEffect, ...]
@@ -96,6 +300,18 @@ class Findings:
     """Pairs of a page of grids; None on other pages."""
     waves: WaveFindings | None
     """Findings of a page of waves; None on other pages."""
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """The findings of one run; `profiler.findings.find` makes them."""
+
+    report: Report
+    programs: Programs
+    numbers: CellNumbers
+    verdicts: Verdicts
+    ranking: Ranking
+    kind: KindFindings
     timers: TimerComparison | None
     """None where there are not two timers."""
     sessions: tuple[MadeSession, ...]
@@ -117,170 +333,6 @@ class Findings:
     def in_kernel(self) -> Mapping[str, InKernelFindings]:
         """Findings of in-kernel timelines by cell id, in the order of the plan."""
         return find_in_kernel(self.report)
-
-    # ---- look-ups --------------------------------------------------------------------------------
-
-    @cached_property
-    def problems(self) -> tuple[Problem, ...]:
-        """Problems in the order of the plan."""
-        return self.report.plan.problems
-
-    @cached_property
-    def cells(self) -> Mapping[tuple[str, str], Cell]:
-        """Distinct cells by (variant id, problem id)."""
-        return {(cell.variant.id, cell.problem.id): cell for cell in self.distinct_cells}
-
-    @cached_property
-    def marks(self) -> Mapping[str, int]:
-        """Index of each variant by id: how the page's script knows it."""
-        return {variant.id: index for index, variant in enumerate(self.variants)}
-
-    @cached_property
-    def problem_numbers(self) -> Mapping[str, int]:
-        """Index of each problem by id, in the order of the plan."""
-        return {problem.id: index for index, problem in enumerate(self.problems)}
-
-    @cached_property
-    def cell_numbers(self) -> Mapping[str, int]:
-        """Index of each distinct cell by id."""
-        return {cell.id: index for index, cell in enumerate(self.distinct_cells)}
-
-    @cached_property
-    def rivals(self) -> tuple[Variant, ...]:
-        """Variants that are no references, in the order of the plan."""
-        return tuple(variant for variant in self.variants if variant.id not in self.references)
-
-    @cached_property
-    def planned(self) -> Mapping[str, frozenset[str]]:
-        """Ids of the problems that each variant is planned for, by variant id."""
-        problems: dict[str, set[str]] = {}
-        for variant, problem in self.cells:
-            problems.setdefault(variant, set()).add(problem)
-        return {variant: frozenset(ids) for variant, ids in problems.items()}
-
-    @property
-    def gives_verdicts(self) -> bool:
-        """Whether the metric that decides which variant is best has verdicts."""
-        return self.report.primary == JUDGED
-
-    @property
-    def tunes(self) -> bool:
-        """Whether the question is which configuration to use, rather than which version is best."""
-        return self.report.page_kind.tunes
-
-    @property
-    def deciding_winners(self) -> Mapping[str, Winner]:
-        """The winners that stand for the best: without references where the run tunes."""
-        return self.rival_winners if self.tunes else self.winners
-
-    @property
-    def primary(self) -> Label:
-        """The metric that decides which variant is best."""
-        return next(
-            (metric for metric in self.metrics if metric.name == self.report.primary),
-            self._primary_label,
-        )
-
-    @cached_property
-    def _primary_label(self) -> Label:
-        from profiler.metrics.labels import label  # noqa: PLC0415
-
-        return label(self.report.primary)
-
-    @property
-    def leader(self) -> VariantRank | None:
-        """The baseline where it beats the rest, else the variant to recommend.
-
-        Where the run tunes always the latter: it asks which configuration to use.
-        """
-        return (None if self.tunes else self.baseline_rank) or self.best_rank
-
-    @property
-    def best(self) -> Variant | None:
-        """The variant to recommend for all problems."""
-        return self.best_rank.variant if self.best_rank else None
-
-    def role(self, variant: Variant) -> str:
-        """Role of a variant in figures; whoever is not named plays `other`."""
-        return self.roles.get(variant.id, "other")
-
-    def status(self, cell: Cell) -> CellStatus:
-        """Outcome of a cell of the plan; that of one that nobody reports on is not measured."""
-        return self.report.statuses[cell.id]
-
-    def correct(self, cell: Cell | None) -> bool:
-        """Whether a cell may be ranked: it was measured and its result was right."""
-        return cell is not None and self.status(cell).outcome.correct
-
-    def tried(self, cell: Cell | None) -> bool:
-        """Whether a cell was measured or failed; a part of a run need not have all."""
-        return cell is not None and self.status(cell).outcome is not Outcome.NOT_MEASURED
-
-    def value(self, cell: Cell, metric: str) -> Value:
-        """The one number of a metric in a cell; without any sample, nothing."""
-        return self.values.get((cell.id, metric), NOTHING)
-
-    def block_value(self, cell: Cell) -> Value:
-        """The primary metric in a cell by the blocks in which every cell was measured."""
-        return self.block_values.get((cell.id, self.report.primary), NOTHING)
-
-    def at(self, variant: Variant, problem: Problem, metric: str) -> Value:
-        """The one number of a metric for a variant and a problem, where that cell is planned."""
-        cell = self.cells.get((variant.id, problem.id))
-        return self.value(cell, metric) if cell else NOTHING
-
-    def correct_at(self, variant: Variant, problem: Problem, metric: str) -> Value:
-        """The same, of a correct result only."""
-        correct = self.correct(self.cells.get((variant.id, problem.id)))
-        return self.at(variant, problem, metric) if correct else NOTHING
-
-    def source(self, cell: Cell) -> str:
-        """Id of the cell that was measured: another's where this one has its machine code."""
-        return self.status(cell).duplicate_of or cell.id
-
-    def timed(self, cell: Cell, other: Cell) -> tuple[float, float]:
-        """Median durations of two cells: in the blocks that their ratio is of, if it has one."""
-        pair = self.verdicts.of(self.source(cell), self.source(other))
-        primary = self.report.primary
-        if math.isnan(pair.median):
-            return self.value(cell, primary).median, self.value(other, primary).median
-        return pair.median, pair.against_median
-
-    def verdict(self, variant: Variant, problem: Problem) -> PairVerdict:
-        """The verdict on a variant against the baseline at a problem."""
-        cell = self.cells.get((variant.id, problem.id))
-        return self.against_baseline.get(cell.id, NO_VERDICT) if cell else NO_VERDICT
-
-    def sorted_at(self, problem: Problem, metric: str) -> list[tuple[Variant, Value]]:
-        """All variants at a problem: correct ones by rank or value, then those without."""
-        pairs = [(variant, self.correct_at(variant, problem, metric)) for variant in self.variants]
-        with_value = [pair for pair in pairs if pair[1].present]
-        without_value = [pair for pair in pairs if not pair[1].present]
-        return [*sorted(with_value, key=lambda pair: _order(pair[1])), *without_value]
-
-    def largest_of(self, *variants: Variant) -> Problem | None:
-        """The problem whose best cell takes longest, of those at which all these are correct."""
-        shared = [
-            problem
-            for problem in self.problems
-            if problem.id in self.winners
-            and all(self.correct(self.cells.get((variant.id, problem.id))) for variant in variants)
-        ]
-        return max(shared, key=lambda problem: self.winners[problem.id].value.median, default=None)
-
-    @cached_property
-    def largest_problem(self) -> Problem | None:
-        """The problem whose best cell takes longest: single-problem figures show it."""
-        return self.largest_of()
-
-    def outcome_counts(self) -> Mapping[Outcome, int]:
-        """Count the cells of the plan by outcome, aliases too, in the order of `Outcome`."""
-        outcomes = [self.status(cell).outcome for cell in self.report.plan.cells]
-        return {outcome: outcomes.count(outcome) for outcome in Outcome if outcome in outcomes}
-
-    def measured_count(self) -> int:
-        """Count the cells of the plan that have a number to show."""
-        return sum(self.correct(cell) for cell in self.report.plan.cells)
 
 
 def _order(value: Value) -> tuple[float, float]:

@@ -33,7 +33,7 @@ def made_sessions(report: Report) -> tuple[MadeSession, ...]:
 def _sessions(report: Report) -> Iterator[MadeSession]:
     # What a cell shares with another of the same machine code was measured for that one.
     aliases = [cell for cell, status in report.statuses.items() if status.duplicate_of]
-    measured = report.samples[~report.samples["cell"].isin(aliases)]
+    measured = report.measured.samples[~report.measured.samples["cell"].isin(aliases)]
     by_session = {str(name): rows for name, rows in measured.groupby("session", sort=False)}
     for session in report.plan.sessions:
         rows = by_session.pop(session.name, None)
@@ -46,7 +46,7 @@ def _sessions(report: Report) -> Iterator[MadeSession]:
             visits=visits,
             blocks=blocks,
             metrics=session.metrics,
-            command=report.commands.get(session.name, ""),
+            command=report.execution.commands.get(session.name, ""),
         )
     for name, rows in by_session.items():
         visits, blocks = _made(rows)
@@ -57,7 +57,7 @@ def _sessions(report: Report) -> Iterator[MadeSession]:
             visits=visits,
             blocks=blocks,
             metrics=tuple(name for name in metric_columns(rows) if rows[name].notna().any()),
-            command=report.commands.get(name, ""),
+            command=report.execution.commands.get(name, ""),
         )
 
 

@@ -83,7 +83,7 @@ def roof_lines(findings: Findings, problem: Problem) -> tuple[RoofLine, ...]:
     Without them the roof of device memory alone, by the peak of the GPU's description.
     """
     cells = _correct_cells(findings, problem)
-    practical = findings.report.practical_roofs
+    practical = findings.report.measured.practical_roofs
     lines = [
         RoofLine(
             name,
@@ -105,7 +105,7 @@ def roof_lines(findings: Findings, problem: Problem) -> tuple[RoofLine, ...]:
 def level_bytes(findings: Findings, cell: Cell) -> dict[str, float]:
     """Bytes of a cell at each level at which they were counted and any moved."""
     amounts = {
-        level: sum(findings.value(cell, metric).median for metric in metrics)
+        level: sum(findings.numbers.value(cell, metric).median for metric in metrics)
         for level, (metrics, _, _) in MEMORY.items()
     }
     amounts[SHARED] = _shared(findings, cell)[0]
@@ -114,15 +114,20 @@ def level_bytes(findings: Findings, cell: Cell) -> dict[str, float]:
 
 def counted_operations(findings: Findings, cell: Cell) -> float:
     """Operations that counters saw: of tensor cores by type, and of FP32; NaN where none did."""
-    counts = [findings.value(cell, f"tensor_{kind}_ops").median for kind in TENSOR_TYPES]
-    fma, add, mul = (findings.value(cell, f"fp32_{name}").median for name in ("fma", "add", "mul"))
+    counts = [findings.numbers.value(cell, f"tensor_{kind}_ops").median for kind in TENSOR_TYPES]
+    fma, add, mul = (
+        findings.numbers.value(cell, f"fp32_{name}").median for name in ("fma", "add", "mul")
+    )
     counted = [count for count in (*counts, 2 * fma + add + mul) if math.isfinite(count)]
     return sum(counted) if counted else math.nan
 
 
 def _correct_cells(findings: Findings, problem: Problem) -> list[Cell]:
-    cells = (findings.cells.get((variant.id, problem.id)) for variant in findings.variants)
-    return [cell for cell in cells if cell is not None and findings.correct(cell)]
+    cells = (
+        findings.programs.by_place.get((variant.id, problem.id))
+        for variant in findings.programs.variants
+    )
+    return [cell for cell in cells if cell is not None and findings.programs.correct(cell)]
 
 
 def _ceilings(findings: Findings, cells: list[Cell]) -> Iterator[tuple[str, str, list[float]]]:
@@ -132,7 +137,9 @@ def _ceilings(findings: Findings, cells: list[Cell]) -> Iterator[tuple[str, str,
     shared = (_shared(findings, cell)[1] for cell in cells)
     yield SHARED, BYTES, [ceiling for ceiling in shared if math.isfinite(ceiling)]
     for kind in TENSOR_TYPES:
-        working = [cell for cell in cells if findings.value(cell, f"tensor_{kind}_ops").median > 0]
+        working = [
+            cell for cell in cells if findings.numbers.value(cell, f"tensor_{kind}_ops").median > 0
+        ]
         ceilings = _products(findings, working, f"tensor_{kind}_peak", "sm_clock_hz")
         yield f"tensor_{kind}", OPERATIONS, ceilings
     fma = _products(findings, cells, "fp32_fma_peak", "sm_clock_hz")
@@ -142,7 +149,8 @@ def _ceilings(findings: Findings, cells: list[Cell]) -> Iterator[tuple[str, str,
 def _products(findings: Findings, cells: list[Cell], peak: str, clock: str) -> list[float]:
     """Peak times clock of each cell that has both."""
     products = (
-        findings.value(cell, peak).median * findings.value(cell, clock).median for cell in cells
+        findings.numbers.value(cell, peak).median * findings.numbers.value(cell, clock).median
+        for cell in cells
     )
     return [product for product in products if product > 0]
 
@@ -152,7 +160,7 @@ def _shared(findings: Findings, cell: Cell) -> tuple[float, float]:
 
     Wavefronts of 128 bytes: those of bank conflicts are among them.
     """
-    profile = findings.report.profiles.get(cell.id)
+    profile = findings.report.details.profiles.get(cell.id)
     if profile is None or len(profile.kernels) != 1:
         return math.nan, math.nan
     kernel = profile.kernels[0]

@@ -69,7 +69,7 @@ def _results(report: Report, cells: list[Cell]) -> Iterator[RecordedResult]:
 
 def _runtimes_ms(report: Report) -> dict[str, tuple[float, ...]]:
     """Durations of the timing blocks' first arms by cell id, in milliseconds."""
-    samples = report.samples
+    samples = report.measured.samples
     timing = samples[(samples["kind"] == SessionKind.TIMING.value) & (samples["arm"] == 0)]
     durations = timing[timing["duration_ns"] > 0]
     return {

@@ -157,7 +157,9 @@ def judges_of(report: Report) -> tuple[Judge, Judge]:
 
 
 def _judge(report: Report, kind: SessionKind, rules: Rules) -> Judge:
-    return Judge(times_of(report.samples, report.plan.cells, kind), report.baseline, rules)
+    return Judge(
+        times_of(report.measured.samples, report.plan.cells, kind), report.plan.baseline, rules
+    )
 
 
 def judge_families(

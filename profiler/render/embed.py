@@ -86,11 +86,11 @@ def payload(
     groups, membership = facets
     return {
         "schema_version": SCHEMA_VERSION,
-        "experiment": report.experiment,
-        "created": report.created,
-        "baseline": report.baseline,
-        "primary": report.primary,
-        "replayed": None if report.replay is None else vars(report.replay),
+        "experiment": report.experiment.name,
+        "created": report.execution.created,
+        "baseline": report.plan.baseline,
+        "primary": report.settings.primary,
+        "replayed": None if report.execution.replay is None else vars(report.execution.replay),
         "variants": [
             {
                 "id": variant.id,
@@ -98,8 +98,12 @@ def payload(
                 "label": variant.label,
                 "params": dict(variant.params),
             }
-            | ({"also": list(aliases)} if (aliases := findings.aliases.get(variant.id)) else {})
-            for variant in findings.variants
+            | (
+                {"also": list(aliases)}
+                if (aliases := findings.programs.aliases.get(variant.id))
+                else {}
+            )
+            for variant in findings.programs.variants
         ],
         "problems": [
             {
@@ -108,27 +112,30 @@ def payload(
                 "params": dict(problem.params),
                 "facts": list(problem_facts(findings, problem)),
             }
-            for problem in findings.problems
+            for problem in findings.programs.problems
         ],
-        "order": [findings.marks[rank.variant.id] for rank in findings.ranks],
+        "order": [findings.programs.marks[rank.variant.id] for rank in findings.ranking.ranks],
         "tags": {
-            findings.marks[variant.id]: [role, best_word(findings) if role == "best" else role]
-            for variant in findings.variants
-            if (role := findings.role(variant)) in ("best", "baseline")
+            findings.programs.marks[variant.id]: [
+                role,
+                best_word(findings) if role == "best" else role,
+            ]
+            for variant in findings.programs.variants
+            if (role := findings.ranking.role(variant)) in ("best", "baseline")
         },
         "outcomes": {
             str(outcome): [OUTCOME_WORDS[outcome], outcome.correct]
-            for outcome in findings.outcome_counts()
+            for outcome in findings.programs.outcome_counts()
         },
-        "largest": findings.largest_problem
-        and findings.problem_numbers[findings.largest_problem.id],
-        "rerun": rerun_start(report.spec_path),
-        "explain": explain_start(report.spec_path),
-        "of_parts": not all(map(is_planned, findings.distinct_cells)),
+        "largest": findings.ranking.largest_problem
+        and findings.programs.problem_numbers[findings.ranking.largest_problem.id],
+        "rerun": rerun_start(report.experiment.spec_path),
+        "explain": explain_start(report.experiment.spec_path),
+        "of_parts": not all(map(is_planned, findings.programs.cells)),
         "kernels": list(samples.kernel_names),
         "scales": {
             metric.unit: numbers.steps(metric.unit)
-            for metric in findings.metrics
+            for metric in findings.numbers.metrics
             if numbers.says_unit(metric.unit)
         },
         "samples": samples.packed(),
@@ -152,12 +159,12 @@ def dump(data: dict[str, Any]) -> Markup:
 
 
 def _cells(findings: Findings, samples: CellSamples) -> dict[str, Any]:
-    cells = findings.distinct_cells
-    statuses = [findings.status(cell) for cell in cells]
+    cells = findings.programs.cells
+    statuses = [findings.programs.status(cell) for cell in cells]
     return {
         "id": [cell.id for cell in cells],
-        "variant": [findings.marks[cell.variant.id] for cell in cells],
-        "problem": [findings.problem_numbers[cell.problem.id] for cell in cells],
+        "variant": [findings.programs.marks[cell.variant.id] for cell in cells],
+        "problem": [findings.programs.problem_numbers[cell.problem.id] for cell in cells],
     } | _table(
         {
             "outcome": [str(status.outcome) for status in statuses],
@@ -165,7 +172,9 @@ def _cells(findings: Findings, samples: CellSamples) -> dict[str, Any]:
             "duplicate_of": [status.duplicate_of for status in statuses],
             "missing_metrics": [list(status.missing_metrics) for status in statuses],
             "slowdown": [
-                _number(findings.slowdowns.get((cell.variant.id, cell.problem.id), math.nan))
+                _number(
+                    findings.ranking.slowdowns.get((cell.variant.id, cell.problem.id), math.nan)
+                )
                 for cell in cells
             ],
             "blocks": [_blocks(findings, cell) for cell in cells],
@@ -183,12 +192,12 @@ def _blocks(findings: Findings, cell: Cell) -> list[Any] | None:
 
 def _slow(findings: Findings, cell: Cell) -> list[Any] | None:
     """Number of slow timing visits, of all, their factor, median and 95th percentile in ns."""
-    slow = findings.slow_visits.get(cell.id)
+    slow = findings.numbers.slow_visits.get(cell.id)
     return None if slow is None else list(map(_number, astuple(slow)))
 
 
 def _summary(findings: Findings, metric: Label) -> dict[str, Any]:
-    values = [findings.value(cell, metric.name) for cell in findings.distinct_cells]
+    values = [findings.numbers.value(cell, metric.name) for cell in findings.programs.cells]
     presence = [value.present for value in values]
     columns: dict[str, list[Any]] = {}
     for name in SUMMARY_FIELDS:
@@ -205,7 +214,7 @@ def _summary(findings: Findings, metric: Label) -> dict[str, Any]:
 
 def _metrics(findings: Findings) -> list[dict[str, Any]]:
     """Metrics with their columns; a column that an earlier metric has as well is its name."""
-    labels = [metric for metric in findings.metrics if metric.name not in CEILING_PARTS]
+    labels = [metric for metric in findings.numbers.metrics if metric.name not in CEILING_PARTS]
     names: dict[str, str] = {}
     return [
         {
@@ -232,7 +241,7 @@ def _shared(names: dict[str, str], column: Any, name: str) -> Any:
 
 
 def _comparisons(findings: Findings) -> list[dict[str, Any]]:
-    comparisons = [_comparison(findings, baseline) for baseline in findings.baselines]
+    comparisons = [_comparison(findings, baseline) for baseline in findings.verdicts.baselines]
     distinct: dict[str, str] = {}
     for comparison in comparisons:
         text = json.dumps(comparison["ratios"])
@@ -242,7 +251,7 @@ def _comparisons(findings: Findings) -> list[dict[str, Any]]:
 
 
 def _comparison(findings: Findings, baseline: NamedBaseline) -> dict[str, Any]:
-    cells = findings.distinct_cells
+    cells = findings.programs.cells
     verdicts = [baseline.verdicts[cell.id] for cell in cells]
     columns: dict[str, list[Any]] = {
         name: [_number(getattr(pair, name)) for pair in verdicts]

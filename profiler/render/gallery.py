@@ -16,9 +16,9 @@ def page_of_run(findings: Findings, file: str) -> IndexEntry:
     report = findings.report
     return IndexEntry(
         file=file,
-        title=report.title,
+        title=report.experiment.title,
         machines=(_machine(report.environment),),
-        dates=(report.created,),
+        dates=(report.execution.created,),
         answer=headline_text(findings),
     )
 
@@ -31,7 +31,7 @@ def page_of_comparison(comparison: RunComparison, title: str, file: str) -> Inde
         file=file,
         title=title,
         machines=tuple(_machine(report.environment) for report in reports),
-        dates=tuple(report.created for report in reports),
+        dates=tuple(report.execution.created for report in reports),
         answer="".join(part.text for part in sentence),
     )
 

@@ -20,11 +20,11 @@ def run_markdown(findings: Findings) -> str:
     report = findings.report
     machine = report.environment.gpu or report.environment.cpu or "an unnamed machine"
     blocks = [
-        f"### {_escaped(report.title)}",
+        f"### {_escaped(report.experiment.title)}",
         f"{_answer(findings)}",
         *_table(short_table(findings)),
         *_warnings(findings),
-        f"<sub>{_escaped(machine)}, {_escaped(moment(report.created))}</sub>",
+        f"<sub>{_escaped(machine)}, {_escaped(moment(report.execution.created))}</sub>",
     ]
     return "\n\n".join(blocks) + "\n"
 

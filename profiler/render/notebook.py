@@ -33,8 +33,8 @@ def run_html(findings: Findings) -> str:
 
 def _chart(findings: Findings) -> Chart | None:
     """Medians of the variants at the largest problem; None where nothing was measured."""
-    problem = findings.largest_problem
-    return None if problem is None else bar_chart(findings, findings.primary, problem)
+    problem = findings.ranking.largest_problem
+    return None if problem is None else bar_chart(findings, findings.numbers.primary, problem)
 
 
 def colours() -> Markup:

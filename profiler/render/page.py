@@ -84,15 +84,17 @@ def render_page(findings: Findings) -> str:
     Raises `UsageError` for a kind of page that does not exist.
     """
     report = findings.report
-    if report.kind not in PAGE_KINDS:
+    if report.settings.kind not in PAGE_KINDS:
         kinds = ", ".join(PAGE_KINDS)
-        raise UsageError(f"No page of kind {report.kind!r}.", remedy=f"Choose one of: {kinds}.")
-    view: View = load_part(report.page_kind.view)(findings)
+        raise UsageError(
+            f"No page of kind {report.settings.kind!r}.", remedy=f"Choose one of: {kinds}."
+        )
+    view: View = load_part(report.settings.page_kind.view)(findings)
     parts = {
         "report": report,
-        "primary": findings.primary,
-        "problem_key": problem_key(findings.problems),
-        "names": findings.names,
+        "primary": findings.numbers.primary,
+        "problem_key": problem_key(findings.programs.problems),
+        "names": findings.programs.names,
         "name_key": key_to_names(findings),
         "headline": headline(findings),
         "sentences": answer_of(findings),
@@ -116,7 +118,7 @@ def render_page(findings: Findings) -> str:
         "tuned_heads": CHOSEN_HEADS,
         "tried_heads": HEADS,
         "view": view,
-        "timeline_first": TIMELINES in report.page_kind.finds,
+        "timeline_first": TIMELINES in report.settings.page_kind.finds,
         **view.parts,
         **_tables(findings),
     }
@@ -125,7 +127,7 @@ def render_page(findings: Findings) -> str:
 
 def _banner(findings: Findings) -> NoticeRow | None:
     """Notice of a replay for the top of the page; None for a live run."""
-    replay = findings.report.replay
+    replay = findings.report.execution.replay
     if replay is None:
         return None
     values = vars(replay) | {"when": moment(replay.when)}
@@ -137,7 +139,7 @@ def _beside_banner(findings: Findings) -> list[Notice]:
     return [
         notice
         for notice in findings.notices
-        if findings.report.replay is None or notice.kind is not NoticeKind.REPLAYED
+        if findings.report.execution.replay is None or notice.kind is not NoticeKind.REPLAYED
     ]
 
 
@@ -176,17 +178,17 @@ def notice_rows(unfolded: Sequence[Notice]) -> tuple[NoticeRow, ...]:
 
 
 def _tables(findings: Findings) -> dict[str, Any]:
-    baselines = findings.baselines
+    baselines = findings.verdicts.baselines
     facets = main_table.facets(findings)
     return {
         "table": main_table.main_table(findings, baselines[0]),
         "fewest_blocks": FEWEST_BLOCKS,
-        "verdicts": verdict_choices() if findings.gives_verdicts else (),
+        "verdicts": verdict_choices() if findings.verdicts.given else (),
         "comparisons": [
             {"key": baseline.key, "label": baseline_label(baseline)} for baseline in baselines
         ],
         "facets": facets[0],
-        "cell_numbers": findings.cell_numbers,
+        "cell_numbers": findings.programs.cell_numbers,
         "builds": tables.builds_of(findings),
         "build_heads": tables.BUILD_HEADS,
         "code_groups": _code_groups(findings),
@@ -196,8 +198,8 @@ def _tables(findings: Findings) -> dict[str, Any]:
 
 def _code_groups(findings: Findings) -> tuple[tuple[str, ...], ...]:
     """Names of variants that share their machine code, the measured one first."""
-    names = {variant.id: variant.label for variant in findings.variants}
-    return tuple((names[owner], *aliases) for owner, aliases in findings.aliases.items())
+    names = {variant.id: variant.label for variant in findings.programs.variants}
+    return tuple((names[owner], *aliases) for owner, aliases in findings.programs.aliases.items())
 
 
 @cache

@@ -35,7 +35,7 @@ def metric_figure(findings: Findings, metric: str, problem: str | None = None) -
         for of in _problems(findings, problem)
         if (cells := _cells(findings, metric, of))
     ][:MOST_PANELS]
-    labels = {label.name: label for label in findings.metrics}
+    labels = {label.name: label for label in findings.numbers.metrics}
     if not panels:
         raise UsageError(
             f"Nothing was measured of the metric {metric}.",
@@ -58,10 +58,10 @@ def metric_figure(findings: Findings, metric: str, problem: str | None = None) -
 
 def _problems(findings: Findings, named: str | None) -> Sequence[Problem]:
     if named is None:
-        return findings.problems
-    problems = problems_called(findings.problems, named)
+        return findings.programs.problems
+    problems = problems_called(findings.programs.problems, named)
     if not problems:
-        names = ", ".join(problem.name for problem in findings.problems)
+        names = ", ".join(problem.name for problem in findings.programs.problems)
         raise UsageError(f"No problem is called {named}.", remedy=f"Name one of: {names}.")
     return problems
 
@@ -70,24 +70,24 @@ def _cells(findings: Findings, metric: str, problem: Problem) -> list[Cell]:
     """Right cells of a problem that have the metric, the lowest first."""
     cells = [
         cell
-        for cell in findings.correct_cells.values()
-        if cell.problem.id == problem.id and findings.value(cell, metric).present
+        for cell in findings.programs.correct_cells.values()
+        if cell.problem.id == problem.id and findings.numbers.value(cell, metric).present
     ]
-    return sorted(cells, key=lambda cell: findings.value(cell, metric).median)
+    return sorted(cells, key=lambda cell: findings.numbers.value(cell, metric).median)
 
 
 def _draw(panel: Axes, findings: Findings, metric: str, axis: Axis, cells: Sequence[Cell]) -> None:
-    values = [findings.value(cell, metric) for cell in cells]
+    values = [findings.numbers.value(cell, metric) for cell in cells]
     divisor, words = axis.scaled(max(value.median for value in values))
     for row, (cell, value) in enumerate(zip(cells, values, strict=True)):
-        verdict = findings.against_baseline.get(cell.id)
+        verdict = findings.verdicts.against_baseline.get(cell.id)
         said = None if verdict is None else verdict.verdict
         colour = _OTHERS if said is None else _COLOURS.get(said, _OTHERS)
         low, high = (
             (end if math.isfinite(end) else value.median) for end in (value.low, value.high)
         )
         panel.plot([low / divisor, high / divisor], [row, row], color=colour, linewidth=1.2)
-        marker = "D" if cell.variant.id == findings.report.baseline else "o"
+        marker = "D" if cell.variant.id == findings.programs.plan.baseline else "o"
         panel.plot([value.median / divisor], [row], marker, color=colour, markersize=4)
     panel.set_yticks(range(len(cells)), [cell.variant.label for cell in cells], fontsize=7)
     panel.invert_yaxis()

@@ -32,10 +32,10 @@ def short_table(findings: Findings) -> ShortTable:
 
     At most `MOST_ROWS` rows: of each problem the best cells and that of the baseline.
     """
-    table = main_table(findings, findings.baselines[0])
+    table = main_table(findings, findings.verdicts.baselines[0])
     shown = _shown(findings, table.rows)
-    problems = len(findings.problems) > 1
-    ratio = f"\u00f7 {findings.baseline.label}" if findings.baseline else "ratio"
+    problems = len(findings.programs.problems) > 1
+    ratio = f"\u00f7 {findings.programs.baseline.label}" if findings.programs.baseline else "ratio"
     heads = ("problem", "variant", table.columns[0].head, "\u00b1", ratio, "verdict")
     role_names = {"best": best_word(findings), "baseline": "baseline"}
     rows = [_row(row, role_names.get(row.role or "")) for row in shown]
@@ -50,14 +50,14 @@ def short_table(findings: Findings) -> ShortTable:
 
 
 def _shown(findings: Findings, rows: Sequence[CellRow]) -> list[CellRow]:
-    of_baseline = findings.baseline is not None
-    most = max(1, MOST_ROWS // max(1, len(findings.problems)) - of_baseline)
+    of_baseline = findings.programs.baseline is not None
+    most = max(1, MOST_ROWS // max(1, len(findings.programs.problems)) - of_baseline)
     counts: dict[str, int] = {}
     shown = []
     for row in rows:
         problem = row.cell.problem.id
         counts[problem] = counts.get(problem, 0) + 1
-        if counts[problem] <= most or row.cell.variant == findings.baseline:
+        if counts[problem] <= most or row.cell.variant == findings.programs.baseline:
             shown.append(row)
     return shown[:MOST_ROWS]
 

@@ -40,8 +40,8 @@ def timed(tmp_path):
 def test_half_of_the_blocks_at_zero_make_no_winner(timed, value):
     place = timed(lambda cell, block: cell.startswith("tree") and block % 2, value)
     report = assemble(place.run, place.loaded, place.plan).report
-    assert report.samples["duration_ns"].gt(0).all()
-    tree = report.summary.query("variant == 'tree' and metric == 'duration_ns'")
+    assert report.measured.samples["duration_ns"].gt(0).all()
+    tree = report.measured.summary.query("variant == 'tree' and metric == 'duration_ns'")
     assert list(tree["n"]) == [3, 3]
     assert tree["median"].between(999, 1010).all()
     notices = [line for line in notices_of(place) if "zero or below" in line]
@@ -63,7 +63,7 @@ def test_a_baseline_without_any_says_so(timed):
     notices = notices_of(place)
     assert any("no sample of the baseline" in line for line in notices), notices
     findings = find(assemble(place.run, place.loaded, place.plan).report)
-    assert findings.report.summary["ratio"].isna().all()
+    assert findings.report.measured.summary["ratio"].isna().all()
 
 
 def test_counters_of_a_kernel_without_a_duration_stay(place):

@@ -140,7 +140,7 @@ def run_of(folder):
 def samples(run, folder):
     """Samples as rows of KEYS, in an order of their own."""
     loaded = load_spec(folder / "spec.yaml")
-    frame = assemble(run, loaded, run.plan()).report.samples
+    frame = assemble(run, loaded, run.plan()).report.measured.samples
     return sorted(frame[KEYS].itertuples(index=False, name=None))
 
 

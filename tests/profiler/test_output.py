@@ -63,12 +63,12 @@ def test_files_of_a_run(report, tmp_path):
     assert names == {SAMPLES_FILE, SUMMARY_FILE, SUMMARY_JSON_FILE}
     samples = pd.read_csv(tmp_path / "out" / SAMPLES_FILE)
     assert tuple(samples.columns[: len(SAMPLE_COLUMNS)]) == SAMPLE_COLUMNS
-    assert len(samples) == len(report.samples)
-    assert samples["duration_ns"].tolist() == report.samples["duration_ns"].tolist()
+    assert len(samples) == len(report.measured.samples)
+    assert samples["duration_ns"].tolist() == report.measured.samples["duration_ns"].tolist()
     summary = pd.read_csv(tmp_path / "out" / SUMMARY_FILE)
-    assert set(report.summary.columns) < set(summary.columns)
+    assert set(report.measured.summary.columns) < set(summary.columns)
     assert {"source", "verdict", "reason", "alias_of"} < set(summary.columns)
-    assert len(summary) == len(report.summary)
+    assert len(summary) == len(report.measured.summary)
 
 
 def test_the_page_is_written_and_its_path_given(report, tmp_path):
@@ -235,11 +235,11 @@ def test_a_place_where_json_cannot_go_is_named(tmp_path):
 
 def test_verdicts_stand_beside_the_ratio_that_they_judge(report, tmp_path):
     findings = find(report)
-    (cell, *_) = findings.against_baseline
+    (cell, *_) = findings.verdicts.against_baseline
     pair = PairVerdict(
         Verdict.SLOWER, Reason.DECIDED, ratio=1.2, low=1.1, high=1.3, margin=0.01, blocks=8
     )
-    changed = replace(findings, against_baseline={cell: pair})
+    changed = replace(findings, verdicts=replace(findings.verdicts, against_baseline={cell: pair}))
     for shown in report_document(changed)["cells"]:
         for name, values in shown["metrics"].items():
             judged = {key: values[key] for key in ("verdict", "reason", "margin") if key in values}

@@ -45,10 +45,15 @@ def recording_of(name):
 def judged(findings, verdict):
     """Findings in which one cell has this verdict against the baseline, and all others UNCLEAR."""
     unclear = PairVerdict(Verdict.UNCLEAR, Reason.CLOCK, ratio=2.0, low=1.9, high=2.1, blocks=8)
-    against = dict.fromkeys(findings.against_baseline, unclear)
+    against = dict.fromkeys(findings.verdicts.against_baseline, unclear)
     assert SLOW in against
     against[SLOW] = dataclasses.replace(unclear, verdict=verdict)
-    return dataclasses.replace(findings, against_baseline=against)
+    return with_verdicts(findings, against)
+
+
+def with_verdicts(findings, against):
+    verdicts = dataclasses.replace(findings.verdicts, against_baseline=against)
+    return dataclasses.replace(findings, verdicts=verdicts)
 
 
 @pytest.fixture
@@ -118,9 +123,7 @@ def no_machine(*_arguments, **_settings):
 
 
 def test_a_run_without_verdicts_is_not_judged(replay):
-    found, err = replay(
-        "regression", lambda findings: dataclasses.replace(findings, against_baseline={})
-    )
+    found, err = replay("regression", lambda findings: with_verdicts(findings, {}))
     assert found == ExitCode.COMPLETE
     assert "nothing was judged" in err
 

@@ -86,7 +86,9 @@ class StepFinder:
     def blocks(self) -> BlockValues:
         """The metric that decides by block, of correct cells."""
         by_cell: dict[str, dict[int, float]] = {}
-        frame = block_values(self.report.samples, self.report.plan.cells, self.report.primary)
+        frame = block_values(
+            self.report.measured.samples, self.report.plan.cells, self.report.settings.primary
+        )
         for cell, block, value in frame.itertuples(index=False):
             by_cell.setdefault(str(cell), {})[int(block)] = float(value)
         return {
@@ -107,7 +109,7 @@ class StepFinder:
         )
 
     def _verdicts(self, steps: Sequence[ParameterStep]) -> list[tuple[PairVerdict, ...]]:
-        if self.report.primary != JUDGED:
+        if self.report.settings.primary != JUDGED:
             return [(NO_VERDICT,) * len(self.problems) for _ in steps]
         several = [step for step in steps if len(step.pairs) > 1]
         by_mean = dict(zip(map(id, several), self._mean_verdicts(several), strict=True))

@@ -169,8 +169,8 @@ def _variant_names(runs: Sequence[ComparedRun]) -> Names:
     newest = runs[-1].report
     return find_names(
         tuple(variants.values()),
-        references={newest.baseline or "", *newest.plan.references},
-        ladder=LADDER in newest.page_kind.finds,
+        references={newest.plan.baseline or "", *newest.plan.references},
+        ladder=LADDER in newest.settings.page_kind.finds,
     )
 
 
@@ -200,8 +200,8 @@ def _history(
 def _differences(runs: Sequence[ComparedRun], steps: Sequence[RunStep]) -> list[Difference]:
     environments = [asdict(run.report.environment) for run in runs]
     candidates: dict[str, list[str | int | float | bool | None]] = {
-        "experiment": [run.report.experiment for run in runs],
-        "baseline": [run.report.baseline for run in runs],
+        "experiment": [run.report.experiment.name for run in runs],
+        "baseline": [run.report.plan.baseline for run in runs],
         **{
             name: [environment[name] for environment in environments]
             for name in environments[0]
@@ -236,8 +236,8 @@ def _short_digest(digest: str | None) -> str:
 
 def _spec_version(run: ComparedRun, runs: Sequence[ComparedRun]) -> str:
     """Which text of the experiment file a run had: texts are numbered as they appear."""
-    texts = list(dict.fromkeys(other.report.spec_text for other in runs))
-    return f"version {texts.index(run.report.spec_text) + 1}"
+    texts = list(dict.fromkeys(other.report.experiment.spec_text for other in runs))
+    return f"version {texts.index(run.report.experiment.spec_text) + 1}"
 
 
 def _notices(
@@ -246,7 +246,7 @@ def _notices(
     notices = [notice for step in steps for notice in _step_notices(runs, step)]
     fields = {difference.field for difference in differences}
     if "experiment" in fields:
-        names = ", ".join(dict.fromkeys(run.report.experiment for run in runs))
+        names = ", ".join(dict.fromkeys(run.report.experiment.name for run in runs))
         notices.append(Notice(NoticeKind.DIFFERENT_EXPERIMENTS, {"experiments": names}))
     if "gpu_uuid" in fields and "gpu" not in fields:
         gpu = runs[-1].report.environment.gpu or "GPU"

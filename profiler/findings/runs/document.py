@@ -47,9 +47,9 @@ class ComparedRunDocument(JsonObject):
 
     get = Source[ComparedRun]()
     name: str = get(lambda run: run.name)
-    experiment: str = get(lambda run: run.report.experiment)
-    created: str = get(lambda run: run.report.created)
-    baseline: str | None = get(lambda run: run.report.baseline)
+    experiment: str = get(lambda run: run.report.experiment.name)
+    created: str = get(lambda run: run.report.execution.created)
+    baseline: str | None = get(lambda run: run.report.plan.baseline)
     cells: int = get(lambda run: len(run.report.plan.cells))
     environment: dict[str, Any] = get(lambda run: asdict(run.report.environment))
 

@@ -113,13 +113,15 @@ def find_grids(
 
     `cells`: by id, under the names to be shown.
     """
-    as_grids = [run.report for run in (newer, older) if GRIDS in run.report.page_kind.finds]
+    as_grids = [
+        run.report for run in (newer, older) if GRIDS in run.report.settings.page_kind.finds
+    ]
     if not as_grids:
         return None
     axes_of = as_grids[0]
     shared = _shared_cells(older, newer, cells)
     problems = {cell.problem.id: cell.problem for cell in shared}
-    shared_grids = grids(tuple(problems.values()), axes_of.axes, axes_of.split)
+    shared_grids = grids(tuple(problems.values()), axes_of.settings.axes, axes_of.settings.split)
     variants = {cell.variant.id: cell.variant for cell in shared}
     ids = {(cell.variant.id, cell.problem.id): cell.id for cell in shared}
     join = _Join(older, newer, step)

@@ -84,7 +84,7 @@ def _control(
     older: ComparedRun, newer: ComparedRun, both: Sequence[Cell], same: Mapping[str, Program]
 ) -> str | None:
     """The baseline, if it is the same program in both runs: the newer run's, else the older's."""
-    for wanted in (newer.report.baseline, older.report.baseline):
+    for wanted in (newer.report.plan.baseline, older.report.plan.baseline):
         if any(same[cell.id].unchanged for cell in both if cell.variant.id == wanted):
             return wanted
     return None

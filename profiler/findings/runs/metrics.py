@@ -93,7 +93,7 @@ _BUILD_FACTS = tuple(name for name in EXACT if CATALOGUE[name].fact)
 
 def _medians(run: ComparedRun, cells: Sequence[str]) -> pd.DataFrame:
     """Median of each metric of each correct cell; facts of the build only come last."""
-    summary = run.report.summary
+    summary = run.report.measured.summary
     measured = summary.loc[summary["median"].notna(), ["cell", "metric", "median"]]
     rows = pd.concat([measured, _from_builds(run)], ignore_index=True)
     rows = rows.drop_duplicates(["cell", "metric"], keep="first")

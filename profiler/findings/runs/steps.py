@@ -213,7 +213,7 @@ def step_between(runs: Sequence[ComparedRun], number: int) -> RunStep:
 
 
 def _moment(run: ComparedRun) -> float:
-    return datetime.fromisoformat(run.report.created).timestamp()
+    return datetime.fromisoformat(run.report.execution.created).timestamp()
 
 
 def _changes(

@@ -350,17 +350,21 @@ class TimelineFindings:
 
 def find_timelines(report: Report) -> TimelineFindings:
     """Findings of the timelines of a report; whatever takes long is found when it is asked for."""
-    timed = timer_medians(report.samples, report.summary) if report.timelines else {}
-    counters = report.range_counters
+    timed = (
+        timer_medians(report.measured.samples, report.measured.summary)
+        if report.details.timelines
+        else {}
+    )
+    counters = report.measured.range_counters
     return TimelineFindings(
         tuple(
             CellTimelineFindings(
-                report.timelines[cell.id],
+                report.details.timelines[cell.id],
                 timed.get(cell.id, NAN),
                 counters[counters["cell"] == cell.id] if len(counters) else counters,
             )
             for cell in report.plan.cells
-            if cell.id in report.timelines
+            if cell.id in report.details.timelines
         )
     )
 

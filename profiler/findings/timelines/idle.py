@@ -31,11 +31,16 @@ def idle_difference(findings: Findings) -> IdleDifference | None:
 
     None without both timelines, and where the best keeps the device busier by less than BUSIER.
     """
-    row, problem, baseline = findings.leader, findings.largest_problem, findings.baseline
+    row, problem, baseline = (
+        findings.ranking.leader,
+        findings.ranking.largest_problem,
+        findings.programs.baseline,
+    )
     if row is None or problem is None or baseline is None:
         return None
     cell, against = (
-        findings.cells.get((variant.id, problem.id)) for variant in (row.variant, baseline)
+        findings.programs.by_place.get((variant.id, problem.id))
+        for variant in (row.variant, baseline)
     )
     if cell is None or against is None:
         return None

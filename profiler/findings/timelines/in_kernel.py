@@ -175,9 +175,9 @@ _NO_SPANS = pd.DataFrame(
 def find_in_kernel(report: Report) -> dict[str, InKernelFindings]:
     """Findings of the stamps of a report by cell id, in the order of its plan."""
     return {
-        cell.id: InKernelFindings(cell.id, report.in_kernel[cell.id])
+        cell.id: InKernelFindings(cell.id, report.details.in_kernel[cell.id])
         for cell in report.plan.cells
-        if cell.id in report.in_kernel
+        if cell.id in report.details.in_kernel
     }
 
 

@@ -62,7 +62,7 @@ class _Explained:
 
     def duration_ns(self, cell: Cell) -> float:
         """Median duration of a cell by the judged timer."""
-        return self.findings.value(cell, self.findings.report.primary).median
+        return self.findings.numbers.value(cell, self.findings.numbers.primary.name).median
 
     @property
     def compared(self) -> _Pair | None:
@@ -445,7 +445,7 @@ class ExplanationDocument(JsonObject):
 
     get = Source[_Explained]()
     schema_version: Literal[1] = get.one_of(lambda _: EXPLAIN_SCHEMA_VERSION)
-    experiment: str = get(lambda explained: explained.findings.report.experiment)
+    experiment: str = get(lambda explained: explained.findings.report.experiment.name)
     problem: str = get(lambda explained: explained.cell.problem.id)
     variant: str = get(lambda explained: explained.cell.variant.name)
     against: str | None = get(
@@ -523,7 +523,7 @@ def _explained(findings: Findings, cell: Cell, why: CellWhy, pair: PairWhy | Non
 
 
 def _idle(findings: Findings, idle: IdleDifference) -> _Explained:
-    verdict = findings.verdicts.of(idle.cell.id, idle.against.id)
+    verdict = findings.verdicts.pairs.of(idle.cell.id, idle.against.id)
     return _Explained(findings, idle.cell, idle.against, verdict, idle=idle)
 
 

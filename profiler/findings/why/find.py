@@ -40,8 +40,10 @@ def find_why(findings: Findings) -> RunWhy:
 
 
 def _run_why(findings: Findings) -> RunWhy:
-    cells = {cell.id: why for cell in findings.distinct_cells if (why := _why(findings, cell))}
-    pairs = _ladder_pairs(findings, cells) if findings.ladder else _answer_pairs(findings, cells)
+    cells = {cell.id: why for cell in findings.programs.cells if (why := _why(findings, cell))}
+    pairs = (
+        _ladder_pairs(findings, cells) if findings.kind.ladder else _answer_pairs(findings, cells)
+    )
     return RunWhy(cells, tuple(pairs))
 
 
@@ -52,28 +54,28 @@ def pair_why(
 
     What has the machine code of another is what was measured and explained of that.
     """
-    first, second = findings.source(cell), findings.source(against)
-    judged = findings.verdicts.of(first, second)
+    first, second = findings.programs.source(cell), findings.programs.source(against)
+    judged = findings.verdicts.pairs.of(first, second)
     return PairWhy(
         cell=cell,
         against=against,
         verdict=SAME_PROGRAM if first == second else judged,
         first=cells[first],
         second=cells[second],
-        timed_ns=findings.timed(cell, against),
+        timed_ns=findings.verdicts.timed(cell, against),
         flushed_per_launch=findings.report.environment.cache_control == FLUSHED_PER_LAUNCH,
     )
 
 
 def _why(findings: Findings, cell: Cell) -> CellWhy | None:
-    profile = findings.report.profiles.get(findings.source(cell))
-    if profile is None or not findings.correct(cell):
+    profile = findings.report.details.profiles.get(findings.programs.source(cell))
+    if profile is None or not findings.programs.correct(cell):
         return None
     return cell_why(
         profile,
         compute_capability=findings.report.environment.compute_capability,
-        least_bytes=findings.status(cell).bytes,
-        practical=findings.report.practical_roofs,
+        least_bytes=findings.programs.status(cell).bytes,
+        practical=findings.report.measured.practical_roofs,
     )
 
 
@@ -86,12 +88,14 @@ def _answer_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[
 
     def order(pairs: list[PairWhy]) -> tuple[bool, bool, bool]:
         first = pairs[0]
-        recommended = first.cell.variant == findings.best
-        longest = first.cell.problem == findings.largest_problem
+        recommended = first.cell.variant == findings.ranking.best
+        longest = first.cell.problem == findings.ranking.largest_problem
         return (not recommended, not first.told, not longest)
 
     at_problems = [
-        pairs for problem in findings.problems if (pairs := _at_problem(findings, cells, problem))
+        pairs
+        for problem in findings.programs.problems
+        if (pairs := _at_problem(findings, cells, problem))
     ]
     for pairs in sorted(at_problems, key=order):
         yield from pairs
@@ -110,8 +114,10 @@ def _at_problem(
 
 def _best_at(findings: Findings, cells: Mapping[str, CellWhy], problem: Problem) -> Cell | None:
     """The variant to recommend where it was explained, else the winner among the rivals."""
-    winner = findings.rival_winners.get(problem.id) or findings.winners.get(problem.id)
-    recommended = _at(findings, findings.best, problem)
+    winner = findings.ranking.rival_winners.get(problem.id) or findings.ranking.winners.get(
+        problem.id
+    )
+    recommended = _at(findings, findings.ranking.best, problem)
     candidates = (recommended, winner.cell if winner else None)
     return next((cell for cell in candidates if cell is not None and cell.id in cells), None)
 
@@ -120,17 +126,18 @@ def _others_at(
     findings: Findings, cells: Mapping[str, CellWhy], problem: Problem, best: Cell
 ) -> list[Cell]:
     """The baseline, and the fastest of the other explained references."""
-    baseline = findings.baseline.id if findings.baseline else None
+    baseline = findings.programs.baseline.id if findings.programs.baseline else None
     explained = [
         cell
-        for variant in findings.references
-        if (cell := findings.cells.get((variant, problem.id))) is not None
+        for variant in findings.programs.references
+        if (cell := findings.programs.by_place.get((variant, problem.id))) is not None
         and cell.id in cells
         and cell.id != best.id
     ]
     references = [cell for cell in explained if cell.variant.id != baseline]
     fastest = sorted(
-        references, key=lambda cell: findings.value(cell, findings.report.primary).median
+        references,
+        key=lambda cell: findings.numbers.value(cell, findings.numbers.primary.name).median,
     )
     return [*(cell for cell in explained if cell.variant.id == baseline), *fastest[:1]]
 
@@ -140,10 +147,10 @@ def _ladder_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[
     problem = next(
         (
             problem
-            for problem in findings.problems
+            for problem in findings.programs.problems
             if any(
                 (cell := _at(findings, rung.variant, problem)) and cell.id in cells
-                for rung in findings.ladder
+                for rung in findings.kind.ladder
             )
         ),
         None,
@@ -151,7 +158,7 @@ def _ladder_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[
     if problem is None:
         return
     yield from _against_baseline(findings, cells, problem)
-    for rung in findings.ladder:
+    for rung in findings.kind.ladder:
         cell, before = _at(findings, rung.variant, problem), _at(findings, rung.before, problem)
         if cell and before and cell.id in cells and before.id in cells:
             yield pair_why(findings, cells, cell, before)
@@ -160,10 +167,13 @@ def _ladder_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[
 def _against_baseline(
     findings: Findings, cells: Mapping[str, CellWhy], problem: Problem
 ) -> Iterator[PairWhy]:
-    best, baseline = _best_at(findings, cells, problem), _at(findings, findings.baseline, problem)
+    best, baseline = (
+        _best_at(findings, cells, problem),
+        _at(findings, findings.programs.baseline, problem),
+    )
     if best and baseline and baseline.id in cells and best.id != baseline.id:
         yield pair_why(findings, cells, best, baseline)
 
 
 def _at(findings: Findings, variant: Variant | None, problem: Problem) -> Cell | None:
-    return findings.cells.get((variant.id, problem.id)) if variant else None
+    return findings.programs.by_place.get((variant.id, problem.id)) if variant else None

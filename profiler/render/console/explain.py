@@ -107,11 +107,11 @@ def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Iterator[st
 
 
 def _title(findings: Findings, cell: Cell) -> _Prose:
-    return _Prose(f"{findings.report.experiment}, {cell.problem.name}")
+    return _Prose(f"{findings.report.experiment.name}, {cell.problem.name}")
 
 
 def _time(findings: Findings, cell: Cell) -> str:
-    return numbers.show(findings.value(cell, findings.report.primary).median, "ns")
+    return numbers.show(findings.numbers.value(cell, findings.numbers.primary.name).median, "ns")
 
 
 def _compared(
@@ -120,7 +120,7 @@ def _compared(
     """Title, both durations in the blocks that they share, and the verdict on them."""
     yield _title(findings, cell)
     interval = numbers.interval(verdict.low, verdict.high)
-    times = [numbers.show(ns, "ns") for ns in findings.timed(cell, against)]
+    times = [numbers.show(ns, "ns") for ns in findings.verdicts.timed(cell, against)]
     yield _Prose(
         f"{cell.variant.label} {times[0]}, {against.variant.label} {times[1]}: "
         f"{numbers.ratio(verdict.ratio)}{f' {interval}' if interval else ''}, {word_of(verdict)}"
@@ -129,7 +129,7 @@ def _compared(
 
 def idle_text(findings: Findings, idle: IdleDifference, columns: int = COLUMNS) -> str:
     """Text of a run that explained nothing, but has timelines that differ."""
-    verdict = findings.verdicts.of(idle.cell.id, idle.against.id)
+    verdict = findings.verdicts.pairs.of(idle.cell.id, idle.against.id)
     lines: list[str | _Prose] = [
         *_compared(findings, idle.cell, idle.against, verdict),
         "",
@@ -213,7 +213,9 @@ def _roofs(findings: Findings, kernel: KernelWhy) -> Iterator[_Prose]:
     if roofs:
         yield _Prose(f"shares of the roofs: {roofs}", "  ")
     report = findings.report
-    missing = no_practical_words(report.practical_roofs, report.practical_roof_faults)
+    missing = no_practical_words(
+        report.measured.practical_roofs, report.measured.practical_roof_faults
+    )
     if roofs and missing:
         yield _Prose(missing, "  ")
 

@@ -37,15 +37,17 @@ _STYLES: Mapping[Verdict, str] = {Verdict.FASTER: "blue", Verdict.SLOWER: "yello
 def run_tables(findings: Findings, *, verbose: bool) -> list[RenderableType]:
     """The table that the answer is about, and what failed; `verbose`: every table."""
     parts: list[RenderableType] = []
-    kind_tables, timelines = findings.report.page_kind.console, timeline_tables(findings)
+    kind_tables, timelines = findings.report.settings.page_kind.console, timeline_tables(findings)
     if kind_tables:
         parts += load_part(kind_tables)(findings)
-    elif findings.winners and (verbose or not timelines):
+    elif findings.ranking.winners and (verbose or not timelines):
         parts += _variant_tables(findings, verbose=verbose)
     parts += timelines
-    if verbose and any(name.shortened for name in findings.names.by_variant.values()):
+    if verbose and any(name.shortened for name in findings.programs.names.by_variant.values()):
         parts.append(_names_table(findings))
-    failed = [cell for cell in findings.distinct_cells if findings.status(cell).outcome.failed]
+    failed = [
+        cell for cell in findings.programs.cells if findings.programs.status(cell).outcome.failed
+    ]
     if failed:
         parts.append(_failed_table(findings, failed, _MOST_FAILED if verbose else _FEW_FAILED))
     return parts
@@ -53,15 +55,15 @@ def run_tables(findings: Findings, *, verbose: bool) -> list[RenderableType]:
 
 def _variant_tables(findings: Findings, *, verbose: bool) -> list[TextTable]:
     """Variants, best first; `verbose`: after the winner of each problem."""
-    alone = findings.problems[0] if len(findings.problems) == 1 else None
+    alone = findings.programs.problems[0] if len(findings.programs.problems) == 1 else None
     best_first = _problem_table(findings, alone) if alone else _top_table(findings)
     return [_winners_table(findings), best_first] if verbose else [best_first]
 
 
 def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     """Variants at the only problem of a run."""
-    metric, baseline = findings.primary, findings.baseline
-    rows = findings.sorted_at(problem, metric.name)
+    metric, baseline = findings.numbers.primary, findings.programs.baseline
+    rows = findings.numbers.sorted_at(problem, metric.name)
     shown = [
         (variant, value)
         for number, (variant, value) in enumerate(rows)
@@ -73,21 +75,21 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     columns(rich_table, "\u00b1", right=True, drop=2)
     columns(rich_table, _against(findings), right=True)
     columns(rich_table, "interval", right=True, drop=1)
-    if findings.gives_verdicts:
+    if findings.verdicts.given:
         columns(rich_table, "verdict")
     for variant, value in shown:
-        pair = findings.verdict(variant, problem)
+        pair = findings.verdicts.at(variant, problem)
         rich_table.add_row(
             plain(_with_role(findings, variant)),
             numbers.show(value.median, metric.unit),
             numbers.half_width(value.median, value.low, value.high),
             numbers.ratio(value.ratio),
             plain(numbers.interval(value.ratio_low, value.ratio_high)),
-            *([_verdict(pair)] if findings.gives_verdicts else []),
+            *([_verdict(pair)] if findings.verdicts.given else []),
         )
     add_rest_caption(rich_table, len(rows) - len(shown), "variants are in the page")
-    winner = findings.deciding_winners.get(problem.id)
-    source = _caption(findings, [winner]) if winner and findings.gives_verdicts else ""
+    winner = findings.ranking.deciding_winners.get(problem.id)
+    source = _caption(findings, [winner]) if winner and findings.verdicts.given else ""
     if winner and winner.final and any(value.source != FINAL for _, value in shown):
         source = f"{source} Of variants that were not confirmed: of the timing blocks."
     rich_table.caption = _joined(rich_table.caption, source, key_to_names(findings))
@@ -96,23 +98,27 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
 
 def _axes(findings: Findings) -> str:
     """What short names of problems are made of, in brackets; empty where they have their keys."""
-    names = problem_key(findings.problems)
+    names = problem_key(findings.programs.problems)
     return f" ({names})" if names else ""
 
 
 def _against(findings: Findings) -> str:
     """Head of ratios: the name of the baseline where it is short."""
-    if findings.baseline is None:
+    if findings.programs.baseline is None:
         return "ratio"
-    name = findings.baseline.label
+    name = findings.programs.baseline.label
     return f"\u00f7 {name if len(name) <= _SHORT else 'baseline'}"
 
 
 def _with_role(findings: Findings, variant: Variant) -> str:
     """Name of a variant, and whether it is what others are compared with."""
-    if variant == findings.baseline:
+    if variant == findings.programs.baseline:
         return f"{variant.label} (baseline)"
-    return f"{variant.label} (reference)" if variant.id in findings.references else variant.label
+    return (
+        f"{variant.label} (reference)"
+        if variant.id in findings.programs.references
+        else variant.label
+    )
 
 
 def _joined(*sentences: str) -> str:
@@ -120,7 +126,7 @@ def _joined(*sentences: str) -> str:
 
 
 def _winners_table(findings: Findings) -> TextTable:
-    metric, given = findings.primary, findings.gives_verdicts
+    metric, given = findings.numbers.primary, findings.verdicts.given
     rich_table = table(f"Winner per problem{_axes(findings)}")
     columns(rich_table, "problem", fixed=True)
     columns(rich_table, "winner", name=True)
@@ -131,15 +137,15 @@ def _winners_table(findings: Findings) -> TextTable:
     if given:
         columns(rich_table, "verdict", drop=1)
     columns(rich_table, "against the rest", drop=4)
-    best, tried = findings.deciding_winners, _tried(findings)
-    for problem in findings.problems:
+    best, tried = findings.ranking.deciding_winners, _tried(findings)
+    for problem in findings.programs.problems:
         winner = best.get(problem.id)
         if winner is None:
             if problem.id in tried:
                 rich_table.add_row(plain(problem.name), Text("no correct result", style="red"))
             continue
-        value = findings.at(winner.cell.variant, problem, metric.name)
-        pair = findings.verdict(winner.cell.variant, problem)
+        value = findings.numbers.at(winner.cell.variant, problem, metric.name)
+        pair = findings.verdicts.at(winner.cell.variant, problem)
         rich_table.add_row(
             plain(problem.name),
             plain(winner.cell.variant.label),
@@ -151,7 +157,9 @@ def _winners_table(findings: Findings) -> TextTable:
             plain(_rest(winner)),
         )
     add_rest_caption(
-        rich_table, len(findings.problems) - len(best.keys() | tried), "problems: not measured"
+        rich_table,
+        len(findings.programs.problems) - len(best.keys() | tried),
+        "problems: not measured",
     )
     if given:
         rich_table.caption = _joined(rich_table.caption, _caption(findings, list(best.values())))
@@ -162,8 +170,8 @@ def _tried(findings: Findings) -> set[str]:
     """Problems (ids) of which any cell was measured, or failed."""
     return {
         cell.problem.id
-        for cell in findings.distinct_cells
-        if findings.status(cell).outcome is not Outcome.NOT_MEASURED
+        for cell in findings.programs.cells
+        if findings.programs.status(cell).outcome is not Outcome.NOT_MEASURED
     }
 
 
@@ -186,7 +194,7 @@ def _caption(findings: Findings, winners: Sequence[Winner]) -> str:
     """Source of the numbers: confirmation or timing blocks, with the number of blocks."""
     final = sum(winner.final for winner in winners)
     if not final:
-        is_missing = bool(findings.report.plan.problems_to_confirm)
+        is_missing = bool(findings.programs.plan.problems_to_confirm)
         return f"Numbers of the timing blocks{': nothing was confirmed' if is_missing else ''}."
     blocks = sorted({winner.value.n for winner in winners if winner.final})
     of = "" if final == len(winners) else f" at {final} of {len(winners)} problems"
@@ -199,7 +207,7 @@ def _caption(findings: Findings, winners: Sequence[Winner]) -> str:
 
 def _top_table(findings: Findings) -> TextTable:
     """The first variants over all problems, and what they are compared with."""
-    given = findings.gives_verdicts
+    given = findings.verdicts.given
     rows = _top_ranks(findings)
     rich_table = table(_top_title(findings, rows))
     columns(rich_table, "variant", name=True)
@@ -212,7 +220,7 @@ def _top_table(findings: Findings) -> TextTable:
     columns(rich_table, "worst \u00f7 best", right=True)
     for row in rows:
         total = len(row.planned)
-        held = len(findings.contenders.get(row.variant.id, ()))
+        held = len(findings.ranking.contenders.get(row.variant.id, ()))
         rich_table.add_row(
             plain(_with_role(findings, row.variant)),
             numbers.ratio(row.geometric_mean),
@@ -222,7 +230,7 @@ def _top_table(findings: Findings) -> TextTable:
             f"{held} of {total}" if row.regret else numbers.MISSING,
             numbers.ratio(row.regret.worst) if row.regret else numbers.MISSING,
         )
-    ranked = sum(row.regret is not None for row in findings.ranks)
+    ranked = sum(row.regret is not None for row in findings.ranking.ranks)
     left_out = ranked - sum(row.regret is not None for row in rows)
     add_rest_caption(rich_table, left_out, "variants are in the page")
     rich_table.caption = _joined(
@@ -233,14 +241,14 @@ def _top_table(findings: Findings) -> TextTable:
 
 def _top_title(findings: Findings, rows: Sequence[VariantRank]) -> str:
     """Title that says over how many problems the means are."""
-    total = len(findings.problems)
+    total = len(findings.programs.problems)
     fewest = min((len(row.ratios) for row in rows if row.ratios), default=total)
     span = f" over {total}" if fewest == total else f", each over its own {fewest} to {total}"
     return f"Geometric means{span} problems{_axes(findings)}"
 
 
 def _verdict_caption(findings: Findings) -> str:
-    if not findings.gives_verdicts:
+    if not findings.verdicts.given:
         return ""
     margin = percent(findings.report.rules.delta)
     return (
@@ -253,18 +261,18 @@ def _top_ranks(findings: Findings) -> list[VariantRank]:
     """Ten variants: the first of the rivals in their order, and the references by their means."""
     references = [
         row
-        for row in findings.ranks
-        if row.variant.id in findings.references and (row.ratios or row.regret)
+        for row in findings.ranking.ranks
+        if row.variant.id in findings.programs.references and (row.ratios or row.regret)
     ]
-    references = sorted(references, key=lambda row: row.variant != findings.baseline)
+    references = sorted(references, key=lambda row: row.variant != findings.programs.baseline)
     references = references[:_MOST_REFERENCES]
     rivals = [
         row
-        for row in findings.ranks
-        if row.variant.id not in findings.references and row.regret is not None
+        for row in findings.ranking.ranks
+        if row.variant.id not in findings.programs.references and row.regret is not None
     ]
     rows = rivals[: _TOP - len(references)]
-    sign = -1 if findings.primary.better == "higher" else 1
+    sign = -1 if findings.numbers.primary.better == "higher" else 1
     for reference in references:
         mean = sign * reference.geometric_mean
         ahead = (place for place, row in enumerate(rows) if sign * row.geometric_mean > mean)
@@ -276,19 +284,19 @@ def _names_table(findings: Findings) -> TextTable:
     """Full names of the variants that have a shorter one."""
     rich_table = table("Names in full")
     columns(rich_table, "name", "in full", name=True)
-    for name in findings.names.by_variant.values():
+    for name in findings.programs.names.by_variant.values():
         if name.shortened:
             rich_table.add_row(name.label, name.full)
     return rich_table
 
 
 def _failed_table(findings: Findings, failed: Sequence[Cell], most: int) -> TextTable:
-    rich_table = table(f"Failed: {len(failed)} of {len(findings.report.plan.cells)} cells")
+    rich_table = table(f"Failed: {len(failed)} of {len(findings.programs.plan.cells)} cells")
     columns(rich_table, "variant", name=True)
     columns(rich_table, "problem", "outcome", "cause")
     groups = _alike(findings, failed)
     for cells in groups[:most]:
-        status = findings.status(cells[0])
+        status = findings.programs.status(cells[0])
         rich_table.add_row(
             plain(variants_text(_distinct(cell.variant.label for cell in cells))),
             plain(_problems_text(_distinct(cell.problem.name for cell in cells))),
@@ -304,7 +312,7 @@ def _alike(findings: Findings, failed: Sequence[Cell]) -> list[list[Cell]]:
     """Failed cells, those together that the compiler refused with the same message."""
     groups: dict[str | tuple[str, ...], list[Cell]] = {}
     for cell in failed:
-        status = findings.status(cell)
+        status = findings.programs.status(cell)
         broken = status.outcome is Outcome.COMPILE_FAILED
         alike = compiler_message(status.cause) if broken else cell.id
         groups.setdefault(alike, []).append(cell)

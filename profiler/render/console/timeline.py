@@ -19,7 +19,7 @@ def timeline_tables(findings: Findings) -> list[RenderableType]:
     """GPU busy share by cell and phase, where a run only recorded timelines or is about them."""
     report = findings.report
     only = all(session.kind is SessionKind.TIMELINE for session in report.plan.sessions)
-    if not report.timelines or not (only or TIMELINES in report.page_kind.finds):
+    if not report.details.timelines or not (only or TIMELINES in report.settings.page_kind.finds):
         return []
     named = named_timelines(findings)
     shares = phase_shares(named.cells)

@@ -89,7 +89,7 @@ def bar_chart(findings: Findings, metric: Label, problem: Problem) -> Chart:
 
 def bar_table(findings: Findings, metric: Label, problem: Problem) -> tuple[pd.DataFrame, int]:
     """Rows for `figures.bars`, best first, and how many variants had no room."""
-    rows = findings.sorted_at(problem, metric.name)
+    rows = findings.numbers.sorted_at(problem, metric.name)
     shown = _keep(findings, [variant for variant, _ in rows], MOST_BARS)
     table = [
         {
@@ -100,8 +100,8 @@ def bar_table(findings: Findings, metric: Label, problem: Problem) -> tuple[pd.D
             "text": numbers.show(value.median, metric.unit)
             if value.present
             else _short_reason(findings, variant, problem),
-            "role": findings.role(variant),
-            "mark": findings.marks[variant.id],
+            "role": findings.ranking.role(variant),
+            "mark": findings.programs.marks[variant.id],
         }
         for variant, value in rows
         if variant.id in shown
@@ -111,18 +111,18 @@ def bar_table(findings: Findings, metric: Label, problem: Problem) -> tuple[pd.D
 
 def dot_chart(findings: Findings, problem: Problem, table: pd.DataFrame, left_out: int) -> Chart:
     """Ratios to the baseline at one problem with their intervals, from a `dot_table`."""
-    metric, baseline = findings.primary, findings.baseline
+    metric, baseline = findings.numbers.primary, findings.programs.baseline
     name = baseline.label if baseline else ""
     better = "right" if metric.better == "higher" else "left"
     reading = (
         f"{colours(findings)} Bar: 95\u202f% interval of the paired ratio, where it can be seen; "
         f"further {better} is better."
     )
-    if findings.gives_verdicts:
+    if findings.verdicts.given:
         reading += f" After the number: {verdict_key()}."
     if left_out:
         reading += f" The first {MOST_DOTS} are shown; {left_out} more stand in the main table."
-    number = findings.problems.index(problem)
+    number = findings.programs.problems.index(problem)
     return make_chart(
         f"dots-{number}",
         f"{metric.label} relative to {name} at {problem.name}",
@@ -135,10 +135,10 @@ def dot_table(findings: Findings, problem: Problem) -> tuple[pd.DataFrame, int]:
     """Rows for `figures.dots`: the best variants and the baseline, and how many had no room."""
     rows = [
         (variant, value)
-        for variant, value in findings.sorted_at(problem, findings.report.primary)
+        for variant, value in findings.numbers.sorted_at(problem, findings.numbers.primary.name)
         if pd.notna(value.ratio)
     ]
-    baseline = findings.report.baseline
+    baseline = findings.programs.plan.baseline
     shown = [
         (variant, value)
         for number, (variant, value) in enumerate(rows)
@@ -151,8 +151,8 @@ def dot_table(findings: Findings, problem: Problem) -> tuple[pd.DataFrame, int]:
             "low": value.ratio_low,
             "high": value.ratio_high,
             "text": f"{numbers.ratio(value.ratio)} {_symbol(findings, variant, problem)}".rstrip(),
-            "role": findings.role(variant),
-            "mark": findings.marks[variant.id],
+            "role": findings.ranking.role(variant),
+            "mark": findings.programs.marks[variant.id],
         }
         for variant, value in shown
     ]
@@ -161,7 +161,7 @@ def dot_table(findings: Findings, problem: Problem) -> tuple[pd.DataFrame, int]:
 
 def line_chart(findings: Findings, metric: Label) -> Chart | None:
     """A metric over the problem's main numeric parameter; None where there is nothing to draw."""
-    parameter = main_parameter(findings.problems)
+    parameter = main_parameter(findings.programs.problems)
     if parameter is None:
         return None
     table, left_out = line_table(findings, metric, parameter)
@@ -188,20 +188,20 @@ def main_parameter(problems: Sequence[Problem]) -> str | None:
 
 def line_table(findings: Findings, metric: Label, parameter: str) -> tuple[pd.DataFrame, int]:
     """Rows for `figures.lines`, and how many panels had no room."""
-    groups = _panels(findings.problems, parameter)
+    groups = _panels(findings.programs.problems, parameter)
     shown = list(groups)[:MOST_PANELS]
     table = [
         (
             panel,
             variant.label,
-            findings.role(variant),
-            findings.marks[variant.id],
+            findings.ranking.role(variant),
+            findings.programs.marks[variant.id],
             float(problem.params[parameter] or 0),
-            findings.correct_at(variant, problem, metric.name).median,
+            findings.numbers.correct_at(variant, problem, metric.name).median,
         )
         for panel in shown
         for problem in groups[panel]
-        for variant in findings.variants
+        for variant in findings.programs.variants
     ]
     columns = ["panel", "name", "role", "mark", "x", "value"]
     return pd.DataFrame(table, columns=columns), len(groups) - len(shown)
@@ -220,7 +220,7 @@ def pair_chart(
     findings: Findings, text: ChartText, pairs: Sequence[CounterPair], problem: Problem
 ) -> Chart | None:
     """Compare several metrics of the best variant and the baseline at one problem."""
-    best, baseline = findings.best, findings.baseline
+    best, baseline = findings.ranking.best, findings.programs.baseline
     if best is None or baseline is None or not pairs:
         return None
     table = pair_table(pairs)
@@ -237,15 +237,15 @@ def pair_table(pairs: Sequence[CounterPair]) -> pd.DataFrame:
 
 def problem_charts(findings: Findings) -> Iterator[ProblemChart]:
     """Ratio figures for the problems, the largest first; at most `MOST_PROBLEM_FIGURES`."""
-    largest = findings.largest_problem
-    ordered = sorted(findings.problems, key=lambda problem: problem != largest)
+    largest = findings.ranking.largest_problem
+    ordered = sorted(findings.programs.problems, key=lambda problem: problem != largest)
     for problem in ordered[:MOST_PROBLEM_FIGURES]:
         table, left_out = dot_table(findings, problem)
         if not table.empty:
             chart = dot_chart(findings, problem, table, left_out)
             yield ProblemChart(
                 problem=problem.name,
-                number=findings.problem_numbers[problem.id],
+                number=findings.programs.problem_numbers[problem.id],
                 chart=chart,
                 rows=tuple(_dot_rows(findings, problem, table)),
             )
@@ -254,12 +254,12 @@ def problem_charts(findings: Findings) -> Iterator[ProblemChart]:
 def _dot_rows(findings: Findings, problem: Problem, table: pd.DataFrame) -> Iterator[Row]:
     columns = [table[name].tolist() for name in ("name", "mark", "role", "ratio", "low", "high")]
     for name, mark, role, *values in zip(*columns, strict=True):
-        pair = findings.verdict(findings.variants[mark], problem)
+        pair = findings.verdicts.at(findings.programs.variants[mark], problem)
         yield Row(name, mark, role, (*map(_ratio, values), verdict_datum(pair)))
 
 
 def _symbol(findings: Findings, variant: Variant, problem: Problem) -> str:
-    pair = findings.verdict(variant, problem)
+    pair = findings.verdicts.at(variant, problem)
     return symbol([pair])
 
 
@@ -286,8 +286,8 @@ def make_chart(
 
 def colours(findings: Findings) -> str:
     """Sentence on the meaning of the two colours."""
-    best, baseline = findings.best, findings.baseline
-    where = "as the only one" if findings.tunes else "over all problems"
+    best, baseline = findings.ranking.best, findings.programs.baseline
+    where = "as the only one" if findings.ranking.tunes else "over all problems"
     meaning = f"Blue: {best.label}, the {best_word(findings)} {where}." if best else ""
     if baseline and baseline != best:
         meaning += f" Orange: {baseline.label}, the baseline."
@@ -306,12 +306,16 @@ def _limit(values: pd.Series[float]) -> float:
 def _keep(findings: Findings, variants: Sequence[Variant], most: int) -> set[str]:
     """Ids of the first variants of a list, the baseline always among them."""
     shown = {variant.id for variant in variants[:most]}
-    baseline = findings.baseline
+    baseline = findings.programs.baseline
     return shown | {baseline.id} if baseline else shown
 
 
 def _short_reason(findings: Findings, variant: Variant, problem: Problem) -> str:
-    cell = findings.cells.get((variant.id, problem.id))
+    cell = findings.programs.by_place.get((variant.id, problem.id))
     if cell is None:
         return "not in the plan"
-    return "no value" if findings.correct(cell) else OUTCOME_WORDS[findings.status(cell).outcome]
+    return (
+        "no value"
+        if findings.programs.correct(cell)
+        else OUTCOME_WORDS[findings.programs.status(cell).outcome]
+    )

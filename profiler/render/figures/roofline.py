@@ -71,9 +71,9 @@ def roofline_table(findings: Findings, problem: Problem, lines: Sequence[RoofLin
     as DRAM: copies that go past L1 (TMA) leave it next to nothing.
     """
     rows: list[dict[str, Any]] = []
-    for variant, _ in findings.sorted_at(problem, findings.report.primary):
-        cell = findings.cells.get((variant.id, problem.id))
-        if cell is not None and findings.correct(cell):
+    for variant, _ in findings.numbers.sorted_at(problem, findings.numbers.primary.name):
+        cell = findings.programs.by_place.get((variant.id, problem.id))
+        if cell is not None and findings.programs.correct(cell):
             rows += _dots(findings, variant, cell, lines)
     return pd.DataFrame(rows)
 
@@ -81,12 +81,12 @@ def roofline_table(findings: Findings, problem: Problem, lines: Sequence[RoofLin
 def _dots(
     findings: Findings, variant: Variant, cell: Cell, lines: Sequence[RoofLine]
 ) -> Iterator[dict[str, Any]]:
-    intensity, rate = (findings.value(cell, metric).median for metric in (INTENSITY, RATE))
+    intensity, rate = (findings.numbers.value(cell, metric).median for metric in (INTENSITY, RATE))
     if not (math.isfinite(intensity) and math.isfinite(rate) and min(intensity, rate) > 0):
         return
     moved = level_bytes(findings, cell)
-    stated = findings.status(cell).flops or math.nan
-    role = findings.role(variant)
+    stated = findings.programs.status(cell).flops or math.nan
+    role = findings.ranking.role(variant)
     intensities = {"dram": intensity}
     if role != "other" and "dram" in moved:
         intensities |= {
@@ -106,7 +106,7 @@ def _dots(
             "counted": rate * counted_operations(findings, cell) / stated,
             "roof": roof,
             "role": role,
-            "mark": findings.marks[variant.id],
+            "mark": findings.programs.marks[variant.id],
         }
 
 
@@ -197,7 +197,9 @@ def _reading(findings: Findings, lines: Sequence[RoofLine], table: pd.DataFrame)
             f"Dashed: what plain kernels reached in this run, at the clock of the lines ({named})."
         )
     report = findings.report
-    sentences.append(no_practical_words(report.practical_roofs, report.practical_roof_faults))
+    sentences.append(
+        no_practical_words(report.measured.practical_roofs, report.measured.practical_roof_faults)
+    )
     return " ".join(filter(None, sentences))
 
 

@@ -27,14 +27,14 @@ def configurations_chart(findings: Findings) -> Chart | None:
     dots, references = strip_tables(findings, problems)
     if dots.empty:
         return None
-    metric = findings.primary
+    metric = findings.numbers.primary
     against = (
-        f"that of {findings.baseline.label}"
-        if findings.baseline
+        f"that of {findings.programs.baseline.label}"
+        if findings.programs.baseline
         else ("that of the best of the problem")
     )
     reading = "A dot for each configuration; right, the best of them."
-    left_out = len(findings.problems) - len(problems)
+    left_out = len(findings.programs.problems) - len(problems)
     if left_out:
         reading += f" {left_out} smaller problems stand in the tables only."
     figure = strips.strip(
@@ -49,9 +49,13 @@ def configurations_chart(findings: Findings) -> Chart | None:
 
 def _shown(findings: Findings) -> tuple[Problem, ...]:
     """Problems that have room, the ones that take longest; in the order of the plan."""
-    with_winner = [problem for problem in findings.problems if problem.id in findings.rival_winners]
+    with_winner = [
+        problem
+        for problem in findings.programs.problems
+        if problem.id in findings.ranking.rival_winners
+    ]
     longest = sorted(
-        with_winner, key=lambda problem: -findings.rival_winners[problem.id].value.median
+        with_winner, key=lambda problem: -findings.ranking.rival_winners[problem.id].value.median
     )[:MOST_PROBLEMS]
     return tuple(problem for problem in with_winner if problem in longest)
 
@@ -63,21 +67,26 @@ def strip_tables(
     dots: list[tuple[float | str, ...]] = []
     references: list[tuple[float | str, ...]] = []
     for row, problem in enumerate(problems):
-        for variant in findings.variants:
-            cell = findings.cells.get((variant.id, problem.id))
-            if cell is None or not findings.correct(cell):
+        for variant in findings.programs.variants:
+            cell = findings.programs.by_place.get((variant.id, problem.id))
+            if cell is None or not findings.programs.correct(cell):
                 continue
             ratio = heat_ratio(findings, cell)[0]
-            values = (row, ratio, findings.role(variant), findings.marks[variant.id])
+            values = (
+                row,
+                ratio,
+                findings.ranking.role(variant),
+                findings.programs.marks[variant.id],
+            )
             if ratio > 0:
-                rows = references if variant.id in findings.references else dots
-                rows.append((*values, findings.cell_numbers[cell.id]))
+                rows = references if variant.id in findings.programs.references else dots
+                rows.append((*values, findings.programs.cell_numbers[cell.id]))
     return pd.DataFrame(dots, columns=_COLUMNS), pd.DataFrame(references, columns=_COLUMNS)
 
 
 def _row_text(findings: Findings, problem: Problem) -> RowText:
-    value: Value = findings.rival_winners[problem.id].value
-    return RowText(problem.name, numbers.show(value.median, findings.primary.unit))
+    value: Value = findings.ranking.rival_winners[problem.id].value
+    return RowText(problem.name, numbers.show(value.median, findings.numbers.primary.unit))
 
 
 def _entries(findings: Findings, dots: pd.DataFrame, references: pd.DataFrame) -> tuple[Entry, ...]:
@@ -85,11 +94,11 @@ def _entries(findings: Findings, dots: pd.DataFrame, references: pd.DataFrame) -
 
     def named(table: pd.DataFrame) -> list[Variant]:
         marks = table[table["role"] != "other"]["mark"].unique()
-        return [findings.variants[int(mark)] for mark in sorted(marks)]
+        return [findings.programs.variants[int(mark)] for mark in sorted(marks)]
 
     def entry(variant: Variant, marker: str) -> Entry:
         text = shorten(variant.label)
-        return Entry(text, colour_of(findings.role(variant)), marker)
+        return Entry(text, colour_of(findings.ranking.role(variant)), marker)
 
     others = dots[dots["role"] == "other"]["mark"].nunique()
     rest = [Entry(f"{others} others", colour_of("other"))] if others else []

@@ -24,22 +24,24 @@ _NO_VARIANT = -1
 
 def versions_chart(findings: Findings) -> Chart | None:
     """Variants by problem, best first; of many problems their heat map."""
-    if len(findings.problems) > MOST_PROBLEMS:
+    if len(findings.programs.problems) > MOST_PROBLEMS:
         return problems_chart(findings)
-    if not findings.problems:
+    if not findings.programs.problems:
         return None
-    lines = interval_panels.layout(len(findings.problems)).lines
-    rows = [row for problem in findings.problems for row in _rows(findings, problem, lines)]
+    lines = interval_panels.layout(len(findings.programs.problems)).lines
+    rows = [
+        row for problem in findings.programs.problems for row in _rows(findings, problem, lines)
+    ]
     if not rows:
         return None
     table = pd.DataFrame(rows, columns=_COLUMNS)
-    against = findings.baseline.label if findings.baseline else "the best"
+    against = findings.programs.baseline.label if findings.programs.baseline else "the best"
     reading = "Best first, with 95\u202f% intervals."
-    if findings.gives_verdicts:
+    if findings.verdicts.given:
         reading += f" {verdict_key()}."
-    if len(findings.variants) > lines:
+    if len(findings.programs.variants) > lines:
         reading += f" The first {lines} of each problem."
-    metric = findings.primary.label
+    metric = findings.numbers.primary.label
     figure = interval_panels.interval_panels(table, f"{metric} \u00f7 that of {against}")
     return make_chart("first", f"{metric} by problem", reading, figure)
 
@@ -47,17 +49,17 @@ def versions_chart(findings: Findings) -> Chart | None:
 def _rows(findings: Findings, problem: Problem, most: int) -> list[tuple[object, ...]]:
     """Rows of one problem: its best variants, and the baseline where it is not among them."""
     in_order = [
-        (variant, findings.cells[variant.id, problem.id])
-        for variant, value in findings.sorted_at(problem, findings.report.primary)
+        (variant, findings.programs.by_place[variant.id, problem.id])
+        for variant, value in findings.numbers.sorted_at(problem, findings.numbers.primary.name)
         if value.present
     ]
     with_ratio = [pair for pair in in_order if heat_ratio(findings, pair[1])[0] > 0]
-    last = [pair for pair in with_ratio[most:] if pair[0] == findings.baseline]
+    last = [pair for pair in with_ratio[most:] if pair[0] == findings.programs.baseline]
     shown = [*with_ratio[: most - len(last)], *last]
     if not shown:
         return []
-    best = findings.value(shown[0][1], findings.report.primary).median
-    panel = f"{problem.name} \u00b7 {numbers.show(best, findings.primary.unit)}"
+    best = findings.numbers.value(shown[0][1], findings.numbers.primary.name).median
+    panel = f"{problem.name} \u00b7 {numbers.show(best, findings.numbers.primary.unit)}"
     return [(panel, *_row(findings, cell)) for _, cell in shown]
 
 
@@ -68,24 +70,24 @@ def _row(findings: Findings, cell: Cell) -> tuple[object, ...]:
         cell.variant.label,
         *(ratio, low, high),
         f"{numbers.ratio(ratio)} {sign}".rstrip(),
-        findings.role(cell.variant),
-        findings.marks[cell.variant.id],
-        findings.cell_numbers[cell.id],
+        findings.ranking.role(cell.variant),
+        findings.programs.marks[cell.variant.id],
+        findings.programs.cell_numbers[cell.id],
     )
 
 
 def steps_chart(findings: Findings) -> Chart | None:
     """A panel for each step of a parameter, with its effect at every problem."""
-    steps = findings.parameter_steps[:MOST_STEPS]
-    if not steps or len(findings.problems) > 2 * MOST_PROBLEMS:
+    steps = findings.kind.parameter_steps[:MOST_STEPS]
+    if not steps or len(findings.programs.problems) > 2 * MOST_PROBLEMS:
         return None
     rows = [row for step_effect in steps for row in _step_rows(findings, step_effect)]
     table = pd.DataFrame(rows, columns=_COLUMNS)
-    metric = findings.primary.label
+    metric = findings.numbers.primary.label
     reading = (
         "Only variants that differ in nothing else are compared; bars are 95\u202f% intervals."
     )
-    left_out = len(findings.parameter_steps) - len(steps)
+    left_out = len(findings.kind.parameter_steps) - len(steps)
     if left_out:
         reading += f" {left_out} more steps stand below."
     figure = interval_panels.interval_panels(
@@ -98,7 +100,9 @@ def _step_rows(findings: Findings, step_effect: StepEffect) -> list[tuple[object
     mean = numbers.ratio(step_effect.overall.ratio)
     verdicts = counted(step_effect.verdicts)
     panel = ", ".join(filter(None, (f"{step_name(step_effect.step)}: {mean}", verdicts)))
-    triples = zip(findings.problems, step_effect.effects, step_effect.verdicts, strict=True)
+    triples = zip(
+        findings.programs.problems, step_effect.effects, step_effect.verdicts, strict=True
+    )
     return [
         (
             panel,

@@ -55,7 +55,7 @@ def _both(compared: Iterable[GridCell]) -> Iterator[Cell]:
 
 def _key_of(findings: Findings, cells: Iterable[Cell]) -> str:
     """Key of the signs of verdicts, and of those that stand for cells without a number."""
-    missing = missing_key(findings.status(cell).outcome for cell in cells)
+    missing = missing_key(findings.programs.status(cell).outcome for cell in cells)
     return f"{_KEY}{f', {missing}' if missing else ''}."
 
 
@@ -118,7 +118,7 @@ def _grid_cell(
     if compared.over is None or compared.under is None:
         return None
     place = (grid.row_values.index(compared.row), grid.column_values.index(compared.column))
-    lacking = compared.over if not findings.correct(compared.over) else compared.under
+    lacking = compared.over if not findings.programs.correct(compared.over) else compared.under
     return _cell(findings, compared.over, place, compared.verdict, scale, lacking)
 
 
@@ -138,10 +138,12 @@ def _cell(  # noqa: PLR0913, PLR0917 - what one place of a map is made of
     return MapCell(
         row=place[0],
         column=place[1],
-        text=f"{sign}{text}" if present else missing_sign(findings.status(lacking).outcome),
+        text=f"{sign}{text}"
+        if present
+        else missing_sign(findings.programs.status(lacking).outcome),
         step=scale.step(ratio) if present else None,
-        mark=findings.marks[cell.variant.id],
-        cell=findings.cell_numbers[cell.id],
+        mark=findings.programs.marks[cell.variant.id],
+        cell=findings.programs.cell_numbers[cell.id],
     )
 
 
@@ -150,23 +152,26 @@ def _cell(  # noqa: PLR0913, PLR0917 - what one place of a map is made of
 
 def problems_chart(findings: Findings) -> Chart | None:
     """Every variant at every problem in one map, relative to the baseline."""
-    problems = findings.problems[:MOST_COLUMNS]
-    ranks = [rank for rank in findings.ranks if rank.variant != findings.baseline][:MOST_ROWS]
+    problems = findings.programs.problems[:MOST_COLUMNS]
+    ranks = [rank for rank in findings.ranking.ranks if rank.variant != findings.programs.baseline][
+        :MOST_ROWS
+    ]
     rows = [(rank.variant, row) for row, rank in enumerate(ranks)]
     cells = {
         (row, column): cell
         for variant, row in rows
         for column, problem in enumerate(problems)
-        if (cell := findings.cells.get((variant.id, problem.id))) and findings.tried(cell)
+        if (cell := findings.programs.by_place.get((variant.id, problem.id)))
+        and findings.programs.tried(cell)
     }
     pairs = {place: _pair(findings, cell) for place, cell in cells.items()}
     scale = scale_of(pair.ratio for pair in pairs.values())
     if not any(pair.ratio > 0 for pair in pairs.values()):
         return None
-    lower = findings.primary.better != "higher"
-    against = findings.baseline.label if findings.baseline else "the best"
+    lower = findings.numbers.primary.better != "higher"
+    against = findings.programs.baseline.label if findings.programs.baseline else "the best"
     heat = HeatMap(
-        title=f"{findings.primary.label} \u00f7 that of {against}",
+        title=f"{findings.numbers.primary.label} \u00f7 that of {against}",
         rows=tuple(variant.label for variant, _ in rows),
         columns=tuple(problem.name for problem in problems),
         cells=tuple(
@@ -182,14 +187,14 @@ def problems_chart(findings: Findings) -> Chart | None:
 
 def _pair(findings: Findings, cell: Cell) -> PairVerdict:
     """The verdict on a cell, with the ratio of its heat map; no data where it failed."""
-    if not findings.correct(cell):
+    if not findings.programs.correct(cell):
         return NO_DATA
     return replace(heat_verdict(findings, cell), ratio=heat_ratio(findings, cell)[0])
 
 
 def _left_out(findings: Findings, problems: Sequence[Problem], rows: int) -> str:
-    columns = len(findings.problems) - len(problems)
-    others = len(findings.ranks) - rows - (findings.baseline is not None)
+    columns = len(findings.programs.problems) - len(problems)
+    others = len(findings.ranking.ranks) - rows - (findings.programs.baseline is not None)
     parts = [f"{columns} problems" if columns else "", f"{others} variants" if others > 0 else ""]
     more = " and ".join(filter(None, parts))
     return f" {more} more stand in the tables." if more else ""

@@ -29,7 +29,7 @@ _PIXELS = 1000
 def units_chart(findings: Findings) -> Chart | None:
     """The unit in the middle by its time of each cell; None without a timeline of any."""
     timelines = findings.timelines.by_cell
-    cells = [cell for cell in findings.distinct_cells if cell.id in timelines]
+    cells = [cell for cell in findings.programs.cells if cell.id in timelines]
     phases = (timelines[cell.id].phase_names for cell in cells[:MOST_CELLS])
     names = list(dict.fromkeys(chain.from_iterable(phases)))
     rows = [
@@ -72,7 +72,7 @@ def _row(
 
 def _name(findings: Findings, cell: Cell) -> str:
     name = cell.variant.label
-    return f"{cell.problem.name} \u00b7 {name}" if len(findings.problems) > 1 else name
+    return f"{cell.problem.name} \u00b7 {name}" if len(findings.programs.problems) > 1 else name
 
 
 def _within(

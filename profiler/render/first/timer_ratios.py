@@ -29,14 +29,14 @@ def timers_chart(findings: Findings, timers: TimerComparison) -> Chart:
     places = {cell: row for row, cell in enumerate(shown)}
     collectors = timers.collectors[: len(_LOOKS)]
     looks = dict(zip(collectors, _LOOKS, strict=False))
-    cells = {cell.id: cell for cell in findings.distinct_cells}
+    cells = {cell.id: cell for cell in findings.programs.cells}
     rows = [
         (
             places[row["cell"]],
             row["ratio"],
             *looks[row["collector"]],
-            findings.marks[cells[row["cell"]].variant.id],
-            findings.cell_numbers[row["cell"]],
+            findings.programs.marks[cells[row["cell"]].variant.id],
+            findings.programs.cell_numbers[row["cell"]],
         )
         for row in medians.to_dict("records")
         if row["cell"] in places and row["collector"] in looks

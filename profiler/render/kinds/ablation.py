@@ -51,7 +51,7 @@ def ablation_answer(findings: Findings) -> tuple[Sentence, ...]:
 
 def ablation_view(findings: Findings) -> View:
     """All steps in one table, then each step with its figure and its counters."""
-    step_effects = findings.parameter_steps
+    step_effects = findings.kind.parameter_steps
     medians = medians_of(findings, counters(findings))
     blocks = [
         _ablation(findings, number, step_effect, medians)
@@ -71,12 +71,12 @@ def _ablation(
     findings: Findings, number: int, step_effect: StepEffect, medians: Mapping[Label, Medians]
 ) -> Ablation:
     step = step_effect.step
-    name, metric = step_name(step), findings.primary.label
+    name, metric = step_name(step), findings.numbers.primary.label
     reading = (
         f"{metric} after \u00f7 before, of variants that differ in nothing else, paired block by "
         "block. Dot: geometric mean of the pairs. Bar: its 95\u202f% interval, where it is seen."
     )
-    table = problem_effect_table(findings.problems, step_effect)
+    table = problem_effect_table(findings.programs.problems, step_effect)
     figure = effect_figures.effect_dots(table, f"{metric}, after \u00f7 before")
     return Ablation(
         name=name,
@@ -85,7 +85,7 @@ def _ablation(
         chart=make_chart(
             f"ablation-{number}", f"{name}: {metric.lower()} by problem", reading, figure
         ),
-        rows=tuple(_rows(findings.problems, step_effect)),
+        rows=tuple(_rows(findings.programs.problems, step_effect)),
         moved=moved_table(findings, step, medians),
     )
 

@@ -61,11 +61,11 @@ def autotune_view(findings: Findings) -> View:
 
 def needs(findings: Findings) -> Needs | None:
     """Primary metric against registers and shared memory at the largest problem; None without."""
-    problem = findings.largest_problem
+    problem = findings.ranking.largest_problem
     table = pd.DataFrame() if problem is None else needs_table(findings, problem)
     if problem is None or table.empty:
         return None
-    metric = findings.primary
+    metric = findings.numbers.primary
     chart = make_chart(
         "needs",
         f"{metric.label} against registers and shared memory at {problem.name}",
@@ -81,25 +81,25 @@ def needs_table(findings: Findings, problem: Problem) -> pd.DataFrame:
     """Rows for `effect_figures.scatter`: variants with both numbers, best first."""
     rows = []
     for panel, need in zip(NEEDS, (_registers, _shared_kib), strict=True):
-        for variant, value in findings.sorted_at(problem, findings.report.primary):
+        for variant, value in findings.numbers.sorted_at(problem, findings.numbers.primary.name):
             x = need(findings, variant, problem)
             if value.present and math.isfinite(x):
-                role, mark = findings.role(variant), findings.marks[variant.id]
+                role, mark = findings.ranking.role(variant), findings.programs.marks[variant.id]
                 rows.append((panel, variant.label, role, mark, x, value.median))
     return pd.DataFrame(rows, columns=["panel", "name", "role", "mark", "x", "value"])
 
 
 def _registers(findings: Findings, variant: Variant, problem: Problem) -> float:
-    return findings.at(variant, problem, _REGISTERS).median
+    return findings.numbers.at(variant, problem, _REGISTERS).median
 
 
 def _shared_kib(findings: Findings, variant: Variant, problem: Problem) -> float:
     """Static and dynamic together; NaN where either is not known."""
-    return sum(findings.at(variant, problem, name).median for name in _SHARED) / _KIB
+    return sum(findings.numbers.at(variant, problem, name).median for name in _SHARED) / _KIB
 
 
 def _rows(findings: Findings, table: pd.DataFrame, panels: tuple[str, ...]) -> tuple[Row, ...]:
-    unit = findings.primary.unit
+    unit = findings.numbers.primary.unit
     rows = []
     for mark, variant_rows in table.groupby("mark", sort=False):
         needed = dict(zip(variant_rows["panel"], variant_rows["x"], strict=True))

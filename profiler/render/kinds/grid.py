@@ -108,7 +108,7 @@ def grid_view(findings: Findings) -> View:
     )
     parts: dict[str, Any] = {
         "grid_blocks": blocks,
-        "grid_switch": ", ".join(_switch_keys(grids, report.split)),
+        "grid_switch": ", ".join(_switch_keys(grids, report.settings.split)),
         "grid_scale": scale,
         "left_out_grids": pairs.all_grids - len(grids),
         "left_out_pairs": pairs.left_out,
@@ -125,9 +125,9 @@ def grid_view(findings: Findings) -> View:
 
 def grid_pairs_of(findings: Findings) -> GridPairs:
     """The pairs of a page of grids; raises ValueError for findings of another kind of page."""
-    if findings.grid_pairs is None:
+    if findings.kind.grid_pairs is None:
         raise ValueError("these findings have no grids")
-    return findings.grid_pairs
+    return findings.kind.grid_pairs
 
 
 def _switch_keys(grids: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]:
@@ -144,7 +144,10 @@ def _pair_heats(findings: Findings, grid: Grid, scale: RatioScale) -> tuple[Pair
 def _metric_heats(
     findings: Findings, grid: Grid, quantities: Sequence[Quantity]
 ) -> tuple[MetricHeats, ...]:
-    heats = (metric_heats(findings, quantity, grid, findings.variants) for quantity in quantities)
+    heats = (
+        metric_heats(findings, quantity, grid, findings.programs.variants)
+        for quantity in quantities
+    )
     return tuple(heat for heat in heats if heat is not None)
 
 
@@ -154,7 +157,9 @@ def _metric_heats(
 def _quantities(findings: Findings, pairs: GridPairs, kernels: Kernels) -> tuple[Quantity, ...]:
     def median(name: str) -> Quantity:
         metric = label(name)
-        return Quantity(metric.label, metric.unit, lambda cell: findings.value(cell, name).median)
+        return Quantity(
+            metric.label, metric.unit, lambda cell: findings.numbers.value(cell, name).median
+        )
 
     def letter(cell: Cell) -> str:
         return kernels.letter(cell)
@@ -164,9 +169,9 @@ def _quantities(findings: Findings, pairs: GridPairs, kernels: Kernels) -> tuple
         Quantity(KERNELS, "", median("kernels").of, letter),
         Quantity(TRAFFIC, "byte", lambda cell: pairs.moved.get(cell.id, NAN)),
     )
-    if len(findings.distinct_cells) > MOST_CELLS_EVERY_METRIC:
+    if len(findings.programs.cells) > MOST_CELLS_EVERY_METRIC:
         return first
-    measured = {metric.name for metric in findings.metrics}
+    measured = {metric.name for metric in findings.numbers.metrics}
     return (*first, *(median(name) for name in (*OTHERS, *ERRORS) if name in measured))
 
 
@@ -176,7 +181,7 @@ def _quantities(findings: Findings, pairs: GridPairs, kernels: Kernels) -> tuple
 def grid_answer(findings: Findings) -> tuple[Sentence, ...]:
     """Sentences: the leader, each pair with the baseline, the number of measured cells."""
     pairs = grid_pairs_of(findings)
-    leads = answer.everywhere_sentence(findings, findings.leader)
+    leads = answer.everywhere_sentence(findings, findings.ranking.leader)
     sentences: list[Sentence] = [leads] if leads else []
     for pair in _leader_first(findings, pairs.against_baseline)[:MOST_SENTENCES]:
         cells = [cell for cell in pairs.with_baseline() if cell.pair == pair]
@@ -192,20 +197,24 @@ def grid_answer(findings: Findings) -> tuple[Sentence, ...]:
 
 def _leader_first(findings: Findings, pairs: Sequence[VariantPair]) -> list[VariantPair]:
     """Pairs in their order, that of the leader before the others."""
-    leader = findings.leader
+    leader = findings.ranking.leader
     return sorted(pairs, key=lambda pair: leader is None or pair.over != leader.variant)
 
 
 def count_words(findings: Findings, cells: Sequence[GridCell]) -> str:
     """Count of each verdict, of the problems at which both were tried."""
-    tried = (cell for cell in cells if findings.tried(cell.over) and findings.tried(cell.under))
+    tried = (
+        cell
+        for cell in cells
+        if findings.programs.tried(cell.over) and findings.programs.tried(cell.under)
+    )
     return counts(cell.verdict for cell in tried)
 
 
 def _mean_words(findings: Findings, pair: VariantPair) -> str:
     """The geometric mean of a pair's ratios to the baseline; empty where that is not known."""
-    rank = next(rank for rank in findings.ranks if rank.variant == pair.over)
-    known_mean = findings.gives_verdicts and rank.geometric_mean > 0
+    rank = next(rank for rank in findings.ranking.ranks if rank.variant == pair.over)
+    known_mean = findings.verdicts.given and rank.geometric_mean > 0
     return f"geometric mean {numbers.ratio(rank.geometric_mean)}; " if known_mean else ""
 
 
@@ -215,7 +224,7 @@ def _ratio_at(findings: Findings, cell: GridCell) -> str:
 
 def _where(findings: Findings, cell: GridCell) -> str:
     """Name the problem as the rest of the page does, where its name is short enough for that."""
-    if problem_key(findings.problems):
+    if problem_key(findings.programs.problems):
         return cell.problem.name
     return f"{cell.grid.name}, {cell.grid.place(cell.row, cell.column)}"
 
@@ -235,7 +244,7 @@ def overview(findings: Findings) -> tuple[GridLine, ...]:
                 Datum(count_words(findings, cells), css="words"),
                 *ends,
             )
-            lines.append(GridLine(grid.name, findings.marks[pair.over.id], data))
+            lines.append(GridLine(grid.name, findings.programs.marks[pair.over.id], data))
     return tuple(lines)
 
 
@@ -274,10 +283,10 @@ def _extreme(findings: Findings, cell: GridCell) -> GridLine:
         saved,
     )
     over, under = (
-        None if compared is None else findings.cell_numbers[compared.id]
+        None if compared is None else findings.programs.cell_numbers[compared.id]
         for compared in (cell.over, cell.under)
     )
-    return GridLine(cell.pair.name, findings.marks[cell.pair.over.id], data, over, under)
+    return GridLine(cell.pair.name, findings.programs.marks[cell.pair.over.id], data, over, under)
 
 
 # ---- figures -------------------------------------------------------------------------------------
@@ -292,8 +301,8 @@ def saved_table(findings: Findings, grid: Grid) -> pd.DataFrame:
     rows = [
         (
             cell.pair.over.label,
-            findings.role(cell.pair.over),
-            findings.marks[cell.pair.over.id],
+            findings.ranking.role(cell.pair.over),
+            findings.programs.marks[cell.pair.over.id],
             cell.saved,
             1 / cell.verdict.ratio,
             grid.place(cell.row, cell.column),
@@ -350,14 +359,14 @@ def slice_table(findings: Findings, grid: Grid, *, along: str) -> tuple[pd.DataF
         {
             "panel": f"{fixed_key} = {value}" if fixed_key else "",
             "name": variant.label,
-            "role": findings.role(variant),
-            "mark": findings.marks[variant.id],
+            "role": findings.ranking.role(variant),
+            "mark": findings.programs.marks[variant.id],
             "x": float(step),
             "value": _time(findings, grid, variant, (value, step) if by_row else (step, value)),
         }
         for value in fixed
         for step in moving
-        for variant in findings.variants
+        for variant in findings.programs.variants
     ]
     table = pd.DataFrame(rows)
     known_panels = table.loc[table["value"].notna(), "panel"].unique()
@@ -367,9 +376,11 @@ def slice_table(findings: Findings, grid: Grid, *, along: str) -> tuple[pd.DataF
 
 def _time(findings: Findings, grid: Grid, variant: Variant, place: tuple[Any, Any]) -> float:
     problem = grid.problems.get(place)
-    cell = findings.cells.get((variant.id, problem.id)) if problem else None
+    cell = findings.programs.by_place.get((variant.id, problem.id)) if problem else None
     return (
-        findings.value(cell, DURATION).median if cell and findings.correct(cell) else float("nan")
+        findings.numbers.value(cell, DURATION).median
+        if cell and findings.programs.correct(cell)
+        else float("nan")
     )
 
 

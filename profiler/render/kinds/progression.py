@@ -93,8 +93,8 @@ def progression_answer(findings: Findings) -> tuple[Sentence, ...]:
 
 def progression_view(findings: Findings) -> View:
     """Times of the reference, the ladder, small multiples and the ledger."""
-    ladder = findings.ladder
-    problem = findings.largest_problem
+    ladder = findings.kind.ladder
+    problem = findings.ranking.largest_problem
     ratios, steps = _ratios(findings, ladder), _ladder(findings, ladder)
     drawn_first = ratios or steps
     parts = {
@@ -125,27 +125,27 @@ def rung_number(rung: Rung) -> str:
 
 
 def _ratios(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None:
-    if findings.baseline is None or not any(math.isfinite(rung.ratio) for rung in ladder):
+    if findings.programs.baseline is None or not any(math.isfinite(rung.ratio) for rung in ladder):
         return None
     means = pd.DataFrame(
         [
             (
                 rung_name(rung),
-                findings.marks[rung.variant.id],
-                findings.role(rung.variant),
+                findings.programs.marks[rung.variant.id],
+                findings.ranking.role(rung.variant),
                 rung.ratio,
             )
             for rung in ladder
         ],
         columns=["name", "mark", "role", "value"],
     )
-    title = f"{findings.primary.label} ÷ that of {findings.baseline.label}"
-    which = "Above" if findings.primary.better == "higher" else "Below"
+    title = f"{findings.numbers.primary.label} ÷ that of {findings.programs.baseline.label}"
+    which = "Above" if findings.numbers.primary.better == "higher" else "Below"
     reading = f"{which} 1 is better. Logarithmic: equal heights are equal factors."
     figure = ladder_figures.ratio_lines(
-        means, ratio_table(findings, ladder), findings.baseline.label, title
+        means, ratio_table(findings, ladder), findings.programs.baseline.label, title
     )
-    heads = ("geometric mean", *(problem.name for problem in findings.problems))
+    heads = ("geometric mean", *(problem.name for problem in findings.programs.problems))
     rows = tuple(
         _rung_row(
             findings,
@@ -162,7 +162,7 @@ def ratio_table(findings: Findings, ladder: Sequence[Rung]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             (problem.id, place, rung.ratios[index])
-            for index, problem in enumerate(findings.problems)
+            for index, problem in enumerate(findings.programs.problems)
             for place, rung in enumerate(ladder)
         ],
         columns=["problem", "place", "value"],
@@ -177,11 +177,11 @@ def _mean_title(rung: Rung) -> str:
 def _rung_row(findings: Findings, rung: Rung, data: Sequence[Datum]) -> Row:
     return Row(
         name=rung_name(rung),
-        mark=findings.marks[rung.variant.id],
+        mark=findings.programs.marks[rung.variant.id],
         role="other",
         data=tuple(data),
         note=rung.variant.note,
-        also=findings.aliases.get(rung.variant.id, ()),
+        also=findings.programs.aliases.get(rung.variant.id, ()),
     )
 
 
@@ -189,7 +189,7 @@ def _ladder(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None
     table = ladder_table(findings, ladder)
     if len(table) < 2:
         return None
-    metric = findings.primary.label
+    metric = findings.numbers.primary.label
     title = f"{metric} against the first version"
     reading = (
         "Logarithmic: equal heights are equal factors. Tread: geometric mean over the problems; "
@@ -223,8 +223,8 @@ def ladder_table(findings: Findings, ladder: Sequence[Rung]) -> pd.DataFrame:
             continue
         overall = rung.cumulative.overall
         ends = (overall.ratio, overall.smallest, overall.largest)
-        mark = findings.marks[rung.variant.id]
-        role = findings.role(rung.variant)
+        mark = findings.programs.marks[rung.variant.id]
+        role = findings.ranking.role(rung.variant)
         rows.append((rung_name(rung), mark, role, *ends, _step_text(rung)))
     return pd.DataFrame(rows, columns=["name", "mark", "role", "value", "low", "high", "text"])
 
@@ -270,8 +270,8 @@ class Panel:
 
 def panels_of(findings: Findings) -> tuple[Panel, ...]:
     """The primary metric and the small multiples of which all metrics were collected."""
-    present = {metric.name for metric in findings.metrics}
-    wanted = dict.fromkeys([(findings.report.primary,), *MULTIPLES])
+    present = {metric.name for metric in findings.numbers.metrics}
+    wanted = dict.fromkeys([(findings.numbers.primary.name,), *MULTIPLES])
     return tuple(Panel(labels(names)) for names in wanted if present.issuperset(names))
 
 
@@ -303,8 +303,8 @@ def multiples_table(
             panel.unit,
             place,
             rung_number(rung),
-            findings.marks[rung.variant.id],
-            findings.role(rung.variant),
+            findings.programs.marks[rung.variant.id],
+            findings.ranking.role(rung.variant),
             _value(findings, rung, problem, panel),
         )
         for panel in panels
@@ -317,20 +317,24 @@ def multiples_table(
 
 def _value(findings: Findings, rung: Rung, problem: Problem, panel: Panel) -> float:
     """Sum of the metrics; NaN where one is missing."""
-    correct = findings.correct(findings.cells.get((rung.variant.id, problem.id)))
-    values = [findings.at(rung.variant, problem, metric.name).median for metric in panel.metrics]
+    correct = findings.programs.correct(
+        findings.programs.by_place.get((rung.variant.id, problem.id))
+    )
+    values = [
+        findings.numbers.at(rung.variant, problem, metric.name).median for metric in panel.metrics
+    ]
     return sum(values) if correct else NAN
 
 
 def _median(findings: Findings, rung: Rung, problem: Problem, panel: Panel) -> Datum:
     value = _value(findings, rung, problem, panel)
-    cell = findings.cells.get((rung.variant.id, problem.id))
+    cell = findings.programs.by_place.get((rung.variant.id, problem.id))
     return Datum.quantity(value, panel.unit, why_missing(findings, cell, panel.metrics[0].name))
 
 
 def ledger(findings: Findings, ladder: Sequence[Rung]) -> tuple[LedgerLine, ...]:
     """Each version with its note, its time at the largest problem, its step and its counters."""
-    problem = findings.largest_problem
+    problem = findings.ranking.largest_problem
     if problem is None:
         return ()
     medians = medians_of(findings, counters(findings))
@@ -356,9 +360,9 @@ def _version(rung: Rung) -> str:
 
 
 def _ledger_data(findings: Findings, rung: Rung, problem: Problem) -> list[Datum]:
-    place = findings.problem_numbers[problem.id]
+    place = findings.programs.problem_numbers[problem.id]
     return [
-        _median(findings, rung, problem, Panel((findings.primary,))),
+        _median(findings, rung, problem, Panel((findings.numbers.primary,))),
         _step(rung.step),
         counts_datum(rung.step.verdicts if rung.step else ()),
         _step_there(rung.step, place),
@@ -409,10 +413,12 @@ def counter_bars(
 
 
 def _why_nothing(findings: Findings, rung: Rung, problem: Problem) -> str:
-    cell = findings.cells.get((rung.variant.id, problem.id))
-    if cell is None or not findings.correct(cell):
-        return OUTCOME_WORDS[findings.status(cell).outcome] if cell else "not in the plan"
+    cell = findings.programs.by_place.get((rung.variant.id, problem.id))
+    if cell is None or not findings.programs.correct(cell):
+        return OUTCOME_WORDS[findings.programs.status(cell).outcome] if cell else "not in the plan"
     if rung.before is None:
         return "the first version"
-    compared = findings.correct(findings.cells.get((rung.before.id, problem.id)))
+    compared = findings.programs.correct(
+        findings.programs.by_place.get((rung.before.id, problem.id))
+    )
     return "no counter moved" if compared else "the version before has no result here"

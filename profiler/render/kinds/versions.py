@@ -42,7 +42,7 @@ def versions_view(findings: Findings) -> View:
         **problem_parts(findings),
         **metric_parts(findings),
     }
-    heading = f"{findings.primary.label} between versions"
+    heading = f"{findings.numbers.primary.label} between versions"
     return View("versions.html", heading, parts, first=_first(findings))
 
 
@@ -56,7 +56,7 @@ def _first(findings: Findings) -> Chart | None:
 
 def problem_parts(findings: Findings) -> dict[str, Any]:
     """Ratios to the baseline with their intervals, a figure for each problem."""
-    shown = len(findings.problems) if findings.baseline else 0
+    shown = len(findings.programs.problems) if findings.programs.baseline else 0
     return {
         "problem_charts": tuple(charts.problem_charts(findings)),
         "left_out_problems": max(0, shown - charts.MOST_PROBLEM_FIGURES),
@@ -68,16 +68,16 @@ def metric_parts(findings: Findings) -> dict[str, Any]:
     blocks = tuple(
         _metric_block(findings, metric)
         for metric in shown_metrics(findings)[: charts.MOST_METRIC_FIGURES]
-        if metric in findings.metrics
+        if metric in findings.numbers.metrics
     )
     return {
         "metric_blocks": blocks,
-        "left_out_metrics": len(findings.metrics) - len(blocks),
+        "left_out_metrics": len(findings.numbers.metrics) - len(blocks),
     }
 
 
 def _metric_block(findings: Findings, metric: Label) -> MetricBlock:
-    problem = findings.largest_problem
+    problem = findings.ranking.largest_problem
     drawn = [charts.line_chart(findings, metric)]
     if problem is not None:
         drawn.insert(0, charts.bar_chart(findings, metric, problem))

@@ -47,26 +47,26 @@ def waves_view(findings: Findings) -> View:
 
 def waves_answer(findings: Findings) -> tuple[Sentence, ...]:
     """Sentences on what each variant needs and on coverage; empty without an efficiency."""
-    needs = findings.waves.needs[:_MOST_SENTENCES] if findings.waves else ()
+    needs = findings.kind.waves.needs[:_MOST_SENTENCES] if findings.kind.waves else ()
     sentences = tuple(_sentence(findings, need) for need in needs)
     return (*sentences, answer.coverage_sentence(findings)) if sentences else ()
 
 
 def need_rows(findings: Findings) -> tuple[Row, ...]:
     """Row of each variant's needs, in the columns of `NEED_HEADS`."""
-    needs = findings.waves.needs if findings.waves else ()
+    needs = findings.kind.waves.needs if findings.kind.waves else ()
     return tuple(_need_row(findings, need) for need in needs)
 
 
 def wave_table(findings: Findings) -> pd.DataFrame:
     """Every grid with its variant's `name`, `role` and `mark`, as figures take it."""
-    grids = findings.waves.grids if findings.waves else pd.DataFrame(columns=["variant"])
-    names = {variant.id: variant.label for variant in findings.variants}
-    roles = {variant.id: findings.role(variant) for variant in findings.variants}
+    grids = findings.kind.waves.grids if findings.kind.waves else pd.DataFrame(columns=["variant"])
+    names = {variant.id: variant.label for variant in findings.programs.variants}
+    roles = {variant.id: findings.ranking.role(variant) for variant in findings.programs.variants}
     return grids.assign(
         name=grids["variant"].map(names),
         role=grids["variant"].map(roles),
-        mark=grids["variant"].map(findings.marks),
+        mark=grids["variant"].map(findings.programs.marks),
     )
 
 
@@ -113,7 +113,9 @@ def _need_row(findings: Findings, steady: Steady) -> Row:
         _plain(steady.rule_least_at),
         Datum(rule, css="words"),
     )
-    return Row(_name(findings, steady.variant), findings.marks[steady.variant], "other", data)
+    return Row(
+        _name(findings, steady.variant), findings.programs.marks[steady.variant], "other", data
+    )
 
 
 def _grid_rows(table: pd.DataFrame) -> tuple[Row, ...]:
@@ -161,7 +163,7 @@ def _rule_words(steady: Steady) -> str:
 
 
 def _name(findings: Findings, variant_id: str) -> str:
-    return next(variant.label for variant in findings.variants if variant.id == variant_id)
+    return next(variant.label for variant in findings.programs.variants if variant.id == variant_id)
 
 
 def _plain(value: float) -> Datum:

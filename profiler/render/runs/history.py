@@ -88,11 +88,11 @@ def _head(number: int, run: ComparedRun, blocks: Sequence[int]) -> RunHead:
     return RunHead(
         number=number + 1,
         name=run.name,
-        day=run.report.created[:10],
+        day=run.report.execution.created[:10],
         commit=f"{commit}+" if commit and environment.git_dirty else commit or numbers.MISSING,
         driver=environment.driver or numbers.MISSING,
         gpu=environment.gpu or environment.cpu or numbers.MISSING,
-        when=run.report.created,
+        when=run.report.execution.created,
         cells=len(run.report.plan.cells),
         blocks=str(few) if few == many else f"{few}\u2013{many}",
     )

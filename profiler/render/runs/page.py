@@ -111,7 +111,7 @@ def _metrics(step: RunStep, names: Names) -> dict[str, Any]:
 
 
 def _title(comparison: RunComparison) -> str:
-    names = " and ".join(dict.fromkeys(run.report.experiment for run in comparison.runs))
+    names = " and ".join(dict.fromkeys(run.report.experiment.name for run in comparison.runs))
     return f"{names}: {comparison.runs[0].name} \u2192 {comparison.runs[-1].name}"
 
 

@@ -33,17 +33,17 @@ def is_planned(cell: Cell) -> bool:
 
 def timing_blocks(findings: Findings, cell: Cell) -> tuple[float, int] | None:
     """Median by the timing blocks and their number; None unless the cell has a confirmation."""
-    metric = findings.primary.name
-    if findings.value(cell, metric).source != FINAL:
+    metric = findings.numbers.primary.name
+    if findings.numbers.value(cell, metric).source != FINAL:
         return None
-    value = findings.block_value(cell)
+    value = findings.numbers.block_value(cell)
     return None if numbers.is_missing(value.median) else (value.median, value.n)
 
 
 def problem_facts(findings: Findings, problem: Problem) -> tuple[str, ...]:
     """Sentences on the operations and traffic of a problem, and on errors against its reference."""
-    cells = (cell for cell in findings.distinct_cells if cell.problem.id == problem.id)
-    return tuple(_facts([findings.status(cell) for cell in cells]))
+    cells = (cell for cell in findings.programs.cells if cell.problem.id == problem.id)
+    return tuple(_facts([findings.programs.status(cell) for cell in cells]))
 
 
 def _facts(statuses: Sequence[CellStatus]) -> Iterator[str]:

@@ -37,7 +37,7 @@ class Effects:
 
 def parameter_effects(findings: Findings) -> Effects | None:
     """Effect of every parameter of the variants that are no references; None without a pair."""
-    steps = findings.parameter_steps
+    steps = findings.kind.parameter_steps
     if not steps:
         return None
     return Effects(
@@ -50,11 +50,11 @@ def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:
 
     Where verdicts are given, their counts stand beside the mean.
     """
-    lower = findings.primary.better != "higher"
-    names = [problem.name for problem in findings.problems]
+    lower = findings.numbers.primary.better != "higher"
+    names = [problem.name for problem in findings.programs.problems]
     scale = scale_of(effect.ratio for row in step_effects for effect in row.effects)
     rows = []
-    given = findings.gives_verdicts
+    given = findings.verdicts.given
     for step_effect in step_effects:
         row, overall = step_effect.effects, step_effect.overall
         data = (
@@ -71,9 +71,9 @@ def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:
         rows.append(Row(step_name(step_effect.step), NO_VARIANT, "other", data))
     return Heat(
         against="",
-        caption=f"{findings.primary.label} after ÷ before, steps of parameters by problems",
+        caption=f"{findings.numbers.primary.label} after ÷ before, steps of parameters by problems",
         leads=("mean", *(("verdicts",) if given else ()), "lowest", "highest", "pairs"),
-        heads=heat_heads(findings.problems),
+        heads=heat_heads(findings.programs.problems),
         problems=tuple(names),
         rows=tuple(rows),
         rows_are="step",
@@ -109,7 +109,7 @@ def _ratio(value: float) -> tuple[str, str | None]:
 
 
 def _chart(findings: Findings, step_effects: Sequence[StepEffect]) -> Chart:
-    metric = findings.primary.label
+    metric = findings.numbers.primary.label
     reading = (
         f"{metric} after ÷ before, of variants that differ in this parameter only. Dot: geometric "
         "mean. Bar: from the lowest to the highest pair at any problem."

@@ -126,7 +126,7 @@ def explained(findings: Findings) -> ExplainedRun | None:
     if not why.cells:
         return None
     names = {
-        cell.id: f"{cell.variant.label}, {cell.problem.name}" for cell in findings.distinct_cells
+        cell.id: f"{cell.variant.label}, {cell.problem.name}" for cell in findings.programs.cells
     }
     return ExplainedRun(
         pairs=tuple(map(_pair, why.pairs[:MOST_PAIRS])),

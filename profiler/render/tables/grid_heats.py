@@ -90,7 +90,9 @@ def _pair_datum(findings: Findings, cell: GridCell | None, scale: RatioScale) ->
     shown = _ratio_datum(findings, cell, scale)
     if cell is None or cell.over is None or cell.under is None:
         return shown
-    over, under = (findings.cell_numbers[compared.id] for compared in (cell.over, cell.under))
+    over, under = (
+        findings.programs.cell_numbers[compared.id] for compared in (cell.over, cell.under)
+    )
     return replace(shown, cell=over, beside=under)
 
 
@@ -99,7 +101,12 @@ def _ratio_datum(findings: Findings, cell: GridCell | None, scale: RatioScale) -
     if cell is None or cell.over is None or cell.under is None:
         return ABSENT
     failed = next(
-        (compared for compared in (cell.over, cell.under) if not findings.correct(compared)), None
+        (
+            compared
+            for compared in (cell.over, cell.under)
+            if not findings.programs.correct(compared)
+        ),
+        None,
     )
     if failed is not None:
         return lacking(findings, failed, named=failed == cell.under)
@@ -114,9 +121,9 @@ def _ratio_datum(findings: Findings, cell: GridCell | None, scale: RatioScale) -
 
 def lacking(findings: Findings, cell: Cell, *, named: bool = False) -> Datum:
     """Datum of a cell without a correct result: crossed, with the word of its outcome."""
-    status = findings.status(cell)
+    status = findings.programs.status(cell)
     word = OUTCOME_WORDS[status.outcome].upper()
-    number = findings.cell_numbers[cell.id]
+    number = findings.programs.cell_numbers[cell.id]
     if not status.outcome.failed:
         return Datum(word, None, status.cause, "absent", number)
     whose = f"{cell.variant.label}: " if named else ""
@@ -144,7 +151,8 @@ def metric_heats(
         (variant.id, place): quantity.of(cell)
         for variant in variants
         for place, problem in grid.problems.items()
-        if (cell := findings.cells.get((variant.id, problem.id))) and findings.correct(cell)
+        if (cell := findings.programs.by_place.get((variant.id, problem.id)))
+        and findings.programs.correct(cell)
     }
     positive = sorted(value for value in values.values() if value > 0)
     if not positive:
@@ -154,13 +162,13 @@ def metric_heats(
     def heat(variant: Variant) -> GridHeat:
         def datum(row: object, column: object) -> Datum:
             problem = grid.problems.get((row, column))
-            cell = findings.cells.get((variant.id, problem.id)) if problem else None
+            cell = findings.programs.by_place.get((variant.id, problem.id)) if problem else None
             if cell is None:
                 return ABSENT
-            if not findings.correct(cell):
+            if not findings.programs.correct(cell):
                 return lacking(findings, cell)
             shown = _magnitude(quantity, cell, values[variant.id, (row, column)], scale)
-            return replace(shown, cell=findings.cell_numbers[cell.id])
+            return replace(shown, cell=findings.programs.cell_numbers[cell.id])
 
         return grid_heat(f"{variant.label}, {quantity.name.lower()}", grid, datum)
 

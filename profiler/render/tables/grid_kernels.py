@@ -41,14 +41,14 @@ class Kernels:
     @cached_property
     def names(self) -> Mapping[str, tuple[str, ...]]:
         """Kernels by cell id, as its first sample has them; without those that saw none."""
-        frame = self.findings.report.samples
+        frame = self.findings.report.measured.samples
         if "kernel_names" not in frame.columns:
             return {}
         pairs = frame.loc[frame["kernel_names"].notna(), ["cell", "kernel_names"]]
         first = pairs.drop_duplicates("cell").itertuples(index=False)
         names_by_cell = {str(cell): kernel_list(names) for cell, names in first}
-        for cell in self.findings.distinct_cells:
-            owner = self.findings.status(cell).duplicate_of
+        for cell in self.findings.programs.cells:
+            owner = self.findings.programs.status(cell).duplicate_of
             if cell.id not in names_by_cell and owner in names_by_cell:
                 names_by_cell[cell.id] = names_by_cell[owner]
         return {cell: names for cell, names in names_by_cell.items() if names}
@@ -56,7 +56,7 @@ class Kernels:
     @cached_property
     def letters(self) -> Mapping[tuple[str, ...], str]:
         """Letters of the different lists, in the order of the plan."""
-        cells = (self.names.get(cell.id) for cell in self.findings.distinct_cells)
+        cells = (self.names.get(cell.id) for cell in self.findings.programs.cells)
         lists = dict.fromkeys(names for names in cells if names)
         return {names: _letter(number) for number, names in enumerate(lists)}
 
@@ -72,8 +72,8 @@ def grid_kernels(findings: Findings, kernels: Kernels, grid: Grid) -> GridKernel
         for row in grid.row_values
         for column in grid.column_values
         if (problem := grid.problems.get((row, column)))
-        for variant in findings.variants
-        if (cell := findings.cells.get((variant.id, problem.id)))
+        for variant in findings.programs.variants
+        if (cell := findings.programs.by_place.get((variant.id, problem.id)))
     ]
     return GridKernels(grid, _lists(kernels, cells))
 

@@ -93,18 +93,18 @@ def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
 
     Ratios and verdicts are those `against` one of the named baselines.
     """
-    keys = varying(findings.problems)
+    keys = varying(findings.programs.problems)
     constants = {
         key: value
-        for problem in findings.problems
+        for problem in findings.programs.problems
         for key, value in problem.params.items()
         if key not in keys
     }
     cells = [
-        findings.cells[variant.id, problem.id]
-        for problem in findings.problems
-        for variant, _ in findings.sorted_at(problem, findings.report.primary)
-        if (variant.id, problem.id) in findings.cells
+        findings.programs.by_place[variant.id, problem.id]
+        for problem in findings.programs.problems
+        for variant, _ in findings.numbers.sorted_at(problem, findings.numbers.primary.name)
+        if (variant.id, problem.id) in findings.programs.by_place
     ]
     others = _other_metrics(findings)
     columns = _columns(findings, cells, others[:MOST_COLUMNS])
@@ -137,14 +137,14 @@ def _other_metrics(findings: Findings) -> tuple[Label, ...]:
     These are the nearest roof, traffic and kernels.
     """
     shown = dict.fromkeys(shown_metrics(findings))
-    measured = {metric.name: metric for metric in findings.metrics}
+    measured = {metric.name: metric for metric in findings.numbers.metrics}
     has_traffic = measured.keys() >= set(TRAFFIC)
     roof = nearest_roof_label(findings)
     first = [roof] if roof else []
     first += [DRAM_BYTES] if has_traffic else []
-    if any(findings.value(cell, "kernels").median > 1 for cell in findings.distinct_cells):
+    if any(findings.numbers.value(cell, "kernels").median > 1 for cell in findings.programs.cells):
         first.append(measured["kernels"])
-    repeated = {findings.primary.name, *(TRAFFIC if has_traffic else ())}
+    repeated = {findings.numbers.primary.name, *(TRAFFIC if has_traffic else ())}
     return tuple(
         metric for metric in dict.fromkeys([*first, *shown]) if metric.name not in repeated
     )
@@ -156,7 +156,7 @@ def _columns(
     """The primary metric, then these; all with bars."""
     return [
         with_bars(cells, _column(findings, cells, metric))
-        for metric in (findings.primary, *metrics)
+        for metric in (findings.numbers.primary, *metrics)
     ]
 
 
@@ -184,7 +184,7 @@ def roof_column(findings: Findings, cells: Sequence[Cell], metric: Label) -> Met
 
 def traffic(findings: Findings, cells: Sequence[Cell]) -> list[float]:
     """Bytes read from and written to device memory; NaN where either is missing."""
-    return [sum(findings.value(cell, name).median for name in TRAFFIC) for cell in cells]
+    return [sum(findings.numbers.value(cell, name).median for name in TRAFFIC) for cell in cells]
 
 
 def with_bars(cells: Sequence[Cell], column: MetricColumn) -> MetricColumn:
@@ -228,16 +228,16 @@ def _cell_row(
     against: NamedBaseline,
     data: Sequence[Datum],
 ) -> CellRow:
-    status = findings.status(cell)
-    value = findings.value(cell, findings.report.primary)
-    correct = findings.correct(cell)
+    status = findings.programs.status(cell)
+    value = findings.numbers.value(cell, findings.numbers.primary.name)
+    correct = findings.programs.correct(cell)
     width = numbers.half_width(value.median, value.low, value.high)
     spread = (value.high - value.low) / 2 / value.median if width else math.nan
     return CellRow(
         cell=cell,
-        also=findings.aliases.get(cell.variant.id, ()),
-        mark=findings.marks[cell.variant.id],
-        role=findings.role(cell.variant),
+        also=findings.programs.aliases.get(cell.variant.id, ()),
+        mark=findings.programs.marks[cell.variant.id],
+        role=findings.ranking.role(cell.variant),
         problem_params=tuple(_parameter(cell.problem, key) for key in keys),
         outcome=OUTCOME_WORDS[status.outcome],
         outcome_css=outcome_css(status.outcome),
@@ -265,7 +265,7 @@ def ratio_datum(pair: PairVerdict, *, correct: bool) -> Datum:
 
 def _rank(findings: Findings, cell: Cell, value: Value) -> Datum:
     """Rank within the problem, with what verdicts allow to say of it."""
-    if not findings.correct(cell) or not math.isfinite(value.rank):
+    if not findings.programs.correct(cell) or not math.isfinite(value.rank):
         return Datum(title="not ranked", css="none")
     text = f"{value.rank:g} {standing(findings, cell)}".rstrip()
     return Datum(text, numbers.raw(value.rank))
@@ -273,7 +273,7 @@ def _rank(findings: Findings, cell: Cell, value: Value) -> Datum:
 
 def standing(findings: Findings, cell: Cell) -> str:
     """What a rank means by the verdicts: fastest, lowest, same, not told apart; else empty."""
-    winner = findings.winners.get(cell.problem.id)
+    winner = findings.ranking.winners.get(cell.problem.id)
     if winner is None or not winner.judged:
         return ""
     if cell == winner.cell:
@@ -303,8 +303,8 @@ def facets(findings: Findings) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...]
     groups: list[Facet] = []
     columns: list[list[int]] = []
     for label, items, side in (
-        ("problem", findings.problems, "problem"),
-        ("variant", findings.variants, "variant"),
+        ("problem", findings.programs.problems, "problem"),
+        ("variant", findings.programs.variants, "variant"),
     ):
         for key in varying(items):
             values = tuple(str(value) for value in distinct(items, key))
@@ -315,10 +315,10 @@ def facets(findings: Findings) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...]
             columns.append(
                 [
                     index[str(getattr(cell, side).params.get(key))]
-                    for cell in findings.distinct_cells
+                    for cell in findings.programs.cells
                 ]
             )
-    of_cells = [findings.status(cell).outcome for cell in findings.distinct_cells]
+    of_cells = [findings.programs.status(cell).outcome for cell in findings.programs.cells]
     outcomes = tuple(OUTCOME_WORDS[outcome] for outcome in Outcome if outcome in of_cells)
     index = {word: number for number, word in enumerate(outcomes)}
     groups.append(Facet("outcome", outcomes, index))

@@ -19,15 +19,15 @@ def moved_table(
     findings: Findings, step: ParameterStep, medians: Mapping[Label, Medians]
 ) -> Heat | None:
     """The counters that moved most with a step; None where none did."""
-    moved = moved_counters(step, medians, [problem.id for problem in findings.problems])
+    moved = moved_counters(step, medians, [problem.id for problem in findings.programs.problems])
     if not moved:
         return None
     return Heat(
         against="",
         caption="Change of counters, by problem",
         leads=(),
-        heads=heat_heads(findings.problems),
-        problems=tuple(problem.name for problem in findings.problems),
+        heads=heat_heads(findings.programs.problems),
+        problems=tuple(problem.name for problem in findings.programs.problems),
         rows=tuple(map(_row, moved[:MOST_MOVED])),
         rows_are="counter",
     )

@@ -95,30 +95,38 @@ class Heat:
 
 def heat(findings: Findings) -> Heat:
     """Ratios to the baseline; without one, to the best variant of each problem."""
-    against = findings.baseline.label if findings.baseline else "the best of each problem"
-    scale = scale_of(heat_ratio(findings, cell)[0] for cell in findings.correct_cells.values())
+    against = (
+        findings.programs.baseline.label
+        if findings.programs.baseline
+        else "the best of each problem"
+    )
+    scale = scale_of(
+        heat_ratio(findings, cell)[0] for cell in findings.programs.correct_cells.values()
+    )
     rows = []
-    for rank in findings.ranks:
+    for rank in findings.ranking.ranks:
         variant, mean = rank.variant, rank.geometric_mean
         first = Datum(numbers.ratio(mean), raw_or_none(mean), _mean_title(len(rank.ratios)))
-        data = [_heat_datum(findings, variant, problem, scale) for problem in findings.problems]
+        data = [
+            _heat_datum(findings, variant, problem, scale) for problem in findings.programs.problems
+        ]
         rows.append(
             Row(
                 name=variant.label,
-                mark=findings.marks[variant.id],
-                role=findings.role(variant),
+                mark=findings.programs.marks[variant.id],
+                role=findings.ranking.role(variant),
                 data=(first, *data),
                 note=variant.note,
-                also=findings.aliases.get(variant.id, ()),
+                also=findings.programs.aliases.get(variant.id, ()),
             )
         )
-    caption = f"{findings.primary.label} relative to {against}, variants by problems"
-    names = tuple(problem.name for problem in findings.problems)
+    caption = f"{findings.numbers.primary.label} relative to {against}, variants by problems"
+    names = tuple(problem.name for problem in findings.programs.problems)
     return Heat(
         against=against,
         caption=caption,
         leads=("mean",),
-        heads=heat_heads(findings.problems),
+        heads=heat_heads(findings.programs.problems),
         problems=names,
         rows=tuple(rows),
         scale=scale,
@@ -147,30 +155,30 @@ def _mean_title(count: int) -> str:
 
 
 def _heat_datum(findings: Findings, variant: Variant, problem: Problem, scale: RatioScale) -> Datum:
-    cell = findings.cells.get((variant.id, problem.id))
-    metric = findings.primary
-    if cell is None or not findings.correct(cell):
+    cell = findings.programs.by_place.get((variant.id, problem.id))
+    metric = findings.numbers.primary
+    if cell is None or not findings.programs.correct(cell):
         return lacking_datum(findings, cell)
-    value = findings.value(cell, metric.name)
+    value = findings.numbers.value(cell, metric.name)
     ratio, low, high = heat_ratio(findings, cell)
     if not math.isfinite(ratio):
         return Datum(title=why_missing(findings, cell, metric.name) or "no ratio", css="none")
     title = f"{problem.name}: {numbers.show(value.median, metric.unit)}, {numbers.ratio(ratio)}"
     pair = heat_verdict(findings, cell)
-    winner = findings.winners.get(problem.id)
+    winner = findings.ranking.winners.get(problem.id)
     mark = " top" if winner and winner.cell == cell else ""
     return Datum(
         f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3),
         numbers.raw(ratio),
         f"{title} {numbers.interval(low, high)}".rstrip() + _after(findings, pair),
         scale.css(ratio, lower_is_better=metric.better != "higher") + mark + heat_mark(pair),
-        cell=findings.cell_numbers[cell.id],
+        cell=findings.programs.cell_numbers[cell.id],
     )
 
 
 def has_many_cells(findings: Findings) -> bool:
     """Whether a page of these cells leaves out what stands elsewhere in it."""
-    return len(findings.distinct_cells) > MANY_CELLS
+    return len(findings.programs.cells) > MANY_CELLS
 
 
 def _after(findings: Findings, pair: PairVerdict) -> str:
@@ -180,29 +188,29 @@ def _after(findings: Findings, pair: PairVerdict) -> str:
 
 def heat_verdict(findings: Findings, cell: Cell) -> PairVerdict:
     """Against the baseline; without one, against the winner of the problem."""
-    if findings.baseline is not None:
-        return findings.against_baseline.get(cell.id, NO_VERDICT)
-    winner = findings.winners.get(cell.problem.id)
+    if findings.programs.baseline is not None:
+        return findings.verdicts.against_baseline.get(cell.id, NO_VERDICT)
+    winner = findings.ranking.winners.get(cell.problem.id)
     return winner.others.get(cell.id, NO_VERDICT) if winner else NO_VERDICT
 
 
 def lacking_datum(findings: Findings, cell: Cell | None) -> Datum:
     """Datum of a cell without a correct result in a heat map."""
-    reason = why_missing(findings, cell, findings.report.primary)
+    reason = why_missing(findings, cell, findings.numbers.primary.name)
     if cell is None:  # nothing went wrong: it was never asked for
         return Datum(numbers.MISSING, None, reason, "none")
-    sign = missing_sign(findings.status(cell).outcome)
+    sign = missing_sign(findings.programs.status(cell).outcome)
     css = "none" if sign == NOT_MEASURED else "failed"
-    return Datum(sign, None, reason, css, findings.cell_numbers[cell.id])
+    return Datum(sign, None, reason, css, findings.programs.cell_numbers[cell.id])
 
 
 def heat_ratio(findings: Findings, cell: Cell) -> tuple[float, float, float]:
     """Ratio to the baseline with its interval; without a baseline, to the winner."""
-    value = findings.value(cell, findings.report.primary)
-    if findings.baseline is not None:
+    value = findings.numbers.value(cell, findings.numbers.primary.name)
+    if findings.programs.baseline is not None:
         return value.ratio, value.ratio_low, value.ratio_high
-    slower = findings.slowdowns.get((cell.variant.id, cell.problem.id), math.nan)
-    ratio = 1 / slower if findings.primary.better == "higher" else slower
+    slower = findings.ranking.slowdowns.get((cell.variant.id, cell.problem.id), math.nan)
+    ratio = 1 / slower if findings.numbers.primary.better == "higher" else slower
     return ratio, math.nan, math.nan
 
 
@@ -232,7 +240,8 @@ def with_unit(metric: Label, unit: str) -> str:
 def metric_column(findings: Findings, cells: Sequence[Cell | None], metric: Label) -> MetricColumn:
     """Medians of cells in one unit."""
     medians = [
-        math.nan if cell is None else findings.value(cell, metric.name).median for cell in cells
+        math.nan if cell is None else findings.numbers.value(cell, metric.name).median
+        for cell in cells
     ]
     return value_column(findings, cells, metric, medians)
 
@@ -310,15 +319,15 @@ def builds_of(findings: Findings) -> Builds:
     return Builds(
         with_facts=tuple(build for build in builds if build.kernels),
         without=tuple((state, tuple(names)) for state, names in without.items()),
-        failed=build_failures(distinct, {v.id: v.label for v in findings.variants}),
+        failed=build_failures(distinct, {v.id: v.label for v in findings.programs.variants}),
     )
 
 
 def _variant_build(findings: Findings, build: BuildResult) -> VariantBuild:
-    names = {variant.id: variant.label for variant in findings.variants}
+    names = {variant.id: variant.label for variant in findings.programs.variants}
     return VariantBuild(
         variant=names.get(build.variant, build.variant),
-        mark=findings.marks.get(build.variant, -1),
+        mark=findings.programs.marks.get(build.variant, -1),
         state=build_state(build, names),
         kernels=tuple(_built_kernel(kernel) for kernel in build.kernels),
     )

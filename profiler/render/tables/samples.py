@@ -32,18 +32,18 @@ class CellSamples:
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
-        self._frame = findings.report.samples
+        self._frame = findings.report.measured.samples
 
     @cached_property
     def metrics(self) -> tuple[Label, ...]:
         """Metrics whose samples are written: no rates and shares, which follow from others."""
-        metrics = self._findings.metrics if self.complete else shown_metrics(self._findings)
+        metrics = self._findings.numbers.metrics if self.complete else shown_metrics(self._findings)
         return tuple(metric for metric in metrics if not _is_derived(metric))
 
     @property
     def complete(self) -> bool:
         """Whether the samples of all metrics are written."""
-        return len(self._frame) * len(self._findings.metrics) <= MOST_SAMPLES
+        return len(self._frame) * len(self._findings.numbers.metrics) <= MOST_SAMPLES
 
     def of(self, cell: Cell, metric: str) -> tuple[SampleSet, ...]:
         """Samples of a cell in the order of measurement; none where all are the same."""
@@ -72,7 +72,7 @@ class CellSamples:
         `{"sets": [...], "metrics": {name: {"step": [gcd, decimals], "cells": [...]}}}`; a cell is
         null or a list of `[set, [first, difference, …]]`.
         """
-        cells = self._findings.distinct_cells
+        cells = self._findings.programs.cells
         sets: dict[str, int] = {}
         metrics = {}
         for metric in self.metrics:
@@ -84,7 +84,7 @@ class CellSamples:
         return {"sets": list(sets), "metrics": metrics}
 
     def _source(self, cell: Cell) -> str:
-        return self._findings.status(cell).duplicate_of or cell.id
+        return self._findings.programs.status(cell).duplicate_of or cell.id
 
     @cached_property
     def _varying(self) -> Mapping[tuple[str, str], tuple[SampleSet, ...]]:

@@ -35,15 +35,21 @@ def slowdown_heats(findings: Findings) -> tuple[SlowdownHeat, ...]:
 
     Rows stand by their worst case, references below.
     """
-    below = [row for row in findings.ranks if row.variant.id in findings.references]
-    several = len(findings.rival_groups) > 1
+    below = [
+        row for row in findings.ranking.ranks if row.variant.id in findings.programs.references
+    ]
+    several = len(findings.ranking.rival_groups) > 1
     heats = []
-    for rows in findings.rival_groups or ((),):
+    for rows in findings.ranking.rival_groups or ((),):
         planned = (
-            findings.planned[rows[0].variant.id] if rows else frozenset(findings.problem_numbers)
+            findings.programs.planned[rows[0].variant.id]
+            if rows
+            else frozenset(findings.programs.problem_numbers)
         )
-        group_problems = [problem for problem in findings.problems if problem.id in planned]
-        name = _common(findings.problems, group_problems) if several else ""
+        group_problems = [
+            problem for problem in findings.programs.problems if problem.id in planned
+        ]
+        name = _common(findings.programs.problems, group_problems) if several else ""
         heats.append(SlowdownHeat(name, _heat(findings, [*rows, *below], group_problems)))
     return tuple(heats)
 
@@ -71,11 +77,11 @@ def _row(findings: Findings, rank: VariantRank, problems: Sequence[Problem]) -> 
     data = [_datum(findings, variant, problem) for problem in problems]
     return Row(
         name=variant.label,
-        mark=findings.marks[variant.id],
-        role=findings.role(variant),
+        mark=findings.programs.marks[variant.id],
+        role=findings.ranking.role(variant),
         data=(*_worst_and_mean(rank), *data),
         note=variant.note,
-        also=findings.aliases.get(variant.id, ()),
+        also=findings.programs.aliases.get(variant.id, ()),
     )
 
 
@@ -99,17 +105,19 @@ def _plain(ratio: float) -> str:
 
 
 def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
-    cell = findings.cells.get((variant.id, problem.id))
-    if cell is None or not findings.correct(cell):
+    cell = findings.programs.by_place.get((variant.id, problem.id))
+    if cell is None or not findings.programs.correct(cell):
         return lacking_datum(findings, cell)
-    winners = findings.rival_winners if findings.rivals else findings.winners
-    slowdown = findings.slowdowns.get((variant.id, problem.id), math.nan)
+    winners = (
+        findings.ranking.rival_winners if findings.programs.rivals else findings.ranking.winners
+    )
+    slowdown = findings.ranking.slowdowns.get((variant.id, problem.id), math.nan)
     winner = winners.get(problem.id)
     if winner is None or numbers.is_missing(slowdown):
         return Datum(title="not ranked", css="none")
-    value = findings.value(cell, findings.report.primary)
-    shown = numbers.show(value.median, findings.primary.unit)
-    if variant.id not in findings.references:
+    value = findings.numbers.value(cell, findings.numbers.primary.name)
+    shown = numbers.show(value.median, findings.numbers.primary.unit)
+    if variant.id not in findings.programs.references:
         slowdown = max(1.0, slowdown)
     verdict = winner.all_others.get(cell.id, NO_VERDICT)
     text = (
@@ -122,7 +130,7 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
         numbers.raw(slowdown),
         f"{problem.name}: {shown}, {text}",
         slowdown_class(slowdown, _mark(winner, cell)),
-        findings.cell_numbers[cell.id],
+        findings.programs.cell_numbers[cell.id],
     )
 
 
@@ -178,13 +186,13 @@ SINGLE_CHOICE_HEADS = (
 
 def single_choice_rows(findings: Findings) -> tuple[Row, ...]:
     """Each configuration as the only one, smallest worst slowdown first: `SINGLE_CHOICE_HEADS`."""
-    names = {problem.id: problem.name for problem in findings.problems}
+    names = {problem.id: problem.name for problem in findings.programs.problems}
     rows = []
-    for rank in findings.ranks:
+    for rank in findings.ranking.ranks:
         regret, variant = rank.regret, rank.variant
         if regret is None:
             continue
-        first = len(findings.contenders.get(variant.id, ()))
+        first = len(findings.ranking.contenders.get(variant.id, ()))
         mean = rank.geometric_mean
         missing = len(rank.planned.intersection(regret.missing))
         lacking = f" ({missing} missing)" if missing else ""
@@ -197,13 +205,13 @@ def single_choice_rows(findings: Findings) -> tuple[Row, ...]:
             if numbers.is_missing(mean)
             else Datum(numbers.ratio(mean), numbers.raw(mean), "geometric mean"),
         )
-        mark = findings.marks[variant.id]
-        also = findings.aliases.get(variant.id, ())
+        mark = findings.programs.marks[variant.id]
+        also = findings.programs.aliases.get(variant.id, ())
         rows.append(
             Row(
                 name=variant.label,
                 mark=mark,
-                role=findings.role(variant),
+                role=findings.ranking.role(variant),
                 data=data,
                 note=variant.note,
                 also=also,

@@ -104,7 +104,7 @@ def _rows(
     cells = set(compared["cell"])
     return tuple(
         _row(findings, cell, [times.get((cell.id, timer), (NAN, NAN, NAN)) for timer in timers])
-        for cell in findings.distinct_cells
+        for cell in findings.programs.cells
         if cell.id in cells
     )
 
@@ -121,8 +121,8 @@ def _timer_row(findings: Findings, cell: Cell, data: tuple[Datum, ...]) -> Timer
     return TimerRow(
         problem=cell.problem.name,
         variant=cell.variant.label,
-        mark=findings.marks[cell.variant.id],
-        cell=findings.cell_numbers[cell.id],
+        mark=findings.programs.marks[cell.variant.id],
+        cell=findings.programs.cell_numbers[cell.id],
         data=data,
     )
 
@@ -136,7 +136,7 @@ def _ratio(value: float) -> Datum:
 
 
 def _wall_clock_rows(findings: Findings, errors: pd.DataFrame) -> tuple[TimerRow, ...]:
-    cells = {cell.id: cell for cell in findings.distinct_cells}
+    cells = {cell.id: cell for cell in findings.programs.cells}
     rows = []
     for row in errors.to_dict("records"):
         cell = cells[row["cell"]]
@@ -163,7 +163,7 @@ def _signed(value: float) -> str:
 
 
 def _furthest(findings: Findings, timers: TimerComparison, error: TimerError) -> Furthest:
-    cell = findings.correct_cells[error.cell]
+    cell = findings.programs.correct_cells[error.cell]
     host = caches = ""
     if error.host is not None and error.caches is not None:
         host = f"{_signed(error.host)} is host time"
@@ -181,7 +181,7 @@ def _furthest(findings: Findings, timers: TimerComparison, error: TimerError) ->
 
 def _overall(findings: Findings, timers: TimerComparison) -> tuple[Overall, ...]:
     names = {
-        cell.id: f"{cell.variant.label} at {cell.problem.name}" for cell in findings.distinct_cells
+        cell.id: f"{cell.variant.label} at {cell.problem.name}" for cell in findings.programs.cells
     }
     return tuple(
         Overall(

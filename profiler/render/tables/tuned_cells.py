@@ -73,12 +73,12 @@ class TunedCells:
 
 def tuned_cells(findings: Findings) -> TunedCells | None:
     """Prepare the section; None where nothing was tuned or that was not recorded."""
-    having = [cell for cell in findings.distinct_cells if findings.status(cell).tuned]
+    having = [cell for cell in findings.programs.cells if findings.programs.status(cell).tuned]
     if not having:
         return None
     names = _kernel_names(findings)
     rows = [row for cell in having for row in _rows(findings, cell, names.get(cell.id, ()))]
-    tried = [cell for cell in having if _was_a_choice(findings.status(cell).tuned)]
+    tried = [cell for cell in having if _was_a_choice(findings.programs.status(cell).tuned)]
     shown = _fitting(findings, tried)
     return TunedCells(
         tuple(rows[:MOST_CHOSEN]),
@@ -86,7 +86,7 @@ def tuned_cells(findings: Findings) -> TunedCells | None:
         tuple(
             TriedCell(
                 f"{cell.variant.label}, {cell.problem.name}",
-                tuning_tables(findings.status(cell).tuned),
+                tuning_tables(findings.programs.status(cell).tuned),
             )
             for cell in shown
         ),
@@ -102,7 +102,7 @@ def _fitting(findings: Findings, cells: Sequence[Cell]) -> list[Cell]:
     """The first cells whose configurations have room together."""
     room, fitting = MOST_TRIED, []
     for cell in cells:
-        room -= len(findings.status(cell).tuned)
+        room -= len(findings.programs.status(cell).tuned)
         if room < 0:
             break
         fitting.append(cell)
@@ -111,7 +111,7 @@ def _fitting(findings: Findings, cells: Sequence[Cell]) -> list[Cell]:
 
 def _kernel_names(findings: Findings) -> Mapping[str, tuple[str, ...]]:
     """Names of the kernels that were seen in each cell, without arguments; by cell id."""
-    frame = findings.report.samples
+    frame = findings.report.measured.samples
     if "kernel_names" not in frame.columns:
         return {}
     pairs = frame[["cell", "kernel_names"]].astype({"kernel_names": object})
@@ -128,7 +128,7 @@ def _plain(name: str) -> str:
 
 def _rows(findings: Findings, cell: Cell, names: Sequence[str]) -> list[ChosenRow]:
     groups: dict[str, list[TunedConfig]] = {}
-    for candidate in findings.status(cell).tuned:
+    for candidate in findings.programs.status(cell).tuned:
         groups.setdefault(candidate.operation, []).append(candidate)
     return [_row(findings, cell, names, group) for group in groups.values()]
 
@@ -140,8 +140,8 @@ def _row(
     best = next((candidate for candidate in group if candidate.best), None)
     choice = "" if best is None else f"{best.choice} {config_words(best.config)}".strip()
     return ChosenRow(
-        mark=findings.marks[cell.variant.id],
-        cell=findings.cell_numbers[cell.id],
+        mark=findings.programs.marks[cell.variant.id],
+        cell=findings.programs.cell_numbers[cell.id],
         variant=cell.variant.label,
         problem=cell.problem.name,
         operation=operation,
@@ -188,11 +188,11 @@ def _measured_data(
     findings: Findings, cell: Cell, best: TunedConfig | None, *, alone: bool
 ) -> tuple[Datum, ...]:
     """Launches of the cell, its time, and that time by the tuner's where it is the same kernel."""
-    if not findings.correct(cell):
-        outcome = OUTCOME_WORDS[findings.status(cell).outcome]
+    if not findings.programs.correct(cell):
+        outcome = OUTCOME_WORDS[findings.programs.status(cell).outcome]
         return (Datum(css="none"), Datum(outcome, css="words"), Datum(css="none"))
-    time = findings.value(cell, "duration_ns").median
-    launches = findings.value(cell, "kernels").median
+    time = findings.numbers.value(cell, "duration_ns").median
+    launches = findings.numbers.value(cell, "kernels").median
     tuner = None if best is None else best.time_ns
     once = alone and launches == 1
     ratio = time / tuner if once and tuner and not numbers.is_missing(time) else None

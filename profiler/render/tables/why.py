@@ -75,13 +75,13 @@ def why(findings: Findings) -> Why | None:
 
     None without either, and without such a problem.
     """
-    best, baseline = findings.best, findings.baseline
+    best, baseline = findings.ranking.best, findings.programs.baseline
     if best is None or baseline is None:
         return None
-    problem = findings.largest_of(best, baseline)
+    problem = findings.ranking.largest_of(best, baseline)
     if problem is None:
         return None
-    collected = {metric.name: metric for metric in findings.metrics}
+    collected = {metric.name: metric for metric in findings.numbers.metrics}
     peaks = counter_pairs(
         findings, [collected[name] for name in PEAKS if name in collected], problem
     )
@@ -103,8 +103,8 @@ def _most_moved(findings: Findings, problem: Problem) -> tuple[Moved, ...]:
     """Counters that stand in no figure, by how far they moved; from or to 0 counts most."""
     metrics = [
         metric
-        for metric in findings.metrics
-        if metric != findings.primary
+        for metric in findings.numbers.metrics
+        if metric != findings.numbers.primary
         and metric.name not in (*TIME_AGAIN, *PEAKS)
         and not metric.name.startswith(STALL_PREFIX)
     ]

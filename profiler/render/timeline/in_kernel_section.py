@@ -61,7 +61,7 @@ class InKernelSection:
 def make_in_kernel_section(findings: Findings) -> InKernelSection | None:
     """Make the section; None where no kernel was recorded."""
     recorded = findings.in_kernel
-    cells = [cell for cell in findings.distinct_cells if cell.id in recorded]
+    cells = [cell for cell in findings.programs.cells if cell.id in recorded]
     if not cells:
         return None
     several = len({cell.problem.id for cell in cells}) > 1
@@ -69,7 +69,7 @@ def make_in_kernel_section(findings: Findings) -> InKernelSection | None:
         cell.id: f"{cell.variant.label}, {cell.problem.name}" if several else cell.variant.label
         for cell in cells
     }
-    marks = {cell.id: findings.marks[cell.variant.id] for cell in cells}
+    marks = {cell.id: findings.programs.marks[cell.variant.id] for cell in cells}
     colours = _colours([recorded[cell.id] for cell in cells])
     return InKernelSection(
         cells=tuple(

@@ -30,7 +30,7 @@ _MOST_ROWS = 40
 
 def run_chart(findings: Findings) -> Chart | None:
     """Steps of the sessions of the newest execution over time; None where none were recorded."""
-    spans = findings.report.seconds
+    spans = findings.report.execution.seconds
     if not spans:
         return None
     rows = list(dict.fromkeys(span.row for span in spans))

@@ -111,7 +111,7 @@ class TimelineSection:
 
 def named_timelines(findings: Findings) -> NamedTimelines:
     """Timelines of a run in the order of its plan, under the names of their cells."""
-    cells = {cell.id: cell for cell in findings.distinct_cells}
+    cells = {cell.id: cell for cell in findings.programs.cells}
     timelines = findings.timelines.of_cells(cells)
     several = len({cells[timeline.cell].problem.id for timeline in timelines.cells}) > 1
     return NamedTimelines(
@@ -119,7 +119,7 @@ def named_timelines(findings: Findings) -> NamedTimelines:
             NamedTimeline(
                 variant=cells[timeline.cell].variant.label,
                 problem=cells[timeline.cell].problem.name if several else "",
-                mark=findings.marks[cells[timeline.cell].variant.id],
+                mark=findings.programs.marks[cells[timeline.cell].variant.id],
                 timeline=timeline,
             )
             for timeline in timelines.cells

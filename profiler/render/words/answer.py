@@ -66,11 +66,11 @@ def sentences(findings: Findings) -> tuple[Sentence, ...]:
     """
     general = [_overall_sentence(findings), _largest_sentence(findings)]
     fastest = _fastest_sentence(findings)
-    if findings.tunes:
-        leaders = [rows[0] for rows in findings.rival_groups[:_MOST_GROUPS]]
+    if findings.ranking.tunes:
+        leaders = [rows[0] for rows in findings.ranking.rival_groups[:_MOST_GROUPS]]
         general = [*(everywhere_sentence(findings, row) for row in leaders), *general]
     else:
-        general.append(everywhere_sentence(findings, findings.leader))
+        general.append(everywhere_sentence(findings, findings.ranking.leader))
     general.append(_timer_sentence(findings))
     texts = [sentence for sentence in (fastest, *general) if sentence]
     return (*texts, coverage_sentence(findings))
@@ -78,14 +78,14 @@ def sentences(findings: Findings) -> tuple[Sentence, ...]:
 
 def answer_of(findings: Findings) -> tuple[Sentence, ...]:
     """The sentences of the answer, as the kind of page has them."""
-    reference = findings.report.page_kind.answer
+    reference = findings.report.settings.page_kind.answer
     kind_sentences: tuple[Sentence, ...] = load_part(reference)(findings) if reference else ()
     return kind_sentences or sentences(findings)
 
 
 def step_sentences(findings: Findings) -> tuple[Sentence, ...]:
     """Sentences on the effect of each step of a parameter; without any, the general answer."""
-    steps = findings.parameter_steps
+    steps = findings.kind.parameter_steps
     if not steps:
         return sentences(findings)
     of_steps: list[Sentence] = [
@@ -105,7 +105,7 @@ def ladder_sentences(findings: Findings) -> tuple[Sentence, ...]:
 
 
 def _ladder_sentence(findings: Findings) -> Sentence:
-    ladder = findings.ladder
+    ladder = findings.kind.ladder
     measured = [rung for rung in ladder if rung.step is not None and rung.step.overall.pairs]
     most = largest_step(ladder)
     if not measured or most is None or most.step is None:
@@ -128,7 +128,7 @@ def _ladder_sentence(findings: Findings) -> Sentence:
 
 def _led(findings: Findings, ladder: tuple[Rung, ...]) -> str:
     ratios = [numbers.ratio(rung.ratio) for rung in ladder if not numbers.is_missing(rung.ratio)]
-    baseline = findings.baseline
+    baseline = findings.programs.baseline
     if baseline is None or len(ratios) < 2:
         return ""
     return f" goes from {ratios[0]} to {ratios[-1]} the {noun(findings)} of {baseline.label} and"
@@ -165,7 +165,7 @@ def _fastest_sentence(findings: Findings) -> Sentence:
 
 
 def _overall_sentence(findings: Findings) -> Sentence:
-    row, baseline = findings.best_rank, findings.baseline
+    row, baseline = findings.ranking.best_rank, findings.programs.baseline
     if row is None:
         return (Part("No variant has a correct and measured result.", strong=True),)
     if baseline is None or row.best is None or row.worst is None or len(row.ratios) < 2:
@@ -173,15 +173,15 @@ def _overall_sentence(findings: Findings) -> Sentence:
     if _has_baseline_alone(findings):
         return ()
     count = len(row.ratios)
-    every = row.complete and count == len(findings.problems)
+    every = row.complete and count == len(findings.programs.problems)
     over = all_problems(count) if every else f"the {count} problems"
     opening: Sentence = (Part(f"Over {over} "),)
-    if findings.baseline_rank:
-        which = "highest" if findings.primary.better == "higher" else "lowest"
+    if findings.ranking.baseline_rank:
+        which = "highest" if findings.numbers.primary.better == "higher" else "lowest"
         leader = Part(baseline.label, strong=True)
         rest = Part(f", the baseline, has the {which} geometric mean. Of the rest, ")
         opening = (*opening, leader, rest)
-    verb = "takes" if findings.gives_verdicts else "has"
+    verb = "takes" if findings.verdicts.given else "has"
     return (
         *opening,
         Part(row.variant.label, strong=True),
@@ -196,41 +196,43 @@ def _overall_sentence(findings: Findings) -> Sentence:
 
 def _has_baseline_alone(findings: Findings) -> bool:
     """Whether nothing but the baseline has a result."""
-    row = findings.best_rank
-    return row is not None and row.variant == findings.baseline
+    row = findings.ranking.best_rank
+    return row is not None and row.variant == findings.programs.baseline
 
 
 def _largest_sentence(findings: Findings) -> Sentence:
-    problem = findings.largest_problem
+    problem = findings.ranking.largest_problem
     if problem is None:
         return ()
     where = f"At {_largest_words(findings, problem)}{problem.name}"
-    where += "," if len(findings.problems) > 1 else ""
-    first = findings.winners[problem.id]
-    shown = findings.rival_winners.get(problem.id, first)
+    where += "," if len(findings.programs.problems) > 1 else ""
+    first = findings.ranking.winners[problem.id]
+    shown = findings.ranking.rival_winners.get(problem.id, first)
     opening = (Part(f"{where} "), *winner_words(findings, first))
     if first.cell != shown.cell:
         opening = (*opening, Part("; of the rest, "), *winner_words(findings, shown))
-    value = findings.value(shown.cell, findings.report.primary)
-    alone = shown.cell.variant == findings.baseline
-    if findings.baseline is None or alone or numbers.is_missing(value.ratio):
+    value = findings.numbers.value(shown.cell, findings.numbers.primary.name)
+    alone = shown.cell.variant == findings.programs.baseline
+    if findings.programs.baseline is None or alone or numbers.is_missing(value.ratio):
         return (*opening, Part("."))
-    certainty = _certainty(value, findings.verdict(shown.cell.variant, problem))
+    certainty = _certainty(value, findings.verdicts.at(shown.cell.variant, problem))
     return (
         *opening,
         Part(": "),
         Part(numbers.ratio(value.ratio), strong=True),
-        Part(f" the {noun(findings)} of {findings.baseline.label}{certainty}."),
+        Part(f" the {noun(findings)} of {findings.programs.baseline.label}{certainty}."),
     )
 
 
 def _largest_words(findings: Findings, shown: Problem) -> str:
     """Apposition to the problem that is shown: the largest, or the one that takes longest."""
-    if len(findings.problems) == 1:
+    if len(findings.programs.problems) == 1:
         return ""
-    keys = telling(findings.problems)
+    keys = telling(findings.programs.problems)
     shown_sizes = _sizes(shown, keys)
-    is_exceeded = any(_exceed(_sizes(other, keys), shown_sizes) for other in findings.problems)
+    is_exceeded = any(
+        _exceed(_sizes(other, keys), shown_sizes) for other in findings.programs.problems
+    )
     is_largest = bool(shown_sizes) and not is_exceeded
     return "the largest problem, " if is_largest else "the problem that takes longest, "
 
@@ -249,17 +251,19 @@ def _exceed(sizes: Mapping[str, float], others: Mapping[str, float]) -> bool:
 
 def winner_words(findings: Findings, winner: Winner) -> Sentence:
     """Clause on the winner of a problem with its number: the best only where verdicts show it."""
-    shown = numbers.show(winner.value.median, findings.primary.unit)
+    shown = numbers.show(winner.value.median, findings.numbers.primary.unit)
     variant = winner.cell.variant
     name = Part(variant.label, strong=True)
     if winner.final:
         shown += " in the confirmation"
     aside = _aside(findings, winner)
     if winner.best:
-        outside = variant.id in findings.references and variant != findings.baseline
+        outside = (
+            variant.id in findings.programs.references and variant != findings.programs.baseline
+        )
         opening = "the lowest time is that of " if outside else "the best is "
         return (Part(opening), name, Part(f"{aside} with {shown}"))
-    which = "highest" if findings.primary.better == "higher" else "lowest"
+    which = "highest" if findings.numbers.primary.better == "higher" else "lowest"
     ties = ties_words(winner)
     tail = f", {ties}" if ties else ""
     return (name, Part(f"{aside} has the {which} median, {shown}{tail}"))
@@ -268,9 +272,9 @@ def winner_words(findings: Findings, winner: Winner) -> Sentence:
 def _aside(findings: Findings, winner: Winner) -> str:
     """Apposition to a winner that is the baseline or a reference; else empty."""
     variant = winner.cell.variant
-    if variant == findings.baseline:
+    if variant == findings.programs.baseline:
         return ", the baseline,"
-    return ", a reference," if variant.id in findings.references else ""
+    return ", a reference," if variant.id in findings.programs.references else ""
 
 
 def _certainty(value: Value, verdict: PairVerdict) -> str:
@@ -302,13 +306,13 @@ def _first_elsewhere(findings: Findings, row: VariantRank) -> str:
 
     Not where the run tunes: it asks for one configuration, and how much slower that is.
     """
-    if findings.tunes:
+    if findings.ranking.tunes:
         return ""
-    won = findings.contenders.get(row.variant.id, frozenset())
-    lost = [problem for problem in findings.problems if problem.id in row.planned - won]
+    won = findings.ranking.contenders.get(row.variant.id, frozenset())
+    lost = [problem for problem in findings.programs.problems if problem.id in row.planned - won]
     if not lost:
         return ""
-    first = [findings.deciding_winners[problem.id].cell.variant.label for problem in lost]
+    first = [findings.ranking.deciding_winners[problem.id].cell.variant.label for problem in lost]
     if len(lost) <= _MOST_LOST:
         named = [f"{name} at {problem.name}" for name, problem in zip(first, lost, strict=True)]
     else:
@@ -317,7 +321,7 @@ def _first_elsewhere(findings: Findings, row: VariantRank) -> str:
 
 
 def _problem(findings: Findings, identifier: str) -> Problem:
-    return next(problem for problem in findings.problems if problem.id == identifier)
+    return next(problem for problem in findings.programs.problems if problem.id == identifier)
 
 
 def where(row: VariantRank) -> str:
@@ -341,11 +345,11 @@ def _timer_sentence(findings: Findings) -> Sentence:
 
 def coverage_sentence(findings: Findings) -> Sentence:
     """Sentence on the number of measured cells, and the outcomes of the others."""
-    total = len(findings.report.plan.cells)
+    total = len(findings.programs.plan.cells)
     others = [
         f"{count} {OUTCOME_WORDS[outcome]}"
-        for outcome, count in findings.outcome_counts().items()
+        for outcome, count in findings.programs.outcome_counts().items()
         if not outcome.correct
     ]
     rest = f" ({', '.join(others)})" if others else ""
-    return (Part(f"{findings.measured_count()} of {total} cells measured{rest}."),)
+    return (Part(f"{findings.programs.measured_count()} of {total} cells measured{rest}."),)

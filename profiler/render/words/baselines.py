@@ -24,4 +24,4 @@ def why_no_verdict(findings: Findings, baseline: NamedBaseline, cell: Cell) -> s
         return "compared with itself"
     if baseline.others[cell.id] is None:
         return "nothing to compare with"
-    return "not compared" if findings.gives_verdicts else "no verdict is given on this metric"
+    return "not compared" if findings.verdicts.given else "no verdict is given on this metric"

@@ -70,11 +70,11 @@ def cards(findings: Findings) -> tuple[Card, ...]:
 
 
 def _best_card(findings: Findings) -> Card:
-    row = findings.leader
+    row = findings.ranking.leader
     if row is None:
         return Card("Best", "nothing", "no correct result was measured")
     details = [
-        "the baseline" if row is findings.baseline_rank else "",
+        "the baseline" if row is findings.ranking.baseline_rank else "",
         _wins_words(findings, row),
         _coverage_words(findings, row),
         _ties(findings, row),
@@ -90,10 +90,10 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
     winners = planned_winners(findings, row)
     of_all = f"of {total} problem{'s' if total > 1 else ''}"
     if not all(winner.judged for winner in winners):
-        first = len(findings.contenders.get(row.variant.id, ()))
+        first = len(findings.ranking.contenders.get(row.variant.id, ()))
         return f"first, or its interval overlaps the first one's, at {first} {of_all}"
     standing = standing_of(row.variant, winners)
-    which = "highest" if findings.primary.better == "higher" else "lowest"
+    which = "highest" if findings.numbers.primary.better == "higher" else "lowest"
     parts = [f"{which} at {standing.wins} {of_all}"]
     parts += [f"same at {standing.same}"] if standing.same else []
     parts += [f"not told apart at {standing.not_told_apart}"] if standing.not_told_apart else []
@@ -103,7 +103,7 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
 def _coverage_words(findings: Findings, row: VariantRank) -> str:
     if not row.covers:
         return f"measured at {len(row.ratios)}"
-    if row.regret is None or row.regret.worst <= 1 or not findings.tunes:
+    if row.regret is None or row.regret.worst <= 1 or not findings.ranking.tunes:
         return ""
     return f"used {where(row)}, {worst_of_the_best(findings, row.regret.worst)}"
 
@@ -111,18 +111,18 @@ def _coverage_words(findings: Findings, row: VariantRank) -> str:
 def _reference_words(findings: Findings, answer: Answer) -> str:
     """The absolute best, where a reference other than the baseline is ahead, and how far."""
     lead = answer.reference
-    if lead is None or not 0 < lead.ratio < 1 or lead.variant == findings.baseline:
+    if lead is None or not 0 < lead.ratio < 1 or lead.variant == findings.programs.baseline:
         return ""
     return f"{lead.variant.label}, a reference, {lead_words(findings, lead)}"
 
 
 def _place(findings: Findings, row: VariantRank) -> str:
     """Heading for the first: best only where it is so at each of its problems."""
-    if not row.planned <= findings.contenders.get(row.variant.id, frozenset()):
+    if not row.planned <= findings.ranking.contenders.get(row.variant.id, frozenset()):
         return "Leader"
     winners = [
         winner
-        for winner in findings.deciding_winners.values()
+        for winner in findings.ranking.deciding_winners.values()
         if winner.cell.variant == row.variant
     ]
     alone = len(winners) == len(row.planned) and all(winner.best for winner in winners)
@@ -133,7 +133,7 @@ def _ties(findings: Findings, row: VariantRank) -> str:
     """Clause on variants the same as the leader at its only problem, or not told apart from it."""
     winners = [
         winner
-        for winner in findings.deciding_winners.values()
+        for winner in findings.ranking.deciding_winners.values()
         if winner.cell.variant == row.variant
     ]
     if len(row.planned) != 1 or not winners or not ties_words(winners[0]):
@@ -145,14 +145,14 @@ def _ties(findings: Findings, row: VariantRank) -> str:
 
 
 def _difference_card(findings: Findings) -> Card:
-    row, baseline = findings.best_rank, findings.baseline
+    row, baseline = findings.ranking.best_rank, findings.programs.baseline
     question = "By how much"
     if baseline is None or row is None or row.best is None or row.worst is None:
         return Card(question, "no baseline", "nothing to compare with")
     if row.variant == baseline:
         return Card(question, "no other", "only the baseline was measured")
     against = f"the {noun(findings)} of {baseline.label}"
-    if findings.baseline_rank:
+    if findings.ranking.baseline_rank:
         against += f" in {row.variant.label}, first of the rest"
     source = f"{_source(findings, row.verdicts)}{_selection_words(findings, row)}"
     if len(row.ratios) == 1:
@@ -170,7 +170,7 @@ def _source(findings: Findings, verdicts: Sequence[PairVerdict]) -> str:
         return ""
     final = sum(pair.final for pair in judged)
     if not final:
-        return "; not confirmed" if findings.report.plan.problems_to_confirm else ""
+        return "; not confirmed" if findings.programs.plan.problems_to_confirm else ""
     return "; confirmed" if final == len(judged) else f"; confirmed at {final} of {len(judged)}"
 
 
@@ -190,14 +190,14 @@ def _selection_words(findings: Findings, row: VariantRank) -> str:
 
 
 def _reality_card(findings: Findings) -> Card:
-    row = findings.best_rank
+    row = findings.ranking.best_rank
     question = "Is it real"
     if row is None or not row.ratios:
         return Card(question, "not known", "no ratio to a baseline")
     judged = [pair for pair in row.planned_verdicts if pair.verdict is not None]
     if judged and any(pair.verdict is not Verdict.NO_DATA for pair in judged):
         return _verdict_card(question, judged)
-    if findings.gives_verdicts:
+    if findings.verdicts.given:
         return Card(question, "not known", "only the baseline was measured")
     return _interval_card(question, findings, row)
 
@@ -236,9 +236,9 @@ def _blocks(verdicts: Sequence[PairVerdict]) -> str:
 
 def evidence(findings: Findings) -> str:
     """What the verdicts on the best against the baseline rest on, and why some are unclear."""
-    row = findings.best_rank
+    row = findings.ranking.best_rank
     judged = [pair for pair in row.planned_verdicts if pair.verdict] if row else []
-    if not judged or not findings.gives_verdicts:
+    if not judged or not findings.verdicts.given:
         return ""
     parts = [part for part in (doubts(judged), _spans(judged)) if part]
     return "; ".join(parts)
@@ -279,12 +279,13 @@ def _span(prefix: str, values: Sequence[float], without: str) -> str:
 def _interval_card(question: str, findings: Findings, row: VariantRank) -> Card:
     """For metrics that no verdict is given on."""
     sizes = [
-        findings.at(row.variant, problem, findings.report.primary).n for problem, _ in row.ratios
+        findings.numbers.at(row.variant, problem, findings.numbers.primary.name).n
+        for problem, _ in row.ratios
     ]
     blocks = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     detail = (
         f"95\u202f% intervals of the ratio exclude 1; {blocks} blocks a cell; no verdict is given "
-        f"on {findings.primary.label.lower()}"
+        f"on {findings.numbers.primary.label.lower()}"
     )
     return Card(question, f"{row.excluding_one} of {len(row.ratios)} problems", detail)
 
@@ -297,7 +298,7 @@ def _why_card(findings: Findings) -> Card:
 
     Each has the nearest roof with its percent, where roofs were counted.
     """
-    problem, row = findings.largest_problem, findings.leader
+    problem, row = findings.ranking.largest_problem, findings.ranking.leader
     if problem is None or row is None:
         return Card("Why", "not known", "nothing was measured")
     roof = nearest_roof_words(findings, row.variant, problem)
@@ -331,13 +332,15 @@ def _account_card(findings: Findings) -> Card | None:
     else:
         parts = roof_parts(pair.roof_account)
     largest, ns = next((part for part in parts if part[1] * difference > 0), parts[0])
-    place = f" at {pair.cell.problem.name}" if len(findings.problems) > 1 else ""
+    place = f" at {pair.cell.problem.name}" if len(findings.programs.problems) > 1 else ""
     # The cards beside it are of other launches: of the confirmation, at other clocks.
     times = f"{signed_time(ns)}; in all {signed_time(difference)} in the explain session"
     against = f"against {pair.against.variant.label}{place}"
     detail = f"{times} {against}; {limit_and_roof(pair.first)}"
     # What is explained need not be the leader, nor of the type that the best of all is of.
-    is_leader = findings.leader is not None and pair.cell.variant == findings.leader.variant
+    is_leader = (
+        findings.ranking.leader is not None and pair.cell.variant == findings.ranking.leader.variant
+    )
     question = "Why" if is_leader else f"Why {pair.cell.variant.label}, not the leader"
     return Card(question, largest, detail)
 
@@ -351,7 +354,7 @@ def _busy_card(findings: Findings) -> Card | None:
     shares = [numbers.show(100 * unit.busy_share, "%") for unit in units]
     idle = [numbers.show(unit.idle_ns, "ns") for unit in units]
     answer = f"{findings.timelines.device} busy {shares[0]}"
-    place = f" at {difference.cell.problem.name}" if len(findings.problems) > 1 else ""
+    place = f" at {difference.cell.problem.name}" if len(findings.programs.problems) > 1 else ""
     against = f"{shares[1]} and {idle[1]} in {difference.against.variant.label}{place}"
     return Card("Why", answer, f"of the time, {idle[0]} idle; {against}")
 
@@ -405,15 +408,15 @@ def _traffic_card(findings: Findings, variant: Variant, problem: Problem) -> Car
     fewer = [f"{numbers.ratio(ratio)} {what}" for ratio, what in means if ratio < _LEAST_SAVED]
     roof = nearest_roof(findings, variant, problem)
     by_arithmetic = roof is not None and roof[0] not in _MEMORY_ROOFS
-    if not fewer or findings.baseline is None or (by_arithmetic and len(fewer) == 1):
+    if not fewer or findings.programs.baseline is None or (by_arithmetic and len(fewer) == 1):
         return None
-    of_baseline = f"those of {findings.baseline.label} (geometric mean)"
+    of_baseline = f"those of {findings.programs.baseline.label} (geometric mean)"
     return Card("Why", fewer[0], ", ".join([*fewer[1:], of_baseline]))
 
 
 def _bandwidth_card(findings: Findings, variant: Variant, problem: Problem) -> Card | None:
     """Share of the bandwidth of device memory; None where it was not counted."""
-    busy = findings.at(variant, problem, "peak_dram_pct").median
+    busy = findings.numbers.at(variant, problem, "peak_dram_pct").median
     if numbers.is_missing(busy):
         return None
     near = busy >= IDLE_PCT
@@ -423,7 +426,7 @@ def _bandwidth_card(findings: Findings, variant: Variant, problem: Problem) -> C
 
 def _tail_card(findings: Findings) -> Card | None:
     """The least rate that the last wave leaves, on a page of waves; None elsewhere."""
-    needs = findings.waves.needs if findings.waves else ()
+    needs = findings.kind.waves.needs if findings.kind.waves else ()
     measured = [need for need in needs if not numbers.is_missing(need.rule_least)]
     if not measured:
         return None

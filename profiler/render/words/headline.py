@@ -39,7 +39,7 @@ def _by_kind(findings: Findings) -> Callable[[Findings], Sentence] | None:
     if findings.timers is not None and findings.timers.compared:
         return _timers
     of_kind = {LADDER: _ladder, PARAMETERS: _steps, WAVES: _waves}
-    finds = findings.report.page_kind.finds
+    finds = findings.report.settings.page_kind.finds
     return next((of_kind[name] for name in of_kind if name in finds), None)
 
 
@@ -56,24 +56,24 @@ def _general(findings: Findings) -> Sentence:
     if row is None:
         return (Part("No variant has a correct and measured result.", strong=True),)
     reference = reference_clause(findings, answer.reference)
-    if len(row.planned) == 1 or findings.baseline is None or row.best is None:
+    if len(row.planned) == 1 or findings.programs.baseline is None or row.best is None:
         return (*_winner(findings, row, answer), *reference, Part("."))
     return (*_relative(findings, row), *reference, Part("."))
 
 
 def _relative(findings: Findings, row: VariantRank) -> Sentence:
     """Clause on the ratio to the baseline over several problems."""
-    baseline = findings.baseline
+    baseline = findings.programs.baseline
     if baseline is None:
         return ()
     opening: Sentence = ()
-    if findings.baseline_rank:
+    if findings.ranking.baseline_rank:
         rest = Part(", the baseline, is ahead; of the rest, ")
         opening = (_name(baseline), rest)
     return (
         *opening,
         _name(row.variant),
-        Part(" takes " if findings.gives_verdicts else " has "),
+        Part(" takes " if findings.verdicts.given else " has "),
         Part(numbers.ratio(row.geometric_mean), strong=True),
         Part(f" the {noun(findings)} of {baseline.label} (geometric mean of "),
         Part(f"{len(row.ratios)} problems)"),
@@ -82,8 +82,8 @@ def _relative(findings: Findings, row: VariantRank) -> Sentence:
 
 def _winner(findings: Findings, row: VariantRank, answer: Answer) -> Sentence:
     """Clause on the variant with the lowest number, at one problem or without a baseline."""
-    which = "highest" if findings.primary.better == "higher" else "lowest"
-    winners = [findings.deciding_winners[problem] for problem in sorted(row.planned)]
+    which = "highest" if findings.numbers.primary.better == "higher" else "lowest"
+    winners = [findings.ranking.deciding_winners[problem] for problem in sorted(row.planned)]
     name = _name(row.variant)
     if len(winners) != 1:
         return (name, Part(f" has the {which} {noun(findings)} at {answer.wins} of "
@@ -93,18 +93,22 @@ def _winner(findings: Findings, row: VariantRank, answer: Answer) -> Sentence:
 
 
 def _at_one(findings: Findings, row: VariantRank, winner: Winner, which: str) -> Sentence:
-    shown = numbers.show(winner.value.median, findings.primary.unit)
+    shown = numbers.show(winner.value.median, findings.numbers.primary.unit)
     called = "is the best" if winner.best else f"has the {which} {noun(findings)}"
     opening = Part(f" {called}, {shown}")
     if winner.cell.variant != row.variant:
         opening = Part(f" is first of the rest, after {winner.cell.variant.label}")
     ties = ties_words(winner)
     tail = f", {ties}" if ties and not winner.best else ""
-    if row.best is None or findings.baseline is None or row.variant == findings.baseline:
+    if (
+        row.best is None
+        or findings.programs.baseline is None
+        or row.variant == findings.programs.baseline
+    ):
         return (opening, Part(tail))
     value = row.best[1]
     verdict = word_of(row.verdicts[0]) if row.verdicts else ""
-    baseline = findings.baseline.label
+    baseline = findings.programs.baseline.label
     return (
         opening,
         Part(f"{tail}: "),
@@ -115,7 +119,7 @@ def _at_one(findings: Findings, row: VariantRank, winner: Winner, which: str) ->
 
 def reference_clause(findings: Findings, lead: ReferenceLead | None) -> Sentence:
     """Clause on the best reference where it is ahead of all others; the baseline is no news."""
-    if lead is None or not 0 < lead.ratio < 1 or lead.variant == findings.baseline:
+    if lead is None or not 0 < lead.ratio < 1 or lead.variant == findings.programs.baseline:
         return ()
     return (Part("; "), _name(lead.variant), Part(f", a reference, {lead_words(findings, lead)}"))
 
@@ -131,13 +135,15 @@ def lead_words(findings: Findings, lead: ReferenceLead) -> str:
 
 
 def _ladder(findings: Findings) -> Sentence:
-    measured = [rung for rung in findings.ladder if not numbers.is_missing(rung.ratio)]
-    most, baseline = largest_step(findings.ladder), findings.baseline
+    measured = [rung for rung in findings.kind.ladder if not numbers.is_missing(rung.ratio)]
+    most, baseline = largest_step(findings.kind.ladder), findings.programs.baseline
     if len(measured) < 2 or most is None or most.step is None or baseline is None:
         return ()
-    best = next((rung for rung in measured if rung.variant == findings.best), measured[-1])
+    best = next((rung for rung in measured if rung.variant == findings.ranking.best), measured[-1])
     return (
-        Part(f"{len(findings.ladder)} versions go from {numbers.ratio(measured[0].ratio)} to "),
+        Part(
+            f"{len(findings.kind.ladder)} versions go from {numbers.ratio(measured[0].ratio)} to "
+        ),
         Part(numbers.ratio(best.ratio), strong=True),
         Part(f" the {noun(findings)} of {baseline.label}, with "),
         _name(best.variant),
@@ -154,28 +160,30 @@ def _verdicts(verdicts: tuple[PairVerdict, ...]) -> str:
 
 
 def _steps(findings: Findings) -> Sentence:
-    most = largest_effect(findings.parameter_steps)
+    most = largest_effect(findings.kind.parameter_steps)
     if most is None:
         return ()
-    count = len(findings.parameter_steps)
+    count = len(findings.kind.parameter_steps)
     return (
         Part(f"Of {count} steps, the largest effect is that of " if count > 1 else ""),
         Part(step_name(most.step), strong=True),
         Part(": "),
         Part(numbers.ratio(most.overall.ratio), strong=True),
-        Part(f" the {noun(findings)} (geometric mean of {len(findings.problems)} problems)"),
+        Part(
+            f" the {noun(findings)} (geometric mean of {len(findings.programs.problems)} problems)"
+        ),
         Part(f"{_verdicts(most.verdicts)}."),
     )
 
 
 def _waves(findings: Findings) -> Sentence:
-    needs = findings.waves.needs if findings.waves else ()
+    needs = findings.kind.waves.needs if findings.kind.waves else ()
     enough = [need for need in needs if math.isfinite(need.waves)]
     if not enough:
         return ()
     most = max(enough, key=lambda need: need.waves)
     least = min(enough, key=lambda need: need.waves)
-    by_id = {variant.id: variant for variant in findings.variants}
+    by_id = {variant.id: variant for variant in findings.programs.variants}
     who = (
         "Every variant" if len(enough) == len(needs) else f"{len(enough)} of {len(needs)} variants"
     )

@@ -57,10 +57,14 @@ def method(findings: Findings) -> Method:
         funnel=run_funnel(report),
         sessions=findings.sessions,
         other_commands=tuple(
-            (name, command) for name, command in report.commands.items() if name not in named
+            (name, command)
+            for name, command in report.execution.commands.items()
+            if name not in named
         ),
-        stages=tuple((name, numbers.seconds(value)) for name, value in report.stages.items()),
-        glossary=findings.metrics,
+        stages=tuple(
+            (name, numbers.seconds(value)) for name, value in report.execution.stages.items()
+        ),
+        glossary=findings.numbers.metrics,
     )
 
 

@@ -28,10 +28,10 @@ _SAMPLED = ("energy_j", "power_w")
 
 def shown_metrics(findings: Findings) -> tuple[Label, ...]:
     """Metrics for figures and the main table: the primary one, the most telling, the rest."""
-    measured = {metric.name: metric for metric in findings.metrics}
-    wanted = findings.report.metrics or tuple(measured)
+    measured = {metric.name: metric for metric in findings.numbers.metrics}
+    wanted = findings.report.settings.metrics or tuple(measured)
     telling = [name for name in _MOST_TELLING if name in wanted or name in measured]
     # Nobody asks for these: they are there where visits last long enough.
     sampled = [name for name in _SAMPLED if name in measured]
-    names = dict.fromkeys([findings.report.primary, *telling, *wanted, *sampled])
+    names = dict.fromkeys([findings.numbers.primary.name, *telling, *wanted, *sampled])
     return tuple(measured.get(name) or label(name) for name in names)

@@ -19,18 +19,18 @@ def shorten(name: str, longest: int = LONGEST_NAME) -> str:
 
 def shared_words(findings: Findings) -> str:
     """Sentence on what all variants share; empty where labels are not made of parameters."""
-    names = findings.names
+    names = findings.programs.names
     if not names.from_parameters or not names.shared:
         return ""
     texts = ", ".join(chip.text for chip in names.shared)
-    every = len(names.family) == len(findings.report.plan.variants)
+    every = len(names.family) == len(findings.programs.plan.variants)
     which = "variants" if every else "configurations"
     return f"All {len(names.family)} {which} have {texts}."
 
 
 def usual_words(findings: Findings) -> str:
     """Sentence on flags that a label says only where they are off; empty without any."""
-    names = findings.names
+    names = findings.programs.names
     if not names.from_parameters or not names.usual:
         return ""
     texts = ", ".join(chip.text for chip in names.usual)
@@ -39,7 +39,7 @@ def usual_words(findings: Findings) -> str:
 
 def label_keys(findings: Findings) -> str:
     """Sentence on what the parts of labels are values of; empty where labels are no parameters."""
-    names = findings.names
+    names = findings.programs.names
     usual = {chip.text for chip in names.usual}
     keys = [key for key in names.keys if key not in usual]
     if not names.from_parameters or not keys:

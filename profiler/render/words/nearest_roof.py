@@ -24,7 +24,7 @@ def nearest_roof_label(findings: Findings) -> Label | None:
     """Label of the column, with the roofs that were counted; None where none was."""
     roofs = [
         metric.name.removeprefix(ROOF_PREFIX).removesuffix("_pct")
-        for metric in findings.metrics
+        for metric in findings.numbers.metrics
         if metric.name.startswith(ROOF_PREFIX)
     ]
     if not roofs:
@@ -79,7 +79,7 @@ def nearest_roof_words(
     if roof is None:
         return ""
     name, percent = roof
-    place = f" at {problem.name}" if len(findings.problems) > 1 else ""
+    place = f" at {problem.name}" if len(findings.programs.problems) > 1 else ""
     owner = f" of {whose}" if whose else ""
     share = f"{numbers.show(percent, '%')}{practical_of(findings, name, percent)}"
     return f"nearest roof{owner}{place}: {roof_words(name)}, {share}"
@@ -89,7 +89,7 @@ def _explained_roof(
     findings: Findings, variant: Variant, problem: Problem
 ) -> tuple[str, float] | None:
     """Nearest roof of the longest kernel in the explain session, and percent of it."""
-    cell = findings.cells.get((variant.id, problem.id))
+    cell = findings.programs.by_place.get((variant.id, problem.id))
     why = find_why(findings).cells.get(cell.id) if cell else None
     if why is None or not why.kernels or not why.kernels[0].roofs:
         return None
@@ -99,5 +99,5 @@ def _explained_roof(
 
 def practical_of(findings: Findings, roof: str, percent: float) -> str:
     """Percent of a roof as share of what a plain kernel reached; nothing without one."""
-    share = findings.report.practical_roofs.get(roof, math.nan)
+    share = findings.report.measured.practical_roofs.get(roof, math.nan)
     return practical_words(roof, percent / 100 / share)

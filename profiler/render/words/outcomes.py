@@ -47,13 +47,13 @@ def why_missing(findings: Findings, cell: Cell | None, metric: str) -> str:
     """Why a cell has no value of a metric."""
     if cell is None:
         return "not in the plan"
-    status = findings.status(cell)
+    status = findings.programs.status(cell)
     if not status.outcome.correct:
         return f"{OUTCOME_WORDS[status.outcome]}: {status.cause}".rstrip(": ")
     if metric in status.missing_metrics:
         return "asked for, but the tool did not deliver it"
     entry = CATALOGUE.get(metric)
     parts = entry.needs if entry is not None and math.isfinite(entry.most) else ()
-    if parts and all(findings.value(cell, part).median > 0 for part in parts):
+    if parts and all(findings.numbers.value(cell, part).median > 0 for part in parts):
         return "its parts were counted in different launches, and disagree"
     return "not collected for this cell"

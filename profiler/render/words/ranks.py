@@ -46,19 +46,19 @@ def best_word(findings: Findings) -> str:
 
     Where the baseline has the better mean, it is only the first of the rest.
     """
-    if findings.baseline_rank:
+    if findings.ranking.baseline_rank:
         return "first of the rest"
-    row = findings.best_rank
+    row = findings.ranking.best_rank
     if row is None or not row.planned:
         return "leader"
-    winners = [findings.deciding_winners.get(problem) for problem in row.planned]
+    winners = [findings.ranking.deciding_winners.get(problem) for problem in row.planned]
     sole = (winner and winner.best and winner.cell.variant == row.variant for winner in winners)
     return "best" if all(sole) else "leader"
 
 
 def planned_winners(findings: Findings, row: VariantRank) -> list[Winner]:
     """Winners of the problems that a variant is planned for."""
-    winners = findings.deciding_winners
+    winners = findings.ranking.deciding_winners
     return [winners[problem] for problem in row.planned if problem in winners]
 
 
@@ -68,7 +68,7 @@ def contender_words(findings: Findings, row: VariantRank) -> str:
     winners = planned_winners(findings, row)
     problems = f"{total} problem{'s' if total > 1 else ''}"
     if not all(winner.judged for winner in winners):
-        first = len(findings.contenders.get(row.variant.id, ()))
+        first = len(findings.ranking.contenders.get(row.variant.id, ()))
         return f"first, or with an interval that overlaps the first one's, at {first} of {problems}"
     standing = standing_of(row.variant, winners)
     parts = [f"has the lowest number at {standing.wins} of {problems}"]
@@ -81,12 +81,12 @@ def contender_words(findings: Findings, row: VariantRank) -> str:
 
 def of_the_best(findings: Findings, slowdown: float) -> str:
     """A number against that of the best, as a ratio: `1.028x the time of the best`."""
-    higher = findings.primary.better == "higher"
+    higher = findings.numbers.primary.better == "higher"
     ratio = numbers.ratio(1 / slowdown if higher else slowdown)
     return f"{ratio} the {noun(findings)} of the best"
 
 
 def worst_of_the_best(findings: Findings, slowdown: float) -> str:
     """How far from the best a variant is at the worst of the problems that it is used for."""
-    bound = "at least" if findings.primary.better == "higher" else "at most"
+    bound = "at least" if findings.numbers.primary.better == "higher" else "at most"
     return f"{bound} {of_the_best(findings, slowdown)}"

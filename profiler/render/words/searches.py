@@ -137,7 +137,7 @@ def objective_words(findings: Findings, search: SearchFindings) -> str:
     """Words for what a ratio of the search compares, and over which problems."""
     terms = search.record.terms
     if len(terms.problems) == 1:
-        names = {problem.id: problem.name for problem in findings.problems}
+        names = {problem.id: problem.name for problem in findings.programs.problems}
         return f"at {names.get(terms.problems[0], terms.problems[0])}"
     means = {GEOMEAN: "geometric mean over", WORST: "the worst of"}
     return f"{means[terms.objective]} {len(terms.problems)} problems"
@@ -145,5 +145,5 @@ def objective_words(findings: Findings, search: SearchFindings) -> str:
 
 def variant_name(findings: Findings, variant: str) -> str:
     """Label of a variant; its id where it was not measured after the search."""
-    labels = {variant.id: variant.label for variant in findings.report.plan.variants}
+    labels = {variant.id: variant.label for variant in findings.programs.plan.variants}
     return labels.get(variant, variant)

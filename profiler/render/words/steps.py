@@ -13,8 +13,8 @@ from profiler.render.words.verdicts import counts, reason_and_blocks
 
 def noun(findings: Findings) -> str:
     """Noun for the primary metric in a sentence."""
-    named = findings.report.primary == "duration_ns"
-    return "time" if named else findings.primary.label.lower()
+    named = findings.numbers.primary.name == "duration_ns"
+    return "time" if named else findings.numbers.primary.label.lower()
 
 
 def step_summary(findings: Findings, step_effect: StepEffect) -> str:
@@ -22,7 +22,7 @@ def step_summary(findings: Findings, step_effect: StepEffect) -> str:
     measured = [
         (problem.name, effect, verdict)
         for problem, effect, verdict in zip(
-            findings.problems, step_effect.effects, step_effect.verdicts, strict=True
+            findings.programs.problems, step_effect.effects, step_effect.verdicts, strict=True
         )
         if effect.pairs
     ]

@@ -62,7 +62,7 @@ def _why_card(findings: Findings, furthest: Furthest | None) -> Card:
 
 def _roof(findings: Findings) -> str:
     """Clause on the nearest roof of the leader at the problem that takes longest; empty without."""
-    problem, row = findings.largest_problem, findings.leader
+    problem, row = findings.ranking.largest_problem, findings.ranking.leader
     if problem is None or row is None:
         return ""
     return nearest_roof_words(findings, row.variant, problem, whose=row.variant.label)

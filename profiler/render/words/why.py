@@ -394,7 +394,7 @@ def idle_sentence(findings: Findings) -> str:
         f"({numbers.show(unit.idle_ns, 'ns')} idle)"
         for cell, unit in ((idle.cell, idle.unit), (idle.against, idle.other))
     )
-    place = f" at {idle.cell.problem.name}" if len(findings.problems) > 1 else ""
+    place = f" at {idle.cell.problem.name}" if len(findings.programs.problems) > 1 else ""
     return (
         f"By their timelines the {findings.timelines.device} is busy {first} and {second}{place}."
     )

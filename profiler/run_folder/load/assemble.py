@@ -33,7 +33,15 @@ from profiler.run_folder.folder import Attempt, RunFolder, RunRecord
 from profiler.run_folder.load.attempts import AttemptReader, Loaded
 from profiler.run_folder.load.outcomes import Results, gather, latest_profiles, with_attributes
 from profiler.run_folder.load.practical_roofs import measured_roofs, roof_faults
-from profiler.run_folder.load.report import ReplayInfo, Report
+from profiler.run_folder.load.report import (
+    Details,
+    Execution,
+    ExperimentText,
+    Measured,
+    PageSettings,
+    ReplayInfo,
+    Report,
+)
 from profiler.run_folder.load.searches import search_of
 from profiler.run_folder.load.timelines import shared_timelines
 from profiler.run_folder.redact import (
@@ -92,23 +100,48 @@ def assemble(
     asked = (*unmeasured, *(metric.name for metric in own_metrics))
     results = replace(results, statuses=_name_missing(results, samples, asked))
     ranked = {cell for cell, status in results.statuses.items() if status.outcome.correct}
-    rules = Rules(len(plan.looks) or 1, loaded.experiment.margin_pct / 100)
     summary = summarise(samples, cells=results.cells, baseline=plan.baseline, ranked=ranked)
     replayed = _replay_info(record, plan) if replay else None
     search, search_notices = search_of(run, private, names)
+    page = loaded.experiment.page
     report = Report(
-        title=loaded.experiment.title or loaded.experiment.name,
-        description=loaded.experiment.description,
-        inputs=loaded.experiment.inputs,
-        experiment=loaded.experiment.name,
-        created=record.created,
+        experiment=ExperimentText(
+            name=loaded.experiment.name,
+            title=loaded.experiment.title or loaded.experiment.name,
+            description=loaded.experiment.description,
+            inputs=loaded.experiment.inputs,
+            spec_text=loaded.text,
+            # The spec in a run folder is a copy: what measures again is its original.
+            spec_path=record.spec_path if loaded.base == run.path else loaded.shown_path,
+        ),
         plan=replace(plan, cells=results.cells),
         statuses=results.statuses,
         builds=builds,
         environment=environment,
-        samples=samples,
-        summary=summary,
-        baseline=plan.baseline,
+        execution=Execution(
+            created=record.created,
+            commands={
+                session: without_private(command, private)
+                for session, command in _commands(listing.attempts).items()
+            },
+            stages=record.stages,
+            seconds=session_seconds(run.seconds()),
+            replay=replayed,
+        ),
+        measured=Measured(
+            samples=samples,
+            summary=summary,
+            range_counters=range_counters(
+                share_duplicates(results.ranges, results.statuses),
+                environment,
+                [cell.id for cell in results.cells],
+            ),
+            practical_roofs=measured_roofs(loaded_attempts),
+            practical_roof_faults={
+                roof: without_names(without_private(cause, private), names)
+                for roof, cause in roof_faults(loaded_attempts).items()
+            },
+        ),
         notices=(
             *_replay_notice(replayed),
             *_other_timer(plan, samples),
@@ -117,38 +150,22 @@ def assemble(
             *(Notice(NoticeKind.ATTEMPT_DAMAGED, {"attempt": name}) for name in listing.damaged),
             *(_public_notice(notice, private, names) for notice in results.notices),
         ),
-        spec_text=loaded.text,
-        # The spec in a run folder is a copy: what measures again is the file that it was made from.
-        spec_path=record.spec_path if loaded.base == run.path else loaded.shown_path,
-        commands={
-            session: without_private(command, private)
-            for session, command in _commands(listing.attempts).items()
-        },
-        stages=record.stages,
-        seconds=session_seconds(run.seconds()),
-        replay=replayed,
-        metrics=loaded.experiment.collect.shown_metrics,
-        own_metrics=loaded.experiment.collect.own_metrics,
-        rules=rules,
-        kind=loaded.experiment.page.kind,
-        parameters=loaded.experiment.page.parameters,
-        axes=loaded.experiment.page.axes,
-        split=loaded.experiment.page.split,
-        range_counters=range_counters(
-            share_duplicates(results.ranges, results.statuses),
-            environment,
-            [cell.id for cell in results.cells],
+        settings=PageSettings(
+            kind=page.kind,
+            metrics=loaded.experiment.collect.shown_metrics,
+            own_metrics=own_metrics,
+            parameters=page.parameters,
+            axes=page.axes,
+            split=page.split,
         ),
-        ncu_rules=results.ncu_rules,
-        timelines=_timelines(results),
-        in_kernel=_in_kernel(results, loaded_attempts),
-        profiles=_profiles(results, loaded_attempts),
+        rules=Rules(len(plan.looks) or 1, loaded.experiment.margin_pct / 100),
+        details=Details(
+            timelines=_timelines(results),
+            in_kernel=_in_kernel(results, loaded_attempts),
+            profiles=_profiles(results, loaded_attempts),
+            ncu_rules=results.ncu_rules,
+        ),
         search=search,
-        practical_roofs=measured_roofs(loaded_attempts),
-        practical_roof_faults={
-            roof: without_names(without_private(cause, private), names)
-            for roof, cause in roof_faults(loaded_attempts).items()
-        },
     )
     return Finished(safe_frames(report), _exit_code(results))
 

@@ -32,6 +32,95 @@ class ReplayInfo:
     ncu: str
 
 
+@dataclass(frozen=True)
+class ExperimentText:
+    """What the experiment file says to a reader."""
+
+    name: str
+    title: str
+    description: str
+    inputs: str = ""
+    """What the inputs hold, as the experiment describes it; empty where it does not."""
+    spec_text: str = ""
+    """The whole file."""
+    spec_path: str = "SPEC"
+    """What a reader passes to `python -m profiler`: relative, never a path of the machine."""
+
+
+@dataclass(frozen=True)
+class PageSettings:
+    """What the experiment file asks of its page."""
+
+    kind: str = "versions"
+    """One of `profiler.planning.page_kinds.PAGE_KINDS`."""
+    primary: str = "duration_ns"
+    """The metric that decides which variant is best."""
+    metrics: tuple[str, ...] = ()
+    """Metrics to show, most important first; empty: all of the summary, in its order."""
+    own_metrics: tuple[OwnMetric, ...] = ()
+    """Metrics that the experiment file defines."""
+    parameters: tuple[str, ...] = ()
+    """Of variants: those that an ablation steps through; empty: all that differ."""
+    axes: tuple[str, ...] = ()
+    """Of problems: rows and columns of a grid; empty: those with most values."""
+    split: tuple[str, ...] = ()
+    """Of problems: those that tell the grids of a page apart; empty: all other ones that differ."""
+
+    @property
+    def page_kind(self) -> PageKind:
+        """The kind of the page; `versions` where today's program has no such kind."""
+        return PAGE_KINDS.get(self.kind, PAGE_KINDS["versions"])
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How and when the sessions ran."""
+
+    created: str
+    """ISO time at which the measurement began."""
+    commands: Mapping[str, str] = field(default_factory=dict)
+    """The exact command of each session."""
+    stages: Mapping[str, float] = field(default_factory=dict)
+    """Seconds per stage."""
+    seconds: tuple[Span, ...] = ()
+    """Where the seconds of the newest execution with sessions went."""
+    replay: ReplayInfo | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Numbers of all cells."""
+
+    samples: pd.DataFrame
+    """One row per sample, columns as in docs/architecture.md."""
+    summary: pd.DataFrame
+    """Of the blocks in which every cell was measured: one row per cell and metric, columns as in
+    docs/architecture.md."""
+    range_counters: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row per cell and path of NVTX ranges inside the visit: `cell path depth name kernels`
+    and a column per metric; empty where the counters were not collected by range."""
+    practical_roofs: Mapping[str, float] = field(default_factory=dict)
+    """Shares of the hardware's roofs that plain kernels reached (a copy, matrix products), by roof;
+    roofs without one are not in it."""
+    practical_roof_faults: Mapping[str, str] = field(default_factory=dict)
+    """Why a practical roof could not be measured, by roof."""
+
+
+@dataclass(frozen=True, eq=False)
+class Details:
+    """What was recorded of single cells, by cell id; cells without it are not there."""
+
+    timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
+    """Where nsys and torch both recorded a cell, that of nsys with the operators of torch."""
+    in_kernel: Mapping[str, KernelStamps] = field(default_factory=dict)
+    """What the warpgroups of one launch did."""
+    profiles: Mapping[str, CellProfile] = field(default_factory=dict)
+    """What explain sessions counted."""
+    ncu_rules: pd.DataFrame = field(default_factory=empty_rules)
+    """Advice of ncu's rules by cell and kernel, columns `analyse.rules.RULE_COLUMNS`; without rows
+    where ncu printed its raw page only."""
+
+
 @dataclass(frozen=True, eq=False)
 class Report:
     """One run, ready to be shown.
@@ -40,74 +129,18 @@ class Report:
     without one counts as not measured.
     """
 
-    title: str
-    description: str
-    experiment: str
-    created: str
-    """ISO time at which the measurement began."""
+    experiment: ExperimentText
     plan: Plan
     statuses: Mapping[str, CellStatus]
     """By cell id."""
     builds: tuple[BuildResult, ...]
     environment: Environment
-    samples: pd.DataFrame
-    """One row per sample, columns as in docs/architecture.md."""
-    summary: pd.DataFrame
-    """Of the blocks in which every cell was measured: one row per cell and metric, columns as in
-    docs/architecture.md."""
-    baseline: str | None
-    """Variant id, None where no ratios were asked for."""
+    execution: Execution
+    measured: Measured
     notices: tuple[Notice, ...] = ()
-    inputs: str = ""
-    """What the inputs hold, as the experiment describes it; empty where it does not."""
-    spec_text: str = ""
-    spec_path: str = "SPEC"
-    """What a reader passes to `python -m profiler`: relative, never a path of the machine."""
-    commands: Mapping[str, str] = field(default_factory=dict)
-    """The exact command of each session."""
-    stages: Mapping[str, float] = field(default_factory=dict)
-    """Seconds per stage."""
-    seconds: tuple[Span, ...] = ()
-    """Where the seconds of the newest execution with sessions went."""
-    replay: ReplayInfo | None = None
-    metrics: tuple[str, ...] = ()
-    """Metrics to show, most important first; empty: all of the summary, in its order."""
-    own_metrics: tuple[OwnMetric, ...] = ()
-    """Metrics that the experiment file defines."""
-    primary: str = "duration_ns"
-    """The metric that decides which variant is best."""
-    kind: str = "versions"
-    """One of `profiler.planning.page_kinds.PAGE_KINDS`."""
+    settings: PageSettings = field(default_factory=PageSettings)
     rules: Rules = field(default_factory=Rules)
     """How verdicts on durations are found."""
-    parameters: tuple[str, ...] = ()
-    """Of variants: those that an ablation steps through; empty: all that differ."""
-    axes: tuple[str, ...] = ()
-    """Of problems: rows and columns of a grid; empty: those with most values."""
-    split: tuple[str, ...] = ()
-    """Of problems: those that tell the grids of a page apart; empty: all other ones that differ."""
-    timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
-    """By cell id; cells without one are not in it. Where nsys and torch both recorded a cell, it is
-    that of nsys with the operators of torch."""
-    in_kernel: Mapping[str, KernelStamps] = field(default_factory=dict)
-    """What the warpgroups of one launch did, by cell id; cells without stamps are not in it."""
-    ncu_rules: pd.DataFrame = field(default_factory=empty_rules)
-    """Advice of ncu's rules by cell and kernel, columns `analyse.rules.RULE_COLUMNS`; without rows
-    where ncu printed its raw page only."""
-    profiles: Mapping[str, CellProfile] = field(default_factory=dict)
-    """What explain sessions counted, by cell id; cells that were not explained are not in it."""
-    practical_roofs: Mapping[str, float] = field(default_factory=dict)
-    """Shares of the hardware's roofs that plain kernels reached (a copy, matrix products), by roof;
-    roofs without one are not in it."""
-    practical_roof_faults: Mapping[str, str] = field(default_factory=dict)
-    """Why a practical roof could not be measured, by roof."""
+    details: Details = field(default_factory=Details)
     search: SearchRecord | None = None
     """What was searched before the cells were measured; None where every variant was measured."""
-    range_counters: pd.DataFrame = field(default_factory=pd.DataFrame)
-    """One row per cell and path of NVTX ranges inside the visit: `cell path depth name kernels`
-    and a column per metric; empty where the counters were not collected by range."""
-
-    @property
-    def page_kind(self) -> PageKind:
-        """The kind of its page; `versions` where today's program has no such kind."""
-        return PAGE_KINDS.get(self.kind, PAGE_KINDS["versions"])

@@ -23,7 +23,7 @@ EXPLAINED = (
 def kernels_of(recording: Path) -> Mapping[str, KernelProfile]:
     """First kernel of each explained cell, by cell."""
     report = report_of_recording(recording)
-    return {cell: profile.kernels[0] for cell, profile in report.profiles.items()}
+    return {cell: profile.kernels[0] for cell, profile in report.details.profiles.items()}
 
 
 def first_causes(recording: Path, cell: str) -> list[Cause]:

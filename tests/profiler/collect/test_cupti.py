@@ -78,7 +78,7 @@ def test_what_the_journal_holds_is_the_samples_of_a_cell(tmp_path):
     place.attempt("cupti-timing", journal=journal)
     report = assemble(place.run, place.loaded, place.plan).report
     assert {status.outcome for status in report.statuses.values()} == {Outcome.MEASURED}
-    samples = report.samples[report.samples["collector"] == "cupti"]
+    samples = report.measured.samples[report.measured.samples["collector"] == "cupti"]
     assert set(samples["duration_ns"]) == {150.0}
     assert set(samples["cycles"]) == {360.0}
     assert set(samples["kernels"]) == {2}

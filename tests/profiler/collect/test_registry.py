@@ -46,7 +46,7 @@ def test_the_samples_of_a_new_collector_are_measured_cells(sundial, tmp_path):
     place.attempt("sun-dial", journal=measured(visits, durations_ns=[5.0, 6.0, 7.0]))
     report = assemble(place.run, place.loaded, place.plan).report
     assert {status.outcome for status in report.statuses.values()} == {Outcome.MEASURED}
-    times = report.summary[report.summary["metric"] == "duration_ns"]
+    times = report.measured.summary[report.measured.summary["metric"] == "duration_ns"]
     assert set(times["median"]) == {6.0}
 
 

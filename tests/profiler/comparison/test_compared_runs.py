@@ -452,7 +452,7 @@ def test_durations_of_different_collectors_have_no_verdict(pair):
 def test_few_blocks_have_no_verdict(pair):
     newer = pair.copy({"slow..": 1.5})
     runs = read_runs([pair.older, newer])
-    samples = runs[1].report.samples
+    samples = runs[1].report.measured.samples
     object.__setattr__(runs[1].report, "samples", samples[samples["block"] < 5])
     row = compare(runs).last.cells["slow..large"]
     assert (row.verdict, row.reason) == (Verdict.UNCLEAR, Reason.FEW_BLOCKS)
@@ -476,7 +476,7 @@ def test_a_wrong_cell_is_not_compared(pair):
 def test_noise_floors_of_both_runs_widen_the_margin(pair):
     runs = read_runs([pair.older, pair.copy({"slow..": 1.03})])
     for run in runs:
-        samples = run.report.samples.assign(arm=0)
+        samples = run.report.measured.samples.assign(arm=0)
         second = samples[samples["cell"].str.startswith("plain..")].assign(arm=1)
         second["duration_ns"] *= 1.03
         both = pd.concat([samples, second], ignore_index=True)

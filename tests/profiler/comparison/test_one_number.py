@@ -44,7 +44,7 @@ def comparison(tmp_path_factory):
     third = pair.copy({"slow..": 1.2}, created="2026-12-02T08:00:00+00:00")
     runs = read_runs([pair.older, second, third])
     for number, run in enumerate(runs):
-        samples = run.report.samples
+        samples = run.report.measured.samples
         parts = [as_timed_by(samples, "timer", 2.0)]
         if number < 2:
             parts.append(samples)

@@ -17,6 +17,7 @@ from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.console.tables import final_summary
 from profiler.render.page import render_page
 from profiler.run_folder.load.assemble import assemble
+from profiler.run_folder.load.report import Measured
 
 
 @pytest.fixture(scope="module")
@@ -27,9 +28,8 @@ def measured(tmp_path_factory):
 
 
 def without_samples(report):
-    return dataclasses.replace(
-        report, samples=report.samples.iloc[:0], summary=report.summary.iloc[:0], statuses={}
-    )
+    nothing = Measured(report.measured.samples.iloc[:0], report.measured.summary.iloc[:0])
+    return dataclasses.replace(report, measured=nothing, statuses={})
 
 
 def without_cells(report):
@@ -51,10 +51,11 @@ def shown(findings):
 @pytest.mark.parametrize("kind", list(PAGE_KINDS))
 @pytest.mark.parametrize("less", [without_samples, without_cells, without_statuses])
 def test_a_run_of_which_little_is_known_has_findings_that_can_be_printed(measured, less, kind):
-    report = dataclasses.replace(less(measured), kind=kind)
+    settings = dataclasses.replace(measured.settings, kind=kind)
+    report = dataclasses.replace(less(measured), settings=settings)
     findings = find(report)
-    assert findings.best is None
-    assert dict(findings.winners) == {}
+    assert findings.ranking.best is None
+    assert dict(findings.ranking.winners) == {}
     assert judged_table(findings).empty
     assert {"cell", "metric", "median", "source", "verdict"} <= set(summary_table(findings))
     page, console, document = shown(findings)
@@ -70,20 +71,21 @@ def test_a_cell_that_nobody_reports_on_counts_as_not_measured(measured):
     some = dict(list(measured.statuses.items())[:-1])
     (missing,) = set(measured.statuses) - set(some)
     findings = find(dataclasses.replace(measured, statuses=some))
-    outcomes = {cell.id: findings.status(cell).outcome for cell in findings.distinct_cells}
+    outcomes = {cell.id: findings.programs.status(cell).outcome for cell in findings.programs.cells}
     assert outcomes.pop(missing) is Outcome.NOT_MEASURED
     assert set(outcomes.values()) == {Outcome.MEASURED}
     (notice,) = (notice for notice in findings.notices if notice.kind == "not_measured")
     assert dict(notice.values) == {"count": 1, "total": len(measured.statuses)}
-    assert missing not in findings.correct_cells
+    assert missing not in findings.programs.correct_cells
 
 
 @pytest.mark.parametrize("metric", ["registers", "l2_hit_pct", "waves"])
 def test_metrics_without_a_verdict_or_without_a_number_decide_nothing_wrongly(measured, metric):
-    findings = find(dataclasses.replace(measured, primary=metric))
-    known = findings.numbers.query("metric == @metric")["median"].notna().any()
+    settings = dataclasses.replace(measured.settings, primary=metric)
+    findings = find(dataclasses.replace(measured, settings=settings))
+    known = findings.numbers.frame.query("metric == @metric")["median"].notna().any()
     assert known == (metric != "waves")
-    assert not findings.gives_verdicts
-    assert all(pair.verdict is None for pair in findings.against_baseline.values())
-    assert bool(findings.winners) == (known and better(metric) is not None)
+    assert not findings.verdicts.given
+    assert all(pair.verdict is None for pair in findings.verdicts.against_baseline.values())
+    assert bool(findings.ranking.winners) == (known and better(metric) is not None)
     shown(findings)

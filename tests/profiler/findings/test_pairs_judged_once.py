@@ -47,7 +47,7 @@ def report():
 def kinds(report):
     """Durations by kind of session: which one a judge was given tells its kind."""
     return {
-        kind: times_of(report.samples, report.plan.cells, kind)
+        kind: times_of(report.measured.samples, report.plan.cells, kind)
         for kind in (SessionKind.TIMING, SessionKind.FINAL)
     }
 
@@ -115,7 +115,7 @@ def test_a_pair_is_judged_once_and_nothing_is_judged_to_show_it(asked, compariso
     forget_findings(RECORDING)  # found under the eyes of the counters, and left for others
     findings = findings_of_recording(RECORDING)
     kinds = Counter(kind for kind, _ in asked)
-    assert kinds[SessionKind.TIMING] > len(findings.against_baseline)
+    assert kinds[SessionKind.TIMING] > len(findings.verdicts.against_baseline)
     assert kinds[SessionKind.FINAL] > 0
     assert {pair: count for pair, count in asked.items() if count > 1} == {}
     assert 0 < len(comparisons) <= MOST_COMPARISONS
@@ -123,12 +123,14 @@ def test_a_pair_is_judged_once_and_nothing_is_judged_to_show_it(asked, compariso
     before, called = asked.copy(), list(comparisons)
     page, console, document, *tables = shown_everywhere(findings)
     assert (asked, comparisons) == (before, called)
-    assert findings.best is not None
-    assert all(findings.best.name in text for text in (page, console))
-    assert findings.best.name in document
-    assert json.loads(document)["answer"]["best"]["id"] == findings.best.id
-    assert all(findings.best.id in table for table in tables)
-    assert find_why(findings).answer.cell.variant == findings.best, "where FP16 takes longer, too"
+    assert findings.ranking.best is not None
+    assert all(findings.ranking.best.name in text for text in (page, console))
+    assert findings.ranking.best.name in document
+    assert json.loads(document)["answer"]["best"]["id"] == findings.ranking.best.id
+    assert all(findings.ranking.best.id in table for table in tables)
+    assert find_why(findings).answer.cell.variant == findings.ranking.best, (
+        "where FP16 takes longer, too"
+    )
 
     output, docs = demo(findings), DOCS.read_text(encoding="utf-8")
     assert output.startswith("hopper takes 0.548\u00d7 the time of the best of these")

@@ -74,7 +74,7 @@ def test_there_are_recordings_of_all_experiments_that_have_one() -> None:
 
 
 def test_no_cell_of_an_experiment_is_implausible(findings: Findings) -> None:
-    outcomes = {findings.status(cell).outcome for cell in findings.report.plan.cells}
+    outcomes = {findings.programs.status(cell).outcome for cell in findings.programs.plan.cells}
     assert Outcome.IMPLAUSIBLE not in outcomes
 
 
@@ -89,14 +89,14 @@ def test_one_number_for_each_cell_everywhere(findings: Findings) -> None:
     page = payload(findings, facets(findings), CellSamples(findings))
     duration = next((one["summary"] for one in page["metrics"] if one["name"] == JUDGED), None)
     reference = next((one for one in page["comparisons"] if one["key"] == "reference"), None)
-    shown = {row.cell.id: row for row in main_table(findings, findings.baselines[0]).rows}
+    shown = {row.cell.id: row for row in main_table(findings, findings.verdicts.baselines[0]).rows}
     compared = 0
-    for place, cell in enumerate(findings.distinct_cells):
-        value = findings.value(cell, JUDGED)
+    for place, cell in enumerate(findings.programs.cells):
+        value = findings.numbers.value(cell, JUDGED)
         if not value.present or duration is None:
             continue
         compared += 1
-        count = len(findings.distinct_cells)
+        count = len(findings.programs.cells)
         own = cells[cell.id]["metrics"][JUDGED]
         for name in ("median", "low", "high", "ratio", "rank"):
             wanted = getattr(value, name)
@@ -104,12 +104,12 @@ def test_one_number_for_each_cell_everywhere(findings: Findings) -> None:
             assert same(rows.at[cell.id, name], wanted), (cell.id, name)
             assert same(column(duration, name, count)[place], wanted, digits=6), (cell.id, name)
         assert own["source"] == rows.at[cell.id, "source"] == value.source
-        if cell.id in findings.correct_cells and math.isfinite(value.rank):
+        if cell.id in findings.programs.correct_cells and math.isfinite(value.rank):
             rank, *_ = shown[cell.id].rank.text.split()  # words such as "fastest" may follow
             assert rank == f"{value.rank:g}"
         if cell.id not in gate.index:
             continue
-        verdict = findings.against_baseline[cell.id]
+        verdict = findings.verdicts.against_baseline[cell.id]
         assert gate.at[cell.id, "verdict"] == verdict.verdict == own["verdict"]
         assert rows.at[cell.id, "verdict"] == verdict.verdict
         assert same(gate.at[cell.id, "ratio"], verdict.ratio)
@@ -121,7 +121,7 @@ def test_one_number_for_each_cell_everywhere(findings: Findings) -> None:
             assert shown[cell.id].ratio.text == (
                 numbers.ratio(verdict.ratio) if math.isfinite(verdict.ratio) else numbers.MISSING
             )
-    assert compared == len(findings.correct_cells)
+    assert compared == len(findings.programs.correct_cells)
 
 
 def same(value: float | None, wanted: float, digits: int | None = None) -> bool:
@@ -138,16 +138,18 @@ def test_the_summary_holds_at_80_columns(findings: Findings) -> None:
     assert max(map(cell_len, lines)) <= 80
     assert lines == [line.rstrip() for line in lines]
     assert len(lines) <= 50
-    if findings.report.kind == "waves":
+    if findings.report.settings.kind == "waves":
         return
-    first = findings.ranks[0].variant
+    first = findings.ranking.ranks[0].variant
     assert any(line.startswith(first.label) for line in lines), "a name is on one line"
 
 
 def test_no_two_labels_are_equal(findings: Findings) -> None:
-    labels = [variant.label for variant in findings.report.plan.variants]
+    labels = [variant.label for variant in findings.programs.plan.variants]
     assert len(set(labels)) == len(labels)
-    assert {findings.names.label(variant) for variant in findings.variants} <= set(labels)
+    assert {
+        findings.programs.names.label(variant) for variant in findings.programs.variants
+    } <= set(labels)
 
 
 def test_the_console_prints_the_numbers_of_the_winners(findings: Findings) -> None:
@@ -155,25 +157,28 @@ def test_the_console_prints_the_numbers_of_the_winners(findings: Findings) -> No
     console = Console(file=stream, width=400, color_system=None, highlight=False)
     console.print(final_summary(findings, verbose=True))
     lines = stream.getvalue().splitlines()
-    if findings.report.kind == "waves":  # its question is about grids, not about a winner
+    if findings.report.settings.kind == "waves":  # its question is about grids, not about a winner
         return
-    for problem in findings.problems:
-        winner = findings.deciding_winners.get(problem.id)
+    for problem in findings.programs.problems:
+        winner = findings.ranking.deciding_winners.get(problem.id)
         if winner is None:
             continue
-        value = findings.value(winner.cell, findings.report.primary)
-        parts = [winner.cell.variant.label, numbers.show(value.median, findings.primary.unit)]
+        value = findings.numbers.value(winner.cell, findings.numbers.primary.name)
+        parts = [
+            winner.cell.variant.label,
+            numbers.show(value.median, findings.numbers.primary.unit),
+        ]
         if math.isfinite(value.ratio):
             parts.append(numbers.ratio(value.ratio))
         assert any(all(part in line for part in (problem.name, *parts)) for line in lines), parts
 
 
 def test_ranks_and_answers_follow_the_numbers(findings: Findings) -> None:
-    primary = findings.report.primary
-    for problem, winner in findings.winners.items():
+    primary = findings.numbers.primary.name
+    for problem, winner in findings.ranking.winners.items():
         values = {
-            cell.id: findings.value(cell, primary)
-            for cell in findings.correct_cells.values()
+            cell.id: findings.numbers.value(cell, primary)
+            for cell in findings.programs.correct_cells.values()
             if cell.problem.id == problem
         }
         assert values[winner.cell.id].rank == 1
@@ -184,14 +189,14 @@ def test_ranks_and_answers_follow_the_numbers(findings: Findings) -> None:
         if not of_final:
             assert of_blocks == sorted(of_blocks)
         for cell in (*winner.same, *winner.not_told_apart):
-            assert cell.variant.id in {variant.id for variant in findings.variants}
-    for rank in findings.ranks:
+            assert cell.variant.id in {variant.id for variant in findings.programs.variants}
+    for rank in findings.ranking.ranks:
         if rank.regret is None:
             continue
         assert rank.regret.worst >= rank.regret.mean >= 1
         wins = all(
             winner.cell.variant == rank.variant
-            for problem, winner in findings.deciding_winners.items()
+            for problem, winner in findings.ranking.deciding_winners.items()
             if problem in rank.planned
         )
         assert (rank.regret.worst == 1) >= wins
@@ -251,13 +256,13 @@ def test_the_nearest_roof_stands_in_the_table_and_on_the_card(findings: Findings
     assert re.search(r"nearest roof.*: .*, \d+\.\d\u202f%|\d\u202f% of its roof", card.detail)
     if label is None:
         return
-    cells = list(findings.correct_cells.values())
+    cells = list(findings.programs.correct_cells.values())
     column = roof_column(findings, cells, label)
     compared = 0
     for cell, datum in zip(cells, column.data, strict=True):
         percents = [
-            findings.value(cell, metric.name).median
-            for metric in findings.metrics
+            findings.numbers.value(cell, metric.name).median
+            for metric in findings.numbers.metrics
             if metric.name.startswith(ROOF_PREFIX)
         ]
         known = [percent for percent in percents if math.isfinite(percent)]
@@ -268,7 +273,7 @@ def test_the_nearest_roof_stands_in_the_table_and_on_the_card(findings: Findings
 
 
 def test_every_explanation_fits_a_terminal_and_a_reader_of_json(findings: Findings) -> None:
-    cells = {cell.id: cell for cell in findings.distinct_cells}
+    cells = {cell.id: cell for cell in findings.programs.cells}
     explained: list[tuple[Cell, CellWhy, PairWhy | None]] = [
         (pair.cell, pair.first, pair) for pair in find_why(findings).pairs
     ]

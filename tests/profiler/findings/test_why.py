@@ -86,7 +86,7 @@ def test_the_answer_is_explained_where_a_difference_is_shown() -> None:
     findings = findings_of(TRANSPOSE)
     answer = find_why(findings).answer
     assert answer is not None
-    assert answer.cell.problem == findings.largest_problem
+    assert answer.cell.problem == findings.ranking.largest_problem
     # Its L2 is 97 % busy with single sectors, at 37 % of its bandwidth: that is no latency.
     assert (answer.second.kernels[0].limit, answer.first.kernels[0].limit) == (
         "l2_units",
@@ -95,8 +95,10 @@ def test_the_answer_is_explained_where_a_difference_is_shown() -> None:
     # 0.2 of 258 µs: other integer arithmetic went with nothing.
     assert [change.name for change in answer.causes] == ["uncoalesced_loads"]
     tie = dataclasses.replace(answer.verdict, verdict=Verdict.SAME)
-    verdicts = {**findings.verdicts.by_pair, (answer.cell.id, answer.against.id): tie}
-    tied = dataclasses.replace(findings, verdicts=PairVerdicts(verdicts))
+    verdicts = {**findings.verdicts.pairs.by_pair, (answer.cell.id, answer.against.id): tie}
+    tied = dataclasses.replace(
+        findings, verdicts=dataclasses.replace(findings.verdicts, pairs=PairVerdicts(verdicts))
+    )
     first, second = find_why(tied).pairs
     assert first.told
     assert (second.cell, second.told) == (answer.cell, False)
@@ -136,7 +138,7 @@ def test_causes_that_cost_more_in_the_slower_one_come_by_what_they_cost(pair: Pa
 
 def test_a_cell_that_is_wrong_or_was_not_measured_is_not_explained(findings: Findings) -> None:
     for cell, why in find_why(findings).cells.items():
-        assert cell in findings.correct_cells
+        assert cell in findings.programs.correct_cells
         assert why.kernels
 
 
@@ -248,7 +250,7 @@ def test_a_problem_is_named_as_pages_or_plans_do(
     findings: Findings, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer = explained(capsys)
-    (problem,) = findings.problems
+    (problem,) = findings.programs.problems
     names = (problem.name, problem.id, problem.id.replace(".", ","))
     assert [explained(capsys, problem=name) for name in names] == [answer] * 3
 
@@ -273,8 +275,8 @@ def test_what_was_not_explained_is_refused(flags: dict[str, str], message: str) 
 
 def with_alias(findings: Findings, name: str, of: str) -> Findings:
     """The same run, in which every cell of a variant has the machine code of another's."""
-    cells = {(cell.variant.name, cell.problem.id): cell for cell in findings.report.plan.cells}
-    statuses = dict(findings.report.statuses)
+    cells = {(cell.variant.name, cell.problem.id): cell for cell in findings.programs.plan.cells}
+    statuses = dict(findings.programs.statuses)
     for (variant, problem), cell in cells.items():
         if variant == name:
             owner = cells[of, problem].id
@@ -282,9 +284,11 @@ def with_alias(findings: Findings, name: str, of: str) -> Findings:
     report = findings.report
     aliases = [cell.id for (variant, _), cell in cells.items() if variant == name]
     samples, summary = (
-        frame[~frame["cell"].isin(aliases)] for frame in (report.samples, report.summary)
+        frame[~frame["cell"].isin(aliases)]
+        for frame in (report.measured.samples, report.measured.summary)
     )
-    return find(dataclasses.replace(report, statuses=statuses, samples=samples, summary=summary))
+    measured = dataclasses.replace(report.measured, samples=samples, summary=summary)
+    return find(dataclasses.replace(report, statuses=statuses, measured=measured))
 
 
 def test_a_variant_with_the_machine_code_of_another_is_the_same(findings: Findings) -> None:

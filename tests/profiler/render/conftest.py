@@ -40,7 +40,7 @@ def findings_of(report: Report) -> Callable[[str], Findings]:
 
 @pytest.fixture(scope="session")
 def findings(report: Report, findings_of: Callable[[str], Findings]) -> Findings:
-    return findings_of(report.kind)
+    return findings_of(report.settings.kind)
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,13 @@ from profiler.model import (
     Visit,
     cell_id,
 )
-from profiler.run_folder.load.report import Report
+from profiler.run_folder.load.report import (
+    Execution,
+    ExperimentText,
+    Measured,
+    PageSettings,
+    Report,
+)
 
 OPERATORS = ("pointwise_chain", "softmax")
 IMPLEMENTATIONS = ("eager", "compile", "triton")
@@ -75,19 +81,19 @@ def make_grid(
     ranked = [one.cell for one in statuses.values() if not one.outcome.failed]
     baseline = variants[0].id
     return Report(
-        title="What does fusing save",
-        description="Operators by shape.",
-        experiment="fusion",
-        created="2026-03-04T05:06:07+00:00",
+        experiment=ExperimentText(
+            name="fusion", title="What does fusing save", description="Operators by shape."
+        ),
         plan=_plan(cells, baseline, blocks),
         statuses=statuses,
         builds=(),
         environment=Environment(gpu="NVIDIA H200", compute_capability="9.0"),
-        samples=samples,
-        summary=summarise(samples, cells=cells, baseline=baseline, ranked=ranked),
-        baseline=baseline,
-        metrics=METRICS,
-        kind="grid",
+        execution=Execution(created="2026-03-04T05:06:07+00:00"),
+        measured=Measured(
+            samples=samples,
+            summary=summarise(samples, cells=cells, baseline=baseline, ranked=ranked),
+        ),
+        settings=PageSettings(kind="grid", metrics=METRICS),
     )
 
 

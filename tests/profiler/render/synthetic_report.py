@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,7 +30,14 @@ from profiler.model import (
     slug,
 )
 from profiler.notices import Notice, NoticeKind
-from profiler.run_folder.load.report import ReplayInfo, Report
+from profiler.run_folder.load.report import (
+    Execution,
+    ExperimentText,
+    Measured,
+    PageSettings,
+    ReplayInfo,
+    Report,
+)
 
 HOSTILE = 'void k<a, b>("</script><img src=x onerror=alert(1)>")'
 HOSTILE_NAME = 'naive <b>&"quoted"</b> <!-- $x$'
@@ -118,10 +126,13 @@ def make_report(
     ranked = [one.cell for one in statuses.values() if not one.outcome.failed]
     summary = summarise(samples, cells=cells, baseline=baseline, ranked=ranked)
     return Report(
-        title="Row softmax: which kernel",
-        description="Five kernels with tunable block size and vector width against torch.",
-        experiment="softmax",
-        created="2026-03-04T05:06:07+00:00",
+        experiment=ExperimentText(
+            name="softmax",
+            title="Row softmax: which kernel",
+            description="Five kernels with tunable block size and vector width against torch.",
+            spec_text="name: softmax\nvariants:\n  note: '</pre><script>alert(2)</script>'\n",
+            spec_path="experiments/softmax.yaml",
+        ),
         plan=_plan(cells, blocks, baseline),
         statuses=statuses,
         builds=tuple(_builds(chosen)),
@@ -140,30 +151,40 @@ def make_report(
             git_commit="0123abcd",
             git_dirty=True,
         ),
-        samples=samples,
-        summary=summary,
-        baseline=baseline,
+        execution=Execution(
+            created="2026-03-04T05:06:07+00:00",
+            commands={
+                "timing": "ncu --csv --nvtx python -m profiler.runner job.json",
+                "build": "ninja -C build",
+            },
+            stages={"build": 41.2, "inside ncu": 301.0, "outside ncu": 12.5},
+            replay=ReplayInfo("NVIDIA H200", "2026-03-04T05:06:07+00:00", "ncu 2025.3.1"),
+        ),
+        measured=Measured(samples=samples, summary=summary),
         notices=_notices(),
-        spec_text="name: softmax\nvariants:\n  note: '</pre><script>alert(2)</script>'\n",
-        spec_path="experiments/softmax.yaml",
-        commands={
-            "timing": "ncu --csv --nvtx python -m profiler.runner job.json",
-            "build": "ninja -C build",
-        },
-        stages={"build": 41.2, "inside ncu": 301.0, "outside ncu": 12.5},
-        replay=ReplayInfo("NVIDIA H200", "2026-03-04T05:06:07+00:00", "ncu 2025.3.1"),
-        metrics=METRICS[:10],
+        settings=PageSettings(metrics=METRICS[:10]),
     )
 
 
 def without(report: Report, **changes: object) -> Report:
-    """Give the report with some fields changed."""
-    return dataclasses.replace(report, **changes)  # type: ignore[arg-type]
+    """Give the report with some fields changed, of itself or of the records in it."""
+
+    def of(record: object) -> dict[str, Any]:
+        return {name: changes.pop(name) for name in vars(record) if name in changes}
+
+    own = of(report)
+    for part in ("experiment", "execution", "measured", "settings", "details"):
+        record = own.get(part, getattr(report, part))
+        own[part] = dataclasses.replace(record, **of(record))
+    assert not changes, "a report has no such field"
+    return dataclasses.replace(report, **own)
 
 
 def with_metrics(report: Report, *names: str) -> Report:
     """Give the report with these metrics only: each of twenty draws its figures on a page."""
-    return without(report, summary=report.summary[report.summary["metric"].isin(names)])
+    return without(
+        report, summary=report.measured.summary[report.measured.summary["metric"].isin(names)]
+    )
 
 
 def _status(cell: Cell, chosen: tuple[Variant, ...]) -> CellStatus | None:

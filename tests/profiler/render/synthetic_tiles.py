@@ -12,7 +12,7 @@ def tile_report(count: int = 14, sizes: int = 4) -> Report:
     report = without(
         make_report(variant_count=count, problem_list=problems()[:sizes]), kind="autotune"
     )
-    rivals = [item for item in report.plan.variants if item.id != report.baseline]
+    rivals = [item for item in report.plan.variants if item.id != report.plan.baseline]
     renamed = {
         variant.id: dataclasses.replace(
             variant,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
-from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, with_metrics
+from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, with_metrics, without
 
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.model import Problem
@@ -229,4 +229,4 @@ def timeline_report(
             for number, cell in enumerate(cells)
         ]
     found = [replace(one, cell=cell) for one, cell in zip(timelines, cells, strict=False)]
-    return replace(report, kind=kind, timelines={one.cell: one for one in found})
+    return without(report, kind=kind, timelines={one.cell: one for one in found})

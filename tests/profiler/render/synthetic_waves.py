@@ -21,7 +21,13 @@ from profiler.model import (
     Visit,
     cell_id,
 )
-from profiler.run_folder.load.report import Report
+from profiler.run_folder.load.report import (
+    Execution,
+    ExperimentText,
+    Measured,
+    PageSettings,
+    Report,
+)
 from waves.space import blocks_of
 
 MULTIPROCESSORS = 132
@@ -47,18 +53,19 @@ def make_waves(waves: Sequence[float] = WAVES, blocks: int = 8, *, grids: bool =
     visits = tuple(Visit(cell.id, block) for cell in cells for block in range(blocks))
     session = SessionPlan("ncu-timing", "ncu", SessionKind.TIMING, ("duration_ns",), visits)
     return Report(
-        title="Waves",
-        description="Grids.",
-        experiment="waves",
-        created="2026-03-04T05:06:07+00:00",
+        experiment=ExperimentText(name="waves", title="Waves", description="Grids."),
         plan=Plan("waves", 42, cells, (), (session,), baseline="b1"),
         statuses={cell.id: CellStatus(cell.id, Outcome.MEASURED) for cell in cells},
         builds=(),
         environment=Environment(gpu="NVIDIA H200", sm_count=MULTIPROCESSORS),
-        samples=samples,
-        summary=summarise(samples, cells=cells, baseline="b1", ranked=[cell.id for cell in cells]),
-        baseline="b1",
-        kind="waves",
+        execution=Execution(created="2026-03-04T05:06:07+00:00"),
+        measured=Measured(
+            samples=samples,
+            summary=summarise(
+                samples, cells=cells, baseline="b1", ranked=[cell.id for cell in cells]
+            ),
+        ),
+        settings=PageSettings(kind="waves"),
     )
 
 

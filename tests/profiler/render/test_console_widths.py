@@ -54,7 +54,7 @@ def lines_of(shown: RenderableType, width: int) -> list[str]:
 
 
 def summary(findings: Findings, *, verbose: bool) -> Printed:
-    names = [rank.variant.label for rank in findings.ranks[:4]]
+    names = [rank.variant.label for rank in findings.ranking.ranks[:4]]
     return Printed(console.final_summary(findings, verbose=verbose), tuple(names))
 
 
@@ -72,13 +72,13 @@ def grid() -> Printed:
 
 def waves() -> Printed:
     findings = find(make_waves())
-    names = tuple(variant.label for variant in findings.variants)
+    names = tuple(variant.label for variant in findings.programs.variants)
     return Printed(console.final_summary(findings), names)
 
 
 def timeline() -> Printed:
     findings = find(timeline_report())
-    return Printed(console.final_summary(findings), (findings.variants[0].name,))
+    return Printed(console.final_summary(findings), (findings.programs.variants[0].name,))
 
 
 def plan() -> Printed:

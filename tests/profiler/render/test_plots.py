@@ -18,10 +18,10 @@ def findings():
 
 def test_a_panel_has_the_right_versions_of_a_problem_the_lowest_first(findings):
     figure = metric_figure(findings, "duration_ns")
-    assert len(figure.axes) == min(len(findings.problems), MOST_PANELS)
-    for axes, problem in zip(figure.axes, findings.problems, strict=False):
-        cells = [c for c in findings.correct_cells.values() if c.problem.id == problem.id]
-        cells.sort(key=lambda cell: findings.value(cell, "duration_ns").median)
+    assert len(figure.axes) == min(len(findings.programs.problems), MOST_PANELS)
+    for axes, problem in zip(figure.axes, findings.programs.problems, strict=False):
+        cells = [c for c in findings.programs.correct_cells.values() if c.problem.id == problem.id]
+        cells.sort(key=lambda cell: findings.numbers.value(cell, "duration_ns").median)
         assert axes.get_title() == problem.name
         labels = [label.get_text() for label in axes.get_yticklabels()]
         assert labels == [cell.variant.label for cell in cells]
@@ -31,7 +31,7 @@ def test_a_panel_has_the_right_versions_of_a_problem_the_lowest_first(findings):
 
 
 def test_one_problem_by_its_name(findings):
-    name = findings.problems[3].name
+    name = findings.programs.problems[3].name
     (axes,) = metric_figure(findings, "registers", name).axes
     assert axes.get_title() == name
     assert axes.get_xlabel().startswith("Registers")
@@ -43,7 +43,7 @@ def test_what_was_not_measured_is_said_with_what_was(findings):
     assert "l2_hit_pct" in refused.value.remedy
     with pytest.raises(UsageError, match="No problem is called 7") as refused:
         metric_figure(findings, "cycles", "7")
-    assert findings.problems[0].name in refused.value.remedy
+    assert findings.programs.problems[0].name in refused.value.remedy
 
 
 @pytest.mark.parametrize(

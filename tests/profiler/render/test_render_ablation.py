@@ -35,22 +35,22 @@ def ablation(ablated: Report) -> Findings:
 
 def test_without_names_all_parameters_that_differ(ablated: Report) -> None:
     findings = find(without(ablated, parameters=()))
-    names = {one.step.parameter for one in findings.parameter_steps}
+    names = {one.step.parameter for one in findings.kind.parameter_steps}
     assert names == {"kernel", "block", "vec"}
 
 
 def test_named_references_are_not_paired(ablated: Report) -> None:
     shared = [cell.variant.id for cell in ablated.plan.cells if cell.variant.params.get("vec") == 4]
     plan = dataclasses.replace(ablated.plan, references=tuple(dict.fromkeys(shared)))
-    assert find(without(ablated, plan=plan)).parameter_steps == ()
+    assert find(without(ablated, plan=plan)).kind.parameter_steps == ()
 
 
 def test_one_problem_has_its_interval_in_the_sentence() -> None:
     small = make_report(30, problem_list=problems()[:1])
     findings = find(without(small, kind="ablation", parameters=("vec",)))
-    (found,) = findings.parameter_steps
+    (found,) = findings.kind.parameter_steps
     words = step_summary(findings, found)
-    assert f"at {findings.problems[0].name} [" in words
+    assert f"at {findings.programs.problems[0].name} [" in words
     assert re.search(r"\], [\u25bc\u25b2=?] [A-Z]+ \(.*8 blocks.*\)\.$", words)
 
 
@@ -60,7 +60,7 @@ def test_many_steps_are_counted_in_the_answer() -> None:
     many = make_report(34, problem_list=problems()[:2])
     findings = find(without(many, kind="ablation"))
     said = ["".join(part.text for part in one) for one in answer_of(findings)]
-    total = len(findings.parameter_steps)
+    total = len(findings.kind.parameter_steps)
     assert total > MOST_STEPS
     assert f"{total - 4} more steps stand below." in said
     parts = ablation_view(findings).parts
@@ -82,7 +82,7 @@ def test_counters_that_follow_from_the_time_explain_nothing(ablation: Findings) 
 
 def test_counters_stand_by_how_far_they_moved(ablation: Findings) -> None:
     findings = ablation
-    (found,) = findings.parameter_steps
+    (found,) = findings.kind.parameter_steps
     medians = medians_of(findings, counters(findings))
     table = moved_table(findings, found.step, medians)
     assert table is not None

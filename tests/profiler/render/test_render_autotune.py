@@ -52,7 +52,9 @@ def with_reference(tuned: Report, variant: str) -> Findings:
 
 def test_rows_stand_by_their_worst_case_and_references_below(tuning: Findings) -> None:
     heat = whole_heat(tuning)
-    complete = [row for row, one in zip(heat.rows, tuning.ranks, strict=True) if one.complete]
+    complete = [
+        row for row, one in zip(heat.rows, tuning.ranking.ranks, strict=True) if one.complete
+    ]
     worst = [float(row.data[0].raw or "nan") for row in complete]
     assert worst == sorted(worst)
     assert len(worst) > 5
@@ -94,11 +96,11 @@ def test_failures_are_crossed_and_say_why(tuning: Findings) -> None:
 
 
 def test_a_reference_is_never_best_and_may_be_ahead(tuned: Report, tuning: Findings) -> None:
-    best = tuning.best
+    best = tuning.ranking.best
     assert best is not None
     apart = with_reference(tuned, best.id)
-    assert apart.best is not None
-    assert apart.best != best
+    assert apart.ranking.best is not None
+    assert apart.ranking.best != best
     (row,) = [row for row in whole_heat(apart).rows if row.name == best.name]
     assert row.data[0].raw is None
     ahead = [datum for datum in row.data if datum.css == "ahead"]
@@ -114,8 +116,8 @@ def test_classes_have_a_word_each() -> None:
 
 def test_the_answer_says_first_which_to_use_everywhere(tuning: Findings) -> None:
     first, *_, last = ["".join(part.text for part in one) for one in sentences(tuning)]
-    assert tuning.best is not None
-    assert first.startswith(f"{tuning.best.name} has the lowest number at ")
+    assert tuning.ranking.best is not None
+    assert first.startswith(f"{tuning.ranking.best.name} has the lowest number at ")
     assert "used everywhere, at most" in first
     assert last.startswith("384 of 408 cells measured")
     assert "used everywhere" in cards(tuning)[0].detail
@@ -139,7 +141,7 @@ def test_nothing_to_pair_is_no_section(report: Report) -> None:
 
 
 def test_needs_leave_out_what_was_not_collected(tuning: Findings) -> None:
-    problem = tuning.largest_problem
+    problem = tuning.ranking.largest_problem
     assert problem is not None
     table = needs_table(tuning, problem)
     assert set(table["panel"]) == {NEEDS[0]}
@@ -147,12 +149,12 @@ def test_needs_leave_out_what_was_not_collected(tuning: Findings) -> None:
 
 
 def test_shared_memory_is_both_kinds_together(tuned: Report) -> None:
-    rows = tuned.summary[tuned.summary["metric"] == "registers"]
+    rows = tuned.measured.summary[tuned.measured.summary["metric"] == "registers"]
     both = [
         rows.assign(metric=f"shared_{kind}_bytes", median=1536.0) for kind in ("static", "dynamic")
     ]
-    findings = find(without(tuned, summary=pd.concat([tuned.summary, *both])))
-    problem = findings.largest_problem
+    findings = find(without(tuned, summary=pd.concat([tuned.measured.summary, *both])))
+    problem = findings.ranking.largest_problem
     assert problem is not None
     table = needs_table(findings, problem)
     assert set(table.loc[table["panel"] == NEEDS[1], "x"]) == {3.0}
@@ -181,8 +183,8 @@ def test_variants_that_run_on_other_problems_are_no_rivals(tuned: Report) -> Non
         cell for cell in tuned.plan.cells if belongs(cell.variant.id, cell.problem.params["dtype"])
     ]
     plan = dataclasses.replace(tuned.plan, cells=tuple(cells))
-    kept = tuned.summary["cell"].isin([cell.id for cell in cells])
-    findings = find(without(tuned, plan=plan, summary=tuned.summary[kept]))
+    kept = tuned.measured.summary["cell"].isin([cell.id for cell in cells])
+    findings = find(without(tuned, plan=plan, summary=tuned.measured.summary[kept]))
     first, second = slowdown_heats(findings)
     assert {first.name, second.name} == {"dtype = fp16", "dtype = fp32"}
     for one in (first, second):

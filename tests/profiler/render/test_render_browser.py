@@ -202,7 +202,7 @@ def test_csv_has_every_number(small: Report, findings: Findings, result: Any) ->
     table = pd.read_csv(io.StringIO(result["csv"]))
     assert {"cell", "variant", "dtype", "rows", "columns", "outcome", "metric"} <= set(table)
     found = table.dropna(subset="metric").set_index(["cell", "metric"])
-    wanted = findings.numbers.set_index(["cell", "metric"])
+    wanted = findings.numbers.frame.set_index(["cell", "metric"])
     wanted = wanted[wanted["median"].notna()]
     assert set(found.index) == set(wanted.index)
     for name in ("n", "median", "mean", "min", "max", "low", "high", "ratio", "rank"):
@@ -211,8 +211,8 @@ def test_csv_has_every_number(small: Report, findings: Findings, result: Any) ->
         pd.testing.assert_series_equal(left, right, rtol=1e-5, check_names=False)
     assert set(table["cell"]) == {cell.id for cell in small.plan.cells}
     said = table[table["metric"] == "duration_ns"].set_index("cell")["verdict"]
-    assert findings.against_baseline
-    for cell, pair in findings.against_baseline.items():
+    assert findings.verdicts.against_baseline
+    for cell, pair in findings.verdicts.against_baseline.items():
         assert said[cell] == (pair.verdict and pair.verdict.value)
     assert table.loc[table["metric"] != "duration_ns", "verdict"].isna().all()
 
@@ -228,13 +228,13 @@ def test_json_has_every_cell_with_its_metrics(
         shown = cells[cell.id]
         assert shown["variant"] == cell.variant.id
         assert shown["problem"] == cell.problem.id
-        assert shown["outcome"] == str(findings.status(cell).outcome)
+        assert shown["outcome"] == str(findings.programs.status(cell).outcome)
         assert set(shown["against"]) == {"reference", "best", "first", "previous"}
-        said = findings.against_baseline.get(cell.id)
+        said = findings.verdicts.against_baseline.get(cell.id)
         if said is not None and said.verdict is not None:
             assert shown["against"]["reference"]["verdict"] == said.verdict.value
-        for metric in findings.metrics:
-            value = findings.value(cell, metric.name)
+        for metric in findings.numbers.metrics:
+            value = findings.numbers.value(cell, metric.name)
             assert (metric.name in shown["metrics"]) == value.present
             if value.present:
                 found = shown["metrics"][metric.name]
@@ -243,18 +243,18 @@ def test_json_has_every_cell_with_its_metrics(
 
 
 def test_a_click_on_a_row_opens_its_details(findings: Findings, result: Any) -> None:
-    cell = findings.distinct_cells[2]
+    cell = findings.programs.cells[2]
     clicked = result["clicked"]
     assert not clicked["hidden"]
     assert clicked["title"] == f"{cell.variant.label}, {cell.problem.name}"
     assert clicked["focus"] == "details-h"
-    for metric in findings.metrics:
-        value = findings.value(cell, metric.name)
+    for metric in findings.numbers.metrics:
+        value = findings.numbers.value(cell, metric.name)
         if value.present:
             assert clicked["counters"][metric.label] == numbers.show(value.median, metric.unit)
     reasons = [
         details(baseline.verdicts[cell.id])
-        for baseline in findings.baselines
+        for baseline in findings.verdicts.baselines
         if baseline.verdicts[cell.id].verdict is not None
     ]
     assert reasons
@@ -266,10 +266,10 @@ def test_a_click_on_a_row_opens_its_details(findings: Findings, result: Any) -> 
 
 
 def test_a_kept_cell_stands_beside_another(findings: Findings, result: Any) -> None:
-    cell = findings.distinct_cells[2]
-    assert findings.baseline is not None
+    cell = findings.programs.cells[2]
+    assert findings.programs.baseline is not None
     assert result["beside"]["title"].startswith(f"{cell.variant.label}, ")
-    assert f" {findings.baseline.name}, {cell.problem.name}" in result["beside"]["title"]
+    assert f" {findings.programs.baseline.name}, {cell.problem.name}" in result["beside"]["title"]
     assert result["beside"]["columns"] == 3
     assert "beside=" in result["beside"]["hash"]
 
@@ -280,16 +280,16 @@ def test_focus_goes_back_where_it_came_from(result: Any) -> None:
 
 
 def test_rows_marks_and_heat_maps_open_details(findings: Findings, result: Any) -> None:
-    cell = findings.distinct_cells[int(result["entered"]["cell"])]
+    cell = findings.programs.cells[int(result["entered"]["cell"])]
     assert result["entered"]["title"] == f"{cell.variant.label}, {cell.problem.name}"
-    variant = findings.variants[int(result["mark"])]
-    assert result["marked"]["title"] == f"{variant.label}, {findings.problems[1].name}"
-    cell = findings.distinct_cells[4]
+    variant = findings.programs.variants[int(result["mark"])]
+    assert result["marked"]["title"] == f"{variant.label}, {findings.programs.problems[1].name}"
+    cell = findings.programs.cells[4]
     assert result["heat"] == f"{cell.variant.label}, {cell.problem.name}"
 
 
 def test_the_address_opens_two_cells(file: Path, findings: Findings) -> None:
-    first, second = findings.distinct_cells[1], findings.distinct_cells[3]
+    first, second = findings.programs.cells[1], findings.programs.cells[3]
     state = urlencode({"cell": first.id, "beside": second.id})
     tree = opened(file, f"#?{state}")
     title = tree.xpath("string(//h2[@id='details-h'])")
@@ -335,7 +335,7 @@ def test_state_filters_sorts_and_changes_the_baseline(
     known = [float(text) for text in values if text != "\u2013"]
     assert known == sorted(known, reverse=True)
     assert "\u2013" not in values[: len(known)], "missing ones are last"
-    ratios = next(one.verdicts for one in findings.baselines if one.key == "best")
+    ratios = next(one.verdicts for one in findings.verdicts.baselines if one.key == "best")
     for row in rows(tree):
         cell = small.plan.cells[int(row.get("data-cell"))]
         text = row.xpath("string(td[contains(@class, 'ratio')])")
@@ -370,7 +370,7 @@ def test_check_boxes_filter(file: Path, small: Report) -> None:
 
 
 def test_a_link_to_a_cell_opens_its_details(file: Path, findings: Findings) -> None:
-    cell = findings.distinct_cells[-1]
+    cell = findings.programs.cells[-1]
     tree = opened(file, f"#cell-{cell.id}")
     title = tree.xpath("string(//h2[@id='details-h'])")
     assert title == f"{cell.variant.label}, {cell.problem.name}"
@@ -393,29 +393,34 @@ def test_the_table_of_a_metric_is_made_when_it_is_opened(
 ) -> None:
     assert not plain.xpath("//details[@data-metric]//table")
     assert "duration_ns" in result["medians"]
-    variants = [rank.variant for rank in findings.ranks]
-    for metric in findings.metrics:
+    variants = [rank.variant for rank in findings.ranking.ranks]
+    for metric in findings.numbers.metrics:
         if metric.name not in result["medians"]:
             continue
         (heads, *table) = result["medians"][metric.name]
         columns = [
             numbers.column(
-                [findings.correct_at(variant, problem, metric.name).median for variant in variants],
+                [
+                    findings.numbers.correct_at(variant, problem, metric.name).median
+                    for variant in variants
+                ],
                 metric.unit,
             )
-            for problem in findings.problems
+            for problem in findings.programs.problems
         ]
-        names = [problem.name for problem in findings.problems]
+        names = [problem.name for problem in findings.programs.problems]
         assert heads == ["variant"] + [
             f"{name} ({unit})" if unit else name
             for name, (unit, _) in zip(names, columns, strict=True)
         ]
         for place, (variant, (name, *texts)) in enumerate(zip(variants, table, strict=True)):
-            role = findings.role(variant)
+            role = findings.ranking.role(variant)
             tag = {"best": f" {best_word(findings)}", "baseline": " baseline"}.get(role, "")
             assert name == variant.label + tag
-            for problem, text, (_, wanted) in zip(findings.problems, texts, columns, strict=True):
-                cell = findings.cells.get((variant.id, problem.id))
+            for problem, text, (_, wanted) in zip(
+                findings.programs.problems, texts, columns, strict=True
+            ):
+                cell = findings.programs.by_place.get((variant.id, problem.id))
                 why = f" {why_missing(findings, cell, metric.name)}"
                 missing = wanted[place] == numbers.MISSING
                 assert text == wanted[place] + (why if missing else "")
@@ -431,8 +436,8 @@ def test_a_table_that_was_made_sorts_saves_and_opens_details(
     assert name.endswith("-Duration-medians-by-variant-and-problem.csv")
     lines = list(csv.reader(io.StringIO(text)))
     assert [line[1] for line in lines[1:]] == result["sorted"]
-    best = findings.ranks[0].variant
-    assert result["median"] == f"{best.name}, {findings.problems[1].name}"
+    best = findings.ranking.ranks[0].variant
+    assert result["median"] == f"{best.name}, {findings.programs.problems[1].name}"
 
 
 def test_details_have_what_no_table_says(tmp_path: Path) -> None:
@@ -446,8 +451,8 @@ def test_details_have_what_no_table_says(tmp_path: Path) -> None:
         tree = opened(path, f"#?{urlencode({'cell': cell.id})}")
         return " ".join(tree.xpath("string(//*[@id='details-body'])").split())
 
-    ((owner, aliases),) = findings.aliases.items()
-    cells = {cell.variant.id: cell for cell in findings.distinct_cells}
+    ((owner, aliases),) = findings.programs.aliases.items()
+    cells = {cell.variant.id: cell for cell in findings.programs.cells}
     assert f"also called {', '.join(aliases)}" in pane(cells[owner])
     confirmed = next(cell for cell in cells.values() if timing_blocks(findings, cell))
     median, count = timing_blocks(findings, confirmed) or (math.nan, 0)
@@ -455,11 +460,11 @@ def test_details_have_what_no_table_says(tmp_path: Path) -> None:
     shown = " ".join(numbers.show(median, "ns").split())
     assert "of the confirmation, from " in details
     assert f"{shown} in the {count} timing blocks" in details
-    for fact in problem_facts(findings, findings.problems[0]):
+    for fact in problem_facts(findings, findings.programs.problems[0]):
         assert " ".join(fact.split()) in details
     assert "Nearest peak of those counted: " in details
     assert details.count(f"--explain {confirmed.id}") == 1
-    failed = next(cell for cell in cells.values() if findings.status(cell).cause)
+    failed = next(cell for cell in cells.values() if findings.programs.status(cell).cause)
     details = pane(failed)
-    assert " ".join(findings.status(failed).cause.split()) in details
+    assert " ".join(findings.programs.status(failed).cause.split()) in details
     assert "--explain" not in details

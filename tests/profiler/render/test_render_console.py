@@ -47,13 +47,13 @@ def test_summary_of_a_single_problem_needs_no_second_table() -> None:
     findings = find(make_report(variant_count=3, problem_list=problems()[:1]))
     text = shown(console.final_summary(findings))
     assert "Geometric means" not in text
-    assert f"At {findings.problems[0].name}" in text
+    assert f"At {findings.programs.problems[0].name}" in text
     assert "Failed" not in text
 
 
 def test_summary_of_nothing_measured() -> None:
     full = make_report(variant_count=3, problem_list=problems()[:1])
-    empty = without(full, statuses={}, summary=full.summary.iloc[:0])
+    empty = without(full, statuses={}, summary=full.measured.summary.iloc[:0])
     assert "No variant has a correct and measured result." in shown(
         console.final_summary(find(empty))
     )
@@ -191,8 +191,8 @@ def test_problems_that_nobody_measured_are_counted_not_called_wrong(report: Repo
         kept = without(
             report,
             statuses=statuses,
-            summary=report.summary[~report.summary["cell"].isin(cells)],
-            samples=report.samples[~report.samples["cell"].isin(cells)],
+            summary=report.measured.summary[~report.measured.summary["cell"].isin(cells)],
+            samples=report.measured.samples[~report.measured.samples["cell"].isin(cells)],
         )
         return shown(console.final_summary(find(kept), verbose=True))
 

@@ -147,7 +147,7 @@ def test_long_names_keep_both_ends() -> None:
 
 
 def test_bar_table_puts_failures_last_with_their_reason(findings: Findings) -> None:
-    problem = findings.largest_problem
+    problem = findings.ranking.largest_problem
     assert problem is not None
     table, left_out = charts.bar_table(findings, label("duration_ns"), problem)
     assert left_out == 0
@@ -170,19 +170,20 @@ def test_a_far_longer_bar_is_cut_and_says_so(findings: Findings) -> None:
 
 
 def test_metrics_without_direction_go_by_value(findings: Findings) -> None:
-    problem = findings.largest_problem
+    problem = findings.ranking.largest_problem
     assert problem is not None
     table, _ = charts.bar_table(findings, label("registers"), problem)
     assert table["value"].dropna().is_monotonic_increasing
 
 
 def test_dot_table_keeps_the_baseline_and_counts_the_rest(findings: Findings) -> None:
-    problem = findings.problems[0]
+    problem = findings.programs.problems[0]
     table, left_out = charts.dot_table(findings, problem)
     assert "torch.softmax" in set(table["name"])
     assert len(table) == charts.MOST_DOTS + 1
     measured = sum(
-        findings.correct(findings.cells[one.id, problem.id]) for one in findings.variants
+        findings.programs.correct(findings.programs.by_place[one.id, problem.id])
+        for one in findings.programs.variants
     )
     assert left_out == measured - len(table)
 
@@ -207,7 +208,7 @@ def test_line_figures_find_their_parameter(
 
 def test_wrong_results_are_in_no_figure(findings: Findings) -> None:
     """The synthetic wrong result would be ten times as fast as the best."""
-    parameter = charts.main_parameter(findings.problems)
+    parameter = charts.main_parameter(findings.programs.problems)
     assert parameter == "columns"
     table, _ = charts.line_table(findings, label("duration_ns"), parameter)
     wrong = table[(table["name"] == "vector-b64-v1") & (table["x"] == 16384)]

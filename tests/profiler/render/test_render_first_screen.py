@@ -83,7 +83,7 @@ def test_a_variant_has_one_colour_in_all_figures(tree: Any) -> None:
 
 
 def test_a_baseline_that_is_ahead_comes_first() -> None:
-    best = find(make_report(variant_count=6, problem_list=problems()[:2])).best
+    best = find(make_report(variant_count=6, problem_list=problems()[:2])).ranking.best
     assert best is not None
     led = find(make_report(variant_count=6, problem_list=problems()[:2], baseline=best.id))
     assert words_of(led).startswith(f"{best.name}, the baseline, is ahead; of the rest, ")
@@ -98,7 +98,9 @@ def test_one_problem_is_said_with_its_number_and_verdict() -> None:
 
 def test_nothing_correct_is_said_plainly() -> None:
     small = make_report(2, problem_list=problems()[:1], blocks=1, baseline=None)
-    nothing = without(small, samples=small.samples.iloc[:0], summary=small.summary.iloc[:0])
+    nothing = without(
+        small, samples=small.measured.samples.iloc[:0], summary=small.measured.summary.iloc[:0]
+    )
     assert words_of(find(nothing)) == "No variant has a correct and measured result."
 
 
@@ -112,7 +114,7 @@ def test_waves_say_from_where_on_all_are_good() -> None:
 
 
 def test_a_reference_is_faster_only_where_verdicts_show_it(findings: Findings) -> None:
-    variant = findings.variants[0]
+    variant = findings.programs.variants[0]
     shown = ReferenceLead(variant, 0.5, 3, {Verdict.FASTER.value: 3})
     ratio = "takes 0.500\u00d7 the time of the best of these"
     assert lead_words(findings, shown) == f"{ratio}, \u25bc FASTER"
@@ -140,7 +142,7 @@ def test_a_run_is_about_timers_from_three_beside_the_primary_one() -> None:
 
 
 def test_cards_of_timers_are_about_timers(findings: Findings) -> None:
-    cell = findings.distinct_cells[0].id
+    cell = findings.programs.cells[0].id
     timers = timers_of({"nsys": 0.9, "timer": 3.0, "wall_clock": 0.2}, cell)
     shown = cards(replace(findings, timers=replace(timers, wall_clock=timers.medians)))
     questions = [card.question for card in shown]
@@ -156,33 +158,33 @@ def test_the_strip_has_a_dot_for_each_configuration_and_lines_for_references(
     findings_of: Callable[[str], Findings],
 ) -> None:
     findings = findings_of("autotune")
-    dots, lines = strip_tables(findings, findings.problems)
-    correct = {findings.cell_numbers[cell] for cell in findings.correct_cells}
+    dots, lines = strip_tables(findings, findings.programs.problems)
+    correct = {findings.programs.cell_numbers[cell] for cell in findings.programs.correct_cells}
     assert set(dots["cell"]) | set(lines["cell"]) == correct
-    references = {findings.marks[variant] for variant in findings.references}
+    references = {findings.programs.marks[variant] for variant in findings.programs.references}
     assert set(lines["mark"]) == references
     assert not references & set(dots["mark"])
-    assert findings.baseline is not None
-    of_baseline = lines[lines["mark"] == findings.marks[findings.baseline.id]]
-    assert of_baseline["ratio"].tolist() == [1.0] * len(findings.problems)
+    assert findings.programs.baseline is not None
+    of_baseline = lines[lines["mark"] == findings.programs.marks[findings.programs.baseline.id]]
+    assert of_baseline["ratio"].tolist() == [1.0] * len(findings.programs.problems)
 
 
 def test_panels_show_the_best_of_each_problem_first(findings: Findings) -> None:
     chart = versions_chart(findings)
     assert chart is not None
     tree = lxml.html.fromstring(str(chart.drawing))
-    first_problem = findings.problems[0]
-    best = findings.winners[first_problem.id].cell
+    first_problem = findings.programs.problems[0]
+    best = findings.ranking.winners[first_problem.id].cell
     (title,) = [
         text for text in tree.xpath(".//text/text()") if text.startswith(first_problem.name)
     ]
     assert title.startswith(f"{first_problem.name} \u00b7 ")
     numbers = [int(mark.get("data-cell")) for mark in tree.xpath(".//*[@data-cell]")]
-    assert numbers[0] == findings.cell_numbers[best.id]
+    assert numbers[0] == findings.programs.cell_numbers[best.id]
     baselines = {
-        findings.cell_numbers[cell.id]
-        for cell in findings.correct_cells.values()
-        if cell.variant == findings.baseline
+        findings.programs.cell_numbers[cell.id]
+        for cell in findings.programs.correct_cells.values()
+        if cell.variant == findings.programs.baseline
     }
     assert baselines <= set(numbers), "what all are compared with is in each panel"
 

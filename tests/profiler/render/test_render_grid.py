@@ -214,8 +214,10 @@ def test_same_says_within_which_margin(pairs: GridPairs) -> None:
 
 
 def test_magnitudes_share_one_logarithmic_scale(findings: Findings, pairs: GridPairs) -> None:
-    quantity = Quantity("Time", "ns", lambda cell: findings.value(cell, "duration_ns").median)
-    found = metric_heats(findings, quantity, pairs.grids[0], findings.variants)
+    quantity = Quantity(
+        "Time", "ns", lambda cell: findings.numbers.value(cell, "duration_ns").median
+    )
+    found = metric_heats(findings, quantity, pairs.grids[0], findings.programs.variants)
     assert found is not None
     assert [one.title for one in found.heats] == [f"{name}, time" for name in IMPLEMENTATIONS]
     assert len(found.legend) == grid_heats.SHADES
@@ -224,7 +226,7 @@ def test_magnitudes_share_one_logarithmic_scale(findings: Findings, pairs: GridP
     assert (low.css, high.css) == ("b0", "b6")
     assert low.text.endswith("\N{MICRO SIGN}s")
     nothing = Quantity("Nothing", "", lambda _: math.nan)
-    assert metric_heats(findings, nothing, pairs.grids[0], findings.variants) is None
+    assert metric_heats(findings, nothing, pairs.grids[0], findings.programs.variants) is None
 
 
 def test_values_are_short() -> None:
@@ -306,7 +308,7 @@ def test_kernel_lists_by_letter(findings: Findings, pairs: GridPairs) -> None:
 
 
 def test_without_kernel_names_there_are_no_lists(run: Report) -> None:
-    samples = run.samples.assign(kernel_names=None)
+    samples = run.measured.samples.assign(kernel_names=None)
     findings = find(without(run, samples=samples))
     assert Kernels(findings).names == {}
 
@@ -369,11 +371,11 @@ def test_slices_that_nobody_measured_have_no_panel(run: Report) -> None:
         name: CellStatus(name, Outcome.NOT_MEASURED) if name in gone else status
         for name, status in run.statuses.items()
     }
-    part = dataclasses.replace(
+    part = without(
         run,
         statuses=statuses,
-        summary=run.summary[~run.summary["cell"].isin(gone)],
-        samples=run.samples[~run.samples["cell"].isin(gone)],
+        summary=run.measured.summary[~run.measured.summary["cell"].isin(gone)],
+        samples=run.measured.samples[~run.measured.samples["cell"].isin(gone)],
     )
     findings = find(part)
     grid = grid_pairs_of(findings).grids[0]
@@ -393,21 +395,21 @@ def test_grids_of_which_nothing_was_measured_are_counted(run: Report) -> None:
         name: CellStatus(name, Outcome.NOT_MEASURED) if name in gone else status
         for name, status in run.statuses.items()
     }
-    part = dataclasses.replace(
+    part = without(
         run,
         statuses=statuses,
-        summary=run.summary[~run.summary["cell"].isin(gone)],
-        samples=run.samples[~run.samples["cell"].isin(gone)],
+        summary=run.measured.summary[~run.measured.summary["cell"].isin(gone)],
+        samples=run.measured.samples[~run.measured.samples["cell"].isin(gone)],
     )
     findings = find(part)
     parts = grid_view(findings).parts
     assert [one.grid.name for one in parts["grid_blocks"]] == ["pointwise_chain"]
     assert parts["left_out_grids"] == len(every) - 1
     assert "more grid of the plan: nothing of it was measured" in render_page(findings)
-    nothing = dataclasses.replace(
+    nothing = without(
         part,
         statuses={name: CellStatus(name, Outcome.NOT_MEASURED) for name in statuses},
-        summary=part.summary.iloc[:0],
-        samples=part.samples.iloc[:0],
+        summary=part.measured.summary.iloc[:0],
+        samples=part.measured.samples.iloc[:0],
     )
     assert grid_view(find(nothing)).parts["left_out_grids"] == 0

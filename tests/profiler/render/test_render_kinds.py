@@ -57,7 +57,10 @@ def test_only_verdicts_say_faster_or_slower(tree_of_kind: Any) -> None:
 @pytest.mark.parametrize("kind", list(PAGE_KINDS))
 def test_a_kind_renders_with_hardly_anything_to_show(kind: str) -> None:
     small = make_report(2, problem_list=shared.problems()[:1], blocks=1, baseline=None)
-    nothing = {"samples": small.samples.iloc[:0], "summary": small.summary.iloc[:0]}
+    nothing = {
+        "samples": small.measured.samples.iloc[:0],
+        "summary": small.measured.summary.iloc[:0],
+    }
     for one in (small, without(small, statuses={}, **nothing)):
         assert "<h1>" in render_page(find(without(one, kind=kind)))
 

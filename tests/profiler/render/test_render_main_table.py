@@ -5,7 +5,7 @@ from dataclasses import replace
 import lxml.html
 import pytest
 from synthetic_grid import make_grid
-from synthetic_report import make_report, problems
+from synthetic_report import make_report, problems, without
 
 from profiler.findings.find import find
 from profiler.model import BuildResult, Verdict
@@ -141,34 +141,34 @@ def lacking(report, variant, problem_ids):
         if cell.variant.id == variant and cell.problem.id in problem_ids
     }
     cells = tuple(cell for cell in report.plan.cells if cell.id not in gone)
-    return replace(
+    return without(
         report,
         plan=replace(report.plan, cells=cells),
         statuses={name: one for name, one in report.statuses.items() if name not in gone},
-        samples=report.samples[~report.samples["cell"].isin(gone)],
-        summary=report.summary[~report.summary["cell"].isin(gone)],
+        samples=report.measured.samples[~report.measured.samples["cell"].isin(gone)],
+        summary=report.measured.summary[~report.measured.summary["cell"].isin(gone)],
     )
 
 
 def test_who_wins_most_problems_leads_even_where_it_lacks_one():
     whole = make_report(variant_count=12, problem_list=problems()[:5])
     findings = find(whole)
-    best = findings.best
-    assert len(findings.contenders[best.id]) == 5, "it wins them all"
+    best = findings.ranking.best
+    assert len(findings.ranking.contenders[best.id]) == 5, "it wins them all"
     without_one = find(lacking(whole, best.id, {problems()[0].id}))
-    assert without_one.best == best
-    assert without_one.best_rank.complete is False
+    assert without_one.ranking.best == best
+    assert without_one.ranking.best_rank.complete is False
     half = find(lacking(whole, best.id, {one.id for one in problems()[:3]}))
-    assert half.best != best, "best at two of five problems is no leader"
-    assert half.best_rank.complete
+    assert half.ranking.best != best, "best at two of five problems is no leader"
+    assert half.ranking.best_rank.complete
 
 
 def test_where_the_leader_lacks_the_largest_problem_another_one_says_why():
     whole = make_report(variant_count=12, problem_list=problems()[:5])
     findings = find(whole)
-    best, largest = findings.best, findings.largest_problem
+    best, largest = findings.ranking.best, findings.ranking.largest_problem
     part = find(lacking(whole, best.id, {largest.id}))
-    assert part.best == best
+    assert part.ranking.best == best
     found = why(part)
     assert found.problem != largest.name
     assert found.moved, "both have counters there"

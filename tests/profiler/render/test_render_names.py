@@ -33,10 +33,10 @@ def tree(findings: Findings) -> Any:
 
 def test_the_main_table_has_chips_and_the_full_name(findings: Findings, tree: Any) -> None:
     rows = tree.xpath("//table[@id='main-table']/tbody/tr")
-    assert len(rows) == len(findings.distinct_cells)
+    assert len(rows) == len(findings.programs.cells)
     for row in rows:
-        variant = findings.variants[int(row.get("data-variant"))]
-        name = findings.names.of(variant)
+        variant = findings.programs.variants[int(row.get("data-variant"))]
+        name = findings.programs.names.of(variant)
         (shown,) = row.xpath("./th//span[@class='variant']")
         assert shown.get("data-full") == (name.full if name.shortened else None)
         chips = [chip.text_content() for chip in shown.xpath("./span[@class='chip']")]
@@ -55,9 +55,9 @@ def test_what_all_share_is_said_once(findings: Findings, tree: Any) -> None:
 
 
 def test_no_two_marks_of_a_figure_have_the_same_name(findings: Findings) -> None:
-    for problem in findings.problems:
+    for problem in findings.programs.problems:
         for table in (
-            bar_table(findings, findings.primary, problem)[0],
+            bar_table(findings, findings.numbers.primary, problem)[0],
             dot_table(findings, problem)[0],
         ):
             assert table["name"].is_unique
@@ -67,25 +67,27 @@ def test_no_two_marks_of_a_figure_have_the_same_name(findings: Findings) -> None
 def test_files_have_full_names(findings: Findings, tree: Any) -> None:
     data = json.loads(tree.xpath("//script[@id='data']")[0].text)
     pairs = [(variant["name"], variant["label"]) for variant in data["variants"]]
-    names = [findings.names.of(variant) for variant in findings.variants]
+    names = [findings.programs.names.of(variant) for variant in findings.programs.variants]
     assert pairs == [(name.full, name.label) for name in names]
     document = report_document(findings)
-    by_cell = {cell.id: findings.names.of(cell.variant) for cell in findings.report.plan.cells}
+    by_cell = {
+        cell.id: findings.programs.names.of(cell.variant) for cell in findings.programs.plan.cells
+    }
     for cell in document["cells"]:
         assert (cell["variant"], cell["label"]) == (
             by_cell[cell["id"]].full,
             by_cell[cell["id"]].label,
         )
     best = document["answer"]["best"]
-    assert best["variant"] == findings.best.name
-    assert best["label"] == findings.best.label
+    assert best["variant"] == findings.ranking.best.name
+    assert best["label"] == findings.ranking.best.label
 
 
 def test_a_reference_that_is_ahead_is_named_first() -> None:
     """As the baseline is here, whose kernel none of the others reaches."""
     report = make_report(variant_count=4, problem_list=problems()[:2], baseline="torch")
-    ahead = report.samples["cell"].str.startswith("torch..")
-    report.samples.loc[ahead, ["duration_ns", "cycles"]] /= 40
+    ahead = report.measured.samples["cell"].str.startswith("torch..")
+    report.measured.samples.loc[ahead, ["duration_ns", "cycles"]] /= 40
     (first, *_) = sentences(find(report))
     text = "".join(part.text for part in first)
     assert text.startswith("torch.softmax takes 0.")

@@ -24,18 +24,18 @@ ROOFS = {"dram": 20.0, "l2": 12.5, "tensor_bf16": 0.0, "fp32": 91.7}
 def with_roofs(roofs: dict[str, float], **changes: object) -> Findings:
     """A small run in which every measured cell has these percents of roofs."""
     report = make_report(variant_count=4, problem_list=problems()[:2])
-    durations = report.summary[report.summary["metric"] == "duration_ns"]
+    durations = report.measured.summary[report.measured.summary["metric"] == "duration_ns"]
     rows = [
         durations.assign(
             metric=f"{ROOF_PREFIX}{name}_pct", median=percent, mean=percent, low=percent
         )
         for name, percent in roofs.items()
     ]
-    return find(without(report, summary=pd.concat([report.summary, *rows]), **changes))
+    return find(without(report, summary=pd.concat([report.measured.summary, *rows]), **changes))
 
 
 def table_of(findings: Findings) -> MainTable:
-    return main_table(findings, findings.baselines[0])
+    return main_table(findings, findings.verdicts.baselines[0])
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +44,9 @@ def findings() -> Findings:
 
 
 def test_a_cell_without_a_result_has_none(findings: Findings) -> None:
-    cell = next(cell for cell in findings.distinct_cells if findings.correct(cell))
-    status = dataclasses.replace(findings.status(cell), outcome=Outcome.WRONG_RESULT)
-    statuses = {**findings.report.statuses, cell.id: status}
+    cell = next(cell for cell in findings.programs.cells if findings.programs.correct(cell))
+    status = dataclasses.replace(findings.programs.status(cell), outcome=Outcome.WRONG_RESULT)
+    statuses = {**findings.programs.statuses, cell.id: status}
     wrong = find(dataclasses.replace(findings.report, statuses=statuses))
     (row,) = [row for row in table_of(wrong).rows if row.cell.id == cell.id]
     assert row.data[0].raw is None
@@ -78,21 +78,21 @@ def test_the_card_has_it_where_nothing_was_explained(
         monkeypatch.setattr(cards_module, "mean_ratio", lambda *_: 0.5)
         monkeypatch.setattr(cards_module, "nearest_roof", lambda *_: ("dram", 20.0))
     *_, card = cards(findings)
-    problem = findings.largest_problem
+    problem = findings.ranking.largest_problem
     assert problem is not None
     assert f"nearest roof at {problem.name}: FP32 arithmetic, 91.7\u202f%" in card.detail
 
 
 def test_the_card_of_timers_says_whose_it_is(findings: Findings) -> None:
     card = timer_cards._why_card(findings, None)
-    assert findings.leader is not None
-    whose = f"nearest roof of {findings.leader.variant.label} at "
+    assert findings.ranking.leader is not None
+    whose = f"nearest roof of {findings.ranking.leader.variant.label} at "
     assert whose in card.detail
     assert card.detail.endswith("FP32 arithmetic, 91.7\u202f%")
     assert "nearest roof" not in timer_cards._why_card(with_roofs({}), None).detail
 
 
 def test_of_plain_kernels_the_card_says_the_share_too(findings: Findings) -> None:
-    measured = find(dataclasses.replace(findings.report, practical_roofs={"fp32": 0.95}))
+    measured = find(without(findings.report, practical_roofs={"fp32": 0.95}))
     *_, card = cards(measured)
     assert "91.7\u202f% (96.5\u202f% of what a matrix product of torch reached)" in card.detail

@@ -1,5 +1,6 @@
 """The page as a browser meets it: parsed, with hostile names inside."""
 
+import dataclasses
 import json
 import math
 import re
@@ -118,7 +119,7 @@ def test_embedded_data_parses_back(findings: Findings, tree: Tree) -> None:
     data = data_of(tree)
     assert data["schema_version"] == 1
     assert data["variants"][1]["name"] == HOSTILE_NAME
-    cells = findings.distinct_cells
+    cells = findings.programs.cells
     assert column(data["cells"], "id", len(cells)) == [cell.id for cell in cells]
     outcomes = column(data["cells"], "outcome", len(cells))
     assert outcomes.count("compile_failed") == 12
@@ -132,9 +133,11 @@ def test_embedded_data_parses_back(findings: Findings, tree: Tree) -> None:
         for field in fields
     }
     values = {
-        (cell, metric): value for (cell, metric), value in findings.values.items() if cell in number
+        (cell, metric): value
+        for (cell, metric), value in findings.numbers.values.items()
+        if cell in number
     }
-    assert len(values) > 20 * len(findings.correct_cells)
+    assert len(values) > 20 * len(findings.programs.correct_cells)
     for (cell, metric), value in values.items():
         for field in fields:
             got, expected = read[metric, field][number[cell]], getattr(value, field)
@@ -147,10 +150,10 @@ def test_embedded_data_parses_back(findings: Findings, tree: Tree) -> None:
 
 
 def test_every_comparison_covers_every_cell(findings: Findings, tree: Tree) -> None:
-    data, cells = data_of(tree), findings.distinct_cells
+    data, cells = data_of(tree), findings.programs.cells
     assert [one["key"] for one in data["comparisons"]] == ["reference", "best", "first", "previous"]
     by_key = {comparison["key"]: comparison["ratios"] for comparison in data["comparisons"]}
-    for table, baseline in zip(by_key.values(), findings.baselines, strict=True):
+    for table, baseline in zip(by_key.values(), findings.verdicts.baselines, strict=True):
         table = by_key[table] if isinstance(table, str) else table  # noqa: PLW2901
         for name in ("ratio", "low", "high"):
             ratios = column(table, name, len(cells))
@@ -168,7 +171,7 @@ def test_every_comparison_covers_every_cell(findings: Findings, tree: Tree) -> N
 def test_a_page_of_very_many_cells_says_nothing_twice(
     findings: Findings, page: str, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "MANY_CELLS", len(findings.distinct_cells) - 1)
+    monkeypatch.setattr(rows, "MANY_CELLS", len(findings.programs.cells) - 1)
     html = render_page(findings)
     large = document_fromstring(html)
     assert len(html) < 0.98 * len(re.sub("<svg.*?</svg>", "<svg></svg>", page, flags=re.DOTALL))
@@ -229,7 +232,7 @@ def test_heads_sort_by_real_buttons(tree: Tree) -> None:
 
 def test_main_table_has_every_cell_once(findings: Findings, tree: Tree) -> None:
     rows = tree.xpath("//table[@id='main-table']/tbody/tr")
-    assert len(rows) == len(findings.distinct_cells)
+    assert len(rows) == len(findings.programs.cells)
     assert {int(row.get("data-cell")) for row in rows} == set(range(len(rows)))
     lengths = {len(row) for row in rows}
     assert lengths == {len(tree.xpath("//table[@id='main-table']/thead//th"))}
@@ -239,18 +242,18 @@ def test_an_alias_is_a_name_in_the_rows_of_the_program_it_is(
     report: Report, findings: Findings, tree: Tree
 ) -> None:
     """What is planned twice is measured once: no row is missing, each names both."""
-    ((owner, (alias,)),) = findings.aliases.items()
-    assert len(findings.distinct_cells) == len(report.plan.cells) - len(findings.problems)
-    name = next(one.name for one in findings.variants if one.id == owner)
+    ((owner, (alias,)),) = findings.programs.aliases.items()
+    assert len(findings.programs.cells) == len(report.plan.cells) - len(findings.programs.problems)
+    name = next(one.name for one in findings.programs.variants if one.id == owner)
     numbers = {
-        number for number, cell in enumerate(findings.distinct_cells) if cell.variant.id == owner
+        number for number, cell in enumerate(findings.programs.cells) if cell.variant.id == owner
     }
     rows = [
         words(row)
         for row in tree.xpath("//table[@id='main-table']/tbody/tr")
         if int(row.get("data-cell")) in numbers
     ]
-    assert len(rows) == len(findings.problems)
+    assert len(rows) == len(findings.programs.problems)
     assert all(name in row and alias in row for row in rows)
 
 
@@ -258,8 +261,8 @@ def test_wrong_results_are_never_ranked(findings: Findings, tree: Tree) -> None:
     """The wrong kernel of the synthetic run is ten times as fast as anything else."""
     wrong = {
         number
-        for number, cell in enumerate(findings.distinct_cells)
-        if findings.status(cell).outcome is Outcome.WRONG_RESULT
+        for number, cell in enumerate(findings.programs.cells)
+        if findings.programs.status(cell).outcome is Outcome.WRONG_RESULT
     }
     heads = [words(head) for head in tree.xpath("//table[@id='main-table']/thead//th")]
     found = 0
@@ -299,8 +302,8 @@ def test_every_cell_has_its_row_outcome_and_cause(findings: Findings, tree: Tree
         int(row.get("data-cell")): row for row in tree.xpath("//table[@id='main-table']/tbody/tr")
     }
     causes = column(data_of(tree)["cells"], "cause", len(rows))
-    for number, cell in enumerate(findings.distinct_cells):
-        status = findings.status(cell)
+    for number, cell in enumerate(findings.programs.cells):
+        status = findings.programs.status(cell)
         (outcome,) = rows[number].xpath("./td[contains(@class, 'outcome')]")
         assert words(outcome) == OUTCOME_WORDS[status.outcome]
         assert (causes[number] or "") == status.cause
@@ -325,7 +328,7 @@ def test_says_how_it_was_measured(report: Report, tree: Tree) -> None:
     said = section.text_content()
     for part in ("580.159.04", "uncommitted", "seed", "ninja -C build", "41.2 s"):
         assert part.lower() in said.lower()
-    assert report.spec_text in said
+    assert report.experiment.spec_text in said
     for rule in report.plan.excluded:
         assert rule.reason in said
         assert str(rule.count) in said
@@ -363,7 +366,8 @@ def test_unknown_kind_is_refused(report: Report) -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_page_without_a_baseline(baseline: str | None) -> None:
     small = make_report(variant_count=4, problem_list=problems()[:2], baseline=None)
-    page = render_page(find(without(small, baseline=baseline, replay=None)))
+    plan = dataclasses.replace(small.plan, baseline=baseline)
+    page = render_page(find(without(small, plan=plan, replay=None)))
     assert "replayed" not in page.partition("<main")[0].partition("</style>")[2]
     assert "the best of each problem" in page
     assert "has the lowest number at" in page
@@ -380,7 +384,11 @@ def test_page_of_one_problem() -> None:
 def test_page_of_nothing_measured() -> None:
     full = make_report(variant_count=4, problem_list=problems()[:2])
     empty = without(
-        full, samples=full.samples.iloc[:0], summary=full.summary.iloc[:0], statuses={}, builds=()
+        full,
+        samples=full.measured.samples.iloc[:0],
+        summary=full.measured.summary.iloc[:0],
+        statuses={},
+        builds=(),
     )
     page = render_page(find(empty))
     assert "No variant has a correct and measured result." in page

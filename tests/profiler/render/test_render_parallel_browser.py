@@ -74,15 +74,16 @@ def rows_of(text: str) -> int:
 def test_every_correct_configuration_has_a_line_the_best_on_top(
     tuning: Findings, result: Any
 ) -> None:
-    (problem,) = [one for one in tuning.problems if one.name == result["problem"]]
-    assert problem == tuning.largest_problem
+    (problem,) = [one for one in tuning.programs.problems if one.name == result["problem"]]
+    assert problem == tuning.ranking.largest_problem
     slowdowns = [
-        tuning.slowdowns[tuning.variants[int(number)].id, problem.id] for number in result["lines"]
+        tuning.ranking.slowdowns[tuning.programs.variants[int(number)].id, problem.id]
+        for number in result["lines"]
     ]
     assert len(slowdowns) > 3
     assert slowdowns == sorted(slowdowns, reverse=True)
     assert slowdowns[-1] == 1
-    best = tuning.variants[int(result["lines"][-1])]
+    best = tuning.programs.variants[int(result["lines"][-1])]
     assert result["title"] == f"{best.name}, {problem.name}"
 
 
@@ -91,26 +92,26 @@ def test_a_value_is_a_check_box_of_the_filter(tuning: Findings, result: Any) -> 
     assert brushed["checked"] == "false"
     assert brushed["boxes"] == 1
     key, value = result["values"][0].split(" ")
-    left = [cell for cell in tuning.distinct_cells if str(cell.variant.params.get(key)) != value]
+    left = [cell for cell in tuning.programs.cells if str(cell.variant.params.get(key)) != value]
     assert rows_of(brushed["count"]) == len(left)
     out = [
         number
         for number in result["lines"]
-        if str(tuning.variants[int(number)].params.get(key)) == value
+        if str(tuning.programs.variants[int(number)].params.get(key)) == value
     ]
     assert brushed["out"] == len(out) > 0
     assert "off=" in brushed["hash"]
-    assert result["back"] == ["true", f"{len(tuning.distinct_cells)} rows", 0]
+    assert result["back"] == ["true", f"{len(tuning.programs.cells)} rows", 0]
 
 
 def test_the_slider_leaves_out_what_is_slower(tuning: Findings, result: Any) -> None:
     count, out, words = result["quick"]
     quick = [
         cell
-        for cell in tuning.distinct_cells
-        if tuning.slowdowns.get((cell.variant.id, cell.problem.id), 9.0) <= 1.005
+        for cell in tuning.programs.cells
+        if tuning.ranking.slowdowns.get((cell.variant.id, cell.problem.id), 9.0) <= 1.005
     ]
     assert rows_of(count) == len(quick) > 0
     assert out > 0
     assert "1.005" in words
-    assert result["reset"] == ["0", f"{len(tuning.distinct_cells)} rows", 0]
+    assert result["reset"] == ["0", f"{len(tuning.programs.cells)} rows", 0]

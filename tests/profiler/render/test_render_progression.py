@@ -45,13 +45,13 @@ def climbing(laddered: Report) -> Findings:
 
 @pytest.fixture(scope="module")
 def ladder(climbing: Findings) -> tuple[Rung, ...]:
-    return climbing.ladder
+    return climbing.kind.ladder
 
 
 def test_versions_stand_in_the_order_of_the_spec_without_references(
     climbing: Findings, ladder: tuple[Rung, ...]
 ) -> None:
-    assert [one.variant for one in ladder] == list(climbing.variants[1:])
+    assert [one.variant for one in ladder] == list(climbing.programs.variants[1:])
     assert [one.number for one in ladder] == [*range(1, 9), *range(10, 13)], "9 is an alias"
 
 
@@ -105,7 +105,7 @@ def test_counters_that_moved_are_few_stalls_and_have_bars(
 ) -> None:
     findings = climbing
     medians = medians_of(findings, counters(findings))
-    problem = findings.largest_problem
+    problem = findings.ranking.largest_problem
     assert problem is not None
     bars = counter_bars(ladder[3], problem, medians)
     names = [bar.name for bar in bars]
@@ -117,7 +117,7 @@ def test_counters_that_moved_are_few_stalls_and_have_bars(
 
 
 def test_small_multiples_share_their_places(climbing: Findings, ladder: tuple[Rung, ...]) -> None:
-    problem = climbing.largest_problem
+    problem = climbing.ranking.largest_problem
     assert problem is not None
     panels = panels_of(climbing)
     table = multiples_table(climbing, ladder, problem, panels)
@@ -140,7 +140,7 @@ def test_one_version_is_no_ladder() -> None:
 @pytest.mark.usefixtures("undrawn")
 def test_without_a_baseline_there_is_no_percentage(laddered: Report) -> None:
     plan = dataclasses.replace(laddered.plan, baseline=None)
-    findings = find(without(laddered, baseline=None, plan=plan))
+    findings = find(without(laddered, plan=plan))
     parts = progression_view(findings).parts
     assert parts["ratios"] is None
     assert parts["ladder"] is not None

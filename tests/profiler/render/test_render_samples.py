@@ -36,7 +36,7 @@ def unpacked(findings: Findings, metric: str) -> list[dict[str, list[float]]]:
 
 
 def measured(findings: Findings, cell: Cell, metric: str, kind: str, arm: int) -> list[float]:
-    frame = findings.report.samples
+    frame = findings.report.measured.samples
     rows = frame[(frame["cell"] == cell.id) & (frame["kind"] == kind) & (frame["arm"] == arm)]
     return [float(value) for value in rows[metric].dropna()]
 
@@ -44,10 +44,10 @@ def measured(findings: Findings, cell: Cell, metric: str, kind: str, arm: int) -
 @pytest.mark.parametrize("metric", ["duration_ns", "cycles"])
 def test_every_sample_comes_back_in_the_order_of_measurement(small: Findings, metric: str) -> None:
     found = unpacked(small, metric)
-    assert len(found) == len(small.distinct_cells)
+    assert len(found) == len(small.programs.cells)
     sets = {"timing": ("timing", 0), "timing again": ("timing", 1), "confirmation": ("final", 0)}
     compared = 0
-    for cell, sets_of_cell in zip(small.distinct_cells, found, strict=True):
+    for cell, sets_of_cell in zip(small.programs.cells, found, strict=True):
         for name, (kind, arm) in sets.items():
             wanted = measured(small, cell, metric, kind, arm)
             if len(set(wanted)) > 1:
@@ -60,7 +60,7 @@ def test_what_is_the_same_in_all_samples_is_not_written(small: Findings) -> None
     metrics = CellSamples(small).packed()["metrics"]
     assert "registers" not in metrics, "a static fact"
     assert "tflops" not in metrics, "follows from the time"
-    failed = [cell for cell in small.distinct_cells if not small.correct(cell)]
+    failed = [cell for cell in small.programs.cells if not small.programs.correct(cell)]
     assert failed
     for cell in failed:
         assert not CellSamples(small).of(cell, "duration_ns")
@@ -68,9 +68,9 @@ def test_what_is_the_same_in_all_samples_is_not_written(small: Findings) -> None
 
 def test_the_same_metric_of_two_tools_is_never_mixed(small: Findings) -> None:
     report = small.report
-    first = report.samples[report.samples["cell"] == report.plan.cells[0].id]
+    first = report.measured.samples[report.measured.samples["cell"] == report.plan.cells[0].id]
     timer = first.assign(collector="timer", session="timer", duration_ns=first["duration_ns"] * 2)
-    both = without(report, samples=pd.concat([report.samples, timer], ignore_index=True))
+    both = without(report, samples=pd.concat([report.measured.samples, timer], ignore_index=True))
     sets = unpacked(find(both), "duration_ns")[0]
     assert {"ncu timing", "timer timing"} <= set(sets)
     doubled = [2 * value for value in sets["ncu timing"]]
@@ -81,7 +81,9 @@ def test_many_samples_are_cut_to_the_shown_metrics(
     small: Findings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_SAMPLES", 10)
-    noisy = small.report.samples.assign(stall_wait=range(len(small.report.samples)))
+    noisy = small.report.measured.samples.assign(
+        stall_wait=range(len(small.report.measured.samples))
+    )
     found = CellSamples(find(without(small.report, samples=noisy)))
     names = [metric.name for metric in found.metrics]
     assert "stall_wait" not in names

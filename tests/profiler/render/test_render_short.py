@@ -20,20 +20,20 @@ def findings():
 def test_the_table_has_the_best_of_each_problem_and_the_baseline(findings):
     table = short_table(findings)
     assert len(table.rows) <= MOST_ROWS
-    assert len(table.rows) + table.left_out == len(findings.distinct_cells)
+    assert len(table.rows) + table.left_out == len(findings.programs.cells)
     problems = {row[0] for row in table.rows}
-    assert problems == {problem.name for problem in findings.problems}
-    for problem in findings.problems:
+    assert problems == {problem.name for problem in findings.programs.problems}
+    for problem in findings.programs.problems:
         rows = [row for row in table.rows if row[0] == problem.name]
         assert sum("(baseline)" in row[1] for row in rows) == 1
-        winner = findings.winners[problem.id].cell.variant.label
+        winner = findings.ranking.winners[problem.id].cell.variant.label
         assert rows[0][1].startswith(winner)
 
 
 def test_behind_a_faster_baseline_nothing_is_called_the_best(findings):
     names = [row[1] for row in short_table(findings).rows]
     assert any(name.endswith(" (leader)") for name in names)
-    led = find(make_report(variant_count=34, baseline=findings.best.id))
+    led = find(make_report(variant_count=34, baseline=findings.ranking.best.id))
     names = [row[1] for row in short_table(led).rows]
     assert any(name.endswith(" (first of the rest)") for name in names)
     assert not any("(best)" in name for name in names)
@@ -45,7 +45,7 @@ def test_markdown_is_what_it_looks_like(findings):
     assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
     assert not re.search(r"(?<!\\)<(?!/?sub>)", text)
     assert HOSTILE_NAME not in text
-    assert f"{findings.measured_count()} of" in text
+    assert f"{findings.programs.measured_count()} of" in text
 
 
 def test_html_has_the_answer_a_figure_and_the_table(findings):

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import test_render_page as shared
 from rich.console import Console
-from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems
+from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 from synthetic_timeline import Recorder, mlp, on_cpu, timeline_report
 
 from profiler.analyse.cell_timeline import CellTimeline, Original
@@ -286,7 +286,7 @@ def test_the_data_are_escaped_and_parse_back(tree: Any, report: Report) -> None:
     data = json.loads(source)
     assert any(HOSTILE in name for name in data["names"])
     assert [cell["gpu"]["n"] for cell in data["cells"]] == [
-        len(one.operations) for one in report.timelines.values()
+        len(one.operations) for one in report.details.timelines.values()
     ]
     assert data["cells"][1]["name"] == HOSTILE_NAME
 
@@ -394,7 +394,7 @@ def test_a_timeline_is_read_once_for_everything_that_shows_it(
     make_section(named_timelines(found))
     timeline_tables(found)
     report_document(found)
-    assert sorted(calls) == sorted(report.timelines)
+    assert sorted(calls) == sorted(report.details.timelines)
 
 
 @pytest.mark.parametrize("kind", ["versions", "grid"])
@@ -452,19 +452,19 @@ def test_the_terminal_says_how_busy_each_phase_was(report: Report) -> None:
 
 
 def test_the_terminal_leaves_it_to_the_page_where_timings_are_the_answer(report: Report) -> None:
-    assert "GPU busy share" not in printed(replace(report, kind="versions"))
+    assert "GPU busy share" not in printed(without(report, kind="versions"))
     only = tuple(one for one in report.plan.sessions if one.kind is SessionKind.TIMELINE)
     plan: Plan = replace(report.plan, sessions=only)
-    assert "GPU busy share" in printed(replace(report, kind="versions", plan=plan))
+    assert "GPU busy share" in printed(without(report, kind="versions", plan=plan))
 
 
 def test_programs_get_the_busy_shares_of_the_page() -> None:
     report = timeline_report([mlp("a", steps=4, layers=2)], count=2)
     cells = json.loads(dump(report_document(find(report))))["cells"]
     having = [cell for cell in cells if cell["timeline"]]
-    assert len(having) == len(report.timelines) == 1
+    assert len(having) == len(report.details.timelines) == 1
     told = having[0]["timeline"]
-    found = phased(next(iter(report.timelines.values())))
+    found = phased(next(iter(report.details.timelines.values())))
     assert (told["collector"], told["unit"]) == ("nsys", found.units.name)
     assert told["launch_ns"] == pytest.approx(found.launch_ns)
     summary = phase_summary(found.times)

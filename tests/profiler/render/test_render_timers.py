@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from synthetic_report import make_report, problems, with_metrics
+from synthetic_report import make_report, problems, with_metrics, without
 
 from profiler.analyse.timers import timer_medians
 from profiler.findings.find import find
@@ -18,7 +18,7 @@ def with_timers(**factors):
     """A small report whose cells other collectors timed too, that many times as long as ncu."""
     whole = make_report(variant_count=3, problem_list=problems()[:2])
     report = with_metrics(whole, "duration_ns")
-    durations = report.summary[report.summary["metric"] == "duration_ns"]
+    durations = report.measured.summary[report.measured.summary["metric"] == "duration_ns"]
     names = {
         "wall_clock": "wall_clock_duration_ns",
         "timer": "timer_duration_ns",
@@ -28,7 +28,7 @@ def with_timers(**factors):
         durations.assign(metric=names[name], median=durations["median"] * factor)
         for name, factor in factors.items()
     ]
-    return replace(report, summary=pd.concat([report.summary, *more], ignore_index=True))
+    return without(report, summary=pd.concat([report.measured.summary, *more], ignore_index=True))
 
 
 def correct_cell(report):
@@ -50,7 +50,7 @@ def test_each_cell_has_every_timer_and_its_ratio():
     table = timer_table(findings)
     assert table is not None
     assert (table.reference, table.timers) == ("ncu", ("CUDA events", "wall clock"))
-    correct = [cell for cell in report.plan.cells if findings.correct(cell)]
+    correct = [cell for cell in report.plan.cells if findings.programs.correct(cell)]
     assert [(row.problem, row.variant) for row in table.rows] == [
         (cell.problem.name, cell.variant.name) for cell in correct
     ]
@@ -87,8 +87,8 @@ def test_the_error_of_the_wall_clock_has_two_parts():
     table = timer_table(findings)
     assert table is not None
     assert len(table.wall_clock) == len(table.rows)
-    cell = next(one for one in report.plan.cells if findings.correct(one))
-    time = findings.value(cell, "duration_ns").median
+    cell = next(one for one in report.plan.cells if findings.programs.correct(one))
+    time = findings.numbers.value(cell, "duration_ns").median
     row = table.wall_clock[0]
     assert (row.problem, row.variant) == (cell.problem.name, cell.variant.name)
     raw = [float(one.raw) for one in row.data]
@@ -112,10 +112,10 @@ def test_without_nsys_the_parts_are_not_known():
 def test_the_answer_names_the_largest_error_and_its_parts():
     report = with_timers(wall_clock=4.0, nsys=0.75)
     chosen = correct_cell(report)
-    summary = report.summary.copy()
+    summary = report.measured.summary.copy()
     worst = (summary["cell"] == chosen.id) & (summary["metric"] == "wall_clock_duration_ns")
     summary.loc[worst, "median"] *= 2
-    page = render_page(find(replace(report, summary=summary)))
+    page = render_page(find(without(report, summary=summary)))
     answer = page.partition('<div class="sentences">')[2].partition("</div>")[0]
     said = next(line for line in answer.splitlines() if "wall clock" in line)
     where = f"{chosen.variant.name} at {chosen.problem.name}"
@@ -130,10 +130,10 @@ def test_an_error_below_one_counts_as_well():
     """Half the time is as wrong as twice the time, and further off than a tenth more."""
     report = with_timers(wall_clock=1.1)
     chosen = correct_cell(report)
-    summary = report.summary.copy()
+    summary = report.measured.summary.copy()
     worst = (summary["cell"] == chosen.id) & (summary["metric"] == "wall_clock_duration_ns")
     summary.loc[worst, "median"] /= 2.2
-    timers = find(replace(report, summary=summary)).timers
+    timers = find(without(report, summary=summary)).timers
     assert timers is not None
     assert timers.furthest is not None
     assert timers.furthest.cell == chosen.id
@@ -142,8 +142,8 @@ def test_an_error_below_one_counts_as_well():
 
 def test_without_ncu_nothing_is_said_of_an_error():
     report = with_timers(wall_clock=4.0, nsys=0.75)
-    samples = report.samples.assign(collector="timer")
-    findings = find(replace(report, samples=samples))
+    samples = report.measured.samples.assign(collector="timer")
+    findings = find(without(report, samples=samples))
     table = timer_table(findings)
     assert table is not None
     assert (table.wall_clock, table.furthest) == ((), None)
@@ -155,12 +155,12 @@ def test_without_ncu_nothing_is_said_of_an_error():
 def test_a_duration_is_described_as_what_the_timer_measures():
     whole = make_report(variant_count=3, problem_list=problems()[:2])
     report = with_metrics(whole, "duration_ns")
-    by_events = replace(report, samples=report.samples.assign(collector="timer"))
+    by_events = without(report, samples=report.measured.samples.assign(collector="timer"))
 
     def described(one):
         findings = find(one)
         found = {metric.name: metric.definition for metric in shown_metrics(findings)}
-        assert findings.primary.definition == found["duration_ns"]
+        assert findings.numbers.primary.definition == found["duration_ns"]
         return found["duration_ns"]
 
     assert "Gaps between kernels are not in it" in described(report)
@@ -171,8 +171,11 @@ def test_a_duration_is_described_as_what_the_timer_measures():
 def test_the_median_of_the_event_timer_is_found_wherever_it_stands():
     beside = with_timers(timer=1.5)
     cell = beside.plan.cells[0].id
-    believed = replace(beside, samples=beside.samples.assign(collector="timer"))
-    ncu, timer = (timer_medians(one.samples, beside.summary)[cell] for one in (believed, beside))
+    believed = without(beside, samples=beside.measured.samples.assign(collector="timer"))
+    ncu, timer = (
+        timer_medians(one.measured.samples, beside.measured.summary)[cell]
+        for one in (believed, beside)
+    )
     assert timer == pytest.approx(1.5 * ncu)
     alone = make_report(variant_count=3)
-    assert timer_medians(alone.samples, alone.summary) == {}
+    assert timer_medians(alone.measured.samples, alone.measured.summary) == {}

@@ -64,13 +64,14 @@ def test_the_choice_stands_beside_the_measured_time(findings):
     assert len(rows) == 32
     cell = next(
         each
-        for each in findings.distinct_cells
-        if each.variant.id == "compile" and findings.status(each).outcome is Outcome.MEASURED
+        for each in findings.programs.cells
+        if each.variant.id == "compile"
+        and findings.programs.status(each).outcome is Outcome.MEASURED
     )
     row = next(each for each in rows if each.problem == cell.problem.name)
     assert row.choice == "XBLOCK=512, num_warps=8"
     assert (row.join.text, row.operation) == ("by name", KERNEL)
-    measured = findings.value(cell, "duration_ns").median
+    measured = findings.numbers.value(cell, "duration_ns").median
     assert float(row.data[7].raw) == pytest.approx(measured, rel=1e-4)
     assert float(row.data[8].raw) == pytest.approx(measured / 20_000.0, rel=1e-4)
     assert texts(row)[:6] == ["2", "20.00 \u00b5s", "2.500\u00d7", "18", "0", "64 B"]

@@ -106,7 +106,7 @@ def test_ties_are_counted_where_they_are_many_and_named_where_they_are_few(
     equal: Report, again: Findings
 ) -> None:
     findings = find(equal)
-    winner = findings.winners[findings.problems[0].id]
+    winner = findings.ranking.winners[findings.programs.problems[0].id]
     assert winner.final
     assert not winner.best
     cells = (*winner.same, *winner.not_told_apart)
@@ -131,7 +131,7 @@ def test_few_blocks_give_no_verdict_and_no_tie_by_verdict() -> None:
     real = cards(findings)[2]
     assert real.answer == "? UNCLEAR"
     assert "5 blocks; a verdict needs 6" in real.detail
-    winner = findings.winners["fp16_512x1024"]
+    winner = findings.ranking.winners["fp16_512x1024"]
     assert not winner.judged
     assert ties_words(winner) == ""
     assert answer_of(findings).not_told_apart == 0
@@ -150,7 +150,7 @@ def test_blocks_that_no_look_could_decide_are_no_verdict() -> None:
 def test_other_metrics_have_intervals_and_no_verdict(measured_again: Report) -> None:
     report = with_metrics(without(measured_again, primary="cycles"), "duration_ns", "cycles")
     findings = find(report)
-    assert not findings.gives_verdicts
+    assert not findings.verdicts.given
     assert "FASTER" not in say(findings)
     assert "no verdict is given on cycles" in cards(findings)[2].detail.lower()
     page = render_page(find(report))
@@ -163,10 +163,10 @@ def test_other_metrics_have_intervals_and_no_verdict(measured_again: Report) -> 
 
 def test_the_winner_has_the_number_of_the_final(again: Findings, measured_again: Report) -> None:
     findings = again
-    samples = measured_again.samples
+    samples = measured_again.measured.samples
     finals = samples[samples["kind"] == "final"]
-    for problem in findings.problems:
-        winner = findings.rival_winners[problem.id]
+    for problem in findings.programs.problems:
+        winner = findings.ranking.rival_winners[problem.id]
         assert winner.final
         own = finals[(finals["cell"] == winner.cell.id) & (finals["arm"] == 0)]
         assert winner.value.median == pytest.approx(own["duration_ns"].median())
@@ -178,24 +178,24 @@ def test_the_winner_has_the_number_of_the_final(again: Findings, measured_again:
 
 def test_a_final_speaks_where_both_were_in_it(again: Findings, measured_again: Report) -> None:
     findings = again
-    problem = findings.problems[0]
-    winner = findings.rival_winners[problem.id].cell
-    baseline = findings.cells["torch", problem.id]
-    pair = findings.verdicts.of(winner.id, baseline.id)
-    times = times_of(measured_again.samples, measured_again.plan.cells, SessionKind.FINAL)
+    problem = findings.programs.problems[0]
+    winner = findings.ranking.rival_winners[problem.id].cell
+    baseline = findings.programs.by_place["torch", problem.id]
+    pair = findings.verdicts.pairs.of(winner.id, baseline.id)
+    times = times_of(measured_again.measured.samples, measured_again.plan.cells, SessionKind.FINAL)
     row = Judge(times, "torch", Rules(looks=1)).compare([(winner.id, baseline.id)]).iloc[0]
     assert pair.final
     assert (pair.verdict, pair.ratio) == (row["verdict"], row["ratio"])
-    assert findings.against_baseline[winner.id].ratio == pytest.approx(pair.ratio)
-    value = findings.value(winner, "duration_ns")
+    assert findings.verdicts.against_baseline[winner.id].ratio == pytest.approx(pair.ratio)
+    value = findings.numbers.value(winner, "duration_ns")
     assert (value.ratio, value.source) == (pair.ratio, FINAL)
-    before = findings.block_value(winner)
+    before = findings.numbers.block_value(winner)
     assert before.ratio != pair.ratio
     assert before.median != value.median
     assert "in the confirmation" in say(again)
-    slowest = findings.sorted_at(problem, "duration_ns")
+    slowest = findings.numbers.sorted_at(problem, "duration_ns")
     loser = next(cell for cell, value in reversed(slowest) if value.present)
-    assert not findings.verdict(loser, problem).final
+    assert not findings.verdicts.at(loser, problem).final
 
 
 def test_page_files_and_gate_have_one_number_for_each_cell(again: Findings) -> None:
@@ -203,8 +203,8 @@ def test_page_files_and_gate_have_one_number_for_each_cell(again: Findings) -> N
     gate = judged_table(again).set_index("cell")
     table = summary_table(again).set_index(["cell", "metric"])
     finals = 0
-    for cell in again.correct_cells.values():
-        value = again.value(cell, "duration_ns")
+    for cell in again.programs.correct_cells.values():
+        value = again.numbers.value(cell, "duration_ns")
         document, row = cells[cell.id], table.loc[(cell.id, "duration_ns")]
         for field in ("median", "low", "high", "ratio", "rank", "source", "n"):
             assert document["metrics"]["duration_ns"][field] == getattr(value, field)
@@ -212,24 +212,24 @@ def test_page_files_and_gate_have_one_number_for_each_cell(again: Findings) -> N
         final = value.source == FINAL
         finals += final
         assert (document["blocks"] is not None) == final
-        if cell.variant == again.baseline:
+        if cell.variant == again.programs.baseline:
             assert cell.id not in gate.index
             continue
-        pair = again.verdict(cell.variant, cell.problem)
+        pair = again.verdicts.at(cell.variant, cell.problem)
         assert pair.final == final
         assert gate.at[cell.id, "verdict"] == pair.verdict == row["verdict"]
         assert gate.at[cell.id, "ratio"] == pair.ratio == value.ratio
-    assert 0 < finals < len(again.correct_cells), "finalists are some of all"
+    assert 0 < finals < len(again.programs.correct_cells), "finalists are some of all"
 
 
 def test_without_a_final_every_number_is_of_the_blocks() -> None:
     findings = find(make_report(variant_count=4, problem_list=problems()[:2]))
-    assert {value.source for value in findings.values.values()} == {"blocks"}
+    assert {value.source for value in findings.numbers.values.values()} == {"blocks"}
     cells = report_document(findings)["cells"]
     assert {cell["blocks"] for cell in cells} == {None}
-    wanted = {cell for cell in findings.correct_cells if not cell.startswith("torch")}
+    wanted = {cell for cell in findings.programs.correct_cells if not cell.startswith("torch")}
     assert set(judged_table(findings)["cell"]) == wanted
-    assert {cell["id"] for cell in cells if cell["metrics"]} == set(findings.correct_cells)
+    assert {cell["id"] for cell in cells if cell["metrics"]} == set(findings.programs.correct_cells)
 
 
 def test_a_final_that_differs_from_the_timing_says_so() -> None:
@@ -274,80 +274,80 @@ def test_a_variant_that_left_the_race_does_not_win() -> None:
     """Its few blocks were measured while all ran faster; only those that stayed are ranked."""
     report = make_report(variant_count=4, problem_list=problems()[:1], blocks=16)
     quitter = next(cell for cell in report.plan.cells if cell.variant.id == "naive-b64-v1")
-    rows = report.samples["cell"] == quitter.id
-    early = report.samples[~rows | (report.samples["block"] < 8)].copy()
+    rows = report.measured.samples["cell"] == quitter.id
+    early = report.measured.samples[~rows | (report.measured.samples["block"] < 8)].copy()
     early.loc[early["cell"] == quitter.id, "duration_ns"] *= 0.01
     summary = summarise(early, cells=report.plan.cells, baseline="torch")
     findings = find(without(report, samples=early, summary=summary))
-    (winner,) = findings.winners.values()
+    (winner,) = findings.ranking.winners.values()
     assert winner.cell != quitter
 
 
 def test_a_final_with_nothing_right_but_the_baseline_decides_nothing(again: Findings) -> None:
     """A recheck that found the finalists wrong once left the baseline ahead of faster ones."""
-    problem = again.problems[0].id
+    problem = again.programs.problems[0].id
     measured = [
-        (cell, again.value(cell, "duration_ns"))
-        for cell in again.correct_cells.values()
+        (cell, again.numbers.value(cell, "duration_ns"))
+        for cell in again.programs.correct_cells.values()
         if cell.problem.id == problem
     ]
     left = [
         (cell, value)
         for cell, value in measured
-        if cell.variant == again.baseline or value.source != FINAL
+        if cell.variant == again.programs.baseline or value.source != FINAL
     ]
     fastest = min(left, key=lambda pair: pair[1].median)[0]
-    assert fastest.variant != again.baseline
-    assert leader_of(left, again.baseline) == fastest
-    assert leader_of(measured, again.baseline) == again.winners[problem].cell
+    assert fastest.variant != again.programs.baseline
+    assert leader_of(left, again.programs.baseline) == fastest
+    assert leader_of(measured, again.programs.baseline) == again.ranking.winners[problem].cell
 
 
 # ---- named baselines -----------------------------------------------------------------------------
 
 
 def test_every_named_baseline_asks_the_same_judge(findings: Findings) -> None:
-    by_key = {one.key: one for one in findings.baselines}
+    by_key = {one.key: one for one in findings.verdicts.baselines}
     report = findings.report
-    times = times_of(report.samples, report.plan.cells, SessionKind.TIMING)
-    judge = Judge(times, report.baseline, report.rules)
+    times = times_of(report.measured.samples, report.plan.cells, SessionKind.TIMING)
+    judge = Judge(times, report.plan.baseline, report.rules)
     for key in ("reference", "first", "previous"):
         others = by_key[key].others
         pair = next((cell, other) for cell, other in others.items() if other and other != cell)
         alone = judge.compare([pair]).iloc[0]
         assert by_key[key].verdicts[pair[0]].ratio == alone["ratio"]
-    own = findings.cells["torch", findings.problems[0].id]
+    own = findings.programs.by_place["torch", findings.programs.problems[0].id]
     assert by_key["reference"].verdicts[own.id].verdict is None
     assert why_no_verdict(findings, by_key["reference"], own) == "compared with itself"
 
 
 def test_verdicts_of_the_reference_are_those_of_the_judge(findings: Findings) -> None:
     report = findings.report
-    times = times_of(report.samples, report.plan.cells, SessionKind.TIMING)
-    judge = Judge(times, report.baseline, report.rules)
-    table = judge.with_baseline(list(findings.correct_cells.values()))
-    verdicts = {cell: one.verdict for cell, one in findings.against_baseline.items()}
+    times = times_of(report.measured.samples, report.plan.cells, SessionKind.TIMING)
+    judge = Judge(times, report.plan.baseline, report.rules)
+    table = judge.with_baseline(list(findings.programs.correct_cells.values()))
+    verdicts = {cell: one.verdict for cell, one in findings.verdicts.against_baseline.items()}
     assert dict(zip(table["cell"], table["verdict"], strict=True)) == verdicts
 
 
 def test_an_alias_is_a_name_of_what_was_measured_and_no_variant(findings: Findings) -> None:
     aliases = {
         cell.variant.id: status.duplicate_of
-        for cell in findings.report.plan.cells
-        if (status := findings.status(cell)).outcome is Outcome.DUPLICATE
+        for cell in findings.programs.plan.cells
+        if (status := findings.programs.status(cell)).outcome is Outcome.DUPLICATE
     }
     assert aliases
-    assert not aliases.keys() & {variant.id for variant in findings.variants}
-    names = {one.id: one.name for one in findings.report.plan.variants}
+    assert not aliases.keys() & {variant.id for variant in findings.programs.variants}
+    names = {one.id: one.name for one in findings.programs.plan.variants}
     owners = {one.partition("..")[0] for one in aliases.values() if one}
-    assert {owner: findings.aliases[owner] for owner in owners} == {
+    assert {owner: findings.programs.aliases[owner] for owner in owners} == {
         owners.pop(): tuple(names[alias] for alias in aliases)
     }
-    for winner in findings.winners.values():
+    for winner in findings.ranking.winners.values():
         named = {cell.variant.id for cell in (*winner.same, *winner.not_told_apart)}
         assert not named & aliases.keys()
     table = summary_table(findings).set_index(["cell", "metric"])
-    for cell in findings.report.plan.cells:
-        owner = findings.status(cell).duplicate_of
+    for cell in findings.programs.plan.cells:
+        owner = findings.programs.status(cell).duplicate_of
         if owner:
             row = table.loc[(cell.id, "duration_ns")]
             assert row["alias_of"] == owner
@@ -357,14 +357,14 @@ def test_an_alias_is_a_name_of_what_was_measured_and_no_variant(findings: Findin
 def test_wrong_results_have_no_verdict(findings: Findings) -> None:
     wrong = [
         cell
-        for cell in findings.distinct_cells
-        if findings.status(cell).outcome is Outcome.WRONG_RESULT
+        for cell in findings.programs.cells
+        if findings.programs.status(cell).outcome is Outcome.WRONG_RESULT
     ]
     assert wrong
-    for one in findings.baselines:
+    for one in findings.verdicts.baselines:
         for cell in wrong:
             assert one.verdicts[cell.id] == NO_VERDICT
-        for cell in findings.distinct_cells:
+        for cell in findings.programs.cells:
             assert one.others[cell.id] not in {each.id for each in wrong}
 
 
@@ -379,11 +379,11 @@ def test_rows_can_be_filtered_by_verdict(tree: Any) -> None:
 
 def test_without_common_blocks_there_is_no_data_but_a_ratio() -> None:
     report = make_report(variant_count=3, problem_list=problems()[:1])
-    moved = report.samples.copy()
+    moved = report.measured.samples.copy()
     moved.loc[moved["cell"].str.startswith("torch"), "block"] += 100
     findings = find(without(report, samples=moved))
-    reference = findings.baselines[0]
-    cell = findings.distinct_cells[2]
+    reference = findings.verdicts.baselines[0]
+    cell = findings.programs.cells[2]
     pair = reference.verdicts[cell.id]
     assert pair.verdict is Verdict.NO_DATA
     assert math.isfinite(pair.ratio)
@@ -394,7 +394,7 @@ def test_no_pair_has_two_verdicts_on_one_page(again: Findings, findings: Finding
     """Whichever family it is asked for in, and whichever way round."""
     for one in (again, findings):
         told: dict[frozenset[str], set[object]] = {}
-        for each in one.baselines:
+        for each in one.verdicts.baselines:
             for cell, other in each.others.items():
                 pair = each.verdicts[cell]
                 if other and other != cell:
@@ -420,9 +420,9 @@ def test_the_other_side_of_a_ruling() -> None:
 def test_unclear_is_hatched_and_same_is_dotted(findings: Findings) -> None:
     found = set()
     for row in tables.heat(findings).rows:
-        variant = findings.variants[row.mark]
-        for problem, datum in zip(findings.problems, row.data[1:], strict=True):
-            verdict = findings.verdict(variant, problem).verdict
+        variant = findings.programs.variants[row.mark]
+        for problem, datum in zip(findings.programs.problems, row.data[1:], strict=True):
+            verdict = findings.verdicts.at(variant, problem).verdict
             assert ("unclear" in datum.css) == (verdict is Verdict.UNCLEAR)
             assert ("tied" in datum.css) == (verdict is Verdict.SAME)
             if verdict is not None:
@@ -447,8 +447,8 @@ def test_behind_the_best_follows_the_verdicts(equal: Report) -> None:
 
 def test_steps_of_an_ablation_have_a_verdict_for_each_problem(report: Report) -> None:
     findings = find(without(report, kind="ablation", parameters=("vec",)))
-    (found,) = findings.parameter_steps
-    assert len(found.verdicts) == len(findings.problems) == len(found.effects)
+    (found,) = findings.kind.parameter_steps
+    assert len(found.verdicts) == len(findings.programs.problems) == len(found.effects)
     for effect, pair in zip(found.effects, found.verdicts, strict=True):
         assert pair.ratio == pytest.approx(effect.ratio)
         assert pair.blocks == 8
@@ -462,19 +462,19 @@ def test_steps_of_an_ablation_have_a_verdict_for_each_problem(report: Report) ->
 
 def test_every_rung_has_a_verdict_on_its_step_and_on_the_whole(report: Report) -> None:
     findings = find(without(report, kind="progression"))
-    measured = [rung for rung in findings.ladder if rung.cumulative is not None]
+    measured = [rung for rung in findings.kind.ladder if rung.cumulative is not None]
     first, second, third, *_ = measured
     assert first.step is None
     assert {one.verdict for one in first.cumulative.verdicts} == {None}
-    problem = findings.problems[0].id
+    problem = findings.programs.problems[0].id
     for rung, other, step in (
         (second, first, second.step),
         (third, second, third.step),
         (third, first, third.cumulative),
     ):
-        cells = findings.cells
+        cells = findings.programs.by_place
         pair = (cells[rung.variant.id, problem].id, cells[other.variant.id, problem].id)
-        assert step.verdicts[0] == findings.verdicts.of(*pair)
+        assert step.verdicts[0] == findings.verdicts.pairs.of(*pair)
         assert step.effects[0].ratio == step.verdicts[0].ratio
         assert step.verdicts[0].verdict is not None
 
@@ -501,7 +501,7 @@ def test_verdicts_are_told_by_word_symbol_and_colour() -> None:
 
 def test_a_report_without_arms_in_finals_still_renders(measured_again: Report) -> None:
     """As of recordings from before there were second arms: the noise floor is not known."""
-    samples = measured_again.samples
+    samples = measured_again.measured.samples
     old = samples[(samples["arm"] == 0) & (samples["kind"] == "timing")]
     report = with_metrics(without(measured_again, samples=pd.DataFrame(old)), "duration_ns")
     findings = find(report)

@@ -43,10 +43,10 @@ def say(findings: Findings) -> str:
 
 
 def test_a_baseline_that_is_best_is_called_so(findings: Findings) -> None:
-    winner = findings.best
+    winner = findings.ranking.best
     assert winner is not None
     led = find(make_report(variant_count=34, baseline=winner.id))
-    other = led.best
+    other = led.ranking.best
     assert other is not None
     assert other != winner
     answer = say(led)
@@ -66,18 +66,18 @@ def test_a_baseline_that_is_best_is_called_so(findings: Findings) -> None:
 
 
 def test_the_largest_problem_is_won_by_whom_it_is_won(findings: Findings) -> None:
-    largest = findings.largest_problem
+    largest = findings.ranking.largest_problem
     assert largest is not None
-    winner = findings.winners[largest.id].cell.variant
+    winner = findings.ranking.winners[largest.id].cell.variant
     led = find(make_report(variant_count=34, baseline=winner.id))
-    (runner_up, _) = findings.sorted_at(largest, findings.report.primary)[1]
+    (runner_up, _) = findings.numbers.sorted_at(largest, findings.numbers.primary.name)[1]
     answer = say(led)
     assert f"the best is {winner.name}, the baseline, with " in answer
     assert f"; of the rest, {runner_up.name} has the lowest median, " in answer
 
 
 def test_geometric_mean_is_that_of_the_paired_ratios(findings: Findings) -> None:
-    best = findings.best_rank
+    best = findings.ranking.best_rank
     assert best is not None
     product = 1.0
     for _, value in best.ratios:
@@ -88,7 +88,7 @@ def test_geometric_mean_is_that_of_the_paired_ratios(findings: Findings) -> None
 
 
 def test_incomplete_variants_never_win(findings: Findings) -> None:
-    complete = [row.complete for row in findings.ranks]
+    complete = [row.complete for row in findings.ranking.ranks]
     assert complete == sorted(complete, reverse=True)
     assert not all(complete)
 
@@ -109,7 +109,7 @@ def test_four_cards(findings: Findings) -> None:
 
 def test_cards_say_what_was_not_collected() -> None:
     full = make_report(variant_count=4, problem_list=problems()[:2])
-    timing = full.summary[full.summary["metric"] == "duration_ns"]
+    timing = full.measured.summary[full.measured.summary["metric"] == "duration_ns"]
     found = cards(find(without(full, summary=timing, metrics=("duration_ns",))))
     assert found[3].answer == "not explained"
     assert "docs/explain.md" in found[3].detail
@@ -166,7 +166,7 @@ def partly_shared(report: Report) -> Findings:
 def test_a_variant_that_is_another_everywhere_is_a_name_of_it(findings: Findings) -> None:
     rows = {row.name: row for row in tables.heat(findings).rows}
     assert rows["shuffle-b64-v1"].also == ("shuffle-b64-v4",)
-    assert dict(findings.aliases) == {"shuffle-b64-v1": ("shuffle-b64-v4",)}
+    assert dict(findings.programs.aliases) == {"shuffle-b64-v1": ("shuffle-b64-v4",)}
     assert "shuffle-b64-v4" not in rows
 
 
@@ -180,30 +180,35 @@ def test_a_duplicate_shows_the_numbers_of_its_twin(partly_shared: Findings) -> N
 
 
 def test_baselines_are_what_their_names_say(findings: Findings) -> None:
-    found = {one.key: one.verdicts for one in findings.baselines}
-    cells = findings.cells
-    problem = findings.problems[0]
-    best = findings.winners[problem.id].cell
+    found = {one.key: one.verdicts for one in findings.verdicts.baselines}
+    cells = findings.programs.by_place
+    problem = findings.programs.problems[0]
+    best = findings.ranking.winners[problem.id].cell
     assert found["best"][best.id].ratio == 1
-    own = cells[findings.variants[3].id, problem.id]
-    before = cells[findings.variants[2].id, problem.id]
+    own = cells[findings.programs.variants[3].id, problem.id]
+    before = cells[findings.programs.variants[2].id, problem.id]
     expected = (
-        findings.value(own, "duration_ns").median / findings.value(before, "duration_ns").median
+        findings.numbers.value(own, "duration_ns").median
+        / findings.numbers.value(before, "duration_ns").median
     )
     assert found["previous"][own.id].ratio == pytest.approx(expected, rel=0.01)
-    assert math.isnan(found["previous"][cells[findings.variants[0].id, problem.id].id].ratio)
-    after_broken = cells[findings.variants[6].id, problem.id]
-    before_broken = cells[findings.variants[4].id, problem.id]
+    assert math.isnan(
+        found["previous"][cells[findings.programs.variants[0].id, problem.id].id].ratio
+    )
+    after_broken = cells[findings.programs.variants[6].id, problem.id]
+    before_broken = cells[findings.programs.variants[4].id, problem.id]
     expected = (
-        findings.value(after_broken, "duration_ns").median
-        / findings.value(before_broken, "duration_ns").median
+        findings.numbers.value(after_broken, "duration_ns").median
+        / findings.numbers.value(before_broken, "duration_ns").median
     )
     assert found["previous"][after_broken.id].ratio == pytest.approx(expected, rel=0.01)
 
 
 def test_every_named_baseline_has_intervals_and_verdicts(findings: Findings) -> None:
-    found = {one.key: one.verdicts for one in findings.baselines}
-    cell = findings.cells[findings.variants[3].id, findings.problems[0].id]
+    found = {one.key: one.verdicts for one in findings.verdicts.baselines}
+    cell = findings.programs.by_place[
+        findings.programs.variants[3].id, findings.programs.problems[0].id
+    ]
     reference = found["reference"][cell.id]
     assert reference.low < reference.ratio < reference.high
     for key in ("best", "first", "previous"):
@@ -223,7 +228,7 @@ def test_facets_cover_every_cell_and_offer_nothing_that_no_cell_has(findings: Fi
         "variant \u00b7 vec",
         "outcome",
     ]
-    assert len(membership) == len(findings.distinct_cells)
+    assert len(membership) == len(findings.programs.cells)
     for row in membership:
         for index, group in zip(row, groups, strict=True):
             assert 0 <= index < len(group.values)
@@ -232,7 +237,9 @@ def test_facets_cover_every_cell_and_offer_nothing_that_no_cell_has(findings: Fi
 
 
 def test_missing_values_say_why(findings: Findings) -> None:
-    cell = findings.cells[findings.variants[3].id, findings.problems[0].id]
+    cell = findings.programs.by_place[
+        findings.programs.variants[3].id, findings.programs.problems[0].id
+    ]
     assert "did not deliver" in why_missing(findings, cell, "bank_conflicts")
     assert why_missing(findings, cell, "waves") == "not collected for this cell"
     assert why_missing(findings, None, "waves") == "not in the plan"
@@ -257,7 +264,7 @@ def test_why_compares_best_and_baseline_at_the_largest_problem(findings: Finding
 
 
 def test_roofline_shows_every_correct_variant_under_the_memory_roof(findings: Findings) -> None:
-    problem = findings.largest_problem
+    problem = findings.ranking.largest_problem
     assert problem is not None
     found = roofline(findings, problem)
     assert found is not None
@@ -291,15 +298,15 @@ def counted_roofline(
     report: Report, counters: Mapping[str, float] = ROOFLINE, **changes: object
 ) -> Report:
     """The report with counters of the roofline in every measured cell."""
-    durations = report.summary[report.summary["metric"] == "duration_ns"]
+    durations = report.measured.summary[report.measured.summary["metric"] == "duration_ns"]
     rows = [
         durations.assign(
             metric=name, median=value, mean=value, low=value, high=value, min=value, max=value
         )
         for name, value in counters.items()
     ]
-    others = report.summary[~report.summary["metric"].isin(list(counters))]
-    return dataclasses.replace(report, summary=pd.concat([others, *rows]), **changes)
+    others = report.measured.summary[~report.measured.summary["metric"].isin(list(counters))]
+    return without(report, summary=pd.concat([others, *rows]), **changes)
 
 
 def test_roofline_has_three_levels_of_memory_and_the_arithmetic_that_is_used(
@@ -311,14 +318,16 @@ def test_roofline_has_three_levels_of_memory_and_the_arithmetic_that_is_used(
         findings.report, practical_roofs=practical, practical_roof_faults=faults
     )
     counted = find(report)
-    problem = counted.largest_problem
+    problem = counted.ranking.largest_problem
     assert problem is not None
     lines = {line.name: line for line in roof_lines(counted, problem)}
     assert set(lines) == {"dram", "l2", "l1", "tensor_bf16"}, "no tensor core works on fp16"
     assert lines["l2"].ceiling == pytest.approx(5120 * 1.6e9)
     table = roofline_table(counted, problem, roof_lines(counted, problem))
-    best = table[table["mark"] == counted.marks[counted.best.id]].set_index("level")
-    moved = level_bytes(counted, counted.cells[(counted.best.id, problem.id)])
+    best = table[table["mark"] == counted.programs.marks[counted.ranking.best.id]].set_index(
+        "level"
+    )
+    moved = level_bytes(counted, counted.programs.by_place[(counted.ranking.best.id, problem.id)])
     assert set(best.index) == {"dram", "l2", "l1"}
     assert best.loc["l1", "intensity"] == pytest.approx(best.loc["l2", "intensity"] / 2)
     assert best.loc["l2", "intensity"] * 4e12 == pytest.approx(
@@ -366,7 +375,7 @@ def test_a_roof_below_all_dots_is_named_and_not_drawn() -> None:
 def test_a_level_that_copies_go_past_has_no_dots(findings: Findings) -> None:
     """TMA leaves L1 next to nothing: as a dot it would stand decades right of all others."""
     counted = find(counted_roofline(findings.report, {**ROOFLINE, "l1_bytes": 1e3}))
-    problem = counted.largest_problem
+    problem = counted.ranking.largest_problem
     assert problem is not None
     assert set(roofline_table(counted, problem, roof_lines(counted, problem))["level"]) == {
         "dram",
@@ -379,37 +388,37 @@ def test_a_level_that_copies_go_past_has_no_dots(findings: Findings) -> None:
 
 def at_clock(report: Report, cell: str, share: float) -> Report:
     """The report with the clock of one cell at a share of that of the others."""
-    summary = report.summary
+    summary = report.measured.summary
     numbers_of = ["median", "mean", "low", "high", "min", "max"]
     clock = (summary["cell"] == cell) & (summary["metric"] == "sm_clock_hz")
     slower = summary.assign(**{n: summary[n].where(~clock, summary[n] * share) for n in numbers_of})
-    return dataclasses.replace(report, summary=slower)
+    return without(report, summary=slower)
 
 
 def test_a_variant_at_another_clock_has_a_roof_of_its_own(findings: Findings) -> None:
     """A kernel at 96 % of its roof once stood at 86 % of the only line that was drawn."""
     report = counted_roofline(findings.report, {**ROOFLINE, "roof_tensor_bf16_pct": 90.0})
     counted = find(report)
-    problem, best = counted.largest_problem, counted.best
+    problem, best = counted.ranking.largest_problem, counted.ranking.best
     assert problem is not None
     assert best is not None
     drawn = roofline(counted, problem)
     assert drawn is not None
     assert "Ticks" not in drawn.chart.reading
     assert "Bands" not in drawn.chart.reading
-    moved = find(at_clock(report, counted.cells[(best.id, problem.id)].id, 0.88))
+    moved = find(at_clock(report, counted.programs.by_place[(best.id, problem.id)].id, 0.88))
     lines = roof_lines(moved, problem)
     (line,) = (line for line in lines if line.name == "tensor_bf16")
     assert (line.lowest, line.highest) == pytest.approx((0.88 * line.ceiling, line.ceiling))
     table = roofline_table(moved, problem, lines)
     ticks = table[table["own"].notna()]
-    assert set(ticks["mark"]) == {moved.marks[best.id]}
+    assert set(ticks["mark"]) == {moved.programs.marks[best.id]}
     assert ticks["own"].tolist() == pytest.approx([0.88 * line.ceiling / 1e12])
     found = roofline(moved, problem)
     assert found is not None
     assert "Ticks: the roof at the clock of a named variant" in found.chart.reading
     assert "Bands" in found.chart.reading
-    (row,) = (row for row in found.rows if row.mark == moved.marks[best.id])
+    (row,) = (row for row in found.rows if row.mark == moved.programs.marks[best.id])
     name, ceiling, share = row.data[5:]
     assert (name.text, ceiling.raw) == ("tensor cores (BF16)", "856.424")
     assert float(share.raw or "nan") == 90
@@ -419,10 +428,10 @@ def test_a_variant_at_another_clock_has_a_roof_of_its_own(findings: Findings) ->
 
 def test_no_roofline_without_operations_or_peak(findings: Findings) -> None:
     report = findings.report
-    problem = findings.problems[0]
+    problem = findings.programs.problems[0]
     peakless = dataclasses.replace(report.environment, peak_dram_bytes_per_s=None)
     assert roofline(find(without(report, environment=peakless)), problem) is None
-    timed = report.summary[report.summary["metric"] != "tflops"]
+    timed = report.measured.summary[report.measured.summary["metric"] != "tflops"]
     assert roofline(find(without(report, summary=timed)), problem) is None
 
 
@@ -436,43 +445,45 @@ def data_of(findings: Findings) -> dict[str, Any]:
 
 
 def test_a_part_of_a_program_is_measured_again_with_all_its_parts(findings: Findings) -> None:
-    plan = findings.report.plan
+    plan = findings.programs.plan
     cells = tuple(dataclasses.replace(cell, id=f"{cell.id}..size=1") for cell in plan.cells)
-    statuses = {f"{cell}..size=1": status for cell, status in findings.report.statuses.items()}
+    statuses = {f"{cell}..size=1": status for cell, status in findings.programs.statuses.items()}
     report = dataclasses.replace(
         findings.report, plan=dataclasses.replace(plan, cells=cells), statuses=statuses
     )
     assert data_of(find(report))["of_parts"]
     data = data_of(findings)
     assert not data["of_parts"]
-    assert data["rerun"] == f"python -m profiler {findings.report.spec_path} --fresh --only"
-    assert data["explain"] == f"python -m profiler {findings.report.spec_path} --explain"
+    assert (
+        data["rerun"] == f"python -m profiler {findings.report.experiment.spec_path} --fresh --only"
+    )
+    assert data["explain"] == f"python -m profiler {findings.report.experiment.spec_path} --explain"
 
 
 def test_a_confirmed_cell_has_its_timing_blocks_too(findings: Findings) -> None:
     report = make_report(variant_count=6, problem_list=problems()[:1], final_blocks=8)
     confirmed = find(report)
-    cells = [cell for cell in confirmed.distinct_cells if details.timing_blocks(confirmed, cell)]
+    cells = [cell for cell in confirmed.programs.cells if details.timing_blocks(confirmed, cell)]
     assert cells
     for cell in cells:
-        value = confirmed.value(cell, "duration_ns")
-        blocks = confirmed.block_value(cell)
+        value = confirmed.numbers.value(cell, "duration_ns")
+        blocks = confirmed.numbers.block_value(cell)
         assert value.source == "final"
         assert details.timing_blocks(confirmed, cell) == (blocks.median, blocks.n)
-    assert not any(details.timing_blocks(findings, cell) for cell in findings.distinct_cells)
+    assert not any(details.timing_blocks(findings, cell) for cell in findings.programs.cells)
 
 
 def test_a_cell_is_nearest_to_the_peak_that_it_reaches_most_of(findings: Findings) -> None:
-    cell = findings.winners[findings.problems[0].id].cell
+    cell = findings.ranking.winners[findings.programs.problems[0].id].cell
     name = nearest_peak(findings, cell)
     assert name is not None
     shares = [
-        findings.value(cell, other).median
+        findings.numbers.value(cell, other).median
         for other in ("compute_throughput_pct", "memory_throughput_pct", "peak_dram_pct")
     ]
     measured = [share for share in shares if math.isfinite(share)]
-    assert findings.value(cell, name).median >= max(measured)
-    failed = next(cell for cell in findings.distinct_cells if not findings.correct(cell))
+    assert findings.numbers.value(cell, name).median >= max(measured)
+    failed = next(cell for cell in findings.programs.cells if not findings.programs.correct(cell))
     assert nearest_peak(findings, failed) is None
 
 
@@ -505,7 +516,7 @@ def named(*params: dict[str, Any]) -> list[str]:
         Problem(f"p{number}", ",".join(f"{key}={value}" for key, value in one.items()), one)
         for number, one in enumerate(params)
     )
-    return [one.name for one in find(make_report(2, sizes)).problems]
+    return [one.name for one in find(make_report(2, sizes)).programs.problems]
 
 
 def test_generated_names_are_shortened_to_values() -> None:
@@ -553,26 +564,31 @@ def test_the_order_of_short_names_is_told() -> None:
         Problem(f"p{n}", ",".join(f"{key}={value}" for key, value in one.items()), one)
         for n, one in enumerate(half)
     )
-    assert problem_key(find(make_report(2, sizes)).problems) == "m \u00d7 n dtype"
+    assert problem_key(find(make_report(2, sizes)).programs.problems) == "m \u00d7 n dtype"
 
 
 def test_given_names_stay() -> None:
     given = Problem("q", "small,half", {"rows": 512, "dtype": "fp16"})
     generated = Problem("p", "rows=512,dtype=fp32", {"rows": 512, "dtype": "fp32"})
     report = make_report(2, (generated, given))
-    assert [one.name for one in find(report).problems] == ["rows=512, dtype=fp32", "small,half"]
+    assert [one.name for one in find(report).programs.problems] == [
+        "rows=512, dtype=fp32",
+        "small,half",
+    ]
 
 
 def test_a_wrong_result_with_a_rank_is_still_not_ranked(findings: Findings) -> None:
     """Even a summary that ranks everything cannot make a wrong kernel win."""
     report = findings.report
-    summary = report.summary.copy()
+    summary = report.measured.summary.copy()
     wrong = [cell for cell, one in report.statuses.items() if one.outcome is Outcome.WRONG_RESULT]
     summary.loc[summary["cell"].isin(wrong), "rank"] = 0.5
-    spoiled = find(dataclasses.replace(report, summary=summary))
-    assert spoiled.best == findings.best
-    assert not {winner.cell.id for winner in spoiled.winners.values()} & set(wrong)
-    assert not {cell for winner in spoiled.winners.values() for cell in winner.others} & set(wrong)
+    spoiled = find(without(report, summary=summary))
+    assert spoiled.ranking.best == findings.ranking.best
+    assert not {winner.cell.id for winner in spoiled.ranking.winners.values()} & set(wrong)
+    assert not {
+        cell for winner in spoiled.ranking.winners.values() for cell in winner.others
+    } & set(wrong)
 
 
 def test_problems_with_different_parameters_are_told_apart_by_those_they_share() -> None:
@@ -583,7 +599,7 @@ def test_problems_with_different_parameters_are_told_apart_by_those_they_share()
         "attention",
     ]
     kinds = tuple(Problem(name, f"op={name}", {"op": name}) for name in ("sum", "max"))
-    assert problem_key(find(make_report(2, kinds)).problems) == "", "a word says it itself"
+    assert problem_key(find(make_report(2, kinds)).programs.problems) == "", "a word says it itself"
     assert named(sizes, {**sizes, "rows": 16}, {**sizes, "op": "conv", "batch": 4}) == [
         "sum 8",
         "sum 16",
@@ -606,10 +622,10 @@ def test_keys_that_stay_are_those_that_differ() -> None:
 def test_winners_of_many_lost_problems_are_counted(
     findings: Findings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert findings.best_rank is not None
-    held = findings.contenders[findings.best_rank.variant.id]
-    lost = [one for one in findings.problems if one.id not in held]
-    first = Counter(findings.winners[problem.id].cell.variant.label for problem in lost)
+    assert findings.ranking.best_rank is not None
+    held = findings.ranking.contenders[findings.ranking.best_rank.variant.id]
+    lost = [one for one in findings.programs.problems if one.id not in held]
+    first = Counter(findings.ranking.winners[problem.id].cell.variant.label for problem in lost)
     monkeypatch.setattr(answer, "_MOST_LOST", 0)
     counted = ", ".join(f"{name} at {count}" for name, count in first.most_common())
     assert f"(elsewhere: {counted})" in say(findings)
@@ -621,9 +637,9 @@ def unmeasured(report: Report, cells: set[str]) -> Report:
         name: CellStatus(name, Outcome.NOT_MEASURED) if name in cells else status
         for name, status in report.statuses.items()
     }
-    summary = report.summary[~report.summary["cell"].isin(cells)]
-    samples = report.samples[~report.samples["cell"].isin(cells)]
-    return dataclasses.replace(report, statuses=statuses, summary=summary, samples=samples)
+    summary = report.measured.summary[~report.measured.summary["cell"].isin(cells)]
+    samples = report.measured.samples[~report.measured.samples["cell"].isin(cells)]
+    return without(report, statuses=statuses, summary=summary, samples=samples)
 
 
 def test_problems_that_nobody_measured_are_not_all() -> None:
@@ -688,8 +704,10 @@ def test_without_percent_of_peak_the_card_has_the_bandwidth_or_says_how_to_get_m
     findings: Findings, known: bool
 ) -> None:
     report = findings.report
-    own = report.summary["metric"].isin(["compute_throughput_pct", "memory_throughput_pct"])
-    bare = report.summary[~own & (report.summary["metric"] != "peak_dram_pct")]
+    own = report.measured.summary["metric"].isin(
+        ["compute_throughput_pct", "memory_throughput_pct"]
+    )
+    bare = report.measured.summary[~own & (report.measured.summary["metric"] != "peak_dram_pct")]
     if known:
         times = bare[bare["metric"] == "duration_ns"]
         bare = pd.concat([bare, times.assign(metric="peak_dram_pct", median=42.0)])

@@ -492,13 +492,13 @@ def test_a_ladder_explains_each_step_and_what_kernels_are_called_is_escaped(pair
         for cell in report.plan.cells
         if cell.problem == problem
     }
-    findings = find(dataclasses.replace(report, profiles=profiles))
+    findings = find(without(report, profiles=profiles))
     pairs = find_why(findings).pairs
     assert {step.cell.problem.id for step in pairs} == {problem.id}
     steps = [(step.cell.variant.id, step.against.variant.id) for step in pairs]
-    rungs = [(r.variant.id, r.before.id) for r in findings.ladder if r.before is not None]
-    assert findings.baseline is not None
-    assert steps[0][1] == findings.baseline.id, "the answer comes first"
+    rungs = [(r.variant.id, r.before.id) for r in findings.kind.ladder if r.before is not None]
+    assert findings.programs.baseline is not None
+    assert steps[0][1] == findings.programs.baseline.id, "the answer comes first"
     assert len(steps) > 3
     assert set(steps[1:]) <= set(rungs)
     assert not section(findings).xpath(".//img")

@@ -44,13 +44,17 @@ def test_a_whole_run(place):
     finished = finish(place)
     report = finished.report
     assert finished.exit_code is ExitCode.COMPLETE
-    assert (report.title, report.experiment, report.created) == ("Which sum", "sums", CREATED)
+    assert (report.experiment.title, report.experiment.name, report.execution.created) == (
+        "Which sum",
+        "sums",
+        CREATED,
+    )
     assert set(report.statuses) == {cell.id for cell in place.cells}
-    assert (report.replay, report.baseline) == (None, "plain")
-    assert report.metrics == ("duration_ns", "cycles", "registers", "l2_hit_pct")
-    assert set(report.summary["metric"]) >= set(report.metrics)
-    assert report.spec_text == SPEC
-    ratios = report.summary[report.summary["variant"] == "plain"]
+    assert (report.execution.replay, report.plan.baseline) == (None, "plain")
+    assert report.settings.metrics == ("duration_ns", "cycles", "registers", "l2_hit_pct")
+    assert set(report.measured.summary["metric"]) >= set(report.settings.metrics)
+    assert report.experiment.spec_text == SPEC
+    ratios = report.measured.summary[report.measured.summary["variant"] == "plain"]
     timing = ratios[ratios["metric"] == "duration_ns"]
     assert timing["ratio"].tolist() == [1.0, 1.0]
 
@@ -63,7 +67,7 @@ def test_what_the_tool_says_about_the_gpu_fills_the_environment(place):
 
 def test_a_title_is_the_name_where_there_is_none(tmp_path):
     place = Workplace(tmp_path / "place", SPEC.replace("title: Which sum\n", ""))
-    assert finish(place).report.title == "sums"
+    assert finish(place).report.experiment.title == "sums"
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
@@ -86,13 +90,13 @@ def test_exit_code_of_a_compile_error_and_of_nothing_measured(place):
 def test_a_wrong_cell_is_never_ranked(place):
     place.measure_all()
     place.attempt(visits=[(TREE, 0)], journal=[failed(TREE, "wrong_result")])
-    summary = finish(place).report.summary
+    summary = finish(place).report.measured.summary
     ranks = summary[summary["metric"] == "duration_ns"].set_index("cell")["rank"]
     assert pd.isna(ranks[TREE])
     assert sorted(ranks[[PLAIN, "loop..small"]]) == [1, 2]
     findings = find(finish(place).report)
-    assert math.isnan(findings.values[TREE, "duration_ns"].rank)
-    assert TREE not in findings.winners["small"].all_others
+    assert math.isnan(findings.numbers.values[TREE, "duration_ns"].rank)
+    assert TREE not in findings.ranking.winners["small"].all_others
 
 
 def test_a_twin_has_samples_and_the_same_numbers(place):
@@ -104,7 +108,7 @@ def test_a_twin_has_samples_and_the_same_numbers(place):
     report = finish(place).report
     assert report.statuses[TREE].outcome is Outcome.DUPLICATE
     findings = find(report)
-    of_twin, own = (findings.values[cell, "duration_ns"] for cell in (TREE, PLAIN))
+    of_twin, own = (findings.numbers.values[cell, "duration_ns"] for cell in (TREE, PLAIN))
     assert (of_twin.median, of_twin.n) == (own.median, own.n)
     assert own.n > 0
     assert NoticeKind.DUPLICATE_CODE in kinds(report)
@@ -139,11 +143,11 @@ def test_a_cell_that_fell_back_is_a_failure_and_never_ranked(tmp_path):
     status = finished.report.statuses[TREE]
     assert (status.outcome, status.cause) == (Outcome.FELL_BACK, "ran the kernels of another")
     findings = find(finished.report)
-    timing = findings.numbers.query("metric == 'duration_ns'").set_index("cell")
+    timing = findings.numbers.frame.query("metric == 'duration_ns'").set_index("cell")
     assert pd.isna(timing["rank"][TREE])
     assert pd.notna(timing["median"][TREE]), "what it took is shown all the same"
-    assert TREE not in findings.against_baseline
-    assert "loop..small" in findings.against_baseline
+    assert TREE not in findings.verdicts.against_baseline
+    assert "loop..small" in findings.verdicts.against_baseline
     assert sorted(timing["rank"][[PLAIN, "loop..small"]]) == [1, 2]
 
 
@@ -156,7 +160,7 @@ def test_what_the_runner_says_of_a_cell_stands_beside_its_counters(tmp_path):
     place.attempt(journal=[{**where, "cell": TREE, **facts}, *measured(visits)])
     place.attempt("ncu-counters")
     report = finish(place).report
-    found = report.summary.set_index(["cell", "metric"])["median"]
+    found = report.measured.summary.set_index(["cell", "metric"])["median"]
     names = ("compile_s", "buffer_bytes", "peak_bytes", "flops")
     assert [found[TREE, name] for name in names] == list(facts.values())
     assert found[TREE, "dram_read_bytes"] > 0
@@ -174,7 +178,7 @@ def test_errors_of_the_check_are_metrics(tmp_path):
         for number, cell in enumerate(place.cells, start=1)
     ]
     place.attempt(journal=[*facts, *measured(place.visits("ncu-timing"))])
-    summary = finish(place).report.summary
+    summary = finish(place).report.measured.summary
     errors = summary[summary["metric"] == "max_abs_error"].set_index("cell")
     assert errors["median"][PLAIN] == pytest.approx(1e-6)
     assert errors["ratio"][TREE] == pytest.approx(2.0 if place.cells[1].id == TREE else 3.0)
@@ -186,7 +190,7 @@ def test_flops_and_bytes_of_the_workload_become_rates(place):
     where = {"event": protocol.FINISHED, "phase": protocol.DESCRIBE}
     facts = [{**where, "cell": cell.id, "flops": 1e9, "bytes": 1e6} for cell in place.cells]
     place.attempt(journal=[*facts, *measured(visits)])
-    samples = finish(place).report.samples
+    samples = finish(place).report.measured.samples
     assert (samples["tflops"] * samples["duration_ns"]).round(3).eq(1e6).all()
     assert (samples["gbps"] * samples["duration_ns"]).round(3).eq(1e6).all()
 
@@ -195,7 +199,7 @@ def test_commands_are_those_of_the_first_attempts(place):
     first = place.attempt("ncu-timing")
     place.attempt("ncu-timing")
     place.attempt("ncu-counters")
-    commands = finish(place).report.commands
+    commands = finish(place).report.execution.commands
     assert set(commands) == {"ncu-timing", "ncu-counters"}
     assert first.name in commands["ncu-timing"]
 
@@ -208,7 +212,7 @@ def test_nothing_of_this_machine_is_in_what_is_shown(place):
     blame = {PLAIN: ("crashed", f"died in {folder}/c")}
     place.attempt(result=AttemptResult("died", 1.0, blame))
     report = finish(place).report
-    assert folder not in repr(dataclasses.replace(report, samples=None, summary=None))
+    assert folder not in repr(dataclasses.replace(report, measured=None))
     assert report.statuses[PLAIN].cause.endswith("/c")
     assert report.statuses[TREE].cause.endswith("/b: no")
 
@@ -233,7 +237,7 @@ def test_the_path_of_the_spec_is_one_that_others_can_type(
     monkeypatch.chdir(place.folder)
     path = Path(given.format(here=place.folder, elsewhere=elsewhere))
     report = assemble(place.run, load_spec(path), place.plan).report
-    assert report.spec_path == shown
+    assert report.experiment.spec_path == shown
 
 
 # ---- replay --------------------------------------------------------------------------------------
@@ -249,8 +253,8 @@ def test_a_replay_gives_the_same_samples_as_the_run(place, tmp_path):
     place.attempt(visits=[(TREE, 1)], journal=[failed(TREE, "crashed")])
     live = finish(place)
     again = assemble(record(place, tmp_path / "rec"), place.loaded, place.plan, replay=True)
-    assert_frame_equal(again.report.samples, live.report.samples)
-    assert_frame_equal(again.report.summary, live.report.summary)
+    assert_frame_equal(again.report.measured.samples, live.report.measured.samples)
+    assert_frame_equal(again.report.measured.summary, live.report.measured.summary)
     assert again.report.statuses == live.report.statuses
     assert again.report.environment == live.report.environment
     assert again.exit_code is live.exit_code is ExitCode.SOME_CELLS_FAILED
@@ -268,7 +272,7 @@ def test_a_replay_gives_the_same_samples_as_the_run(place, tmp_path):
 def test_a_replay_says_so_first(place, tmp_path):
     place.measure_all()
     report = assemble(record(place, tmp_path / "rec"), place.loaded, place.plan, replay=True).report
-    assert report.replay is not None
+    assert report.execution.replay is not None
     first = find(report).notices[0]
     assert first.kind is NoticeKind.REPLAYED
     words = f"measured on NVIDIA H200 at {CREATED} with ncu 2025.3.1, not on this machine"
@@ -291,7 +295,7 @@ def test_a_replay_says_of_missing_cells_that_they_are_not_in_the_recording(place
 def test_a_replay_names_the_processor_where_there_was_no_gpu(tmp_path):
     for number, (cpu, shown) in enumerate([("Some CPU", "Some CPU"), (None, "an unnamed machine")]):
         place = Workplace(tmp_path / f"{number}", environment=Environment(cpu=cpu))
-        replay = finish(place, replay=True).report.replay
+        replay = finish(place, replay=True).report.execution.replay
         assert (replay.gpu, replay.ncu) == (shown, "the timer")
 
 
@@ -301,10 +305,10 @@ def test_a_replay_does_not_depend_on_the_keys_of_today(place, tmp_path):
     (place.folder / "workload.py").write_text("# edited since\n")
     place.environment = replace(H200, driver="another")
     place.begin()
-    assert len(finish(place).report.samples) == 0
+    assert len(finish(place).report.measured.samples) == 0
     report = assemble(recording, place.loaded, place.plan, replay=True).report
     # blocks of the three cells of a problem, the baseline twice; and two sessions of counters
-    assert len(report.samples) == 2 * (2 * 4 + 3 + 3)
+    assert len(report.measured.samples) == 2 * (2 * 4 + 3 + 3)
 
 
 def test_a_replay_leaves_out_what_was_measured_before_an_edit(place, tmp_path):
@@ -313,9 +317,9 @@ def test_a_replay_leaves_out_what_was_measured_before_an_edit(place, tmp_path):
         csv=old.replace("kernel_0", "before_the_edit"), keys=dict.fromkeys(place.keys, "x")
     )
     place.attempt(visits=place.visits("ncu-timing")[:6])
-    live = finish(place).report.samples
+    live = finish(place).report.measured.samples
     report = assemble(record(place, tmp_path / "rec"), place.loaded, place.plan, replay=True).report
-    assert_frame_equal(report.samples, live)
+    assert_frame_equal(report.measured.samples, live)
     assert not live["kernel_names"].str.contains("before_the_edit").any()
 
 
@@ -327,7 +331,7 @@ def test_cells_that_the_recording_does_not_have_are_not_measured(place, tmp_path
     unmeasured = {c for c, s in report.statuses.items() if s.outcome is Outcome.NOT_MEASURED}
     assert unmeasured == {"fourth..small", "fourth..large"}
     # blocks of the three cells of a problem, the baseline twice; and two sessions of counters
-    assert len(report.samples) == 2 * (2 * 4 + 3 + 3)
+    assert len(report.measured.samples) == 2 * (2 * 4 + 3 + 3)
 
 
 def test_a_folder_without_a_run_is_refused(place, tmp_path):
@@ -351,7 +355,7 @@ def test_operations_that_several_sessions_counted_are_one_metric_with_its_roof(t
     assert sum(bool({*parts} & {*session.metrics}) for session in place.plan.sessions) == 2
     place.measure_all()
     report = finish(place).report
-    values = report.summary.pivot_table(index="cell", columns="metric", values="median")
+    values = report.measured.summary.pivot_table(index="cell", columns="metric", values="median")
     assert list(values["tensor_fp16_ops"]) == list(values[[*parts]].sum(axis=1))
     assert values["roof_tensor_fp16_pct"].gt(0).all()
     assert not any(status.missing_metrics for status in report.statuses.values())

@@ -92,8 +92,8 @@ def test_explain_sessions_give_profiles_and_no_samples(loaded: Loaded) -> None:
     assert loaded.samples.empty
     assert {visit.cell for visit in loaded.visits()} == {TORCH, BEST}
     report = read_run(RunFolder(RECORDING)).report
-    assert set(report.profiles) == {TORCH, BEST}
-    assert SessionKind.EXPLAIN.value not in set(report.samples["kind"])
+    assert set(report.details.profiles) == {TORCH, BEST}
+    assert SessionKind.EXPLAIN.value not in set(report.measured.samples["kind"])
 
 
 def test_an_explain_session_that_ended_early_has_no_samples_to_keep(copy: Path) -> None:

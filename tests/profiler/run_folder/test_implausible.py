@@ -56,11 +56,11 @@ def test_an_implausible_cell_is_a_failure_and_never_ranked(tmp_path, happen, wor
     assert status.outcome is Outcome.IMPLAUSIBLE
     assert words in status.cause
     findings = find(finished.report)
-    timing = findings.numbers.query("metric == 'duration_ns'").set_index("cell")
+    timing = findings.numbers.frame.query("metric == 'duration_ns'").set_index("cell")
     assert pd.isna(timing["rank"][TREE])
     assert pd.notna(timing["median"][TREE]), "what it took is shown all the same"
-    assert TREE not in findings.against_baseline
-    assert LOOP in findings.against_baseline
+    assert TREE not in findings.verdicts.against_baseline
+    assert LOOP in findings.verdicts.against_baseline
     assert "implausible" in " ".join(text(notice) for notice in findings.notices)
 
 

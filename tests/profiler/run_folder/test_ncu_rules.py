@@ -29,7 +29,7 @@ def test_advice_stands_beside_its_cell_and_kernel(place):
     csv = details_of(*CELLS)
     place.attempt(visits=[(cell, 0) for cell in CELLS], csv=csv)
     place.attempt(visits=[(cell, 0) for cell in CELLS], csv=csv)
-    rules = assemble(place.run, place.loaded, place.plan).report.ncu_rules
+    rules = assemble(place.run, place.loaded, place.plan).report.details.ncu_rules
     assert tuple(rules.columns) == RULE_COLUMNS
     assert rules.groupby("cell").size().to_dict() == {CELLS[0]: 8, CELLS[1]: 8}, "each once"
     assert rules["kernel"].notna().all()

@@ -47,7 +47,7 @@ def measure(place, *inner):
 def test_ranges_of_a_run_have_every_metric_of_its_sessions(place):
     measure(place, ["mlp", "up"], ["mlp", "down"])
     report = report_of(place)
-    found = report.range_counters
+    found = report.measured.range_counters
     assert set(found["cell"]) == {cell.id for cell in place.cells}
     own = found[found["cell"] == PLAIN]
     assert own["path"].tolist() == [("mlp",), ("mlp", "up"), ("mlp", "down")]
@@ -59,10 +59,10 @@ def test_ranges_of_a_run_have_every_metric_of_its_sessions(place):
 def test_parts_add_up_to_what_the_samples_say_of_the_whole(place):
     measure(place, ["mlp", "up"], ["mlp", "down"])
     report = report_of(place)
-    samples = report.samples
+    samples = report.measured.samples
     timed = samples[(samples["cell"] == PLAIN) & (samples["session"] == "ncu-timing")]
     whole = timed[timed["arm"] == 0]["duration_ns"].mean()
-    found = report.range_counters.set_index("cell").loc[PLAIN]
+    found = report.measured.range_counters.set_index("cell").loc[PLAIN]
     by_name = dict(zip(found["name"], found["duration_ns"], strict=True))
     assert by_name["mlp"] == pytest.approx(whole)
     assert by_name["up"] + by_name["down"] == pytest.approx(whole)
@@ -92,7 +92,7 @@ def test_a_recording_gives_the_same(place, tmp_path):
     assert ("step_*",) in live["path"].tolist()
     recording = open_run(write_recording(place.run, tmp_path / "recording.zip", []))
     replayed = assemble(recording, place.loaded, place.plan, replay=True)
-    assert replayed.report.range_counters.equals(live)
+    assert replayed.report.measured.range_counters.equals(live)
 
 
 def test_a_visit_that_was_measured_twice_counts_once(place):
