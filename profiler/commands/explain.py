@@ -13,7 +13,7 @@ from profiler.commands.targets import write_stdout
 from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, Programs
 from profiler.findings.timelines.idle import IdleDifference, idle_difference
 from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.document import explain_document, idle_document
@@ -88,11 +88,11 @@ def explained_pair(findings: Findings, request: ExplainRequest) -> tuple[Cell, P
         answer = find_why(findings).answer
         if answer is not None:
             return answer.cell, answer
-    variant = _full_name(findings, request.variant)
-    against = _full_name(findings, request.against)
+    variant = _full_name(findings.programs, request.variant)
+    against = _full_name(findings.programs, request.against)
     place = _place(findings, request.problem, variant, against)
     cell = place.named(variant) if variant else _default(findings, place, against)
-    other = place.named(against) if against else _other(findings, place, cell)
+    other = place.named(against) if against else _other(findings.programs, place, cell)
     if other is None:
         return cell, None
     if other.id == cell.id:
@@ -103,14 +103,14 @@ def explained_pair(findings: Findings, request: ExplainRequest) -> tuple[Cell, P
     return cell, pair_why(findings, find_why(findings).cells, cell, other)
 
 
-def _full_name(findings: Findings, name: str | None) -> str | None:
+def _full_name(programs: Programs, name: str | None) -> str | None:
     """Full name of the variant that is meant: by itself, by its label or by its id.
 
     Raises UsageError where no variant has it, not even one with the machine code of another.
     """
     if name is None:
         return None
-    variants = findings.programs.plan.variants
+    variants = programs.plan.variants
     for variant in variants:
         if name in (variant.name, variant.label, variant.id):
             return variant.name
@@ -202,9 +202,9 @@ def _default(findings: Findings, place: _Place, against: str | None) -> Cell:
     return min(candidates, key=lambda cell: findings.numbers.value(cell, primary).median)
 
 
-def _other(findings: Findings, place: _Place, cell: Cell) -> Cell | None:
+def _other(programs: Programs, place: _Place, cell: Cell) -> Cell | None:
     """The baseline where it was explained; None without one."""
-    baseline: Variant | None = findings.programs.baseline
+    baseline: Variant | None = programs.baseline
     if baseline is None or baseline == cell.variant:
         return None
     name = baseline.name

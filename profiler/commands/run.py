@@ -52,7 +52,7 @@ from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.stopwatch import time_line
 
 if TYPE_CHECKING:
-    from profiler.findings.findings import Findings
+    from profiler.findings.findings import Findings, Verdicts
     from profiler.run_folder.load.assemble import Finished
     from profiler.run_folder.load.report import Report
 
@@ -119,7 +119,7 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
     run = written_run(request, reporter)
     _print_results(run, request, reporter)
     reporter.say(time_line(run.stages, run.spans, time.monotonic() - started))
-    return _exit_code(run.exit_code, run.findings, gate, reporter)
+    return _exit_code(run.exit_code, run.findings.verdicts, gate, reporter)
 
 
 def _require_flags_together(request: RunRequest) -> None:
@@ -138,7 +138,7 @@ def _run_on_workers(request: RunRequest, gate: Gate | None, reporter: ProgressRe
     codes = []
     for run in written_runs_of_workers(request, reporter):
         _print_results(run, request, reporter)
-        codes.append(_exit_code(run.exit_code, run.findings, gate, reporter))
+        codes.append(_exit_code(run.exit_code, run.findings.verdicts, gate, reporter))
     reporter.say(f"{time.monotonic() - started:.1f} s.")
     return max(codes)
 
@@ -516,14 +516,14 @@ def _print_results(run: WrittenRun, request: RunRequest, reporter: ProgressRepor
 
 
 def _exit_code(
-    measured: ExitCode, findings: Findings, gate: Gate | None, reporter: ProgressReporter
+    measured: ExitCode, verdicts: Verdicts, gate: Gate | None, reporter: ProgressReporter
 ) -> ExitCode:
     """GATE_TRIPPED where a cell trips the gate, which is warned of; else what the cells gave."""
     if gate is None:
         return measured
     from profiler.findings.document import judged_table
 
-    cells = judged_table(findings)
+    cells = judged_table(verdicts)
     slower = regressions(cells, gate)
     if len(slower):
         reporter.warn(tripped_message(slower, gate))

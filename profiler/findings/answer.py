@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Ranking
 from profiler.findings.ranking import VariantRank, geometric_mean
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
@@ -43,24 +43,24 @@ class Answer:
     """The best of the references; None without any, or without a problem that both have."""
 
 
-def answer_of(findings: Findings) -> Answer:
+def answer_of(ranking: Ranking) -> Answer:
     """The answer of a run; without a correct result, one without a rank."""
-    rank = findings.ranking.best_rank
+    rank = ranking.best_rank
     variant = rank.variant.id if rank else ""
     winners = [
         winner
-        for problem, winner in findings.ranking.deciding_winners.items()
+        for problem, winner in ranking.deciding_winners.items()
         if rank and problem in rank.planned
     ]
     return Answer(
         rank=rank,
-        called=_called(findings, rank, winners),
+        called=_called(ranking, rank, winners),
         wins=sum(winner.cell.variant.id == variant for winner in winners),
         same=sum(_among(variant, winner.same) for winner in winners),
         not_told_apart=sum(
             winner.judged and _among(variant, winner.not_told_apart) for winner in winners
         ),
-        reference=_best_reference(findings),
+        reference=_best_reference(ranking),
     )
 
 
@@ -68,8 +68,8 @@ def _among(variant: str, cells: Sequence[Cell]) -> bool:
     return any(cell.variant.id == variant for cell in cells)
 
 
-def _called(findings: Findings, rank: VariantRank | None, winners: Sequence[Winner]) -> str:
-    if findings.ranking.baseline_rank:
+def _called(ranking: Ranking, rank: VariantRank | None, winners: Sequence[Winner]) -> str:
+    if ranking.baseline_rank:
         return "first_of_rest"
     alone = [
         winner.best and rank is not None and winner.cell.variant == rank.variant
@@ -78,22 +78,22 @@ def _called(findings: Findings, rank: VariantRank | None, winners: Sequence[Winn
     return "best" if alone and all(alone) else "leader"
 
 
-def _best_reference(findings: Findings) -> ReferenceLead | None:
+def _best_reference(ranking: Ranking) -> ReferenceLead | None:
     """The reference with the lowest geometric mean of times by those of the best others."""
     leads = [
         lead
-        for variant in findings.programs.variants
-        if variant.id in findings.programs.references
-        and (lead := _lead(findings, variant)) is not None
+        for variant in ranking.programs.variants
+        if variant.id in ranking.programs.references
+        and (lead := _lead(ranking, variant)) is not None
     ]
     return min(leads, key=lambda lead: lead.ratio, default=None)
 
 
-def _lead(findings: Findings, reference: Variant) -> ReferenceLead | None:
+def _lead(ranking: Ranking, reference: Variant) -> ReferenceLead | None:
     against = [
         winner.excluded[cell.id]
-        for problem, winner in findings.ranking.rival_winners.items()
-        if (cell := findings.programs.by_place.get((reference.id, problem)))
+        for problem, winner in ranking.rival_winners.items()
+        if (cell := ranking.programs.by_place.get((reference.id, problem)))
         and cell.id in winner.excluded
     ]
     compared = [verdict for verdict in against if verdict.ratio > 0]

@@ -9,7 +9,7 @@ from statistics import median
 
 from profiler.analyse.effects import Medians, Move, ParameterStep, moves
 from profiler.collect.registry import duration_metrics
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings
 from profiler.findings.limits import NOT_WAITING, Limit, limit
 from profiler.findings.ranking import geometric_mean
 from profiler.findings.values import NAN
@@ -83,22 +83,22 @@ class CounterPair:
         return movement(self.best, self.baseline)
 
 
-def counters(findings: Findings) -> tuple[Label, ...]:
+def counters(numbers: CellNumbers) -> tuple[Label, ...]:
     """Metrics that can explain: neither the primary one nor what follows from the time."""
     return tuple(
         metric
-        for metric in findings.numbers.metrics
-        if metric != findings.numbers.primary and metric.name not in TIME_AGAIN
+        for metric in numbers.metrics
+        if metric != numbers.primary and metric.name not in TIME_AGAIN
     )
 
 
-def medians_of(findings: Findings, metrics: Sequence[Label]) -> dict[Label, Medians]:
+def medians_of(numbers: CellNumbers, metrics: Sequence[Label]) -> dict[Label, Medians]:
     """Medians of these metrics in all correct cells, by (variant id, problem id)."""
     return {
         metric: {
             (cell.variant.id, cell.problem.id): value.median
-            for cell in findings.programs.correct_cells.values()
-            if (value := findings.numbers.value(cell, metric.name)).present
+            for cell in numbers.programs.correct_cells.values()
+            if (value := numbers.value(cell, metric.name)).present
         }
         for metric in metrics
     }
@@ -150,17 +150,19 @@ def counter_pairs(
     return tuple(
         CounterPair(
             metric,
-            _median(findings, findings.ranking.best, problem, metric),
-            _median(findings, findings.programs.baseline, problem, metric),
+            _median(findings.numbers, findings.ranking.best, problem, metric),
+            _median(findings.numbers, findings.programs.baseline, problem, metric),
         )
         for metric in metrics
     )
 
 
-def _median(findings: Findings, variant: Variant | None, problem: Problem, metric: Label) -> float:
+def _median(
+    numbers: CellNumbers, variant: Variant | None, problem: Problem, metric: Label
+) -> float:
     if variant is None:
         return NAN
-    return findings.numbers.correct_at(variant, problem, metric.name).median
+    return numbers.correct_at(variant, problem, metric.name).median
 
 
 def mean_ratio(findings: Findings, names: Sequence[str]) -> float:
@@ -192,12 +194,12 @@ def largest_stalls(findings: Findings, problem: Problem, most: int) -> tuple[Cou
 
 
 def nearest_roof(
-    findings: Findings, variant: Variant, problem: Problem
+    numbers: CellNumbers, variant: Variant, problem: Problem
 ) -> tuple[str, float] | None:
     """Name of the roof that a correct cell is nearest to, and percent of it; None without any."""
     values = {
-        metric.name: findings.numbers.correct_at(variant, problem, metric.name).median
-        for metric in findings.numbers.metrics
+        metric.name: numbers.correct_at(variant, problem, metric.name).median
+        for metric in numbers.metrics
         if metric.name.startswith(ROOF_PREFIX)
     }
     measured = {name: percent for name, percent in values.items() if math.isfinite(percent)}
@@ -207,15 +209,13 @@ def nearest_roof(
     return name.removeprefix(ROOF_PREFIX).removesuffix("_pct"), measured[name]
 
 
-def nearest_peak(findings: Findings, cell: Cell) -> str | None:
+def nearest_peak(numbers: CellNumbers, cell: Cell) -> str | None:
     """Metric by which a correct cell is nearest to a peak: a roof, without roofs another share."""
-    if not findings.programs.correct(cell):
+    if not numbers.programs.correct(cell):
         return None
-    roofs = [
-        metric.name for metric in findings.numbers.metrics if metric.name.startswith(ROOF_PREFIX)
-    ]
+    roofs = [metric.name for metric in numbers.metrics if metric.name.startswith(ROOF_PREFIX)]
     for names in (roofs, _SHARES_OF_PEAKS):
-        percents = {name: findings.numbers.value(cell, name).median for name in names}
+        percents = {name: numbers.value(cell, name).median for name in names}
         measured = [name for name, percent in percents.items() if math.isfinite(percent)]
         if measured:
             return max(measured, key=percents.__getitem__)
@@ -226,9 +226,9 @@ def _or_zero(value: float) -> float:
     return 0.0 if math.isnan(value) else value
 
 
-def limit_at(findings: Findings, variant: Variant, problem: Problem) -> Limit | None:
+def limit_at(numbers: CellNumbers, variant: Variant, problem: Problem) -> Limit | None:
     """Limit of a correct cell; None where it is not planned or not correct."""
-    cell = findings.programs.by_place.get((variant.id, problem.id))
-    if cell is None or not findings.programs.correct(cell):
+    cell = numbers.programs.by_place.get((variant.id, problem.id))
+    if cell is None or not numbers.programs.correct(cell):
         return None
-    return limit(findings.numbers.frame, cell.id)
+    return limit(numbers.frame, cell.id)

@@ -14,7 +14,7 @@ import pandas as pd
 
 from profiler.analyse.summary import SlowVisits
 from profiler.findings.answer import Answer, ReferenceLead, answer_of, span, verdict_counts
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, Programs, Verdicts
 from profiler.findings.json_model import ABSENT, JsonObject, NoticeDocument, Number, Source
 from profiler.findings.kinds.documents import (
     GridDocument,
@@ -233,7 +233,7 @@ class AnswerPartDocument(JsonObject):
 
 def answer_document(findings: Findings) -> Document:
     """Which is best, by how much, is it real, why; then problem by problem."""
-    return AnswerPartDocument.document(_Answered(findings, answer_of(findings)))
+    return AnswerPartDocument.document(_Answered(findings, answer_of(findings.ranking)))
 
 
 # ---- cells ---------------------------------------------------------------------------------------
@@ -407,7 +407,7 @@ class SummaryDocument(JsonObject):
         lambda run: [asdict(build) for build in run.findings.report.builds]
     )
     answer: AnswerPartDocument = get.nested(
-        AnswerPartDocument, lambda run: _Answered(run.findings, answer_of(run.findings))
+        AnswerPartDocument, lambda run: _Answered(run.findings, answer_of(run.findings.ranking))
     )
     practical_roofs: list[PracticalRoofDocument] = get.rows(
         PracticalRoofDocument, lambda run: _practical_roofs(run.findings.report)
@@ -473,7 +473,7 @@ def summary_table(findings: Findings) -> pd.DataFrame:
     noise_floor detectable`. Aliases have rows of their own, which name the cell that was measured.
     """
     numbers = findings.numbers.frame.drop(columns=["variant", "problem"])
-    table = cell_table(findings).merge(numbers, on="cell")
+    table = cell_table(findings.programs).merge(numbers, on="cell")
     judged = pd.DataFrame(
         [
             {"cell": cell, "metric": JUDGED, **_verdict_columns(verdict)}
@@ -484,18 +484,18 @@ def summary_table(findings: Findings) -> pd.DataFrame:
     return table.merge(judged, on=["cell", "metric"], how="left")
 
 
-def cell_table(findings: Findings) -> pd.DataFrame:
+def cell_table(programs: Programs) -> pd.DataFrame:
     """One row per cell of the plan: `cell variant problem alias_of` and every parameter."""
-    identities = [_identity(findings, cell) for cell in findings.programs.plan.cells]
+    identities = [_identity(programs, cell) for cell in programs.plan.cells]
     return pd.DataFrame(identities, columns=None if identities else ["cell"])
 
 
-def _identity(findings: Findings, cell: Cell) -> Document:
+def _identity(programs: Programs, cell: Cell) -> Document:
     return {
         "cell": cell.id,
         "variant": cell.variant.id,
         "problem": cell.problem.id,
-        "alias_of": findings.programs.status(cell).duplicate_of,
+        "alias_of": programs.status(cell).duplicate_of,
         **{f"variant.{key}": value for key, value in cell.variant.params.items()},
         **{f"problem.{key}": value for key, value in cell.problem.params.items()},
     }
@@ -512,11 +512,11 @@ def _verdict_columns(verdict: PairVerdict) -> Document:
     }
 
 
-def judged_table(findings: Findings) -> pd.DataFrame:
+def judged_table(verdicts: Verdicts) -> pd.DataFrame:
     """Every cell against the baseline, for a gate: `cell verdict ratio ratio_low ratio_high`."""
     rows = [
         (cell, verdict.verdict, verdict.ratio, verdict.low, verdict.high)
-        for cell, verdict in findings.verdicts.against_baseline.items()
+        for cell, verdict in verdicts.against_baseline.items()
     ]
     return pd.DataFrame(rows, columns=["cell", "verdict", "ratio", "ratio_low", "ratio_high"])
 

@@ -491,12 +491,7 @@ def _ranking(
     slowdowns = _slowdowns(programs, numbers, deciding)
     ranks = rank_variants(
         RankInputs(
-            variants=programs.variants,
-            problems=programs.problems,
-            baseline=programs.baseline,
-            references=programs.references,
-            planned=programs.by_place,
-            correct=programs.correct_by_place,
+            programs=programs,
             values=primary,
             against_baseline=judged.against_baseline,
             slowdowns=slowdowns,
@@ -508,7 +503,7 @@ def _ranking(
     )
     contenders = contenders_of(deciding)
     best = best_rank(ranks, contenders, programs.references, len(deciding), tunes=tunes)
-    groups = rival_groups(ranks, programs.references, programs.by_place)
+    groups = rival_groups(ranks, programs.references)
     return Ranking(
         programs=programs,
         tunes=tunes,

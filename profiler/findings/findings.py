@@ -48,7 +48,7 @@ class Programs:
     """Id of the measured variant by the id of each alias."""
     baseline: Variant | None
 
-    @property
+    @cached_property
     def problems(self) -> tuple[Problem, ...]:
         """Problems in the order of the plan."""
         return self.plan.problems

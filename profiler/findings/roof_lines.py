@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from profiler.analyse.why.kernel_profiles import DURATION
 from profiler.analyse.why.roofs import BYTES, OPERATIONS
 from profiler.findings.counters import nearest_roof
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings, Programs
 from profiler.metrics.catalogue import TENSOR_TYPES
 from profiler.model import Cell, Problem
 
@@ -69,7 +69,7 @@ class OwnRoof:
 
 def own_roof(findings: Findings, cell: Cell) -> OwnRoof | None:
     """Nearest roof of a correct cell, at its own clock; None where no roof was counted."""
-    nearest = nearest_roof(findings, cell.variant, cell.problem)
+    nearest = nearest_roof(findings.numbers, cell.variant, cell.problem)
     if nearest is None:
         return None
     name, percent = nearest
@@ -82,7 +82,7 @@ def roof_lines(findings: Findings, problem: Problem) -> tuple[RoofLine, ...]:
 
     Without them the roof of device memory alone, by the peak of the GPU's description.
     """
-    cells = _correct_cells(findings, problem)
+    cells = _correct_cells(findings.programs, problem)
     practical = findings.report.measured.practical_roofs
     lines = [
         RoofLine(
@@ -112,45 +112,39 @@ def level_bytes(findings: Findings, cell: Cell) -> dict[str, float]:
     return {level: amount for level, amount in amounts.items() if amount > 0}
 
 
-def counted_operations(findings: Findings, cell: Cell) -> float:
+def counted_operations(numbers: CellNumbers, cell: Cell) -> float:
     """Operations that counters saw: of tensor cores by type, and of FP32; NaN where none did."""
-    counts = [findings.numbers.value(cell, f"tensor_{kind}_ops").median for kind in TENSOR_TYPES]
-    fma, add, mul = (
-        findings.numbers.value(cell, f"fp32_{name}").median for name in ("fma", "add", "mul")
-    )
+    counts = [numbers.value(cell, f"tensor_{kind}_ops").median for kind in TENSOR_TYPES]
+    fma, add, mul = (numbers.value(cell, f"fp32_{name}").median for name in ("fma", "add", "mul"))
     counted = [count for count in (*counts, 2 * fma + add + mul) if math.isfinite(count)]
     return sum(counted) if counted else math.nan
 
 
-def _correct_cells(findings: Findings, problem: Problem) -> list[Cell]:
-    cells = (
-        findings.programs.by_place.get((variant.id, problem.id))
-        for variant in findings.programs.variants
-    )
-    return [cell for cell in cells if cell is not None and findings.programs.correct(cell)]
+def _correct_cells(programs: Programs, problem: Problem) -> list[Cell]:
+    cells = (programs.by_place.get((variant.id, problem.id)) for variant in programs.variants)
+    return [cell for cell in cells if cell is not None and programs.correct(cell)]
 
 
 def _ceilings(findings: Findings, cells: list[Cell]) -> Iterator[tuple[str, str, list[float]]]:
     """Name, unit and ceilings of each roof, one for each cell that tells it."""
     for level, (_, peak, clock) in MEMORY.items():
-        yield level, BYTES, _products(findings, cells, peak, clock)
+        yield level, BYTES, _products(findings.numbers, cells, peak, clock)
     shared = (_shared(findings, cell)[1] for cell in cells)
     yield SHARED, BYTES, [ceiling for ceiling in shared if math.isfinite(ceiling)]
     for kind in TENSOR_TYPES:
         working = [
             cell for cell in cells if findings.numbers.value(cell, f"tensor_{kind}_ops").median > 0
         ]
-        ceilings = _products(findings, working, f"tensor_{kind}_peak", "sm_clock_hz")
+        ceilings = _products(findings.numbers, working, f"tensor_{kind}_peak", "sm_clock_hz")
         yield f"tensor_{kind}", OPERATIONS, ceilings
-    fma = _products(findings, cells, "fp32_fma_peak", "sm_clock_hz")
+    fma = _products(findings.numbers, cells, "fp32_fma_peak", "sm_clock_hz")
     yield "fp32", OPERATIONS, [2 * ceiling for ceiling in fma]
 
 
-def _products(findings: Findings, cells: list[Cell], peak: str, clock: str) -> list[float]:
+def _products(numbers: CellNumbers, cells: list[Cell], peak: str, clock: str) -> list[float]:
     """Peak times clock of each cell that has both."""
     products = (
-        findings.numbers.value(cell, peak).median * findings.numbers.value(cell, clock).median
-        for cell in cells
+        numbers.value(cell, peak).median * numbers.value(cell, clock).median for cell in cells
     )
     return [product for product in products if product > 0]
 

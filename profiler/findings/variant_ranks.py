@@ -6,24 +6,19 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from profiler.findings.findings import Programs
 from profiler.findings.ranking import Regret, VariantRank, geometric_mean, regret_of
 from profiler.findings.values import NOTHING, Value
 from profiler.findings.verdicts import NO_DATA, NO_VERDICT, PairVerdict
 from profiler.findings.winners import Winner
-from profiler.model import Cell, Problem, Variant
+from profiler.model import Problem, Variant
 
 
 @dataclass(frozen=True, eq=False)
 class RankInputs:
     """Inputs of the ranks."""
 
-    variants: tuple[Variant, ...]
-    problems: tuple[Problem, ...]
-    baseline: Variant | None
-    references: frozenset[str]
-    planned: Mapping[tuple[str, str], Cell]
-    """Distinct cells by (variant id, problem id)."""
-    correct: Mapping[tuple[str, str], Cell]
+    programs: Programs
     values: Mapping[str, Value]
     """Of the metric that decides, by cell id."""
     against_baseline: Mapping[str, PairVerdict]
@@ -42,7 +37,7 @@ def rank_variants(inputs: RankInputs) -> tuple[VariantRank, ...]:
     Best is who has the smallest geometric mean of ratios to the baseline; where the run tunes, who
     has the smallest worst slowdown as the only one, references excluded.
     """
-    rows = [_rank(inputs, variant) for variant in inputs.variants]
+    rows = [_rank(inputs, variant) for variant in inputs.programs.variants]
     sign = -1 if inputs.higher_is_better else 1
     by_regret = inputs.tunes or all(math.isnan(row.geometric_mean) for row in rows)
 
@@ -60,8 +55,8 @@ def rank_variants(inputs: RankInputs) -> tuple[VariantRank, ...]:
 def _rank(inputs: RankInputs, variant: Variant) -> VariantRank:
     ratios = tuple(
         (problem, value)
-        for problem in inputs.problems
-        if (cell := inputs.correct.get((variant.id, problem.id))) is not None
+        for problem in inputs.programs.problems
+        if (cell := inputs.programs.correct_by_place.get((variant.id, problem.id))) is not None
         and math.isfinite((value := inputs.values.get(cell.id, NOTHING)).ratio)
     )
     ordered = sorted(ratios, key=lambda pair: pair[1].ratio, reverse=inputs.higher_is_better)
@@ -76,34 +71,34 @@ def _rank(inputs: RankInputs, variant: Variant) -> VariantRank:
         best=ordered[0] if ordered else None,
         worst=ordered[-1] if ordered else None,
         regret=regret,
-        planned=frozenset(
-            problem for owner, problem in inputs.planned if owner == variant.id
-        ).intersection(inputs.winners),
+        planned=inputs.programs.planned[variant.id].intersection(inputs.winners),
     )
 
 
 def _regret(inputs: RankInputs, variant: Variant) -> Regret | None:
-    if inputs.tunes and variant.id in inputs.references:
+    if inputs.tunes and variant.id in inputs.programs.references:
         return None
     return regret_of(variant, inputs.slowdowns, list(inputs.deciding))
 
 
 def _verdict(inputs: RankInputs, variant: Variant, problem: Problem) -> PairVerdict:
-    cell = inputs.correct[variant.id, problem.id]
+    cell = inputs.programs.correct_by_place[variant.id, problem.id]
     return inputs.against_baseline.get(cell.id, NO_VERDICT)
 
 
 def _planned_verdicts(inputs: RankInputs, variant: Variant) -> list[PairVerdict]:
     """NO DATA where either failed or was not measured; nothing of a problem that nobody tried."""
-    baseline = inputs.baseline
+    baseline = inputs.programs.baseline
     if baseline is None or variant.id == baseline.id:
         return []
     verdicts = []
-    for problem in inputs.problems:
+    for problem in inputs.programs.problems:
         keys = ((variant.id, problem.id), (baseline.id, problem.id))
-        if problem.id not in inputs.winners or not all(key in inputs.planned for key in keys):
+        if problem.id not in inputs.winners or not all(
+            key in inputs.programs.by_place for key in keys
+        ):
             continue
-        cell = inputs.correct.get(keys[0])
+        cell = inputs.programs.correct_by_place.get(keys[0])
         verdict = inputs.against_baseline.get(cell.id) if cell else None
         verdicts.append(NO_DATA if verdict is None else verdict)
     return verdicts
@@ -148,9 +143,7 @@ def leading_baseline(
 
 
 def rival_groups(
-    ranks: Sequence[VariantRank],
-    references: Collection[str],
-    planned: Collection[tuple[str, str]],
+    ranks: Sequence[VariantRank], references: Collection[str]
 ) -> tuple[tuple[VariantRank, ...], ...]:
     """Variants that are no references, best first, by the problems that they are planned for.
 
@@ -159,8 +152,5 @@ def rival_groups(
     groups: dict[frozenset[str], list[VariantRank]] = {}
     for row in ranks:
         if row.variant.id not in references:
-            problem_ids = frozenset(
-                problem for variant, problem in planned if variant == row.variant.id
-            )
-            groups.setdefault(problem_ids & row.planned, []).append(row)
+            groups.setdefault(row.planned, []).append(row)
     return tuple(tuple(rows) for rows in groups.values())

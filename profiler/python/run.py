@@ -62,7 +62,9 @@ class Run:
     @property
     def samples(self) -> pd.DataFrame:
         """One row per measured launch: its cell with every parameter, and a column per metric."""
-        return cell_table(self._findings).merge(self._findings.report.measured.samples, on="cell")
+        return cell_table(self._findings.programs).merge(
+            self._findings.report.measured.samples, on="cell"
+        )
 
     @property
     def findings(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from typing import Any
 from markupsafe import Markup
 
 from profiler.findings.counters import nearest_peak
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.metrics.catalogue import CEILING_PARTS
 from profiler.metrics.labels import Label
@@ -110,7 +110,7 @@ def payload(
                 "id": problem.id,
                 "name": problem.name,
                 "params": dict(problem.params),
-                "facts": list(problem_facts(findings, problem)),
+                "facts": list(problem_facts(findings.programs, problem)),
             }
             for problem in findings.programs.problems
         ],
@@ -118,7 +118,7 @@ def payload(
         "tags": {
             findings.programs.marks[variant.id]: [
                 role,
-                best_word(findings) if role == "best" else role,
+                best_word(findings.ranking) if role == "best" else role,
             ]
             for variant in findings.programs.variants
             if (role := findings.ranking.role(variant)) in ("best", "baseline")
@@ -140,7 +140,7 @@ def payload(
         },
         "samples": samples.packed(),
         "cells": _cells(findings, samples),
-        "metrics": _metrics(findings),
+        "metrics": _metrics(findings.numbers),
         "facets": {
             "groups": [{"label": group.label, "values": list(group.values)} for group in groups],
             "cells": [_column(column) for column in zip(*membership, strict=True)],
@@ -177,27 +177,27 @@ def _cells(findings: Findings, samples: CellSamples) -> dict[str, Any]:
                 )
                 for cell in cells
             ],
-            "blocks": [_blocks(findings, cell) for cell in cells],
-            "slow": [_slow(findings, cell) for cell in cells],
-            "nearest_peak": [nearest_peak(findings, cell) for cell in cells],
+            "blocks": [_blocks(findings.numbers, cell) for cell in cells],
+            "slow": [_slow(findings.numbers, cell) for cell in cells],
+            "nearest_peak": [nearest_peak(findings.numbers, cell) for cell in cells],
             "kernels": [list(samples.kernel_numbers(cell)) for cell in cells],
         }
     )
 
 
-def _blocks(findings: Findings, cell: Cell) -> list[Any] | None:
-    blocks = timing_blocks(findings, cell)
+def _blocks(numbers: CellNumbers, cell: Cell) -> list[Any] | None:
+    blocks = timing_blocks(numbers, cell)
     return None if blocks is None else [_number(blocks[0]), blocks[1]]
 
 
-def _slow(findings: Findings, cell: Cell) -> list[Any] | None:
+def _slow(numbers: CellNumbers, cell: Cell) -> list[Any] | None:
     """Number of slow timing visits, of all, their factor, median and 95th percentile in ns."""
-    slow = findings.numbers.slow_visits.get(cell.id)
+    slow = numbers.slow_visits.get(cell.id)
     return None if slow is None else list(map(_number, astuple(slow)))
 
 
-def _summary(findings: Findings, metric: Label) -> dict[str, Any]:
-    values = [findings.numbers.value(cell, metric.name) for cell in findings.programs.cells]
+def _summary(numbers: CellNumbers, metric: Label) -> dict[str, Any]:
+    values = [numbers.value(cell, metric.name) for cell in numbers.programs.cells]
     presence = [value.present for value in values]
     columns: dict[str, list[Any]] = {}
     for name in SUMMARY_FIELDS:
@@ -212,9 +212,9 @@ def _summary(findings: Findings, metric: Label) -> dict[str, Any]:
     return _table(columns)
 
 
-def _metrics(findings: Findings) -> list[dict[str, Any]]:
+def _metrics(numbers: CellNumbers) -> list[dict[str, Any]]:
     """Metrics with their columns; a column that an earlier metric has as well is its name."""
-    labels = [metric for metric in findings.numbers.metrics if metric.name not in CEILING_PARTS]
+    labels = [metric for metric in numbers.metrics if metric.name not in CEILING_PARTS]
     names: dict[str, str] = {}
     return [
         {
@@ -224,7 +224,7 @@ def _metrics(findings: Findings) -> list[dict[str, Any]]:
             "better": metric.better,
             "summary": {
                 field: _shared(names, column, f"{metric.name}.{field}")
-                for field, column in _summary(findings, metric).items()
+                for field, column in _summary(numbers, metric).items()
             },
         }
         for metric in labels
@@ -262,7 +262,7 @@ def _comparison(findings: Findings, baseline: NamedBaseline) -> dict[str, Any]:
     ]
     columns["within"] = [within([pair]) for pair in verdicts]
     columns["title"] = [
-        why_no_verdict(findings, baseline, cell) if pair.verdict is None else details(pair)
+        why_no_verdict(findings.verdicts, baseline, cell) if pair.verdict is None else details(pair)
         for cell, pair in zip(cells, verdicts, strict=True)
     ]
     ratios = _table(columns)

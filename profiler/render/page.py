@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from profiler import notices
 from profiler.errors import UsageError
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, Programs
 from profiler.model import FEWEST_BLOCKS
 from profiler.notices import Notice, NoticeKind, Severity
 from profiler.planning.page_kinds import PAGE_KINDS, TIMELINES, load_part
@@ -95,13 +95,13 @@ def render_page(findings: Findings) -> str:
         "primary": findings.numbers.primary,
         "problem_key": problem_key(findings.programs.problems),
         "names": findings.programs.names,
-        "name_key": key_to_names(findings),
+        "name_key": key_to_names(findings.programs),
         "headline": headline(findings),
         "sentences": answer_of(findings),
         "evidence": evidence(findings),
         "cards": cards(findings),
         "first": view.first,
-        "best_word": best_word(findings),
+        "best_word": best_word(findings.ranking),
         "banner": _banner(findings),
         "notice_rows": notice_rows(_beside_banner(findings)),
         "method": method(findings),
@@ -179,7 +179,7 @@ def notice_rows(unfolded: Sequence[Notice]) -> tuple[NoticeRow, ...]:
 
 def _tables(findings: Findings) -> dict[str, Any]:
     baselines = findings.verdicts.baselines
-    facets = main_table.facets(findings)
+    facets = main_table.facets(findings.programs)
     return {
         "table": main_table.main_table(findings, baselines[0]),
         "fewest_blocks": FEWEST_BLOCKS,
@@ -191,15 +191,15 @@ def _tables(findings: Findings) -> dict[str, Any]:
         "cell_numbers": findings.programs.cell_numbers,
         "builds": tables.builds_of(findings),
         "build_heads": tables.BUILD_HEADS,
-        "code_groups": _code_groups(findings),
+        "code_groups": _code_groups(findings.programs),
         "data": embed.dump(embed.payload(findings, facets, CellSamples(findings))),
     }
 
 
-def _code_groups(findings: Findings) -> tuple[tuple[str, ...], ...]:
+def _code_groups(programs: Programs) -> tuple[tuple[str, ...], ...]:
     """Names of variants that share their machine code, the measured one first."""
-    names = {variant.id: variant.label for variant in findings.programs.variants}
-    return tuple((names[owner], *aliases) for owner, aliases in findings.programs.aliases.items())
+    names = {variant.id: variant.label for variant in programs.variants}
+    return tuple((names[owner], *aliases) for owner, aliases in programs.aliases.items())
 
 
 @cache

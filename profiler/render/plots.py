@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from profiler.errors import UsageError
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings, Programs
 from profiler.model import Cell, Problem, Verdict
 from profiler.planning.problem_lookup import problems_called
 from profiler.render.figures.canvas import Axis
@@ -32,8 +32,8 @@ def metric_figure(findings: Findings, metric: str, problem: str | None = None) -
     """
     panels = [
         (of, cells)
-        for of in _problems(findings, problem)
-        if (cells := _cells(findings, metric, of))
+        for of in _problems(findings.programs, problem)
+        if (cells := _cells(findings.numbers, metric, of))
     ][:MOST_PANELS]
     labels = {label.name: label for label in findings.numbers.metrics}
     if not panels:
@@ -56,24 +56,24 @@ def metric_figure(findings: Findings, metric: str, problem: str | None = None) -
     return figure
 
 
-def _problems(findings: Findings, named: str | None) -> Sequence[Problem]:
+def _problems(programs: Programs, named: str | None) -> Sequence[Problem]:
     if named is None:
-        return findings.programs.problems
-    problems = problems_called(findings.programs.problems, named)
+        return programs.problems
+    problems = problems_called(programs.problems, named)
     if not problems:
-        names = ", ".join(problem.name for problem in findings.programs.problems)
+        names = ", ".join(problem.name for problem in programs.problems)
         raise UsageError(f"No problem is called {named}.", remedy=f"Name one of: {names}.")
     return problems
 
 
-def _cells(findings: Findings, metric: str, problem: Problem) -> list[Cell]:
+def _cells(numbers: CellNumbers, metric: str, problem: Problem) -> list[Cell]:
     """Right cells of a problem that have the metric, the lowest first."""
     cells = [
         cell
-        for cell in findings.programs.correct_cells.values()
-        if cell.problem.id == problem.id and findings.numbers.value(cell, metric).present
+        for cell in numbers.programs.correct_cells.values()
+        if cell.problem.id == problem.id and numbers.value(cell, metric).present
     ]
-    return sorted(cells, key=lambda cell: findings.numbers.value(cell, metric).median)
+    return sorted(cells, key=lambda cell: numbers.value(cell, metric).median)
 
 
 def _draw(panel: Axes, findings: Findings, metric: str, axis: Axis, cells: Sequence[Cell]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
 from profiler.findings.verdicts import SAME_PROGRAM
 from profiler.findings.why.cells import CellWhy, cell_why
 from profiler.findings.why.pairs import PairWhy
@@ -105,39 +105,37 @@ def _at_problem(
     findings: Findings, cells: Mapping[str, CellWhy], problem: Problem
 ) -> list[PairWhy]:
     """The best of a problem against the baseline, then against the best reference, if explained."""
-    best = _best_at(findings, cells, problem)
+    best = _best_at(findings.ranking, cells, problem)
     if best is None:
         return []
-    others = _others_at(findings, cells, problem, best)
+    others = _others_at(findings.numbers, cells, problem, best)
     return [pair_why(findings, cells, best, other) for other in others]
 
 
-def _best_at(findings: Findings, cells: Mapping[str, CellWhy], problem: Problem) -> Cell | None:
+def _best_at(ranking: Ranking, cells: Mapping[str, CellWhy], problem: Problem) -> Cell | None:
     """The variant to recommend where it was explained, else the winner among the rivals."""
-    winner = findings.ranking.rival_winners.get(problem.id) or findings.ranking.winners.get(
-        problem.id
-    )
-    recommended = _at(findings, findings.ranking.best, problem)
+    winner = ranking.rival_winners.get(problem.id) or ranking.winners.get(problem.id)
+    recommended = _at(ranking.programs, ranking.best, problem)
     candidates = (recommended, winner.cell if winner else None)
     return next((cell for cell in candidates if cell is not None and cell.id in cells), None)
 
 
 def _others_at(
-    findings: Findings, cells: Mapping[str, CellWhy], problem: Problem, best: Cell
+    numbers: CellNumbers, cells: Mapping[str, CellWhy], problem: Problem, best: Cell
 ) -> list[Cell]:
     """The baseline, and the fastest of the other explained references."""
-    baseline = findings.programs.baseline.id if findings.programs.baseline else None
+    baseline = numbers.programs.baseline.id if numbers.programs.baseline else None
     explained = [
         cell
-        for variant in findings.programs.references
-        if (cell := findings.programs.by_place.get((variant, problem.id))) is not None
+        for variant in numbers.programs.references
+        if (cell := numbers.programs.by_place.get((variant, problem.id))) is not None
         and cell.id in cells
         and cell.id != best.id
     ]
     references = [cell for cell in explained if cell.variant.id != baseline]
     fastest = sorted(
         references,
-        key=lambda cell: findings.numbers.value(cell, findings.numbers.primary.name).median,
+        key=lambda cell: numbers.value(cell, numbers.primary.name).median,
     )
     return [*(cell for cell in explained if cell.variant.id == baseline), *fastest[:1]]
 
@@ -149,7 +147,7 @@ def _ladder_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[
             problem
             for problem in findings.programs.problems
             if any(
-                (cell := _at(findings, rung.variant, problem)) and cell.id in cells
+                (cell := _at(findings.programs, rung.variant, problem)) and cell.id in cells
                 for rung in findings.kind.ladder
             )
         ),
@@ -159,7 +157,10 @@ def _ladder_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[
         return
     yield from _against_baseline(findings, cells, problem)
     for rung in findings.kind.ladder:
-        cell, before = _at(findings, rung.variant, problem), _at(findings, rung.before, problem)
+        cell, before = (
+            _at(findings.programs, rung.variant, problem),
+            _at(findings.programs, rung.before, problem),
+        )
         if cell and before and cell.id in cells and before.id in cells:
             yield pair_why(findings, cells, cell, before)
 
@@ -168,12 +169,12 @@ def _against_baseline(
     findings: Findings, cells: Mapping[str, CellWhy], problem: Problem
 ) -> Iterator[PairWhy]:
     best, baseline = (
-        _best_at(findings, cells, problem),
-        _at(findings, findings.programs.baseline, problem),
+        _best_at(findings.ranking, cells, problem),
+        _at(findings.programs, findings.programs.baseline, problem),
     )
     if best and baseline and baseline.id in cells and best.id != baseline.id:
         yield pair_why(findings, cells, best, baseline)
 
 
-def _at(findings: Findings, variant: Variant | None, problem: Problem) -> Cell | None:
-    return findings.programs.by_place.get((variant.id, problem.id)) if variant else None
+def _at(programs: Programs, variant: Variant | None, problem: Problem) -> Cell | None:
+    return programs.by_place.get((variant.id, problem.id)) if variant else None

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings
 from profiler.findings.timelines.idle import IdleDifference
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.accounts import Account
@@ -103,15 +103,15 @@ def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Iterator[st
         yield from _compared(findings, cell, pair.against, pair.verdict)
         return
     yield _title(findings, cell)
-    yield _Prose(f"{cell.variant.label}: {_time(findings, cell)}")
+    yield _Prose(f"{cell.variant.label}: {_time(findings.numbers, cell)}")
 
 
 def _title(findings: Findings, cell: Cell) -> _Prose:
     return _Prose(f"{findings.report.experiment.name}, {cell.problem.name}")
 
 
-def _time(findings: Findings, cell: Cell) -> str:
-    return numbers.show(findings.numbers.value(cell, findings.numbers.primary.name).median, "ns")
+def _time(cell_numbers: CellNumbers, cell: Cell) -> str:
+    return numbers.show(cell_numbers.value(cell, cell_numbers.primary.name).median, "ns")
 
 
 def _compared(

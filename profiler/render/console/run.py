@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.console import RenderableType
 from rich.text import Text
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, Programs
 from profiler.findings.ranking import VariantRank
 from profiler.findings.values import FINAL
 from profiler.findings.verdicts import PairVerdict
@@ -44,12 +44,14 @@ def run_tables(findings: Findings, *, verbose: bool) -> list[RenderableType]:
         parts += _variant_tables(findings, verbose=verbose)
     parts += timelines
     if verbose and any(name.shortened for name in findings.programs.names.by_variant.values()):
-        parts.append(_names_table(findings))
+        parts.append(_names_table(findings.programs))
     failed = [
         cell for cell in findings.programs.cells if findings.programs.status(cell).outcome.failed
     ]
     if failed:
-        parts.append(_failed_table(findings, failed, _MOST_FAILED if verbose else _FEW_FAILED))
+        parts.append(
+            _failed_table(findings.programs, failed, _MOST_FAILED if verbose else _FEW_FAILED)
+        )
     return parts
 
 
@@ -73,14 +75,14 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     columns(rich_table, "variant", name=True)
     columns(rich_table, metric.label, right=True)
     columns(rich_table, "\u00b1", right=True, drop=2)
-    columns(rich_table, _against(findings), right=True)
+    columns(rich_table, _against(findings.programs), right=True)
     columns(rich_table, "interval", right=True, drop=1)
     if findings.verdicts.given:
         columns(rich_table, "verdict")
     for variant, value in shown:
         pair = findings.verdicts.at(variant, problem)
         rich_table.add_row(
-            plain(_with_role(findings, variant)),
+            plain(_with_role(findings.programs, variant)),
             numbers.show(value.median, metric.unit),
             numbers.half_width(value.median, value.low, value.high),
             numbers.ratio(value.ratio),
@@ -89,36 +91,32 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
         )
     add_rest_caption(rich_table, len(rows) - len(shown), "variants are in the page")
     winner = findings.ranking.deciding_winners.get(problem.id)
-    source = _caption(findings, [winner]) if winner and findings.verdicts.given else ""
+    source = _caption(findings.programs, [winner]) if winner and findings.verdicts.given else ""
     if winner and winner.final and any(value.source != FINAL for _, value in shown):
         source = f"{source} Of variants that were not confirmed: of the timing blocks."
-    rich_table.caption = _joined(rich_table.caption, source, key_to_names(findings))
+    rich_table.caption = _joined(rich_table.caption, source, key_to_names(findings.programs))
     return rich_table
 
 
-def _axes(findings: Findings) -> str:
+def _axes(programs: Programs) -> str:
     """What short names of problems are made of, in brackets; empty where they have their keys."""
-    names = problem_key(findings.programs.problems)
+    names = problem_key(programs.problems)
     return f" ({names})" if names else ""
 
 
-def _against(findings: Findings) -> str:
+def _against(programs: Programs) -> str:
     """Head of ratios: the name of the baseline where it is short."""
-    if findings.programs.baseline is None:
+    if programs.baseline is None:
         return "ratio"
-    name = findings.programs.baseline.label
+    name = programs.baseline.label
     return f"\u00f7 {name if len(name) <= _SHORT else 'baseline'}"
 
 
-def _with_role(findings: Findings, variant: Variant) -> str:
+def _with_role(programs: Programs, variant: Variant) -> str:
     """Name of a variant, and whether it is what others are compared with."""
-    if variant == findings.programs.baseline:
+    if variant == programs.baseline:
         return f"{variant.label} (baseline)"
-    return (
-        f"{variant.label} (reference)"
-        if variant.id in findings.programs.references
-        else variant.label
-    )
+    return f"{variant.label} (reference)" if variant.id in programs.references else variant.label
 
 
 def _joined(*sentences: str) -> str:
@@ -127,17 +125,17 @@ def _joined(*sentences: str) -> str:
 
 def _winners_table(findings: Findings) -> TextTable:
     metric, given = findings.numbers.primary, findings.verdicts.given
-    rich_table = table(f"Winner per problem{_axes(findings)}")
+    rich_table = table(f"Winner per problem{_axes(findings.programs)}")
     columns(rich_table, "problem", fixed=True)
     columns(rich_table, "winner", name=True)
     columns(rich_table, metric.label, right=True)
     columns(rich_table, "\u00b1", right=True, drop=3)
-    columns(rich_table, _against(findings), right=True)
+    columns(rich_table, _against(findings.programs), right=True)
     columns(rich_table, "interval", right=True, drop=2)
     if given:
         columns(rich_table, "verdict", drop=1)
     columns(rich_table, "against the rest", drop=4)
-    best, tried = findings.ranking.deciding_winners, _tried(findings)
+    best, tried = findings.ranking.deciding_winners, _tried(findings.programs)
     for problem in findings.programs.problems:
         winner = best.get(problem.id)
         if winner is None:
@@ -162,16 +160,18 @@ def _winners_table(findings: Findings) -> TextTable:
         "problems: not measured",
     )
     if given:
-        rich_table.caption = _joined(rich_table.caption, _caption(findings, list(best.values())))
+        rich_table.caption = _joined(
+            rich_table.caption, _caption(findings.programs, list(best.values()))
+        )
     return rich_table
 
 
-def _tried(findings: Findings) -> set[str]:
+def _tried(programs: Programs) -> set[str]:
     """Problems (ids) of which any cell was measured, or failed."""
     return {
         cell.problem.id
-        for cell in findings.programs.cells
-        if findings.programs.status(cell).outcome is not Outcome.NOT_MEASURED
+        for cell in programs.cells
+        if programs.status(cell).outcome is not Outcome.NOT_MEASURED
     }
 
 
@@ -190,11 +190,11 @@ def _rest(winner: Winner) -> str:
     return "alone" if not winner.others else "lowest median, not judged"
 
 
-def _caption(findings: Findings, winners: Sequence[Winner]) -> str:
+def _caption(programs: Programs, winners: Sequence[Winner]) -> str:
     """Source of the numbers: confirmation or timing blocks, with the number of blocks."""
     final = sum(winner.final for winner in winners)
     if not final:
-        is_missing = bool(findings.programs.plan.problems_to_confirm)
+        is_missing = bool(programs.plan.problems_to_confirm)
         return f"Numbers of the timing blocks{': nothing was confirmed' if is_missing else ''}."
     blocks = sorted({winner.value.n for winner in winners if winner.final})
     of = "" if final == len(winners) else f" at {final} of {len(winners)} problems"
@@ -209,9 +209,9 @@ def _top_table(findings: Findings) -> TextTable:
     """The first variants over all problems, and what they are compared with."""
     given = findings.verdicts.given
     rows = _top_ranks(findings)
-    rich_table = table(_top_title(findings, rows))
+    rich_table = table(_top_title(findings.programs, rows))
     columns(rich_table, "variant", name=True)
-    columns(rich_table, _against(findings), right=True)
+    columns(rich_table, _against(findings.programs), right=True)
     columns(rich_table, "worst", right=True, drop=3)
     columns(rich_table, "at", drop=4)
     if given:
@@ -222,7 +222,7 @@ def _top_table(findings: Findings) -> TextTable:
         total = len(row.planned)
         held = len(findings.ranking.contenders.get(row.variant.id, ()))
         rich_table.add_row(
-            plain(_with_role(findings, row.variant)),
+            plain(_with_role(findings.programs, row.variant)),
             numbers.ratio(row.geometric_mean),
             numbers.ratio(row.worst[1].ratio if row.worst else None),
             plain(row.worst[0].name if row.worst else ""),
@@ -234,17 +234,17 @@ def _top_table(findings: Findings) -> TextTable:
     left_out = ranked - sum(row.regret is not None for row in rows)
     add_rest_caption(rich_table, left_out, "variants are in the page")
     rich_table.caption = _joined(
-        rich_table.caption, _verdict_caption(findings), key_to_names(findings)
+        rich_table.caption, _verdict_caption(findings), key_to_names(findings.programs)
     )
     return rich_table
 
 
-def _top_title(findings: Findings, rows: Sequence[VariantRank]) -> str:
+def _top_title(programs: Programs, rows: Sequence[VariantRank]) -> str:
     """Title that says over how many problems the means are."""
-    total = len(findings.programs.problems)
+    total = len(programs.problems)
     fewest = min((len(row.ratios) for row in rows if row.ratios), default=total)
     span = f" over {total}" if fewest == total else f", each over its own {fewest} to {total}"
-    return f"Geometric means{span} problems{_axes(findings)}"
+    return f"Geometric means{span} problems{_axes(programs)}"
 
 
 def _verdict_caption(findings: Findings) -> str:
@@ -280,23 +280,23 @@ def _top_ranks(findings: Findings) -> list[VariantRank]:
     return rows
 
 
-def _names_table(findings: Findings) -> TextTable:
+def _names_table(programs: Programs) -> TextTable:
     """Full names of the variants that have a shorter one."""
     rich_table = table("Names in full")
     columns(rich_table, "name", "in full", name=True)
-    for name in findings.programs.names.by_variant.values():
+    for name in programs.names.by_variant.values():
         if name.shortened:
             rich_table.add_row(name.label, name.full)
     return rich_table
 
 
-def _failed_table(findings: Findings, failed: Sequence[Cell], most: int) -> TextTable:
-    rich_table = table(f"Failed: {len(failed)} of {len(findings.programs.plan.cells)} cells")
+def _failed_table(programs: Programs, failed: Sequence[Cell], most: int) -> TextTable:
+    rich_table = table(f"Failed: {len(failed)} of {len(programs.plan.cells)} cells")
     columns(rich_table, "variant", name=True)
     columns(rich_table, "problem", "outcome", "cause")
-    groups = _alike(findings, failed)
+    groups = _alike(programs, failed)
     for cells in groups[:most]:
-        status = findings.programs.status(cells[0])
+        status = programs.status(cells[0])
         rich_table.add_row(
             plain(variants_text(_distinct(cell.variant.label for cell in cells))),
             plain(_problems_text(_distinct(cell.problem.name for cell in cells))),
@@ -308,11 +308,11 @@ def _failed_table(findings: Findings, failed: Sequence[Cell], most: int) -> Text
     return rich_table
 
 
-def _alike(findings: Findings, failed: Sequence[Cell]) -> list[list[Cell]]:
+def _alike(programs: Programs, failed: Sequence[Cell]) -> list[list[Cell]]:
     """Failed cells, those together that the compiler refused with the same message."""
     groups: dict[str | tuple[str, ...], list[Cell]] = {}
     for cell in failed:
-        status = findings.programs.status(cell)
+        status = programs.status(cell)
         broken = status.outcome is Outcome.COMPILE_FAILED
         alike = compiler_message(status.cause) if broken else cell.id
         groups.setdefault(alike, []).append(cell)

@@ -11,7 +11,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from profiler.findings.counters import CounterPair
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, Programs, Ranking, Verdicts
 from profiler.metrics.labels import Label
 from profiler.model import Problem, Variant, slug
 from profiler.planning.problem_names import distinct, is_number, varying
@@ -72,8 +72,8 @@ def bar_chart(findings: Findings, metric: Label, problem: Problem) -> Chart:
     title = f"{metric.label} by variant at {problem.name}"
     limit = _limit(table["value"])
     reading = (
-        f"{colours(findings)} Bar: median. Thin line: 95\u202f% interval of the median, where it "
-        "can be seen."
+        f"{colours(findings.ranking)} Bar: median. Thin line: 95\u202f% interval of the median, "
+        "where it can be seen."
     )
     if math.isfinite(limit):
         reading += " Bars with an arrow are cut: their numbers tell their length."
@@ -90,7 +90,7 @@ def bar_chart(findings: Findings, metric: Label, problem: Problem) -> Chart:
 def bar_table(findings: Findings, metric: Label, problem: Problem) -> tuple[pd.DataFrame, int]:
     """Rows for `figures.bars`, best first, and how many variants had no room."""
     rows = findings.numbers.sorted_at(problem, metric.name)
-    shown = _keep(findings, [variant for variant, _ in rows], MOST_BARS)
+    shown = _keep(findings.programs, [variant for variant, _ in rows], MOST_BARS)
     table = [
         {
             "name": variant.label,
@@ -99,7 +99,7 @@ def bar_table(findings: Findings, metric: Label, problem: Problem) -> tuple[pd.D
             "high": value.high,
             "text": numbers.show(value.median, metric.unit)
             if value.present
-            else _short_reason(findings, variant, problem),
+            else _short_reason(findings.programs, variant, problem),
             "role": findings.ranking.role(variant),
             "mark": findings.programs.marks[variant.id],
         }
@@ -115,8 +115,8 @@ def dot_chart(findings: Findings, problem: Problem, table: pd.DataFrame, left_ou
     name = baseline.label if baseline else ""
     better = "right" if metric.better == "higher" else "left"
     reading = (
-        f"{colours(findings)} Bar: 95\u202f% interval of the paired ratio, where it can be seen; "
-        f"further {better} is better."
+        f"{colours(findings.ranking)} Bar: 95\u202f% interval of the paired ratio, where it can be "
+        f"seen; further {better} is better."
     )
     if findings.verdicts.given:
         reading += f" After the number: {verdict_key()}."
@@ -138,11 +138,11 @@ def dot_table(findings: Findings, problem: Problem) -> tuple[pd.DataFrame, int]:
         for variant, value in findings.numbers.sorted_at(problem, findings.numbers.primary.name)
         if pd.notna(value.ratio)
     ]
-    baseline = findings.programs.plan.baseline
+    programs, verdicts = findings.programs, findings.verdicts
     shown = [
         (variant, value)
         for number, (variant, value) in enumerate(rows)
-        if number < MOST_DOTS or variant.id == baseline
+        if number < MOST_DOTS or variant.id == programs.plan.baseline
     ]
     table = [
         {
@@ -150,7 +150,7 @@ def dot_table(findings: Findings, problem: Problem) -> tuple[pd.DataFrame, int]:
             "ratio": value.ratio,
             "low": value.ratio_low,
             "high": value.ratio_high,
-            "text": f"{numbers.ratio(value.ratio)} {_symbol(findings, variant, problem)}".rstrip(),
+            "text": f"{numbers.ratio(value.ratio)} {_symbol(verdicts, variant, problem)}".rstrip(),
             "role": findings.ranking.role(variant),
             "mark": findings.programs.marks[variant.id],
         }
@@ -217,15 +217,15 @@ def _panels(problems: Sequence[Problem], parameter: str) -> dict[str, list[Probl
 
 
 def pair_chart(
-    findings: Findings, text: ChartText, pairs: Sequence[CounterPair], problem: Problem
+    ranking: Ranking, text: ChartText, pairs: Sequence[CounterPair], problem: Problem
 ) -> Chart | None:
     """Compare several metrics of the best variant and the baseline at one problem."""
-    best, baseline = findings.ranking.best, findings.programs.baseline
+    best, baseline = ranking.best, ranking.programs.baseline
     if best is None or baseline is None or not pairs:
         return None
     table = pair_table(pairs)
     figure = figures.pairs(table, Axis("", pairs[0].metric.unit), (best.label, baseline.label))
-    reading = f"{colours(findings)} {text.reading}".strip()
+    reading = f"{colours(ranking)} {text.reading}".strip()
     return make_chart(text.id, f"{text.title} at {problem.name}", reading, figure)
 
 
@@ -258,8 +258,8 @@ def _dot_rows(findings: Findings, problem: Problem, table: pd.DataFrame) -> Iter
         yield Row(name, mark, role, (*map(_ratio, values), verdict_datum(pair)))
 
 
-def _symbol(findings: Findings, variant: Variant, problem: Problem) -> str:
-    pair = findings.verdicts.at(variant, problem)
+def _symbol(verdicts: Verdicts, variant: Variant, problem: Problem) -> str:
+    pair = verdicts.at(variant, problem)
     return symbol([pair])
 
 
@@ -284,11 +284,11 @@ def make_chart(
     return Chart(identifier, title, reading, svg.to_svg(figure, identifier, title, reading, hovers))
 
 
-def colours(findings: Findings) -> str:
+def colours(ranking: Ranking) -> str:
     """Sentence on the meaning of the two colours."""
-    best, baseline = findings.ranking.best, findings.programs.baseline
-    where = "as the only one" if findings.ranking.tunes else "over all problems"
-    meaning = f"Blue: {best.label}, the {best_word(findings)} {where}." if best else ""
+    best, baseline = ranking.best, ranking.programs.baseline
+    where = "as the only one" if ranking.tunes else "over all problems"
+    meaning = f"Blue: {best.label}, the {best_word(ranking)} {where}." if best else ""
     if baseline and baseline != best:
         meaning += f" Orange: {baseline.label}, the baseline."
     return meaning.strip()
@@ -303,19 +303,15 @@ def _limit(values: pd.Series[float]) -> float:
     return _CUT * usual if values.max() > _FAR * usual else math.inf
 
 
-def _keep(findings: Findings, variants: Sequence[Variant], most: int) -> set[str]:
+def _keep(programs: Programs, variants: Sequence[Variant], most: int) -> set[str]:
     """Ids of the first variants of a list, the baseline always among them."""
     shown = {variant.id for variant in variants[:most]}
-    baseline = findings.programs.baseline
+    baseline = programs.baseline
     return shown | {baseline.id} if baseline else shown
 
 
-def _short_reason(findings: Findings, variant: Variant, problem: Problem) -> str:
-    cell = findings.programs.by_place.get((variant.id, problem.id))
+def _short_reason(programs: Programs, variant: Variant, problem: Problem) -> str:
+    cell = programs.by_place.get((variant.id, problem.id))
     if cell is None:
         return "not in the plan"
-    return (
-        "no value"
-        if findings.programs.correct(cell)
-        else OUTCOME_WORDS[findings.programs.status(cell).outcome]
-    )
+    return "no value" if programs.correct(cell) else OUTCOME_WORDS[programs.status(cell).outcome]

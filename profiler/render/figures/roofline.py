@@ -103,7 +103,7 @@ def _dots(
             "intensity": at_level,
             "rate": rate,
             "own": math.nan if off is None else _own_rate(off, level, at_level),
-            "counted": rate * counted_operations(findings, cell) / stated,
+            "counted": rate * counted_operations(findings.numbers, cell) / stated,
             "roof": roof,
             "role": role,
             "mark": findings.programs.marks[variant.id],
@@ -171,7 +171,7 @@ def _short_name(roof: str) -> str:
 def _reading(findings: Findings, lines: Sequence[RoofLine], table: pd.DataFrame) -> str:
     """What lines and marks are, and which of them are missing."""
     sentences = [
-        charts.colours(findings),
+        charts.colours(findings.ranking),
         "Lines: the most that memory allows (FLOP per byte times bandwidth) and that arithmetic "
         "sustains, at the median clock of these launches.",
     ]

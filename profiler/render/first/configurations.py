@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, Ranking
 from profiler.findings.values import Value
 from profiler.model import Problem, Variant
 from profiler.render.figures import strips
@@ -23,7 +23,7 @@ _COLUMNS = ["row", "ratio", "role", "mark", "cell"]
 
 def configurations_chart(findings: Findings) -> Chart | None:
     """Ratio of every configuration at each problem; None without a correct result."""
-    problems = _shown(findings)
+    problems = _shown(findings.ranking)
     dots, references = strip_tables(findings, problems)
     if dots.empty:
         return None
@@ -41,21 +41,19 @@ def configurations_chart(findings: Findings) -> Chart | None:
         dots,
         references,
         [_row_text(findings, problem) for problem in problems],
-        _entries(findings, dots, references),
+        _entries(findings.ranking, dots, references),
         f"{metric.label} \u00f7 {against}",
     )
     return make_chart("first", f"{metric.label} of every configuration by problem", reading, figure)
 
 
-def _shown(findings: Findings) -> tuple[Problem, ...]:
+def _shown(ranking: Ranking) -> tuple[Problem, ...]:
     """Problems that have room, the ones that take longest; in the order of the plan."""
     with_winner = [
-        problem
-        for problem in findings.programs.problems
-        if problem.id in findings.ranking.rival_winners
+        problem for problem in ranking.programs.problems if problem.id in ranking.rival_winners
     ]
     longest = sorted(
-        with_winner, key=lambda problem: -findings.ranking.rival_winners[problem.id].value.median
+        with_winner, key=lambda problem: -ranking.rival_winners[problem.id].value.median
     )[:MOST_PROBLEMS]
     return tuple(problem for problem in with_winner if problem in longest)
 
@@ -89,16 +87,16 @@ def _row_text(findings: Findings, problem: Problem) -> RowText:
     return RowText(problem.name, numbers.show(value.median, findings.numbers.primary.unit))
 
 
-def _entries(findings: Findings, dots: pd.DataFrame, references: pd.DataFrame) -> tuple[Entry, ...]:
+def _entries(ranking: Ranking, dots: pd.DataFrame, references: pd.DataFrame) -> tuple[Entry, ...]:
     """Legend: the named configurations, all others, then the references."""
 
     def named(table: pd.DataFrame) -> list[Variant]:
         marks = table[table["role"] != "other"]["mark"].unique()
-        return [findings.programs.variants[int(mark)] for mark in sorted(marks)]
+        return [ranking.programs.variants[int(mark)] for mark in sorted(marks)]
 
     def entry(variant: Variant, marker: str) -> Entry:
         text = shorten(variant.label)
-        return Entry(text, colour_of(findings.ranking.role(variant)), marker)
+        return Entry(text, colour_of(ranking.role(variant)), marker)
 
     others = dots[dots["role"] == "other"]["mark"].nunique()
     rest = [Entry(f"{others} others", colour_of("other"))] if others else []

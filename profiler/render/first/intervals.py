@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, Programs
 from profiler.findings.kinds.steps import StepEffect
 from profiler.model import Cell, Problem
 from profiler.render.figures import interval_panels
@@ -81,7 +81,7 @@ def steps_chart(findings: Findings) -> Chart | None:
     steps = findings.kind.parameter_steps[:MOST_STEPS]
     if not steps or len(findings.programs.problems) > 2 * MOST_PROBLEMS:
         return None
-    rows = [row for step_effect in steps for row in _step_rows(findings, step_effect)]
+    rows = [row for step_effect in steps for row in _step_rows(findings.programs, step_effect)]
     table = pd.DataFrame(rows, columns=_COLUMNS)
     metric = findings.numbers.primary.label
     reading = (
@@ -96,13 +96,11 @@ def steps_chart(findings: Findings) -> Chart | None:
     return make_chart("first", f"{metric} after each step by problem", reading, figure)
 
 
-def _step_rows(findings: Findings, step_effect: StepEffect) -> list[tuple[object, ...]]:
+def _step_rows(programs: Programs, step_effect: StepEffect) -> list[tuple[object, ...]]:
     mean = numbers.ratio(step_effect.overall.ratio)
     verdicts = counted(step_effect.verdicts)
     panel = ", ".join(filter(None, (f"{step_name(step_effect.step)}: {mean}", verdicts)))
-    triples = zip(
-        findings.programs.problems, step_effect.effects, step_effect.verdicts, strict=True
-    )
+    triples = zip(programs.problems, step_effect.effects, step_effect.verdicts, strict=True)
     return [
         (
             panel,

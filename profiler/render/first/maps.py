@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, Programs, Ranking
 from profiler.findings.kinds.grid_axes import Grid
 from profiler.findings.kinds.grid_pairs import GridCell, GridPairs, VariantPair
 from profiler.findings.verdicts import NO_DATA, PairVerdict
@@ -39,7 +39,9 @@ def grid_chart(findings: Findings, pairs: GridPairs) -> Chart | None:
         return None
     left_out = _all(pairs) - len(drawn)
     tried = [cell for pair, grid in drawn for cell in _both(pairs.of(pair, grid))]
-    reading = f"{_axes_words([grid for _, grid in drawn])} {_key_of(findings, tried)}".strip()
+    reading = (
+        f"{_axes_words([grid for _, grid in drawn])} {_key_of(findings.programs, tried)}".strip()
+    )
     if left_out:
         reading += f" {left_out} more maps stand below."
     ends = f"; {scale.clipped}" if scale.clipped else ""
@@ -53,9 +55,9 @@ def _both(compared: Iterable[GridCell]) -> Iterator[Cell]:
         yield from (cell for cell in (pair.over, pair.under) if cell is not None)
 
 
-def _key_of(findings: Findings, cells: Iterable[Cell]) -> str:
+def _key_of(programs: Programs, cells: Iterable[Cell]) -> str:
     """Key of the signs of verdicts, and of those that stand for cells without a number."""
-    missing = missing_key(findings.programs.status(cell).outcome for cell in cells)
+    missing = missing_key(programs.status(cell).outcome for cell in cells)
     return f"{_KEY}{f', {missing}' if missing else ''}."
 
 
@@ -178,8 +180,8 @@ def problems_chart(findings: Findings) -> Chart | None:
             _cell(findings, cell, place, pairs[place], scale, cell) for place, cell in cells.items()
         ),
     )
-    reading = _key_of(findings, cells.values()) + ("" if lower else " Higher is better.")
-    reading += _left_out(findings, problems, len(ranks))
+    reading = _key_of(findings.programs, cells.values()) + ("" if lower else " Higher is better.")
+    reading += _left_out(findings.ranking, problems, len(ranks))
     ends = f"; {scale.clipped}" if scale.clipped else ""
     figure = heat_maps.heat_maps([heat], 1, scale.legend, ends)
     return make_chart("first", "All variants at all problems", reading, figure)
@@ -192,9 +194,9 @@ def _pair(findings: Findings, cell: Cell) -> PairVerdict:
     return replace(heat_verdict(findings, cell), ratio=heat_ratio(findings, cell)[0])
 
 
-def _left_out(findings: Findings, problems: Sequence[Problem], rows: int) -> str:
-    columns = len(findings.programs.problems) - len(problems)
-    others = len(findings.ranking.ranks) - rows - (findings.programs.baseline is not None)
+def _left_out(ranking: Ranking, problems: Sequence[Problem], rows: int) -> str:
+    columns = len(ranking.programs.problems) - len(problems)
+    others = len(ranking.ranks) - rows - (ranking.programs.baseline is not None)
     parts = [f"{columns} problems" if columns else "", f"{others} variants" if others > 0 else ""]
     more = " and ".join(filter(None, parts))
     return f" {more} more stand in the tables." if more else ""

@@ -7,7 +7,7 @@ from itertools import chain
 
 import pandas as pd
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, Programs
 from profiler.findings.timelines.bars import UnitWindow
 from profiler.findings.timelines.cells import CellTimelineFindings
 from profiler.model import Cell
@@ -35,7 +35,7 @@ def units_chart(findings: Findings) -> Chart | None:
     rows = [
         row
         for cell in cells[:MOST_CELLS]
-        if (row := _row(findings, cell, timelines[cell.id], names)) is not None
+        if (row := _row(findings.programs, cell, timelines[cell.id], names)) is not None
     ]
     if not rows:
         return None
@@ -54,7 +54,7 @@ def units_chart(findings: Findings) -> Chart | None:
 
 
 def _row(
-    findings: Findings, cell: Cell, timeline: CellTimelineFindings, names: Sequence[str]
+    programs: Programs, cell: Cell, timeline: CellTimelineFindings, names: Sequence[str]
 ) -> UnitRow | None:
     """One row; `names` are those of the phases of all rows, in the order of their colours."""
     bars = timeline.bars(_MOST_BARS)
@@ -64,15 +64,15 @@ def _row(
     places = {number: names.index(name) for number, name in enumerate(timeline.phase_names)}
     ranges = bars.ranges[bars.ranges["phase"] >= 0]
     return UnitRow(
-        text=RowText(_name(findings, cell), _length_words(timeline, window)),
+        text=RowText(_name(programs, cell), _length_words(timeline, window)),
         host=_within(ranges, window.host, places),
         device=_within(bars.operations, window.gpu, places),
     )
 
 
-def _name(findings: Findings, cell: Cell) -> str:
+def _name(programs: Programs, cell: Cell) -> str:
     name = cell.variant.label
-    return f"{cell.problem.name} \u00b7 {name}" if len(findings.programs.problems) > 1 else name
+    return f"{cell.problem.name} \u00b7 {name}" if len(programs.problems) > 1 else name
 
 
 def _within(

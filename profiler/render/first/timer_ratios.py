@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Programs
 from profiler.findings.kinds.timers import TimerComparison
 from profiler.render.figures import palette, strips
 from profiler.render.figures.charts import Chart, make_chart
@@ -21,7 +21,7 @@ _LOOKS = (
 """Colour and marker of each timer; those of variants are others."""
 
 
-def timers_chart(findings: Findings, timers: TimerComparison) -> Chart:
+def timers_chart(programs: Programs, timers: TimerComparison) -> Chart:
     """A row for each cell, those that take least first; a mark for each timer."""
     medians = timers.medians[timers.medians["ratio"] > 0]
     times = medians.groupby("cell")["reference"].first().sort_values(kind="stable")
@@ -29,14 +29,14 @@ def timers_chart(findings: Findings, timers: TimerComparison) -> Chart:
     places = {cell: row for row, cell in enumerate(shown)}
     collectors = timers.collectors[: len(_LOOKS)]
     looks = dict(zip(collectors, _LOOKS, strict=False))
-    cells = {cell.id: cell for cell in findings.programs.cells}
+    cells = {cell.id: cell for cell in programs.cells}
     rows = [
         (
             places[row["cell"]],
             row["ratio"],
             *looks[row["collector"]],
-            findings.programs.marks[cells[row["cell"]].variant.id],
-            findings.programs.cell_numbers[row["cell"]],
+            programs.marks[cells[row["cell"]].variant.id],
+            programs.cell_numbers[row["cell"]],
         )
         for row in medians.to_dict("records")
         if row["cell"] in places and row["collector"] in looks

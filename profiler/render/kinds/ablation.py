@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.findings.counters import Medians, counters, medians_of
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings
 from profiler.findings.kinds.steps import (
     Effect,
     StepEffect,
@@ -52,9 +52,9 @@ def ablation_answer(findings: Findings) -> tuple[Sentence, ...]:
 def ablation_view(findings: Findings) -> View:
     """All steps in one table, then each step with its figure and its counters."""
     step_effects = findings.kind.parameter_steps
-    medians = medians_of(findings, counters(findings))
+    medians = medians_of(findings.numbers, counters(findings.numbers))
     blocks = [
-        _ablation(findings, number, step_effect, medians)
+        _ablation(findings.numbers, number, step_effect, medians)
         for number, step_effect in enumerate(step_effects[:MOST_STEPS])
     ]
     parts = {
@@ -68,25 +68,25 @@ def ablation_view(findings: Findings) -> View:
 
 
 def _ablation(
-    findings: Findings, number: int, step_effect: StepEffect, medians: Mapping[Label, Medians]
+    numbers: CellNumbers, number: int, step_effect: StepEffect, medians: Mapping[Label, Medians]
 ) -> Ablation:
     step = step_effect.step
-    name, metric = step_name(step), findings.numbers.primary.label
+    name, metric = step_name(step), numbers.primary.label
     reading = (
         f"{metric} after \u00f7 before, of variants that differ in nothing else, paired block by "
         "block. Dot: geometric mean of the pairs. Bar: its 95\u202f% interval, where it is seen."
     )
-    table = problem_effect_table(findings.programs.problems, step_effect)
+    table = problem_effect_table(numbers.programs.problems, step_effect)
     figure = effect_figures.effect_dots(table, f"{metric}, after \u00f7 before")
     return Ablation(
         name=name,
-        summary=step_summary(findings, step_effect),
+        summary=step_summary(numbers, step_effect),
         verdict=counts_datum(step_effect.verdicts),
         chart=make_chart(
             f"ablation-{number}", f"{name}: {metric.lower()} by problem", reading, figure
         ),
-        rows=tuple(_rows(findings.programs.problems, step_effect)),
-        moved=moved_table(findings, step, medians),
+        rows=tuple(_rows(numbers.programs.problems, step_effect)),
+        moved=moved_table(numbers.programs, step, medians),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings
 from profiler.findings.funnel import run_funnel
 from profiler.findings.values import NAN
 from profiler.model import Problem, Variant
@@ -48,7 +48,7 @@ def autotune_view(findings: Findings) -> View:
         "heats": slowdown_heats(findings),
         "heat_legend": slowdown_legend(),
         "single_choice_heads": SINGLE_CHOICE_HEADS,
-        "single_choice": single_choice_rows(findings),
+        "single_choice": single_choice_rows(findings.ranking),
         "effects": parameter_effects(findings),
         "needs": needs(findings),
         "funnel": run_funnel(report),
@@ -74,7 +74,7 @@ def needs(findings: Findings) -> Needs | None:
         effect_figures.scatter(table, Axis(metric.label, metric.unit)),
     )
     panels = tuple(dict.fromkeys(table["panel"]))
-    return Needs(chart, (metric.label, *panels), _rows(findings, table, panels))
+    return Needs(chart, (metric.label, *panels), _rows(findings.numbers, table, panels))
 
 
 def needs_table(findings: Findings, problem: Problem) -> pd.DataFrame:
@@ -98,8 +98,10 @@ def _shared_kib(findings: Findings, variant: Variant, problem: Problem) -> float
     return sum(findings.numbers.at(variant, problem, name).median for name in _SHARED) / _KIB
 
 
-def _rows(findings: Findings, table: pd.DataFrame, panels: tuple[str, ...]) -> tuple[Row, ...]:
-    unit = findings.numbers.primary.unit
+def _rows(
+    cell_numbers: CellNumbers, table: pd.DataFrame, panels: tuple[str, ...]
+) -> tuple[Row, ...]:
+    unit = cell_numbers.primary.unit
     rows = []
     for mark, variant_rows in table.groupby("mark", sort=False):
         needed = dict(zip(variant_rows["panel"], variant_rows["x"], strict=True))

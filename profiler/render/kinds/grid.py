@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings, KindFindings, Programs, Ranking
 from profiler.findings.kinds.grid_axes import Grid
 from profiler.findings.kinds.grid_pairs import (
     DURATION,
@@ -91,16 +91,16 @@ class GridBlock:
 
 def grid_view(findings: Findings) -> View:
     """Ratios, magnitudes, slices and extremes of every grid of the page."""
-    pairs = grid_pairs_of(findings)
+    pairs = grid_pairs_of(findings.kind)
     kernels = Kernels(findings)
     report, grids = findings.report, pairs.grids
     scale = scale_of(cell.verdict.ratio for cells in pairs.cells.values() for cell in cells)
-    quantities = _quantities(findings, pairs, kernels)
+    quantities = _quantities(findings.numbers, pairs, kernels)
     blocks = tuple(
         GridBlock(
             grid=grid,
             pairs=_pair_heats(findings, grid, scale),
-            metrics=_metric_heats(findings, grid, quantities),
+            metrics=_metric_heats(findings.programs, grid, quantities),
             saved=saved_chart(findings, grid, number) if number < MOST_DRAWN else None,
             slices=_slices(findings, grid, number) if number < MOST_DRAWN else (),
         )
@@ -117,17 +117,17 @@ def grid_view(findings: Findings) -> View:
         "overview": overview(findings),
         "extremes": extremes(findings),
         "extreme_heads": EXTREME_HEADS,
-        "grid_kernels": tuple(grid_kernels(findings, kernels, grid) for grid in grids),
+        "grid_kernels": tuple(grid_kernels(findings.programs, kernels, grid) for grid in grids),
     }
     first = grid_chart(findings, pairs)
     return View("grid.html", "Every shape", parts, first=first)
 
 
-def grid_pairs_of(findings: Findings) -> GridPairs:
+def grid_pairs_of(kind: KindFindings) -> GridPairs:
     """The pairs of a page of grids; raises ValueError for findings of another kind of page."""
-    if findings.kind.grid_pairs is None:
+    if kind.grid_pairs is None:
         raise ValueError("these findings have no grids")
-    return findings.kind.grid_pairs
+    return kind.grid_pairs
 
 
 def _switch_keys(grids: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]:
@@ -136,30 +136,25 @@ def _switch_keys(grids: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]
 
 
 def _pair_heats(findings: Findings, grid: Grid, scale: RatioScale) -> tuple[PairHeat, ...]:
-    pairs = grid_pairs_of(findings)
-    heats = (pair_heat(findings, pairs, pair, grid, scale) for pair in pairs.shown)
+    pairs = grid_pairs_of(findings.kind)
+    heats = (pair_heat(findings.programs, pairs, pair, grid, scale) for pair in pairs.shown)
     return tuple(heat for heat in heats if heat is not None)
 
 
 def _metric_heats(
-    findings: Findings, grid: Grid, quantities: Sequence[Quantity]
+    programs: Programs, grid: Grid, quantities: Sequence[Quantity]
 ) -> tuple[MetricHeats, ...]:
-    heats = (
-        metric_heats(findings, quantity, grid, findings.programs.variants)
-        for quantity in quantities
-    )
+    heats = (metric_heats(programs, quantity, grid, programs.variants) for quantity in quantities)
     return tuple(heat for heat in heats if heat is not None)
 
 
 # ---- what is shown of every cell -----------------------------------------------------------------
 
 
-def _quantities(findings: Findings, pairs: GridPairs, kernels: Kernels) -> tuple[Quantity, ...]:
+def _quantities(numbers: CellNumbers, pairs: GridPairs, kernels: Kernels) -> tuple[Quantity, ...]:
     def median(name: str) -> Quantity:
         metric = label(name)
-        return Quantity(
-            metric.label, metric.unit, lambda cell: findings.numbers.value(cell, name).median
-        )
+        return Quantity(metric.label, metric.unit, lambda cell: numbers.value(cell, name).median)
 
     def letter(cell: Cell) -> str:
         return kernels.letter(cell)
@@ -169,9 +164,9 @@ def _quantities(findings: Findings, pairs: GridPairs, kernels: Kernels) -> tuple
         Quantity(KERNELS, "", median("kernels").of, letter),
         Quantity(TRAFFIC, "byte", lambda cell: pairs.moved.get(cell.id, NAN)),
     )
-    if len(findings.programs.cells) > MOST_CELLS_EVERY_METRIC:
+    if len(numbers.programs.cells) > MOST_CELLS_EVERY_METRIC:
         return first
-    measured = {metric.name for metric in findings.numbers.metrics}
+    measured = {metric.name for metric in numbers.metrics}
     return (*first, *(median(name) for name in (*OTHERS, *ERRORS) if name in measured))
 
 
@@ -180,34 +175,36 @@ def _quantities(findings: Findings, pairs: GridPairs, kernels: Kernels) -> tuple
 
 def grid_answer(findings: Findings) -> tuple[Sentence, ...]:
     """Sentences: the leader, each pair with the baseline, the number of measured cells."""
-    pairs = grid_pairs_of(findings)
+    pairs = grid_pairs_of(findings.kind)
     leads = answer.everywhere_sentence(findings, findings.ranking.leader)
     sentences: list[Sentence] = [leads] if leads else []
-    for pair in _leader_first(findings, pairs.against_baseline)[:MOST_SENTENCES]:
+    for pair in _leader_first(findings.ranking, pairs.against_baseline)[:MOST_SENTENCES]:
         cells = [cell for cell in pairs.with_baseline() if cell.pair == pair]
         ranked = with_ratio(cells)
         if not ranked:
             continue
-        ends = f" From {_ratio_at(findings, ranked[0])} to {_ratio_at(findings, ranked[-1])}."
+        least, most = (_ratio_at(findings.programs, cell) for cell in (ranked[0], ranked[-1]))
         name = Part(f"{pair.name}, time", strong=True)
         mean = _mean_words(findings, pair)
-        sentences.append((name, Part(f": {mean}{count_words(findings, cells)}."), Part(ends)))
-    return (*sentences, answer.coverage_sentence(findings))
+        sentences.append(
+            (
+                name,
+                Part(f": {mean}{count_words(findings.programs, cells)}."),
+                Part(f" From {least} to {most}."),
+            )
+        )
+    return (*sentences, answer.coverage_sentence(findings.programs))
 
 
-def _leader_first(findings: Findings, pairs: Sequence[VariantPair]) -> list[VariantPair]:
+def _leader_first(ranking: Ranking, pairs: Sequence[VariantPair]) -> list[VariantPair]:
     """Pairs in their order, that of the leader before the others."""
-    leader = findings.ranking.leader
+    leader = ranking.leader
     return sorted(pairs, key=lambda pair: leader is None or pair.over != leader.variant)
 
 
-def count_words(findings: Findings, cells: Sequence[GridCell]) -> str:
+def count_words(programs: Programs, cells: Sequence[GridCell]) -> str:
     """Count of each verdict, of the problems at which both were tried."""
-    tried = (
-        cell
-        for cell in cells
-        if findings.programs.tried(cell.over) and findings.programs.tried(cell.under)
-    )
+    tried = (cell for cell in cells if programs.tried(cell.over) and programs.tried(cell.under))
     return counts(cell.verdict for cell in tried)
 
 
@@ -218,20 +215,20 @@ def _mean_words(findings: Findings, pair: VariantPair) -> str:
     return f"geometric mean {numbers.ratio(rank.geometric_mean)}; " if known_mean else ""
 
 
-def _ratio_at(findings: Findings, cell: GridCell) -> str:
-    return f"{short_ratio(cell.verdict.ratio)} at {_where(findings, cell)}"
+def _ratio_at(programs: Programs, cell: GridCell) -> str:
+    return f"{short_ratio(cell.verdict.ratio)} at {_where(programs, cell)}"
 
 
-def _where(findings: Findings, cell: GridCell) -> str:
+def _where(programs: Programs, cell: GridCell) -> str:
     """Name the problem as the rest of the page does, where its name is short enough for that."""
-    if problem_key(findings.programs.problems):
+    if problem_key(programs.problems):
         return cell.problem.name
     return f"{cell.grid.name}, {cell.grid.place(cell.row, cell.column)}"
 
 
 def overview(findings: Findings) -> tuple[GridLine, ...]:
     """For every grid and pair: counts of verdicts, the lowest and the highest ratio."""
-    pairs, lines = grid_pairs_of(findings), []
+    pairs, lines = grid_pairs_of(findings.kind), []
     for grid in pairs.grids:
         for pair in pairs.shown:
             cells = pairs.of(pair, grid)
@@ -241,7 +238,7 @@ def overview(findings: Findings) -> tuple[GridLine, ...]:
             ends = (_end(ranked[0]), _end(ranked[-1])) if ranked else (Datum(), Datum())
             data = (
                 Datum(pair.name, css="words"),
-                Datum(count_words(findings, cells), css="words"),
+                Datum(count_words(findings.programs, cells), css="words"),
                 *ends,
             )
             lines.append(GridLine(grid.name, findings.programs.marks[pair.over.id], data))
@@ -256,18 +253,21 @@ def _end(cell: GridCell) -> Datum:
 
 def extremes(findings: Findings) -> tuple[tuple[str, tuple[GridLine, ...]], ...]:
     """The cells with the lowest and the highest ratios to the baseline, for `EXTREME_HEADS`."""
-    ranked = with_ratio(grid_pairs_of(findings).with_baseline())
+    ranked = with_ratio(grid_pairs_of(findings.kind).with_baseline())
     most = min(MOST_EXTREME, len(ranked) // 2 or len(ranked))
     last = ranked[::-1][:most] if len(ranked) > 1 else []
     parts = (("Lowest", ranked[:most]), ("Highest", last))
     return tuple(
-        (f"{name} {len(cells)} ratios of times", tuple(_extreme(findings, cell) for cell in cells))
+        (
+            f"{name} {len(cells)} ratios of times",
+            tuple(_extreme(findings.programs, cell) for cell in cells),
+        )
         for name, cells in parts
         if cells
     )
 
 
-def _extreme(findings: Findings, cell: GridCell) -> GridLine:
+def _extreme(programs: Programs, cell: GridCell) -> GridLine:
     verdict = cell.verdict
     saved = (
         Datum(title="DRAM bytes were not collected", css="none")
@@ -283,10 +283,10 @@ def _extreme(findings: Findings, cell: GridCell) -> GridLine:
         saved,
     )
     over, under = (
-        None if compared is None else findings.programs.cell_numbers[compared.id]
+        None if compared is None else programs.cell_numbers[compared.id]
         for compared in (cell.over, cell.under)
     )
-    return GridLine(cell.pair.name, findings.programs.marks[cell.pair.over.id], data, over, under)
+    return GridLine(cell.pair.name, programs.marks[cell.pair.over.id], data, over, under)
 
 
 # ---- figures -------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ def saved_table(findings: Findings, grid: Grid) -> pd.DataFrame:
 
     Beside what the figure draws: `place`.
     """
-    pairs = grid_pairs_of(findings)
+    pairs = grid_pairs_of(findings.kind)
     rows = [
         (
             cell.pair.over.label,
@@ -320,7 +320,7 @@ def saved_chart(findings: Findings, grid: Grid, number: int) -> Drawn | None:
     table = saved_table(findings, grid)
     if table.empty:
         return None
-    baseline = grid_pairs_of(findings).against_baseline[0].under.label
+    baseline = grid_pairs_of(findings.kind).against_baseline[0].under.label
     chart = make_chart(
         f"saved-{number}",
         f"{grid.name}: {baseline} / variant, speed-up against DRAM bytes saved",
@@ -362,7 +362,9 @@ def slice_table(findings: Findings, grid: Grid, *, along: str) -> tuple[pd.DataF
             "role": findings.ranking.role(variant),
             "mark": findings.programs.marks[variant.id],
             "x": float(step),
-            "value": _time(findings, grid, variant, (value, step) if by_row else (step, value)),
+            "value": _time(
+                findings.numbers, grid, variant, (value, step) if by_row else (step, value)
+            ),
         }
         for value in fixed
         for step in moving
@@ -374,12 +376,12 @@ def slice_table(findings: Findings, grid: Grid, *, along: str) -> tuple[pd.DataF
     return table[table["panel"].isin(shown)], len(known_panels) - len(shown)
 
 
-def _time(findings: Findings, grid: Grid, variant: Variant, place: tuple[Any, Any]) -> float:
+def _time(numbers: CellNumbers, grid: Grid, variant: Variant, place: tuple[Any, Any]) -> float:
     problem = grid.problems.get(place)
-    cell = findings.programs.by_place.get((variant.id, problem.id)) if problem else None
+    cell = numbers.programs.by_place.get((variant.id, problem.id)) if problem else None
     return (
-        findings.numbers.value(cell, DURATION).median
-        if cell and findings.programs.correct(cell)
+        numbers.value(cell, DURATION).median
+        if cell and numbers.programs.correct(cell)
         else float("nan")
     )
 

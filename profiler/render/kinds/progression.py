@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from profiler.findings.counters import Medians, counters, medians_of, moved_counters
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
 from profiler.findings.kinds.steps import Effect, Rung, StepEffect
 from profiler.findings.values import NAN
 from profiler.metrics.catalogue import STALL_PREFIX
@@ -143,12 +143,12 @@ def _ratios(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None
     which = "Above" if findings.numbers.primary.better == "higher" else "Below"
     reading = f"{which} 1 is better. Logarithmic: equal heights are equal factors."
     figure = ladder_figures.ratio_lines(
-        means, ratio_table(findings, ladder), findings.programs.baseline.label, title
+        means, ratio_table(findings.programs, ladder), findings.programs.baseline.label, title
     )
     heads = ("geometric mean", *(problem.name for problem in findings.programs.problems))
     rows = tuple(
         _rung_row(
-            findings,
+            findings.programs,
             rung,
             [_ratio(rung.ratio, _mean_title(rung)), *map(_ratio, rung.ratios)],
         )
@@ -157,12 +157,12 @@ def _ratios(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None
     return ChartWithTable(make_chart("first", title, reading, figure), heads, rows)
 
 
-def ratio_table(findings: Findings, ladder: Sequence[Rung]) -> pd.DataFrame:
+def ratio_table(programs: Programs, ladder: Sequence[Rung]) -> pd.DataFrame:
     """Ratio to the reference by problem and place on the ladder; NaN where it is missing."""
     return pd.DataFrame(
         [
             (problem.id, place, rung.ratios[index])
-            for index, problem in enumerate(findings.programs.problems)
+            for index, problem in enumerate(programs.problems)
             for place, rung in enumerate(ladder)
         ],
         columns=["problem", "place", "value"],
@@ -174,19 +174,19 @@ def _mean_title(rung: Rung) -> str:
     return f"geometric mean over {present} of {len(rung.ratios)} problems"
 
 
-def _rung_row(findings: Findings, rung: Rung, data: Sequence[Datum]) -> Row:
+def _rung_row(programs: Programs, rung: Rung, data: Sequence[Datum]) -> Row:
     return Row(
         name=rung_name(rung),
-        mark=findings.programs.marks[rung.variant.id],
+        mark=programs.marks[rung.variant.id],
         role="other",
         data=tuple(data),
         note=rung.variant.note,
-        also=findings.programs.aliases.get(rung.variant.id, ()),
+        also=programs.aliases.get(rung.variant.id, ()),
     )
 
 
 def _ladder(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None:
-    table = ladder_table(findings, ladder)
+    table = ladder_table(findings.ranking, ladder)
     if len(table) < 2:
         return None
     metric = findings.numbers.primary.label
@@ -200,7 +200,7 @@ def _ladder(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None
     heads = ("cumulative", "lowest", "highest", "cumulative verdict", "step", "verdict")
     rows = tuple(
         _rung_row(
-            findings,
+            findings.programs,
             rung,
             [
                 *_extremes(rung.cumulative.overall),
@@ -215,7 +215,7 @@ def _ladder(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None
     return ChartWithTable(make_chart("ladder", title, reading, figure), heads, rows)
 
 
-def ladder_table(findings: Findings, ladder: Sequence[Rung]) -> pd.DataFrame:
+def ladder_table(ranking: Ranking, ladder: Sequence[Rung]) -> pd.DataFrame:
     """Rows for `ladder_figures.ladder`: versions with a correct result."""
     rows = []
     for rung in ladder:
@@ -223,8 +223,8 @@ def ladder_table(findings: Findings, ladder: Sequence[Rung]) -> pd.DataFrame:
             continue
         overall = rung.cumulative.overall
         ends = (overall.ratio, overall.smallest, overall.largest)
-        mark = findings.programs.marks[rung.variant.id]
-        role = findings.ranking.role(rung.variant)
+        mark = ranking.programs.marks[rung.variant.id]
+        role = ranking.role(rung.variant)
         rows.append((rung_name(rung), mark, role, *ends, _step_text(rung)))
     return pd.DataFrame(rows, columns=["name", "mark", "role", "value", "low", "high", "text"])
 
@@ -268,17 +268,17 @@ class Panel:
         return self.label if numbers.says_unit(self.unit) else with_unit(self.metrics[0], self.unit)
 
 
-def panels_of(findings: Findings) -> tuple[Panel, ...]:
+def panels_of(numbers: CellNumbers) -> tuple[Panel, ...]:
     """The primary metric and the small multiples of which all metrics were collected."""
-    present = {metric.name for metric in findings.numbers.metrics}
-    wanted = dict.fromkeys([(findings.numbers.primary.name,), *MULTIPLES])
+    present = {metric.name for metric in numbers.metrics}
+    wanted = dict.fromkeys([(numbers.primary.name,), *MULTIPLES])
     return tuple(Panel(labels(names)) for names in wanted if present.issuperset(names))
 
 
 def _multiples(
     findings: Findings, ladder: Sequence[Rung], problem: Problem
 ) -> ChartWithTable | None:
-    panels = panels_of(findings)
+    panels = panels_of(findings.numbers)
     table = multiples_table(findings, ladder, problem, panels)
     shown = [panel for panel in panels if panel.label in set(table["panel"])]
     if not shown:
@@ -287,7 +287,11 @@ def _multiples(
     figure = ladder_figures.multiples(table)
     chart = make_chart("multiples", f"Counters at {problem.name}", reading, figure)
     rows = tuple(
-        _rung_row(findings, rung, [_median(findings, rung, problem, panel) for panel in shown])
+        _rung_row(
+            findings.programs,
+            rung,
+            [_median(findings.numbers, rung, problem, panel) for panel in shown],
+        )
         for rung in ladder
     )
     return ChartWithTable(chart, tuple(panel.head for panel in shown), rows)
@@ -305,7 +309,7 @@ def multiples_table(
             rung_number(rung),
             findings.programs.marks[rung.variant.id],
             findings.ranking.role(rung.variant),
-            _value(findings, rung, problem, panel),
+            _value(findings.numbers, rung, problem, panel),
         )
         for panel in panels
         for place, rung in enumerate(ladder)
@@ -315,21 +319,17 @@ def multiples_table(
     return table[table.groupby("panel")["value"].transform("count") > 0]
 
 
-def _value(findings: Findings, rung: Rung, problem: Problem, panel: Panel) -> float:
+def _value(numbers: CellNumbers, rung: Rung, problem: Problem, panel: Panel) -> float:
     """Sum of the metrics; NaN where one is missing."""
-    correct = findings.programs.correct(
-        findings.programs.by_place.get((rung.variant.id, problem.id))
-    )
-    values = [
-        findings.numbers.at(rung.variant, problem, metric.name).median for metric in panel.metrics
-    ]
+    correct = numbers.programs.correct(numbers.programs.by_place.get((rung.variant.id, problem.id)))
+    values = [numbers.at(rung.variant, problem, metric.name).median for metric in panel.metrics]
     return sum(values) if correct else NAN
 
 
-def _median(findings: Findings, rung: Rung, problem: Problem, panel: Panel) -> Datum:
-    value = _value(findings, rung, problem, panel)
-    cell = findings.programs.by_place.get((rung.variant.id, problem.id))
-    return Datum.quantity(value, panel.unit, why_missing(findings, cell, panel.metrics[0].name))
+def _median(numbers: CellNumbers, rung: Rung, problem: Problem, panel: Panel) -> Datum:
+    value = _value(numbers, rung, problem, panel)
+    cell = numbers.programs.by_place.get((rung.variant.id, problem.id))
+    return Datum.quantity(value, panel.unit, why_missing(numbers, cell, panel.metrics[0].name))
 
 
 def ledger(findings: Findings, ladder: Sequence[Rung]) -> tuple[LedgerLine, ...]:
@@ -337,20 +337,20 @@ def ledger(findings: Findings, ladder: Sequence[Rung]) -> tuple[LedgerLine, ...]
     problem = findings.ranking.largest_problem
     if problem is None:
         return ()
-    medians = medians_of(findings, counters(findings))
-    return tuple(_ledger_line(findings, rung, problem, medians) for rung in ladder)
+    medians = medians_of(findings.numbers, counters(findings.numbers))
+    return tuple(_ledger_line(findings.numbers, rung, problem, medians) for rung in ladder)
 
 
 def _ledger_line(
-    findings: Findings, rung: Rung, problem: Problem, medians: Mapping[Label, Medians]
+    numbers: CellNumbers, rung: Rung, problem: Problem, medians: Mapping[Label, Medians]
 ) -> LedgerLine:
     moved = counter_bars(rung, problem, medians)
     return LedgerLine(
         number=rung.number,
         version=_version(rung),
-        row=_rung_row(findings, rung, _ledger_data(findings, rung, problem)),
+        row=_rung_row(numbers.programs, rung, _ledger_data(numbers, rung, problem)),
         moved=moved,
-        counters="" if moved else _why_nothing(findings, rung, problem),
+        counters="" if moved else _why_nothing(numbers.programs, rung, problem),
     )
 
 
@@ -359,10 +359,10 @@ def _version(rung: Rung) -> str:
     return name if _NUMBERED.match(rung.variant.label) else f"{rung.number}\u2002{name}"
 
 
-def _ledger_data(findings: Findings, rung: Rung, problem: Problem) -> list[Datum]:
-    place = findings.programs.problem_numbers[problem.id]
+def _ledger_data(numbers: CellNumbers, rung: Rung, problem: Problem) -> list[Datum]:
+    place = numbers.programs.problem_numbers[problem.id]
     return [
-        _median(findings, rung, problem, Panel((findings.numbers.primary,))),
+        _median(numbers, rung, problem, Panel((numbers.primary,))),
         _step(rung.step),
         counts_datum(rung.step.verdicts if rung.step else ()),
         _step_there(rung.step, place),
@@ -412,13 +412,11 @@ def counter_bars(
     )
 
 
-def _why_nothing(findings: Findings, rung: Rung, problem: Problem) -> str:
-    cell = findings.programs.by_place.get((rung.variant.id, problem.id))
-    if cell is None or not findings.programs.correct(cell):
-        return OUTCOME_WORDS[findings.programs.status(cell).outcome] if cell else "not in the plan"
+def _why_nothing(programs: Programs, rung: Rung, problem: Problem) -> str:
+    cell = programs.by_place.get((rung.variant.id, problem.id))
+    if cell is None or not programs.correct(cell):
+        return OUTCOME_WORDS[programs.status(cell).outcome] if cell else "not in the plan"
     if rung.before is None:
         return "the first version"
-    compared = findings.programs.correct(
-        findings.programs.by_place.get((rung.before.id, problem.id))
-    )
+    compared = programs.correct(programs.by_place.get((rung.before.id, problem.id)))
     return "no counter moved" if compared else "the version before has no result here"

@@ -50,7 +50,7 @@ def _first(findings: Findings) -> Chart | None:
     """Ratios of timers where these are what is compared, else those of the versions."""
     timers = findings.timers
     if timers is not None and timers.compared:
-        return timers_chart(findings, timers)
+        return timers_chart(findings.programs, timers)
     return versions_chart(findings)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, Programs
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
 from profiler.render.figures import waves_figures
 from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
@@ -48,14 +48,14 @@ def waves_view(findings: Findings) -> View:
 def waves_answer(findings: Findings) -> tuple[Sentence, ...]:
     """Sentences on what each variant needs and on coverage; empty without an efficiency."""
     needs = findings.kind.waves.needs[:_MOST_SENTENCES] if findings.kind.waves else ()
-    sentences = tuple(_sentence(findings, need) for need in needs)
-    return (*sentences, answer.coverage_sentence(findings)) if sentences else ()
+    sentences = tuple(_sentence(findings.programs, need) for need in needs)
+    return (*sentences, answer.coverage_sentence(findings.programs)) if sentences else ()
 
 
 def need_rows(findings: Findings) -> tuple[Row, ...]:
     """Row of each variant's needs, in the columns of `NEED_HEADS`."""
     needs = findings.kind.waves.needs if findings.kind.waves else ()
-    return tuple(_need_row(findings, need) for need in needs)
+    return tuple(_need_row(findings.programs, need) for need in needs)
 
 
 def wave_table(findings: Findings) -> pd.DataFrame:
@@ -104,7 +104,7 @@ def _efficiencies(table: pd.DataFrame) -> tuple[Chart, ...]:
     return (chart,)
 
 
-def _need_row(findings: Findings, steady: Steady) -> Row:
+def _need_row(programs: Programs, steady: Steady) -> Row:
     rule = {None: "not measured", True: "holds", False: "does not hold"}[steady.rule_holds]
     data = (
         *map(_plain, (steady.waves, steady.blocks_per_sm, steady.largest_waves)),
@@ -113,9 +113,7 @@ def _need_row(findings: Findings, steady: Steady) -> Row:
         _plain(steady.rule_least_at),
         Datum(rule, css="words"),
     )
-    return Row(
-        _name(findings, steady.variant), findings.programs.marks[steady.variant], "other", data
-    )
+    return Row(_name(programs, steady.variant), programs.marks[steady.variant], "other", data)
 
 
 def _grid_rows(table: pd.DataFrame) -> tuple[Row, ...]:
@@ -137,8 +135,8 @@ def _grid_rows(table: pd.DataFrame) -> tuple[Row, ...]:
     )
 
 
-def _sentence(findings: Findings, steady: Steady) -> Sentence:
-    name = Part(_name(findings, steady.variant), strong=True)
+def _sentence(programs: Programs, steady: Steady) -> Sentence:
+    name = Part(_name(programs, steady.variant), strong=True)
     least = numbers.show(100 * GOOD, "%")
     if math.isnan(steady.waves):
         text = f": no grid up to {steady.largest_waves:.4g} waves from which on all keep at least "
@@ -162,8 +160,8 @@ def _rule_words(steady: Steady) -> str:
     return f" At least {_PER_SM} {verb}: the least is {share}, at {steady.rule_least_at:.4g} waves."
 
 
-def _name(findings: Findings, variant_id: str) -> str:
-    return next(variant.label for variant in findings.programs.variants if variant.id == variant_id)
+def _name(programs: Programs, variant_id: str) -> str:
+    return next(variant.label for variant in programs.variants if variant.id == variant_id)
 
 
 def _plain(value: float) -> Datum:

@@ -6,7 +6,7 @@ import math
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Programs
 from profiler.findings.values import FINAL
 from profiler.model import Cell, CellStatus, Problem, cell_id
 from profiler.render.words import numbers
@@ -31,19 +31,19 @@ def is_planned(cell: Cell) -> bool:
     return cell.id == cell_id(cell.variant, cell.problem)
 
 
-def timing_blocks(findings: Findings, cell: Cell) -> tuple[float, int] | None:
+def timing_blocks(cell_numbers: CellNumbers, cell: Cell) -> tuple[float, int] | None:
     """Median by the timing blocks and their number; None unless the cell has a confirmation."""
-    metric = findings.numbers.primary.name
-    if findings.numbers.value(cell, metric).source != FINAL:
+    metric = cell_numbers.primary.name
+    if cell_numbers.value(cell, metric).source != FINAL:
         return None
-    value = findings.numbers.block_value(cell)
+    value = cell_numbers.block_value(cell)
     return None if numbers.is_missing(value.median) else (value.median, value.n)
 
 
-def problem_facts(findings: Findings, problem: Problem) -> tuple[str, ...]:
+def problem_facts(programs: Programs, problem: Problem) -> tuple[str, ...]:
     """Sentences on the operations and traffic of a problem, and on errors against its reference."""
-    cells = (cell for cell in findings.programs.cells if cell.problem.id == problem.id)
-    return tuple(_facts([findings.programs.status(cell) for cell in cells]))
+    cells = (cell for cell in programs.cells if cell.problem.id == problem.id)
+    return tuple(_facts([programs.status(cell) for cell in cells]))
 
 
 def _facts(statuses: Sequence[CellStatus]) -> Iterator[str]:

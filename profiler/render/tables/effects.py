@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings
 from profiler.findings.kinds.steps import Effect, StepEffect
 from profiler.findings.verdicts import PairVerdict
 from profiler.model import Problem
@@ -41,7 +41,9 @@ def parameter_effects(findings: Findings) -> Effects | None:
     if not steps:
         return None
     return Effects(
-        effect_heat(findings, steps), _chart(findings, steps), max(0, len(steps) - MOST_STEPS)
+        effect_heat(findings, steps),
+        _chart(findings.numbers, steps),
+        max(0, len(steps) - MOST_STEPS),
     )
 
 
@@ -108,8 +110,8 @@ def _ratio(value: float) -> tuple[str, str | None]:
     return numbers.ratio(value).rstrip(numbers.TIMES), numbers.raw(value)
 
 
-def _chart(findings: Findings, step_effects: Sequence[StepEffect]) -> Chart:
-    metric = findings.numbers.primary.label
+def _chart(numbers: CellNumbers, step_effects: Sequence[StepEffect]) -> Chart:
+    metric = numbers.primary.label
     reading = (
         f"{metric} after ÷ before, of variants that differ in this parameter only. Dot: geometric "
         "mean. Bar: from the lowest to the highest pair at any problem."

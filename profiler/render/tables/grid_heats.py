@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Programs
 from profiler.findings.kinds.grid_axes import Grid
 from profiler.findings.kinds.grid_pairs import (
     GridCell,
@@ -63,7 +63,7 @@ def short_ratio(ratio: float) -> str:
 
 
 def pair_heat(
-    findings: Findings, pairs: GridPairs, pair: VariantPair, grid: Grid, scale: RatioScale
+    programs: Programs, pairs: GridPairs, pair: VariantPair, grid: Grid, scale: RatioScale
 ) -> PairHeat | None:
     """The heat map of a pair; None where the grid has no problem that both are planned for."""
     cells = {(cell.row, cell.column): cell for cell in pairs.of(pair, grid)}
@@ -71,7 +71,7 @@ def pair_heat(
         return None
 
     def datum(row: object, column: object) -> Datum:
-        return _pair_datum(findings, cells.get((row, column)), scale)
+        return _pair_datum(programs, cells.get((row, column)), scale)
 
     return PairHeat(pair, grid_heat(f"{pair.name}, time: below 1 is better", grid, datum))
 
@@ -85,31 +85,25 @@ def grid_heat(title: str, grid: Grid, datum: Callable[[object, object], Datum]) 
     return GridHeat(title, grid, rows)
 
 
-def _pair_datum(findings: Findings, cell: GridCell | None, scale: RatioScale) -> Datum:
+def _pair_datum(programs: Programs, cell: GridCell | None, scale: RatioScale) -> Datum:
     """A cell of a heat map of ratios, which opens the details of both."""
-    shown = _ratio_datum(findings, cell, scale)
+    shown = _ratio_datum(programs, cell, scale)
     if cell is None or cell.over is None or cell.under is None:
         return shown
-    over, under = (
-        findings.programs.cell_numbers[compared.id] for compared in (cell.over, cell.under)
-    )
+    over, under = (programs.cell_numbers[compared.id] for compared in (cell.over, cell.under))
     return replace(shown, cell=over, beside=under)
 
 
-def _ratio_datum(findings: Findings, cell: GridCell | None, scale: RatioScale) -> Datum:
+def _ratio_datum(programs: Programs, cell: GridCell | None, scale: RatioScale) -> Datum:
     """A cell of a heat map of ratios."""
     if cell is None or cell.over is None or cell.under is None:
         return ABSENT
     failed = next(
-        (
-            compared
-            for compared in (cell.over, cell.under)
-            if not findings.programs.correct(compared)
-        ),
+        (compared for compared in (cell.over, cell.under) if not programs.correct(compared)),
         None,
     )
     if failed is not None:
-        return lacking(findings, failed, named=failed == cell.under)
+        return lacking(programs, failed, named=failed == cell.under)
     verdict = cell.verdict
     if not verdict.ratio > 0:
         return Datum("NO DATA", None, "no blocks in common", "none")
@@ -119,11 +113,11 @@ def _ratio_datum(findings: Findings, cell: GridCell | None, scale: RatioScale) -
     return Datum(short_ratio(verdict.ratio), numbers.raw(verdict.ratio), title, css)
 
 
-def lacking(findings: Findings, cell: Cell, *, named: bool = False) -> Datum:
+def lacking(programs: Programs, cell: Cell, *, named: bool = False) -> Datum:
     """Datum of a cell without a correct result: crossed, with the word of its outcome."""
-    status = findings.programs.status(cell)
+    status = programs.status(cell)
     word = OUTCOME_WORDS[status.outcome].upper()
-    number = findings.programs.cell_numbers[cell.id]
+    number = programs.cell_numbers[cell.id]
     if not status.outcome.failed:
         return Datum(word, None, status.cause, "absent", number)
     whose = f"{cell.variant.label}: " if named else ""
@@ -144,15 +138,14 @@ class Quantity:
 
 
 def metric_heats(
-    findings: Findings, quantity: Quantity, grid: Grid, variants: Sequence[Variant]
+    programs: Programs, quantity: Quantity, grid: Grid, variants: Sequence[Variant]
 ) -> MetricHeats | None:
     """A heat map for every variant; None where there is no number at all."""
     values = {
         (variant.id, place): quantity.of(cell)
         for variant in variants
         for place, problem in grid.problems.items()
-        if (cell := findings.programs.by_place.get((variant.id, problem.id)))
-        and findings.programs.correct(cell)
+        if (cell := programs.by_place.get((variant.id, problem.id))) and programs.correct(cell)
     }
     positive = sorted(value for value in values.values() if value > 0)
     if not positive:
@@ -162,13 +155,13 @@ def metric_heats(
     def heat(variant: Variant) -> GridHeat:
         def datum(row: object, column: object) -> Datum:
             problem = grid.problems.get((row, column))
-            cell = findings.programs.by_place.get((variant.id, problem.id)) if problem else None
+            cell = programs.by_place.get((variant.id, problem.id)) if problem else None
             if cell is None:
                 return ABSENT
-            if not findings.programs.correct(cell):
-                return lacking(findings, cell)
+            if not programs.correct(cell):
+                return lacking(programs, cell)
             shown = _magnitude(quantity, cell, values[variant.id, (row, column)], scale)
-            return replace(shown, cell=findings.programs.cell_numbers[cell.id])
+            return replace(shown, cell=programs.cell_numbers[cell.id])
 
         return grid_heat(f"{variant.label}, {quantity.name.lower()}", grid, datum)
 

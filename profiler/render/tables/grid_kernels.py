@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from string import ascii_uppercase
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, Programs
 from profiler.findings.kinds.grid_axes import Grid
 from profiler.model import Cell
 from profiler.render.words.kernel_names import kernel_list, readable_kernel
@@ -65,15 +65,15 @@ class Kernels:
         return self.letters.get(self.names.get(cell.id, ()), "")
 
 
-def grid_kernels(findings: Findings, kernels: Kernels, grid: Grid) -> GridKernels:
+def grid_kernels(programs: Programs, kernels: Kernels, grid: Grid) -> GridKernels:
     """The lists of kernels among the cells of a grid, row by row."""
     cells = [
         cell
         for row in grid.row_values
         for column in grid.column_values
         if (problem := grid.problems.get((row, column)))
-        for variant in findings.programs.variants
-        if (cell := findings.programs.by_place.get((variant.id, problem.id)))
+        for variant in programs.variants
+        if (cell := programs.by_place.get((variant.id, problem.id)))
     ]
     return GridKernels(grid, _lists(kernels, cells))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.findings.counters import nearest_roof
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.values import Value
 from profiler.findings.verdicts import PairVerdict
@@ -107,7 +107,7 @@ def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
         if (variant.id, problem.id) in findings.programs.by_place
     ]
     others = _other_metrics(findings)
-    columns = _columns(findings, cells, others[:MOST_COLUMNS])
+    columns = _columns(findings.numbers, cells, others[:MOST_COLUMNS])
     rows = tuple(
         _cell_row(findings, cell, keys, against, [column.data[row] for column in columns])
         for row, cell in enumerate(cells)
@@ -139,7 +139,7 @@ def _other_metrics(findings: Findings) -> tuple[Label, ...]:
     shown = dict.fromkeys(shown_metrics(findings))
     measured = {metric.name: metric for metric in findings.numbers.metrics}
     has_traffic = measured.keys() >= set(TRAFFIC)
-    roof = nearest_roof_label(findings)
+    roof = nearest_roof_label(findings.numbers)
     first = [roof] if roof else []
     first += [DRAM_BYTES] if has_traffic else []
     if any(findings.numbers.value(cell, "kernels").median > 1 for cell in findings.programs.cells):
@@ -151,28 +151,27 @@ def _other_metrics(findings: Findings) -> tuple[Label, ...]:
 
 
 def _columns(
-    findings: Findings, cells: Sequence[Cell], metrics: Sequence[Label]
+    numbers: CellNumbers, cells: Sequence[Cell], metrics: Sequence[Label]
 ) -> list[MetricColumn]:
     """The primary metric, then these; all with bars."""
     return [
-        with_bars(cells, _column(findings, cells, metric))
-        for metric in (findings.numbers.primary, *metrics)
+        with_bars(cells, _column(numbers, cells, metric)) for metric in (numbers.primary, *metrics)
     ]
 
 
-def _column(findings: Findings, cells: Sequence[Cell], metric: Label) -> MetricColumn:
+def _column(numbers: CellNumbers, cells: Sequence[Cell], metric: Label) -> MetricColumn:
     if metric.name == NEAREST_ROOF:
-        return roof_column(findings, cells, metric)
+        return roof_column(numbers, cells, metric)
     if metric == DRAM_BYTES:
-        return value_column(findings, cells, metric, traffic(findings, cells))
-    return metric_column(findings, cells, metric)
+        return value_column(numbers, cells, metric, traffic(numbers, cells))
+    return metric_column(numbers, cells, metric)
 
 
-def roof_column(findings: Findings, cells: Sequence[Cell], metric: Label) -> MetricColumn:
+def roof_column(numbers: CellNumbers, cells: Sequence[Cell], metric: Label) -> MetricColumn:
     """Percent of the roof that each cell is nearest to, with the name of the roof after it."""
-    roofs = [nearest_roof(findings, cell.variant, cell.problem) for cell in cells]
+    roofs = [nearest_roof(numbers, cell.variant, cell.problem) for cell in cells]
     percents = [math.nan if roof is None else roof[1] for roof in roofs]
-    column = value_column(findings, cells, metric, percents)
+    column = value_column(numbers, cells, metric, percents)
     return replace(
         column,
         data=tuple(
@@ -182,9 +181,9 @@ def roof_column(findings: Findings, cells: Sequence[Cell], metric: Label) -> Met
     )
 
 
-def traffic(findings: Findings, cells: Sequence[Cell]) -> list[float]:
+def traffic(numbers: CellNumbers, cells: Sequence[Cell]) -> list[float]:
     """Bytes read from and written to device memory; NaN where either is missing."""
-    return [sum(findings.numbers.value(cell, name).median for name in TRAFFIC) for cell in cells]
+    return [sum(numbers.value(cell, name).median for name in TRAFFIC) for cell in cells]
 
 
 def with_bars(cells: Sequence[Cell], column: MetricColumn) -> MetricColumn:
@@ -250,8 +249,10 @@ def _cell_row(
             "" if width else "none",
         ),
         ratio=ratio_datum(against.verdicts[cell.id], correct=correct),
-        verdict=verdict_datum(against.verdicts[cell.id], why_no_verdict(findings, against, cell)),
-        rank=_rank(findings, cell, value),
+        verdict=verdict_datum(
+            against.verdicts[cell.id], why_no_verdict(findings.verdicts, against, cell)
+        ),
+        rank=_rank(findings.ranking, cell, value),
         data=tuple(data[1:]),
     )
 
@@ -263,17 +264,17 @@ def ratio_datum(pair: PairVerdict, *, correct: bool) -> Datum:
     return Datum(numbers.ratio(pair.ratio), numbers.raw(pair.ratio), quotient_words(pair))
 
 
-def _rank(findings: Findings, cell: Cell, value: Value) -> Datum:
+def _rank(ranking: Ranking, cell: Cell, value: Value) -> Datum:
     """Rank within the problem, with what verdicts allow to say of it."""
-    if not findings.programs.correct(cell) or not math.isfinite(value.rank):
+    if not ranking.programs.correct(cell) or not math.isfinite(value.rank):
         return Datum(title="not ranked", css="none")
-    text = f"{value.rank:g} {standing(findings, cell)}".rstrip()
+    text = f"{value.rank:g} {standing(ranking, cell)}".rstrip()
     return Datum(text, numbers.raw(value.rank))
 
 
-def standing(findings: Findings, cell: Cell) -> str:
+def standing(ranking: Ranking, cell: Cell) -> str:
     """What a rank means by the verdicts: fastest, lowest, same, not told apart; else empty."""
-    winner = findings.ranking.winners.get(cell.problem.id)
+    winner = ranking.winners.get(cell.problem.id)
     if winner is None or not winner.judged:
         return ""
     if cell == winner.cell:
@@ -298,13 +299,13 @@ class Facet:
     index: Mapping[str, int]
 
 
-def facets(findings: Findings) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...], ...]]:
+def facets(programs: Programs) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...], ...]]:
     """Groups to filter by, and for every cell of the plan its value in each group."""
     groups: list[Facet] = []
     columns: list[list[int]] = []
     for label, items, side in (
-        ("problem", findings.programs.problems, "problem"),
-        ("variant", findings.programs.variants, "variant"),
+        ("problem", programs.problems, "problem"),
+        ("variant", programs.variants, "variant"),
     ):
         for key in varying(items):
             values = tuple(str(value) for value in distinct(items, key))
@@ -313,12 +314,9 @@ def facets(findings: Findings) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...]
             index = {value: number for number, value in enumerate(values)}
             groups.append(Facet(f"{label} \u00b7 {key}", values, index))
             columns.append(
-                [
-                    index[str(getattr(cell, side).params.get(key))]
-                    for cell in findings.programs.cells
-                ]
+                [index[str(getattr(cell, side).params.get(key))] for cell in programs.cells]
             )
-    of_cells = [findings.programs.status(cell).outcome for cell in findings.programs.cells]
+    of_cells = [programs.status(cell).outcome for cell in programs.cells]
     outcomes = tuple(OUTCOME_WORDS[outcome] for outcome in Outcome if outcome in of_cells)
     index = {word: number for number, word in enumerate(outcomes)}
     groups.append(Facet("outcome", outcomes, index))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from profiler.findings.counters import CounterMove, Medians, Move, ParameterStep, moved_counters
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Programs
 from profiler.metrics.labels import Label
 from profiler.render.tables.rows import Datum, Heat, Row, heat_heads
 from profiler.render.words import numbers
@@ -16,18 +16,18 @@ _NO_VARIANT = -1
 
 
 def moved_table(
-    findings: Findings, step: ParameterStep, medians: Mapping[Label, Medians]
+    programs: Programs, step: ParameterStep, medians: Mapping[Label, Medians]
 ) -> Heat | None:
     """The counters that moved most with a step; None where none did."""
-    moved = moved_counters(step, medians, [problem.id for problem in findings.programs.problems])
+    moved = moved_counters(step, medians, [problem.id for problem in programs.problems])
     if not moved:
         return None
     return Heat(
         against="",
         caption="Change of counters, by problem",
         leads=(),
-        heads=heat_heads(findings.programs.problems),
-        problems=tuple(problem.name for problem in findings.programs.problems),
+        heads=heat_heads(programs.problems),
+        problems=tuple(problem.name for problem in programs.problems),
         rows=tuple(map(_row, moved[:MOST_MOVED])),
         rows_are="counter",
     )

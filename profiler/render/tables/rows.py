@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings, Programs
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.metrics.labels import Label
 from profiler.model import BuildResult, Cell, KernelFacts, Outcome, Problem, Variant
@@ -158,11 +158,13 @@ def _heat_datum(findings: Findings, variant: Variant, problem: Problem, scale: R
     cell = findings.programs.by_place.get((variant.id, problem.id))
     metric = findings.numbers.primary
     if cell is None or not findings.programs.correct(cell):
-        return lacking_datum(findings, cell)
+        return lacking_datum(findings.numbers, cell)
     value = findings.numbers.value(cell, metric.name)
     ratio, low, high = heat_ratio(findings, cell)
     if not math.isfinite(ratio):
-        return Datum(title=why_missing(findings, cell, metric.name) or "no ratio", css="none")
+        return Datum(
+            title=why_missing(findings.numbers, cell, metric.name) or "no ratio", css="none"
+        )
     title = f"{problem.name}: {numbers.show(value.median, metric.unit)}, {numbers.ratio(ratio)}"
     pair = heat_verdict(findings, cell)
     winner = findings.ranking.winners.get(problem.id)
@@ -170,20 +172,20 @@ def _heat_datum(findings: Findings, variant: Variant, problem: Problem, scale: R
     return Datum(
         f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3),
         numbers.raw(ratio),
-        f"{title} {numbers.interval(low, high)}".rstrip() + _after(findings, pair),
+        f"{title} {numbers.interval(low, high)}".rstrip() + _after(findings.programs, pair),
         scale.css(ratio, lower_is_better=metric.better != "higher") + mark + heat_mark(pair),
         cell=findings.programs.cell_numbers[cell.id],
     )
 
 
-def has_many_cells(findings: Findings) -> bool:
+def has_many_cells(programs: Programs) -> bool:
     """Whether a page of these cells leaves out what stands elsewhere in it."""
-    return len(findings.programs.cells) > MANY_CELLS
+    return len(programs.cells) > MANY_CELLS
 
 
-def _after(findings: Findings, pair: PairVerdict) -> str:
+def _after(programs: Programs, pair: PairVerdict) -> str:
     """Verdict and its evidence after a number; of many cells the main table alone has them."""
-    return "" if has_many_cells(findings) else after_number(pair)
+    return "" if has_many_cells(programs) else after_number(pair)
 
 
 def heat_verdict(findings: Findings, cell: Cell) -> PairVerdict:
@@ -194,14 +196,14 @@ def heat_verdict(findings: Findings, cell: Cell) -> PairVerdict:
     return winner.others.get(cell.id, NO_VERDICT) if winner else NO_VERDICT
 
 
-def lacking_datum(findings: Findings, cell: Cell | None) -> Datum:
+def lacking_datum(cell_numbers: CellNumbers, cell: Cell | None) -> Datum:
     """Datum of a cell without a correct result in a heat map."""
-    reason = why_missing(findings, cell, findings.numbers.primary.name)
+    reason = why_missing(cell_numbers, cell, cell_numbers.primary.name)
     if cell is None:  # nothing went wrong: it was never asked for
         return Datum(numbers.MISSING, None, reason, "none")
-    sign = missing_sign(findings.programs.status(cell).outcome)
+    sign = missing_sign(cell_numbers.programs.status(cell).outcome)
     css = "none" if sign == NOT_MEASURED else "failed"
-    return Datum(sign, None, reason, css, findings.programs.cell_numbers[cell.id])
+    return Datum(sign, None, reason, css, cell_numbers.programs.cell_numbers[cell.id])
 
 
 def heat_ratio(findings: Findings, cell: Cell) -> tuple[float, float, float]:
@@ -237,22 +239,23 @@ def with_unit(metric: Label, unit: str) -> str:
     return metric.label if has_unit else f"{metric.label} ({unit})"
 
 
-def metric_column(findings: Findings, cells: Sequence[Cell | None], metric: Label) -> MetricColumn:
+def metric_column(
+    numbers: CellNumbers, cells: Sequence[Cell | None], metric: Label
+) -> MetricColumn:
     """Medians of cells in one unit."""
     medians = [
-        math.nan if cell is None else findings.numbers.value(cell, metric.name).median
-        for cell in cells
+        math.nan if cell is None else numbers.value(cell, metric.name).median for cell in cells
     ]
-    return value_column(findings, cells, metric, medians)
+    return value_column(numbers, cells, metric, medians)
 
 
 def value_column(
-    findings: Findings, cells: Sequence[Cell | None], metric: Label, medians: Sequence[float]
+    cell_numbers: CellNumbers, cells: Sequence[Cell | None], metric: Label, medians: Sequence[float]
 ) -> MetricColumn:
     """Numbers of cells in one unit."""
     unit, texts = numbers.column(medians, metric.unit)
     data = tuple(
-        Datum(title=why_missing(findings, cell, metric.name), css="none")
+        Datum(title=why_missing(cell_numbers, cell, metric.name), css="none")
         if text == numbers.MISSING
         else Datum(text, text)
         for cell, text in zip(cells, texts, strict=True)
@@ -311,7 +314,7 @@ BUILD_HEADS = (
 def builds_of(findings: Findings) -> Builds:
     """Static facts by variant, in the order of the builds; the same machine code once."""
     distinct = [build for build in findings.report.builds if not build.duplicate_of]
-    builds = [_variant_build(findings, build) for build in distinct]
+    builds = [_variant_build(findings.programs, build) for build in distinct]
     without: dict[str, list[str]] = {}
     for build in builds:
         if not build.kernels:
@@ -323,11 +326,11 @@ def builds_of(findings: Findings) -> Builds:
     )
 
 
-def _variant_build(findings: Findings, build: BuildResult) -> VariantBuild:
-    names = {variant.id: variant.label for variant in findings.programs.variants}
+def _variant_build(programs: Programs, build: BuildResult) -> VariantBuild:
+    names = {variant.id: variant.label for variant in programs.variants}
     return VariantBuild(
         variant=names.get(build.variant, build.variant),
-        mark=findings.programs.marks.get(build.variant, -1),
+        mark=programs.marks.get(build.variant, -1),
         state=build_state(build, names),
         kernels=tuple(_built_kernel(kernel) for kernel in build.kernels),
     )

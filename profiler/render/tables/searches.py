@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, Programs
 from profiler.findings.kinds.search import SearchFindings, Trial
 from profiler.planning.matrix import value_text
 from profiler.render.figures import search_figures
@@ -77,7 +77,7 @@ def search_section(findings: Findings) -> SearchSection | None:
     shares = search.importance.shares if search.importance is not None else {}
     return SearchSection(
         sentences=search_sentences(findings, search),
-        course=_course_chart(findings, search),
+        course=_course_chart(findings.programs, search),
         tried=_tried_chart(search, free),
         importance=tuple(
             ImportanceRow(name, share, f"{100 * share:.1f}") for name, share in shares.items()
@@ -100,17 +100,17 @@ def _free_parameters(search: SearchFindings) -> tuple[Parameter, ...]:
     return tuple(sorted(free, key=lambda parameter: -shares.get(parameter.name, 0.0)))
 
 
-def _course_chart(findings: Findings, search: SearchFindings) -> Chart | None:
+def _course_chart(programs: Programs, search: SearchFindings) -> Chart | None:
     table = course_table(search)
     if table["ratio"].notna().sum() == 0:
         return None
-    baseline = variant_name(findings, search.record.terms.baseline)
+    baseline = variant_name(programs, search.record.terms.baseline)
     return make_chart(
         "search-course",
         "Best so far by evaluation",
         "A dot for each configuration that was measured. Line: the best so far, with its "
         f"95\u202f% interval by all looks at it. Time \u00f7 that of {baseline} in the same block, "
-        f"by CUDA events, {objective_words(findings, search)}.",
+        f"by CUDA events, {objective_words(programs, search)}.",
         search_figures.course(table, "time \u00f7 baseline"),
     )
 

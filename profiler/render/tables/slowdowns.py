@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings, Ranking
 from profiler.findings.ranking import VariantRank
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.findings.winners import Winner
@@ -107,7 +107,7 @@ def _plain(ratio: float) -> str:
 def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
     cell = findings.programs.by_place.get((variant.id, problem.id))
     if cell is None or not findings.programs.correct(cell):
-        return lacking_datum(findings, cell)
+        return lacking_datum(findings.numbers, cell)
     winners = (
         findings.ranking.rival_winners if findings.programs.rivals else findings.ranking.winners
     )
@@ -123,7 +123,7 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
     text = (
         "the winner here"
         if winner.cell == cell
-        else _comparison_text(findings, slowdown, verdict, winner, cell)
+        else _comparison_text(findings.numbers, slowdown, verdict, winner, cell)
     )
     return Datum(
         f"{_sign(winner, cell)}{_plain(slowdown)}",
@@ -135,9 +135,9 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
 
 
 def _comparison_text(
-    findings: Findings, slowdown: float, verdict: PairVerdict, winner: Winner, cell: Cell
+    numbers: CellNumbers, slowdown: float, verdict: PairVerdict, winner: Winner, cell: Cell
 ) -> str:
-    text = of_the_best(findings, slowdown)
+    text = of_the_best(numbers, slowdown)
     if verdict.verdict is not None:
         return f"{text}; {word_of(verdict)} ({reason_and_blocks(verdict)})"
     return f"{text}, but the intervals overlap" if cell in winner.not_told_apart else text
@@ -184,15 +184,15 @@ SINGLE_CHOICE_HEADS = (
 )
 
 
-def single_choice_rows(findings: Findings) -> tuple[Row, ...]:
+def single_choice_rows(ranking: Ranking) -> tuple[Row, ...]:
     """Each configuration as the only one, smallest worst slowdown first: `SINGLE_CHOICE_HEADS`."""
-    names = {problem.id: problem.name for problem in findings.programs.problems}
+    names = {problem.id: problem.name for problem in ranking.programs.problems}
     rows = []
-    for rank in findings.ranking.ranks:
+    for rank in ranking.ranks:
         regret, variant = rank.regret, rank.variant
         if regret is None:
             continue
-        first = len(findings.ranking.contenders.get(variant.id, ()))
+        first = len(ranking.contenders.get(variant.id, ()))
         mean = rank.geometric_mean
         missing = len(rank.planned.intersection(regret.missing))
         lacking = f" ({missing} missing)" if missing else ""
@@ -205,13 +205,13 @@ def single_choice_rows(findings: Findings) -> tuple[Row, ...]:
             if numbers.is_missing(mean)
             else Datum(numbers.ratio(mean), numbers.raw(mean), "geometric mean"),
         )
-        mark = findings.programs.marks[variant.id]
-        also = findings.programs.aliases.get(variant.id, ())
+        mark = ranking.programs.marks[variant.id]
+        also = ranking.programs.aliases.get(variant.id, ())
         rows.append(
             Row(
                 name=variant.label,
                 mark=mark,
-                role=findings.ranking.role(variant),
+                role=ranking.role(variant),
                 data=data,
                 note=variant.note,
                 also=also,

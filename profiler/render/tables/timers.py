@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, Programs
 from profiler.findings.kinds.timers import TimerComparison, TimerError
 from profiler.findings.values import NAN
 from profiler.model import Cell
@@ -87,15 +87,17 @@ def timer_table(findings: Findings) -> TimerTable | None:
     return TimerTable(
         reference=timers.title(timers.reference),
         timers=tuple(map(timers.title, timers.collectors)),
-        rows=_rows(findings, timers.medians, timers.collectors),
-        overall=_overall(findings, timers),
-        wall_clock=_wall_clock_rows(findings, timers.wall_clock),
-        furthest=None if timers.furthest is None else _furthest(findings, timers, timers.furthest),
+        rows=_rows(findings.programs, timers.medians, timers.collectors),
+        overall=_overall(findings.programs, timers),
+        wall_clock=_wall_clock_rows(findings.programs, timers.wall_clock),
+        furthest=None
+        if timers.furthest is None
+        else _furthest(findings.programs, timers, timers.furthest),
     )
 
 
 def _rows(
-    findings: Findings, compared: pd.DataFrame, timers: Sequence[str]
+    programs: Programs, compared: pd.DataFrame, timers: Sequence[str]
 ) -> tuple[TimerRow, ...]:
     times = {
         (row["cell"], row["collector"]): (row["median"], row["reference"], row["ratio"])
@@ -103,26 +105,26 @@ def _rows(
     }
     cells = set(compared["cell"])
     return tuple(
-        _row(findings, cell, [times.get((cell.id, timer), (NAN, NAN, NAN)) for timer in timers])
-        for cell in findings.programs.cells
+        _row(programs, cell, [times.get((cell.id, timer), (NAN, NAN, NAN)) for timer in timers])
+        for cell in programs.cells
         if cell.id in cells
     )
 
 
-def _row(findings: Findings, cell: Cell, values: Sequence[tuple[float, float, float]]) -> TimerRow:
+def _row(programs: Programs, cell: Cell, values: Sequence[tuple[float, float, float]]) -> TimerRow:
     references = (reference for _, reference, _ in values if not numbers.is_missing(reference))
     data = [_time(next(references, NAN))]
     for median, _, ratio in values:
         data += [_time(median), _ratio(ratio)]
-    return _timer_row(findings, cell, tuple(data))
+    return _timer_row(programs, cell, tuple(data))
 
 
-def _timer_row(findings: Findings, cell: Cell, data: tuple[Datum, ...]) -> TimerRow:
+def _timer_row(programs: Programs, cell: Cell, data: tuple[Datum, ...]) -> TimerRow:
     return TimerRow(
         problem=cell.problem.name,
         variant=cell.variant.label,
-        mark=findings.programs.marks[cell.variant.id],
-        cell=findings.programs.cell_numbers[cell.id],
+        mark=programs.marks[cell.variant.id],
+        cell=programs.cell_numbers[cell.id],
         data=data,
     )
 
@@ -135,8 +137,8 @@ def _ratio(value: float) -> Datum:
     return Datum.times(value, "not measured")
 
 
-def _wall_clock_rows(findings: Findings, errors: pd.DataFrame) -> tuple[TimerRow, ...]:
-    cells = {cell.id: cell for cell in findings.programs.cells}
+def _wall_clock_rows(programs: Programs, errors: pd.DataFrame) -> tuple[TimerRow, ...]:
+    cells = {cell.id: cell for cell in programs.cells}
     rows = []
     for row in errors.to_dict("records"):
         cell = cells[row["cell"]]
@@ -148,7 +150,7 @@ def _wall_clock_rows(findings: Findings, errors: pd.DataFrame) -> tuple[TimerRow
             *map(_part, parts),
             _ratio(row["ratio"]),
         )
-        rows.append(_timer_row(findings, cell, data))
+        rows.append(_timer_row(programs, cell, data))
     return tuple(rows)
 
 
@@ -162,8 +164,8 @@ def _signed(value: float) -> str:
     return f"{sign}{numbers.show(abs(value), 'ns')}"
 
 
-def _furthest(findings: Findings, timers: TimerComparison, error: TimerError) -> Furthest:
-    cell = findings.programs.correct_cells[error.cell]
+def _furthest(programs: Programs, timers: TimerComparison, error: TimerError) -> Furthest:
+    cell = programs.correct_cells[error.cell]
     host = caches = ""
     if error.host is not None and error.caches is not None:
         host = f"{_signed(error.host)} is host time"
@@ -179,10 +181,8 @@ def _furthest(findings: Findings, timers: TimerComparison, error: TimerError) ->
     )
 
 
-def _overall(findings: Findings, timers: TimerComparison) -> tuple[Overall, ...]:
-    names = {
-        cell.id: f"{cell.variant.label} at {cell.problem.name}" for cell in findings.programs.cells
-    }
+def _overall(programs: Programs, timers: TimerComparison) -> tuple[Overall, ...]:
+    names = {cell.id: f"{cell.variant.label} at {cell.problem.name}" for cell in programs.cells}
     return tuple(
         Overall(
             timer=timers.title(row["collector"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings, Programs
 from profiler.model import Cell, TunedConfig
 from profiler.render.tables.rows import Datum
 from profiler.render.tables.tuning_tables import TuningTable, config_words, tuning_tables
@@ -77,9 +77,9 @@ def tuned_cells(findings: Findings) -> TunedCells | None:
     if not having:
         return None
     names = _kernel_names(findings)
-    rows = [row for cell in having for row in _rows(findings, cell, names.get(cell.id, ()))]
+    rows = [row for cell in having for row in _rows(findings.numbers, cell, names.get(cell.id, ()))]
     tried = [cell for cell in having if _was_a_choice(findings.programs.status(cell).tuned)]
-    shown = _fitting(findings, tried)
+    shown = _fitting(findings.programs, tried)
     return TunedCells(
         tuple(rows[:MOST_CHOSEN]),
         max(0, len(rows) - MOST_CHOSEN),
@@ -98,11 +98,11 @@ def _was_a_choice(tuned: Sequence[TunedConfig]) -> bool:
     return len({candidate.operation for candidate in tuned}) < len(tuned)
 
 
-def _fitting(findings: Findings, cells: Sequence[Cell]) -> list[Cell]:
+def _fitting(programs: Programs, cells: Sequence[Cell]) -> list[Cell]:
     """The first cells whose configurations have room together."""
     room, fitting = MOST_TRIED, []
     for cell in cells:
-        room -= len(findings.programs.status(cell).tuned)
+        room -= len(programs.status(cell).tuned)
         if room < 0:
             break
         fitting.append(cell)
@@ -126,22 +126,22 @@ def _plain(name: str) -> str:
     return name.strip().removeprefix("void ").partition("<")[0].partition("(")[0]
 
 
-def _rows(findings: Findings, cell: Cell, names: Sequence[str]) -> list[ChosenRow]:
+def _rows(numbers: CellNumbers, cell: Cell, names: Sequence[str]) -> list[ChosenRow]:
     groups: dict[str, list[TunedConfig]] = {}
-    for candidate in findings.programs.status(cell).tuned:
+    for candidate in numbers.programs.status(cell).tuned:
         groups.setdefault(candidate.operation, []).append(candidate)
-    return [_row(findings, cell, names, group) for group in groups.values()]
+    return [_row(numbers, cell, names, group) for group in groups.values()]
 
 
 def _row(
-    findings: Findings, cell: Cell, names: Sequence[str], group: Sequence[TunedConfig]
+    numbers: CellNumbers, cell: Cell, names: Sequence[str], group: Sequence[TunedConfig]
 ) -> ChosenRow:
     operation = group[0].operation
     best = next((candidate for candidate in group if candidate.best), None)
     choice = "" if best is None else f"{best.choice} {config_words(best.config)}".strip()
     return ChosenRow(
-        mark=findings.programs.marks[cell.variant.id],
-        cell=findings.programs.cell_numbers[cell.id],
+        mark=numbers.programs.marks[cell.variant.id],
+        cell=numbers.programs.cell_numbers[cell.id],
         variant=cell.variant.label,
         problem=cell.problem.name,
         operation=operation,
@@ -150,7 +150,7 @@ def _row(
         data=(
             Datum(str(len(group)), str(len(group))),
             *_chosen_data(best, group),
-            *_measured_data(findings, cell, best, alone=tuple(set(names)) == (operation,)),
+            *_measured_data(numbers, cell, best, alone=tuple(set(names)) == (operation,)),
         ),
     )
 
@@ -185,14 +185,14 @@ def _chosen_data(best: TunedConfig | None, group: Sequence[TunedConfig]) -> tupl
 
 
 def _measured_data(
-    findings: Findings, cell: Cell, best: TunedConfig | None, *, alone: bool
+    cell_numbers: CellNumbers, cell: Cell, best: TunedConfig | None, *, alone: bool
 ) -> tuple[Datum, ...]:
     """Launches of the cell, its time, and that time by the tuner's where it is the same kernel."""
-    if not findings.programs.correct(cell):
-        outcome = OUTCOME_WORDS[findings.programs.status(cell).outcome]
+    if not cell_numbers.programs.correct(cell):
+        outcome = OUTCOME_WORDS[cell_numbers.programs.status(cell).outcome]
         return (Datum(css="none"), Datum(outcome, css="words"), Datum(css="none"))
-    time = findings.numbers.value(cell, "duration_ns").median
-    launches = findings.numbers.value(cell, "kernels").median
+    time = cell_numbers.value(cell, "duration_ns").median
+    launches = cell_numbers.value(cell, "kernels").median
     tuner = None if best is None else best.time_ns
     once = alone and launches == 1
     ratio = time / tuner if once and tuner and not numbers.is_missing(time) else None

@@ -90,10 +90,10 @@ def why(findings: Findings) -> Why | None:
         problem=problem.name,
         best=best.label,
         baseline=baseline.label,
-        peaks=pair_chart(findings, _PEAKS_TEXT, peaks, problem),
+        peaks=pair_chart(findings.ranking, _PEAKS_TEXT, peaks, problem),
         peak_rows=tuple(map(_moved, peaks)),
         roofline=roofline(findings, problem),
-        stalls=pair_chart(findings, _STALLS_TEXT, stalls, problem),
+        stalls=pair_chart(findings.ranking, _STALLS_TEXT, stalls, problem),
         stall_rows=tuple(map(_moved, stalls)),
         moved=_most_moved(findings, problem),
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from profiler.findings.answer import answer_of as found_answer
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
 from profiler.findings.kinds.steps import Rung, largest_step
 from profiler.findings.ranking import VariantRank, excludes_one
 from profiler.findings.values import Value
@@ -73,7 +73,7 @@ def sentences(findings: Findings) -> tuple[Sentence, ...]:
         general.append(everywhere_sentence(findings, findings.ranking.leader))
     general.append(_timer_sentence(findings))
     texts = [sentence for sentence in (fastest, *general) if sentence]
-    return (*texts, coverage_sentence(findings))
+    return (*texts, coverage_sentence(findings.programs))
 
 
 def answer_of(findings: Findings) -> tuple[Sentence, ...]:
@@ -89,13 +89,16 @@ def step_sentences(findings: Findings) -> tuple[Sentence, ...]:
     if not steps:
         return sentences(findings)
     of_steps: list[Sentence] = [
-        (Part(step_name(effect.step), strong=True), Part(f": {step_summary(findings, effect)}"))
+        (
+            Part(step_name(effect.step), strong=True),
+            Part(f": {step_summary(findings.numbers, effect)}"),
+        )
         for effect in steps[:_MOST_STEPS]
     ]
     more = len(steps) - len(of_steps)
     if more > 0:
         of_steps.append((Part(f"{more} more steps stand below."),))
-    return (*of_steps, coverage_sentence(findings))
+    return (*of_steps, coverage_sentence(findings.programs))
 
 
 def ladder_sentences(findings: Findings) -> tuple[Sentence, ...]:
@@ -110,12 +113,12 @@ def _ladder_sentence(findings: Findings) -> Sentence:
     most = largest_step(ladder)
     if not measured or most is None or most.step is None:
         return ()
-    last, what = measured[-1], noun(findings)
+    last, what = measured[-1], noun(findings.numbers)
     cumulative = last.cumulative
     if cumulative is None:
         return ()
     return (
-        Part(f"The ladder of {len(ladder)} versions{_led(findings, ladder)} ends at "),
+        Part(f"The ladder of {len(ladder)} versions{_led(findings.numbers, ladder)} ends at "),
         Part(numbers.ratio(cumulative.overall.ratio), strong=True),
         Part(f" the {what} of its first version (geometric mean)"),
         Part(f"{_verdict_words(cumulative.verdicts)}. "),
@@ -126,12 +129,14 @@ def _ladder_sentence(findings: Findings) -> Sentence:
     )
 
 
-def _led(findings: Findings, ladder: tuple[Rung, ...]) -> str:
+def _led(cell_numbers: CellNumbers, ladder: tuple[Rung, ...]) -> str:
     ratios = [numbers.ratio(rung.ratio) for rung in ladder if not numbers.is_missing(rung.ratio)]
-    baseline = findings.programs.baseline
+    baseline = cell_numbers.programs.baseline
     if baseline is None or len(ratios) < 2:
         return ""
-    return f" goes from {ratios[0]} to {ratios[-1]} the {noun(findings)} of {baseline.label} and"
+    return (
+        f" goes from {ratios[0]} to {ratios[-1]} the {noun(cell_numbers)} of {baseline.label} and"
+    )
 
 
 def _verdict_words(verdicts: tuple[PairVerdict, ...]) -> str:
@@ -145,7 +150,7 @@ def _fastest_sentence(findings: Findings) -> Sentence:
 
     Only where verdicts say so at most of the problems that both have.
     """
-    lead = found_answer(findings).reference
+    lead = found_answer(findings.ranking).reference
     if lead is None or lead.ratio >= 1:
         return ()
     faster = lead.verdicts.get(Verdict.FASTER.value, 0)
@@ -159,7 +164,8 @@ def _fastest_sentence(findings: Findings) -> Sentence:
         Part(" takes "),
         Part(numbers.ratio(lead.ratio), strong=True),
         Part(
-            f" the {noun(findings)} of the best of these ({mean}{word(Verdict.FASTER)} at {where})."
+            f" the {noun(findings.numbers)} of the best of these "
+            f"({mean}{word(Verdict.FASTER)} at {where})."
         ),
     )
 
@@ -170,7 +176,7 @@ def _overall_sentence(findings: Findings) -> Sentence:
         return (Part("No variant has a correct and measured result.", strong=True),)
     if baseline is None or row.best is None or row.worst is None or len(row.ratios) < 2:
         return ()
-    if _has_baseline_alone(findings):
+    if _has_baseline_alone(findings.ranking):
         return ()
     count = len(row.ratios)
     every = row.complete and count == len(findings.programs.problems)
@@ -187,30 +193,30 @@ def _overall_sentence(findings: Findings) -> Sentence:
         Part(row.variant.label, strong=True),
         Part(f" {verb} "),
         Part(numbers.ratio(row.geometric_mean), strong=True),
-        Part(f" the {noun(findings)} of {baseline.label} (geometric mean; from "),
+        Part(f" the {noun(findings.numbers)} of {baseline.label} (geometric mean; from "),
         Part(f"{numbers.ratio(row.best[1].ratio)} at {row.best[0].name} to "),
         Part(f"{numbers.ratio(row.worst[1].ratio)} at {row.worst[0].name})"),
         Part(f"{_verdict_words(row.planned_verdicts)}."),
     )
 
 
-def _has_baseline_alone(findings: Findings) -> bool:
+def _has_baseline_alone(ranking: Ranking) -> bool:
     """Whether nothing but the baseline has a result."""
-    row = findings.ranking.best_rank
-    return row is not None and row.variant == findings.programs.baseline
+    row = ranking.best_rank
+    return row is not None and row.variant == ranking.programs.baseline
 
 
 def _largest_sentence(findings: Findings) -> Sentence:
     problem = findings.ranking.largest_problem
     if problem is None:
         return ()
-    where = f"At {_largest_words(findings, problem)}{problem.name}"
+    where = f"At {_largest_words(findings.programs, problem)}{problem.name}"
     where += "," if len(findings.programs.problems) > 1 else ""
     first = findings.ranking.winners[problem.id]
     shown = findings.ranking.rival_winners.get(problem.id, first)
-    opening = (Part(f"{where} "), *winner_words(findings, first))
+    opening = (Part(f"{where} "), *winner_words(findings.numbers, first))
     if first.cell != shown.cell:
-        opening = (*opening, Part("; of the rest, "), *winner_words(findings, shown))
+        opening = (*opening, Part("; of the rest, "), *winner_words(findings.numbers, shown))
     value = findings.numbers.value(shown.cell, findings.numbers.primary.name)
     alone = shown.cell.variant == findings.programs.baseline
     if findings.programs.baseline is None or alone or numbers.is_missing(value.ratio):
@@ -220,19 +226,17 @@ def _largest_sentence(findings: Findings) -> Sentence:
         *opening,
         Part(": "),
         Part(numbers.ratio(value.ratio), strong=True),
-        Part(f" the {noun(findings)} of {findings.programs.baseline.label}{certainty}."),
+        Part(f" the {noun(findings.numbers)} of {findings.programs.baseline.label}{certainty}."),
     )
 
 
-def _largest_words(findings: Findings, shown: Problem) -> str:
+def _largest_words(programs: Programs, shown: Problem) -> str:
     """Apposition to the problem that is shown: the largest, or the one that takes longest."""
-    if len(findings.programs.problems) == 1:
+    if len(programs.problems) == 1:
         return ""
-    keys = telling(findings.programs.problems)
+    keys = telling(programs.problems)
     shown_sizes = _sizes(shown, keys)
-    is_exceeded = any(
-        _exceed(_sizes(other, keys), shown_sizes) for other in findings.programs.problems
-    )
+    is_exceeded = any(_exceed(_sizes(other, keys), shown_sizes) for other in programs.problems)
     is_largest = bool(shown_sizes) and not is_exceeded
     return "the largest problem, " if is_largest else "the problem that takes longest, "
 
@@ -249,32 +253,33 @@ def _exceed(sizes: Mapping[str, float], others: Mapping[str, float]) -> bool:
     return any(a > b for a, b in pairs) and all(a >= b for a, b in pairs)
 
 
-def winner_words(findings: Findings, winner: Winner) -> Sentence:
+def winner_words(cell_numbers: CellNumbers, winner: Winner) -> Sentence:
     """Clause on the winner of a problem with its number: the best only where verdicts show it."""
-    shown = numbers.show(winner.value.median, findings.numbers.primary.unit)
+    shown = numbers.show(winner.value.median, cell_numbers.primary.unit)
     variant = winner.cell.variant
     name = Part(variant.label, strong=True)
     if winner.final:
         shown += " in the confirmation"
-    aside = _aside(findings, winner)
+    aside = _aside(cell_numbers.programs, winner)
     if winner.best:
         outside = (
-            variant.id in findings.programs.references and variant != findings.programs.baseline
+            variant.id in cell_numbers.programs.references
+            and variant != cell_numbers.programs.baseline
         )
         opening = "the lowest time is that of " if outside else "the best is "
         return (Part(opening), name, Part(f"{aside} with {shown}"))
-    which = "highest" if findings.numbers.primary.better == "higher" else "lowest"
+    which = "highest" if cell_numbers.primary.better == "higher" else "lowest"
     ties = ties_words(winner)
     tail = f", {ties}" if ties else ""
     return (name, Part(f"{aside} has the {which} median, {shown}{tail}"))
 
 
-def _aside(findings: Findings, winner: Winner) -> str:
+def _aside(programs: Programs, winner: Winner) -> str:
     """Apposition to a winner that is the baseline or a reference; else empty."""
     variant = winner.cell.variant
-    if variant == findings.programs.baseline:
+    if variant == programs.baseline:
         return ", the baseline,"
-    return ", a reference," if variant.id in findings.programs.references else ""
+    return ", a reference," if variant.id in programs.references else ""
 
 
 def _certainty(value: Value, verdict: PairVerdict) -> str:
@@ -291,28 +296,28 @@ def _certainty(value: Value, verdict: PairVerdict) -> str:
 def everywhere_sentence(findings: Findings, row: VariantRank | None) -> Sentence:
     """Sentence on the problems that a variant wins, and its slowdown used for all of them."""
     total = 0 if row is None else len(row.planned)
-    if row is None or row.regret is None or total < 2 or _has_baseline_alone(findings):
+    if row is None or row.regret is None or total < 2 or _has_baseline_alone(findings.ranking):
         return ()
-    text = f" {contender_words(findings, row)}{_first_elsewhere(findings, row)}"
+    text = f" {contender_words(findings.ranking, row)}{_first_elsewhere(findings.ranking, row)}"
     if row.covers and row.regret.worst > 1:  # else it has the lowest number everywhere
-        worst = _problem(findings, row.regret.worst_problem)
-        most = worst_of_the_best(findings, row.regret.worst)
+        worst = _problem(findings.programs, row.regret.worst_problem)
+        most = worst_of_the_best(findings.numbers, row.regret.worst)
         text += f"; used {where(row)}, {most} (at {worst.name})"
     return (Part(row.variant.label, strong=True), Part(f"{text}."))
 
 
-def _first_elsewhere(findings: Findings, row: VariantRank) -> str:
+def _first_elsewhere(ranking: Ranking, row: VariantRank) -> str:
     """Winners of the problems that a variant loses: each where they are few, else counts.
 
     Not where the run tunes: it asks for one configuration, and how much slower that is.
     """
-    if findings.ranking.tunes:
+    if ranking.tunes:
         return ""
-    won = findings.ranking.contenders.get(row.variant.id, frozenset())
-    lost = [problem for problem in findings.programs.problems if problem.id in row.planned - won]
+    won = ranking.contenders.get(row.variant.id, frozenset())
+    lost = [problem for problem in ranking.programs.problems if problem.id in row.planned - won]
     if not lost:
         return ""
-    first = [findings.ranking.deciding_winners[problem.id].cell.variant.label for problem in lost]
+    first = [ranking.deciding_winners[problem.id].cell.variant.label for problem in lost]
     if len(lost) <= _MOST_LOST:
         named = [f"{name} at {problem.name}" for name, problem in zip(first, lost, strict=True)]
     else:
@@ -320,8 +325,8 @@ def _first_elsewhere(findings: Findings, row: VariantRank) -> str:
     return f" (elsewhere: {', '.join(named)})"
 
 
-def _problem(findings: Findings, identifier: str) -> Problem:
-    return next(problem for problem in findings.programs.problems if problem.id == identifier)
+def _problem(programs: Programs, identifier: str) -> Problem:
+    return next(problem for problem in programs.problems if problem.id == identifier)
 
 
 def where(row: VariantRank) -> str:
@@ -343,13 +348,13 @@ def _timer_sentence(findings: Findings) -> Sentence:
     )
 
 
-def coverage_sentence(findings: Findings) -> Sentence:
+def coverage_sentence(programs: Programs) -> Sentence:
     """Sentence on the number of measured cells, and the outcomes of the others."""
-    total = len(findings.programs.plan.cells)
+    total = len(programs.plan.cells)
     others = [
         f"{count} {OUTCOME_WORDS[outcome]}"
-        for outcome, count in findings.programs.outcome_counts().items()
+        for outcome, count in programs.outcome_counts().items()
         if not outcome.correct
     ]
     rest = f" ({', '.join(others)})" if others else ""
-    return (Part(f"{findings.programs.measured_count()} of {total} cells measured{rest}."),)
+    return (Part(f"{programs.measured_count()} of {total} cells measured{rest}."),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Verdicts
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.model import Cell
 
@@ -18,10 +18,10 @@ def baseline_label(baseline: NamedBaseline) -> str:
     }[baseline.key]
 
 
-def why_no_verdict(findings: Findings, baseline: NamedBaseline, cell: Cell) -> str:
+def why_no_verdict(verdicts: Verdicts, baseline: NamedBaseline, cell: Cell) -> str:
     """Why a cell has no verdict against a baseline."""
     if baseline.others[cell.id] == cell.id:
         return "compared with itself"
     if baseline.others[cell.id] is None:
         return "nothing to compare with"
-    return "not compared" if findings.verdicts.given else "no verdict is given on this metric"
+    return "not compared" if verdicts.given else "no verdict is given on this metric"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from profiler.findings.answer import Answer, answer_of
 from profiler.findings.counters import limit_at, mean_ratio, nearest_roof
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings, KindFindings, Programs, Ranking
 from profiler.findings.kinds.grid_pairs import DRAM
 from profiler.findings.limits import IDLE_PCT, Limit, LimitKind
 from profiler.findings.ranking import VariantRank
@@ -77,17 +77,17 @@ def _best_card(findings: Findings) -> Card:
         "the baseline" if row is findings.ranking.baseline_rank else "",
         _wins_words(findings, row),
         _coverage_words(findings, row),
-        _ties(findings, row),
-        _reference_words(findings, answer_of(findings)),
+        _ties(findings.ranking, row),
+        _reference_words(findings.numbers, answer_of(findings.ranking)),
     ]
     detail = "; ".join(filter(None, details))
-    return Card(_place(findings, row), row.variant.label, detail)
+    return Card(_place(findings.ranking, row), row.variant.label, detail)
 
 
 def _wins_words(findings: Findings, row: VariantRank) -> str:
     """At how many problems it wins, is the same as the winner, or is not told apart from it."""
     total = len(row.planned)
-    winners = planned_winners(findings, row)
+    winners = planned_winners(findings.ranking, row)
     of_all = f"of {total} problem{'s' if total > 1 else ''}"
     if not all(winner.judged for winner in winners):
         first = len(findings.ranking.contenders.get(row.variant.id, ()))
@@ -105,36 +105,32 @@ def _coverage_words(findings: Findings, row: VariantRank) -> str:
         return f"measured at {len(row.ratios)}"
     if row.regret is None or row.regret.worst <= 1 or not findings.ranking.tunes:
         return ""
-    return f"used {where(row)}, {worst_of_the_best(findings, row.regret.worst)}"
+    return f"used {where(row)}, {worst_of_the_best(findings.numbers, row.regret.worst)}"
 
 
-def _reference_words(findings: Findings, answer: Answer) -> str:
+def _reference_words(numbers: CellNumbers, answer: Answer) -> str:
     """The absolute best, where a reference other than the baseline is ahead, and how far."""
     lead = answer.reference
-    if lead is None or not 0 < lead.ratio < 1 or lead.variant == findings.programs.baseline:
+    if lead is None or not 0 < lead.ratio < 1 or lead.variant == numbers.programs.baseline:
         return ""
-    return f"{lead.variant.label}, a reference, {lead_words(findings, lead)}"
+    return f"{lead.variant.label}, a reference, {lead_words(numbers, lead)}"
 
 
-def _place(findings: Findings, row: VariantRank) -> str:
+def _place(ranking: Ranking, row: VariantRank) -> str:
     """Heading for the first: best only where it is so at each of its problems."""
-    if not row.planned <= findings.ranking.contenders.get(row.variant.id, frozenset()):
+    if not row.planned <= ranking.contenders.get(row.variant.id, frozenset()):
         return "Leader"
     winners = [
-        winner
-        for winner in findings.ranking.deciding_winners.values()
-        if winner.cell.variant == row.variant
+        winner for winner in ranking.deciding_winners.values() if winner.cell.variant == row.variant
     ]
     alone = len(winners) == len(row.planned) and all(winner.best for winner in winners)
     return "Best" if alone else "Best, or not told apart"
 
 
-def _ties(findings: Findings, row: VariantRank) -> str:
+def _ties(ranking: Ranking, row: VariantRank) -> str:
     """Clause on variants the same as the leader at its only problem, or not told apart from it."""
     winners = [
-        winner
-        for winner in findings.ranking.deciding_winners.values()
-        if winner.cell.variant == row.variant
+        winner for winner in ranking.deciding_winners.values() if winner.cell.variant == row.variant
     ]
     if len(row.planned) != 1 or not winners or not ties_words(winners[0]):
         return ""
@@ -151,10 +147,10 @@ def _difference_card(findings: Findings) -> Card:
         return Card(question, "no baseline", "nothing to compare with")
     if row.variant == baseline:
         return Card(question, "no other", "only the baseline was measured")
-    against = f"the {noun(findings)} of {baseline.label}"
+    against = f"the {noun(findings.numbers)} of {baseline.label}"
     if findings.ranking.baseline_rank:
         against += f" in {row.variant.label}, first of the rest"
-    source = f"{_source(findings, row.verdicts)}{_selection_words(findings, row)}"
+    source = f"{_source(findings.programs, row.verdicts)}{_selection_words(findings.ranking, row)}"
     if len(row.ratios) == 1:
         value = row.best[1]
         between = numbers.interval(value.ratio_low, value.ratio_high)
@@ -163,24 +159,24 @@ def _difference_card(findings: Findings) -> Card:
     return Card(question, numbers.ratio(row.geometric_mean), f"{against}; {span}{source}")
 
 
-def _source(findings: Findings, verdicts: Sequence[PairVerdict]) -> str:
+def _source(programs: Programs, verdicts: Sequence[PairVerdict]) -> str:
     """Source of a ratio: the confirmation or the timing blocks."""
     judged = [pair for pair in verdicts if pair.verdict is not None]
     if not judged:
         return ""
     final = sum(pair.final for pair in judged)
     if not final:
-        return "; not confirmed" if findings.programs.plan.problems_to_confirm else ""
+        return "; not confirmed" if programs.plan.problems_to_confirm else ""
     return "; confirmed" if final == len(judged) else f"; confirmed at {final} of {len(judged)}"
 
 
-def _selection_words(findings: Findings, row: VariantRank) -> str:
+def _selection_words(ranking: Ranking, row: VariantRank) -> str:
     """How much too low the ratio of the first reads at most, having been chosen as the lowest.
 
     The mean over its problems of what each winner's number does: choosing by the mean of several
     problems adds less than choosing at each.
     """
-    biases = [winner.selection_bias for winner in planned_winners(findings, row)]
+    biases = [winner.selection_bias for winner in planned_winners(ranking, row)]
     known = [0.0 if numbers.is_missing(bias) else bias for bias in biases]
     bias = bias_words(sum(known) / len(known)) if known else ""
     return f"; chosen as the lowest, it may read {bias}" if bias else ""
@@ -199,7 +195,7 @@ def _reality_card(findings: Findings) -> Card:
         return _verdict_card(question, judged)
     if findings.verdicts.given:
         return Card(question, "not known", "only the baseline was measured")
-    return _interval_card(question, findings, row)
+    return _interval_card(question, findings.numbers, row)
 
 
 def _verdict_card(question: str, verdicts: Sequence[PairVerdict]) -> Card:
@@ -276,16 +272,13 @@ def _span(prefix: str, values: Sequence[float], without: str) -> str:
     return f"{prefix}{' to '.join(ends)}"
 
 
-def _interval_card(question: str, findings: Findings, row: VariantRank) -> Card:
+def _interval_card(question: str, numbers: CellNumbers, row: VariantRank) -> Card:
     """For metrics that no verdict is given on."""
-    sizes = [
-        findings.numbers.at(row.variant, problem, findings.numbers.primary.name).n
-        for problem, _ in row.ratios
-    ]
+    sizes = [numbers.at(row.variant, problem, numbers.primary.name).n for problem, _ in row.ratios]
     blocks = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     detail = (
         f"95\u202f% intervals of the ratio exclude 1; {blocks} blocks a cell; no verdict is given "
-        f"on {findings.numbers.primary.label.lower()}"
+        f"on {numbers.primary.label.lower()}"
     )
     return Card(question, f"{row.excluding_one} of {len(row.ratios)} problems", detail)
 
@@ -305,11 +298,11 @@ def _why_card(findings: Findings) -> Card:
     card = (
         _account_card(findings)
         or _with_roof(_busy_card(findings), roof)
-        or _with_roof(_tail_card(findings), roof)
+        or _with_roof(_tail_card(findings.kind), roof)
         or _limit_card(findings, row.variant, problem)
         or _with_roof(_traffic_card(findings, row.variant, problem), roof)
         or _roof_card(findings, row.variant, problem)
-        or _bandwidth_card(findings, row.variant, problem)
+        or _bandwidth_card(findings.numbers, row.variant, problem)
     )
     return card or Card(
         "Why", "not explained", "a new run with explain counts it (docs/explain.md)"
@@ -361,8 +354,8 @@ def _busy_card(findings: Findings) -> Card | None:
 
 def _limit_card(findings: Findings, variant: Variant, problem: Problem) -> Card | None:
     """Card of the unit near its peak, or of the near roof; None without both."""
-    limit = limit_at(findings, variant, problem)
-    roof = nearest_roof(findings, variant, problem)
+    limit = limit_at(findings.numbers, variant, problem)
+    roof = nearest_roof(findings.numbers, variant, problem)
     if limit is None or limit.kind is LimitKind.UNKNOWN:
         is_near = roof is not None and roof[1] >= 100 * NEAR_ROOF
         return _roof_card(findings, variant, problem) if is_near else None
@@ -374,7 +367,7 @@ def _limit_card(findings: Findings, variant: Variant, problem: Problem) -> Card 
 
 def _roof_card(findings: Findings, variant: Variant, problem: Problem) -> Card | None:
     """The nearest roof, and whether it is near; None where none was counted."""
-    roof = nearest_roof(findings, variant, problem)
+    roof = nearest_roof(findings.numbers, variant, problem)
     if roof is None:
         return None
     share = f"{numbers.show(roof[1], '%')} of its roof{practical_of(findings, *roof)}"
@@ -406,7 +399,7 @@ def _traffic_card(findings: Findings, variant: Variant, problem: Problem) -> Car
     ratios = ((DRAM, "the DRAM bytes"), (("kernels",), "the kernels"))
     means = [(mean_ratio(findings, names), what) for names, what in ratios]
     fewer = [f"{numbers.ratio(ratio)} {what}" for ratio, what in means if ratio < _LEAST_SAVED]
-    roof = nearest_roof(findings, variant, problem)
+    roof = nearest_roof(findings.numbers, variant, problem)
     by_arithmetic = roof is not None and roof[0] not in _MEMORY_ROOFS
     if not fewer or findings.programs.baseline is None or (by_arithmetic and len(fewer) == 1):
         return None
@@ -414,9 +407,9 @@ def _traffic_card(findings: Findings, variant: Variant, problem: Problem) -> Car
     return Card("Why", fewer[0], ", ".join([*fewer[1:], of_baseline]))
 
 
-def _bandwidth_card(findings: Findings, variant: Variant, problem: Problem) -> Card | None:
+def _bandwidth_card(cell_numbers: CellNumbers, variant: Variant, problem: Problem) -> Card | None:
     """Share of the bandwidth of device memory; None where it was not counted."""
-    busy = findings.numbers.at(variant, problem, "peak_dram_pct").median
+    busy = cell_numbers.at(variant, problem, "peak_dram_pct").median
     if numbers.is_missing(busy):
         return None
     near = busy >= IDLE_PCT
@@ -424,9 +417,9 @@ def _bandwidth_card(findings: Findings, variant: Variant, problem: Problem) -> C
     return Card("Why", "near DRAM bandwidth" if near else "not DRAM bandwidth", detail)
 
 
-def _tail_card(findings: Findings) -> Card | None:
+def _tail_card(kind: KindFindings) -> Card | None:
     """The least rate that the last wave leaves, on a page of waves; None elsewhere."""
-    needs = findings.kind.waves.needs if findings.kind.waves else ()
+    needs = kind.waves.needs if kind.waves else ()
     measured = [need for need in needs if not numbers.is_missing(need.rule_least)]
     if not measured:
         return None

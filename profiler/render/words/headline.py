@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from profiler.findings.answer import Answer, ReferenceLead, answer_of
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings
 from profiler.findings.kinds.steps import largest_effect, largest_step
 from profiler.findings.kinds.waves import GOOD
 from profiler.findings.ranking import VariantRank
@@ -51,11 +51,11 @@ def _name(variant: Variant) -> Part:
 
 
 def _general(findings: Findings) -> Sentence:
-    answer = answer_of(findings)
+    answer = answer_of(findings.ranking)
     row = answer.rank
     if row is None:
         return (Part("No variant has a correct and measured result.", strong=True),)
-    reference = reference_clause(findings, answer.reference)
+    reference = reference_clause(findings.numbers, answer.reference)
     if len(row.planned) == 1 or findings.programs.baseline is None or row.best is None:
         return (*_winner(findings, row, answer), *reference, Part("."))
     return (*_relative(findings, row), *reference, Part("."))
@@ -75,7 +75,7 @@ def _relative(findings: Findings, row: VariantRank) -> Sentence:
         _name(row.variant),
         Part(" takes " if findings.verdicts.given else " has "),
         Part(numbers.ratio(row.geometric_mean), strong=True),
-        Part(f" the {noun(findings)} of {baseline.label} (geometric mean of "),
+        Part(f" the {noun(findings.numbers)} of {baseline.label} (geometric mean of "),
         Part(f"{len(row.ratios)} problems)"),
     )
 
@@ -86,15 +86,15 @@ def _winner(findings: Findings, row: VariantRank, answer: Answer) -> Sentence:
     winners = [findings.ranking.deciding_winners[problem] for problem in sorted(row.planned)]
     name = _name(row.variant)
     if len(winners) != 1:
-        return (name, Part(f" has the {which} {noun(findings)} at {answer.wins} of "
+        return (name, Part(f" has the {which} {noun(findings.numbers)} at {answer.wins} of "
                            f"{len(row.planned)} problems"))  # fmt: skip
     winner = winners[0]
-    return (name, *_at_one(findings, row, winner, which))
+    return (name, *_at_one(findings.numbers, row, winner, which))
 
 
-def _at_one(findings: Findings, row: VariantRank, winner: Winner, which: str) -> Sentence:
-    shown = numbers.show(winner.value.median, findings.numbers.primary.unit)
-    called = "is the best" if winner.best else f"has the {which} {noun(findings)}"
+def _at_one(cell_numbers: CellNumbers, row: VariantRank, winner: Winner, which: str) -> Sentence:
+    shown = numbers.show(winner.value.median, cell_numbers.primary.unit)
+    called = "is the best" if winner.best else f"has the {which} {noun(cell_numbers)}"
     opening = Part(f" {called}, {shown}")
     if winner.cell.variant != row.variant:
         opening = Part(f" is first of the rest, after {winner.cell.variant.label}")
@@ -102,33 +102,35 @@ def _at_one(findings: Findings, row: VariantRank, winner: Winner, which: str) ->
     tail = f", {ties}" if ties and not winner.best else ""
     if (
         row.best is None
-        or findings.programs.baseline is None
-        or row.variant == findings.programs.baseline
+        or cell_numbers.programs.baseline is None
+        or row.variant == cell_numbers.programs.baseline
     ):
         return (opening, Part(tail))
     value = row.best[1]
     verdict = word_of(row.verdicts[0]) if row.verdicts else ""
-    baseline = findings.programs.baseline.label
+    baseline = cell_numbers.programs.baseline.label
     return (
         opening,
         Part(f"{tail}: "),
         Part(numbers.ratio(value.ratio), strong=True),
-        Part(f" the {noun(findings)} of {baseline}{f', {verdict}' if verdict else ''}"),
+        Part(f" the {noun(cell_numbers)} of {baseline}{f', {verdict}' if verdict else ''}"),
     )
 
 
-def reference_clause(findings: Findings, lead: ReferenceLead | None) -> Sentence:
+def reference_clause(numbers: CellNumbers, lead: ReferenceLead | None) -> Sentence:
     """Clause on the best reference where it is ahead of all others; the baseline is no news."""
-    if lead is None or not 0 < lead.ratio < 1 or lead.variant == findings.programs.baseline:
+    if lead is None or not 0 < lead.ratio < 1 or lead.variant == numbers.programs.baseline:
         return ()
-    return (Part("; "), _name(lead.variant), Part(f", a reference, {lead_words(findings, lead)}"))
+    return (Part("; "), _name(lead.variant), Part(f", a reference, {lead_words(numbers, lead)}"))
 
 
-def lead_words(findings: Findings, lead: ReferenceLead) -> str:
+def lead_words(cell_numbers: CellNumbers, lead: ReferenceLead) -> str:
     """How far a reference is ahead; with the verdict where it is FASTER at each problem."""
     is_faster = lead.verdicts.get(Verdict.FASTER.value, 0) == lead.problems
     verdict = f", {word(Verdict.FASTER)}" if is_faster else ""
-    return f"takes {numbers.ratio(lead.ratio)} the {noun(findings)} of the best of these{verdict}"
+    return (
+        f"takes {numbers.ratio(lead.ratio)} the {noun(cell_numbers)} of the best of these{verdict}"
+    )
 
 
 # ---- kinds of page -------------------------------------------------------------------------------
@@ -145,12 +147,12 @@ def _ladder(findings: Findings) -> Sentence:
             f"{len(findings.kind.ladder)} versions go from {numbers.ratio(measured[0].ratio)} to "
         ),
         Part(numbers.ratio(best.ratio), strong=True),
-        Part(f" the {noun(findings)} of {baseline.label}, with "),
+        Part(f" the {noun(findings.numbers)} of {baseline.label}, with "),
         _name(best.variant),
         Part("; the largest step is "),
         _name(most.variant),
-        Part(f": {numbers.ratio(most.step.overall.ratio)} the {noun(findings)} of the version "),
-        Part(f"before{_verdicts(most.step.verdicts)}."),
+        Part(f": {numbers.ratio(most.step.overall.ratio)} the {noun(findings.numbers)} of "),
+        Part(f"the version before{_verdicts(most.step.verdicts)}."),
     )
 
 
@@ -169,10 +171,8 @@ def _steps(findings: Findings) -> Sentence:
         Part(step_name(most.step), strong=True),
         Part(": "),
         Part(numbers.ratio(most.overall.ratio), strong=True),
-        Part(
-            f" the {noun(findings)} (geometric mean of {len(findings.programs.problems)} problems)"
-        ),
-        Part(f"{_verdicts(most.verdicts)}."),
+        Part(f" the {noun(findings.numbers)} (geometric mean of "),
+        Part(f"{len(findings.programs.problems)} problems){_verdicts(most.verdicts)}."),
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from profiler.findings.counters import nearest_roof
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Findings
 from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.find import find_why
 from profiler.metrics.catalogue import ROOF_PREFIX
@@ -20,11 +20,11 @@ NEAREST_ROOF = "nearest_roof_pct"
 _SHORT: Mapping[str, str] = {"dram": "DRAM", "l2": "L2", "l1": "L1", "fp32": "FP32"}
 
 
-def nearest_roof_label(findings: Findings) -> Label | None:
+def nearest_roof_label(numbers: CellNumbers) -> Label | None:
     """Label of the column, with the roofs that were counted; None where none was."""
     roofs = [
         metric.name.removeprefix(ROOF_PREFIX).removesuffix("_pct")
-        for metric in findings.numbers.metrics
+        for metric in numbers.metrics
         if metric.name.startswith(ROOF_PREFIX)
     ]
     if not roofs:
@@ -75,7 +75,9 @@ def nearest_roof_words(
 
     It names the problem where there are several, and `whose` it is. Empty where none was counted.
     """
-    roof = _explained_roof(findings, variant, problem) or nearest_roof(findings, variant, problem)
+    roof = _explained_roof(findings, variant, problem) or nearest_roof(
+        findings.numbers, variant, problem
+    )
     if roof is None:
         return ""
     name, percent = roof

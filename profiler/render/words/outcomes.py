@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers
 from profiler.metrics.queries import CATALOGUE
 from profiler.model import Cell, Outcome
 
@@ -43,17 +43,17 @@ def missing_key(outcomes: Iterable[Outcome]) -> str:
     return ", ".join(f"{sign} {meaning}" for sign, meaning in meanings.items() if sign in signs)
 
 
-def why_missing(findings: Findings, cell: Cell | None, metric: str) -> str:
+def why_missing(numbers: CellNumbers, cell: Cell | None, metric: str) -> str:
     """Why a cell has no value of a metric."""
     if cell is None:
         return "not in the plan"
-    status = findings.programs.status(cell)
+    status = numbers.programs.status(cell)
     if not status.outcome.correct:
         return f"{OUTCOME_WORDS[status.outcome]}: {status.cause}".rstrip(": ")
     if metric in status.missing_metrics:
         return "asked for, but the tool did not deliver it"
     entry = CATALOGUE.get(metric)
     parts = entry.needs if entry is not None and math.isfinite(entry.most) else ()
-    if parts and all(findings.numbers.value(cell, part).median > 0 for part in parts):
+    if parts and all(numbers.value(cell, part).median > 0 for part in parts):
         return "its parts were counted in different launches, and disagree"
     return "not collected for this cell"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers, Ranking
 from profiler.findings.ranking import VariantRank
 from profiler.findings.winners import Winner, standing_of
 from profiler.model import Cell
@@ -41,34 +41,34 @@ def _names(cells: Sequence[Cell]) -> str:
     return " and ".join(names) if len(names) <= _NAMED else f"{len(names)} others"
 
 
-def best_word(findings: Findings) -> str:
+def best_word(ranking: Ranking) -> str:
     """Label of the variant to recommend: the best only where verdicts show it.
 
     Where the baseline has the better mean, it is only the first of the rest.
     """
-    if findings.ranking.baseline_rank:
+    if ranking.baseline_rank:
         return "first of the rest"
-    row = findings.ranking.best_rank
+    row = ranking.best_rank
     if row is None or not row.planned:
         return "leader"
-    winners = [findings.ranking.deciding_winners.get(problem) for problem in row.planned]
+    winners = [ranking.deciding_winners.get(problem) for problem in row.planned]
     sole = (winner and winner.best and winner.cell.variant == row.variant for winner in winners)
     return "best" if all(sole) else "leader"
 
 
-def planned_winners(findings: Findings, row: VariantRank) -> list[Winner]:
+def planned_winners(ranking: Ranking, row: VariantRank) -> list[Winner]:
     """Winners of the problems that a variant is planned for."""
-    winners = findings.ranking.deciding_winners
+    winners = ranking.deciding_winners
     return [winners[problem] for problem in row.planned if problem in winners]
 
 
-def contender_words(findings: Findings, row: VariantRank) -> str:
+def contender_words(ranking: Ranking, row: VariantRank) -> str:
     """Clause on the number of problems at which a variant wins or is not shown to be worse."""
     total = len(row.planned)
-    winners = planned_winners(findings, row)
+    winners = planned_winners(ranking, row)
     problems = f"{total} problem{'s' if total > 1 else ''}"
     if not all(winner.judged for winner in winners):
-        first = len(findings.ranking.contenders.get(row.variant.id, ()))
+        first = len(ranking.contenders.get(row.variant.id, ()))
         return f"first, or with an interval that overlaps the first one's, at {first} of {problems}"
     standing = standing_of(row.variant, winners)
     parts = [f"has the lowest number at {standing.wins} of {problems}"]
@@ -79,14 +79,14 @@ def contender_words(findings: Findings, row: VariantRank) -> str:
     return ", ".join(parts)
 
 
-def of_the_best(findings: Findings, slowdown: float) -> str:
+def of_the_best(cell_numbers: CellNumbers, slowdown: float) -> str:
     """A number against that of the best, as a ratio: `1.028x the time of the best`."""
-    higher = findings.numbers.primary.better == "higher"
+    higher = cell_numbers.primary.better == "higher"
     ratio = numbers.ratio(1 / slowdown if higher else slowdown)
-    return f"{ratio} the {noun(findings)} of the best"
+    return f"{ratio} the {noun(cell_numbers)} of the best"
 
 
-def worst_of_the_best(findings: Findings, slowdown: float) -> str:
+def worst_of_the_best(numbers: CellNumbers, slowdown: float) -> str:
     """How far from the best a variant is at the worst of the problems that it is used for."""
-    bound = "at least" if findings.numbers.primary.better == "higher" else "at most"
-    return f"{bound} {of_the_best(findings, slowdown)}"
+    bound = "at least" if numbers.primary.better == "higher" else "at most"
+    return f"{bound} {of_the_best(numbers, slowdown)}"

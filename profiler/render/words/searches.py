@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, Programs
 from profiler.findings.kinds.search import SearchFindings
 from profiler.render.words import numbers
 from profiler.search.live.coverage import CONFIDENCE
@@ -19,7 +19,7 @@ def search_sentences(findings: Findings, search: SearchFindings) -> tuple[str, .
     """What there is to say of a search, one thing after the other."""
     return (
         _course(search),
-        *_found(findings, search),
+        *_found(findings.programs, search),
         missed(search),
         _noise(search),
         *_gpus(search),
@@ -44,17 +44,17 @@ def _course(search: SearchFindings) -> str:
     return f"{'; '.join([text, *facts])}."
 
 
-def _found(findings: Findings, search: SearchFindings) -> Iterator[str]:
+def _found(programs: Programs, search: SearchFindings) -> Iterator[str]:
     best = search.best
     if best is None:
         yield "None of them could be measured."
         return
     low, high = best.interval
     yield (
-        f"By CUDA events the best is {variant_name(findings, best.variant)}: "
+        f"By CUDA events the best is {variant_name(programs, best.variant)}: "
         f"{numbers.ratio(best.ratio)} the time of "
-        f"{variant_name(findings, search.record.terms.baseline)} "
-        f"{numbers.interval(low, high)}, {objective_words(findings, search)}."
+        f"{variant_name(programs, search.record.terms.baseline)} "
+        f"{numbers.interval(low, high)}, {objective_words(programs, search)}."
     )
     if search.record.finished is None:
         yield "The search was stopped before its end."
@@ -133,17 +133,17 @@ def importance_reading(search: SearchFindings) -> str:
     )
 
 
-def objective_words(findings: Findings, search: SearchFindings) -> str:
+def objective_words(programs: Programs, search: SearchFindings) -> str:
     """Words for what a ratio of the search compares, and over which problems."""
     terms = search.record.terms
     if len(terms.problems) == 1:
-        names = {problem.id: problem.name for problem in findings.programs.problems}
+        names = {problem.id: problem.name for problem in programs.problems}
         return f"at {names.get(terms.problems[0], terms.problems[0])}"
     means = {GEOMEAN: "geometric mean over", WORST: "the worst of"}
     return f"{means[terms.objective]} {len(terms.problems)} problems"
 
 
-def variant_name(findings: Findings, variant: str) -> str:
+def variant_name(programs: Programs, variant: str) -> str:
     """Label of a variant; its id where it was not measured after the search."""
-    labels = {variant.id: variant.label for variant in findings.programs.plan.variants}
+    labels = {variant.id: variant.label for variant in programs.plan.variants}
     return labels.get(variant, variant)

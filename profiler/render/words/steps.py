@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profiler.findings.findings import Findings
+from profiler.findings.findings import CellNumbers
 from profiler.findings.kinds.steps import Effect, ParameterStep, StepEffect
 from profiler.findings.verdicts import PairVerdict
 from profiler.render.words import numbers
 from profiler.render.words.verdicts import counts, reason_and_blocks
 
 
-def noun(findings: Findings) -> str:
+def noun(numbers: CellNumbers) -> str:
     """Noun for the primary metric in a sentence."""
-    named = findings.numbers.primary.name == "duration_ns"
-    return "time" if named else findings.numbers.primary.label.lower()
+    named = numbers.primary.name == "duration_ns"
+    return "time" if named else numbers.primary.label.lower()
 
 
-def step_summary(findings: Findings, step_effect: StepEffect) -> str:
+def step_summary(cell_numbers: CellNumbers, step_effect: StepEffect) -> str:
     """Effect over all problems: mean, extremes with their problems, verdicts."""
     measured = [
         (problem.name, effect, verdict)
         for problem, effect, verdict in zip(
-            findings.programs.problems, step_effect.effects, step_effect.verdicts, strict=True
+            cell_numbers.programs.problems, step_effect.effects, step_effect.verdicts, strict=True
         )
         if effect.pairs
     ]
@@ -33,11 +33,11 @@ def step_summary(findings: Findings, step_effect: StepEffect) -> str:
     if len(measured) == 1:
         name, effect, _ = measured[0]
         between = numbers.interval(effect.low, effect.high)
-        return f"{f'{mean} the {noun(findings)} at {name} {between}'.rstrip()}{verdicts}."
+        return f"{f'{mean} the {noun(cell_numbers)} at {name} {between}'.rstrip()}{verdicts}."
     low = min(measured, key=lambda row: row[1].ratio)
     high = max(measured, key=lambda row: row[1].ratio)
     return (
-        f"{mean} the {noun(findings)} over {len(measured)} problems (geometric mean; from "
+        f"{mean} the {noun(cell_numbers)} over {len(measured)} problems (geometric mean; from "
         f"{numbers.ratio(low[1].ratio)} at {low[0]} to {numbers.ratio(high[1].ratio)} at "
         f"{high[0]}){verdicts}."
     )

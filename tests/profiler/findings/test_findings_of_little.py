@@ -56,7 +56,7 @@ def test_a_run_of_which_little_is_known_has_findings_that_can_be_printed(measure
     findings = find(report)
     assert findings.ranking.best is None
     assert dict(findings.ranking.winners) == {}
-    assert judged_table(findings).empty
+    assert judged_table(findings.verdicts).empty
     assert {"cell", "metric", "median", "source", "verdict"} <= set(summary_table(findings))
     page, console, document = shown(findings)
     assert "<h1>" in page

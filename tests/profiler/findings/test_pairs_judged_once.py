@@ -107,7 +107,7 @@ def shown_everywhere(findings):
         stream.getvalue(),
         dump(report_document(findings)),
         summary_table(findings).to_csv(index=False),
-        judged_table(findings).to_csv(index=False),
+        judged_table(findings.verdicts).to_csv(index=False),
     )
 
 

@@ -85,8 +85,8 @@ def test_one_number_for_each_cell_everywhere(findings: Findings) -> None:
     cells = {cell["id"]: cell for cell in document["cells"]}
     table = summary_table(findings)
     rows = table[table["metric"] == JUDGED].set_index("cell")
-    gate = judged_table(findings).set_index("cell")
-    page = payload(findings, facets(findings), CellSamples(findings))
+    gate = judged_table(findings.verdicts).set_index("cell")
+    page = payload(findings, facets(findings.programs), CellSamples(findings))
     duration = next((one["summary"] for one in page["metrics"] if one["name"] == JUDGED), None)
     reference = next((one for one in page["comparisons"] if one["key"] == "reference"), None)
     shown = {row.cell.id: row for row in main_table(findings, findings.verdicts.baselines[0]).rows}
@@ -251,13 +251,13 @@ def test_counters_of_both_add_up_and_what_matters_comes_first(findings: Findings
 
 
 def test_the_nearest_roof_stands_in_the_table_and_on_the_card(findings: Findings) -> None:
-    label = nearest_roof_label(findings)
+    label = nearest_roof_label(findings.numbers)
     *_, card = cards(findings)
     assert re.search(r"nearest roof.*: .*, \d+\.\d\u202f%|\d\u202f% of its roof", card.detail)
     if label is None:
         return
     cells = list(findings.programs.correct_cells.values())
-    column = roof_column(findings, cells, label)
+    column = roof_column(findings.numbers, cells, label)
     compared = 0
     for cell, datum in zip(cells, column.data, strict=True):
         percents = [

@@ -49,7 +49,7 @@ def test_one_problem_has_its_interval_in_the_sentence() -> None:
     small = make_report(30, problem_list=problems()[:1])
     findings = find(without(small, kind="ablation", parameters=("vec",)))
     (found,) = findings.kind.parameter_steps
-    words = step_summary(findings, found)
+    words = step_summary(findings.numbers, found)
     assert f"at {findings.programs.problems[0].name} [" in words
     assert re.search(r"\], [\u25bc\u25b2=?] [A-Z]+ \(.*8 blocks.*\)\.$", words)
 
@@ -75,7 +75,7 @@ def test_an_interval_that_reaches_one_does_not_exclude_it() -> None:
 
 
 def test_counters_that_follow_from_the_time_explain_nothing(ablation: Findings) -> None:
-    names = {metric.name for metric in counters(ablation)}
+    names = {metric.name for metric in counters(ablation.numbers)}
     assert names.isdisjoint({"duration_ns", "cycles", "gbps", "tflops"})
     assert {"registers", "instructions", "stall_barrier", "l2_hit_pct"} <= names
 
@@ -83,12 +83,12 @@ def test_counters_that_follow_from_the_time_explain_nothing(ablation: Findings) 
 def test_counters_stand_by_how_far_they_moved(ablation: Findings) -> None:
     findings = ablation
     (found,) = findings.kind.parameter_steps
-    medians = medians_of(findings, counters(findings))
-    table = moved_table(findings, found.step, medians)
+    medians = medians_of(findings.numbers, counters(findings.numbers))
+    table = moved_table(findings.programs, found.step, medians)
     assert table is not None
     assert "Instructions" not in [row.name for row in table.rows], "the same in all variants"
     still = {label("instructions"): medians[label("instructions")]}
-    assert moved_table(findings, found.step, still) is None
+    assert moved_table(findings.programs, found.step, still) is None
 
 
 def test_percentages_change_in_points_and_counts_by_a_factor() -> None:

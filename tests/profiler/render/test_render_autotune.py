@@ -107,7 +107,7 @@ def test_a_reference_is_never_best_and_may_be_ahead(tuned: Report, tuning: Findi
     assert ahead
     assert all(float(datum.text) < 1 for datum in ahead)
     assert all("\u00d7 the time of the best" in datum.title for datum in ahead)
-    assert best.name not in [row.name for row in single_choice_rows(apart)]
+    assert best.name not in [row.name for row in single_choice_rows(apart.ranking)]
 
 
 def test_classes_have_a_word_each() -> None:

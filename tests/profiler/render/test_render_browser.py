@@ -415,13 +415,13 @@ def test_the_table_of_a_metric_is_made_when_it_is_opened(
         ]
         for place, (variant, (name, *texts)) in enumerate(zip(variants, table, strict=True)):
             role = findings.ranking.role(variant)
-            tag = {"best": f" {best_word(findings)}", "baseline": " baseline"}.get(role, "")
+            tag = {"best": f" {best_word(findings.ranking)}", "baseline": " baseline"}.get(role, "")
             assert name == variant.label + tag
             for problem, text, (_, wanted) in zip(
                 findings.programs.problems, texts, columns, strict=True
             ):
                 cell = findings.programs.by_place.get((variant.id, problem.id))
-                why = f" {why_missing(findings, cell, metric.name)}"
+                why = f" {why_missing(findings.numbers, cell, metric.name)}"
                 missing = wanted[place] == numbers.MISSING
                 assert text == wanted[place] + (why if missing else "")
 
@@ -454,13 +454,13 @@ def test_details_have_what_no_table_says(tmp_path: Path) -> None:
     ((owner, aliases),) = findings.programs.aliases.items()
     cells = {cell.variant.id: cell for cell in findings.programs.cells}
     assert f"also called {', '.join(aliases)}" in pane(cells[owner])
-    confirmed = next(cell for cell in cells.values() if timing_blocks(findings, cell))
-    median, count = timing_blocks(findings, confirmed) or (math.nan, 0)
+    confirmed = next(cell for cell in cells.values() if timing_blocks(findings.numbers, cell))
+    median, count = timing_blocks(findings.numbers, confirmed) or (math.nan, 0)
     details = pane(confirmed)
     shown = " ".join(numbers.show(median, "ns").split())
     assert "of the confirmation, from " in details
     assert f"{shown} in the {count} timing blocks" in details
-    for fact in problem_facts(findings, findings.programs.problems[0]):
+    for fact in problem_facts(findings.programs, findings.programs.problems[0]):
         assert " ".join(fact.split()) in details
     assert "Nearest peak of those counted: " in details
     assert details.count(f"--explain {confirmed.id}") == 1

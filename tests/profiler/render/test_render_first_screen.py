@@ -117,9 +117,9 @@ def test_a_reference_is_faster_only_where_verdicts_show_it(findings: Findings) -
     variant = findings.programs.variants[0]
     shown = ReferenceLead(variant, 0.5, 3, {Verdict.FASTER.value: 3})
     ratio = "takes 0.500\u00d7 the time of the best of these"
-    assert lead_words(findings, shown) == f"{ratio}, \u25bc FASTER"
+    assert lead_words(findings.numbers, shown) == f"{ratio}, \u25bc FASTER"
     unclear = ReferenceLead(variant, 0.5, 3, {Verdict.FASTER.value: 2, Verdict.UNCLEAR.value: 1})
-    assert lead_words(findings, unclear) == ratio
+    assert lead_words(findings.numbers, unclear) == ratio
 
 
 # ---- timers --------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def test_without_a_baseline_panels_are_relative_to_the_best() -> None:
 
 def test_maps_of_a_grid_say_same_and_unclear_in_signs() -> None:
     findings = find(make_grid())
-    chart = grid_chart(findings, grid_pairs_of(findings))
+    chart = grid_chart(findings, grid_pairs_of(findings.kind))
     assert chart is not None
     texts = lxml.html.fromstring(str(chart.drawing)).xpath(".//text/text()")
     assert "compile \u00f7 eager, pointwise_chain" in texts

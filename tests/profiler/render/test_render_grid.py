@@ -51,7 +51,7 @@ def findings(run: Report) -> Findings:
 
 @pytest.fixture(scope="module")
 def pairs(findings: Findings) -> GridPairs:
-    return grid_pairs_of(findings)
+    return grid_pairs_of(findings.kind)
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_verdicts_follow_the_measured_times(pairs: GridPairs) -> None:
 def test_titles_state_the_direction_and_no_map_is_the_reciprocal_of_another(
     findings: Findings, pairs: GridPairs
 ) -> None:
-    both = pair_heat(findings, pairs, pairs.shown[0], pairs.grids[0], SCALE)
+    both = pair_heat(findings.programs, pairs, pairs.shown[0], pairs.grids[0], SCALE)
     assert both is not None
     assert both.heat.title == "compile / eager, time: below 1 is better"
     titles = [
@@ -167,7 +167,7 @@ def test_titles_state_the_direction_and_no_map_is_the_reciprocal_of_another(
 
 
 def test_failures_are_crossed_with_their_words(findings: Findings, pairs: GridPairs) -> None:
-    both = pair_heat(findings, pairs, pairs.shown[0], pairs.grids[0], SCALE)
+    both = pair_heat(findings.programs, pairs, pairs.shown[0], pairs.grids[0], SCALE)
     assert both is not None
     rows = dict(both.heat.rows)
     wrong, fell, memory = rows["128"][0], rows["65536"][2], rows["65536"][3]
@@ -176,7 +176,7 @@ def test_failures_are_crossed_with_their_words(findings: Findings, pairs: GridPa
     assert (memory.text, memory.css) == ("OUT OF MEMORY", "crossed no-memory")
     assert "16.00 GiB" in memory.title
     assert memory.raw is None
-    behind = pair_heat(findings, pairs, pairs.shown[2], pairs.grids[0], SCALE)
+    behind = pair_heat(findings.programs, pairs, pairs.shown[2], pairs.grids[0], SCALE)
     assert behind is not None
     assert dict(behind.heat.rows)["65536"][3].text == "compile: OUT OF MEMORY"
 
@@ -195,13 +195,13 @@ def test_marks_of_verdicts(
     )
     key = (pairs.shown[1].over.id, pairs.shown[1].under.id, pairs.grids[1].name)
     own = dataclasses.replace(pairs, cells={**pairs.cells, key: changed})
-    both = pair_heat(findings, own, pairs.shown[1], pairs.grids[1], SCALE)
+    both = pair_heat(findings.programs, own, pairs.shown[1], pairs.grids[1], SCALE)
     assert both is not None
     assert {" ".join(d.css.split()[1:]) for _, row in both.heat.rows for d in row} == {mark}
 
 
 def test_few_blocks_give_no_verdict() -> None:
-    rows = with_ratio(grid_pairs_of(find(make_grid(blocks=3))).with_baseline())
+    rows = with_ratio(grid_pairs_of(find(make_grid(blocks=3)).kind).with_baseline())
     assert {one.verdict.verdict for one in rows} == {Verdict.UNCLEAR}
     assert "3 blocks; a verdict needs 6" in details(rows[0].verdict)
 
@@ -217,7 +217,7 @@ def test_magnitudes_share_one_logarithmic_scale(findings: Findings, pairs: GridP
     quantity = Quantity(
         "Time", "ns", lambda cell: findings.numbers.value(cell, "duration_ns").median
     )
-    found = metric_heats(findings, quantity, pairs.grids[0], findings.programs.variants)
+    found = metric_heats(findings.programs, quantity, pairs.grids[0], findings.programs.variants)
     assert found is not None
     assert [one.title for one in found.heats] == [f"{name}, time" for name in IMPLEMENTATIONS]
     assert len(found.legend) == grid_heats.SHADES
@@ -226,7 +226,9 @@ def test_magnitudes_share_one_logarithmic_scale(findings: Findings, pairs: GridP
     assert (low.css, high.css) == ("b0", "b6")
     assert low.text.endswith("\N{MICRO SIGN}s")
     nothing = Quantity("Nothing", "", lambda _: math.nan)
-    assert metric_heats(findings, nothing, pairs.grids[0], findings.programs.variants) is None
+    assert (
+        metric_heats(findings.programs, nothing, pairs.grids[0], findings.programs.variants) is None
+    )
 
 
 def test_values_are_short() -> None:
@@ -301,7 +303,7 @@ def test_what_nobody_measured_is_not_counted_as_no_data(run: Report, pairs: Grid
 
 
 def test_kernel_lists_by_letter(findings: Findings, pairs: GridPairs) -> None:
-    kernels = grid_kernels(findings, Kernels(findings), pairs.grids[0])
+    kernels = grid_kernels(findings.programs, Kernels(findings), pairs.grids[0])
     assert [group.letter for group in kernels.lists] == ["A", "B", "C"]
     assert kernels.lists[0].names == ("cos_kernel", "mul_kernel", "max_kernel", "add_kernel")
     assert kernels.lists[0].cells == ("eager: 16",)
@@ -378,7 +380,7 @@ def test_slices_that_nobody_measured_have_no_panel(run: Report) -> None:
         samples=run.measured.samples[~run.measured.samples["cell"].isin(gone)],
     )
     findings = find(part)
-    grid = grid_pairs_of(findings).grids[0]
+    grid = grid_pairs_of(findings.kind).grids[0]
     table, left_out = slice_table(findings, grid, along="dim1")
     assert left_out == 0
     assert set(table["panel"]) == {f"dim0 = {one}" for one in grid.row_values if one != 128}

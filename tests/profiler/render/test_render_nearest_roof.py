@@ -54,18 +54,18 @@ def test_a_cell_without_a_result_has_none(findings: Findings) -> None:
 
 
 def test_its_hint_names_the_roofs_that_were_counted(findings: Findings) -> None:
-    label = nearest_roof_label(findings)
+    label = nearest_roof_label(findings.numbers)
     assert label is not None
     assert "(DRAM, L2, BF16 tensor and FP32)" in label.definition
     assert "in the explain session, another launch" in label.definition
-    alone = nearest_roof_label(with_roofs({"dram": 20.0}))
+    alone = nearest_roof_label(with_roofs({"dram": 20.0}).numbers)
     assert alone is not None
     assert "counted (DRAM)" in alone.definition
 
 
 def test_without_roofs_there_is_no_column() -> None:
     none = with_roofs({})
-    assert nearest_roof_label(none) is None
+    assert nearest_roof_label(none.numbers) is None
     assert not [column for column in table_of(none).columns if "roof" in column.head.lower()]
 
 

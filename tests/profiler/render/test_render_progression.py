@@ -81,7 +81,7 @@ def test_the_largest_step_counts_up_and_down(ladder: tuple[Rung, ...]) -> None:
 def test_the_ladder_has_no_tread_without_a_result(
     climbing: Findings, ladder: tuple[Rung, ...]
 ) -> None:
-    table = ladder_table(climbing, ladder)
+    table = ladder_table(climbing.ranking, ladder)
     assert len(table) == len([one for one in ladder if one.cumulative is not None])
     assert table["text"].iloc[0] == ""
     assert table[["value", "low", "high"]].notna().all(axis=None)
@@ -104,7 +104,7 @@ def test_counters_that_moved_are_few_stalls_and_have_bars(
     climbing: Findings, ladder: tuple[Rung, ...]
 ) -> None:
     findings = climbing
-    medians = medians_of(findings, counters(findings))
+    medians = medians_of(findings.numbers, counters(findings.numbers))
     problem = findings.ranking.largest_problem
     assert problem is not None
     bars = counter_bars(ladder[3], problem, medians)
@@ -119,7 +119,7 @@ def test_counters_that_moved_are_few_stalls_and_have_bars(
 def test_small_multiples_share_their_places(climbing: Findings, ladder: tuple[Rung, ...]) -> None:
     problem = climbing.ranking.largest_problem
     assert problem is not None
-    panels = panels_of(climbing)
+    panels = panels_of(climbing.numbers)
     table = multiples_table(climbing, ladder, problem, panels)
     assert set(table["panel"]) == {panel.label for panel in panels}
     assert "Tensor pipe" not in set(table["panel"]), "it was not collected"

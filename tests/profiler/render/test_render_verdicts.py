@@ -87,7 +87,7 @@ def test_equal_kernels_are_never_called_faster_or_best(equal: Report, kind: str)
         said += f" {card.answer} {card.detail}"
     for word in ("FASTER", "SLOWER", "faster", "the best is"):
         assert word not in said
-    assert best_word(findings) != "best"
+    assert best_word(findings.ranking) != "best"
     tree: Any = lxml.html.document_fromstring(render_page(findings))
     judged = tree.xpath("//td[contains(@class, 'is-faster') or contains(@class, 'is-slower')]")
     assert judged == []
@@ -134,7 +134,7 @@ def test_few_blocks_give_no_verdict_and_no_tie_by_verdict() -> None:
     winner = findings.ranking.winners["fp16_512x1024"]
     assert not winner.judged
     assert ties_words(winner) == ""
-    assert answer_of(findings).not_told_apart == 0
+    assert answer_of(findings.ranking).not_told_apart == 0
     assert "lowest median, not judged" in shown(report)
 
 
@@ -200,7 +200,7 @@ def test_a_final_speaks_where_both_were_in_it(again: Findings, measured_again: R
 
 def test_page_files_and_gate_have_one_number_for_each_cell(again: Findings) -> None:
     cells = {cell["id"]: cell for cell in report_document(again)["cells"]}
-    gate = judged_table(again).set_index("cell")
+    gate = judged_table(again.verdicts).set_index("cell")
     table = summary_table(again).set_index(["cell", "metric"])
     finals = 0
     for cell in again.programs.correct_cells.values():
@@ -228,7 +228,7 @@ def test_without_a_final_every_number_is_of_the_blocks() -> None:
     cells = report_document(findings)["cells"]
     assert {cell["blocks"] for cell in cells} == {None}
     wanted = {cell for cell in findings.programs.correct_cells if not cell.startswith("torch")}
-    assert set(judged_table(findings)["cell"]) == wanted
+    assert set(judged_table(findings.verdicts)["cell"]) == wanted
     assert {cell["id"] for cell in cells if cell["metrics"]} == set(findings.programs.correct_cells)
 
 
@@ -317,7 +317,7 @@ def test_every_named_baseline_asks_the_same_judge(findings: Findings) -> None:
         assert by_key[key].verdicts[pair[0]].ratio == alone["ratio"]
     own = findings.programs.by_place["torch", findings.programs.problems[0].id]
     assert by_key["reference"].verdicts[own.id].verdict is None
-    assert why_no_verdict(findings, by_key["reference"], own) == "compared with itself"
+    assert why_no_verdict(findings.verdicts, by_key["reference"], own) == "compared with itself"
 
 
 def test_verdicts_of_the_reference_are_those_of_the_judge(findings: Findings) -> None:

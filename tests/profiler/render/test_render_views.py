@@ -61,8 +61,8 @@ def test_a_baseline_that_is_best_is_called_so(findings: Findings) -> None:
     assert best.answer == winner.name
     assert best.detail.startswith("the baseline; lowest at ")
     assert other.name in difference.detail
-    assert (best_word(findings), best_word(led)) == ("leader", "first of the rest")
-    assert "first of the rest over all problems" in colours(led)
+    assert (best_word(findings.ranking), best_word(led.ranking)) == ("leader", "first of the rest")
+    assert "first of the rest over all problems" in colours(led.ranking)
 
 
 def test_the_largest_problem_is_won_by_whom_it_is_won(findings: Findings) -> None:
@@ -218,7 +218,7 @@ def test_every_named_baseline_has_intervals_and_verdicts(findings: Findings) -> 
 
 
 def test_facets_cover_every_cell_and_offer_nothing_that_no_cell_has(findings: Findings) -> None:
-    groups, membership = main_table.facets(findings)
+    groups, membership = main_table.facets(findings.programs)
     assert [group.label for group in groups] == [
         "problem \u00b7 dtype",
         "problem \u00b7 rows",
@@ -240,9 +240,9 @@ def test_missing_values_say_why(findings: Findings) -> None:
     cell = findings.programs.by_place[
         findings.programs.variants[3].id, findings.programs.problems[0].id
     ]
-    assert "did not deliver" in why_missing(findings, cell, "bank_conflicts")
-    assert why_missing(findings, cell, "waves") == "not collected for this cell"
-    assert why_missing(findings, None, "waves") == "not in the plan"
+    assert "did not deliver" in why_missing(findings.numbers, cell, "bank_conflicts")
+    assert why_missing(findings.numbers, cell, "waves") == "not collected for this cell"
+    assert why_missing(findings.numbers, None, "waves") == "not in the plan"
 
 
 def test_why_compares_best_and_baseline_at_the_largest_problem(findings: Findings) -> None:
@@ -441,7 +441,7 @@ def test_why_needs_a_baseline() -> None:
 
 
 def data_of(findings: Findings) -> dict[str, Any]:
-    return embed.payload(findings, main_table.facets(findings), CellSamples(findings))
+    return embed.payload(findings, main_table.facets(findings.programs), CellSamples(findings))
 
 
 def test_a_part_of_a_program_is_measured_again_with_all_its_parts(findings: Findings) -> None:
@@ -463,19 +463,23 @@ def test_a_part_of_a_program_is_measured_again_with_all_its_parts(findings: Find
 def test_a_confirmed_cell_has_its_timing_blocks_too(findings: Findings) -> None:
     report = make_report(variant_count=6, problem_list=problems()[:1], final_blocks=8)
     confirmed = find(report)
-    cells = [cell for cell in confirmed.programs.cells if details.timing_blocks(confirmed, cell)]
+    cells = [
+        cell for cell in confirmed.programs.cells if details.timing_blocks(confirmed.numbers, cell)
+    ]
     assert cells
     for cell in cells:
         value = confirmed.numbers.value(cell, "duration_ns")
         blocks = confirmed.numbers.block_value(cell)
         assert value.source == "final"
-        assert details.timing_blocks(confirmed, cell) == (blocks.median, blocks.n)
-    assert not any(details.timing_blocks(findings, cell) for cell in findings.programs.cells)
+        assert details.timing_blocks(confirmed.numbers, cell) == (blocks.median, blocks.n)
+    assert not any(
+        details.timing_blocks(findings.numbers, cell) for cell in findings.programs.cells
+    )
 
 
 def test_a_cell_is_nearest_to_the_peak_that_it_reaches_most_of(findings: Findings) -> None:
     cell = findings.ranking.winners[findings.programs.problems[0].id].cell
-    name = nearest_peak(findings, cell)
+    name = nearest_peak(findings.numbers, cell)
     assert name is not None
     shares = [
         findings.numbers.value(cell, other).median
@@ -484,7 +488,7 @@ def test_a_cell_is_nearest_to_the_peak_that_it_reaches_most_of(findings: Finding
     measured = [share for share in shares if math.isfinite(share)]
     assert findings.numbers.value(cell, name).median >= max(measured)
     failed = next(cell for cell in findings.programs.cells if not findings.programs.correct(cell))
-    assert nearest_peak(findings, failed) is None
+    assert nearest_peak(findings.numbers, failed) is None
 
 
 def test_funnel_goes_from_possible_to_measured(findings: Findings) -> None:
@@ -695,7 +699,7 @@ def test_the_card_counts_every_unclear_problem_and_gives_the_most_common_reason(
 
 
 def test_what_is_not_in_the_plan_did_not_fail(findings: Findings) -> None:
-    absent = tables.lacking_datum(findings, None)
+    absent = tables.lacking_datum(findings.numbers, None)
     assert (absent.text, absent.css, absent.title) == ("\u2013", "none", "not in the plan")
 
 

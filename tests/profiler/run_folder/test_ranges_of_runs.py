@@ -83,12 +83,12 @@ def test_the_document_has_them_and_one_without_ranges_has_no_such_key(place):
 
 def test_a_run_without_ranges_inside_has_no_counters_by_range(place):
     place.measure_all()
-    assert report_of(place).range_counters.empty
+    assert report_of(place).measured.range_counters.empty
 
 
 def test_a_recording_gives_the_same(place, tmp_path):
     measure(place, ["step_0"], ["step_1"])
-    live = report_of(place).range_counters
+    live = report_of(place).measured.range_counters
     assert ("step_*",) in live["path"].tolist()
     recording = open_run(write_recording(place.run, tmp_path / "recording.zip", []))
     replayed = assemble(recording, place.loaded, place.plan, replay=True)
@@ -97,10 +97,10 @@ def test_a_recording_gives_the_same(place, tmp_path):
 
 def test_a_visit_that_was_measured_twice_counts_once(place):
     measure(place, ["up"])
-    before = report_of(place).range_counters
+    before = report_of(place).measured.range_counters
     name = place.plan.sessions[0].name
     place.attempt(name, csv=with_ranges(place, name, ["up"], ["up"]))
-    assert report_of(place).range_counters.equals(before)
+    assert report_of(place).measured.range_counters.equals(before)
 
 
 def test_cells_that_were_edited_since_have_none(place):
