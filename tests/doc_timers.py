@@ -40,7 +40,7 @@ def methods():
     by_cell = timers.medians.pivot_table(index="cell", columns="collector", values="median")
     rows = []
     for error in timers.wall_clock.sort_values("reference").to_dict("records"):
-        cell = findings_of("timing_methods").correct_cells[error["cell"]]
+        cell = findings_of("timing_methods").programs.correct_cells[error["cell"]]
         shown = (time(by_cell.loc[cell.id, collector]) for collector in WITH_HOST)
         rows.append(
             (

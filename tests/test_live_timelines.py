@@ -126,16 +126,16 @@ def test_the_timeline_of_a_visit_that_was_made_again_is_the_one_that_counts(good
     shutil.copytree(profiler.runs()[-1], run)
     first = run / "raw/nsys.001"
     shutil.copytree(first, run / "raw/nsys.002")
-    shown = {one.originals[0].path for one in report_of(run, spec).timelines.values()}
+    shown = {one.originals[0].path for one in report_of(run, spec).details.timelines.values()}
     assert shown == {"raw/nsys.001/private/report.nsys-rep.gz"}
     assert (run / shown.pop()).exists()
     visits = measured_visits(read_journal(first / "journal.jsonl"))
-    problem = next(iter(report_of(run, spec).timelines))
+    problem = next(iter(report_of(run, spec).details.timelines))
     slow = visits[visits["cell"] == problem]["start_s"].tolist()
     header = "time_s,sm_mhz,memory_mhz,reasons,temperature_c,power_w"
     rows = [f"{when},1200,3000,{THROTTLING.value},90,500" for when in slow]
     (first / "clocks.csv").write_text("\n".join([header, *rows, ""]))
-    found = report_of(run, spec).timelines
+    found = report_of(run, spec).details.timelines
     assert {one.originals[0].path for one in found.values()} == {
         "raw/nsys.002/private/report.nsys-rep.gz"
     }, "a throttled visit takes its block with it"
@@ -205,12 +205,12 @@ def test_a_recording_tells_what_the_run_told(good):
     assert profiler("record", run, recording).code == 0
     live = report_of(run, spec)
     replayed = report_of(recording, spec, replay=True)
-    assert set(replayed.timelines) == set(live.timelines)
-    for cell, timeline in live.timelines.items():
-        other = replayed.timelines[cell]
+    assert set(replayed.details.timelines) == set(live.details.timelines)
+    for cell, timeline in live.details.timelines.items():
+        other = replayed.details.timelines[cell]
         for name in ("operations", "ranges", "stacks", "api"):
             assert getattr(other, name).equals(getattr(timeline, name)), name
-    assert replayed.samples.equals(live.samples)
+    assert replayed.measured.samples.equals(live.measured.samples)
 
 
 # ---- torch.profiler ------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def test_torch_records_the_operators_of_a_launch(profiler):
     }
     (cell,) = done.json["cells"]
     assert cell["metrics"]["torch_duration_ns"]["median"] > 0
-    (found,) = report_of(profiler.runs()[-1], spec).timelines.values()
+    (found,) = report_of(profiler.runs()[-1], spec).details.timelines.values()
     assert (found.collector, found.launches) == ("torch", LAUNCHES)
     assert "aten::sum" in set(found.operators["name"])
     assert all(isinstance(stack, tuple) for stack in found.operators["stack"])
@@ -283,7 +283,7 @@ def test_a_command_is_one_process_a_visit(profiler):
     assert len(seen) == 3, "the set-up, too: of a program everything counts"
     repeats = [row["repeat"] for row in samples(run, "nsys") if "sgemm" in row["kernel_names"]]
     assert sorted(repeats) == ["0", "0", "1", "1"]
-    timelines = report_of(run, spec).timelines
+    timelines = report_of(run, spec).details.timelines
     assert {timeline.launches for timeline in timelines.values()} == {0}
     assert {len(timeline.operations) for timeline in timelines.values()} == {4}
 
@@ -307,7 +307,7 @@ def test_of_a_command_a_timeline_adds_no_kernels_to_those_that_were_asked_for(pr
     assert done.code == 0, done.err
     (cell,) = done.json["cells"]
     assert {"duration_ns", "nsys_duration_ns"} <= cell["metrics"].keys()
-    (timeline,) = report_of(profiler.runs()[-1], spec).timelines.values()
+    (timeline,) = report_of(profiler.runs()[-1], spec).details.timelines.values()
     assert sorted(timeline.operations["name"]) == ["init", "set_up_kernel", "sgemm"]
 
 
@@ -321,7 +321,7 @@ def test_a_window_of_ones_own_is_one_visit_a_process(profiler):
     assert [len(visits_of(folder)) for folder in folders] == [1, 1]
     command = (folders[0] / "command.txt").read_text()
     assert "--capture-range=nvtx --nvtx-capture=part@app --capture-range-end=stop" in command
-    assert len(report_of(profiler.runs()[-1], spec).timelines) == 2
+    assert len(report_of(profiler.runs()[-1], spec).details.timelines) == 2
 
 
 def test_a_plan_shows_the_sessions_of_timelines(profiler):
@@ -390,10 +390,10 @@ def test_a_killed_nsys_costs_what_it_recorded_and_nothing_else(profiler):
     assert "killed by SIGKILL" in done.err
     (run,) = profiler.runs()
     assert len(visits_of(attempts_of(run, "timer")[0])) == 6
-    assert report_of(run, spec).timelines == {}
+    assert report_of(run, spec).details.timelines == {}
     assert profiler.measure(spec).code == 0
     assert len(attempts_of(run, "timer")) == 1
-    assert len(report_of(run, spec).timelines) == 2
+    assert len(report_of(run, spec).details.timelines) == 2
 
 
 def test_a_variant_that_crashes_leaves_the_timelines_of_the_others(profiler):
@@ -401,7 +401,9 @@ def test_a_variant_that_crashes_leaves_the_timelines_of_the_others(profiler):
     done = profiler.measure(spec)
     assert done.code == 4, done.err
     run = profiler.runs()[-1]
-    found = {cell.partition("..")[0].partition("-")[0] for cell in report_of(run, spec).timelines}
+    found = {
+        cell.partition("..")[0].partition("-")[0] for cell in report_of(run, spec).details.timelines
+    }
     assert found == {"well", "also_well"}
 
 
@@ -423,7 +425,7 @@ def test_a_killed_profiler_goes_on_with_the_visits_that_nsys_has(profiler):
     assert not (first / "timeline.json").exists()
     assert profiler.measure(spec).code == 0
     assert len(visits_of(run / "raw/nsys.002")) == 2, "the visit that nsys has is not made again"
-    assert len(report_of(run, spec).timelines) == 3
+    assert len(report_of(run, spec).details.timelines) == 3
 
 
 def test_a_damaged_table_is_said_and_the_rest_is_shown(good, tmp_path):

@@ -48,7 +48,7 @@ def test_a_loop_that_loads_ahead_waits_for_a_load_behind() -> None:
 
 
 def lines_of(recording: Path, cell: str) -> tuple[HotLine, ...]:
-    profiles = report_of_recording(recording).profiles
+    profiles = report_of_recording(recording).details.profiles
     profile = next(profile for name, profile in profiles.items() if name.startswith(cell))
     return hot_lines(profile.kernels[0].instructions_by_wait, 5)
 

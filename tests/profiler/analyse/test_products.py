@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 
 def longest_kernels(run: str) -> dict[str, KernelProfile]:
     """Longest kernel of each explained cell of a recording, by cell."""
-    profiles = report_of_recording(ROOT / run).profiles
+    profiles = report_of_recording(ROOT / run).details.profiles
     return {
         cell: max(profile.kernels, key=lambda kernel: kernel.value("gpu__time_duration.sum"))
         for cell, profile in profiles.items()

@@ -24,7 +24,7 @@ def of_grid():
 
 @pytest.fixture(scope="module")
 def table(of_grid):
-    return main_table(of_grid, of_grid.baselines[0])
+    return main_table(of_grid, of_grid.verdicts.baselines[0])
 
 
 def test_traffic_and_kernels_stand_beside_the_time(of_grid, table):
@@ -32,26 +32,27 @@ def test_traffic_and_kernels_stand_beside_the_time(of_grid, table):
     assert heads[1:3] == ["DRAM bytes", "Kernels"]
     names = [column.label.name for column in table.columns]
     assert not {"dram_read_bytes", "dram_write_bytes"} & set(names), "their sum stands for both"
-    assert len(table.rows) == len(of_grid.report.plan.cells) == 96
+    assert len(table.rows) == len(of_grid.programs.plan.cells) == 96
     compared = 0
     for row in table.rows:
-        if of_grid.correct(row.cell):
+        if of_grid.programs.correct(row.cell):
             moved = [
-                of_grid.value(row.cell, f"dram_{way}_bytes").median for way in ("read", "write")
+                of_grid.numbers.value(row.cell, f"dram_{way}_bytes").median
+                for way in ("read", "write")
             ]
             scale = {"kB": 1e3, "MB": 1e6, "GB": 1e9}[table.columns[1].unit]
             assert float(row.data[0].text) * scale == pytest.approx(sum(moved), rel=1e-3)
-            assert float(row.data[1].text) == of_grid.value(row.cell, "kernels").median
+            assert float(row.data[1].text) == of_grid.numbers.value(row.cell, "kernels").median
             compared += 1
     assert compared > 50
 
 
 def test_the_first_of_a_problem_is_fastest_only_where_all_others_are_slower(of_grid, table):
     standings = set()
-    for problem in of_grid.problems:
+    for problem in of_grid.programs.problems:
         ranks = [row.rank.text for row in table.rows if row.cell.problem == problem]
         first, *others = ranks
-        winner = of_grid.winners[problem.id]
+        winner = of_grid.ranking.winners[problem.id]
         assert (first == "1 fastest") == winner.best
         assert first in ("1 fastest", "1 lowest")
         assert not any("fastest" in text for text in others)
@@ -64,9 +65,9 @@ def test_the_first_of_a_problem_is_fastest_only_where_all_others_are_slower(of_g
 def test_verdicts_are_those_of_the_rest_of_the_page(of_grid, table):
     compared = 0
     for row in table.rows:
-        if row.cell.variant.id == "eager" or not of_grid.correct(row.cell):
+        if row.cell.variant.id == "eager" or not of_grid.programs.correct(row.cell):
             continue
-        pair = of_grid.verdict(row.cell.variant, row.cell.problem)
+        pair = of_grid.verdicts.at(row.cell.variant, row.cell.problem)
         assert (row.verdict.text, row.ratio.raw) == (word_of(pair), raw(pair.ratio))
         compared += pair.verdict in (Verdict.FASTER, Verdict.SLOWER)
     assert compared > 20
@@ -74,7 +75,7 @@ def test_verdicts_are_those_of_the_rest_of_the_page(of_grid, table):
 
 def test_bars_grow_with_the_numbers_of_a_problem(of_grid, table):
     """The longest bar of each problem is full; what has no number has none."""
-    for problem in of_grid.problems:
+    for problem in of_grid.programs.problems:
         rows = [row for row in table.rows if row.cell.problem == problem]
         steps = {
             float(row.primary.raw): int(row.primary.css.removeprefix("w"))
@@ -89,7 +90,7 @@ def test_bars_grow_with_the_numbers_of_a_problem(of_grid, table):
 
 def test_a_line_begins_each_problem_but_the_first(of_grid, table):
     begins = [row.cell.problem.id for row in table.rows if row.begins]
-    assert begins == [problem.id for problem in of_grid.problems[1:]]
+    assert begins == [problem.id for problem in of_grid.programs.problems[1:]]
 
 
 def test_key_columns_come_before_all_others(page_of):
@@ -115,7 +116,7 @@ def test_builds_are_grouped_and_absent_where_nothing_was_built(of_grid, page_of)
 
 
 def test_an_error_that_variants_share_is_on_the_page_once(of_grid):
-    variants = of_grid.variants[:3]
+    variants = of_grid.programs.variants[:3]
     failed = [
         BuildResult(v.id, ok=False, error="a.cu(3): error: no <such> thing") for v in variants
     ]

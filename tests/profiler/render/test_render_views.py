@@ -672,8 +672,8 @@ def test_only_a_problem_that_none_exceeds_is_called_the_largest(monkeypatch, siz
     named = [(",".join(f"{key}={value}" for key, value in size.items()), size) for size in sizes]
     report = make_report(3, tuple(Problem(name, name, size) for name, size in named))
     findings = find(report)
-    first = property(lambda itself: itself.problems[0])
-    monkeypatch.setattr(type(findings), "largest_problem", first)
+    first = property(lambda itself: itself.programs.problems[0])
+    monkeypatch.setattr(type(findings.ranking), "largest_problem", first)
     assert words in say(findings)
 
 

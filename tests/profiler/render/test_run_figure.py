@@ -6,6 +6,7 @@ import pytest
 
 from profiler.model import SessionStep, Span
 from profiler.render.timeline.run_figure import run_chart
+from profiler.run_folder.load.report import Execution
 
 PLANS, DRAWS = Span("profiler", "plans", 0.0, 0.5), Span("profiler", "draws", 90.0, 99.0)
 
@@ -15,7 +16,8 @@ def chart_of(processes):
         Span(f"ncu-timing.{number:03d}", SessionStep.MEASURES, float(number), number + 0.5)
         for number in range(processes)
     ]
-    return run_chart(SimpleNamespace(report=SimpleNamespace(seconds=(PLANS, *visits, DRAWS))))
+    execution = Execution(created="", seconds=(PLANS, *visits, DRAWS))
+    return run_chart(SimpleNamespace(report=SimpleNamespace(execution=execution)))
 
 
 @pytest.mark.parametrize(("processes", "said"), [(39, ""), (80, "The first 40 of 81 rows")])
