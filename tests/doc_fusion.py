@@ -259,7 +259,8 @@ def same_cells():
         if other is None or other.id not in first.programs.correct_cells:
             continue
         chosen = [
-            choices_by_operation(f.status(c).tuned) for f, c in ((first, other), (second, cell))
+            choices_by_operation(f.programs.status(c).tuned)
+            for f, c in ((first, other), (second, cell))
         ]
         name = "the same configuration" if chosen[0] == chosen[1] else "another"
         quotients[name].append(median(second, cell) / median(first, other))

@@ -297,10 +297,8 @@ class _CellOfRun(NamedTuple):
     def by_blocks(self) -> Mapping[str, _Judged] | None:
         """The primary metric by the timing blocks, where its number is of the final; else None."""
         findings, primary = self.run.findings, self.run.findings.numbers.primary.name
-        value, before = (
-            findings.numbers.value(self.cell, primary),
-            findings.numbers.block_value(self.cell),
-        )
+        value = findings.numbers.value(self.cell, primary)
+        before = findings.numbers.block_value(self.cell)
         if value.source == before.source or not before.present:
             return None
         return {primary: (before, None)}

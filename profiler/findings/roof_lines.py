@@ -127,17 +127,16 @@ def _correct_cells(programs: Programs, problem: Problem) -> list[Cell]:
 
 def _ceilings(findings: Findings, cells: list[Cell]) -> Iterator[tuple[str, str, list[float]]]:
     """Name, unit and ceilings of each roof, one for each cell that tells it."""
+    numbers = findings.numbers
     for level, (_, peak, clock) in MEMORY.items():
-        yield level, BYTES, _products(findings.numbers, cells, peak, clock)
+        yield level, BYTES, _products(numbers, cells, peak, clock)
     shared = (_shared(findings, cell)[1] for cell in cells)
     yield SHARED, BYTES, [ceiling for ceiling in shared if math.isfinite(ceiling)]
     for kind in TENSOR_TYPES:
-        working = [
-            cell for cell in cells if findings.numbers.value(cell, f"tensor_{kind}_ops").median > 0
-        ]
-        ceilings = _products(findings.numbers, working, f"tensor_{kind}_peak", "sm_clock_hz")
+        working = [cell for cell in cells if numbers.value(cell, f"tensor_{kind}_ops").median > 0]
+        ceilings = _products(numbers, working, f"tensor_{kind}_peak", "sm_clock_hz")
         yield f"tensor_{kind}", OPERATIONS, ceilings
-    fma = _products(findings.numbers, cells, "fp32_fma_peak", "sm_clock_hz")
+    fma = _products(numbers, cells, "fp32_fma_peak", "sm_clock_hz")
     yield "fp32", OPERATIONS, [2 * ceiling for ceiling in fma]
 
 

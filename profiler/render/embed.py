@@ -82,6 +82,7 @@ def payload(
     samples: CellSamples,
 ) -> dict[str, Any]:
     """Data for the page's script; numbers are raw, missing is null."""
+    ranking, programs = findings.ranking, findings.programs
     report = findings.report
     groups, membership = facets
     return {
@@ -98,40 +99,35 @@ def payload(
                 "label": variant.label,
                 "params": dict(variant.params),
             }
-            | (
-                {"also": list(aliases)}
-                if (aliases := findings.programs.aliases.get(variant.id))
-                else {}
-            )
-            for variant in findings.programs.variants
+            | ({"also": list(aliases)} if (aliases := programs.aliases.get(variant.id)) else {})
+            for variant in programs.variants
         ],
         "problems": [
             {
                 "id": problem.id,
                 "name": problem.name,
                 "params": dict(problem.params),
-                "facts": list(problem_facts(findings.programs, problem)),
+                "facts": list(problem_facts(programs, problem)),
             }
-            for problem in findings.programs.problems
+            for problem in programs.problems
         ],
-        "order": [findings.programs.marks[rank.variant.id] for rank in findings.ranking.ranks],
+        "order": [programs.marks[rank.variant.id] for rank in ranking.ranks],
         "tags": {
-            findings.programs.marks[variant.id]: [
+            programs.marks[variant.id]: [
                 role,
-                best_word(findings.ranking) if role == "best" else role,
+                best_word(ranking) if role == "best" else role,
             ]
-            for variant in findings.programs.variants
-            if (role := findings.ranking.role(variant)) in ("best", "baseline")
+            for variant in programs.variants
+            if (role := ranking.role(variant)) in ("best", "baseline")
         },
         "outcomes": {
             str(outcome): [OUTCOME_WORDS[outcome], outcome.correct]
-            for outcome in findings.programs.outcome_counts()
+            for outcome in programs.outcome_counts()
         },
-        "largest": findings.ranking.largest_problem
-        and findings.programs.problem_numbers[findings.ranking.largest_problem.id],
+        "largest": ranking.largest_problem and programs.problem_numbers[ranking.largest_problem.id],
         "rerun": rerun_start(report.experiment.spec_path),
         "explain": explain_start(report.experiment.spec_path),
-        "of_parts": not all(map(is_planned, findings.programs.cells)),
+        "of_parts": not all(map(is_planned, programs.cells)),
         "kernels": list(samples.kernel_names),
         "scales": {
             metric.unit: numbers.steps(metric.unit)

@@ -350,12 +350,9 @@ class TimelineFindings:
 
 def find_timelines(report: Report) -> TimelineFindings:
     """Findings of the timelines of a report; whatever takes long is found when it is asked for."""
-    timed = (
-        timer_medians(report.measured.samples, report.measured.summary)
-        if report.details.timelines
-        else {}
-    )
-    counters = report.measured.range_counters
+    measured = report.measured
+    timed = timer_medians(measured.samples, measured.summary) if report.details.timelines else {}
+    counters = measured.range_counters
     return TimelineFindings(
         tuple(
             CellTimelineFindings(

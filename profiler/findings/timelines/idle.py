@@ -31,11 +31,9 @@ def idle_difference(findings: Findings) -> IdleDifference | None:
 
     None without both timelines, and where the best keeps the device busier by less than BUSIER.
     """
-    row, problem, baseline = (
-        findings.ranking.leader,
-        findings.ranking.largest_problem,
-        findings.programs.baseline,
-    )
+    row = findings.ranking.leader
+    problem = findings.ranking.largest_problem
+    baseline = findings.programs.baseline
     if row is None or problem is None or baseline is None:
         return None
     cell, against = (

@@ -157,10 +157,8 @@ def _ladder_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[
         return
     yield from _against_baseline(findings, cells, problem)
     for rung in findings.kind.ladder:
-        cell, before = (
-            _at(findings.programs, rung.variant, problem),
-            _at(findings.programs, rung.before, problem),
-        )
+        cell = _at(findings.programs, rung.variant, problem)
+        before = _at(findings.programs, rung.before, problem)
         if cell and before and cell.id in cells and before.id in cells:
             yield pair_why(findings, cells, cell, before)
 
@@ -168,10 +166,8 @@ def _ladder_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[
 def _against_baseline(
     findings: Findings, cells: Mapping[str, CellWhy], problem: Problem
 ) -> Iterator[PairWhy]:
-    best, baseline = (
-        _best_at(findings.ranking, cells, problem),
-        _at(findings.programs, findings.programs.baseline, problem),
-    )
+    best = _best_at(findings.ranking, cells, problem)
+    baseline = _at(findings.programs, findings.programs.baseline, problem)
     if best and baseline and baseline.id in cells and best.id != baseline.id:
         yield pair_why(findings, cells, best, baseline)
 

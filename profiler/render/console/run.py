@@ -36,6 +36,7 @@ _STYLES: Mapping[Verdict, str] = {Verdict.FASTER: "blue", Verdict.SLOWER: "yello
 
 def run_tables(findings: Findings, *, verbose: bool) -> list[RenderableType]:
     """The table that the answer is about, and what failed; `verbose`: every table."""
+    programs = findings.programs
     parts: list[RenderableType] = []
     kind_tables, timelines = findings.report.settings.page_kind.console, timeline_tables(findings)
     if kind_tables:
@@ -43,15 +44,11 @@ def run_tables(findings: Findings, *, verbose: bool) -> list[RenderableType]:
     elif findings.ranking.winners and (verbose or not timelines):
         parts += _variant_tables(findings, verbose=verbose)
     parts += timelines
-    if verbose and any(name.shortened for name in findings.programs.names.by_variant.values()):
-        parts.append(_names_table(findings.programs))
-    failed = [
-        cell for cell in findings.programs.cells if findings.programs.status(cell).outcome.failed
-    ]
+    if verbose and any(name.shortened for name in programs.names.by_variant.values()):
+        parts.append(_names_table(programs))
+    failed = [cell for cell in programs.cells if programs.status(cell).outcome.failed]
     if failed:
-        parts.append(
-            _failed_table(findings.programs, failed, _MOST_FAILED if verbose else _FEW_FAILED)
-        )
+        parts.append(_failed_table(programs, failed, _MOST_FAILED if verbose else _FEW_FAILED))
     return parts
 
 
@@ -124,19 +121,20 @@ def _joined(*sentences: str) -> str:
 
 
 def _winners_table(findings: Findings) -> TextTable:
+    programs = findings.programs
     metric, given = findings.numbers.primary, findings.verdicts.given
-    rich_table = table(f"Winner per problem{_axes(findings.programs)}")
+    rich_table = table(f"Winner per problem{_axes(programs)}")
     columns(rich_table, "problem", fixed=True)
     columns(rich_table, "winner", name=True)
     columns(rich_table, metric.label, right=True)
     columns(rich_table, "\u00b1", right=True, drop=3)
-    columns(rich_table, _against(findings.programs), right=True)
+    columns(rich_table, _against(programs), right=True)
     columns(rich_table, "interval", right=True, drop=2)
     if given:
         columns(rich_table, "verdict", drop=1)
     columns(rich_table, "against the rest", drop=4)
-    best, tried = findings.ranking.deciding_winners, _tried(findings.programs)
-    for problem in findings.programs.problems:
+    best, tried = findings.ranking.deciding_winners, _tried(programs)
+    for problem in programs.problems:
         winner = best.get(problem.id)
         if winner is None:
             if problem.id in tried:
@@ -156,13 +154,11 @@ def _winners_table(findings: Findings) -> TextTable:
         )
     add_rest_caption(
         rich_table,
-        len(findings.programs.problems) - len(best.keys() | tried),
+        len(programs.problems) - len(best.keys() | tried),
         "problems: not measured",
     )
     if given:
-        rich_table.caption = _joined(
-            rich_table.caption, _caption(findings.programs, list(best.values()))
-        )
+        rich_table.caption = _joined(rich_table.caption, _caption(programs, list(best.values())))
     return rich_table
 
 

@@ -24,22 +24,21 @@ _NO_VARIANT = -1
 
 def versions_chart(findings: Findings) -> Chart | None:
     """Variants by problem, best first; of many problems their heat map."""
-    if len(findings.programs.problems) > MOST_PROBLEMS:
+    programs = findings.programs
+    if len(programs.problems) > MOST_PROBLEMS:
         return problems_chart(findings)
-    if not findings.programs.problems:
+    if not programs.problems:
         return None
-    lines = interval_panels.layout(len(findings.programs.problems)).lines
-    rows = [
-        row for problem in findings.programs.problems for row in _rows(findings, problem, lines)
-    ]
+    lines = interval_panels.layout(len(programs.problems)).lines
+    rows = [row for problem in programs.problems for row in _rows(findings, problem, lines)]
     if not rows:
         return None
     table = pd.DataFrame(rows, columns=_COLUMNS)
-    against = findings.programs.baseline.label if findings.programs.baseline else "the best"
+    against = programs.baseline.label if programs.baseline else "the best"
     reading = "Best first, with 95\u202f% intervals."
     if findings.verdicts.given:
         reading += f" {verdict_key()}."
-    if len(findings.programs.variants) > lines:
+    if len(programs.variants) > lines:
         reading += f" The first {lines} of each problem."
     metric = findings.numbers.primary.label
     figure = interval_panels.interval_panels(table, f"{metric} \u00f7 that of {against}")

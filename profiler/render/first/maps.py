@@ -133,6 +133,7 @@ def _cell(  # noqa: PLR0913, PLR0917 - what one place of a map is made of
     lacking: Cell,
 ) -> MapCell:
     """One place of a map; `lacking`: the cell that has no number, where there is no ratio."""
+    programs = findings.programs
     ratio = pair.ratio
     present = ratio > 0
     sign = _SIGNS.get(pair.verdict, "") if pair.verdict else ""
@@ -140,12 +141,10 @@ def _cell(  # noqa: PLR0913, PLR0917 - what one place of a map is made of
     return MapCell(
         row=place[0],
         column=place[1],
-        text=f"{sign}{text}"
-        if present
-        else missing_sign(findings.programs.status(lacking).outcome),
+        text=f"{sign}{text}" if present else missing_sign(programs.status(lacking).outcome),
         step=scale.step(ratio) if present else None,
-        mark=findings.programs.marks[cell.variant.id],
-        cell=findings.programs.cell_numbers[cell.id],
+        mark=programs.marks[cell.variant.id],
+        cell=programs.cell_numbers[cell.id],
     )
 
 
@@ -154,24 +153,22 @@ def _cell(  # noqa: PLR0913, PLR0917 - what one place of a map is made of
 
 def problems_chart(findings: Findings) -> Chart | None:
     """Every variant at every problem in one map, relative to the baseline."""
-    problems = findings.programs.problems[:MOST_COLUMNS]
-    ranks = [rank for rank in findings.ranking.ranks if rank.variant != findings.programs.baseline][
-        :MOST_ROWS
-    ]
+    ranking, programs = findings.ranking, findings.programs
+    problems = programs.problems[:MOST_COLUMNS]
+    ranks = [rank for rank in ranking.ranks if rank.variant != programs.baseline][:MOST_ROWS]
     rows = [(rank.variant, row) for row, rank in enumerate(ranks)]
     cells = {
         (row, column): cell
         for variant, row in rows
         for column, problem in enumerate(problems)
-        if (cell := findings.programs.by_place.get((variant.id, problem.id)))
-        and findings.programs.tried(cell)
+        if (cell := programs.by_place.get((variant.id, problem.id))) and programs.tried(cell)
     }
     pairs = {place: _pair(findings, cell) for place, cell in cells.items()}
     scale = scale_of(pair.ratio for pair in pairs.values())
     if not any(pair.ratio > 0 for pair in pairs.values()):
         return None
     lower = findings.numbers.primary.better != "higher"
-    against = findings.programs.baseline.label if findings.programs.baseline else "the best"
+    against = programs.baseline.label if programs.baseline else "the best"
     heat = HeatMap(
         title=f"{findings.numbers.primary.label} \u00f7 that of {against}",
         rows=tuple(variant.label for variant, _ in rows),
@@ -180,8 +177,8 @@ def problems_chart(findings: Findings) -> Chart | None:
             _cell(findings, cell, place, pairs[place], scale, cell) for place, cell in cells.items()
         ),
     )
-    reading = _key_of(findings.programs, cells.values()) + ("" if lower else " Higher is better.")
-    reading += _left_out(findings.ranking, problems, len(ranks))
+    reading = _key_of(programs, cells.values()) + ("" if lower else " Higher is better.")
+    reading += _left_out(ranking, problems, len(ranks))
     ends = f"; {scale.clipped}" if scale.clipped else ""
     figure = heat_maps.heat_maps([heat], 1, scale.legend, ends)
     return make_chart("first", "All variants at all problems", reading, figure)

@@ -377,13 +377,10 @@ def slice_table(findings: Findings, grid: Grid, *, along: str) -> tuple[pd.DataF
 
 
 def _time(numbers: CellNumbers, grid: Grid, variant: Variant, place: tuple[Any, Any]) -> float:
+    programs = numbers.programs
     problem = grid.problems.get(place)
-    cell = numbers.programs.by_place.get((variant.id, problem.id)) if problem else None
-    return (
-        numbers.value(cell, DURATION).median
-        if cell and numbers.programs.correct(cell)
-        else float("nan")
-    )
+    cell = programs.by_place.get((variant.id, problem.id)) if problem else None
+    return numbers.value(cell, DURATION).median if cell and programs.correct(cell) else float("nan")
 
 
 def _slices(findings: Findings, grid: Grid, number: int) -> tuple[Chart, ...]:

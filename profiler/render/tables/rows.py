@@ -95,38 +95,31 @@ class Heat:
 
 def heat(findings: Findings) -> Heat:
     """Ratios to the baseline; without one, to the best variant of each problem."""
-    against = (
-        findings.programs.baseline.label
-        if findings.programs.baseline
-        else "the best of each problem"
-    )
-    scale = scale_of(
-        heat_ratio(findings, cell)[0] for cell in findings.programs.correct_cells.values()
-    )
+    programs = findings.programs
+    against = programs.baseline.label if programs.baseline else "the best of each problem"
+    scale = scale_of(heat_ratio(findings, cell)[0] for cell in programs.correct_cells.values())
     rows = []
     for rank in findings.ranking.ranks:
         variant, mean = rank.variant, rank.geometric_mean
         first = Datum(numbers.ratio(mean), raw_or_none(mean), _mean_title(len(rank.ratios)))
-        data = [
-            _heat_datum(findings, variant, problem, scale) for problem in findings.programs.problems
-        ]
+        data = [_heat_datum(findings, variant, problem, scale) for problem in programs.problems]
         rows.append(
             Row(
                 name=variant.label,
-                mark=findings.programs.marks[variant.id],
+                mark=programs.marks[variant.id],
                 role=findings.ranking.role(variant),
                 data=(first, *data),
                 note=variant.note,
-                also=findings.programs.aliases.get(variant.id, ()),
+                also=programs.aliases.get(variant.id, ()),
             )
         )
     caption = f"{findings.numbers.primary.label} relative to {against}, variants by problems"
-    names = tuple(problem.name for problem in findings.programs.problems)
+    names = tuple(problem.name for problem in programs.problems)
     return Heat(
         against=against,
         caption=caption,
         leads=("mean",),
-        heads=heat_heads(findings.programs.problems),
+        heads=heat_heads(programs.problems),
         problems=names,
         rows=tuple(rows),
         scale=scale,

@@ -35,21 +35,16 @@ def slowdown_heats(findings: Findings) -> tuple[SlowdownHeat, ...]:
 
     Rows stand by their worst case, references below.
     """
-    below = [
-        row for row in findings.ranking.ranks if row.variant.id in findings.programs.references
-    ]
+    programs = findings.programs
+    below = [row for row in findings.ranking.ranks if row.variant.id in programs.references]
     several = len(findings.ranking.rival_groups) > 1
     heats = []
     for rows in findings.ranking.rival_groups or ((),):
         planned = (
-            findings.programs.planned[rows[0].variant.id]
-            if rows
-            else frozenset(findings.programs.problem_numbers)
+            programs.planned[rows[0].variant.id] if rows else frozenset(programs.problem_numbers)
         )
-        group_problems = [
-            problem for problem in findings.programs.problems if problem.id in planned
-        ]
-        name = _common(findings.programs.problems, group_problems) if several else ""
+        group_problems = [problem for problem in programs.problems if problem.id in planned]
+        name = _common(programs.problems, group_problems) if several else ""
         heats.append(SlowdownHeat(name, _heat(findings, [*rows, *below], group_problems)))
     return tuple(heats)
 
@@ -105,19 +100,18 @@ def _plain(ratio: float) -> str:
 
 
 def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
-    cell = findings.programs.by_place.get((variant.id, problem.id))
-    if cell is None or not findings.programs.correct(cell):
+    programs = findings.programs
+    cell = programs.by_place.get((variant.id, problem.id))
+    if cell is None or not programs.correct(cell):
         return lacking_datum(findings.numbers, cell)
-    winners = (
-        findings.ranking.rival_winners if findings.programs.rivals else findings.ranking.winners
-    )
+    winners = findings.ranking.rival_winners if programs.rivals else findings.ranking.winners
     slowdown = findings.ranking.slowdowns.get((variant.id, problem.id), math.nan)
     winner = winners.get(problem.id)
     if winner is None or numbers.is_missing(slowdown):
         return Datum(title="not ranked", css="none")
     value = findings.numbers.value(cell, findings.numbers.primary.name)
     shown = numbers.show(value.median, findings.numbers.primary.unit)
-    if variant.id not in findings.programs.references:
+    if variant.id not in programs.references:
         slowdown = max(1.0, slowdown)
     verdict = winner.all_others.get(cell.id, NO_VERDICT)
     text = (
@@ -130,7 +124,7 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
         numbers.raw(slowdown),
         f"{problem.name}: {shown}, {text}",
         slowdown_class(slowdown, _mark(winner, cell)),
-        findings.programs.cell_numbers[cell.id],
+        programs.cell_numbers[cell.id],
     )
 
 

@@ -81,18 +81,17 @@ class TimerTable:
 
 def timer_table(findings: Findings) -> TimerTable | None:
     """Compare the timers of a run; None where there are not two of them."""
+    programs = findings.programs
     timers = findings.timers
     if timers is None:
         return None
     return TimerTable(
         reference=timers.title(timers.reference),
         timers=tuple(map(timers.title, timers.collectors)),
-        rows=_rows(findings.programs, timers.medians, timers.collectors),
-        overall=_overall(findings.programs, timers),
-        wall_clock=_wall_clock_rows(findings.programs, timers.wall_clock),
-        furthest=None
-        if timers.furthest is None
-        else _furthest(findings.programs, timers, timers.furthest),
+        rows=_rows(programs, timers.medians, timers.collectors),
+        overall=_overall(programs, timers),
+        wall_clock=_wall_clock_rows(programs, timers.wall_clock),
+        furthest=None if timers.furthest is None else _furthest(programs, timers, timers.furthest),
     )
 
 

@@ -255,17 +255,15 @@ def _exceed(sizes: Mapping[str, float], others: Mapping[str, float]) -> bool:
 
 def winner_words(cell_numbers: CellNumbers, winner: Winner) -> Sentence:
     """Clause on the winner of a problem with its number: the best only where verdicts show it."""
+    programs = cell_numbers.programs
     shown = numbers.show(winner.value.median, cell_numbers.primary.unit)
     variant = winner.cell.variant
     name = Part(variant.label, strong=True)
     if winner.final:
         shown += " in the confirmation"
-    aside = _aside(cell_numbers.programs, winner)
+    aside = _aside(programs, winner)
     if winner.best:
-        outside = (
-            variant.id in cell_numbers.programs.references
-            and variant != cell_numbers.programs.baseline
-        )
+        outside = variant.id in programs.references and variant != programs.baseline
         opening = "the lowest time is that of " if outside else "the best is "
         return (Part(opening), name, Part(f"{aside} with {shown}"))
     which = "highest" if cell_numbers.primary.better == "higher" else "lowest"

@@ -316,6 +316,7 @@ def _with_roof(card: Card | None, roof: str) -> Card | None:
 
 def _account_card(findings: Findings) -> Card | None:
     """The largest part of the account that the answer is about; None where none was explained."""
+    ranking = findings.ranking
     pair = find_why(findings).answer
     if pair is None or pair.account is None or not pair.account.parts:
         return None
@@ -331,9 +332,7 @@ def _account_card(findings: Findings) -> Card | None:
     against = f"against {pair.against.variant.label}{place}"
     detail = f"{times} {against}; {limit_and_roof(pair.first)}"
     # What is explained need not be the leader, nor of the type that the best of all is of.
-    is_leader = (
-        findings.ranking.leader is not None and pair.cell.variant == findings.ranking.leader.variant
-    )
+    is_leader = ranking.leader is not None and pair.cell.variant == ranking.leader.variant
     question = "Why" if is_leader else f"Why {pair.cell.variant.label}, not the leader"
     return Card(question, largest, detail)
 

@@ -93,6 +93,7 @@ def _winner(findings: Findings, row: VariantRank, answer: Answer) -> Sentence:
 
 
 def _at_one(cell_numbers: CellNumbers, row: VariantRank, winner: Winner, which: str) -> Sentence:
+    programs = cell_numbers.programs
     shown = numbers.show(winner.value.median, cell_numbers.primary.unit)
     called = "is the best" if winner.best else f"has the {which} {noun(cell_numbers)}"
     opening = Part(f" {called}, {shown}")
@@ -100,15 +101,11 @@ def _at_one(cell_numbers: CellNumbers, row: VariantRank, winner: Winner, which: 
         opening = Part(f" is first of the rest, after {winner.cell.variant.label}")
     ties = ties_words(winner)
     tail = f", {ties}" if ties and not winner.best else ""
-    if (
-        row.best is None
-        or cell_numbers.programs.baseline is None
-        or row.variant == cell_numbers.programs.baseline
-    ):
+    if row.best is None or programs.baseline is None or row.variant == programs.baseline:
         return (opening, Part(tail))
     value = row.best[1]
     verdict = word_of(row.verdicts[0]) if row.verdicts else ""
-    baseline = cell_numbers.programs.baseline.label
+    baseline = programs.baseline.label
     return (
         opening,
         Part(f"{tail}: "),
@@ -137,15 +134,14 @@ def lead_words(cell_numbers: CellNumbers, lead: ReferenceLead) -> str:
 
 
 def _ladder(findings: Findings) -> Sentence:
-    measured = [rung for rung in findings.kind.ladder if not numbers.is_missing(rung.ratio)]
-    most, baseline = largest_step(findings.kind.ladder), findings.programs.baseline
+    kind = findings.kind
+    measured = [rung for rung in kind.ladder if not numbers.is_missing(rung.ratio)]
+    most, baseline = largest_step(kind.ladder), findings.programs.baseline
     if len(measured) < 2 or most is None or most.step is None or baseline is None:
         return ()
     best = next((rung for rung in measured if rung.variant == findings.ranking.best), measured[-1])
     return (
-        Part(
-            f"{len(findings.kind.ladder)} versions go from {numbers.ratio(measured[0].ratio)} to "
-        ),
+        Part(f"{len(kind.ladder)} versions go from {numbers.ratio(measured[0].ratio)} to "),
         Part(numbers.ratio(best.ratio), strong=True),
         Part(f" the {noun(findings.numbers)} of {baseline.label}, with "),
         _name(best.variant),

@@ -35,7 +35,7 @@ from profiler.run_folder.load.outcomes import Results, gather, latest_profiles, 
 from profiler.run_folder.load.practical_roofs import measured_roofs, roof_faults
 from profiler.run_folder.load.report import (
     Details,
-    Execution,
+    ExecutionRecord,
     ExperimentText,
     Measured,
     PageSettings,
@@ -118,7 +118,7 @@ def assemble(
         statuses=results.statuses,
         builds=builds,
         environment=environment,
-        execution=Execution(
+        execution=ExecutionRecord(
             created=record.created,
             commands={
                 session: without_private(command, private)

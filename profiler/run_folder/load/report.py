@@ -73,7 +73,7 @@ class PageSettings:
 
 
 @dataclass(frozen=True)
-class Execution:
+class ExecutionRecord:
     """How and when the sessions ran."""
 
     created: str
@@ -135,7 +135,7 @@ class Report:
     """By cell id."""
     builds: tuple[BuildResult, ...]
     environment: Environment
-    execution: Execution
+    execution: ExecutionRecord
     measured: Measured
     notices: tuple[Notice, ...] = ()
     settings: PageSettings = field(default_factory=PageSettings)

@@ -26,7 +26,7 @@ from profiler.model import (
     cell_id,
 )
 from profiler.run_folder.load.report import (
-    Execution,
+    ExecutionRecord,
     ExperimentText,
     Measured,
     PageSettings,
@@ -88,7 +88,7 @@ def make_grid(
         statuses=statuses,
         builds=(),
         environment=Environment(gpu="NVIDIA H200", compute_capability="9.0"),
-        execution=Execution(created="2026-03-04T05:06:07+00:00"),
+        execution=ExecutionRecord(created="2026-03-04T05:06:07+00:00"),
         measured=Measured(
             samples=samples,
             summary=summarise(samples, cells=cells, baseline=baseline, ranked=ranked),

@@ -31,7 +31,7 @@ from profiler.model import (
 )
 from profiler.notices import Notice, NoticeKind
 from profiler.run_folder.load.report import (
-    Execution,
+    ExecutionRecord,
     ExperimentText,
     Measured,
     PageSettings,
@@ -151,7 +151,7 @@ def make_report(
             git_commit="0123abcd",
             git_dirty=True,
         ),
-        execution=Execution(
+        execution=ExecutionRecord(
             created="2026-03-04T05:06:07+00:00",
             commands={
                 "timing": "ncu --csv --nvtx python -m profiler.runner job.json",

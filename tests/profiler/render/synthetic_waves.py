@@ -22,7 +22,7 @@ from profiler.model import (
     cell_id,
 )
 from profiler.run_folder.load.report import (
-    Execution,
+    ExecutionRecord,
     ExperimentText,
     Measured,
     PageSettings,
@@ -58,7 +58,7 @@ def make_waves(waves: Sequence[float] = WAVES, blocks: int = 8, *, grids: bool =
         statuses={cell.id: CellStatus(cell.id, Outcome.MEASURED) for cell in cells},
         builds=(),
         environment=Environment(gpu="NVIDIA H200", sm_count=MULTIPROCESSORS),
-        execution=Execution(created="2026-03-04T05:06:07+00:00"),
+        execution=ExecutionRecord(created="2026-03-04T05:06:07+00:00"),
         measured=Measured(
             samples=samples,
             summary=summarise(

@@ -6,7 +6,7 @@ import pytest
 
 from profiler.model import SessionStep, Span
 from profiler.render.timeline.run_figure import run_chart
-from profiler.run_folder.load.report import Execution
+from profiler.run_folder.load.report import ExecutionRecord
 
 PLANS, DRAWS = Span("profiler", "plans", 0.0, 0.5), Span("profiler", "draws", 90.0, 99.0)
 
@@ -16,7 +16,7 @@ def chart_of(processes):
         Span(f"ncu-timing.{number:03d}", SessionStep.MEASURES, float(number), number + 0.5)
         for number in range(processes)
     ]
-    execution = Execution(created="", seconds=(PLANS, *visits, DRAWS))
+    execution = ExecutionRecord(created="", seconds=(PLANS, *visits, DRAWS))
     return run_chart(SimpleNamespace(report=SimpleNamespace(execution=execution)))
 
 
