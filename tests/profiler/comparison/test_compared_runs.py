@@ -453,7 +453,7 @@ def test_few_blocks_have_no_verdict(pair):
     newer = pair.copy({"slow..": 1.5})
     runs = read_runs([pair.older, newer])
     samples = runs[1].report.measured.samples
-    object.__setattr__(runs[1].report, "samples", samples[samples["block"] < 5])
+    object.__setattr__(runs[1].report.measured, "samples", samples[samples["block"] < 5])
     row = compare(runs).last.cells["slow..large"]
     assert (row.verdict, row.reason) == (Verdict.UNCLEAR, Reason.FEW_BLOCKS)
     assert (row.blocks_older, row.blocks_newer) == (8, 5)
@@ -480,7 +480,7 @@ def test_noise_floors_of_both_runs_widen_the_margin(pair):
         second = samples[samples["cell"].str.startswith("plain..")].assign(arm=1)
         second["duration_ns"] *= 1.03
         both = pd.concat([samples, second], ignore_index=True)
-        object.__setattr__(run.report, "samples", both)
+        object.__setattr__(run.report.measured, "samples", both)
     row = compare(runs).last.cells["slow..large"]
     assert row.noise_floor == pytest.approx(1.03 ** (2**0.5) - 1, rel=0.05)
     assert row.verdict != Verdict.SLOWER

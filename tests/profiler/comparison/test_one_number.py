@@ -50,7 +50,7 @@ def comparison(tmp_path_factory):
             parts.append(samples)
         final = samples[samples["kind"] == "timing"].assign(kind="final")
         parts.append(final.assign(duration_ns=final["duration_ns"] * HALF))
-        object.__setattr__(run.report, "samples", pd.concat(parts, ignore_index=True))
+        object.__setattr__(run.report.measured, "samples", pd.concat(parts, ignore_index=True))
     return compare(runs)
 
 
