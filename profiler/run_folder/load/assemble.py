@@ -37,7 +37,7 @@ from profiler.run_folder.load.report import (
     Details,
     ExecutionRecord,
     ExperimentText,
-    Measured,
+    Measurements,
     PageSettings,
     ReplayInfo,
     Report,
@@ -128,7 +128,7 @@ def assemble(
             seconds=session_seconds(run.seconds()),
             replay=replayed,
         ),
-        measured=Measured(
+        measured=Measurements(
             samples=samples,
             summary=summary,
             range_counters=range_counters(

@@ -88,7 +88,7 @@ class ExecutionRecord:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class Measurements:
     """Numbers of all cells."""
 
     samples: pd.DataFrame
@@ -136,7 +136,7 @@ class Report:
     builds: tuple[BuildResult, ...]
     environment: Environment
     execution: ExecutionRecord
-    measured: Measured
+    measured: Measurements
     notices: tuple[Notice, ...] = ()
     settings: PageSettings = field(default_factory=PageSettings)
     rules: Rules = field(default_factory=Rules)

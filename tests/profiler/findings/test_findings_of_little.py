@@ -17,7 +17,7 @@ from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.console.tables import final_summary
 from profiler.render.page import render_page
 from profiler.run_folder.load.assemble import assemble
-from profiler.run_folder.load.report import Measured
+from profiler.run_folder.load.report import Measurements
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def measured(tmp_path_factory):
 
 
 def without_samples(report):
-    nothing = Measured(report.measured.samples.iloc[:0], report.measured.summary.iloc[:0])
+    nothing = Measurements(report.measured.samples.iloc[:0], report.measured.summary.iloc[:0])
     return dataclasses.replace(report, measured=nothing, statuses={})
 
 

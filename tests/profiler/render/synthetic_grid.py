@@ -28,7 +28,7 @@ from profiler.model import (
 from profiler.run_folder.load.report import (
     ExecutionRecord,
     ExperimentText,
-    Measured,
+    Measurements,
     PageSettings,
     Report,
 )
@@ -89,7 +89,7 @@ def make_grid(
         builds=(),
         environment=Environment(gpu="NVIDIA H200", compute_capability="9.0"),
         execution=ExecutionRecord(created="2026-03-04T05:06:07+00:00"),
-        measured=Measured(
+        measured=Measurements(
             samples=samples,
             summary=summarise(samples, cells=cells, baseline=baseline, ranked=ranked),
         ),

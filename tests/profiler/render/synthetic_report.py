@@ -33,7 +33,7 @@ from profiler.notices import Notice, NoticeKind
 from profiler.run_folder.load.report import (
     ExecutionRecord,
     ExperimentText,
-    Measured,
+    Measurements,
     PageSettings,
     ReplayInfo,
     Report,
@@ -160,7 +160,7 @@ def make_report(
             stages={"build": 41.2, "inside ncu": 301.0, "outside ncu": 12.5},
             replay=ReplayInfo("NVIDIA H200", "2026-03-04T05:06:07+00:00", "ncu 2025.3.1"),
         ),
-        measured=Measured(samples=samples, summary=summary),
+        measured=Measurements(samples=samples, summary=summary),
         notices=_notices(),
         settings=PageSettings(metrics=METRICS[:10]),
     )

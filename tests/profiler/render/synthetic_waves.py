@@ -24,7 +24,7 @@ from profiler.model import (
 from profiler.run_folder.load.report import (
     ExecutionRecord,
     ExperimentText,
-    Measured,
+    Measurements,
     PageSettings,
     Report,
 )
@@ -59,7 +59,7 @@ def make_waves(waves: Sequence[float] = WAVES, blocks: int = 8, *, grids: bool =
         builds=(),
         environment=Environment(gpu="NVIDIA H200", sm_count=MULTIPROCESSORS),
         execution=ExecutionRecord(created="2026-03-04T05:06:07+00:00"),
-        measured=Measured(
+        measured=Measurements(
             samples=samples,
             summary=summarise(
                 samples, cells=cells, baseline="b1", ranked=[cell.id for cell in cells]
