@@ -15,6 +15,8 @@ import profiler
 
 ROOT = Path(__file__).resolve().parent.parent
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+INSTALL = ("install", "--no-deps", "--no-index", "--no-compile")
+"""What is imported is compiled, which is less than all."""
 METADATA = "Metadata-Version: 2.1\nName: kernels\nVersion: 0.1\n"
 WHEEL = "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
@@ -114,8 +116,7 @@ def test_the_wheel_has_one_top_level_name(wheel):
 def test_it_is_installed_beside_another_package_kernels_and_leaves_it_alone(
     wheel, environment, tmp_path
 ):
-    install = (*PIP, "--python", environment, "install", "--no-deps", "--no-index")
-    run(*install, wheel, other_wheel(tmp_path))
+    run(*PIP, "--python", environment, *INSTALL, wheel, other_wheel(tmp_path))
     where = "import profiler.runner, kernels; print(kernels.OTHER, profiler.runner.__file__)"
     of_other, of_runner = run(environment, "-c", where, cwd=tmp_path).split()
     assert of_other == "True"
@@ -125,8 +126,7 @@ def test_it_is_installed_beside_another_package_kernels_and_leaves_it_alone(
 
 
 def test_files_of_the_user_may_have_any_name(wheel, environment, tmp_path):
-    # The run compiles what it imports, which is less than all.
-    run(*PIP, "--python", environment, "install", "--no-deps", "--no-index", "--no-compile", wheel)
+    run(*PIP, "--python", environment, *INSTALL, wheel)
     folder = tmp_path / "own"
     folder.mkdir()
     for name in (*NAMES_OF_OURS, *NAMES_OF_PYTHON):

@@ -191,7 +191,7 @@ def test_other_arguments_of_one_kernel(planned):
         ("block: [1, 1]", "block: [1, b]", "14: variants.list[2].block: there is no 'b'"),
         ("  flops: n", "  flosp: n", "9: workload.flosp: unknown key; did you mean 'flops'?"),
         ("  source: scale.cu\n", "  command: ./a\n", "workload.arguments: unknown key"),
-        ("  source: scale.cu\n", "  source: a\n  command: ./a\n", "2: workload: must be a module"),
+        ("  source: scale.cu\n", "  source: a\n  command: ./a\n", "2: workload: must be a file"),
         ("  source: scale.cu\n", "", "2: workload.source: no source: give it for the workload"),
     ],
 )
