@@ -56,7 +56,7 @@ gallery: $(VENV)/.installed
 
 # The documentation as a site; a link that leads nowhere is an error.
 docs: $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet '.[docs]'
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The first screen of the page that is kept, for the README. A profile of its own, and no network.
