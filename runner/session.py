@@ -75,7 +75,7 @@ class Session:
         self._cells = {cell.id: cell for cell in job.cells}
         self._failed: set[str] = set()
         self._set_up_s = 0.0
-        """What setting up the inputs and launches took that are visited, without their checks."""
+        """Seconds that inputs, launches and warm-ups of this problem took where they lie now."""
 
     def following(self, job: Job, journal: Journal) -> Session:
         """The session of another job in this process, with its workload and device.
@@ -191,7 +191,7 @@ class Session:
         self._make_visits(first, launches)
         for number, part in enumerate(others, start=1):
             if self._is_cheap():
-                inputs = None
+                inputs = None  # their memory is free before others are made
                 inputs = self._moved(f"{self.job.session}.{number}", cells, launches)
             self._make_visits(part, launches)
         self._recheck_problem([cell for cell in cells if cell.id in launches], launches, inputs)

@@ -13,27 +13,29 @@ def commands():
 
 
 def _section(name, command):
-    arguments = [p for p in command.params if p.param_type_name == "argument"]
-    flags = [p for p in command.params if p.param_type_name == "option"]
-    usage = " ".join((f"profiler {name}", *(_argument(each) for each in arguments)))
+    arguments = [param for param in command.params if param.param_type_name == "argument"]
+    flags = [param for param in command.params if param.param_type_name == "option"]
+    usage = " ".join((f"profiler {name}", *map(_argument, arguments)))
     lines = [f"## {name}", "", f"`{usage}`", "", " ".join(command.help.split()), ""]
-    named = [(f"`{_argument(each)}`", each) for each in arguments]
-    named += [(_spelling(each), each) for each in flags]
-    if named:
+    rows = [(f"`{_argument(argument)}`", argument) for argument in arguments]
+    rows += [(_spelling(flag), flag) for flag in flags]
+    if rows:
         lines += ["| argument or flag | |", "|---|---|"]
         lines += [
-            f"| {spelling} | {_cell(each.help)}{_default(each)} |" for spelling, each in named
+            f"| {spelling} | {_cell(param.help)}{_default(param)} |" for spelling, param in rows
         ]
         lines.append("")
     return "\n".join(lines)
 
 
 def _argument(argument):
+    """An argument as a usage line has it, in brackets where it may be left out."""
     name = argument.metavar or argument.name.upper()
     return name if argument.required or name.startswith("[") else f"[{name}]"
 
 
 def _spelling(flag):
+    """All names of a flag, and what it takes."""
     names = ", ".join(f"`{name}`" for name in (*flag.opts, *flag.secondary_opts))
     return f"{names} `{_cell(flag.metavar)}`" if flag.metavar else names
 
@@ -45,4 +47,5 @@ def _default(flag):
 
 
 def _cell(text):
+    """A text on one line of a Markdown table."""
     return " ".join(text.split()).replace("|", r"\|")

@@ -97,7 +97,7 @@ def rounds(
             counters.launch(visit, launch)
         counters.end()
         counted = counters.kernels(range(options.launches)).values()
-        yield [sum(each[DURATION] for each in kernels) for kernels in counted]
+        yield [sum(kernel[DURATION] for kernel in kernels) for kernels in counted]
 
 
 def variances(durations: np.ndarray) -> tuple[float, float]:
@@ -129,7 +129,7 @@ def main() -> None:
         room = 16 * options.launches
         counters = RangeProfiler(library, (DURATION,), device, gpu, flush=True, most_kernels=room)
         print("| kernel | us | kept, % | moved, % | within a round, % |\n|---|---|---|---|---|")
-        found = []
+        medians_and_variances = []
         for kernel in KERNELS:
             kept, moved = (
                 np.array([*rounds(counters, device, kernel, options, moved=moved)])
@@ -137,15 +137,15 @@ def main() -> None:
             )
             median = float(np.median(moved)) / 1e3
             (kept_between, within), (moved_between, _) = variances(kept), variances(moved)
-            found.append((median, kept_between, moved_between, within))
-            cells = map(percent, found[-1][1:])
-            print(f"| {kernel} | {median:.1f} | {' | '.join(cells)} |", flush=True)
-    for name, chosen in (
-        (f"all below {SHORT_US:.0f} us", [each for each in found if each[0] < SHORT_US]),
-        ("all above", [each for each in found if each[0] >= SHORT_US]),
-    ):
-        means = np.array(chosen)[:, 1:].mean(axis=0)
-        print(f"| {name} | | {' | '.join(map(percent, means))} |")
+            of_kernel = (kept_between, moved_between, within)
+            medians_and_variances.append((median, *of_kernel))
+            deviations = " | ".join(map(percent, of_kernel))
+            print(f"| {kernel} | {median:.1f} | {deviations} |", flush=True)
+    medians, *of_kernels = np.array(medians_and_variances).T
+    is_short = medians < SHORT_US
+    for name, is_one in ((f"all below {SHORT_US:.0f} us", is_short), ("all above", ~is_short)):
+        means = (percent(variance[is_one].mean()) for variance in of_kernels)
+        print(f"| {name} | | {' | '.join(means)} |")
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ class Team:
     local: bool
     """Whether workers have the terminal of the coordinator."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    """Of this execution: what a worker keeps is of one."""
+    """Id of this execution: a worker keeps what is of one execution only."""
 
     @cached_property
     def queue(self) -> Queue:

@@ -41,7 +41,7 @@ class Programs:
     plan: Plan
     """With a label of each variant (`Variant.label`) and a short name of each problem."""
     statuses: Mapping[str, CellStatus]
-    """Of every cell of the plan, by its id."""
+    """Outcome of every cell of the plan, by its id."""
     names: Names
     """Labels of all variants, aliases too, with their parts, and what all of them share."""
     owners: Mapping[str, str]
@@ -293,9 +293,10 @@ class KindFindings:
     """Findings that belong to some kinds of page."""
 
     ladder: tuple[Rung, ...]
-    """Of a progression; else empty."""
+    """Steps of a progression; empty on other pages."""
     parameter_steps: tuple[StepEffect, ...]
-    """Of an ablation: the steps that the spec asks for. Of an autotune: all of the rivals'."""
+    """Steps of parameters: of an ablation those that the spec asks for, of an autotune all between
+    rivals."""
     grid_pairs: GridPairs | None
     """Pairs of a page of grids; None on other pages."""
     waves: WaveFindings | None

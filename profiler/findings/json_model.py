@@ -63,7 +63,7 @@ class _Field:
     is_spread: bool = False
     """Whether `value` gives keys with their values, which stand in place of this one."""
     kind: Any = None
-    """Of what is spread, the class that declares it; None: it is in no schema."""
+    """Class that declares the fields of what is spread; None: it is in no schema."""
 
 
 class Source(Generic[S]):

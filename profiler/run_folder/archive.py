@@ -35,7 +35,7 @@ def open_run(path: Path) -> RunFolder:
 
 
 def open_record(path: Path) -> RunFolder:
-    """As `open_run`, with no more than `run.json` out of an archive."""
+    """The run as `open_run` gives it, but of an archive with its `run.json` alone."""
     return _open(path, RUN_FILE)
 
 

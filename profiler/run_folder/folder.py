@@ -324,7 +324,7 @@ class RunFolder:
 
     @property
     def named(self) -> Path:
-        """What a user calls it: the archive, else the folder."""
+        """Path by which a user named it: of the archive, else of the folder."""
         return self.archive or self.path
 
     def write_spec(self, text: str) -> None:

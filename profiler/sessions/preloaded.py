@@ -76,8 +76,7 @@ class Preloading:
 
     def take(self, gpu_uuid: str | None) -> Preloaded | None:
         """The process, to be ended by the caller; None where there is none for this GPU. Once."""
-        self._thread.join()
-        preloaded, self._preloaded = self._preloaded, None
+        preloaded = self._released()
         if preloaded is None or (preloaded.gpu_uuid == gpu_uuid and preloaded.lives):
             return preloaded
         preloaded.end()
@@ -85,10 +84,15 @@ class Preloading:
 
     def end(self) -> None:
         """End the process where nobody took it."""
-        self._thread.join()
-        preloaded, self._preloaded = self._preloaded, None
+        preloaded = self._released()
         if preloaded is not None:
             preloaded.end()
+
+    def _released(self) -> Preloaded | None:
+        """The process, which is the caller's from here on; None where it is already another's."""
+        self._thread.join()
+        preloaded, self._preloaded = self._preloaded, None
+        return preloaded
 
     def _start(self) -> None:
         with contextlib.suppress(Exception):  # who needs it starts another, and says what is wrong

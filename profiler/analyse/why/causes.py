@@ -306,11 +306,11 @@ def _cycles_at(facts: Facts, choose: Callable[[pd.DataFrame], pd.Series]) -> flo
     rows = facts.profile.instructions
     if rows is None or SAMPLES_NOT_ISSUED not in rows:
         return 0.0
-    chosen = choose(rows)
+    is_chosen = choose(rows)
 
     def part_of(column: str) -> float:
         numbers = pd.to_numeric(rows[column], errors="coerce").fillna(0.0)
-        return part(float(numbers[chosen].sum()), float(numbers.sum()))
+        return part(float(numbers[is_chosen].sum()), float(numbers.sum()))
 
     issuing = facts.issuing
     return issuing * part_of(EXECUTED) + (1 - issuing) * part_of(SAMPLES_NOT_ISSUED)

@@ -29,7 +29,7 @@ class _Change(NamedTuple):
 
     def metrics(self, *, facts: bool) -> dict[str, MetricChange]:
         """Changes of metrics by name, of those that do not scatter or of the others."""
-        return {each.metric: each for each in self.change.metrics if each.is_fact is facts}
+        return {change.metric: change for change in self.change.metrics if change.is_fact is facts}
 
 
 class _Gated(NamedTuple):
@@ -101,7 +101,7 @@ class CellChangeDocument(JsonObject):
     blocks_newer: Number = get(lambda of: number(of.change.blocks_newer))
     facts: dict[str, BothDocument] = get.by_name(BothDocument, lambda of: of.metrics(facts=True))
     metrics: dict[str, BothDocument] = get.by_name(BothDocument, lambda of: of.metrics(facts=False))
-    retuned: list[dict[str, Any]] = get(lambda of: [asdict(each) for each in of.change.retuned])
+    retuned: list[dict[str, Any]] = get(lambda of: [*map(asdict, of.change.retuned)])
     """operations for which a compiler's autotuner chose differently"""
 
 

@@ -94,7 +94,7 @@ class Measurements:
     samples: pd.DataFrame
     """One row per sample, columns as in docs/architecture.md."""
     summary: pd.DataFrame
-    """Of the blocks in which every cell was measured: one row per cell and metric, columns as in
+    """One row per cell and metric, of the blocks in which every cell was measured; columns as in
     docs/architecture.md."""
     range_counters: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row per cell and path of NVTX ranges inside the visit: `cell path depth name kernels`
