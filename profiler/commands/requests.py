@@ -91,7 +91,8 @@ Fast = Annotated[
     bool,
     Option(
         "--fast",
-        help="Time and count by CUPTI in one process, without ncu; collect.collectors=cupti.",
+        help="Time and count by CUPTI in one process; ncu explains, where it is there; "
+        "collect.collectors=cupti.",
     ),
 ]
 NoReport = Annotated[bool, Option("--no-report", help="Do not write the page.")]
@@ -210,7 +211,8 @@ class RunRequest:
     @property
     def overrides(self) -> tuple[str, ...]:
         """`key=value` texts of --set, and of the flags that are short for one."""
-        return _overrides(self, timeout=self.timeout, explain=not self.no_explain)
+        explain = True if self.explain else False if self.no_explain else None
+        return _overrides(self, timeout=self.timeout, explain=explain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +259,7 @@ class PlanRequest:
 
 
 def _overrides(
-    request: RunRequest | PlanRequest, *, timeout: float | None = None, explain: bool = True
+    request: RunRequest | PlanRequest, *, timeout: float | None = None, explain: bool | None = None
 ) -> tuple[str, ...]:
     """`key=value` texts; raises UsageError for two flags that say different things."""
     if request.timer and request.fast:
@@ -268,7 +270,7 @@ def _overrides(
         "collect.blocks": request.blocks,
         "baseline": request.baseline,
         "collect.time_limit_s": timeout,
-        "collect.explain": None if explain else "false",
+        "collect.explain": None if explain is None else str(explain).lower(),
         "collect.collectors": "timer" if request.timer else "cupti" if request.fast else None,
         "collect.device": request.device,
     }

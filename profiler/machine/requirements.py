@@ -62,7 +62,7 @@ def find_machine(
     device = _device(experiment, gpu)
     _require_torch(experiment)
     by_ncu = needed(collect.collectors, Need.NCU)
-    ncu, version = _usable_ncu(experiment, asked) if by_ncu else (None, None)
+    ncu, version = _usable_ncu(experiment, asked) if by_ncu else _ncu_to_explain(experiment, asked)
     nsys, recorder = None, None
     if timeline or needed(collect.collectors, Need.NSYS):
         nsys = find_nsys()
@@ -73,7 +73,7 @@ def find_machine(
         ncu_version=version,
         nsys_version=recorder,
         cache_control=experiment.cache_control if any(map(counts, collect.collectors)) else None,
-        clock_control=collect.clock_control if ncu else None,
+        clock_control=collect.clock_control if by_ncu else None,
     )
     only = {VISIBLE_VARIABLE: gpu.uuid} if gpu and gpu.uuid and ":" in collect.device else {}
     return Machine(environment, device, ncu, nsys, only)
@@ -104,6 +104,16 @@ def _usable_ncu(experiment: Experiment, asked: Inquiry) -> tuple[Path, str]:
             error.remedy = f"{error.remedy} {WITHOUT_NCU}"
         raise
     return ncu, version
+
+
+def _ncu_to_explain(experiment: Experiment, asked: Inquiry) -> tuple[Path, str] | tuple[None, None]:
+    """Path and version of an ncu that explains what another collector counted, where one is."""
+    if not (experiment.collect.explain and any(map(counts, experiment.collect.collectors))):
+        return None, None
+    try:
+        return _usable_ncu(experiment, asked)
+    except EnvironmentUnusable:
+        return None, None
 
 
 def _usable_nsys(path: Path) -> str:

@@ -11,7 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from profiler.collect.registry import kinds_of
+from profiler.collect.kind import Need
+from profiler.collect.registry import kinds_of, needed
 from profiler.metrics.queries import expand
 from profiler.model import BuildResult, Cell, Environment
 from profiler.planning.spec import Experiment
@@ -36,13 +37,19 @@ def cell_keys(
     cells explained: no other session depends on it.
     """
     shared = {
-        "machine": {name: getattr(environment, name) for name in MACHINE_FIELDS},
+        "machine": measuring_machine(environment, experiment),
         **settings_in_keys(experiment),
     }
     sources = source_hashes(experiment, base, cells)
     return {
         cell.id: _key(cell, builds.get(cell.variant.id), sources[cell.id], shared) for cell in cells
     }
+
+
+def measuring_machine(environment: Environment, experiment: Experiment) -> dict[str, str | None]:
+    """Fields of an environment that could change numbers; ncu's version only where ncu measures."""
+    facts = {name: getattr(environment, name) for name in MACHINE_FIELDS}
+    return facts if needed(experiment.collect.collectors, Need.NCU) else facts | {"ncu": None}
 
 
 def settings_in_keys(experiment: Experiment) -> dict[str, object]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from profiler.collect.ncu import KERNEL_REPLAY
+from profiler.collect.registry import counts
 from profiler.errors import EnvironmentUnusable
 from profiler.metrics.explain import explain_metrics
 from profiler.model import SessionPlan
@@ -39,16 +40,16 @@ class Explaining:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether ncu explains cells: where it counts them.
+        """Whether ncu explains cells: where counters are read and ncu is there.
 
         Not where kernels wait for one another: what tells why is counted kernel by kernel, and such
         a kernel alone would hang.
         """
-        experiment = self.execution.loaded.experiment
-        asked = experiment.collect.explain or self.asked is not None
-        by_ncu = NCU in experiment.collect.collectors
-        alone = experiment.collect.replay_mode == KERNEL_REPLAY
-        return asked and by_ncu and alone
+        collect = self.execution.loaded.experiment.collect
+        counted = any(map(counts, collect.collectors))
+        is_there = NCU in collect.collectors or self.execution.machine.environment.ncu is not None
+        alone = collect.replay_mode == KERNEL_REPLAY
+        return collect.explain and counted and is_there and alone
 
     def session(self, samples: pd.DataFrame) -> SessionPlan:
         """Session that explains the cells that are asked for, or those that samples point to.
@@ -108,9 +109,14 @@ class Explaining:
             self.is_unable = True
             reporter.warn(f"Not explained: {problem.message}")
 
-    def say_passed_over(self, reporter: ProgressReporter) -> None:
-        """Print how many cells are passed over because explaining them takes too long."""
-        if self.asked is not None or self.is_unable:
+    def say_not_explained(self, reporter: ProgressReporter) -> None:
+        """Print what is not explained: cells for which it takes too long, or all that was asked."""
+        if self.asked is not None and not self.is_wanted:
+            reporter.warn(
+                "Nothing is explained: that needs ncu on this machine, counters (not --timer) and "
+                "collect.replay_mode: kernel."
+            )
+        if self.asked is not None or self.is_unable or not self.is_wanted:
             return
         if many := many_kernels(self.measurement.samples()):
             reporter.say(

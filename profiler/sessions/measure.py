@@ -151,8 +151,7 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
         for place, step in enumerate(agenda, start=1):
             with _record_updated(measurement, record, watch):
                 makes.make(step, agenda[place:])
-        if explaining.is_wanted:
-            explaining.say_passed_over(reporter)
+        explaining.say_not_explained(reporter)
         if request.timeline:
             with _record_updated(measurement, record, watch):
                 makes.timeline()

@@ -66,9 +66,9 @@ def cells_to_explain(
     """Ids of the cells that are to be explained by what was measured, and are not yet."""
     with _dry(run, request, builds, keys, {}, AttemptReader()) as measurement:
         explaining = Explaining(request, request.explain, measurement)
+        explaining.say_not_explained(reporter)
         if not explaining.is_wanted:
             return ()
-        explaining.say_passed_over(reporter)
         session = explaining.session(measurement.samples())
         return tuple(dict.fromkeys(visit.cell for visit in measurement.missing(session)))
 

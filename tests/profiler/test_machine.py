@@ -21,13 +21,14 @@ H200 = Gpu(name="NVIDIA H200", uuid="GPU-1", compute_capability="9.0", driver="5
 def find(tmp_path, monkeypatch):
     """Look for a machine with this GPU; ncu is the stand-in unless `ncu` says something else."""
 
-    def search(collect="", *, gpu=None, gpus=(), ncu=str(FAKE_NCU), **environment):
+    def search(collect="", *, explain=False, gpu=None, gpus=(), ncu=str(FAKE_NCU), **environment):
         monkeypatch.setattr(inquiry, "find_gpu", lambda: gpu)
         monkeypatch.setattr(machine_module, "visible_gpus", lambda: gpus)
         monkeypatch.setenv("PROFILER_NCU", ncu)
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        (tmp_path / "spec.yaml").write_text(SPEC.replace("blocks: 2,", f"blocks: 2, {collect}"))
+        spec = SPEC.replace("explain: false", f"explain: {str(explain).lower()}")
+        (tmp_path / "spec.yaml").write_text(spec.replace("blocks: 2,", f"blocks: 2, {collect}"))
         (tmp_path / "workload.py").write_text("")
         loaded = load_spec(tmp_path / "spec.yaml")
         return find_machine(loaded.experiment, loaded.base)
@@ -55,6 +56,24 @@ def test_device(find, collect, gpu, device):
     assert (machine.ncu is not None) == ("ncu" in collect)
     # A GPU that the run does not use is no part of what could change a number.
     assert machine.environment.gpu == (gpu.name if device == "cuda" else None)
+
+
+@pytest.mark.parametrize(
+    ("collector", "explain", "ncu", "explains"),
+    [
+        ("cupti", True, str(FAKE_NCU), True),
+        ("cupti", True, "/nowhere/ncu", False),
+        ("cupti", False, str(FAKE_NCU), False),
+        ("timer", True, str(FAKE_NCU), False),
+    ],
+)
+def test_what_cupti_counts_is_explained_by_an_ncu_that_is_there(
+    find, collector, explain, ncu, explains
+):
+    machine = find(f"collectors: {collector},", explain=explain, gpu=H200, ncu=ncu)
+    assert (machine.ncu is not None) == explains
+    assert (machine.environment.ncu is not None) == explains
+    assert machine.environment.clock_control is None  # CUPTI leaves the clocks alone
 
 
 H100 = Gpu(name="NVIDIA H100", uuid="GPU-2", compute_capability="9.0", driver="580.1")

@@ -15,7 +15,7 @@ from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.samples import came_back, share_duplicates
 from profiler.analyse.summary import summarise
 from profiler.analyse.why.kernel_profiles import CellProfile
-from profiler.collect import cupti
+from profiler.collect import cupti, ncu
 from profiler.collect.registry import primary_timer
 from profiler.errors import ExitCode
 from profiler.metrics.queries import CATALOGUE
@@ -286,11 +286,15 @@ def _replay_info(record: RunRecord, plan: Plan) -> ReplayInfo:
 
 def tool_words(environment: Environment, plan: Plan) -> str:
     """Tools that a run was measured with, as the end of `measured with …`."""
-    by_cupti = any(session.collector == cupti.KIND.name for session in plan.sessions)
-    if environment.ncu:
-        return f"{'CUPTI and ' if by_cupti else ''}ncu {environment.ncu}"
+    collectors = {session.collector for session in plan.sessions}
+    by_cupti = cupti.KIND.name in collectors
+    if by_cupti and environment.ncu:
+        joined = "and" if ncu.KIND.name in collectors else "and explained with"
+        return f"CUPTI {joined} ncu {environment.ncu}"
     if by_cupti:
         return "CUPTI and no ncu"
+    if environment.ncu:
+        return f"ncu {environment.ncu}"
     return f"nsys {environment.nsys} and no ncu" if environment.nsys else "the timer"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.errors import ProfilerError
-from profiler.model import BuildResult, Environment, SearchPlan, SessionKind, SessionPlan, Visit
+from profiler.model import BuildResult, SearchPlan, SessionKind, SessionPlan, Visit
 from profiler.outside_text import safe
 from profiler.planning.plan import foreseen_plan, judged_plan
 from profiler.planning.spec import CommandWorkload, load_spec
@@ -30,7 +30,7 @@ from profiler.search.live.records import SearchRecord
 from profiler.sessions.attempt import journal_visits
 from profiler.sessions.builds.libraries import stamped_variants
 from profiler.sessions.builds.plan_builds import as_built
-from profiler.sessions.cell_keys import MACHINE_FIELDS, cell_keys, settings_in_keys
+from profiler.sessions.cell_keys import cell_keys, measuring_machine, settings_in_keys
 from profiler.sessions.forecasts.forecast import EarlierSearch, EarlierVisits, SessionVisits
 from profiler.sessions.measuring.missing_visits import measured_visits, missing_visits
 from profiler.sessions.overlap.likely_start import Execution
@@ -171,7 +171,9 @@ class _Reading:
         if not planned.isdisjoint(unknown):
             yield "kernels may have changed, only a build can tell"
         machine = self.execution.machine.environment
-        others = _other_parts(public_environment(machine, self.record.seed), self.record)
+        experiment = self.execution.loaded.experiment
+        today = measuring_machine(public_environment(machine, self.record.seed), experiment)
+        others = _other_parts(today, measuring_machine(self.record.environment, experiment))
         if others:
             yield f"measured with another {_listed(others)}"
         if self._settings_changed():
@@ -220,9 +222,9 @@ def _outdated_visits(loaded: Loaded) -> frozenset[Visit]:
     return frozenset(visit for visit in made if visit.cell not in loaded.current)
 
 
-def _other_parts(today: Environment, record: RunRecord) -> list[str]:
+def _other_parts(today: Mapping[str, str | None], then: Mapping[str, str | None]) -> list[str]:
     """Parts of a machine that are others than they were, in words."""
-    fields = (f for f in MACHINE_FIELDS if getattr(today, f) != getattr(record.environment, f))
+    fields = (field for field, value in today.items() if value != then[field])
     return list(dict.fromkeys(_MACHINE_WORDS.get(field, field) for field in fields))
 
 

@@ -218,3 +218,11 @@ def test_a_program_that_is_not_there_is_said_elsewhere(keys):
 
 def test_keys_name_the_machine_by_fields_that_exist():
     assert set(keys_module.MACHINE_FIELDS) <= set(vars(H200))
+
+
+@pytest.mark.parametrize(("collector", "counts"), [("ncu", True), ("cupti", False)])
+def test_the_version_of_ncu_counts_where_it_measures(keys, collector, counts):
+    overrides = [f"collect.collectors={collector}"]
+    before = keys(overrides=overrides)
+    later = keys(overrides=overrides, environment=replace(H200, ncu="2026.1.0"))
+    assert changed(before, later) == (set(before) if counts else set())
