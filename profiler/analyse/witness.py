@@ -8,13 +8,14 @@ does in a second, and the most operations that the executed instructions can hav
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from profiler.analyse.samples import DURATION
 from profiler.analyse.why.kernel_profiles import CellProfile
+from profiler.collect.ncu import KIND
 from profiler.collect.registry import counts
 from profiler.metrics.catalogue import TENSOR_TYPES
 from profiler.metrics.queries import ncu_name
@@ -45,13 +46,17 @@ TENSOR_OPERATIONS_PER_CYCLE: Mapping[str, float] = {"8.0": 8192.0, "9.0": 16384.
 1.41 GHz on 108 SMs), fp8 of an H100 (3,958 TFLOP/s at 1.83 GHz on 132), by NVIDIA's data sheets.
 Architectures that are not named here are not judged by their operations."""
 
+NCU = KIND.name
 _TIMED = (SessionKind.TIMING.value, SessionKind.FINAL.value)
 _COUNTERS = (
     *("kernels", "cycles", "instructions", "tensor_pipe_pct"),
     *("dram_read_bytes", "dram_write_bytes"),
 )
-_FLUSHED = ("all", FLUSHED_PER_LAUNCH)
-"""Values of `cache_control` with which a launch under ncu begins with empty caches."""
+_EACH_KERNEL = "all"
+"""Value of `cache_control` with which each kernel under ncu begins with empty caches.
+
+Where they are emptied before the launch alone, copies in it may fill them again, which are no
+kernels and are not counted: addmm copies its addend to the result, and finds that in L2."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ class _Seen:
     dram_write_bytes: float
     tensor_operations: float = math.nan
     """Counted exactly, by an explain session."""
+    counted_by: frozenset[str] = frozenset()
+    """Collectors."""
 
 
 def implausible_cells(
@@ -111,24 +118,28 @@ def _objections(status: CellStatus, seen: _Seen, environment: Environment) -> It
 
 
 def _compulsory_bytes(
-    stated: float, seen: _Seen, environment: Environment, *, flushed: bool
+    stated: float, seen: _Seen, environment: Environment, collectors: Set[str]
 ) -> float:
     """Bytes that must have passed the interface of device memory.
 
     Results may stay in L2, and be written back after the launch: at most its size, for each kernel
-    where the tool flushes it between them. Inputs may lie in L2 before, at most its size, unless
-    they were `flushed` before the launch.
+    where the tool flushes it between them. Inputs may lie in L2 before.
     """
-    cache = float(environment.l2_bytes or 0)
     kernels = seen.kernels if seen.kernels >= 1 else 1.0
-    emptied = flushed and environment.cache_control in _FLUSHED
-    return stated - cache * (kernels + (0 if emptied else 1))
+    written = float(environment.l2_bytes or 0) * kernels
+    return stated - written - _in_cache(environment, collectors)
+
+
+def _in_cache(environment: Environment, collectors: Set[str]) -> float:
+    """Bytes of the inputs that may lie in L2 when a kernel under these collectors begins."""
+    emptied = collectors <= {NCU} and environment.cache_control == _EACH_KERNEL
+    return 0.0 if emptied else float(environment.l2_bytes or 0)
 
 
 def _traffic_above_ceiling(stated: float, seen: _Seen, environment: Environment) -> Iterator[str]:
     peak = environment.peak_dram_bytes_per_s
     for collector, duration_ns in seen.durations_ns.items():
-        needed = _compulsory_bytes(stated, seen, environment, flushed=counts(collector))
+        needed = _compulsory_bytes(stated, seen, environment, {collector})
         rate = needed / duration_ns * 1e9
         if peak is not None and needed >= SMALLEST and rate > peak * (1 + MARGIN):
             yield (
@@ -140,7 +151,7 @@ def _traffic_above_ceiling(stated: float, seen: _Seen, environment: Environment)
 
 def _too_little_traffic(stated: float, seen: _Seen, environment: Environment) -> Iterator[str]:
     moved = seen.dram_read_bytes + seen.dram_write_bytes
-    needed = _compulsory_bytes(stated, seen, environment, flushed=True)
+    needed = _compulsory_bytes(stated, seen, environment, seen.counted_by)
     if needed >= SMALLEST and moved < needed * (1 - MARGIN):
         yield (
             f"{_megabytes(moved)} went to or came from device memory; the problem needs at least "
@@ -149,11 +160,13 @@ def _too_little_traffic(stated: float, seen: _Seen, environment: Environment) ->
 
 
 def _inputs_not_read(inputs: float, seen: _Seen, environment: Environment) -> Iterator[str]:
-    flushed = environment.cache_control in _FLUSHED
-    if flushed and inputs >= SMALLEST and seen.dram_read_bytes < inputs * READ_SHARE:
+    needed = inputs - _in_cache(environment, seen.counted_by)
+    flushed = environment.cache_control in {_EACH_KERNEL, FLUSHED_PER_LAUNCH}
+    if flushed and needed >= SMALLEST and seen.dram_read_bytes < needed * READ_SHARE:
+        beyond = "" if needed == inputs else f", of which {_megabytes(needed)} do not fit in L2"
         yield (
             f"{_megabytes(seen.dram_read_bytes)} were read from device memory, with caches "
-            f"flushed; the inputs are {_megabytes(inputs)}"
+            f"flushed; the inputs are {_megabytes(inputs)}{beyond}"
         )
 
 
@@ -208,8 +221,13 @@ def _medians(samples: pd.DataFrame) -> Mapping[str, _Seen]:
         for cell, row in counters.to_dict("index").items()
     }
     nothing = dict.fromkeys(_COUNTERS, math.nan)
+    collectors = counted.groupby("cell")["collector"].agg(frozenset).to_dict()
     return {
-        cell: _Seen(durations_ns=durations.get(cell, {}), **values.get(cell, nothing))
+        cell: _Seen(
+            durations_ns=durations.get(cell, {}),
+            counted_by=collectors.get(cell, frozenset()),
+            **values.get(cell, nothing),
+        )
         for cell in {**values, **durations}
     }
 

@@ -56,11 +56,24 @@ def test_inputs_that_were_not_read_are_found_however_small_the_problem_is():
     assert why(small, **stated) == (
         "0.02 MB were read from device memory, with caches flushed; the inputs are 4 MB"
     )
-    assert why(small, replace(H200, cache_control="launch"), **stated) == why(small, **stated)
     assert not why({**small, "dram_read_bytes": 3 * MB}, **stated)
     assert not why(small, replace(H200, cache_control="none"), **stated), "they lie in L2"
     assert not why(small, bytes=8 * MB), "nobody knows how much of it are inputs"
     assert not why(small, bytes=0.8 * MB, result_bytes=0.0), "other traffic is as large"
+
+
+@pytest.mark.parametrize(
+    ("cache_control", "collector"), [("launch", "ncu"), ("launch", "cupti"), ("all", "cupti")]
+)
+def test_a_copy_before_a_kernel_may_bring_its_inputs_into_l2(cache_control, collector):
+    # As addmm of 512 x 1024 by cuBLAS: its addend of 2.1 MB is copied, which is no kernel.
+    product = {**COPY, "dram_read_bytes": 3.173 * MB, "dram_write_bytes": 0.0}
+    environment = replace(H200, cache_control=cache_control)
+    assert not why(product, environment, collector, bytes=7.3 * MB, result_bytes=2.1 * MB)
+    assert why(product, environment, collector, bytes=121 * MB, result_bytes=MB) == (
+        "3.173 MB were read from device memory, with caches flushed; "
+        "the inputs are 120 MB, of which 60 MB do not fit in L2"
+    )
 
 
 def test_half_of_the_inputs_is_too_little():
