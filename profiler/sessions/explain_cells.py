@@ -22,6 +22,9 @@ difference from a baseline they have to be within this share of the largest, too
 MOST_KERNELS = 20
 """Kernels in a launch beyond which a cell is explained only where it is asked for: ncu runs each of
 them up to 34 times, and takes 1 to 6 s for it on an H200."""
+LONG_NS = 50e6
+"""Duration from which a problem is not the longest that is explained, if there are shorter ones: ncu
+took 0.2 to 0.4 s for each ms of a launch on H100s, and for one of 250 ms more than three minutes."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def explain_cells(
     it was not measured; with the fastest rival at the problem that takes longest; and at the
     problem where any rival differs most. Of problems that share a place (within 2 %; of
     differences within a tenth of the largest, too), one at which cells are `explained` already has
-    it, else the one that takes longest, else the first. Where a leader is `explained` beside the
+    it, else the one that takes longest (below LONG_NS), else the first. Where a leader is `explained` beside the
     baseline, those that are count among the MOST_CELLS: noise makes another one the fastest, or the
     first of two leaders. Where steps are asked for, every version at the problem that takes
     longest. Cells of more than MOST_KERNELS kernels are passed over. `tunes`: the leader is who has
@@ -79,7 +82,8 @@ def explain_cells(
         for problem, cells in by_problem.items()
     }
     explained_problems = {cell.problem.id for cell in plan.cells if cell.id in explained}
-    longest = _largest(fastest, _NEAR, explained_problems)
+    shorter = {problem: value for problem, value in fastest.items() if value < math.log(LONG_NS)}
+    longest = _largest(shorter or fastest, _NEAR, explained_problems)
     if Question.STEPS in plan.questions:
         return tuple(by_problem[longest])
     leaders = tuple(_leaders(plan, by_problem, durations, tunes=tunes))

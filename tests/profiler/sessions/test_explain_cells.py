@@ -198,6 +198,17 @@ def test_a_small_difference_is_explained_where_it_is(
     assert {"plain/small", "tree/small"} <= set(explained)
 
 
+def test_a_problem_that_takes_ncu_minutes_is_not_the_longest(plan_of: PlanOf) -> None:
+    plan = plan_of(VERSIONS)
+    # The largest change is at `small`; those of `large` take more than 50 ms.
+    times = {name: 1e5 * time for name, time in {**TIMES, "tree/small": 20.0}.items()}
+    found = {name.partition("/")[2] for name in names(explain_cells(plan, samples(plan, times)))}
+    assert found == {"small", "middle"}
+    longer = {name: 100 * time for name, time in times.items()}
+    found = {name.partition("/")[2] for name in names(explain_cells(plan, samples(plan, longer)))}
+    assert found == {"small", "large"}  # nothing is shorter
+
+
 def test_every_version_of_a_ladder_at_the_problem_that_takes_longest(plan_of: PlanOf) -> None:
     plan = plan_of(LADDER)
     times = {"first": 9.0, "second": 8.0, "third": 7.0}
