@@ -23,8 +23,8 @@ MOST_KERNELS = 20
 """Kernels in a launch beyond which a cell is explained only where it is asked for: ncu runs each of
 them up to 34 times, and takes 1 to 6 s for it on an H200."""
 LONG_NS = 50e6
-"""Duration from which a problem is not the longest that is explained, if there are shorter ones: ncu
-took 0.2 to 0.4 s for each ms of a launch on H100s, and for one of 250 ms more than three minutes."""
+"""Duration from which a problem is not the longest that is explained, if there are shorter ones:
+ncu took 0.2 to 0.4 s for each ms of a launch on H100s, and more than 3 minutes for one of 250."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ def explain_cells(
     it was not measured; with the fastest rival at the problem that takes longest; and at the
     problem where any rival differs most. Of problems that share a place (within 2 %; of
     differences within a tenth of the largest, too), one at which cells are `explained` already has
-    it, else the one that takes longest (below LONG_NS), else the first. Where a leader is `explained` beside the
-    baseline, those that are count among the MOST_CELLS: noise makes another one the fastest, or the
-    first of two leaders. Where steps are asked for, every version at the problem that takes
-    longest. Cells of more than MOST_KERNELS kernels are passed over. `tunes`: the leader is who has
+    it, else the one that takes longest (below LONG_NS), else the first. Where a leader is
+    `explained` beside the baseline, those that are count among the MOST_CELLS: noise makes another
+    one the fastest, or the first of two leaders. Where steps are asked for, every version at the
+    problem that takes longest. Cells of more than MOST_KERNELS kernels are passed over. `tunes`: the leader is who has
     the smallest worst slowdown, as on the page, not the smallest geometric mean.
     """
     durations = _durations(plan, samples)
