@@ -69,8 +69,9 @@ def explain_cells(
     it, else the one that takes longest (below LONG_NS), else the first. Where a leader is
     `explained` beside the baseline, those that are count among the MOST_CELLS: noise makes another
     one the fastest, or the first of two leaders. Where steps are asked for, every version at the
-    problem that takes longest. Cells of more than MOST_KERNELS kernels are passed over. `tunes`: the leader is who has
-    the smallest worst slowdown, as on the page, not the smallest geometric mean.
+    problem that takes longest. Cells of more than MOST_KERNELS kernels are passed over. `tunes`:
+    the leader is who has the smallest worst slowdown, as on the page, not the smallest geometric
+    mean.
     """
     durations = _durations(plan, samples)
     measured = durations.measured
