@@ -18,7 +18,7 @@ from doc_tables import (
     time,
     word,
 )
-from recorded import CAUSES
+from recorded import CAUSES, findings_of_recording
 
 from profiler.collect.registry import duration_metrics
 from profiler.model import SessionKind
@@ -36,6 +36,7 @@ FOLDERS = (
     "timers",
 )
 """Recordings of this workload."""
+WHOLE_GRID = RECORDINGS.parents[1] / "benchmarks/fusion/whole_grid.zip"
 FLOAT_BYTES = 4
 KERNEL_NAME = re.compile(r"(\w*[sS]oft[mM]ax\w*)(?=<)")
 EAGER = f"{TIMES} eager"
@@ -178,6 +179,24 @@ def written_kernels():
             )
     head = ("operator", "implementation", "time", "least traffic ÷ time")
     return table((*head, "of the memory's roof, with all that it moves"), rows)
+
+
+def whole_grid():
+    """Every operator of `fusion.yaml`, compiled and by hand, over all of its shapes."""
+    findings = findings_of_recording(WHOLE_GRID)
+    rows = []
+    for operator in dict.fromkeys(p.params["operator"] for p in findings.programs.problems):
+        for variant in ("compile", "triton"):
+            cells = [
+                cell
+                for cell in cells_of(findings, variant, operator=operator)
+                if cell.id in findings.verdicts.against_baseline
+            ]
+            if cells:
+                name = f"`{operator}`" if variant == "compile" else ""
+                times = spread(ratios(findings, cells))
+                rows.append((name, variant, str(len(cells)), times, counts(findings, cells)))
+    return table(("operator", "implementation", "shapes", EAGER, "verdicts"), rows)
 
 
 # ---- shapes --------------------------------------------------------------------------------------
@@ -340,14 +359,38 @@ def attention_widths():
 
 
 def attention_lengths():
-    """Attention with 32 heads of 64 by batch and length."""
+    """Attention with 32 heads of 64 by batch and length, of every second batch."""
     findings = findings_of("fusion_attention")
     rows = []
     for problem in findings.programs.problems:
-        if "head_dim" in problem.params:
-            place = f"{problem.params['batch']} \u00d7 {problem.params['seq_len']}"
+        batch = problem.params["batch"]
+        if problem.params.get("head_dim") == 64 and batch in {1, 4, 16}:
+            place = f"{batch} \u00d7 {problem.params['seq_len']}"
             rows.append((place, *_attention_row(findings, problem)))
     return table(("batch \u00d7 length", *_attention_names(findings)), rows)
+
+
+def attention_grids():
+    """Every implementation of attention against plain, over each of the three grids."""
+    findings = findings_of("fusion_attention")
+    grids = {
+        "32 heads of 64, batch by length": lambda params: params.get("head_dim") == 64,
+        "16 heads of 128, batch by length": lambda params: params.get("head_dim") == 128,
+        "8 heads, batch 8, length by width": lambda params: "embedding" in params,
+    }
+    rows = []
+    for grid, is_in in grids.items():
+        cells = [c for c in findings.programs.correct_cells.values() if is_in(c.problem.params)]
+        for variant in findings.programs.variants:
+            judged = [
+                cell
+                for cell in cells
+                if cell.variant.id == variant.id and cell.id in findings.verdicts.against_baseline
+            ]
+            if judged:
+                times = spread(ratios(findings, judged))
+                rows.append((grid, variant.label, str(len(judged)), times, counts(findings, judged)))
+    return table(("grid", "implementation", "problems", f"{TIMES} plain", "verdicts"), rows)
 
 
 def _attention_names(findings):
@@ -423,11 +466,8 @@ ACCOUNTS = {
         explained, RECORDINGS / "fusion_operators.zip", problem="bias_gelu"
     ),
     "account-fusion-attention": partial(explained, RECORDINGS / "fusion_attention.zip"),
-    "account-fusion-attention-flash": partial(
-        explained, RECORDINGS / "fusion_attention.zip", "cudnn", "flash"
-    ),
-    "account-fusion-attention-compile": partial(
-        explained, RECORDINGS / "fusion_attention.zip", "compile"
+    "account-fusion-attention-efficient": partial(
+        explained, RECORDINGS / "fusion_attention.zip", "efficient"
     ),
     "account-fusion-layouts": partial(explained, RECORDINGS / "layouts.zip"),
     "account-fusion-softmax-forms": partial(explained, RECORDINGS / "softmax_forms.zip"),
@@ -437,6 +477,8 @@ FUSION_BLOCKS = {
     "fusion-runs": runs,
     "fusion-operators": operators,
     "fusion-written-kernels": written_kernels,
+    "fusion-whole-grid": whole_grid,
+    "fusion-whole-grid": whole_grid,
     "fusion-areas-chain": partial(areas, "pointwise_chain"),
     "fusion-areas-reductions": partial(areas, "reduction_reduction"),
     "fusion-softmax-columns": partial(softmax_shapes, "dim1"),
@@ -447,6 +489,7 @@ FUSION_BLOCKS = {
     "fusion-softmax-forms": softmax_forms,
     "fusion-attention-widths": attention_widths,
     "fusion-attention-lengths": attention_lengths,
+    "fusion-attention-grids": attention_grids,
     "fusion-layouts": layouts,
     **ACCOUNTS,
 }

@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from profiler.analyse.intervals import PRIOR_SDS, estimated_sds, selection_bias, session_sds
+from profiler.analyse.intervals import (
+    PRIOR_SDS,
+    Floats,
+    estimated_sds,
+    selection_bias,
+    session_sds,
+)
 from profiler.analyse.samples import check_samples
 from profiler.analyse.verdicts import (
     COLUMNS,
@@ -196,22 +202,25 @@ class Judge:
         )
 
     @cached_property
-    def _first_visits(self) -> pd.DataFrame:
-        """Durations by block and cell, without the baseline's second visits; NaN where none is."""
+    def _first_visits(self) -> tuple[pd.Index[str], Floats]:
+        """Cells, and log durations of each in each block (cells, blocks): NaN where none is.
+
+        Without the baseline's second visits.
+        """
         rows = self.times[(self.times["arm"] == 0) & (self.times["duration_ns"] > 0)]
-        return rows.pivot(index="block", columns="cell", values="duration_ns")
+        durations = rows.pivot(index="cell", columns="block", values="duration_ns")
+        return durations.index, np.log(durations.to_numpy(dtype=np.float64))
 
     def selection_bias(self, cells: Collection[str]) -> float:
         """How much too low the lowest of these cells (ids) reads, were all equal: relative, >= 0.
 
         NaN without two cells, or with fewer than `FEWEST_BLOCKS` blocks in common.
         """
-        durations = self._first_visits
-        durations = durations.loc[:, durations.columns.isin([*cells])]
-        if durations.shape[1] < 2:
-            return float("nan")
-        logs = np.log(durations.dropna().to_numpy(dtype=np.float64)).T
-        if logs.shape[1] < FEWEST_BLOCKS:
+        measured, all_logs = self._first_visits
+        places = np.unique(measured.get_indexer(list(cells)))
+        logs = all_logs[places[places >= 0]]
+        logs = logs[:, ~np.isnan(logs).any(axis=0)]
+        if len(logs) < 2 or logs.shape[1] < FEWEST_BLOCKS:
             return float("nan")
         shortest = np.array([np.exp(np.median(logs, axis=1).min())])
         # A ratio has the offsets of two cells.
