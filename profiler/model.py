@@ -342,6 +342,11 @@ class CellStatus:
     """Device memory that one call allocates."""
     peak_bytes: float | None = None
     """The most of it at one time."""
+    copies: float | None = None
+    """Copies and fills of memory in its launch that are no kernels, and in no duration of kernels;
+    None where that is not known."""
+    copied_bytes: float | None = None
+    """Of those of one dimension."""
     tuned: tuple[TunedConfig, ...] = ()
     """What a compiler's autotuner tried for it in the session whose durations count; empty where
     nothing was tuned or that was not recorded."""

@@ -49,6 +49,7 @@ class NoticeKind(StrEnum):
     SEVERAL_GPUS = "several_gpus"
     TRUSTED = "trusted"
     NOT_RECHECKED = "not_rechecked"
+    COPIES_NOT_TIMED = "copies_not_timed"
     ATTEMPT_LINKED = "attempt_linked"
     ATTEMPT_DAMAGED = "attempt_damaged"
     ATTEMPT_FILE_DAMAGED = "attempt_file_damaged"
@@ -265,6 +266,13 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         Severity.INFO,
         "{count} cells were not checked again on new inputs after their last visit: {cause}.",
         "Give the workload `other_inputs` (docs/plausibility.md).",
+    ),
+    NoticeKind.COPIES_NOT_TIMED: NoticeTemplate(
+        Severity.WARNING,
+        "{count} of {cells} cells also copy or fill memory by no kernel (cudaMemcpyAsync, "
+        "cudaMemsetAsync), most {most}: {copies} in a launch, {megabytes}. Durations of kernels, "
+        "and verdicts on them, do not hold the time of that.",
+        "`--timer` times whole launches by CUDA events; `--timeline` shows the copies.",
     ),
     NoticeKind.ATTEMPT_LINKED: NoticeTemplate(
         Severity.WARNING,

@@ -307,8 +307,8 @@ class Session:
             findings.update(self._work(cell.problem_params))
 
     def _warmed_up(self, cell: JobCell, launch: Launch) -> bool:
-        with suppress(PhaseFailedError), self._phase(protocol.WARMUP, [cell]):
-            self._visits.warm_up(cell.id, launch, self.job.warmups)
+        with suppress(PhaseFailedError), self._phase(protocol.WARMUP, [cell]) as findings:
+            findings.update(self._visits.warm_up(cell.id, launch, self.job.warmups))
         return cell.id not in self._failed
 
     def _make_visits(self, visits: Sequence[JobVisit], launches: dict[str, Launch]) -> None:

@@ -389,7 +389,9 @@ def attention_grids():
             ]
             if judged:
                 times = spread(ratios(findings, judged))
-                rows.append((grid, variant.label, str(len(judged)), times, counts(findings, judged)))
+                rows.append(
+                    (grid, variant.label, str(len(judged)), times, counts(findings, judged))
+                )
     return table(("grid", "implementation", "problems", f"{TIMES} plain", "verdicts"), rows)
 
 
@@ -477,7 +479,6 @@ FUSION_BLOCKS = {
     "fusion-runs": runs,
     "fusion-operators": operators,
     "fusion-written-kernels": written_kernels,
-    "fusion-whole-grid": whole_grid,
     "fusion-whole-grid": whole_grid,
     "fusion-areas-chain": partial(areas, "pointwise_chain"),
     "fusion-areas-reductions": partial(areas, "reduction_reduction"),

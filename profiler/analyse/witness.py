@@ -75,6 +75,8 @@ class _Seen:
     """Counted exactly, by an explain session."""
     counted_by: frozenset[str] = frozenset()
     """Collectors."""
+    copies: float | None = None
+    """Copies in a launch that are no kernels; None where that is not known."""
 
 
 def implausible_cells(
@@ -98,7 +100,8 @@ def implausible_cells(
     for cell, seen in _medians(samples[samples["cell"].isin(list(stating))]).items():
         status = stating[cell]
         tensor = _tensor_operations(profiles.get(cell), environment.compute_capability)
-        objections = _objections(status, replace(seen, tensor_operations=tensor), environment)
+        known = replace(seen, tensor_operations=tensor, copies=status.copies)
+        objections = _objections(status, known, environment)
         reason = next(objections, None)
         if reason is not None:
             reasons[cell] = reason
@@ -127,13 +130,18 @@ def _compulsory_bytes(
     """
     kernels = seen.kernels if seen.kernels >= 1 else 1.0
     written = float(environment.l2_bytes or 0) * kernels
-    return stated - written - _in_cache(environment, collectors)
+    return stated - written - _in_cache(environment, seen, collectors)
 
 
-def _in_cache(environment: Environment, collectors: Set[str]) -> float:
-    """Bytes of the inputs that may lie in L2 when a kernel under these collectors begins."""
-    emptied = collectors <= {NCU} and environment.cache_control == _EACH_KERNEL
-    return 0.0 if emptied else float(environment.l2_bytes or 0)
+def _in_cache(environment: Environment, seen: _Seen, collectors: Set[str]) -> float:
+    """Bytes of the inputs that may lie in L2 when the first kernel that reads them begins."""
+    each_kernel = collectors <= {NCU} and environment.cache_control == _EACH_KERNEL
+    no_copies = seen.copies == 0 and all(map(counts, collectors)) and _flushed(environment)
+    return 0.0 if each_kernel or no_copies else float(environment.l2_bytes or 0)
+
+
+def _flushed(environment: Environment) -> bool:
+    return environment.cache_control in {_EACH_KERNEL, FLUSHED_PER_LAUNCH}
 
 
 def _traffic_above_ceiling(stated: float, seen: _Seen, environment: Environment) -> Iterator[str]:
@@ -160,9 +168,8 @@ def _too_little_traffic(stated: float, seen: _Seen, environment: Environment) ->
 
 
 def _inputs_not_read(inputs: float, seen: _Seen, environment: Environment) -> Iterator[str]:
-    needed = inputs - _in_cache(environment, seen.counted_by)
-    flushed = environment.cache_control in {_EACH_KERNEL, FLUSHED_PER_LAUNCH}
-    if flushed and needed >= SMALLEST and seen.dram_read_bytes < needed * READ_SHARE:
+    needed = inputs - _in_cache(environment, seen, seen.counted_by)
+    if _flushed(environment) and needed >= SMALLEST and seen.dram_read_bytes < needed * READ_SHARE:
         beyond = "" if needed == inputs else f", of which {_megabytes(needed)} do not fit in L2"
         yield (
             f"{_megabytes(seen.dram_read_bytes)} were read from device memory, with caches "

@@ -47,16 +47,17 @@ class CountedVisits(Visits):
         self._kernels: dict[str, int] = {}
         """Kernels that a visit makes, by cell."""
 
-    def warm_up(self, cell: str, launch: Launch, times: int) -> None:
+    def warm_up(self, cell: str, launch: Launch, times: int) -> Mapping[str, float]:
         """Launch a cell so many times, once at least, and note the kernels of the last.
 
-        Raises CountersError where they cannot be counted.
+        Gives its COPY_FACTS. Raises CountersError where kernels cannot be counted.
         """
         super().warm_up(cell, launch, times - 1)
-        kernels = self._profiler.foreseen(launch)
+        kernels, copied = self._profiler.foreseen(launch)
         if kernels > MOST_KERNELS:
             raise CountersError(f"{kernels} kernels are more than {MOST_KERNELS}")
         self._kernels[cell] = kernels
+        return copied
 
     def make_all(
         self, visits: Sequence[JobVisit], attempt: Attempt

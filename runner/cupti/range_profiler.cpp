@@ -41,6 +41,20 @@ struct LaunchExParameters {
   CUfunction f;
 };
 
+// What cuMemcpyDtoDAsync, cuMemcpyHtoDAsync, cuMemcpyDtoHAsync, cuMemcpyAsync and the synchronous ones begin with.
+struct CopyParameters {
+  uint64_t destination;
+  uint64_t source;
+  size_t bytes;
+};
+
+// What cuMemsetD8, cuMemsetD16 and cuMemsetD32, asynchronous or not, begin with.
+struct FillParameters {
+  CUdeviceptr destination;
+  unsigned value;
+  size_t elements;
+};
+
 struct Launch {
   int visit;
   std::string kernel;
@@ -68,6 +82,8 @@ bool passes_differ = false;
 bool is_first_pass = true;
 int current_visit = -1;
 std::vector<Launch> launches, launches_of_first_pass;
+int copies = 0;
+double copied_bytes = 0;
 
 int failed(const char* what, CUptiResult result) {
   const char* text = nullptr;
@@ -170,6 +186,29 @@ void note_launch(const CUpti_CallbackData& call, CUpti_CallbackId id) {
   }
 }
 
+bool begins_with(const char* text, const char* beginning) {
+  return text && std::strncmp(text, beginning, std::strlen(beginning)) == 0;
+}
+
+bool is_copy_or_fill(const char* function) {
+  return begins_with(function, "cuMemcpy") || begins_with(function, "cuMemset");
+}
+
+// Bytes of a copy or fill of one dimension; 0 of others.
+double bytes_of(const char* function, const void* parameters) {
+  const std::string name(function);
+  if (begins_with(function, "cuMemset")) {
+    const double elements = static_cast<const FillParameters*>(parameters)->elements;
+    if (begins_with(function, "cuMemsetD8")) return elements;
+    if (begins_with(function, "cuMemsetD16")) return 2 * elements;
+    return begins_with(function, "cuMemsetD32") ? 4 * elements : 0;
+  }
+  for (const char* other : {"2D", "3D", "Batch", "toA", "Ato", "Peer"}) {
+    if (name.find(other) != std::string::npos) return 0;
+  }
+  return static_cast<const CopyParameters*>(parameters)->bytes;
+}
+
 bool same_kernels(const std::vector<Launch>& one, const std::vector<Launch>& other) {
   return std::equal(one.begin(), one.end(), other.begin(), other.end(),
                     [](const Launch& a, const Launch& b) { return a.visit == b.visit && a.kernel == b.kernel; });
@@ -180,6 +219,10 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain, CUpti_CallbackId id, const vo
   if (!listening || call.callbackSite != CUPTI_API_ENTER) return;
   if (is_graph(id)) {
     launches_graph = true;
+  } else if (is_copy_or_fill(call.functionName)) {
+    if (current_visit < 0) return;
+    copies += 1;
+    copied_bytes += bytes_of(call.functionName, call.functionParams);
   } else if (id == CUPTI_DRIVER_TRACE_CBID_cuCtxResetPersistingL2Cache) {
     launches.push_back(Launch{-1, "", {}, {}, 0, 0, 0, 0});  // no kernel, but CUPTI makes a range of it
   } else {
@@ -191,6 +234,12 @@ int subscribe() {
   if (subscriber) return 0;
   REQUIRE(cuptiSubscribe(&subscriber, on_call, nullptr));
   for (const CUpti_CallbackId id : kLaunches) {
+    REQUIRE(cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id));
+  }
+  for (CUpti_CallbackId id = 1; id < CUPTI_DRIVER_TRACE_CBID_SIZE; ++id) {
+    const char* name = nullptr;
+    cuptiGetCallbackName(CUPTI_CB_DOMAIN_DRIVER_API, id, &name);
+    if (!is_copy_or_fill(name)) continue;
     REQUIRE(cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id));
   }
   return 0;
@@ -356,6 +405,8 @@ int cupti_configure(const char* metrics, int ranges) {
 void cupti_listen() {
   launches.clear();
   launches_graph = false;
+  copies = 0;
+  copied_bytes = 0;
   listening = true;
 }
 
@@ -364,6 +415,12 @@ int cupti_heard() {
   listening = false;
   if (launches_graph) return wrong("a launch replays a CUDA graph, whose kernels cannot be told apart");
   return static_cast<int>(launches.size());
+}
+
+// Copies and fills of memory that were noted, which are no kernels; `bytes` of those of one dimension.
+int cupti_copies(double* bytes) {
+  *bytes = copied_bytes;
+  return copies;
 }
 
 // From here on kernels are counted, in the next pass.

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from profiler.runner import protocol
 from profiler.runner.device import Device, DeviceMissingError
 from profiler.runner.garbage import no_garbage_collection
 
@@ -72,17 +73,20 @@ class RangeProfiler:
         self._checked(self._library.cupti_configure(names, most_kernels))
         self.most_kernels = most_kernels
 
-    def foreseen(self, launch: Callable[[], Any]) -> int:
+    def foreseen(self, launch: Callable[[], Any]) -> tuple[int, dict[str, float]]:
         """Kernels of a visit, by launching once without counting; what empties caches included.
 
-        Raises CountersError where the launch replays a CUDA graph.
+        And COPY_FACTS of it. Raises CountersError where the launch replays a CUDA graph.
         """
         self._library.cupti_listen()
         try:
             self.launch(0, launch)
         finally:
             kernels = self._library.cupti_heard()
-        return self._checked(kernels)
+        copied_bytes = ctypes.c_double()
+        copies = self._library.cupti_copies(ctypes.byref(copied_bytes))
+        copied = dict(zip(protocol.COPY_FACTS, (copies, copied_bytes.value), strict=True))
+        return self._checked(kernels), copied
 
     def begin(self) -> None:
         """Count what is launched from now on; raises CountersError where CUPTI refuses."""

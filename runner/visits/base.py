@@ -25,11 +25,12 @@ class Attempt(Protocol):
 class Visits(ABC):
     """Makes the visits of a session under one collector."""
 
-    def warm_up(self, cell: str, launch: Launch, times: int) -> None:
-        """Launch a cell so many times before its first visit."""
+    def warm_up(self, cell: str, launch: Launch, times: int) -> Mapping[str, float]:
+        """Launch a cell so many times before its first visit; gives what was found out by that."""
         del cell
         for _ in range(times):
             launch()
+        return {}
 
     @abstractmethod
     def make_all(

@@ -149,11 +149,14 @@ def test_what_cannot_be_counted_costs_its_cell_alone(tmp_path):
     said = run_live(path, tmp_path / "out", "--fast", "--no-explain", code=4)
     assert "a launch replays a CUDA graph" in said
     (summary,) = (tmp_path / "out").glob("endings/2*/summary.json")
-    cells = {cell["variant"]: cell for cell in json.loads(summary.read_text())["cells"]}
+    document = json.loads(summary.read_text())
+    cells = {cell["variant"]: cell for cell in document["cells"]}
     assert {name for name, cell in cells.items() if cell["outcome"] == "measured"} == {
         *("once", "many", "fills")
     }
     assert cells["many"]["metrics"]["kernels"]["median"] == 300
+    (copies,) = [n["text"] for n in document["notices"] if n["kind"] == "copies_not_timed"]
+    assert "many at p: 1 in a launch, 0.5243 MB" in copies, "clone() is no kernel"
     processes = {
         json.loads(journal.read_text().partition("\n")[0])["pid"]
         for journal in summary.parent.glob("raw/cupti*/journal.jsonl")

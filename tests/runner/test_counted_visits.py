@@ -24,7 +24,7 @@ class Session:
     """What the walk over a job does with a launch: a failure ends the visits of its cell."""
 
     def __init__(self, launches):
-        self.launches, self.phases, self.failed = launches, [], {}
+        self.launches, self.phases, self.failed, self.found = launches, [], {}, {}
 
     def attempt(self, visit, phase, make):
         launch = self.launches.get(visit.cell)
@@ -57,7 +57,7 @@ def made(monkeypatch):
             session.attempt(
                 JobVisit(cell, 0),
                 protocol.WARMUP,
-                lambda _, c=cell, w=warm: counted.warm_up(c, w, 1),
+                lambda _, c=cell, w=warm: session.found.update({c: counted.warm_up(c, w, 1)}),
             )
         session.phases.clear()
         results = [
@@ -104,6 +104,22 @@ def test_visits_of_several_blocks_are_counted_at_once(made):
     ]
     assert library.calls.count("begin") == 1
     assert session.phases == [(protocol.MEASURE, cell) for cell in "abab"]
+
+
+def test_a_warm_up_says_what_a_launch_copies(made):
+    def copying(library):
+        def launch():
+            library.copy(2048)
+            library.copy(1024)
+            library.launch(("product",))
+
+        return launch
+
+    session, _ = made(Library(), {"a": of("x"), "b": copying})
+    assert session.found == {
+        "a": {"copies": 0, "copied_bytes": 0.0},
+        "b": {"copies": 2, "copied_bytes": 3072.0},
+    }
 
 
 def test_each_pass_makes_the_same_launches_again(made):

@@ -22,6 +22,10 @@ class Library:
     def __init__(self, *, fails=(), passes=1):
         self.calls, self.fails, self.passes = [], fails, passes
         self.visit, self.kernels, self.rounds = -1, [], []
+        self.copied = []
+
+    def copy(self, number_of_bytes):
+        self.copied.append(number_of_bytes)
 
     def launch(self, kernels=("kernel", "other")):
         self.kernels += [(self.visit, name) for name in kernels]
@@ -41,10 +45,14 @@ class Library:
         self.replayed = True
 
     def cupti_listen(self):
-        self.kernels, self.replayed = [], False
+        self.kernels, self.replayed, self.copied = [], False, []
 
     def cupti_heard(self):
         return self._result("heard", -1 if self.replayed else len(self.kernels))
+
+    def cupti_copies(self, copied_bytes):
+        copied_bytes._obj.value = sum(self.copied)
+        return len(self.copied)
 
     def cupti_begin(self):
         self.kernels = []

@@ -168,6 +168,7 @@ def gather(
         *_notices(attempts),
         *_trust_notices(plan, objections),
         *_recheck_notices(attempts),
+        *_copy_notices(plan, statuses),
         *_kernels_replayed(attempts, environment),
         *worker_notices(plan, attempts),
         *counting.notices(),
@@ -466,6 +467,22 @@ def _recheck_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
                 cells_by_cause[str(record["cause"])].add(record["cell"])
     for cause, cells in cells_by_cause.items():
         yield Notice(NoticeKind.NOT_RECHECKED, {"count": len(cells), "cause": cause})
+
+
+def _copy_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[Notice]:
+    """Notice of the cells whose launches copy or fill memory by no kernel, if any do."""
+    copying = [cell for cell in plan.cells if cell.id in statuses and statuses[cell.id].copies]
+    if not copying:
+        return
+    most = max(copying, key=lambda cell: statuses[cell.id].copied_bytes or 0.0)
+    values = {
+        "count": len(copying),
+        "cells": len(plan.cells),
+        "most": f"{most.variant.name} at {most.problem.name}",
+        "copies": f"{statuses[most.id].copies:.0f}",
+        "megabytes": f"{(statuses[most.id].copied_bytes or 0.0) / 1e6:,.4g} MB",
+    }
+    yield Notice(NoticeKind.COPIES_NOT_TIMED, values)
 
 
 def _is_only_the_stop(notice: Notice, loaded: Loaded) -> bool:

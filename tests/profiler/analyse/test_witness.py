@@ -70,6 +70,9 @@ def test_a_copy_before_a_kernel_may_bring_its_inputs_into_l2(cache_control, coll
     product = {**COPY, "dram_read_bytes": 3.173 * MB, "dram_write_bytes": 0.0}
     environment = replace(H200, cache_control=cache_control)
     assert not why(product, environment, collector, bytes=7.3 * MB, result_bytes=2.1 * MB)
+    stated = {"bytes": 7.3 * MB, "result_bytes": 2.1 * MB}
+    assert not why(product, environment, collector, **stated, copies=1.0, copied_bytes=2.1 * MB)
+    assert why(product, environment, collector, **stated, copies=0.0, copied_bytes=0.0)
     assert why(product, environment, collector, bytes=121 * MB, result_bytes=MB) == (
         "3.173 MB were read from device memory, with caches flushed; "
         "the inputs are 120 MB, of which 60 MB do not fit in L2"

@@ -95,6 +95,22 @@ def test_what_was_not_checked_again_is_said_once_for_each_reason(tmp_path):
     assert [notice.values for notice in notices] == [{"count": 2, "cause": "they are the same"}]
 
 
+def test_copies_that_no_kernel_makes_are_named(tmp_path):
+    place = Workplace(tmp_path / "place")
+    visits = place.visits("ncu-timing")
+    warm = {"event": protocol.FINISHED, "phase": protocol.WARMUP}
+    copied = [
+        {**warm, "cell": TREE, "copies": 2, "copied_bytes": 3.5e6},
+        {**warm, "cell": LOOP, "copies": 0, "copied_bytes": 0.0},
+    ]
+    place.attempt(visits=visits, journal=[*measured(visits), *copied])
+    results = place.results()
+    assert results.statuses[TREE].copies == 2
+    (notice,) = [n for n in results.notices if n.kind is NoticeKind.COPIES_NOT_TIMED]
+    assert text(notice).startswith("1 of 6 cells also copy or fill memory by no kernel")
+    assert "tree at small: 2 in a launch, 3.5 MB" in text(notice)
+
+
 def test_the_reason_travels_with_the_plan_and_not_into_the_key(tmp_path):
     trusting = Workplace(tmp_path / "place", TRUSTING)
     plan = trusting.plan
