@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from profiler.runner import ranges
 from profiler.runner.device import Device
 from profiler.runner.timing import Launch, on_cuda
+
+if TYPE_CHECKING:
+    from profiler.runner.cupti.range_profiler import RangeProfiler
 
 LAUNCHES = 2
 """In ranges, after one without: what a library chooses and allocates is over by then. The better of
@@ -40,23 +44,28 @@ _PRODUCTS: Mapping[str, tuple[torch.dtype, str]] = {
 """By roof: type of the matrices, and what torch may make of those of 32 bits."""
 
 
-def launch_for_roof(roof: str, device: Device, *, flush: bool) -> int:
-    """Launch what approaches a roof (of `protocol.PRACTICAL_ROOFS`); gives the number of ranges.
+def launch_for_roof(
+    roof: str, device: Device, *, flush: bool, counted: RangeProfiler | None = None
+) -> dict[str, Any]:
+    """Launch what approaches a roof (of `protocol.PRACTICAL_ROOFS`); gives fields of its record.
 
-    `flush`: whether the caches are emptied before each range.
+    `flush`: whether the caches are emptied before each range. `counted`: has the kernels counted in
+    this process, where no tool outside does.
 
-    Raises what torch raises, where memory does not suffice for example.
+    Raises what torch raises, where memory does not suffice for example, and CountersError.
     """
     with _prepared(roof, device) as launch:
         launch()
         device.wait()
+        if counted is not None:
+            return {"launches": LAUNCHES, "kernels": counted.kernels_of(launch, LAUNCHES)}
         for number in range(LAUNCHES):
             if flush:
                 device.empty_caches()
             with ranges.roof_range(roof, number):
                 launch()
                 device.wait()
-    return LAUNCHES
+    return {"launches": LAUNCHES}
 
 
 @contextmanager

@@ -176,7 +176,9 @@ NOT_RECHECKED = "not_rechecked"  # cell, cause: why its inputs could not be over
 ORDER_FINISHED = "order_finished"  # order: its number; all of it is done or has failed
 SESSION_FINISHED = "session_finished"  # monotonic: when, by the clock of the stamps
 ROOF_STARTED = "roof_started"  # roof: one of PRACTICAL_ROOFS; of no cell, and no cell's failure
-ROOF_FINISHED = "roof_finished"  # roof, launches: ranges `roof_range_name` that were made
+# roof, launches: ranges `roof_range_name` that were made; `kernels` as COUNTED has them, each with
+# the number of its `launch`, where the runner counts.
+ROOF_FINISHED = "roof_finished"
 ROOF_FAILED = "roof_failed"  # roof, cause: why there is none
 OPENED = "opened"  # file (label, colon, path in the folder of `Job.watched`), digest: its content;
 # empty where the session itself wrote the file later

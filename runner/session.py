@@ -115,14 +115,16 @@ class Session:
         for roof in self.job.practical_roofs:
             self._journal.write(protocol.ROOF_STARTED, roof=roof)
             try:
-                launches = launch_for_roof(roof, self._device, flush=self.job.flush)
+                made = launch_for_roof(
+                    roof, self._device, flush=self.job.flush, counted=self._visits.counters
+                )
             except Exception as error:  # whatever it is, it is no cell's
                 failure, lost = self._diagnose(error)
                 self._journal.write(protocol.ROOF_FAILED, roof=roof, cause=failure.cause)
                 if lost:
                     raise ContextLostError(failure.cause) from None
             else:
-                self._journal.write(protocol.ROOF_FINISHED, roof=roof, launches=launches)
+                self._journal.write(protocol.ROOF_FINISHED, roof=roof, **made)
             self._device.release()
 
     def _run_problems(self) -> None:

@@ -217,7 +217,7 @@ class Judge:
         NaN without two cells, or with fewer than `FEWEST_BLOCKS` blocks in common.
         """
         measured, all_logs = self._first_visits
-        places = np.unique(measured.get_indexer(list(cells)))
+        places = np.unique(measured.get_indexer(pd.Index(list(cells))))
         logs = all_logs[places[places >= 0]]
         logs = logs[:, ~np.isnan(logs).any(axis=0)]
         if len(logs) < 2 or logs.shape[1] < FEWEST_BLOCKS:

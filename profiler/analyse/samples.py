@@ -371,9 +371,26 @@ def launches_of_journal(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def roof_launches_of_journal(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """The same of the launches for practical roofs, each in its range."""
+    rows = [
+        {
+            **kernel,
+            "nvtx": (
+                _JournalRange(protocol.roof_range_name(record["roof"], int(kernel["launch"]))),
+            ),
+        }
+        for record in records
+        if record.get("event") == protocol.ROOF_FINISHED
+        for kernel in record.get("kernels", ())
+        if "launch" in kernel
+    ]
+    return pd.DataFrame(rows)
+
+
 @dataclass(frozen=True)
 class _JournalRange:
-    """Range of a visit that a journal records."""
+    """Range of a visit, or of a launch for a roof, that a journal records."""
 
     name: str
     domain: str = protocol.NVTX_DOMAIN

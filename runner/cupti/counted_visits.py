@@ -39,7 +39,7 @@ class CountedVisits(Visits):
         gpu = torch.cuda.get_device_properties(torch.cuda.current_device())
         if job.flush:
             device.empty_caches()  # takes its memory before a workload does
-        self._profiler = RangeProfiler(
+        self._profiler = self.counters = RangeProfiler(
             library, job.counters, device, gpu, flush=job.flush, most_kernels=KERNELS
         )
         self._is_last = not job.jobs

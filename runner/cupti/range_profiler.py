@@ -128,6 +128,26 @@ class RangeProfiler:
         self._checked(self._library.cupti_forget())
         return kernels
 
+    def kernels_of(self, launch: Callable[[], Any], times: int) -> list[dict[str, Any]]:
+        """Kernels of so many launches in their order, as `kernels` has them, each with `launch`.
+
+        Nothing else is being counted. Raises CountersError as `kernels`.
+        """
+        try:
+            while True:
+                self.begin()
+                for number in range(times):
+                    self.launch(number, launch)
+                if self.end():
+                    break
+            counted = self.kernels(range(times))
+        except CountersError:
+            self.reset()
+            raise
+        return [
+            {**kernel, "launch": number} for number, of_one in counted.items() for kernel in of_one
+        ]
+
     def reset(self) -> None:
         """Drop what was counted, in whichever pass; raises CountersError where CUPTI refuses."""
         self._checked(self._library.cupti_reset())

@@ -5,11 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from profiler.runner import protocol
 from profiler.runner.protocol import JobVisit
 from profiler.runner.timing import Launch
+
+if TYPE_CHECKING:
+    from profiler.runner.cupti.range_profiler import RangeProfiler
 
 MakeVisit = Callable[[Launch], Mapping[str, Any]]
 """Launches, and gives the fields of its record in the journal."""
@@ -24,6 +27,9 @@ class Attempt(Protocol):
 
 class Visits(ABC):
     """Makes the visits of a session under one collector."""
+
+    counters: RangeProfiler | None = None
+    """Counts in this process, where no tool outside of it does."""
 
     def warm_up(self, cell: str, launch: Launch, times: int) -> Mapping[str, float]:
         """Launch a cell so many times before its first visit; gives what was found out by that."""

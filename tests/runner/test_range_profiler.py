@@ -132,6 +132,25 @@ def test_each_kernel_has_what_was_asked_for_counted_or_of_its_launch(device):
     assert {k["dram__bytes_read.sum"] for k in kernels} == {64.0}
 
 
+@pytest.mark.parametrize("passes", [1, 3])
+def test_kernels_of_some_launches_of_no_cell(device, passes):
+    library = Library(passes=passes)
+    kernels = profiler_of(library, device).kernels_of(lambda: library.launch(("copy",)), 2)
+    assert [(kernel["kernel"], kernel["launch"]) for kernel in kernels] == [
+        ("copy", 0),
+        ("copy", 1),
+    ]
+    assert library.calls.count("begin") == passes
+    assert device.steps == ["flush", "wait"] * 2 * passes
+
+
+def test_what_cannot_be_counted_leaves_the_next_a_clean_start(device):
+    library = Library(fails=("decode",))
+    with pytest.raises(CountersError):
+        profiler_of(library, device).kernels_of(library.launch, 2)
+    assert library.calls[-1] == "reset"
+
+
 def test_a_value_that_is_no_number_is_missing(device):
     library = Library()
     profiler = profiler_of(library, device)

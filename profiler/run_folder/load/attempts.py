@@ -22,6 +22,7 @@ from profiler.analyse.samples import (
     impossible_durations,
     launches_of_journal,
     metric_columns,
+    roof_launches_of_journal,
     samples_from_command,
     samples_from_journal,
     samples_from_launches,
@@ -426,7 +427,8 @@ def _practical_roofs(
 ) -> dict[str, float]:
     finished = [str(r["roof"]) for r in records if r.get("event") == protocol.ROOF_FINISHED]
     named = [roof for roof in finished if roof in protocol.PRACTICAL_ROOFS]
-    return {} if table is None else practical_shares(table.launches, named, compute_capability)
+    launches = roof_launches_of_journal(records) if table is None else table.launches
+    return practical_shares(launches, named, compute_capability)
 
 
 def _part_samples(attempt: Attempt, table: NcuTable | None) -> PartSamples | None:

@@ -475,7 +475,7 @@ def _copy_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[No
     if not copying:
         return
     most = max(copying, key=lambda cell: statuses[cell.id].copied_bytes or 0.0)
-    values = {
+    values: dict[str, str | int | float] = {
         "count": len(copying),
         "cells": len(plan.cells),
         "most": f"{most.variant.name} at {most.problem.name}",

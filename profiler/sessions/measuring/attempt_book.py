@@ -13,13 +13,12 @@ from typing import Any
 import pandas as pd
 
 from profiler.collect.kind import Need
-from profiler.collect.registry import COLLECTORS, needed
+from profiler.collect.registry import COLLECTORS, counts, needed
 from profiler.machine.clock_sampler import ClockSampler
 from profiler.machine.gpu_processes import GpuProcesses
 from profiler.machine.requirements import Machine
 from profiler.model import BuildResult, Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.parse.clock_file import CLOCKS_FILE
-from profiler.planning.session_plans import NCU
 from profiler.planning.space import Space
 from profiler.planning.spec import CommandWorkload, LoadedSpec
 from profiler.run_folder.folder import (
@@ -156,10 +155,9 @@ class AttemptBook:
     def roofs(self, session: SessionPlan, earlier: Sequence[Loaded]) -> tuple[str, ...]:
         """Practical roofs that a session is to measure: those that no earlier attempt has.
 
-        None where nothing is explained: they are part of the why, and take some seconds. Nor in a
-        session whose tool does not count them: ncu does, which explains.
+        None where nothing is explained: they are part of the why, and take some seconds.
         """
-        if not self.loaded.experiment.collect.explain or session.collector != NCU:
+        if not self.loaded.experiment.collect.explain or not counts(session.collector):
             return ()
         return missing_roofs(session.metrics, earlier)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from profiler.analyse.samples import roof_launches_of_journal
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.practical_roofs import practical_shares, roofs_countable
 from profiler.analyse.why.roofs import roofs
@@ -38,6 +39,20 @@ def test_the_best_launch_of_a_finished_roof_counts() -> None:
     shares = practical_shares(pd.DataFrame(rows), ["dram", "fp32"], "9.0")
     assert shares == {"dram": pytest.approx(2.0e9 / 480e-6 / PEAK)}
     assert practical_shares(pd.DataFrame(rows), [], "9.0") == {}
+
+
+def test_what_the_runner_counted_itself_is_as_what_ncu_counted() -> None:
+    kernels = [
+        {"kernel": "neg", "launch": number, "gpu__time_duration.sum": time, **COPY}
+        for number, time in enumerate((500_000.0, 480_000.0))
+    ]
+    records = [
+        {"event": "roof_finished", "roof": "dram", "launches": 2, "kernels": kernels},
+        {"event": "roof_finished", "roof": "fp32", "launches": 2},
+    ]
+    shares = practical_shares(roof_launches_of_journal(records), ["dram", "fp32"], "9.0")
+    assert shares == {"dram": pytest.approx(2.0e9 / 480e-6 / PEAK)}
+    assert practical_shares(roof_launches_of_journal(records[1:]), ["fp32"], "9.0") == {}
 
 
 def test_a_product_of_torch_tells_a_roof_by_the_first_part_of_its_operations() -> None:
