@@ -50,7 +50,6 @@ PRELOADED = (
     "distributed.cli.dask_scheduler",
     "profiler.cli",
     "profiler.cluster.coordinator",
-    "profiler.cluster.worker",
     "profiler.render.console.runs",
     "profiler.render.runs.page",
     "profiler.runner.session",

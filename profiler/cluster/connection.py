@@ -1,48 +1,64 @@
-"""Reaching workers: those of a scheduler, or one for each of several GPUs of this host."""
+"""Reaching workers, and being one: of a scheduler, or for each of several GPUs of this host.
+
+A process listens on the address by which it reaches the others alone: Dask's own default is every
+address of the host, where whoever connects can run code.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import os
+import socket
 import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from distributed import Client, Nanny, Scheduler, Security, SpecCluster
+from distributed import Client, Nanny, Scheduler, Security, SpecCluster, Worker
 
-from profiler.cluster import batch_task, problem_task
-from profiler.cluster.device import device_of
-from profiler.cluster.request import Certificates
+from profiler.cluster import on_worker
+from profiler.cluster.device import device_of, resources_of
+from profiler.cluster.request import ClusterRequest
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import VISIBLE_VARIABLE, probe_environment, visible_gpus
+from profiler.machine.signals import raise_if_signalled
 from profiler.model import Environment
 from profiler.sessions.progress import ProgressReporter
 
 LOCAL = "local:"
 """Beginning of `--workers local:N`: N GPUs of this host."""
-PRELOADED = [problem_task.__name__, batch_task.__name__]
-"""Modules of tasks, which a worker loads before it is given one."""
 _LOOPBACK = "127.0.0.1"
 _CONNECT_S = 30.0
+_LOOK_S = 1.0
+"""Between two looks whether a signal came."""
+
+
+class _SchedulerWithoutHttp(Scheduler):
+    def start_http_server(self, *_: object, **_options: object) -> None:
+        """Listen for nothing but Dask's own protocol."""
+
+
+class _WorkerWithoutHttp(Worker):
+    def start_http_server(self, *_: object, **_options: object) -> None:
+        """Listen for nothing but Dask's own protocol."""
 
 
 @contextmanager
-def connected(
-    workers: str, certificates: Certificates, reporter: ProgressReporter, *, cpu: bool
-) -> Iterator[Client]:
-    """Client of the workers that `--workers` names; `cpu`: the experiment needs no GPU.
+def connected(request: ClusterRequest, reporter: ProgressReporter) -> Iterator[Client]:
+    """Client of the workers that `--workers` names.
 
     Raises UsageError for an address that is none, EnvironmentUnusable where nobody answers there.
     """
-    hush_dask(logging.CRITICAL)
-    security = certificates.security()
+    _hush_dask()
+    workers, security = request.workers, request.certificates.security()
     with ExitStack() as opened:
         at: str | SpecCluster = workers
         if workers.startswith(LOCAL):
-            at = opened.enter_context(_local_cluster(workers, security, cpu=cpu))
+            at = opened.enter_context(_local_cluster(request, security))
         else:
             check_address(workers, secured=security is not None)
             say_if_plain(workers, reporter)
@@ -59,15 +75,11 @@ def connected(
         yield client
 
 
-def hush_dask(level: int) -> None:
-    """Print of Dask's own messages only those of a level.
-
-    Of a lost connection its client prints a traceback: the program says that in its own words.
-    """
+def _hush_dask() -> None:
+    """Print none of Dask's own messages, which are tracebacks: the program says it in its words."""
     for name in list(logging.root.manager.loggerDict):
         if name == "distributed" or name.startswith("distributed."):
-            logging.getLogger(name).setLevel(level)
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def check_address(address: str, *, secured: bool) -> None:
@@ -87,40 +99,125 @@ def check_address(address: str, *, secured: bool) -> None:
 def say_if_plain(address: str, reporter: ProgressReporter) -> None:
     """Warn that a connection over a network is neither encrypted nor asked who it is."""
     parts = urlsplit(address)
-    if parts.scheme == "tcp" and not _is_loopback(parts.hostname or ""):
+    host = parts.hostname or ""
+    with suppress(ValueError):
+        host = "localhost" if ipaddress.ip_address(host).is_loopback else host
+    if parts.scheme == "tcp" and host != "localhost":
         reporter.warn(
             f"{address} is neither encrypted nor authenticated: whoever reaches it can run code "
             "here and on the workers (docs/cluster.md has TLS)."
         )
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def local_address(address: str) -> str:
+    """IP address of this host by which it reaches a scheduler: on loopback, that of loopback.
+
+    Raises OSError where there is no way to it.
+    """
+    parts = urlsplit(address)
+    error = OSError(f"{parts.hostname}: no route")
+    for family, kind, _, _, there in socket.getaddrinfo(
+        parts.hostname, parts.port, type=socket.SOCK_DGRAM
+    ):
+        try:
+            with socket.socket(family, kind) as unsent:
+                unsent.connect(there)
+                return str(unsent.getsockname()[0])
+        except OSError as unreached:
+            error = unreached
+    raise error
+
+
+# ---- a worker ------------------------------------------------------------------------------------
+
+
+def serve(  # noqa: PLR0913 - all but the first two by keyword
+    address: str,
+    environment: Environment,
+    *,
+    security: Security | None,
+    scratch: Path | None,
+    host: str | None,
+    dashboard: bool,
+    on_taken: Callable[[], None],
+) -> None:
+    """Take tasks of a scheduler until it is gone or this process is ended.
+
+    `scratch`: folder for runs under way and libraries; None: a temporary one. `host`: address to
+    listen on; None: the one by which the scheduler is reached. `on_taken` is called when the
+    scheduler knows this worker.
+    """
+    _hush_dask()
+
+    async def work(folder: str) -> None:
+        options = worker_options(environment, folder)
+        kind = Worker if dashboard else _WorkerWithoutHttp
+        at = host or local_address(address)
+        async with kind(address, security=security, host=at, **options) as worker:
+            on_taken()
+            finished = asyncio.create_task(worker.finished())
+            while not finished.done():
+                await asyncio.wait([finished], timeout=_LOOK_S)
+                raise_if_signalled()
+
+    with (
+        tempfile.TemporaryDirectory(prefix="kernel-profiler-worker-")
+        if scratch is None
+        else nullcontext(str(scratch))
+    ) as folder:
+        try:
+            asyncio.run(work(folder))
+        except (OSError, TimeoutError, RuntimeError) as error:
+            raise EnvironmentUnusable(
+                f"{address}: no scheduler takes this worker: {error.__cause__ or error}",
+                remedy="Start one with `dask scheduler`. A GPU can have one worker only.",
+            ) from error
+
+
+def worker_options(environment: Environment, scratch: str) -> dict[str, Any]:
+    """Options of the worker of a GPU, whoever starts it.
+
+    Its name is the UUID of the GPU: a scheduler takes no second worker of a name.
+    """
+    name = environment.gpu_uuid or f"cpu-{os.uname().nodename}-{os.getpid()}"
+    return {
+        "nthreads": 1,
+        "memory_limit": 0,  # none: it holds libraries and results, and sessions are processes
+        "name": name,
+        "resources": resources_of(device_of(environment), name),
+        "local_directory": scratch,
+        "preload": [on_worker.__name__],
+        "silence_logs": logging.CRITICAL,
+    }
 
 
 # ---- GPUs of this host ---------------------------------------------------------------------------
 
 
 @contextmanager
-def _local_cluster(workers: str, security: Security | None, *, cpu: bool) -> Iterator[SpecCluster]:
+def _local_cluster(request: ClusterRequest, security: Security | None) -> Iterator[SpecCluster]:
     """A scheduler on loopback, and a worker for each GPU, which is started again where it dies."""
     at = {
         "host": _LOOPBACK,
         "protocol": "tcp://" if security is None else "tls://",
         "security": security,
     }
-    environments = _local_environments(workers, cpu=cpu)
+    environments = _local_environments(request.workers, cpu=request.on_cpu)
     with tempfile.TemporaryDirectory(prefix="kernel-profiler-workers-") as scratch:
+        kind = Worker if request.dashboard else _WorkerWithoutHttp
         nannies = {
-            number: {"cls": Nanny, "options": {**at, **_nanny_options(environment, scratch)}}
+            number: {
+                "cls": Nanny,
+                "options": {**at, **_nanny_options(environment, scratch), "worker_class": kind},
+            }
             for number, environment in enumerate(environments)
         }
-        scheduler = {**at, "port": 0, "dashboard_address": f"{_LOOPBACK}:0"}
+        scheduler = {
+            "cls": Scheduler if request.dashboard else _SchedulerWithoutHttp,
+            "options": {**at, "port": 0, "dashboard_address": f"{_LOOPBACK}:0"},
+        }
         with SpecCluster(
-            scheduler={"cls": Scheduler, "options": scheduler},
+            scheduler=scheduler,
             workers=nannies,
             security=security,
             silence_logs=logging.CRITICAL,
@@ -130,26 +227,7 @@ def _local_cluster(workers: str, security: Security | None, *, cpu: bool) -> Ite
 
 def _nanny_options(environment: Environment, scratch: str) -> dict[str, Any]:
     only = {VISIBLE_VARIABLE: environment.gpu_uuid} if environment.gpu_uuid else {}
-    options = worker_options(environment, scratch)
-    return {**options, "env": only, "silence_logs": logging.CRITICAL}
-
-
-def worker_options(environment: Environment, scratch: str) -> dict[str, Any]:
-    """Options of the worker of a GPU, whoever starts it."""
-    name = worker_name(environment)
-    return {
-        "nthreads": 1,
-        "memory_limit": 0,  # none: it holds libraries and results, and sessions are processes
-        "name": name,
-        "resources": device_of(environment).resources_of(name),
-        "local_directory": scratch,
-        "preload": PRELOADED,
-    }
-
-
-def worker_name(environment: Environment) -> str:
-    """Name of a worker at its scheduler, which takes no second one of a name: the GPU's UUID."""
-    return environment.gpu_uuid or f"cpu-{os.uname().nodename}-{os.getpid()}"
+    return {**worker_options(environment, scratch), "env": only}
 
 
 def _local_environments(workers: str, *, cpu: bool) -> list[Environment]:

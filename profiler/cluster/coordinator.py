@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections import Counter
@@ -14,13 +13,12 @@ from pathlib import Path
 from distributed import CancelledError, Client
 from distributed.comm.core import CommClosedError
 
-from profiler.cluster.arrivals import owners_in
-from profiler.cluster.device import Device, device_among, device_of, environment_from
-from profiler.cluster.device_run import DeviceRun
+from profiler.cluster.device import device_among, device_of, environment_from
+from profiler.cluster.device_run import DeviceRun, keys_by_cell, problems_of
 from profiler.cluster.device_search import DeviceSearch
-from profiler.cluster.giving import Team, scheduler_lost
-from profiler.cluster.job import path_from_here
-from profiler.cluster.on_worker import describe_machine, failure_from
+from profiler.cluster.giving import Team, as_profiler_error, scheduler_lost
+from profiler.cluster.on_worker import describe_machine
+from profiler.cluster.order import path_from_here
 from profiler.cluster.request import ClusterRequest
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.lock_files import take_lock
@@ -29,20 +27,19 @@ from profiler.machine.signals import raise_if_signalled
 from profiler.model import BuildResult, Environment, SearchPlan
 from profiler.planning.plan import judged_plan
 from profiler.planning.session_plans import NCU
-from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder, create_run, runs
+from profiler.run_folder.folder import RunFolder, create_run, runs
 from profiler.run_folder.seconds import SEARCHES
 from profiler.run_folder.workers import (
     clear_drafts,
     live_environment,
     name_no_gpu_of_several,
 )
-from profiler.search.live.journal import read_search
 from profiler.sessions.builds.plan_builds import build_all, build_all_stamped
 from profiler.sessions.measure import MeasureRequest, begin, keys_of, with_stages
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds
-from profiler.sessions.search.search import Search
+from profiler.sessions.search.search import Search, run_of_search
 from profiler.sessions.search.search_terms import terms_of
 from profiler.sessions.search.standing_bench import STAGE as SEARCH_STAGE
 from profiler.sessions.stopwatch import Stopwatch
@@ -69,15 +66,16 @@ def measure_on_workers(
     The folders hold everything that came also when this raises: EnvironmentUnusable where there is
     no worker that can do it, or where the scheduler is lost.
     """
-    with _locked(request.out / request.loaded.experiment.name), _loss_named(client):
-        devices = [
-            _device(Team(client, device, reporter, local), request)
-            for device in _devices(client, request, reporter)
+    template = request.template
+    with _locked(template.out / template.loaded.experiment.name), _loss_named(client):
+        teams = [
+            Team(client, device, reporter, local) for device in _devices(client, request, reporter)
         ]
+        devices = [MeasuredDevice(team, _planned(request, team)) for team in teams]
         with ExitStack() as ending:
             steps = [ending.enter_context(closing(device.measure())) for device in devices]
             left = [step for step in steps if next(step, "ended") is None]
-            threading.Thread(target=request.meanwhile, daemon=True).start()
+            threading.Thread(target=template.meanwhile, daemon=True).start()
             while left:
                 time.sleep(_PAUSE_S)
                 raise_if_signalled()
@@ -119,9 +117,7 @@ def _loss_named(client: Client) -> Iterator[None]:
 # ---- which devices -------------------------------------------------------------------------------
 
 
-def _devices(
-    client: Client, request: ClusterRequest, reporter: ProgressReporter
-) -> tuple[Device, ...]:
+def _devices(client: Client, request: ClusterRequest, reporter: ProgressReporter) -> list[str]:
     """Devices that measure: with `mixed` all; else that of the newest run, or of most workers."""
     try:
         client.wait_for_workers(1, timeout=_FIRST_WORKER_S)
@@ -138,7 +134,7 @@ def _devices(
             f"None of the {len(workers)} workers of this scheduler is one of the profiler.",
             remedy="Start them with `profiler worker ADDRESS`.",
         )
-    newest = next((str(device_of(at)) for _, at in _earlier_runs(request)), None)
+    newest = next((device_of(at) for _, at in _earlier_runs(request.template)), None)
     ordered = sorted(counts, key=lambda name: (name != newest, -counts[name], name))
     used = ordered if request.mixed else ordered[:1]
     for name in used:
@@ -150,14 +146,12 @@ def _devices(
                 "--mixed makes a run of its own of it."
             )
     hosts = Counter(facts["host"] for at, facts in workers.items() if names[at] in used)
-    if NCU in request.loaded.experiment.collect.collectors and max(hosts.values()) > 1:
+    if NCU in request.template.loaded.experiment.collect.collectors and max(hosts.values()) > 1:
         reporter.say(SERIALISED)
-    return tuple(map(Device.named, used))
+    return used
 
 
-def _earlier_runs(
-    request: ClusterRequest | MeasureRequest,
-) -> Iterator[tuple[RunFolder, Environment]]:
+def _earlier_runs(request: MeasureRequest) -> Iterator[tuple[RunFolder, Environment]]:
     """Runs of the experiment that may go on, the newest first; none where a new one begins anyway.
 
     With the environment of each.
@@ -171,6 +165,42 @@ def _earlier_runs(
 
 
 # ---- one device ----------------------------------------------------------------------------------
+
+
+def _planned(request: ClusterRequest, team: Team) -> MeasureRequest:
+    """What a device measures, planned for the machine of its first worker that can do it."""
+    template = request.template
+    machine = _machine_of_worker(team, template)
+    plan, space = request.planned(machine)
+    seconds = SecondsRecorder(template.seconds.began, list(template.seconds.spans))
+    return replace(template, plan=plan, space=space, machine=machine, seconds=seconds)
+
+
+def _machine_of_worker(team: Team, request: MeasureRequest) -> Machine:
+    """The machine of a worker, without the paths of its tools."""
+    problem: ProfilerError = EnvironmentUnusable(f"There is no worker with {team.device}.")
+    loaded = request.loaded
+    for address in team.addresses().values():
+        answer = team.client.run(
+            describe_machine,
+            path_from_here(loaded.path),
+            loaded.text,
+            loaded.flags,
+            timeline=request.timeline,
+            workers=[address],
+            on_error="return",
+        )[address]
+        if not isinstance(answer, Exception):
+            environment = environment_from(answer, team.device)
+            return Machine(
+                environment=environment,
+                device=str(answer["device"]),
+                ncu=Path("ncu") if environment.ncu else None,
+                nsys=Path("nsys") if environment.nsys else None,
+            )
+        problem = as_profiler_error(answer)
+        team.reporter.warn(f"{address}: {problem.message}")
+    raise problem
 
 
 @dataclass
@@ -194,18 +224,18 @@ class MeasuredDevice:
         builds = build_all(self.request, self.team.reporter, self.watch)
         stamped = build_all_stamped(self.request, builds, self.team.reporter)
         earlier = self._newest() if search is None else self.run
-        owners, keys = ({}, {}) if earlier is None else owners_in(earlier, self.request, builds)
+        problems = problems_of(self.request, builds, earlier)
+        keys = keys_by_cell(problems)
         if search is None:
-            self.run = self._resumed_or_new(earlier if owners else None)
+            self.run = self._resumed_or_new(earlier if keys else None)
         self._begin(builds, keys)
         device_run = DeviceRun(
             team=self.team,
             run=self.run,
             request=self.request,
+            problems=problems,
             builds=builds,
             stamped=stamped,
-            owners=owners,
-            keys=keys,
             failures=self.failures,
         )
         try:
@@ -223,10 +253,7 @@ class MeasuredDevice:
         self.request = replace(everything, plan=judged_plan(experiment, everything.plan, ()))
         builds = build_all(self.request, reporter, self.watch)
         terms = terms_of(everything, plan, keys_of(_of_any_gpu(self.request), builds))
-        run = self._newest()
-        record = None if run is None else read_search(run.path / SEARCH_JOURNAL_FILE)
-        goes_on = record is not None and record.terms == terms
-        self.run = self._resumed_or_new(run if goes_on else None)
+        self.run = self._resumed_or_new(run_of_search(self._newest(), terms))
         self._begin(builds, {})
         search = Search(everything, plan, builds, terms, reporter)
         live = search.opened(self.run)
@@ -276,52 +303,3 @@ def _of_any_gpu(request: MeasureRequest) -> MeasureRequest:
         return request
     environment = replace(environment, gpu_uuid=None, cpu=None)
     return replace(request, machine=replace(request.machine, environment=environment))
-
-
-def _device(team: Team, request: ClusterRequest) -> MeasuredDevice:
-    """A device, planned for the machine of its first worker that can do the experiment."""
-    machine = _machine_of_worker(team, request)
-    plan, space = request.planned(machine)
-    measured = MeasureRequest(
-        loaded=request.loaded,
-        plan=plan,
-        space=space,
-        machine=machine,
-        out=request.out,
-        fresh=request.fresh,
-        created=request.created,
-        timeline=request.timeline,
-        explain=request.explain,
-        seconds=SecondsRecorder(request.seconds.began, list(request.seconds.spans)),
-    )
-    return MeasuredDevice(team, measured)
-
-
-def _machine_of_worker(team: Team, request: ClusterRequest) -> Machine:
-    """The machine of a worker, without the paths of its tools."""
-    problem: ProfilerError = EnvironmentUnusable(f"There is no worker with {team.device}.")
-    loaded = request.loaded
-    for address in team.addresses().values():
-        answer = team.client.run(
-            describe_machine,
-            path_from_here(loaded.path),
-            loaded.text,
-            loaded.flags,
-            timeline=request.timeline,
-            workers=[address],
-            on_error="return",
-        )[address]
-        if isinstance(answer, Exception):  # that worker has just died, say
-            problem = EnvironmentUnusable(f"{type(answer).__name__}: {answer}")
-        elif "failed" in (facts := json.loads(answer)):
-            problem = failure_from(facts["failed"])
-        else:
-            environment = environment_from(facts["environment"])
-            return Machine(
-                environment=environment,
-                device=str(facts["device"]),
-                ncu=Path("ncu") if environment.ncu else None,
-                nsys=Path("nsys") if environment.nsys else None,
-            )
-        team.reporter.warn(f"{address}: {problem.message}")
-    raise problem

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from profiler.errors import EnvironmentUnusable
@@ -18,43 +17,29 @@ _NAMED = "worker "
 """Beginning of the resource that one worker alone has, behind which its name comes."""
 
 
-@dataclass(frozen=True)
-class Device:
-    """Model and driver: what workers of one run have in common."""
-
-    model: str
-    driver: str | None = None
-
-    @property
-    def resources(self) -> dict[str, float]:
-        """Resources that a task for such a device asks for.
-
-        So Dask gives no problem to a worker with another model or driver, whenever it comes.
-        """
-        return {GPU_RESOURCE: 1, str(self): 1}
-
-    def resources_of(self, worker: str) -> dict[str, float]:
-        """Resources of a worker by its name, or of a task that only this one may take.
-
-        The name is that of its GPU, and so the same when it is started again.
-        """
-        return {**self.resources, f"{_NAMED}{worker}": 1}
-
-    @classmethod
-    def named(cls, name: str) -> Device:
-        """The device whose name this is."""
-        model, comma, driver = name.rpartition(", driver ")
-        return cls(model, driver) if comma else cls(name)
-
-    def __str__(self) -> str:
-        return self.model if self.driver is None else f"{self.model}, driver {self.driver}"
-
-
-def device_of(environment: Environment) -> Device:
-    """Device of a run in an environment; without a GPU, the processor."""
+def device_of(environment: Environment) -> str:
+    """Model and driver: what workers of one run have in common; without a GPU, the processor."""
     if environment.gpu is None:
-        return Device(environment.cpu or "an unnamed processor")
-    return Device(environment.gpu, environment.driver)
+        return environment.cpu or "an unnamed processor"
+    driver = "" if environment.driver is None else f", driver {environment.driver}"
+    return f"{environment.gpu}{driver}"
+
+
+def resources_of(device: str, worker: str) -> dict[str, float]:
+    """Resources of a worker by its name, and of a task that this one alone may take.
+
+    So Dask gives no problem to another model or driver, whenever it comes. The name is that of the
+    GPU, and so the same when the worker is started again.
+    """
+    return {GPU_RESOURCE: 1, device: 1, f"{_NAMED}{worker}": 1}
+
+
+def device_among(resources: object) -> str | None:
+    """Device in the resources of a worker; None where it is none of this program's."""
+    if not isinstance(resources, dict) or GPU_RESOURCE not in resources:
+        return None
+    names = [n for n in resources if n != GPU_RESOURCE and not n.startswith(_NAMED)]
+    return names[0] if len(names) == 1 else None
 
 
 def environment_here(*, cpu: bool) -> Environment:
@@ -71,14 +56,18 @@ def environment_here(*, cpu: bool) -> Environment:
     return probe_environment(gpu=gpu)
 
 
-def environment_from(document: Mapping[str, Any]) -> Environment:
-    """Environment that a worker sent; raises UsageError where it is none of this version."""
-    return checked_dataclass("its environment", json.dumps(document).encode(), Environment)
+def environment_from(document: Mapping[str, Any], device: str) -> Environment:
+    """Environment that a worker sent; raises EnvironmentUnusable where it is of another device."""
+    text = json.dumps(document["environment"])
+    environment = checked_dataclass("its environment", text.encode(), Environment)
+    require_device(environment, device)
+    return environment
 
 
-def device_among(resources: object) -> str | None:
-    """Name of the device in the resources of a worker; None where it is none of this program's."""
-    if not isinstance(resources, dict) or GPU_RESOURCE not in resources:
-        return None
-    names = [n for n in resources if n != GPU_RESOURCE and not n.startswith(_NAMED)]
-    return names[0] if len(names) == 1 else None
+def require_device(environment: Environment, device: str) -> None:
+    """Raise EnvironmentUnusable where a worker measures on another device than was asked for."""
+    if device_of(environment) != device:
+        raise EnvironmentUnusable(
+            f"The worker measures on {device_of(environment)} now, and not on {device}.",
+            remedy="Start it again: it says what it has when it starts (--device cpu: the CPU).",
+        )

@@ -5,38 +5,42 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
-from profiler.cluster.arrivals import Arrived, take_attempts
-from profiler.cluster.device import environment_from
-from profiler.cluster.giving import LONGEST_WAIT_S, Given, Share
-from profiler.cluster.job import WITHOUT_EXPLANATIONS, Job, builds_of, part_of, spec_of_text
+from profiler.cluster.giving import LONGEST_WAIT_S, Arrived, Given, Share
+from profiler.cluster.order import WITHOUT_EXPLANATIONS, builds_of, part_of
 from profiler.cluster.parcels import Parcel, files_of, packed
-from profiler.cluster.tasks import measure_problem
-from profiler.errors import ProfilerError
+from profiler.errors import ProfilerError, UsageError
 from profiler.model import BuildResult, Environment, Params, Span
-from profiler.planning.spec import LoadedSpec
+from profiler.run_folder.folder import JOURNAL_FILE, RunFolder
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.seconds import Seconds
+from profiler.run_folder.workers import add_attempt, worker_environments, worker_of
+from profiler.runner import protocol
+from profiler.sessions.measure import MeasureRequest, keys_of
 from profiler.sessions.missing import cells_to_explain, is_measured
 from profiler.sessions.overlap.recorder import SecondsRecorder
+from profiler.sessions.sources import digests_now, watched_folders
 
 SHORTEST_WAIT_S = 20.0
 """How long cells that nobody else can explain wait for their GPU: a worker that dies while it
 explains is started again within seconds, at another address."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Problem:
     """A problem to measure, or cells of it to explain."""
 
     id: str
+    home: Environment | None = None
+    """That of the GPU whose attempts at it count; None: nobody has measured it."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Cell id → key there."""
     explain: str | None = None
     """Ids of cells, with commas."""
-    failed_on: frozenset[str] = frozenset()
+    failed_on: set[str] = field(default_factory=set)
     """Names of workers."""
     error: ProfilerError | None = None
     """Why the last of them failed."""
@@ -47,87 +51,116 @@ class Problem:
     def __str__(self) -> str:
         return self.id
 
+    @property
+    def gpu(self) -> str | None:
+        """UUID of the GPU that measured it so far; None: none did, or a processor."""
+        return None if self.home is None else self.home.gpu_uuid
+
+
+def problems_of(
+    request: MeasureRequest, builds: Sequence[BuildResult], run: RunFolder | None
+) -> list[Problem]:
+    """Problems of a plan, the longest first; with the GPU of those that a run has as of today."""
+    plan = request.plan
+    cells = Counter(cell.problem.id for cell in plan.cells)
+    ordered = sorted(plan.problems, key=lambda p: (-cells[p.id], -_size(p.params)))
+    problems = [Problem(problem.id) for problem in ordered]
+    if run is None:
+        return problems
+    recorded = run.record().keys
+    for environment in dict.fromkeys((request.machine.environment, *worker_environments(run))):
+        for problem in problems:
+            keys = _keys_of(problem, environment, request, builds)
+            if all(recorded.get(cell) == key for cell, key in keys.items()):
+                problem.home, problem.keys = environment, keys
+    return problems
+
+
+def _size(params: Params) -> float:
+    """Product of the numbers of a problem: about how its work grows."""
+    numbers = (v for v in params.values() if isinstance(v, int | float) and v > 0)
+    return math.prod(map(float, numbers))
+
+
+def keys_by_cell(problems: Sequence[Problem]) -> dict[str, str]:
+    """Keys of the cells of all problems that were measured somewhere."""
+    return {cell: key for problem in problems for cell, key in problem.keys.items()}
+
+
+def _keys_of(
+    problem: Problem,
+    environment: Environment,
+    request: MeasureRequest,
+    builds: Sequence[BuildResult],
+) -> dict[str, str]:
+    """Keys of the cells of a problem that is measured in an environment."""
+    machine = replace(request.machine, environment=environment)
+    plan = part_of(request.plan, [problem.id])
+    return keys_of(replace(request, plan=plan, machine=machine), builds)
+
 
 @dataclass(kw_only=True)
 class DeviceRun(Share[Problem]):
     """Gives problems to workers, and takes what they send into one run folder."""
 
+    problems: Sequence[Problem]
+    """The longest first: what is last should be short."""
     builds: Sequence[BuildResult]
-    stamped: dict[str, str]
+    stamped: Mapping[str, str]
     """Variant id → path of its library with stamps."""
-    owners: dict[str, Environment]
-    """Problem → environment of the GPU whose attempts at it count."""
-    keys: dict[str, str]
-    """Cell id → key, of the problems with an owner."""
     failures: dict[str, ProfilerError] = field(default_factory=dict)
     """Problem → why no worker could measure it."""
     _open: list[Problem] = field(default_factory=list)
-    """What no worker has, the longest first: what is last should be short."""
+    """What no worker has."""
     _took: Seconds = field(default_factory=Seconds)
     _done: int = 0
-    _sent: dict[str, Any] = field(default_factory=dict)
-    """All libraries, which are at the workers until the run ends."""
 
     def measure(self) -> Iterator[None]:
         """Have each problem measured of which something is missing, then cells explained."""
         self._took = self.run.seconds()
         reader = AttemptReader()
-        for problem in self._longest_first():
-            if self._is_measured(problem, reader):
+        for problem in self.problems:
+            if problem.home is not None and self._is_measured(problem, problem.home, reader):
                 self._done += 1
                 self.team.reporter.say(f"{problem}: nothing is missing.")
             else:
-                self._open.append(Problem(problem))
+                self._open.append(problem)
         paths = (*(build.library for build in self.builds), *self.stamped.values())
-        self._sent = self.team.libraries.futures(paths)
+        kept = [self.team.library(path) for path in paths if path is not None]
         yield from super().measure()
-        self._open = self._to_explain()
+        self._open = list(self._to_explain())
         yield from super().measure()
+        kept.clear()
 
-    def _longest_first(self) -> list[str]:
-        plan = self.request.plan
-        cells = Counter(cell.problem.id for cell in plan.cells)
-        ordered = sorted(plan.problems, key=lambda p: (-cells[p.id], -_size(p.params)))
-        return [problem.id for problem in ordered]
-
-    def _is_measured(self, problem: str, reader: AttemptReader) -> bool:
-        """Whether nothing but explanations is missing of a problem, on whichever GPU it was."""
-        owner = self.owners.get(problem)
-        if owner is None:
-            return False
-        plan = part_of(self.request.plan, problem)
-        request = replace(
-            self.request,
-            plan=plan,
-            machine=replace(self.request.machine, environment=owner),
-            loaded=self._without_explanations,
-            explain=None,  # what it names may be of other problems
-        )
+    def _is_measured(self, problem: Problem, home: Environment, reader: AttemptReader) -> bool:
+        """Whether nothing but explanations is missing of a problem that a GPU has measured."""
+        plan = part_of(self.request.plan, [problem.id])
+        machine = replace(self.request.machine, environment=home)
         return is_measured(
             self.run,
-            request,
+            replace(self.request, plan=plan, machine=machine),
             builds=builds_of(plan, self.builds),
-            keys=self.keys,
+            keys=problem.keys,
             stamped=self.stamped,
             reader=reader,
         )
 
-    @cached_property
-    def _without_explanations(self) -> LoadedSpec:
-        loaded = self.request.loaded
-        return spec_of_text(loaded.path, loaded.text, (*loaded.flags, WITHOUT_EXPLANATIONS))
-
-    def _to_explain(self) -> list[Problem]:
-        """The cells that the answer is about, by their problems."""
+    def _to_explain(self) -> Iterator[Problem]:
+        """The problems with cells that the answer is about."""
         wanted = cells_to_explain(
-            self.run, self.request, builds=self.builds, keys=self.keys, reporter=self.team.reporter
+            self.run,
+            self.request,
+            builds=self.builds,
+            keys=keys_by_cell(self.problems),
+            reporter=self.team.reporter,
         )
-        cells: dict[str, list[str]] = {}
-        for cell in wanted:
-            cells.setdefault(self.request.plan.problem_of[cell], []).append(cell)
-        for problem in cells.keys() - self.owners.keys():
-            self._not_explained(problem, "no worker could measure it")
-        return [Problem(id_, ",".join(of)) for id_, of in cells.items() if id_ in self.owners]
+        problem_of = self.request.plan.problem_of
+        for problem in self.problems:
+            cells = [cell for cell in wanted if problem_of[cell] == problem.id]
+            if cells and problem.home is None:
+                self._not_explained(problem, "no worker could measure it")
+            elif cells:
+                yield Problem(problem.id, problem.home, problem.keys, ",".join(cells))
 
     # ---- giving ----
 
@@ -135,9 +168,8 @@ class DeviceRun(Share[Problem]):
         """Give up what none of the workers can do that are there; whether anything is left."""
         for problem in tuple(self._open):
             if problem.explain is not None:
-                home = self._home(problem)
-                since = max(problem.since, self.seen.get(str(home), 0.0))
-                if home is not None and time.monotonic() - since > SHORTEST_WAIT_S:
+                since = max(problem.since, self.seen.get(str(problem.gpu), 0.0))
+                if problem.gpu is not None and time.monotonic() - since > SHORTEST_WAIT_S:
                     self._open.remove(problem)
                     self._not_explained(problem, "its GPU is not here any more")
             elif problem.error is not None and self.workers.keys() <= problem.failed_on:
@@ -151,85 +183,91 @@ class DeviceRun(Share[Problem]):
         A problem goes on where it was begun if that GPU is there, and is explained nowhere else.
         """
         for problem in self._open:
-            home = self._home(problem)
-            stays = problem.explain is not None or home in self.workers.keys() - problem.failed_on
-            if worker not in problem.failed_on and (home in {None, worker} or not stays):
+            there = self.workers.keys() - problem.failed_on
+            stays = problem.explain is not None or problem.gpu in there
+            if worker in there and (problem.gpu in {None, worker} or not stays):
                 self._open.remove(problem)
                 return problem
         return None
 
-    def _home(self, problem: Problem) -> str | None:
-        """UUID of the GPU that measured a problem so far; None: none, or a processor."""
-        owner = self.owners.get(problem.id)
-        return None if owner is None else owner.gpu_uuid
-
     def submit(self, work: Problem, worker: str) -> None:
-        """Give a problem to a worker."""
-        plan = part_of(self.request.plan, work.id)
-        variants = {variant.id for variant in plan.variants}
+        """Give a problem to a worker, with the attempts at it that count."""
         explains = work.explain is not None
         self.give(
             work,
             worker,
-            measure_problem,
-            Job,
-            self._earlier(work.id),
-            plan=plan,
-            builds=builds_of(plan, self.builds),
-            stamped={id_: path for id_, path in self.stamped.items() if id_ in variants},
+            plan=part_of(self.request.plan, [work.id]),
+            builds=self.builds,
+            stamped=self.stamped,
+            earlier=self._earlier(work),
             overrides=() if explains else (WITHOUT_EXPLANATIONS,),
-            waits_s=(SHORTEST_WAIT_S if explains else 0.0, LONGEST_WAIT_S),
-            problem=work.id,
+            longest_wait_s=0.0 if explains else LONGEST_WAIT_S,
             timeline=self.request.timeline and not explains,
             explain=work.explain,
         )
 
-    def _earlier(self, problem: str) -> list[Parcel]:
+    def _earlier(self, problem: Problem) -> list[Parcel]:
         """Attempts at a problem whose keys are those of today."""
-        cells = {cell.id for cell in self.request.plan.cells if cell.problem.id == problem}
-        today = {cell: key for cell, key in self.keys.items() if cell in cells}.items()
         return [
             packed({"attempt": attempt.folder.name}, files_of(attempt.folder))
             for attempt in self.run.attempts()
-            if attempt.record.keys.items() & today
+            if attempt.record.keys.items() & problem.keys.items()
         ]
 
     # ---- taking ----
 
-    def take(
-        self, given: Given[Problem], facts: dict[str, Any], attempts: Sequence[Arrived]
-    ) -> None:
-        """Put attempts into the run folder; raises UsageError as `take_attempts`."""
+    def take(self, given: Given[Problem], came: Arrived) -> None:
+        """Write an attempt into the run folder, and the keys of its cells before.
+
+        Raises UsageError where it measured other kernels or sources, or read another content of a
+        file that both have.
+        """
         problem = given.work
-        if attempts:
-            names = take_attempts(
-                self.run,
-                request=self.request,
-                builds=self.builds,
-                problem=problem.id,
-                facts=facts,
-                attempts=attempts,
-            )
-            problem.names.update(names)
-            self.owners[problem.id] = environment_from(facts["environment"])
-            self.keys |= facts["keys"]
-        if "seconds" not in facts:
-            return
-        self._take_seconds(problem.names, facts)
-        for warning in facts["warnings"]:
-            self.team.reporter.warn(f"{problem}: {warning}")
-        if problem.explain is None and facts["failed"] is None:
+        keys = _keys_of(problem, came.environment, self.request, self.builds)
+        if keys != came.facts["keys"]:
+            raise UsageError("it measured other kernels, sources or settings than those here")
+        opened = self._opened(came.files)
+        worker = worker_of(self.run, came.environment, self.request.plan.seed, came.facts["texts"])
+        record = self.run.record()
+        self.run.write_record(
+            replace(record, keys={**record.keys, **keys}, opened={**record.opened, **opened})
+        )
+        problem.names[came.facts["attempt"]] = add_attempt(self.run, came.files, worker).name
+        problem.home, problem.keys = came.environment, keys
+
+    def _opened(self, files: Mapping[str, bytes]) -> dict[str, str]:
+        """Files that a session opened; raises UsageError where one is another file here."""
+        lines = files.get(JOURNAL_FILE, b"").splitlines()
+        opened = protocol.opened_files(filter(None, map(protocol.record_of, lines)))
+        loaded = self.request.loaded
+        here = digests_now(opened, watched_folders(loaded.experiment, loaded.base))
+        others = [name for name, digest in opened.items() if here.get(name, digest) != digest]
+        if others:
+            names = ", ".join(sorted(name.partition(":")[2] for name in others))
+            raise UsageError(f"it read {names}, which has another content here or is not here")
+        return opened
+
+    def finish(self, given: Given[Problem], error: ProfilerError | None) -> None:
+        """Take down the end of a problem; where it failed, another worker gets it."""
+        problem, end = given.work, given.end
+        if end:
+            self._take_seconds(problem.names, end)
+            for warning in end["warnings"]:
+                self.team.reporter.warn(f"{problem}: {warning}")
+        if error is not None:
+            self.open_again(given, error)
+        elif problem.explain is None:
             self._done += 1
             self.team.reporter.say(
-                f"{problem}: measured in {facts['seconds']:.1f} s "
-                f"({self._done} of {len(self.request.plan.problems)} problems)"
+                f"{problem}: measured in {end['seconds']:.1f} s "
+                f"({self._done} of {len(self.problems)} problems)"
             )
 
-    def _take_seconds(self, names: dict[str, str], facts: dict[str, Any]) -> None:
+    def _take_seconds(self, names: Mapping[str, str], end: Mapping[str, Any]) -> None:
         """Take down the spans of a task, as if it ended now: clocks of hosts differ."""
         recorder = self.request.seconds
-        offset = SecondsRecorder().began - recorder.began - facts["seconds"]
-        for values in facts.get("spans", ()):
+        offset = SecondsRecorder().began - recorder.began - end["seconds"]
+        for values in end["spans"]:
             span = Span(**values)
             if span.row in names:
                 moved = (round(time + offset, 3) for time in (span.begin_s, span.end_s))
@@ -239,33 +277,23 @@ class DeviceRun(Share[Problem]):
     def open_again(self, given: Given[Problem], error: ProfilerError | None) -> None:
         """Have another worker measure a problem, anew: samples of two GPUs are not mixed.
 
-        No other one can explain cells.
+        No other one can explain cells: these wait for their GPU.
         """
-        problem = given.work
-        if problem.explain is not None:
-            gone = "its GPU is not here any more"
-            why = gone if error is None else f"{given.address}: {error.message}"
-            self._not_explained(problem, why)
-        elif error is None:
-            self.team.reporter.warn(f"{problem} begins anew: its GPU did not come back.")
-            self.owners.pop(problem.id, None)
-            for cell in part_of(self.request.plan, problem.id).cells:
-                self.keys.pop(cell.id, None)
-            self._open.insert(0, problem)
-        else:
-            failed_on = problem.failed_on | {given.worker}
-            others = self.workers.keys() - failed_on
+        problem, say = given.work, self.team.reporter.warn
+        if error is not None and problem.explain is not None:
+            self._not_explained(problem, f"{given.address}: {error.message}")
+            return
+        self._open.append(problem)
+        if error is not None:
+            problem.failed_on.add(given.worker)
+            problem.error, problem.names = error, {}
+            others = self.workers.keys() - problem.failed_on
             ending = "another worker gets it" if others else "no other worker can take it"
-            self.team.reporter.warn(
-                f"{problem} failed on {given.address} ({ending}): {error.message}"
-            )
-            self._open.append(replace(problem, failed_on=failed_on, error=error, names={}))
+            say(f"{problem} failed on {given.address} ({ending}): {error.message}")
+        elif problem.explain is None:
+            self._open.insert(0, self._open.pop())
+            problem.home, problem.keys = None, {}
+            say(f"{problem} begins anew: its GPU did not come back.")
 
-    def _not_explained(self, problem: Problem | str, why: str) -> None:
+    def _not_explained(self, problem: Problem, why: str) -> None:
         self.team.reporter.warn(f"Not explained: {problem}: {why}")
-
-
-def _size(params: Params) -> float:
-    """Product of the numbers of a problem: about how its work grows."""
-    numbers = (v for v in params.values() if isinstance(v, int | float) and v > 0)
-    return math.prod(map(float, numbers))

@@ -6,37 +6,32 @@ import math
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from distributed import Client, Future, Queue
 
-from profiler.cluster.arrivals import Arrived
-from profiler.cluster.device import Device, device_among
-from profiler.cluster.job import Order, path_from_here
-from profiler.cluster.libraries import Libraries
-from profiler.cluster.on_worker import failure_from
-from profiler.cluster.parcels import Parcel, unpacked
-from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
-from profiler.model import BuildResult, Plan
+from profiler.cluster.device import device_among, environment_from, resources_of
+from profiler.cluster.order import Order, builds_of, path_from_here
+from profiler.cluster.parcels import Parcel, content_hash, unpacked
+from profiler.cluster.tasks import measure
+from profiler.errors import EnvironmentUnusable, ProfilerError
+from profiler.model import BuildResult, Environment, Plan
 from profiler.run_folder.folder import RunFolder
 from profiler.sessions.measure import MeasureRequest
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.sources import source_hashes
 
 _LOOK_EVERY_S = 1.0
-"""How often the scheduler is asked which workers there are."""
-_FETCH_S = 60.0
-"""How long the transfer of a result is waited for, before it is looked at again."""
+"""How often the scheduler is asked which workers there are, and what came."""
 LONGEST_WAIT_S = 120.0
 """How long work waits at most for the GPU that had begun it. Where it had measured less, no longer
 than that: then it costs no more to begin on another GPU."""
 
 Work = TypeVar("Work")
-Task = Callable[..., list[Parcel]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +39,7 @@ class Team:
     """The workers with one device, and how a coordinator reaches them."""
 
     client: Client
-    device: Device
+    device: str
     reporter: ProgressReporter
     local: bool
     """Whether workers have the terminal of the coordinator."""
@@ -53,13 +48,8 @@ class Team:
 
     @cached_property
     def queue(self) -> Queue:
-        """Attempts whose tasks have not ended yet."""
+        """What tasks sent."""
         return Queue(self.id, client=self.client)
-
-    @cached_property
-    def libraries(self) -> Libraries:
-        """Libraries that were sent to them."""
-        return Libraries(self.client)
 
     def addresses(self) -> dict[str, str]:
         """Address by name of the workers that are there: a UUID where it is a GPU."""
@@ -67,8 +57,29 @@ class Team:
         return {
             str(facts["name"]): address
             for address, facts in workers.items()
-            if device_among(facts["resources"]) == str(self.device)
+            if device_among(facts["resources"]) == self.device
         }
+
+    def library(self, path: str) -> tuple[str, Future[bytes]]:
+        """Hash of a library's content, and its way to workers: each gets it when it needs it first.
+
+        As the result of a task and not as scattered data: where the only worker that has one dies,
+        the scheduler still knows how to make it again. It is there as long as somebody has it.
+        """
+        content = Path(path).read_bytes()
+        digest = content_hash(content)
+        return digest, self.client.submit(bytes, content, key=f"library-{digest}", pure=True)
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """Files that came of work: an attempt, or the journal of a batch."""
+
+    environment: Environment
+    """That they were measured in."""
+    facts: Mapping[str, Any]
+    """What the worker says of them."""
+    files: Mapping[str, bytes]
 
 
 @dataclass(eq=False)
@@ -79,14 +90,17 @@ class Given(Generic[Work]):
     worker: str
     """Its name: that of its GPU."""
     address: str
-    future: Future[list[Parcel]]
-    waits_s: tuple[float, float] = (0.0, LONGEST_WAIT_S)
-    """How long it is waited for at least and at most."""
+    future: Future[None]
+    longest_wait_s: float = LONGEST_WAIT_S
     since: float = field(default_factory=time.monotonic)
     lost: float | None = None
     """When the worker was missed first."""
     taken: set[str] = field(default_factory=set)
-    """Digests of the attempts that were taken before it ended."""
+    """Hashes of what was taken: a worker that was started again sends what lies there again."""
+    refusal: ProfilerError | None = None
+    """Why something that it sent was refused."""
+    end: Mapping[str, Any] = field(default_factory=dict)
+    """What it sent at its end."""
 
     def is_given_up(self, now: float) -> bool:
         """Whether its worker has been away longer than it is waited for."""
@@ -95,9 +109,23 @@ class Given(Generic[Work]):
     @property
     def patience_s(self) -> float:
         """How long the worker is waited for: as long as it had measured."""
-        measured_s = 0.0 if self.lost is None else self.lost - self.since
-        shortest_s, longest_s = self.waits_s
-        return min(max(measured_s, shortest_s), longest_s)
+        return 0.0 if self.lost is None else min(self.lost - self.since, self.longest_wait_s)
+
+    def error(self) -> ProfilerError | None:
+        """Why work that has ended failed; None where it did not."""
+        if self.refusal is not None:
+            return EnvironmentUnusable(f"What came back was refused: {self.refusal.message}")
+        cause = self.future.exception()
+        return None if cause is None else as_profiler_error(cause)
+
+
+def as_profiler_error(cause: BaseException) -> ProfilerError:
+    """The error of a worker: its own, or one of this program for whatever else went wrong there."""
+    if isinstance(cause, ProfilerError):
+        return cause
+    if isinstance(cause, OSError) and cause.filename:  # a full disk
+        return EnvironmentUnusable(f"{cause.filename}: {cause.strerror}")
+    return EnvironmentUnusable(f"{type(cause).__name__}: {cause}")
 
 
 def scheduler_lost(sign: str) -> EnvironmentUnusable:
@@ -138,15 +166,16 @@ class Share(ABC, Generic[Work]):
         """Give work to a worker."""
 
     @abstractmethod
-    def take(self, given: Given[Work], facts: dict[str, Any], attempts: Sequence[Arrived]) -> None:
-        """Take what came of work; raises UsageError where it is not what was asked for.
-
-        Facts have `seconds` when the work has ended; attempts may come before.
-        """
+    def take(self, given: Given[Work], came: Arrived) -> None:
+        """Take files that came of work; raises ProfilerError where they are of something else."""
 
     @abstractmethod
     def open_again(self, given: Given[Work], error: ProfilerError | None) -> None:
-        """Have another worker do work that failed with an error, or whose worker stays away."""
+        """Have another worker do what is left of work that ended, or whose worker stays away."""
+
+    def finish(self, given: Given[Work], error: ProfilerError | None) -> None:
+        """Take the end of work, which may have failed with an error."""
+        self.open_again(given, error)
 
     def measure(self) -> Iterator[None]:
         """Have all work done; gives nothing whenever it can but wait."""
@@ -168,102 +197,95 @@ class Share(ABC, Generic[Work]):
         return is_left or bool(self.given)
 
     def _look(self, now: float) -> None:
-        workers = self.team.addresses()
+        workers, warn = self.team.addresses(), self.team.reporter.warn
         if not workers and (self.workers or self._looked < 0):
-            self.team.reporter.warn("No worker is left; waiting for one.")
+            warn("No worker is left; waiting for one.")
         self.workers, self._looked = workers, now
         self.seen |= dict.fromkeys(workers, now)
-        given_by_key = {given.future.key: given for given in self.given}
-        for key, parcels in self.team.queue.get(batch=True):
-            if key in given_by_key:  # else it was given up
-                with suppress(UsageError):  # as what comes in the end will be refused
-                    self._take(given_by_key[key], parcels)
+        self._take_what_came()
         for given in self.given:
             if given.worker in workers:
                 given.lost = None
             elif given.lost is None:
                 given.lost = now
-                if given.patience_s:
-                    self.team.reporter.warn(
-                        f"{given.work}: its worker is gone. Waiting for that GPU for "
-                        f"{given.patience_s:.0f} s."
-                    )
+                if wait_s := given.patience_s:
+                    gone = f"{given.work}: its worker is gone."
+                    warn(f"{gone} Waiting for that GPU for {wait_s:.0f} s.")
+
+    def _take_what_came(self) -> None:
+        given_by_key = {given.future.key: given for given in self.given}
+        for key, parcel in self.team.queue.get(batch=True):
+            if key not in given_by_key:  # it was given up
+                continue
+            given = given_by_key[key]
+            try:
+                facts, files = unpacked(parcel)
+                digest = content_hash(b"".join(files.values()))
+                if not files:
+                    given.end = facts
+                elif digest not in given.taken:
+                    environment = environment_from(facts, self.team.device)
+                    self.take(given, Arrived(environment, facts, files))
+                    given.taken.add(digest)
+            except ProfilerError as refusal:
+                given.refusal = refusal
 
     def _take_if_ended(self, given: Given[Work], now: float) -> None:
-        """Take the result of work that has ended; raises EnvironmentUnusable without scheduler."""
-        future = given.future
-        if future.status in ("cancelled", "lost"):
+        """Take the end of work; raises EnvironmentUnusable where the scheduler is lost."""
+        status = given.future.status
+        if status in ("cancelled", "lost"):
             raise scheduler_lost("it does not know this run any more")
-        error: ProfilerError | None = None
-        try:
-            if future.status == "error":  # Dask's, or one that nobody foresaw
-                cause = future.exception()
-                error = EnvironmentUnusable(f"{type(cause).__name__}: {cause}")
-            elif future.status == "finished":
-                facts = self._take(given, future.result(timeout=_FETCH_S))
-                if facts["failed"] is None:
-                    self.given.remove(given)
-                    return
-                error = failure_from(facts["failed"])
-            elif given.is_given_up(now):
-                future.cancel()
-            else:
-                return
-        except TimeoutError:  # its worker has died since, and Dask has it done once more
-            return
-        except UsageError as refusal:
-            error = EnvironmentUnusable(f"What came back was refused: {refusal.message}")
-        self.given.remove(given)
-        self.open_again(given, error)
-
-    def _take(self, given: Given[Work], parcels: Sequence[Parcel]) -> dict[str, Any]:
-        """Take what was not taken yet, and return the facts; raises UsageError as `take`."""
-        first, *rest = parcels
-        facts, _ = unpacked(first)
-        rest = [parcel for parcel in rest if parcel["digest"] not in given.taken]
-        self.take(given, facts, list(map(unpacked, rest)))
-        given.taken.update(parcel["digest"] for parcel in rest)
-        return facts
+        if status in ("finished", "error"):
+            self._take_what_came()  # before it ended
+            self.given.remove(given)
+            self.finish(given, given.error())
+        elif given.is_given_up(now):
+            given.future.cancel()
+            self.given.remove(given)
+            self.open_again(given, None)
 
     def give(  # noqa: PLR0913 - what a task is made of
         self,
         work: Work,
         worker: str,
-        task: Task,
-        order: Callable[..., Order],
-        *data: Any,
+        *,
         plan: Plan,
         builds: Sequence[BuildResult],
+        longest_wait_s: float,
+        earlier: Sequence[Parcel] = (),
         stamped: Mapping[str, str] | None = None,
         overrides: tuple[str, ...] = (),
-        waits_s: tuple[float, float] = (0.0, LONGEST_WAIT_S),
         **fields: Any,
     ) -> None:
-        """Submit a task with its order and the libraries that it needs, for a worker alone."""
-        loaded, libraries = self.request.loaded, self.team.libraries
-        paths = [*(build.library for build in builds), *(stamped or {}).values()]
-        text = order(
-            run=self.team.id,
+        """Submit an order for a worker alone, with the libraries of the variants of its plan."""
+        loaded, team = self.request.loaded, self.team
+        variants = {variant.id for variant in plan.variants}
+        builds = builds_of(plan, builds)
+        stamped = {id_: path for id_, path in (stamped or {}).items() if id_ in variants}
+        needed = filter(None, (*(build.library for build in builds), *stamped.values()))
+        libraries = {path: team.library(path) for path in needed}
+        order = Order(
+            run=team.id,
             spec_text=loaded.text,
             spec_path=path_from_here(loaded.path),
             overrides=(*loaded.flags, *overrides),
             plan=plan,
             builds=tuple(
-                replace(build, library=build.library and libraries.digest(build.library))
+                replace(build, library=build.library and libraries[build.library][0])
                 for build in builds
             ),
-            stamped={id_: libraries.digest(path) for id_, path in (stamped or {}).items()},
+            stamped={id_: libraries[path][0] for id_, path in stamped.items()},
             sources=source_hashes(loaded.experiment, loaded.base, plan.cells),
-            device=str(self.team.device),
-            quiet=self.team.local,
+            device=team.device,
+            quiet=team.local,
             **fields,
-        ).text()
-        future = self.team.client.submit(
-            task,
-            text,
-            libraries.futures(paths),
-            *data,
-            resources=self.team.device.resources_of(worker),
+        )
+        future = team.client.submit(
+            measure,
+            order.text(),
+            dict(libraries.values()),
+            earlier,
+            resources=resources_of(team.device, worker),
             pure=False,
         )
-        self.given.append(Given(work, worker, self.workers[worker], future, waits_s))
+        self.given.append(Given(work, worker, self.workers[worker], future, longest_wait_s))

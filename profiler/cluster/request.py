@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,11 +11,13 @@ from profiler.errors import UsageError
 from profiler.machine.requirements import Machine
 from profiler.model import Plan
 from profiler.planning.space import Space
-from profiler.planning.spec import LoadedSpec
-from profiler.sessions.overlap.recorder import SecondsRecorder
 
 if TYPE_CHECKING:
     from distributed import Security
+
+    from profiler.sessions.measure import MeasureRequest
+
+CPU = "cpu"
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,12 @@ class Certificates:
                 raise UsageError(f"{file}: there is no such file")
         from distributed import Security  # noqa: PLC0415 - commands have requests without Dask
 
-        names = {"client": self.cert, "worker": self.cert, "scheduler": self.cert}
+        roles = ("client", "worker", "scheduler")
         return Security(
             require_encryption=True,
             tls_ca_file=str(self.ca),
-            **{f"tls_{role}_cert": str(file) for role, file in names.items()},
-            **{f"tls_{role}_key": str(self.key) for role in names},
+            **{f"tls_{role}_cert": str(self.cert) for role in roles},
+            **{f"tls_{role}_key": str(self.key) for role in roles},
         )
 
 
@@ -53,18 +55,17 @@ class ClusterRequest:
 
     workers: str
     """Address of a scheduler of Dask, or `local:N`."""
-    loaded: LoadedSpec
+    template: MeasureRequest
+    """What is measured, but for the machine and its plan."""
     planned: Callable[[Machine], tuple[Plan, Space]]
     """Plan for the machine of a worker."""
-    out: Path
-    fresh: bool
-    created: str
-    """Local time, ISO 8601 with offset."""
-    seconds: SecondsRecorder
-    timeline: bool = False
-    explain: Sequence[str] | None = None
     mixed: bool = False
     """Whether GPUs of another model or driver measure as well, each kind a run of its own."""
     certificates: Certificates = field(default_factory=Certificates)
-    meanwhile: Callable[[], None] = lambda: None
-    """Done once while the workers measure, in a thread of its own."""
+    dashboard: bool = True
+    """Whether what is started here has Dask's HTTP server."""
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the experiment needs no GPU."""
+        return self.template.loaded.experiment.collect.device == CPU

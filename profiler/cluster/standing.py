@@ -24,7 +24,7 @@ class Standing:
 
 
 @dataclass
-class _OpenBench:
+class _Kept:
     search: str
     standing: Standing
     closing: ExitStack
@@ -32,7 +32,7 @@ class _OpenBench:
 
 
 _guard = threading.RLock()
-_open_benches: list[_OpenBench] = []
+_kept: list[_Kept] = []
 """None or one: a worker has one GPU."""
 
 
@@ -43,52 +43,38 @@ def bench_kept(search: str, make: Callable[[ExitStack], Standing]) -> Iterator[S
     It stands afterwards, until another task begins or none comes for IDLE_S; not after an error.
     """
     with _guard:
-        bench = _taken(search) or _made(search, make)
+        if not _kept or _kept[0].search != search:
+            end_standing()
+            with ExitStack() as closing:
+                _kept.append(_Kept(search, make(closing), closing.pop_all()))
+        (kept,) = _kept
+        _stop_clock(kept)
         try:
-            yield bench.standing
+            yield kept.standing
         except BaseException:
-            _close(bench)
+            end_standing()
             raise
-        bench.idle = threading.Timer(IDLE_S, _close_if_idle, [bench])
-        bench.idle.daemon = True
-        bench.idle.start()
+        kept.idle = threading.Timer(IDLE_S, _end_if_idle)
+        kept.idle.daemon = True
+        kept.idle.start()
 
 
 def end_standing() -> None:
     """End the bench that stands, if there is one."""
     with _guard:
-        for bench in tuple(_open_benches):
-            _close(bench)
+        while _kept:
+            kept = _kept.pop()
+            _stop_clock(kept)
+            kept.closing.close()
 
 
-def _taken(search: str) -> _OpenBench | None:
-    """The bench of a search, whose time does not run out any more; that of another is ended."""
-    for bench in tuple(_open_benches):
-        if bench.search == search:
-            if bench.idle is not None:
-                bench.idle.cancel()
-            bench.idle = None
-            return bench
-        _close(bench)
-    return None
-
-
-def _made(search: str, make: Callable[[ExitStack], Standing]) -> _OpenBench:
-    with ExitStack() as closing:
-        bench = _OpenBench(search, make(closing), closing.pop_all())
-    _open_benches.append(bench)
-    return bench
-
-
-def _close_if_idle(bench: _OpenBench) -> None:
+def _end_if_idle() -> None:
     with _guard:
-        if bench.idle is threading.current_thread():
-            _close(bench)
+        if _kept and _kept[0].idle is threading.current_thread():
+            end_standing()
 
 
-def _close(bench: _OpenBench) -> None:
-    if bench in _open_benches:
-        _open_benches.remove(bench)
-        if bench.idle is not None:
-            bench.idle.cancel()
-        bench.closing.close()
+def _stop_clock(kept: _Kept) -> None:
+    if kept.idle is not None:
+        kept.idle.cancel()
+        kept.idle = None

@@ -100,6 +100,9 @@ Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress, only results.
 Verbose = Annotated[
     bool, Option("--verbose", "-v", help="Print every table and notice; say what is started.")
 ]
+NoDashboard = Annotated[
+    bool, Option("--no-dashboard", help="Without Dask's HTTP server, whose address is printed.")
+]
 TlsCa = Annotated[
     Path | None, Option("--tls-ca", metavar="PEM", help="TLS: who signed the certificates.")
 ]
@@ -196,6 +199,7 @@ class RunRequest:
             "--mixed", help="With --workers: a run for each model and driver, not only the first."
         ),
     ] = False
+    no_dashboard: NoDashboard = False
     tls_ca: TlsCa = None
     tls_cert: TlsCert = None
     tls_key: TlsKey = None
@@ -229,6 +233,15 @@ class WorkerRequest:
         Path | None,
         Option("--scratch", metavar="DIR", help="For runs under way; default: temporary."),
     ] = None
+    host: Annotated[
+        str | None,
+        Option(
+            "--host",
+            metavar="ADDRESS",
+            help="Listen on this address; default: the one by which the scheduler is reached.",
+        ),
+    ] = None
+    no_dashboard: NoDashboard = False
     tls_ca: TlsCa = None
     tls_cert: TlsCert = None
     tls_key: TlsKey = None

@@ -28,7 +28,7 @@ from profiler.commands.selected_plan import selected_plan
 from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError, UsageError
 from profiler.findings.gates import Gate, not_judged, parse_gate, regressions, tripped_message
 from profiler.machine.requirements import Machine, find_machine
-from profiler.model import Outcome, Plan, Span
+from profiler.model import Environment, Outcome, Plan, Span
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.plan import judged_plan
 from profiler.planning.readiness import check_ready
@@ -128,6 +128,11 @@ def _require_flags_together(request: RunRequest) -> None:
         raise UsageError("--live measures and --replay does not: leave one of them out.")
     if request.workers is None and request.mixed:
         raise UsageError("--mixed: only with --workers.")
+    if request.no_dashboard and not str(request.workers).startswith("local:"):
+        raise UsageError(
+            "--no-dashboard: only with --workers local:N.",
+            remedy="Elsewhere it is a flag of `dask scheduler`, and of `profiler worker`.",
+        )
     if request.workers is None and any((request.tls_ca, request.tls_cert, request.tls_key)):
         raise UsageError("--tls-ca, --tls-cert and --tls-key: only with --workers.")
 
@@ -346,20 +351,28 @@ def written_runs_of_workers(
     require_folder(request.out)
     from profiler.commands.workers import measured_on_workers
     from profiler.run_folder.load.assemble import assemble
+    from profiler.sessions.measure import MeasureRequest
 
-    to_measure = ClusterRequest(
-        workers=str(request.workers),
+    template = MeasureRequest(
         loaded=planned.loaded,
-        planned=partial(_planned_on_worker, request, planned, reporter),
+        plan=planned.plan,
+        space=planned.space,
+        machine=Machine(Environment(), "", ncu=None),
         out=request.out.resolve(),
         fresh=request.fresh,
         created=request.created,
         seconds=seconds,
         timeline=request.timeline,
         explain=request.explain,
+        meanwhile=partial(import_ahead, page=not request.no_report),
+    )
+    to_measure = ClusterRequest(
+        workers=str(request.workers),
+        template=template,
+        planned=partial(_planned_on_worker, request, planned, reporter),
         mixed=request.mixed,
         certificates=Certificates(request.tls_ca, request.tls_cert, request.tls_key),
-        meanwhile=partial(import_ahead, page=not request.no_report),
+        dashboard=not request.no_dashboard,
     )
     written = []
     for measured in measured_on_workers(to_measure, reporter):

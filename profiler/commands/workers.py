@@ -6,7 +6,7 @@ import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from profiler.cluster.request import Certificates, ClusterRequest
+from profiler.cluster.request import CPU, Certificates, ClusterRequest
 from profiler.commands.requests import WorkerRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.sessions.progress import ProgressReporter
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from profiler.cluster.coordinator import MeasuredDevice
 
 __all__ = ["Certificates", "WorkerRequest", "measured_on_workers", "run_worker"]
-
-_CPU = "cpu"
 
 
 def require_dask(what: str) -> None:
@@ -31,14 +29,13 @@ def require_dask(what: str) -> None:
 def run_worker(request: WorkerRequest) -> ExitCode:
     """Check the machine as `doctor` does, then measure until the scheduler is gone."""
     require_dask("profiler worker")
-    from profiler.cluster.connection import check_address, say_if_plain
+    from profiler.cluster.connection import check_address, say_if_plain, serve
     from profiler.cluster.device import device_of, environment_here
-    from profiler.cluster.worker import serve
 
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     security = Certificates(request.tls_ca, request.tls_cert, request.tls_key).security()
     check_address(request.address, secured=security is not None)
-    cpu = request.device == _CPU
+    cpu = request.device == CPU
     if request.device is not None and not cpu:
         _show_only(request.device)
     environment = environment_here(cpu=cpu)
@@ -49,8 +46,10 @@ def run_worker(request: WorkerRequest) -> ExitCode:
     serve(
         request.address,
         environment,
-        security,
-        request.scratch,
+        security=security,
+        scratch=request.scratch,
+        host=request.host,
+        dashboard=not request.no_dashboard,
         on_taken=lambda: reporter.say(words),
     )
     reporter.say("The scheduler is gone.")
@@ -94,7 +93,6 @@ def measured_on_workers(
     from profiler.cluster.connection import LOCAL, connected
     from profiler.cluster.coordinator import measure_on_workers
 
-    cpu = request.loaded.experiment.collect.device == _CPU
-    with connected(request.workers, request.certificates, reporter, cpu=cpu) as client:
+    with connected(request, reporter) as client:
         local = request.workers.startswith(LOCAL)
         return measure_on_workers(client, request, reporter, local=local)

@@ -57,12 +57,19 @@ def live_environment(run: RunFolder) -> Environment | None:
     return None if record.recording else record.environment
 
 
-def worker_of(run: RunFolder, environment: Environment, seed: int) -> Worker:
-    """The GPU of an environment as attempts name it; a new one is written down."""
+def worker_of(
+    run: RunFolder, environment: Environment, seed: int, texts: Mapping[str, Any]
+) -> Worker:
+    """The GPU of an environment as attempts name it; a new one is written down.
+
+    `texts`: what is private to its machine, which is taken out of all that is shared.
+    """
+    write_json(run.path / MACHINE_FILE, joined_texts(run.path, texts))
     environments = worker_environments(run)
     if environment not in environments:
         environments = (*environments, environment)
         write_json(run.path / WORKERS_FILE, asdict(_Workers(environments)))
+        name_no_gpu_of_several(run)
     public = public_environment(environment, seed)
     chips = list(dict.fromkeys(map(_chip, environments)))
     return Worker(
@@ -76,12 +83,6 @@ def worker_of(run: RunFolder, environment: Environment, seed: int) -> Worker:
 def _chip(environment: Environment) -> tuple[str | None, ...]:
     """What tells the GPU of an environment from others."""
     return environment.gpu_uuid, environment.gpu, environment.driver, environment.cpu
-
-
-def note_texts_of_worker(run: RunFolder, texts: Mapping[str, Any]) -> None:
-    """Add what is private to the machine of a worker to what is taken out of all that is shared."""
-    joined = joined_texts(run.path, texts)
-    write_json(run.path / MACHINE_FILE, joined)
 
 
 def add_attempt(run: RunFolder, files: Mapping[str, bytes], worker: Worker) -> Path:

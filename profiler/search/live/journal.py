@@ -67,17 +67,22 @@ def read_records(path: Path) -> tuple[Record, ...]:
         content = read_packed(path) if path.suffix == ".gz" else read_plain(path)
     except OSError as error:
         raise UsageError(f"{path}: damaged: {error}") from error
+    return parsed_records(path, content)
+
+
+def parsed_records(name: Path | str, content: bytes) -> tuple[Record, ...]:
+    """Whole records of a journal's content; raises UsageError, which calls it by `name`."""
     lines = content.split(b"\n")[:-1]  # behind the last line end there is nothing, or a torn line
-    return tuple(_record(path, number, line) for number, line in enumerate(lines, start=1))
+    return tuple(_record(name, number, line) for number, line in enumerate(lines, start=1))
 
 
-def _record(path: Path, number: int, line: bytes) -> Record:
+def _record(name: Path | str, number: int, line: bytes) -> Record:
     try:
         record: Record = _adapter().validate_json(line, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise UsageError(
-            f"{path}: line {number}: damaged, or of another version: {where}: {first['msg']}"
+            f"{name}: line {number}: damaged, or of another version: {where}: {first['msg']}"
         ) from error
     return record

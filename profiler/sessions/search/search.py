@@ -9,7 +9,7 @@ from functools import cached_property
 
 from profiler.model import BuildResult, SearchPlan, Variant
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
-from profiler.search.live.journal import SearchJournal
+from profiler.search.live.journal import SearchJournal, read_search
 from profiler.search.live.records import Evaluated, Terms
 from profiler.search.live.state import LiveSearch
 from profiler.sessions.builds.plan_builds import build_plan
@@ -21,6 +21,12 @@ from profiler.sessions.search.standing_bench import subject_of
 
 _CORES_LEFT = 2
 """For the runner and for this process, while the others compile."""
+
+
+def run_of_search(run: RunFolder | None, terms: Terms) -> RunFolder | None:
+    """The run, where its search has these terms; else None."""
+    record = None if run is None else read_search(run.path / SEARCH_JOURNAL_FILE)
+    return run if record is not None and record.terms == terms else None
 
 
 @dataclass(frozen=True, eq=False)

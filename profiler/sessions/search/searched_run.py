@@ -7,21 +7,15 @@ from pathlib import Path
 
 from profiler.errors import Interrupted
 from profiler.planning.plan import judged_plan
-from profiler.run_folder.folder import (
-    SEARCH_JOURNAL_FILE,
-    RunFolder,
-    create_run,
-    newest_run,
-)
+from profiler.run_folder.folder import RunFolder, create_run, newest_run
 from profiler.run_folder.seconds import SEARCHES
-from profiler.search.live.journal import read_search
 from profiler.search.live.records import Terms
 from profiler.sessions.builds.plan_builds import build_all
 from profiler.sessions.measure import MeasureRequest, begin, gpu_held, keys_of, measure_in
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds
 from profiler.sessions.search.loop import Lookahead, SearchLoop
-from profiler.sessions.search.search import Search
+from profiler.sessions.search.search import Search, run_of_search
 from profiler.sessions.search.search_terms import terms_of
 from profiler.sessions.search.standing_bench import STAGE, standing_bench
 from profiler.sessions.stopwatch import Stopwatch
@@ -69,10 +63,10 @@ def _run_folder(request: MeasureRequest, terms: Terms, reporter: ProgressReporte
     """The newest run, where its search has the same terms; else a new one."""
     name = request.loaded.experiment.name
     newest = None if request.fresh else newest_run(request.out, name, reporter.warn)
-    record = None if newest is None else read_search(newest[0].path / SEARCH_JOURNAL_FILE)
-    if newest is not None and record is not None and record.terms == terms:
-        reporter.say(f"Resuming {newest[0].path} (--fresh starts a new run).")
-        return newest[0]
+    run = run_of_search(newest and newest[0], terms)
+    if run is not None:
+        reporter.say(f"Resuming {run.path} (--fresh starts a new run).")
+        return run
     return create_run(request.out, name, request.created)
 
 

@@ -11,7 +11,7 @@ from studies import workload_of
 
 from profiler.cluster import connection
 from profiler.cluster.connection import check_address, say_if_plain
-from profiler.cluster.device import Device, device_among, device_of
+from profiler.cluster.device import device_among, device_of, require_device, resources_of
 from profiler.cluster.request import Certificates
 from profiler.commands.run import RunRequest, written_runs_of_workers
 from profiler.errors import EnvironmentUnusable, UsageError
@@ -96,14 +96,16 @@ def test_tls_needs_all_of_its_files(tmp_path: Path) -> None:
 
 def test_devices_are_told_apart_by_model_and_driver() -> None:
     device = device_of(H200)
-    assert device == Device("NVIDIA H200", "580.1")
-    assert device_of(Environment(cpu="a processor")) == Device("a processor")
-    assert device_among(device.resources) == str(device) == "NVIDIA H200, driver 580.1"
-    assert device_among(device.resources_of("GPU-1")) == str(device)
-    assert device.resources.items() < device.resources_of("GPU-1").items()
+    assert device == "NVIDIA H200, driver 580.1"
+    assert device_of(Environment(cpu="a processor")) == "a processor"
+    assert device_among(resources_of(device, "GPU-1")) == device
+    assert device_among({"GPU": 1, device: 1}) == device
     assert device_among({}) is None
     assert device_among({"GPU": 1}) is None
     assert device_among({"memory": 1}) is None
+    require_device(H200, device)
+    with pytest.raises(EnvironmentUnusable, match=r"driver 580\.1 now, and not on .* 590\.2"):
+        require_device(H200, "NVIDIA H200, driver 590.2")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, cast
 from unittest.mock import Mock
 
 import pytest
@@ -16,6 +16,9 @@ from profiler.model import Environment
 FULL = EnvironmentUnusable("a full disk")
 
 
+HERE = Environment(gpu="a GPU", gpu_uuid="GPU-a")
+
+
 @pytest.fixture
 def run() -> DeviceRun:
     team: Any = Mock()
@@ -23,12 +26,15 @@ def run() -> DeviceRun:
         team=team,
         run=Mock(),
         request=Mock(plan=Mock(cells=(), sessions=())),
+        problems=(),
         builds=(),
         stamped={},
-        owners={"small": Environment(gpu="a GPU", gpu_uuid="GPU-a")},
-        keys={},
         workers={"GPU-a": "tcp://a", "GPU-b": "tcp://b"},
     )
+
+
+def small(*, explain: str | None = None, home: Environment = HERE, ago_s: float = 0.0) -> Problem:
+    return Problem("small", home, explain=explain, since=time.monotonic() - ago_s)
 
 
 def given(work: Problem, worker: str) -> Given[Problem]:
@@ -36,19 +42,19 @@ def given(work: Problem, worker: str) -> Given[Problem]:
 
 
 def test_a_problem_goes_on_where_it_was_begun_if_that_gpu_is_there(run: DeviceRun) -> None:
-    run._open = [Problem("small"), Problem("large")]
+    run._open = [small(), Problem("large")]
     other = run.take_next("GPU-b")
     assert other is not None
     assert other.id == "large"
     assert run.take_next("GPU-b") is None
     del run.workers["GPU-a"]
-    small = run.take_next("GPU-b")
-    assert small is not None
-    assert small.id == "small"
+    begun = run.take_next("GPU-b")
+    assert begun is not None
+    assert begun.id == "small"
 
 
 def test_what_failed_on_its_gpu_goes_to_another_and_then_to_none(run: DeviceRun) -> None:
-    run.open_again(given(Problem("small"), "GPU-a"), FULL)
+    run.open_again(given(small(), "GPU-a"), FULL)
     assert run.prepare()
     assert run.take_next("GPU-a") is None
     again = run.take_next("GPU-b")
@@ -68,7 +74,7 @@ def test_what_only_a_worker_that_left_could_take_is_given_up(run: DeviceRun) -> 
 def test_cells_wait_for_the_gpu_that_measured_them(run: DeviceRun) -> None:
     """A worker that dies is there again within seconds, at another address."""
     now = time.monotonic()
-    run._open = [Problem("small", "cell", since=now - 1000)]
+    run._open = [small(explain="cell", ago_s=1000)]
     assert run.take_next("GPU-b") is None
     del run.workers["GPU-a"]
     run.seen["GPU-a"] = now
@@ -76,14 +82,32 @@ def test_cells_wait_for_the_gpu_that_measured_them(run: DeviceRun) -> None:
     assert run.take_next("GPU-b") is None
     run.seen["GPU-a"] = now - SHORTEST_WAIT_S - 1
     assert not run.prepare()
-    run._open = [Problem("small", "cell")]
+    run._open = [small(explain="cell")]
     assert run.prepare(), "a run that goes on waits as long"
     run.workers["GPU-a"] = "tcp://elsewhere"
     assert run.take_next("GPU-a") is not None
 
 
 def test_cells_of_a_processor_are_explained_by_any_worker(run: DeviceRun) -> None:
-    run.owners = {"small": Environment(cpu="a processor")}
-    run._open = [Problem("small", "cell", since=time.monotonic() - 1000)]
+    run._open = [small(explain="cell", home=Environment(cpu="a processor"), ago_s=1000)]
     assert run.prepare()
     assert run.take_next("GPU-b") is not None
+
+
+def test_cells_whose_worker_dies_wait_and_those_that_fail_do_not(run: DeviceRun) -> None:
+    problem = small(explain="cell")
+    run.open_again(given(problem, "GPU-a"), None)
+    assert run.take_next("GPU-a") is problem
+    run.open_again(given(problem, "GPU-a"), FULL)
+    assert run.take_next("GPU-a") is None
+    cast(Any, run.team).reporter.warn.assert_called_once_with(
+        "Not explained: small: tcp://GPU-a: a full disk"
+    )
+
+
+def test_what_begins_anew_comes_first_and_is_no_ones(run: DeviceRun) -> None:
+    run._open = [Problem("large")]
+    run.open_again(given(small(), "GPU-a"), None)
+    anew = run.take_next("GPU-b")
+    assert anew is not None
+    assert (anew.id, anew.home) == ("small", None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,20 +11,21 @@ from unittest.mock import Mock
 
 import pytest
 
-from profiler.cluster.device import Device
 from profiler.cluster.device_search import BATCH, Candidates, DeviceSearch
 from profiler.cluster.giving import Given
 from profiler.cluster.parcels import packed
 from profiler.errors import EnvironmentUnusable, ProfilerError
-from profiler.model import BuildResult, SearchPlan
+from profiler.model import BuildResult, Environment, Outcome, SearchPlan
+from profiler.run_folder.folder import Worker
 from profiler.search.live.journal import SearchJournal
-from profiler.search.live.records import Terms
+from profiler.search.live.records import Evaluated, LookedAgain, Terms
 from profiler.search.live.state import LiveSearch
 from profiler.sessions.search.background_builds import Built
 
 VARIANTS = {f"x={x}": {"x": x} for x in range(40)}
 WORKERS = {"GPU-a": "tcp://a", "GPU-b": "tcp://b"}
-FAILED = {"message": "a full disk", "remedy": None, "exit_code": 3}
+FAILED = EnvironmentUnusable("a full disk")
+JOURNAL = "journal.jsonl"
 
 
 class InstantBuilds:
@@ -45,15 +46,14 @@ class InstantBuilds:
 class Searching(DeviceSearch):
     """A search that takes down the batches it gave."""
 
+    folder: Path
     batches: list[Given[Candidates]] = field(default_factory=list)
+    sent: list[Any] = field(default_factory=list)
 
     def give(self, work: Candidates, worker: str, *_: Any, **__: Any) -> None:
         future = cast(Any, Mock(status="pending"))
-        self.given.append(Given(work, worker, self.workers[worker], future, (0.0, 0.0)))
+        self.given.append(Given(work, worker, self.workers[worker], future, 0.0))
         self.batches.append(self.given[-1])
-
-    def _joined(self, facts: Any) -> str:
-        return str(facts["environment"])
 
     def go_on(self) -> bool:
         self._looked = 0.0
@@ -69,36 +69,39 @@ class Searching(DeviceSearch):
 
 
 def finish(
+    search: Searching,
     batch: Given[Candidates],
     variants: list[str],
     *,
     looks: int = 0,
-    failed: Any = None,
+    failed: Exception | None = None,
 ) -> None:
     """Have a batch end with results of some of its configurations."""
-    results = [
-        {
-            "variant": variant,
-            "outcome": "measured",
-            "log_ratios": {"small": [0.01 * VARIANTS[variant]["x"]] * 2},
-        }
-        for variant in variants
-    ]
-    facts = {
-        "environment": f"worker-{batch.worker == 'GPU-b':d}",
-        "ends": [],
-        "looks": [{"small": [0.0, 0.0]}] * looks,
-        "evaluated": results,
-        "failed": failed,
-    }
+    journal = search.folder / "of_batch.jsonl"
+    journal.unlink(missing_ok=True)
+    records = SearchJournal(journal)
+    for _ in range(looks):
+        records.append(LookedAgain(str(batch.work.incumbent), {"small": (0.0, 0.0)}))
+    for variant in variants:
+        ratios = (0.01 * VARIANTS[variant]["x"],) * 2
+        records.append(Evaluated(variant, Outcome.MEASURED, log_ratios={"small": ratios}))
+    uuid = f"GPU-{batch.worker == 'GPU-b':d}"
+    facts = {"environment": asdict(Environment(gpu="a GPU", gpu_uuid=uuid)), "texts": {}}
     future: Any = batch.future
-    future.status, future.result.return_value = "finished", [packed(facts)]
+    future.status = "finished" if failed is None else "error"
+    future.exception.return_value = failed
+    content = journal.read_bytes() if journal.exists() else b""
+    search.sent.append((future.key, packed(facts, {JOURNAL: content})))
 
 
 @pytest.fixture
 def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Searching]:
     module = "profiler.cluster.device_search"
-    monkeypatch.setattr(f"{module}.searched_part", lambda *_: SimpleNamespace(cells=()))
+    monkeypatch.setattr(f"{module}.part_of", lambda *_: SimpleNamespace(cells=()))
+    monkeypatch.setattr(
+        f"{module}.worker_of",
+        lambda _run, environment, *_: Worker(f"worker-{environment.gpu_uuid[-1]}"),
+    )
 
     def make(evaluations: int) -> Searching:
         terms = Terms(
@@ -123,10 +126,13 @@ def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         journal = SearchJournal(tmp_path / "journal.jsonl")
         search = Mock(terms=terms, plan=plan, builds=(), jobs=2, needs_builds=False)
         search.variants = {id_: id_ for id_ in VARIANTS}
-        team: Any = Mock(device=Device("a GPU"))
+        team: Any = Mock(device="a GPU")
         team.addresses.return_value = WORKERS
-        team.queue.get.return_value = ()
+        sent: list[Any] = []
+        team.queue.get.side_effect = lambda **_: [sent.pop(0) for _ in sent[:]]
         return Searching(
+            folder=tmp_path,
+            sent=sent,
             team=team,
             run=Mock(),
             request=Mock(),
@@ -146,7 +152,7 @@ def test_each_worker_has_a_batch_and_nothing_is_proposed_twice(
     search.step()
     assert [len(batch.work.open) for batch in search.batches] == [BATCH, BATCH]
     for batch in search.batches:
-        finish(batch, [*batch.work.open])
+        finish(search, batch, [*batch.work.open])
     search.step()
     search.step()
     rest = search.batches[2:]
@@ -154,7 +160,7 @@ def test_each_worker_has_a_batch_and_nothing_is_proposed_twice(
     proposed = [*search.live.record.proposed]
     assert len(proposed) == len(set(proposed)) == 12
     for batch in rest:
-        finish(batch, [*batch.work.open], looks=1)
+        finish(search, batch, [*batch.work.open], looks=1)
     assert not search.step()
     assert search.finalists[0] == "x=0"
     workers = [evaluated.worker for evaluated in search.live.record.evaluations]
@@ -168,7 +174,7 @@ def test_a_search_that_has_ended_gives_nothing(searching: Callable[..., Searchin
     search.step()
     search.step()
     for batch in search.batches:
-        finish(batch, [*batch.work.open])
+        finish(search, batch, [*batch.work.open])
     assert not search.step()
     again = searching(2)
     assert not again.step()
@@ -193,8 +199,8 @@ def test_a_batch_that_is_begun_again_counts_each_result_once(
     cast(Any, search.team).addresses.return_value = {"GPU-b": "tcp://b"}
     for _ in range(3):  # its worker died, and another one gets the batch
         search.step()
-    finish(lost, variants[:1])
-    finish(search.batches[-1], variants)
+    finish(search, lost, variants[:1])
+    finish(search, search.batches[-1], variants)
     assert not search.step()
     evaluated = [evaluated.variant for evaluated in search.live.record.evaluations]
     assert evaluated == variants
@@ -209,8 +215,8 @@ def test_what_is_open_of_a_failed_batch_goes_to_others_until_there_are_none(
     first = next(batch for batch in search.batches if batch.worker == "GPU-a")
     second = next(batch for batch in search.batches if batch.worker == "GPU-b")
     variants = [*first.work.open]
-    finish(first, variants[:1], failed=FAILED)
-    finish(second, [*second.work.open])
+    finish(search, first, variants[:1], failed=FAILED)
+    finish(search, second, [*second.work.open])
     search.step()
     search.step()
     heir = search.batches[-1]
@@ -219,7 +225,7 @@ def test_what_is_open_of_a_failed_batch_goes_to_others_until_there_are_none(
     assert [evaluated.variant for evaluated in search.live.record.evaluations].count(
         variants[0]
     ) == 1
-    finish(heir, [], failed=FAILED)
+    finish(search, heir, [], failed=FAILED)
     with pytest.raises(ProfilerError, match="a full disk"):
         search.step()
 
@@ -232,12 +238,12 @@ def test_batches_that_end_without_a_word_are_given_again_and_not_for_ever(
     search.step()
     first, second = search.batches
     open_then = set(first.work.open)
-    cast(Any, first.future).status = "error"
+    finish(search, first, [], failed=KeyError())
     search.step()
-    finish(second, [*second.work.open])
+    finish(search, second, [*second.work.open])
     search.step()
     heir = search.batches[-1]
     assert set(heir.work.open) == open_then, "before all else"
-    cast(Any, heir.future).status = "error"
+    finish(search, heir, [], failed=KeyError())
     with pytest.raises(EnvironmentUnusable):
         search.step()

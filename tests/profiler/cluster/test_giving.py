@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from typing import Any
 from unittest.mock import MagicMock, Mock
 
 import pytest
 
-from profiler.cluster.arrivals import Arrived
-from profiler.cluster.device import Device
-from profiler.cluster.giving import LONGEST_WAIT_S, Given, Share
-from profiler.cluster.parcels import packed
+from profiler.cluster.device import device_of, resources_of
+from profiler.cluster.giving import LONGEST_WAIT_S, Arrived, Given, Share
+from profiler.cluster.parcels import Parcel, packed
 from profiler.errors import EnvironmentUnusable, ProfilerError
+from profiler.model import Environment
+
+GPU = Environment(gpu="a GPU")
 
 
 @dataclass(kw_only=True)
@@ -35,12 +37,17 @@ class Pieces(Share[str]):
         return self.open.pop(0) if self.open else None
 
     def submit(self, work: str, worker: str) -> None:
-        self.give(work, worker, Mock(), Mock(), plan=Mock(), builds=())
+        self.give(work, worker, plan=Mock(variants=()), builds=(), longest_wait_s=LONGEST_WAIT_S)
 
-    def take(self, given: Given[str], facts: dict[str, Any], attempts: Sequence[Arrived]) -> None:
-        self.early += [document["attempt"] for document, _ in attempts]
-        if "seconds" in facts:
-            self.done.append((given.work, facts["by"]))
+    def take(self, given: Given[str], came: Arrived) -> None:
+        assert came.environment == GPU
+        self.early.append(came.facts["attempt"])
+
+    def finish(self, given: Given[str], error: ProfilerError | None) -> None:
+        if error is None:
+            self.done.append((given.work, given.end["by"]))
+        else:
+            self.open_again(given, error)
 
     def open_again(self, given: Given[str], error: ProfilerError | None) -> None:
         if error is not None:
@@ -50,8 +57,6 @@ class Pieces(Share[str]):
     def look(self, *workers: str) -> None:
         """Go on with these workers."""
         team: Any = self.team
-        team.queue.get.return_value = list(self.sent)
-        self.sent.clear()
         team.addresses.return_value = {name: f"tcp://{name}" for name in workers}
         self._looked = 0.0
         self.is_left = self.go_on()
@@ -61,19 +66,35 @@ class Pieces(Share[str]):
 def pieces(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pieces]:
     monkeypatch.setattr("profiler.cluster.giving.source_hashes", Mock())
     monkeypatch.setattr("profiler.cluster.giving.path_from_here", Mock())
+    monkeypatch.setattr("profiler.cluster.giving.Order", Mock())
 
     def make(*work: str) -> Pieces:
-        team: Any = Mock(device=Device("a GPU"))
+        team: Any = Mock(device=device_of(GPU))
         team.client.submit.side_effect = lambda *_, **__: Mock(status="pending")
-        return Pieces(team=team, run=Mock(), request=MagicMock(), open=list(work))
+        share = Pieces(team=team, run=Mock(), request=MagicMock(), open=list(work))
+        team.queue.get.side_effect = lambda **_: [share.sent.pop(0) for _ in share.sent[:]]
+        return share
 
     return make
 
 
-def finish(given: Given[str], by: str) -> None:
+def attempt(name: str) -> Parcel:
+    facts = {"attempt": name, "environment": asdict(GPU)}
+    return packed(facts, {"session.json": name.encode()})
+
+
+def finish(
+    share: Pieces, given: Given[str], *parcels: Parcel, error: Exception | None = None
+) -> None:
+    """Have work end after these parcels were sent of it."""
     future: Any = given.future
-    future.status = "finished"
-    future.result.return_value = [packed({"by": by, "failed": None, "seconds": 1})]
+    future.status = "finished" if error is None else "error"
+    future.exception.return_value = error
+    share.sent += [(future.key, parcel) for parcel in parcels]
+
+
+def ended(by: str) -> Parcel:
+    return packed({"by": by, "seconds": 1})
 
 
 def test_only_what_the_newest_worker_measured_counts(pieces: Callable[..., Pieces]) -> None:
@@ -87,8 +108,8 @@ def test_only_what_the_newest_worker_measured_counts(pieces: Callable[..., Piece
     (heir,) = share.given
     assert (cut_off.worker, heir.worker) == ("first", "second")
     cut_off.future.cancel.assert_called_once()  # type: ignore[attr-defined]
-    finish(cut_off, "first")
-    finish(heir, "second")
+    finish(share, cut_off, ended("first"))
+    finish(share, heir, ended("second"))
     share.look("first", "second")
     assert share.done == [("rows=4", "second")]
     assert not share.is_left
@@ -101,15 +122,11 @@ def test_an_attempt_that_comes_before_its_work_has_ended_is_taken_once(
     share.look("one")
     (given,) = share.given
     future: Any = given.future
-    first, second = (packed({"attempt": name}, {"session.json": b"{}"}) for name in ("1", "2"))
-    early = packed({"failed": None})
-    share.sent = [(future.key, [early, first]), ("a task given up", [early, second])]
+    share.sent = [(future.key, attempt("1")), ("a task given up", attempt("2"))]
     share.look("one")
     assert share.early == ["1"]
     assert share.given == [given]
-    future.status = "finished"
-    ended = packed({"by": "one", "failed": None, "seconds": 1})
-    future.result.return_value = [ended, first, second]
+    finish(share, given, attempt("1"), attempt("2"), ended("one"))
     share.look("one")
     assert share.early == ["1", "2"]
     assert share.done == [("rows=4", "one")]
@@ -123,7 +140,7 @@ def test_work_waits_for_its_worker_and_no_other_one_has_it(pieces: Callable[...,
     share.look("other")
     assert share.given == [given]
     (asked,) = share.team.client.submit.call_args_list  # type: ignore[attr-defined]
-    assert asked.kwargs["resources"] == Device("a GPU").resources_of("one")
+    assert asked.kwargs["resources"] == resources_of("a GPU", "one")
     share.look("one")
     assert given.lost is None
 
@@ -133,36 +150,31 @@ def test_each_worker_has_one_piece_at_a_time(pieces: Callable[..., Pieces]) -> N
     share.look("one", "two")
     assert {given.worker for given in share.given} == {"one", "two"}
     assert share.open == ["c"]
-    finish(share.given[0], "one")
+    finish(share, share.given[0], ended("one"))
     share.look("one", "two")
     assert not share.open
 
 
+FULL_DISK = OSError(27, "File too large")
+FULL_DISK.filename = "ncu.csv"
+
+
 @pytest.mark.parametrize(
-    ("parcels", "words"),
+    ("parcel", "error", "words"),
     [
-        ([{**packed({}), "digest": "another"}], "refused: the document that arrived is not"),
-        (
-            [
-                packed(
-                    {
-                        "by": "one",
-                        "seconds": 1,
-                        "failed": {"message": "full", "remedy": None, "exit_code": 3},
-                    }
-                )
-            ],
-            "full",
-        ),
+        ({**attempt("1"), "digest": "another"}, None, "refused: the document that arrived is not"),
+        (packed({"environment": asdict(Environment(gpu="another"))}, {"a": b""}), None, "another"),
+        (ended("one"), EnvironmentUnusable("no permission"), "no permission"),
+        (ended("one"), FULL_DISK, "ncu.csv: File too large"),
+        (ended("one"), KeyError("x"), "KeyError: 'x'"),
     ],
 )
 def test_what_is_damaged_or_failed_goes_to_others(
-    parcels: list[Any], words: str, pieces: Callable[..., Pieces]
+    parcel: Parcel, error: Exception | None, words: str, pieces: Callable[..., Pieces]
 ) -> None:
     share = pieces("a")
     share.look("one")
-    future: Any = share.given[0].future
-    future.status, future.result.return_value = "finished", parcels
+    finish(share, share.given[0], parcel, error=error)
     share.look("one", "two")
     ((worker, message),) = share.failures
     assert worker == "one"

@@ -1,12 +1,11 @@
-"""Orders to workers as JSON: to measure one problem, or a batch of a search."""
+"""The order of a task as JSON: what a worker is to measure, of an experiment whose files it has."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
 
 import profiler
 from profiler.model import BuildResult, Plan
@@ -14,13 +13,28 @@ from profiler.planning.spec import LoadedSpec, check_document
 from profiler.planning.spec.source import read_text
 from profiler.run_folder.documents import checked_dataclass
 from profiler.search.live.noise import Noise
+from profiler.search.live.records import Terms
 
-OrderKind = TypeVar("OrderKind", bound="Order")
+WITHOUT_EXPLANATIONS = "collect.explain=false"
+"""Override: what is explained depends on all problems, and so it is decided by the coordinator."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Configurations that a search proposes, to be measured beside the baseline."""
+
+    terms: Terms
+    """Batches of one search are measured by one standing runner."""
+    noise: Noise
+    """Noise as the search knows it, to tell who is clearly behind."""
+    incumbent: str | None
+    """The best so far, which is measured first; None while there is none."""
+    candidates: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """An order for one GPU."""
+    """All versions of one problem, cells of it to explain, or a batch of a search: for one GPU."""
 
     run: str
     """Id of this execution of the coordinator: what a worker keeps is of one."""
@@ -39,6 +53,10 @@ class Order:
     device: str
     """Model and driver that all GPUs of the run have."""
     timeline: bool = False
+    explain: str | None = None
+    """Ids of cells to explain, with commas; None: whatever is missing but explanations."""
+    batch: Batch | None = None
+    """None: a problem is measured."""
     quiet: bool = False
     """Whether the worker prints nothing, because it has the terminal of the coordinator."""
     profiler_version: str = field(default=profiler.__version__)
@@ -48,29 +66,9 @@ class Order:
         return json.dumps(asdict(self))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Job(Order):
-    """All versions of one problem, to be measured on one GPU."""
-
-    problem: str
-    explain: str | None = None
-    """Ids of cells to explain, with commas; None: whatever is missing but explanations."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Batch(Order):
-    """Configurations that a search proposes, to be measured on one GPU beside the baseline."""
-
-    search: str
-    """Key of its terms: batches of one search are measured by one standing runner."""
-    problems: tuple[str, ...]
-    objective: str
-    noise: Noise
-    """Noise as the search knows it, to tell who is clearly behind."""
-    baseline: str
-    incumbent: str | None
-    """The best so far, which is measured first; None while there is none."""
-    candidates: tuple[str, ...]
+def read_order(text: str) -> Order:
+    """The order in a JSON text; raises UsageError where it is of another version."""
+    return checked_dataclass("the order of the coordinator", text.encode(), Order)
 
 
 def spec_of_text(path: Path | str, text: str, overrides: Sequence[str]) -> LoadedSpec:
@@ -78,32 +76,22 @@ def spec_of_text(path: Path | str, text: str, overrides: Sequence[str]) -> Loade
     return check_document(read_text(Path(path), text), overrides=overrides)
 
 
-def read_order(text: str, kind: type[OrderKind]) -> OrderKind:
-    """The order in a JSON text; raises UsageError where it is of another version."""
-    return checked_dataclass("the order of the coordinator", text.encode(), kind)
+def part_of(plan: Plan, problems: Collection[str], variants: Collection[str] | None = None) -> Plan:
+    """The cells of some problems, with their visits in the sessions of the whole plan.
 
-
-WITHOUT_EXPLANATIONS = "collect.explain=false"
-"""Override: what is explained depends on all problems, and so it is decided by the coordinator."""
-
-
-def searched_part(plan: Plan, variants: Sequence[str], problems: Sequence[str]) -> Plan:
-    """The cells of some variants at the problems of a search, without a session."""
+    `variants`: of these alone; None: of all.
+    """
     cells = tuple(
-        cell for cell in plan.cells if cell.variant.id in variants and cell.problem.id in problems
+        cell
+        for cell in plan.cells
+        if cell.problem.id in problems and (variants is None or cell.variant.id in variants)
     )
-    return replace(plan, cells=cells, sessions=(), excluded=(), search=None)
-
-
-def part_of(plan: Plan, problem: str) -> Plan:
-    """The cells and visits of one problem, in the sessions of the whole plan."""
-    cells = tuple(cell for cell in plan.cells if cell.problem.id == problem)
     ids = {cell.id for cell in cells}
     sessions = tuple(
         replace(session, visits=tuple(visit for visit in session.visits if visit.cell in ids))
         for session in plan.sessions
     )
-    return replace(plan, cells=cells, sessions=sessions, excluded=())
+    return replace(plan, cells=cells, sessions=sessions, excluded=(), search=None)
 
 
 def builds_of(plan: Plan, builds: Sequence[BuildResult]) -> tuple[BuildResult, ...]:
