@@ -1,6 +1,6 @@
 """`profiler worker` with a GPU that is made up, and with faults.
 
-Arguments: JSON with `gpu`, the fields of an Environment, and maybe `fault`; then the address.
+Arguments: JSON with `gpu`, the fields of an Environment, and maybe `fault`; the address; flags.
 """
 
 import json
@@ -44,9 +44,10 @@ FAULTS = {"full_disk": fill_disk, "corrupted": corrupt_what_is_sent}
 
 
 if __name__ == "__main__":
-    facts, address = json.loads(sys.argv[1]), sys.argv[2]
+    facts, (address, *flags) = json.loads(sys.argv[1]), sys.argv[2:]
     made_up(facts["gpu"])
     if "fault" in facts:
         FAULTS[facts["fault"]]()
-    sys.argv = ["profiler", "worker", address, "--device", "cpu", "--scratch", facts["scratch"]]
+    flags += ["--device", "cpu", "--scratch", facts["scratch"]]
+    sys.argv = ["profiler", "worker", address, *flags]
     main()

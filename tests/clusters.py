@@ -6,6 +6,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 from whole_runs import wait_for
 
 MODEL, DRIVER = "Made-up GPU", "580.1"
@@ -39,14 +40,16 @@ class Cluster:
         self.scheduler = self._start("distributed.cli.dask_scheduler", *options)
         wait_for(lambda: answers(self.port))
 
-    def start_worker(self, name, *, fault=None, driver=DRIVER, **environment):
+    def start_worker(self, name, *flags, fault=None, driver=DRIVER, **environment):
         uuid = f"GPU-{name}-0000"
         facts = {
             "gpu": {"gpu": MODEL, "gpu_uuid": uuid, "driver": driver},
             "scratch": str(self.folder / "scratch" / name),
             **({"fault": fault} if fault else {}),
         }
-        worker = self._start("cluster_worker", json.dumps(facts), self.address, **environment)
+        worker = self._start(
+            "cluster_worker", json.dumps(facts), self.address, *flags, **environment
+        )
         self.workers.append(worker)
         wait_for(lambda: _is_decided(worker.written()[1]))
         return worker
@@ -73,6 +76,19 @@ def end(process):
     process.kill()
     process.wait(timeout=60)
     process.close()
+
+
+def listening(process):
+    """IP address of each socket that listens, of a process or one below it."""
+    parent, found = psutil.Process(process.pid), []
+    for one in (parent, *parent.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):  # it has asked the machine something, and is gone
+            found += [
+                connection.laddr.ip
+                for connection in one.net_connections("tcp")
+                if connection.status == psutil.CONN_LISTEN
+            ]
+    return found
 
 
 def free_port():

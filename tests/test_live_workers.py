@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from clusters import DRIVER, MODEL, Cluster, end
+from clusters import DRIVER, MODEL, Cluster, end, listening
 from searches import BEST, CRASHES, TILES, WRONG, records_of, write_search
 from whole_runs import SECRET, TESTS, attempts, finish, unpacked, visits_of, wait_for
 
@@ -241,6 +241,36 @@ def test_workers_of_this_host_are_started_and_ended(profiler):
     (run,) = profiler.runs()
     assert [worker["name"] for worker in workers_of(run)] == ["worker-1"]
     assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
+
+
+def test_a_worker_listens_where_it_reaches_its_scheduler_and_elsewhere_if_that_is_named(cluster):
+    """Whoever reaches a socket of Dask can run code there."""
+    sockets = {
+        flags: listening(cluster.start_worker(f"listens{number}", *flags))
+        for number, flags in enumerate(((), ("--no-dashboard",), ("--host", "0.0.0.0")))
+    }
+    assert sockets == {
+        (): ["127.0.0.1"] * 2,  # Dask's protocol and its HTTP
+        ("--no-dashboard",): ["127.0.0.1"],
+        ("--host", "0.0.0.0"): ["0.0.0.0"] * 2,
+    }
+    written = cluster.workers[-1].written()[1]
+    assert "tcp://0.0.0.0 is neither encrypted nor authenticated" in written
+    for _ in sockets:
+        end(cluster.workers.pop())
+
+
+@pytest.mark.parametrize(("flags", "sockets"), [((), 5), (("--no-dashboard",), 3)])
+def test_workers_of_this_host_listen_on_loopback(other_cluster, flags, sockets):
+    """Scheduler, nanny and worker, and the HTTP of the first and the last."""
+    spec = write_tiles(other_cluster.line, rows=ROWS[:1], collect={"blocks": 1})
+    coordinator = other_cluster.start_coordinator(spec, "--workers", "local:1", *flags)
+    other_cluster.workers.append(coordinator)  # ended where this fails
+    wait_for(lambda: "1 worker: " in coordinator.written()[1])
+    assert listening(coordinator) == ["127.0.0.1"] * sockets
+    other_cluster.workers.remove(coordinator)
+    printed = finish(coordinator)[2]
+    assert ("Dashboard: " in printed) == (not flags)
 
 
 @pytest.fixture

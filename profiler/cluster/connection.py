@@ -110,9 +110,9 @@ def say_if_plain(address: str, reporter: ProgressReporter) -> None:
 
 
 def local_address(address: str) -> str:
-    """IP address of this host by which it reaches a scheduler: on loopback, that of loopback.
+    """IP address of this host by which it reaches a scheduler, on loopback that of loopback.
 
-    Raises OSError where there is no way to it.
+    As it stands in a URL. Raises OSError where there is no way to it.
     """
     parts = urlsplit(address)
     error = OSError(f"{parts.hostname}: no route")
@@ -122,7 +122,8 @@ def local_address(address: str) -> str:
         try:
             with socket.socket(family, kind) as unsent:
                 unsent.connect(there)
-                return str(unsent.getsockname()[0])
+                host = unsent.getsockname()[0]
+                return f"[{host}]" if ":" in host else str(host)
         except OSError as unreached:
             error = unreached
     raise error

@@ -42,6 +42,8 @@ def run_worker(request: WorkerRequest) -> ExitCode:
     if not cpu and not _is_usable(request.color):
         return ExitCode.ENVIRONMENT
     say_if_plain(request.address, reporter)
+    if request.host is not None and security is None:
+        say_if_plain(f"tcp://{request.host}", reporter)
     words = f"Measuring on {device_of(environment)} for {request.address}."
     serve(
         request.address,

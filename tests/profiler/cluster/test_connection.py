@@ -10,7 +10,7 @@ from rich.console import Console
 from studies import workload_of
 
 from profiler.cluster import connection
-from profiler.cluster.connection import check_address, say_if_plain
+from profiler.cluster.connection import check_address, local_address, say_if_plain
 from profiler.cluster.device import device_among, device_of, require_device, resources_of
 from profiler.cluster.request import Certificates
 from profiler.commands.run import RunRequest, written_runs_of_workers
@@ -78,6 +78,23 @@ def test_a_plain_connection_over_a_network_is_said_in_one_line(
 ) -> None:
     say_if_plain(address, reporter)
     assert said.getvalue().count("\n") == lines
+
+
+@pytest.mark.parametrize(
+    ("address", "here"),
+    [
+        ("tcp://127.0.0.1:8786", "127.0.0.1"),
+        ("tls://127.0.0.2:8786", "127.0.0.1"),
+        ("tcp://[::1]:8786", "[::1]"),
+    ],
+)
+def test_loopback_is_reached_by_loopback(address: str, here: str) -> None:
+    assert local_address(address) == here
+
+
+def test_an_address_without_a_way_to_it_is_an_error() -> None:
+    with pytest.raises(OSError):
+        local_address("tcp://no.such.host.invalid:8786")
 
 
 def test_tls_needs_all_of_its_files(tmp_path: Path) -> None:
