@@ -17,6 +17,7 @@ from profiler.cluster.parcels import content_hash
 
 STAMPED = TESTS / "workloads/stamped"
 ROWS = (4, 8, 16)
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - what a worker does not listen on by itself
 
 
 def write_tiles(line, name="mine", rows=ROWS, **fields):
@@ -247,15 +248,15 @@ def test_a_worker_listens_where_it_reaches_its_scheduler_and_elsewhere_if_that_i
     """Whoever reaches a socket of Dask can run code there."""
     sockets = {
         flags: listening(cluster.start_worker(f"listens{number}", *flags))
-        for number, flags in enumerate(((), ("--no-dashboard",), ("--host", "0.0.0.0")))
+        for number, flags in enumerate(((), ("--no-dashboard",), ("--host", EVERYWHERE)))
     }
     assert sockets == {
         (): ["127.0.0.1"] * 2,  # Dask's protocol and its HTTP
         ("--no-dashboard",): ["127.0.0.1"],
-        ("--host", "0.0.0.0"): ["0.0.0.0"] * 2,
+        ("--host", EVERYWHERE): [EVERYWHERE] * 2,
     }
     written = cluster.workers[-1].written()[1]
-    assert "tcp://0.0.0.0 is neither encrypted nor authenticated" in written
+    assert f"tcp://{EVERYWHERE} is neither encrypted nor authenticated" in written
     for _ in sockets:
         end(cluster.workers.pop())
 

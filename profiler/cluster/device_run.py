@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from profiler.cluster.giving import LONGEST_WAIT_S, Arrived, Given, Share
+from profiler.cluster.giving import Arrived, Given, Share
 from profiler.cluster.order import WITHOUT_EXPLANATIONS, builds_of, part_of
 from profiler.cluster.parcels import Parcel, files_of, packed
 from profiler.errors import ProfilerError, UsageError
@@ -25,8 +25,8 @@ from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.sources import digests_now, watched_folders
 
 SHORTEST_WAIT_S = 20.0
-"""How long cells that nobody else can explain wait for their GPU: a worker that dies while it
-explains is started again within seconds, at another address."""
+"""How long cells that nobody else can explain wait for their GPU at least: a worker that dies while
+it explains is started again within seconds, at another address."""
 
 
 @dataclass(eq=False)
@@ -201,7 +201,6 @@ class DeviceRun(Share[Problem]):
             stamped=self.stamped,
             earlier=self._earlier(work),
             overrides=() if explains else (WITHOUT_EXPLANATIONS,),
-            longest_wait_s=0.0 if explains else LONGEST_WAIT_S,
             timeline=self.request.timeline and not explains,
             explain=work.explain,
         )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -251,7 +252,7 @@ class Share(ABC, Generic[Work]):
         *,
         plan: Plan,
         builds: Sequence[BuildResult],
-        longest_wait_s: float,
+        longest_wait_s: float = LONGEST_WAIT_S,
         earlier: Sequence[Parcel] = (),
         stamped: Mapping[str, str] | None = None,
         overrides: tuple[str, ...] = (),
@@ -282,7 +283,7 @@ class Share(ABC, Generic[Work]):
         )
         future = team.client.submit(
             measure,
-            order.text(),
+            json.dumps(asdict(order)),
             dict(libraries.values()),
             earlier,
             resources=resources_of(team.device, worker),

@@ -23,7 +23,7 @@ from distributed import Queue, Worker, get_worker
 
 import profiler
 from profiler.cluster.device import require_device
-from profiler.cluster.order import Batch, Order, read_order, spec_of_text
+from profiler.cluster.order import Batch, Order, spec_of_text
 from profiler.cluster.parcels import Parcel, content_hash, files_of, packed, unpacked
 from profiler.cluster.standing import Standing, bench_kept, end_standing
 from profiler.errors import EnvironmentUnusable, Interrupted
@@ -32,7 +32,7 @@ from profiler.machine.requirements import Machine, find_machine
 from profiler.model import BuildResult
 from profiler.planning.space import space_of
 from profiler.planning.spec import LoadedSpec
-from profiler.run_folder.documents import read_json
+from profiler.run_folder.documents import checked_dataclass, read_json
 from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, RunFolder
 from profiler.run_folder.redact import MACHINE_FILE
 from profiler.search.live.journal import SearchJournal
@@ -73,7 +73,7 @@ def measure(text: str, libraries: Mapping[str, bytes], earlier: Sequence[Parcel]
 
     `libraries` by the hashes of their contents; `earlier`: attempts that the coordinator has.
     """
-    order = read_order(text)
+    order = checked_dataclass("the order of the coordinator", text.encode(), Order)
     reporter = _Reporter(make_console("auto"), make_console("auto", stderr=True), order.quiet)
     task = _Task(order, libraries, _folder_of(get_worker()), reporter)
     try:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import profiler
 from profiler.model import BuildResult, Plan
 from profiler.planning.spec import LoadedSpec, check_document
 from profiler.planning.spec.source import read_text
-from profiler.run_folder.documents import checked_dataclass
 from profiler.search.live.noise import Noise
 from profiler.search.live.records import Terms
 
@@ -60,15 +58,6 @@ class Order:
     quiet: bool = False
     """Whether the worker prints nothing, because it has the terminal of the coordinator."""
     profiler_version: str = field(default=profiler.__version__)
-
-    def text(self) -> str:
-        """The order as JSON."""
-        return json.dumps(asdict(self))
-
-
-def read_order(text: str) -> Order:
-    """The order in a JSON text; raises UsageError where it is of another version."""
-    return checked_dataclass("the order of the coordinator", text.encode(), Order)
 
 
 def spec_of_text(path: Path | str, text: str, overrides: Sequence[str]) -> LoadedSpec:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from profiler.run_folder.folder import RunFolder
 from profiler.sessions.search.bench import Bench
@@ -15,24 +15,22 @@ IDLE_S = 20.0
 than others wait for a GPU."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Standing:
     """A bench, and the folder that its runners write into."""
 
     bench: Bench
     run: RunFolder
-
-
-@dataclass
-class _Kept:
-    search: str
-    standing: Standing
-    closing: ExitStack
+    search: str = ""
+    """Key of its search."""
+    closing: ExitStack = field(default_factory=ExitStack)
+    """What it holds."""
     idle: threading.Timer | None = None
+    """Ends it where no batch comes."""
 
 
 _guard = threading.RLock()
-_kept: list[_Kept] = []
+_standing: list[Standing] = []
 """None or one: a worker has one GPU."""
 
 
@@ -43,38 +41,40 @@ def bench_kept(search: str, make: Callable[[ExitStack], Standing]) -> Iterator[S
     It stands afterwards, until another task begins or none comes for IDLE_S; not after an error.
     """
     with _guard:
-        if not _kept or _kept[0].search != search:
+        if not _standing or _standing[0].search != search:
             end_standing()
             with ExitStack() as closing:
-                _kept.append(_Kept(search, make(closing), closing.pop_all()))
-        (kept,) = _kept
-        _stop_clock(kept)
+                made = make(closing)
+                made.search, made.closing = search, closing.pop_all()
+            _standing.append(made)
+        (standing,) = _standing
+        _stop_clock(standing)
         try:
-            yield kept.standing
+            yield standing
         except BaseException:
             end_standing()
             raise
-        kept.idle = threading.Timer(IDLE_S, _end_if_idle)
-        kept.idle.daemon = True
-        kept.idle.start()
+        standing.idle = threading.Timer(IDLE_S, _end_if_idle)
+        standing.idle.daemon = True
+        standing.idle.start()
 
 
 def end_standing() -> None:
     """End the bench that stands, if there is one."""
     with _guard:
-        while _kept:
-            kept = _kept.pop()
-            _stop_clock(kept)
-            kept.closing.close()
+        while _standing:
+            standing = _standing.pop()
+            _stop_clock(standing)
+            standing.closing.close()
 
 
 def _end_if_idle() -> None:
     with _guard:
-        if _kept and _kept[0].idle is threading.current_thread():
+        if _standing and _standing[0].idle is threading.current_thread():
             end_standing()
 
 
-def _stop_clock(kept: _Kept) -> None:
-    if kept.idle is not None:
-        kept.idle.cancel()
-        kept.idle = None
+def _stop_clock(standing: Standing) -> None:
+    if standing.idle is not None:
+        standing.idle.cancel()
+        standing.idle = None

@@ -101,7 +101,7 @@ Verbose = Annotated[
     bool, Option("--verbose", "-v", help="Print every table and notice; say what is started.")
 ]
 NoDashboard = Annotated[
-    bool, Option("--no-dashboard", help="Without Dask's HTTP server, whose address is printed.")
+    bool, Option("--no-dashboard", help="Without Dask's HTTP server and its dashboard.")
 ]
 TlsCa = Annotated[
     Path | None, Option("--tls-ca", metavar="PEM", help="TLS: who signed the certificates.")

@@ -37,7 +37,7 @@ class Pieces(Share[str]):
         return self.open.pop(0) if self.open else None
 
     def submit(self, work: str, worker: str) -> None:
-        self.give(work, worker, plan=Mock(variants=()), builds=(), longest_wait_s=LONGEST_WAIT_S)
+        self.give(work, worker, plan=Mock(variants=()), builds=())
 
     def take(self, given: Given[str], came: Arrived) -> None:
         assert came.environment == GPU
@@ -67,6 +67,7 @@ def pieces(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pieces]:
     monkeypatch.setattr("profiler.cluster.giving.source_hashes", Mock())
     monkeypatch.setattr("profiler.cluster.giving.path_from_here", Mock())
     monkeypatch.setattr("profiler.cluster.giving.Order", Mock())
+    monkeypatch.setattr("profiler.cluster.giving.asdict", Mock(return_value={}))
 
     def make(*work: str) -> Pieces:
         team: Any = Mock(device=device_of(GPU))
