@@ -27,7 +27,6 @@ from profiler.cluster.order import Batch, Order, spec_of_text
 from profiler.cluster.parcels import Parcel, content_hash, files_of, packed, unpacked
 from profiler.cluster.standing import Standing, bench_kept, end_standing
 from profiler.errors import EnvironmentUnusable, Interrupted
-from profiler.machine.gpu_lock import gpu_lock
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import BuildResult
 from profiler.planning.space import space_of
@@ -36,14 +35,8 @@ from profiler.run_folder.documents import checked_dataclass, read_json
 from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, RunFolder
 from profiler.run_folder.redact import MACHINE_FILE
 from profiler.search.live.journal import SearchJournal
-from profiler.search.live.records import Evaluated, LookedAgain, RunnerEnded
-from profiler.sessions.measure import (
-    LOCK_TIMEOUT_S,
-    MeasureRequest,
-    gpu_held,
-    keys_of,
-    measure_in,
-)
+from profiler.search.live.records import LookedAgain, RunnerEnded
+from profiler.sessions.measure import MeasureRequest, gpu_held, keys_of, measure_in
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter, make_console
 from profiler.sessions.search.batch import BestHere, evaluate_batch
@@ -160,16 +153,16 @@ class _Task:
         )
         self.stamped = {variant: paths[digest] for variant, digest in order.stamped.items()}
 
-    def require_wanted(self) -> None:
-        """Raise Interrupted where nobody waits for the task any more."""
-        task = get_worker().state.tasks.get(get_worker().get_current_task())
+    def send(self, files: Mapping[str, bytes], **document: Any) -> None:
+        """Send files at once: the task may end long after, or never.
+
+        Raises Interrupted where nobody waits for it any more.
+        """
+        key = get_worker().get_current_task()
+        task = get_worker().state.tasks.get(key)
         if task is None or task.state == "cancelled":
             raise Interrupted("The coordinator has given this task up.")
-
-    def send(self, files: Mapping[str, bytes], **document: Any) -> None:
-        """Send files at once: the task may end long after, or never."""
-        self.require_wanted()
-        queue, key = Queue(self.order.run), get_worker().get_current_task()
+        queue = Queue(self.order.run)
         queue.put((key, packed({**self.facts, **document}, files)))
         queue.close()
 
@@ -279,10 +272,6 @@ def _measure_batch(task: _Task, batch: Batch) -> None:
         journal.begin_anew()
         standing.bench.on_runner_end = lambda cause: journal.append(RunnerEnded(cause))
 
-        def take(evaluated: Evaluated) -> None:
-            journal.append(evaluated)
-            task.require_wanted()
-
         try:
             evaluate_batch(
                 standing.bench,
@@ -290,7 +279,7 @@ def _measure_batch(task: _Task, batch: Batch) -> None:
                 candidates=[subject(variant) for variant in batch.candidates],
                 best=BestHere(terms.objective, batch.noise),
                 on_look=lambda ratios: journal.append(LookedAgain(str(batch.incumbent), ratios)),
-                on_evaluated=take,
+                on_evaluated=journal.append,
             )
         finally:
             task.facts["texts"] = read_json(standing.run.path / MACHINE_FILE)
@@ -306,10 +295,7 @@ def _new_bench(task: _Task, baseline: Subject, closing: ExitStack) -> Standing:
     run.path.mkdir(parents=True)
     environment = task.machine.environment
     run.note_machine(environment, task.order.plan.seed, task.loaded.base)
-    say = ProgressReporter.for_terminal(color="auto", quiet=task.order.quiet).say
-    lock = closing.enter_context(
-        gpu_lock(environment.gpu_uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=say)
-    )
+    lock = closing.enter_context(gpu_held(task.machine, task.seconds, task.reporter.say))
     bench = standing_bench(
         loaded=task.loaded,
         machine=task.machine,
