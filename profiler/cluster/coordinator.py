@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from distributed import CancelledError, Client
@@ -42,7 +42,6 @@ from profiler.sessions.search.background_builds import BackgroundBuilds
 from profiler.sessions.search.search import Search, run_of_search
 from profiler.sessions.search.search_terms import terms_of
 from profiler.sessions.search.standing_bench import STAGE as SEARCH_STAGE
-from profiler.sessions.stopwatch import Stopwatch
 
 _FIRST_WORKER_S = 60.0
 """How long to wait for a first worker."""
@@ -60,7 +59,7 @@ STAGE = "workers"
 
 def measure_on_workers(
     client: Client, request: ClusterRequest, reporter: ProgressReporter, *, local: bool
-) -> tuple[MeasuredDevice, ...]:
+) -> list[Team]:
     """Build, have the workers measure what is missing, and gather it in one run folder by device.
 
     The folders hold everything that came also when this raises: EnvironmentUnusable where there is
@@ -68,19 +67,19 @@ def measure_on_workers(
     """
     template = request.template
     with _locked(template.out / template.loaded.experiment.name), _loss_named(client):
-        teams = [
-            Team(client, device, reporter, local) for device in _devices(client, request, reporter)
-        ]
-        devices = [MeasuredDevice(team, _planned(request, team)) for team in teams]
+        used = _devices(client, request, reporter)
+        teams = [Team(client, device, reporter, local, template) for device in used]
+        for team in teams:
+            _plan(team, request)
         with ExitStack() as ending:
-            steps = [ending.enter_context(closing(device.measure())) for device in devices]
+            steps = [ending.enter_context(closing(_measure(team))) for team in teams]
             left = [step for step in steps if next(step, "ended") is None]
             threading.Thread(target=template.meanwhile, daemon=True).start()
             while left:
                 time.sleep(_PAUSE_S)
                 raise_if_signalled()
                 left = [step for step in left if next(step, "ended") is None]
-        return tuple(devices)
+        return teams
 
 
 @contextmanager
@@ -167,26 +166,26 @@ def _earlier_runs(request: MeasureRequest) -> Iterator[tuple[RunFolder, Environm
 # ---- one device ----------------------------------------------------------------------------------
 
 
-def _planned(request: ClusterRequest, team: Team) -> MeasureRequest:
-    """What a device measures, planned for the machine of its first worker that can do it."""
+def _plan(team: Team, request: ClusterRequest) -> None:
+    """Plan for the machine of the first worker of a device that can do the experiment."""
     template = request.template
-    machine = _machine_of_worker(team, template)
+    machine = _machine_of_worker(team)
     plan, space = request.planned(machine)
     seconds = SecondsRecorder(template.seconds.began, list(template.seconds.spans))
-    return replace(template, plan=plan, space=space, machine=machine, seconds=seconds)
+    team.request = replace(template, plan=plan, space=space, machine=machine, seconds=seconds)
 
 
-def _machine_of_worker(team: Team, request: MeasureRequest) -> Machine:
+def _machine_of_worker(team: Team) -> Machine:
     """The machine of a worker, without the paths of its tools."""
     problem: ProfilerError = EnvironmentUnusable(f"There is no worker with {team.device}.")
-    loaded = request.loaded
+    loaded = team.request.loaded
     for address in team.addresses().values():
         answer = team.client.run(
             describe_machine,
             path_from_here(loaded.path),
             loaded.text,
             loaded.flags,
-            timeline=request.timeline,
+            timeline=team.request.timeline,
             workers=[address],
             on_error="return",
         )[address]
@@ -203,94 +202,73 @@ def _machine_of_worker(team: Team, request: MeasureRequest) -> Machine:
     raise problem
 
 
-@dataclass
-class MeasuredDevice:
-    """What the GPUs of one model with one driver measure."""
+def _measure(team: Team) -> Generator[None, None, None]:
+    """Build, search and measure; gives nothing whenever workers are waited for."""
+    search = team.request.plan.search
+    if search is not None:
+        yield from _search(team, search)
+    request = team.request
+    builds = build_all(request, team.reporter, team.watch)
+    stamped = build_all_stamped(request, builds, team.reporter)
+    earlier = _newest(team) if search is None else team.run
+    problems = problems_of(request, builds, earlier)
+    keys = keys_by_cell(problems)
+    if search is None:
+        _find_run(team, earlier if keys else None)
+    _begin(team, builds, keys)
+    device_run = DeviceRun(team=team, problems=problems, builds=builds, stamped=stamped)
+    try:
+        with team.watch.stage(STAGE):
+            yield from device_run.measure()
+    finally:
+        if team.run.exists():  # it may have been deleted meanwhile
+            team.run.write_record(with_stages(team.run.record(), team.watch))
+        team.queue.close()
 
-    team: Team
-    request: MeasureRequest
-    """Its machine is one of the workers; its plan of the finalists, where these were searched."""
-    watch: Stopwatch = field(default_factory=Stopwatch)
-    failures: dict[str, ProfilerError] = field(default_factory=dict)
-    """Problem → why no worker could measure it."""
-    run: RunFolder = field(init=False)
-    """Known when it is found or begun."""
 
-    def measure(self) -> Generator[None, None, None]:
-        """Build, search and measure; gives nothing whenever workers are waited for."""
-        search = self.request.plan.search
-        if search is not None:
-            yield from self._search(search)
-        builds = build_all(self.request, self.team.reporter, self.watch)
-        stamped = build_all_stamped(self.request, builds, self.team.reporter)
-        earlier = self._newest() if search is None else self.run
-        problems = problems_of(self.request, builds, earlier)
-        keys = keys_by_cell(problems)
-        if search is None:
-            self.run = self._resumed_or_new(earlier if keys else None)
-        self._begin(builds, keys)
-        device_run = DeviceRun(
-            team=self.team,
-            run=self.run,
-            request=self.request,
-            problems=problems,
-            builds=builds,
-            stamped=stamped,
-            failures=self.failures,
-        )
-        try:
-            with self.watch.stage(STAGE):
-                yield from device_run.measure()
-        finally:
-            if self.run.exists():  # it may have been deleted meanwhile
-                self.run.write_record(with_stages(self.run.record(), self.watch))
-            self.team.queue.close()
+def _search(team: Team, plan: SearchPlan) -> Iterator[None]:
+    """Build what is not searched, find or begin the run, search; then plan the finalists."""
+    everything, reporter = team.request, team.reporter
+    experiment = everything.loaded.experiment
+    team.request = replace(everything, plan=judged_plan(experiment, everything.plan, ()))
+    builds = build_all(team.request, reporter, team.watch)
+    terms = terms_of(everything, plan, keys_of(_of_any_gpu(team.request), builds))
+    _find_run(team, run_of_search(_newest(team), terms))
+    _begin(team, builds, {})
+    search = Search(everything, plan, builds, terms, reporter)
+    live = search.opened(team.run)
+    with (
+        closing(BackgroundBuilds(search.build)) as background,
+        team.watch.stage(SEARCH_STAGE),
+        everything.seconds.step(SEARCHES),
+    ):
+        searching = DeviceSearch(team=team, search=search, live=live, builds=background)
+        yield from searching.measure()
+    judged = judged_plan(experiment, everything.plan, searching.finalists)
+    team.request = replace(everything, plan=judged)
 
-    def _search(self, plan: SearchPlan) -> Iterator[None]:
-        """Build what is not searched, find or begin the run, search; then plan the finalists."""
-        everything, reporter = self.request, self.team.reporter
-        experiment = everything.loaded.experiment
-        self.request = replace(everything, plan=judged_plan(experiment, everything.plan, ()))
-        builds = build_all(self.request, reporter, self.watch)
-        terms = terms_of(everything, plan, keys_of(_of_any_gpu(self.request), builds))
-        self.run = self._resumed_or_new(run_of_search(self._newest(), terms))
-        self._begin(builds, {})
-        search = Search(everything, plan, builds, terms, reporter)
-        live = search.opened(self.run)
-        with (
-            closing(BackgroundBuilds(search.build)) as in_background,
-            self.watch.stage(SEARCH_STAGE),
-            everything.seconds.step(SEARCHES),
-        ):
-            searching = DeviceSearch(
-                team=self.team,
-                run=self.run,
-                request=everything,
-                search=search,
-                live=live,
-                builds=in_background,
-            )
-            yield from searching.measure()
-        judged = judged_plan(experiment, everything.plan, searching.finalists)
-        self.request = replace(everything, plan=judged)
 
-    def _newest(self) -> RunFolder | None:
-        """The newest run of the device, if that may go on."""
-        earlier = _earlier_runs(self.request)
-        return next((run for run, at in earlier if device_of(at) == self.team.device), None)
+def _newest(team: Team) -> RunFolder | None:
+    """The newest run of a device, if that may go on."""
+    earlier = _earlier_runs(team.request)
+    return next((run for run, at in earlier if device_of(at) == team.device), None)
 
-    def _resumed_or_new(self, resumed: RunFolder | None) -> RunFolder:
-        request = self.request
-        if resumed is None:
-            return create_run(request.out, request.loaded.experiment.name, request.created)
-        self.team.reporter.say(f"Resuming {resumed.path} (--fresh starts a new run).")
-        return resumed
 
-    def _begin(self, builds: Sequence[BuildResult], keys: dict[str, str]) -> None:
-        """Write down what is measured."""
-        clear_drafts(self.run)
-        begin(self.run, self.request, builds, keys)
-        name_no_gpu_of_several(self.run)
+def _find_run(team: Team, earlier: RunFolder | None) -> None:
+    """Go on with an earlier run, or make a new one."""
+    request = team.request
+    if earlier is None:
+        team.run = create_run(request.out, request.loaded.experiment.name, request.created)
+    else:
+        team.run = earlier
+        team.reporter.say(f"Resuming {earlier.path} (--fresh starts a new run).")
+
+
+def _begin(team: Team, builds: Sequence[BuildResult], keys: dict[str, str]) -> None:
+    """Write down what is measured."""
+    clear_drafts(team.run)
+    begin(team.run, team.request, builds, keys)
+    name_no_gpu_of_several(team.run)
 
 
 def _of_any_gpu(request: MeasureRequest) -> MeasureRequest:

@@ -108,8 +108,6 @@ class DeviceRun(Share[Problem]):
     builds: Sequence[BuildResult]
     stamped: Mapping[str, str]
     """Variant id → path of its library with stamps."""
-    failures: dict[str, ProfilerError] = field(default_factory=dict)
-    """Problem → why no worker could measure it."""
     _open: list[Problem] = field(default_factory=list)
     """What no worker has."""
     _took: Seconds = field(default_factory=Seconds)
@@ -117,7 +115,7 @@ class DeviceRun(Share[Problem]):
 
     def measure(self) -> Iterator[None]:
         """Have each problem measured of which something is missing, then cells explained."""
-        self._took = self.run.seconds()
+        self._took = self.team.run.seconds()
         reader = AttemptReader()
         for problem in self.problems:
             if problem.home is not None and self._is_measured(problem, problem.home, reader):
@@ -134,11 +132,11 @@ class DeviceRun(Share[Problem]):
 
     def _is_measured(self, problem: Problem, home: Environment, reader: AttemptReader) -> bool:
         """Whether nothing but explanations is missing of a problem that a GPU has measured."""
-        plan = part_of(self.request.plan, [problem.id])
-        machine = replace(self.request.machine, environment=home)
+        plan = part_of(self.team.request.plan, [problem.id])
+        machine = replace(self.team.request.machine, environment=home)
         return is_measured(
-            self.run,
-            replace(self.request, plan=plan, machine=machine),
+            self.team.run,
+            replace(self.team.request, plan=plan, machine=machine),
             builds=builds_of(plan, self.builds),
             keys=problem.keys,
             stamped=self.stamped,
@@ -148,13 +146,13 @@ class DeviceRun(Share[Problem]):
     def _to_explain(self) -> Iterator[Problem]:
         """The problems with cells that the answer is about."""
         wanted = cells_to_explain(
-            self.run,
-            self.request,
+            self.team.run,
+            self.team.request,
             builds=self.builds,
             keys=keys_by_cell(self.problems),
             reporter=self.team.reporter,
         )
-        problem_of = self.request.plan.problem_of
+        problem_of = self.team.request.plan.problem_of
         for problem in self.problems:
             cells = [cell for cell in wanted if problem_of[cell] == problem.id]
             if cells and problem.home is None:
@@ -174,7 +172,7 @@ class DeviceRun(Share[Problem]):
                     self._not_explained(problem, "its GPU is not here any more")
             elif problem.error is not None and self.workers.keys() <= problem.failed_on:
                 self._open.remove(problem)
-                self.failures[problem.id] = problem.error
+                self.team.failures[problem.id] = problem.error
         return bool(self._open)
 
     def take_next(self, worker: str) -> Problem | None:
@@ -196,12 +194,12 @@ class DeviceRun(Share[Problem]):
         self.give(
             work,
             worker,
-            plan=part_of(self.request.plan, [work.id]),
+            plan=part_of(self.team.request.plan, [work.id]),
             builds=self.builds,
             stamped=self.stamped,
             earlier=self._earlier(work),
             overrides=() if explains else (WITHOUT_EXPLANATIONS,),
-            timeline=self.request.timeline and not explains,
+            timeline=self.team.request.timeline and not explains,
             explain=work.explain,
         )
 
@@ -209,7 +207,7 @@ class DeviceRun(Share[Problem]):
         """Attempts at a problem whose keys are those of today."""
         return [
             packed({"attempt": attempt.folder.name}, files_of(attempt.folder))
-            for attempt in self.run.attempts()
+            for attempt in self.team.run.attempts()
             if attempt.record.keys.items() & problem.keys.items()
         ]
 
@@ -222,23 +220,25 @@ class DeviceRun(Share[Problem]):
         file that both have.
         """
         problem = given.work
-        keys = _keys_of(problem, came.environment, self.request, self.builds)
+        keys = _keys_of(problem, came.environment, self.team.request, self.builds)
         if keys != came.facts["keys"]:
             raise UsageError("it measured other kernels, sources or settings than those here")
         opened = self._opened(came.files)
-        worker = worker_of(self.run, came.environment, self.request.plan.seed, came.facts["texts"])
-        record = self.run.record()
-        self.run.write_record(
+        worker = worker_of(
+            self.team.run, came.environment, self.team.request.plan.seed, came.facts["texts"]
+        )
+        record = self.team.run.record()
+        self.team.run.write_record(
             replace(record, keys={**record.keys, **keys}, opened={**record.opened, **opened})
         )
-        problem.names[came.facts["attempt"]] = add_attempt(self.run, came.files, worker).name
+        problem.names[came.facts["attempt"]] = add_attempt(self.team.run, came.files, worker).name
         problem.home, problem.keys = came.environment, keys
 
     def _opened(self, files: Mapping[str, bytes]) -> dict[str, str]:
         """Files that a session opened; raises UsageError where one is another file here."""
         lines = files.get(JOURNAL_FILE, b"").splitlines()
         opened = protocol.opened_files(filter(None, map(protocol.record_of, lines)))
-        loaded = self.request.loaded
+        loaded = self.team.request.loaded
         here = digests_now(opened, watched_folders(loaded.experiment, loaded.base))
         others = [name for name, digest in opened.items() if here.get(name, digest) != digest]
         if others:
@@ -264,14 +264,14 @@ class DeviceRun(Share[Problem]):
 
     def _take_seconds(self, names: Mapping[str, str], end: Mapping[str, Any]) -> None:
         """Take down the spans of a task, as if it ended now: clocks of hosts differ."""
-        recorder = self.request.seconds
+        recorder = self.team.request.seconds
         offset = SecondsRecorder().began - recorder.began - end["seconds"]
         for values in end["spans"]:
             span = Span(**values)
             if span.row in names:
                 moved = (round(time + offset, 3) for time in (span.begin_s, span.end_s))
                 recorder.spans.append(Span(names[span.row], span.step, *moved))
-        self.run.write_seconds(self._took, recorder.spans)
+        self.team.run.write_seconds(self._took, recorder.spans)
 
     def open_again(self, given: Given[Problem], error: ProfilerError | None) -> None:
         """Have another worker measure a problem, anew: samples of two GPUs are not mixed.

@@ -142,7 +142,9 @@ class DeviceSearch(Share[Candidates]):
         """Take the journal of a batch; what it has no result of is measured by another worker."""
         content = came.files[Path(SEARCH_JOURNAL_FILE).name]
         records = parsed_records(f"the journal of {given.address}", content)
-        worker = worker_of(self.run, came.environment, self.request.plan.seed, came.facts["texts"])
+        worker = worker_of(
+            self.team.run, came.environment, self.team.request.plan.seed, came.facts["texts"]
+        )
         self.live.note_worker(WorkerJoined(worker.name, worker.gpu, worker.gpu_uuid))
         for record in records:
             match record:

@@ -25,6 +25,7 @@ from profiler.run_folder.folder import RunFolder
 from profiler.sessions.measure import MeasureRequest
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.sources import source_hashes
+from profiler.sessions.stopwatch import Stopwatch
 
 _LOOK_EVERY_S = 1.0
 """How often the scheduler is asked which workers there are, and what came."""
@@ -35,17 +36,24 @@ than that: then it costs no more to begin on another GPU."""
 Work = TypeVar("Work")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Team:
-    """The workers with one device, and how a coordinator reaches them."""
+    """The workers with one device, and the run that they measure."""
 
     client: Client
     device: str
     reporter: ProgressReporter
     local: bool
     """Whether workers have the terminal of the coordinator."""
+    request: MeasureRequest
+    """Its machine is one of the workers; its plan of the finalists, where these were searched."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Id of this execution: a worker keeps what is of one execution only."""
+    watch: Stopwatch = field(default_factory=Stopwatch)
+    failures: dict[str, ProfilerError] = field(default_factory=dict)
+    """Problem → why no worker could measure it."""
+    run: RunFolder = field(init=False)
+    """Known when it is found or begun."""
 
     @cached_property
     def queue(self) -> Queue:
@@ -145,8 +153,6 @@ class Share(ABC, Generic[Work]):
     """The work of one device: problems, or batches of a search."""
 
     team: Team
-    run: RunFolder
-    request: MeasureRequest
     workers: dict[str, str] = field(default_factory=dict)
     """Address by name of the workers that are there."""
     given: list[Given[Work]] = field(default_factory=list)
@@ -259,7 +265,7 @@ class Share(ABC, Generic[Work]):
         **fields: Any,
     ) -> None:
         """Submit an order for a worker alone, with the libraries of the variants of its plan."""
-        loaded, team = self.request.loaded, self.team
+        loaded, team = self.team.request.loaded, self.team
         variants = {variant.id for variant in plan.variants}
         builds = builds_of(plan, builds)
         stamped = {id_: path for id_, path in (stamped or {}).items() if id_ in variants}

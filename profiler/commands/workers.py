@@ -12,7 +12,7 @@ from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
-    from profiler.cluster.coordinator import MeasuredDevice
+    from profiler.cluster.giving import Team
 
 __all__ = ["Certificates", "WorkerRequest", "measured_on_workers", "run_worker"]
 
@@ -89,7 +89,7 @@ def _is_usable(color: str) -> bool:
 
 def measured_on_workers(
     request: ClusterRequest, reporter: ProgressReporter
-) -> tuple[MeasuredDevice, ...]:
+) -> list[Team]:
     """Runs that workers measured, by device; raises EnvironmentUnusable where there is no Dask."""
     require_dask("--workers")
     from profiler.cluster.connection import LOCAL, connected

@@ -21,11 +21,9 @@ HERE = Environment(gpu="a GPU", gpu_uuid="GPU-a")
 
 @pytest.fixture
 def run() -> DeviceRun:
-    team: Any = Mock()
+    team: Any = Mock(request=Mock(plan=Mock(cells=(), sessions=())), failures={})
     return DeviceRun(
         team=team,
-        run=Mock(),
-        request=Mock(plan=Mock(cells=(), sessions=())),
         problems=(),
         builds=(),
         stamped={},
@@ -61,14 +59,14 @@ def test_what_failed_on_its_gpu_goes_to_another_and_then_to_none(run: DeviceRun)
     assert again is not None
     run.open_again(given(again, "GPU-b"), FULL)
     assert not run.prepare()
-    assert run.failures == {"small": FULL}
+    assert run.team.failures == {"small": FULL}
 
 
 def test_what_only_a_worker_that_left_could_take_is_given_up(run: DeviceRun) -> None:
     run.open_again(given(Problem("large"), "GPU-a"), FULL)
     del run.workers["GPU-b"]
     assert not run.prepare()
-    assert run.failures == {"large": FULL}
+    assert run.team.failures == {"large": FULL}
 
 
 def test_cells_wait_for_the_gpu_that_measured_them(run: DeviceRun) -> None:

@@ -70,9 +70,9 @@ def pieces(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pieces]:
     monkeypatch.setattr("profiler.cluster.giving.asdict", Mock(return_value={}))
 
     def make(*work: str) -> Pieces:
-        team: Any = Mock(device=device_of(GPU))
+        team: Any = Mock(device=device_of(GPU), request=MagicMock())
         team.client.submit.side_effect = lambda *_, **__: Mock(status="pending")
-        share = Pieces(team=team, run=Mock(), request=MagicMock(), open=list(work))
+        share = Pieces(team=team, open=list(work))
         team.queue.get.side_effect = lambda **_: [share.sent.pop(0) for _ in share.sent[:]]
         return share
 
