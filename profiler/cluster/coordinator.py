@@ -24,7 +24,7 @@ from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.lock_files import take_lock
 from profiler.machine.requirements import Machine
 from profiler.machine.signals import raise_if_signalled
-from profiler.model import BuildResult, Environment, SearchPlan
+from profiler.model import BuildResult, SearchPlan
 from profiler.planning.plan import judged_plan
 from profiler.planning.session_plans import NCU
 from profiler.run_folder.folder import RunFolder, create_run, runs
@@ -133,7 +133,7 @@ def _devices(client: Client, request: ClusterRequest, reporter: ProgressReporter
             f"None of the {len(workers)} workers of this scheduler is one of the profiler.",
             remedy="Start them with `profiler worker ADDRESS`.",
         )
-    newest = next((device_of(at) for _, at in _earlier_runs(request.template)), None)
+    newest = next(iter(_earlier_runs(request.template)), None)
     ordered = sorted(counts, key=lambda name: (name != newest, -counts[name], name))
     used = ordered if request.mixed else ordered[:1]
     for name in used:
@@ -150,17 +150,14 @@ def _devices(client: Client, request: ClusterRequest, reporter: ProgressReporter
     return used
 
 
-def _earlier_runs(request: MeasureRequest) -> Iterator[tuple[RunFolder, Environment]]:
-    """Runs of the experiment that may go on, the newest first; none where a new one begins anyway.
-
-    With the environment of each.
-    """
-    if request.fresh:
-        return
-    for run in reversed(runs(request.out, request.loaded.experiment.name)):
+def _earlier_runs(request: MeasureRequest) -> dict[str, RunFolder]:
+    """Newest run of the experiment that may go on by device, that of the newest of all first."""
+    newest: dict[str, RunFolder] = {}
+    for run in () if request.fresh else reversed(runs(request.out, request.plan.experiment)):
         environment = live_environment(run)
         if environment is not None:
-            yield run, environment
+            newest.setdefault(device_of(environment), run)
+    return newest
 
 
 # ---- one device ----------------------------------------------------------------------------------
@@ -210,7 +207,7 @@ def _measure(team: Team) -> Generator[None, None, None]:
     request = team.request
     builds = build_all(request, team.reporter, team.watch)
     stamped = build_all_stamped(request, builds, team.reporter)
-    earlier = _newest(team) if search is None else team.run
+    earlier = _earlier_runs(request).get(team.device) if search is None else team.run
     problems = problems_of(request, builds, earlier)
     keys = keys_by_cell(problems)
     if search is None:
@@ -233,7 +230,7 @@ def _search(team: Team, plan: SearchPlan) -> Iterator[None]:
     team.request = replace(everything, plan=judged_plan(experiment, everything.plan, ()))
     builds = build_all(team.request, reporter, team.watch)
     terms = terms_of(everything, plan, keys_of(_of_any_gpu(team.request), builds))
-    _find_run(team, run_of_search(_newest(team), terms))
+    _find_run(team, run_of_search(_earlier_runs(everything).get(team.device), terms))
     _begin(team, builds, {})
     search = Search(everything, plan, builds, terms, reporter)
     live = search.opened(team.run)
@@ -246,12 +243,6 @@ def _search(team: Team, plan: SearchPlan) -> Iterator[None]:
         yield from searching.measure()
     judged = judged_plan(experiment, everything.plan, searching.finalists)
     team.request = replace(everything, plan=judged)
-
-
-def _newest(team: Team) -> RunFolder | None:
-    """The newest run of a device, if that may go on."""
-    earlier = _earlier_runs(team.request)
-    return next((run for run, at in earlier if device_of(at) == team.device), None)
 
 
 def _find_run(team: Team, earlier: RunFolder | None) -> None:

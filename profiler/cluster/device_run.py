@@ -45,6 +45,7 @@ class Problem:
     error: ProfilerError | None = None
     """Why the last of them failed."""
     since: float = field(default_factory=time.monotonic)
+    """When that GPU was there last, of what waits for it to be explained."""
     names: dict[str, str] = field(default_factory=dict)
     """Name of an attempt at the worker → its name in the run folder."""
 
@@ -166,8 +167,9 @@ class DeviceRun(Share[Problem]):
         """Give up what none of the workers can do that are there; whether anything is left."""
         for problem in tuple(self._open):
             if problem.explain is not None:
-                since = max(problem.since, self.seen.get(str(problem.gpu), 0.0))
-                if problem.gpu is not None and time.monotonic() - since > SHORTEST_WAIT_S:
+                if problem.gpu in {None, *self.workers}:
+                    problem.since = time.monotonic()
+                elif time.monotonic() - problem.since > SHORTEST_WAIT_S:
                     self._open.remove(problem)
                     self._not_explained(problem, "its GPU is not here any more")
             elif problem.error is not None and self.workers.keys() <= problem.failed_on:
@@ -289,7 +291,9 @@ class DeviceRun(Share[Problem]):
             others = self.workers.keys() - problem.failed_on
             ending = "another worker gets it" if others else "no other worker can take it"
             say(f"{problem} failed on {given.address} ({ending}): {error.message}")
-        elif problem.explain is None:
+        elif problem.explain is not None:
+            problem.since = given.lost or problem.since
+        else:
             self._open.insert(0, self._open.pop())
             problem.home, problem.keys = None, {}
             say(f"{problem} begins anew: its GPU did not come back.")

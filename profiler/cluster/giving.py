@@ -156,8 +156,6 @@ class Share(ABC, Generic[Work]):
     workers: dict[str, str] = field(default_factory=dict)
     """Address by name of the workers that are there."""
     given: list[Given[Work]] = field(default_factory=list)
-    seen: dict[str, float] = field(default_factory=dict)
-    """When each was there last."""
     _looked: float = -math.inf
 
     @abstractmethod
@@ -208,7 +206,6 @@ class Share(ABC, Generic[Work]):
         if not workers and (self.workers or self._looked < 0):
             warn("No worker is left; waiting for one.")
         self.workers, self._looked = workers, now
-        self.seen |= dict.fromkeys(workers, now)
         self._take_what_came()
         for given in self.given:
             if given.worker in workers:

@@ -71,14 +71,14 @@ def test_what_only_a_worker_that_left_could_take_is_given_up(run: DeviceRun) -> 
 
 def test_cells_wait_for_the_gpu_that_measured_them(run: DeviceRun) -> None:
     """A worker that dies is there again within seconds, at another address."""
-    now = time.monotonic()
-    run._open = [small(explain="cell", ago_s=1000)]
+    cells = small(explain="cell", ago_s=1000)
+    run._open = [cells]
+    assert run.prepare(), "it is there"
     assert run.take_next("GPU-b") is None
     del run.workers["GPU-a"]
-    run.seen["GPU-a"] = now
     assert run.prepare()
     assert run.take_next("GPU-b") is None
-    run.seen["GPU-a"] = now - SHORTEST_WAIT_S - 1
+    cells.since -= SHORTEST_WAIT_S + 1
     assert not run.prepare()
     run._open = [small(explain="cell")]
     assert run.prepare(), "a run that goes on waits as long"
@@ -93,8 +93,13 @@ def test_cells_of_a_processor_are_explained_by_any_worker(run: DeviceRun) -> Non
 
 
 def test_cells_whose_worker_dies_wait_and_those_that_fail_do_not(run: DeviceRun) -> None:
-    problem = small(explain="cell")
-    run.open_again(given(problem, "GPU-a"), None)
+    problem = small(explain="cell", ago_s=1000)
+    lost = given(problem, "GPU-a")
+    lost.lost = time.monotonic()
+    run.open_again(lost, None)
+    del run.workers["GPU-a"]
+    assert run.prepare()
+    run.workers["GPU-a"] = "tcp://elsewhere"
     assert run.take_next("GPU-a") is problem
     run.open_again(given(problem, "GPU-a"), FULL)
     assert run.take_next("GPU-a") is None
