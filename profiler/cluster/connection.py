@@ -115,18 +115,13 @@ def local_address(address: str) -> str:
     As it stands in a URL. Raises OSError where there is no way to it.
     """
     parts = urlsplit(address)
-    error = OSError(f"{parts.hostname}: no route")
-    for family, kind, _, _, there in socket.getaddrinfo(
-        parts.hostname, parts.port, type=socket.SOCK_DGRAM
-    ):
-        try:
-            with socket.socket(family, kind) as unsent:
-                unsent.connect(there)
-                host = unsent.getsockname()[0]
-                return f"[{host}]" if ":" in host else str(host)
-        except OSError as unreached:
-            error = unreached
-    raise error
+    ways = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_DGRAM)
+    for family, kind, _, _, there in ways:
+        with suppress(OSError), socket.socket(family, kind) as unsent:
+            unsent.connect(there)
+            host = str(unsent.getsockname()[0])
+            return f"[{host}]" if ":" in host else host
+    raise OSError(f"there is no way to {parts.hostname}")
 
 
 # ---- a worker ------------------------------------------------------------------------------------
