@@ -124,12 +124,10 @@ class DeviceRun(Share[Problem]):
                 self.team.reporter.say(f"{problem}: nothing is missing.")
             else:
                 self._open.append(problem)
-        paths = (*(build.library for build in self.builds), *self.stamped.values())
-        kept = [self.team.library(path) for path in paths if path is not None]
+        self.team.keep(self.builds, self.stamped)
         yield from super().measure()
         self._open = list(self._to_explain())
         yield from super().measure()
-        kept.clear()
 
     def _is_measured(self, problem: Problem, home: Environment, reader: AttemptReader) -> bool:
         """Whether nothing but explanations is missing of a problem that a GPU has measured."""

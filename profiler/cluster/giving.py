@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from distributed import Client, Future, Queue
@@ -33,6 +34,8 @@ LONGEST_WAIT_S = 120.0
 """How long work waits at most for the GPU that had begun it. Where it had measured less, no longer
 than that: then it costs no more to begin on another GPU."""
 
+NONE: Mapping[str, str] = MappingProxyType({})
+
 Work = TypeVar("Work")
 
 
@@ -49,6 +52,8 @@ class Team:
     """Its machine is one of the workers; its plan of the finalists, where these were searched."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Id of this execution: a worker keeps what is of one execution only."""
+    kept: dict[str, tuple[str, Future[bytes]]] = field(default_factory=dict)
+    """Libraries that stay at workers, by path: hash of the content, and its way to them."""
     watch: Stopwatch = field(default_factory=Stopwatch)
     failures: dict[str, ProfilerError] = field(default_factory=dict)
     """Problem → why no worker could measure it."""
@@ -75,9 +80,16 @@ class Team:
         As the result of a task and not as scattered data: where the only worker that has one dies,
         the scheduler still knows how to make it again. It is there as long as somebody has it.
         """
+        if path in self.kept:
+            return self.kept[path]
         content = Path(path).read_bytes()
         digest = content_hash(content)
         return digest, self.client.submit(bytes, content, key=f"library-{digest}", pure=True)
+
+    def keep(self, builds: Sequence[BuildResult], stamped: Mapping[str, str] = NONE) -> None:
+        """Have libraries stay at workers in place of those that did so far."""
+        paths = (*(build.library for build in builds), *stamped.values())
+        self.kept = {path: self.library(path) for path in paths if path is not None}
 
 
 @dataclass(frozen=True)
@@ -257,7 +269,7 @@ class Share(ABC, Generic[Work]):
         builds: Sequence[BuildResult],
         longest_wait_s: float = LONGEST_WAIT_S,
         earlier: Sequence[Parcel] = (),
-        stamped: Mapping[str, str] | None = None,
+        stamped: Mapping[str, str] = NONE,
         overrides: tuple[str, ...] = (),
         **fields: Any,
     ) -> None:
@@ -265,7 +277,7 @@ class Share(ABC, Generic[Work]):
         loaded, team = self.team.request.loaded, self.team
         variants = {variant.id for variant in plan.variants}
         builds = builds_of(plan, builds)
-        stamped = {id_: path for id_, path in (stamped or {}).items() if id_ in variants}
+        stamped = {id_: path for id_, path in stamped.items() if id_ in variants}
         needed = filter(None, (*(build.library for build in builds), *stamped.values()))
         libraries = {path: team.library(path) for path in needed}
         order = Order(
