@@ -49,6 +49,7 @@ PRELOADED = (
     "rich._emoji_codes",
     "distributed.cli.dask_scheduler",
     "profiler.cli",
+    "profiler.cluster.connection",
     "profiler.cluster.coordinator",
     "profiler.render.console.runs",
     "profiler.render.runs.page",
