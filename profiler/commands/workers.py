@@ -87,9 +87,7 @@ def _is_usable(color: str) -> bool:
 # ---- an experiment that workers measure ----------------------------------------------------------
 
 
-def measured_on_workers(
-    request: ClusterRequest, reporter: ProgressReporter
-) -> list[Team]:
+def measured_on_workers(request: ClusterRequest, reporter: ProgressReporter) -> list[Team]:
     """Runs that workers measured, by device; raises EnvironmentUnusable where there is no Dask."""
     require_dask("--workers")
     from profiler.cluster.connection import LOCAL, connected
