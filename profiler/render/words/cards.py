@@ -351,6 +351,10 @@ def _busy_card(findings: Findings) -> Card | None:
     return Card("Why", answer, f"of the time, {idle[0]} idle; {against}")
 
 
+_FAR = 1.5
+"""Times the share of the nearest roof from which a busy memory is busy with something else."""
+
+
 def _limit_card(findings: Findings, variant: Variant, problem: Problem) -> Card | None:
     """Card of the unit near its peak, or of the near roof; None without both."""
     limit = limit_at(findings.numbers, variant, problem)
@@ -359,6 +363,12 @@ def _limit_card(findings: Findings, variant: Variant, problem: Problem) -> Card 
         is_near = roof is not None and roof[1] >= 100 * NEAR_ROOF
         return _roof_card(findings, variant, problem) if is_near else None
     parts = [_peaks(limit), nearest_roof_words(findings, variant, problem)]
+    if (
+        roof is not None
+        and limit.kind is LimitKind.MEMORY
+        and (limit.memory_pct or 0) > _FAR * roof[1]
+    ):
+        parts.append("the busiest part of its memory is none of the roofs")
     if limit.stalls:
         parts.append(f"warps wait for {stall_words(limit.stalls[0].reason)}")
     return Card("Why", _LIMITED[limit.kind], "; ".join(filter(None, parts)))

@@ -10,6 +10,7 @@ from pathlib import Path
 import lxml.html
 import pytest
 from explained_runs import answer_pair, softmax_findings, with_verdict
+from recorded import findings_of_recording
 from synthetic_report import HOSTILE, make_report, without
 
 from profiler.analyse.why.account import Account, Part
@@ -248,6 +249,14 @@ def test_the_card_has_the_nearest_roof_where_none_limits(findings: Findings, pai
     bare = CellWhy(pair.cell.id, (dataclasses.replace(kernel, roofs=()),))
     FOUND[of_far] = RunWhy(find_why(findings).cells, (dataclasses.replace(pair, first=bare),))
     assert plain_card(of_far).endswith("limited by latency")
+
+
+def test_a_memory_that_is_busy_with_something_else_than_bytes_is_said() -> None:
+    """A transpose: 98.7 % of peak by its wavefronts in L1, and 34.7 % of the roof of L2."""
+    recording = ROOT / "benchmarks/speed/kernels_cupti_recording.zip"
+    card = plain_card(findings_of_recording(recording))
+    assert "memory 98.7 % of peak; nearest roof at kernel=transpose 16384: bandwidth of L2" in card
+    assert "the busiest part of its memory is none of the roofs" in card
 
 
 def plain_card(findings: Findings) -> str:
