@@ -89,6 +89,8 @@ def naming(path: Path) -> Iterator[None]:
         raise
 
 
+_ENDINGS = (".yaml", ".yml", ".py")
+"""Of experiment files: a name without one is meant so."""
 _LOOKED_AT = 1000
 """Most entries of a folder that are compared with a name that is not there."""
 
@@ -104,9 +106,10 @@ def nearest_file(path: Path) -> str:
         entries = sorted(itertools.islice(folder.iterdir(), _LOOKED_AT))
         # Of `experimnets/softmax.yaml` the folder is mistyped.
         rests = (entry.joinpath(*wanted[1:]) for entry in entries if _is_like(entry, wanted[0]))
+        beside = _alike(path.parent, path.name) if folder == path.parent else []
         below = (file for entry in entries if entry.is_dir() for file in _alike(entry, path.name))
         near = next(
-            (file for file in (*below, *_closest_first(rests, path)) if file.is_file()), None
+            (file for file in (*beside, *below, *_closest_first(rests, path)) if file.is_file()), None
         )
     except OSError:
         return ""
@@ -114,12 +117,17 @@ def nearest_file(path: Path) -> str:
 
 
 def _alike(folder: Path, name: str) -> list[Path]:
-    """The file of a folder that is called almost so; none where its folder cannot be read."""
+    """Files of a folder that are called almost so, with or without the ending of an experiment.
+
+    None where its folder cannot be read.
+    """
     try:
         names = [entry.name for entry in itertools.islice(folder.iterdir(), _LOOKED_AT)]
     except OSError:
         return []
-    return [folder / close for close in difflib.get_close_matches(name, names, n=1, cutoff=0.85)]
+    whole = [f"{name}{ending}" for ending in _ENDINGS if f"{name}{ending}" in names]
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.85)
+    return [folder / found for found in (*whole, *close)]
 
 
 def _is_like(entry: Path, name: str) -> bool:

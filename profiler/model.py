@@ -61,6 +61,10 @@ class Variant:
     note: str = ""
     trust: str = ""
     """Why it passes although its numbers look IMPLAUSIBLE; empty: it does not."""
+    tolerance: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Absolute and relative bound by dtype, as far as it has its own."""
+    tags: tuple[str, ...] = ()
+    """Groups that it is one of."""
     label: str = ""
     """Short text that no other variant of a report has; empty until findings give it."""
 

@@ -50,6 +50,7 @@ class NoticeKind(StrEnum):
     TRUSTED = "trusted"
     NOT_RECHECKED = "not_rechecked"
     COPIES_NOT_TIMED = "copies_not_timed"
+    COMPARED_IN_OWN_TYPES = "compared_in_own_types"
     ATTEMPT_LINKED = "attempt_linked"
     ATTEMPT_DAMAGED = "attempt_damaged"
     ATTEMPT_FILE_DAMAGED = "attempt_file_damaged"
@@ -273,6 +274,11 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "cudaMemsetAsync), most {most}: {copies} in a launch, {megabytes}. Durations of kernels, "
         "and verdicts on them, do not hold the time of that.",
         "`--timer` times whole launches by CUDA events; `--timeline` shows the copies.",
+    ),
+    NoticeKind.COMPARED_IN_OWN_TYPES: NoticeTemplate(
+        Severity.WARNING,
+        "Results are compared with the baseline's own at {problems}: {cause}.",
+        "Write the right result in plain operations with @….reference.",
     ),
     NoticeKind.ATTEMPT_LINKED: NoticeTemplate(
         Severity.WARNING,

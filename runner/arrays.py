@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from numbers import Number
 from typing import Any
 
 import torch
@@ -16,10 +18,24 @@ def is_array(value: Any) -> bool:
     return isinstance(value, torch.Tensor) or hasattr(value, DLPACK) or hasattr(value, CUDA_ARRAY)
 
 
+def leaves(value: Any) -> Iterator[Any]:
+    """What a result holds: items of tuples and lists, values of mappings in the order of keys."""
+    if isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            yield from leaves(value[key])
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from leaves(item)
+    elif value is not None:
+        yield value
+
+
 def as_tensor(value: Any) -> torch.Tensor:
-    """A tensor on the memory of an array; TypeError for what is none."""
+    """A tensor on the memory of an array, or of a number; TypeError for what is neither."""
     if isinstance(value, torch.Tensor):
         return value
+    if isinstance(value, Number):  # NumPy's have a type of their own, Python's floats float32
+        return torch.tensor(value)
     if hasattr(value, DLPACK):
         return from_dlpack(value)
     if hasattr(value, CUDA_ARRAY):

@@ -16,7 +16,7 @@ if not __package__:  # started by its path; last, so that nothing beside the pro
     sys.path.append(str(Path(__file__).absolute().parents[2]))
 
 from profiler.runner.experiment import ExperimentError, experiment_of
-from profiler.runner.import_path import import_file
+from profiler.runner.import_path import import_file, syntax_excerpt
 
 
 def main(file: Path, out: Path) -> None:
@@ -29,7 +29,8 @@ def _describe(file: Path) -> dict[str, Any]:
         experiment = experiment_of(import_file(file))
     except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, ExperimentError) else f"{type(error).__name__}: "
-        return {"error": f"{kind}{_first_line(error)}", "line": _line(error, file.resolve())}
+        text = f"{kind}{_first_line(error)}{syntax_excerpt(error)}"
+        return {"error": text, "line": _line(error, file.resolve())}
     if experiment is None:
         return {"experiment": None}
     try:

@@ -19,6 +19,8 @@ from numbers import Integral, Real
 from types import ModuleType
 from typing import Any, TypeVar, overload
 
+from profiler.runner.variant_options import OPTIONS, OptionError, VariantOptions
+
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Function)
 Parameters = Mapping[str, Any]
@@ -43,17 +45,20 @@ class VariantFunction:
     name: str
     function: Function
     line: int
-    setup: bool
-    """Whether a call returns the launch, instead of making it."""
-    grids: list[Parameters] = field(default_factory=list)
-    """Parameter → value or list of values, of each use of the decorator."""
+    uses: list[tuple[Parameters, VariantOptions]] = field(default_factory=list)
+    """Of each use of the decorator: parameter → value or list of values, and its options."""
 
-    def combinations(self) -> Iterator[dict[str, Any]]:
-        """Parameters of every variant, in the order of the values."""
-        for grid in self.grids:
+    def combinations(self) -> Iterator[tuple[dict[str, Any], VariantOptions]]:
+        """Parameters of every variant, in the order of the values, with its options."""
+        for grid, options in self.uses:
             values = [_values(value) for value in grid.values()]
             for combination in itertools.product(*values):
-                yield dict(zip(grid, combination, strict=True))
+                yield dict(zip(grid, combination, strict=True)), options
+
+    def options_of(self, parameters: Parameters) -> VariantOptions:
+        """Options of a variant; those of the first use where an experiment file has made it."""
+        same = (options for variant, options in self.combinations() if variant == parameters)
+        return next(same, self.uses[0][1])
 
 
 class Experiment:
@@ -87,7 +92,7 @@ class Experiment:
         self.baseline: str | None = None
         """Name of the function that ratios refer to; None: the first."""
         self.functions: dict[str, Function] = {}
-        """`inputs`, `reference`, `outputs`, `flops` and `bytes`, as far as they are given."""
+        """`inputs`, `reference`, `outputs`, `check`, `flops` and `bytes`, as far as given."""
 
     def __repr__(self) -> str:
         return f"<profiler.Experiment {self.name!r} of {len(self.variants)} functions>"
@@ -117,6 +122,14 @@ class Experiment:
         """
         return self._add("reference", function)
 
+    def check(self, function: F) -> F:
+        """Mark the function that tells whether a result is right, in place of the reference.
+
+        It gets the outputs, the inputs, and the parameters of the problem as a mapping; returns
+        nothing, or why the result is wrong. A variant may have one of its own (`check=`).
+        """
+        return self._add("check", function)
+
     def flops(self, function: F) -> F:
         """Mark the function that gives the number of floating-point operations of a problem."""
         return self._add("flops", function)
@@ -128,32 +141,33 @@ class Experiment:
     @overload
     def variant(self, function: F, /) -> F: ...
     @overload
-    def variant(
+    def variant(  # noqa: PLR0913 - all by keyword, with defaults
         self,
         *,
         name: str | None = None,
         baseline: bool = False,
         setup: bool = False,
+        in_place: bool = False,
+        check: Function | None = None,
+        tolerance: Mapping[str, Any] | None = None,
+        when: str | Function | None = None,
+        tags: str | Iterable[str] = (),
         **parameters: Any,
     ) -> Callable[[F], F]: ...
     def variant(
-        self,
-        *functions: Any,
-        name: str | None = None,
-        baseline: bool = False,
-        setup: bool = False,
-        **parameters: Any,
+        self, *functions: Any, name: str | None = None, baseline: bool = False, **given: Any
     ) -> Any:
         """Mark a function that launches variants, one for each combination of the parameters.
 
         It takes the inputs, and by name its parameters and those of the problem. `setup`: a call
         returns the launch, a function without arguments; compiling and allocating is done once and
-        not measured.
+        not measured. The other options are those of `VariantOptions` (docs/python.md).
         """
         line = sys._getframe(1).f_lineno
+        options = _options({key: given.pop(key) for key in OPTIONS.intersection(given)})
 
         def add(function: F) -> F:
-            self._add_variant(function, name, parameters, line=line, setup=setup)
+            self._add_variant(function, name, given, line=line, options=options)
             if baseline:
                 self._set_baseline(_name_of(function, name))
             return function
@@ -172,14 +186,20 @@ class Experiment:
         self.baseline = name
 
     def _add_variant(
-        self, function: Function, name: str | None, grid: Parameters, *, line: int, setup: bool
+        self,
+        function: Function,
+        name: str | None,
+        grid: Parameters,
+        *,
+        line: int,
+        options: VariantOptions,
     ) -> None:
         name = _name_of(function, name)
         _check_parameters(name, function, grid)
-        first = self.variants.setdefault(name, VariantFunction(name, function, line, setup))
+        first = self.variants.setdefault(name, VariantFunction(name, function, line))
         if first.function is not function:
             raise ExperimentError(f"two functions are called {name}: give one another name=")
-        first.grids.append(grid)
+        first.uses.append((grid, options))
 
     # ---- what the experiment is ----
 
@@ -208,10 +228,11 @@ class Experiment:
                     "name": _variant_name(variant.name, parameters),
                     "params": {FUNCTION: variant.name, **plain(parameters, variant.name)},
                     "note": _first_line(variant.function),
+                    **_words(variant.name, options),
                     "line": variant.line,
                 }
                 for variant in self.variants.values()
-                for parameters in variant.combinations()
+                for parameters, options in variant.combinations()
             ],
             "baseline": self._baseline_variant(),
         }
@@ -231,7 +252,7 @@ class Experiment:
                 f"{self.baseline} is the baseline and stands for {len(parameters)} variants: "
                 "give each of its parameters one value"
             )
-        return _variant_name(self.baseline, parameters[0])
+        return _variant_name(self.baseline, parameters[0][0])
 
     # ---- running it ----
 
@@ -309,6 +330,12 @@ def _parameter_names(function: Function, positional: int = 0) -> frozenset[str] 
     return frozenset(parameter.name for parameter in rest if parameter.kind in _BY_NAME)
 
 
+def positional_names(function: Function) -> tuple[str, ...]:
+    """Names of the arguments that a function takes in order; empty where they are unknown."""
+    parameters = _parameters(function).values()
+    return tuple(p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, _BY_NAME[0]))
+
+
 def _parameters(function: Function) -> Mapping[str, inspect.Parameter]:
     """Parameters of a function; none of one that is written in C."""
     try:
@@ -358,6 +385,22 @@ def _name_of(function: Function, name: str | None) -> str:
 
 def _variant_name(function: str, parameters: Parameters) -> str:
     return " ".join([function, *(f"{key}={value}" for key, value in parameters.items())])
+
+
+def _options(given: Parameters) -> VariantOptions:
+    try:
+        return VariantOptions(**given)
+    except OptionError as error:
+        raise ExperimentError(str(error)) from None
+
+
+def _words(name: str, options: VariantOptions) -> dict[str, Any]:
+    """Keys of an experiment file that a variant has by its options."""
+    try:
+        words: dict[str, Any] = plain(options.words(), name)
+    except OptionError as error:
+        raise ExperimentError(f"{name}: {error}") from None
+    return words
 
 
 def _first_line(function: Function) -> str:

@@ -6,23 +6,26 @@ import copy
 import math
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from profiler.runner.arrays import as_tensor, is_array
+from profiler.runner.arrays import as_tensor, is_array, leaves
+from profiler.runner.check import WrongResultError, as_tensors
 from profiler.runner.experiment import (
     FUNCTION,
     Experiment,
     Function,
     VariantFunction,
     accepted,
+    positional_names,
 )
 from profiler.runner.timing import Launch
+from profiler.runner.variant_options import VariantOptions
 
 Parameters = dict[str, Any]
 _WIDE = {torch.complex32: torch.complex128, torch.complex64: torch.complex128}
@@ -49,12 +52,28 @@ class Arguments:
         """Tensors on the memory of all arrays among the inputs."""
         return tuple(map(as_tensor, _arrays((*self.positional, *self.named.values()))))
 
+    @property
+    def given(self) -> Any:
+        """The inputs as the user's function made them: an array, a tuple or a mapping."""
+        if self.named:
+            return dict(self.named)
+        return self.positional[0] if len(self.positional) == 1 else self.positional
+
     def widened(self) -> Arguments:
         """Copies with every floating-point array in float64."""
+        return self._changed(_wide_array)
+
+    @cached_property
+    def originals(self) -> Arguments:
+        """Copies of the inputs, as they were when these were first asked for."""
+        return self._changed(_copied_array)
+
+    def _changed(self, change: Callable[[Any], Any]) -> Arguments:
+        """Copies with every array changed, and modules with their parameters in float64."""
         return Arguments(
-            positional=tuple(map(_widened, self.positional)),
-            named={name: _widened(value) for name, value in self.named.items()},
-            outputs=tuple(map(_widened, self.outputs)),
+            positional=tuple(_copy_of(value, change) for value in self.positional),
+            named={name: _copy_of(value, change) for name, value in self.named.items()},
+            outputs=tuple(_copy_of(value, change) for value in self.outputs),
         )
 
 
@@ -88,40 +107,81 @@ class FunctionWorkload:
     ) -> Launch:
         """Launch of a variant."""
         del library  # nothing is built for functions
-        parameters = {key: value for key, value in variant.items() if key != FUNCTION}
-        entry = self._variant(variant)
-        call = inputs.bound(entry.function, problem, parameters)
-        if entry.setup:
-            call = call()
-            if not callable(call):
-                raise TypeError(f"{entry.name} has setup=True and must return a function")
-        return FunctionLaunch(entry.name, call, inputs)
+        entry, parameters = self._variant(variant)
+        options = entry.options_of(parameters)
+        originals = inputs.originals if options.in_place else None
+        call = _launch_of(entry, options, inputs.bound(entry.function, problem, parameters))
+        return FunctionLaunch(entry.name, call, inputs, originals)
+
+    def named_inputs(self, inputs: Arguments) -> dict[str, torch.Tensor]:
+        """Tensors of the inputs by what the baseline calls them."""
+        names = positional_names(self._experiment.baseline_function().function)
+        first = {
+            names[number] if number < len(names) else f"input {number}": value
+            for number, value in enumerate(inputs.positional)
+        }
+        return dict(_named_arrays({**first, **inputs.named}))
+
+    def own_check(
+        self, variant: Parameters, problem: Parameters, inputs: Arguments
+    ) -> Callable[[Any], None] | None:
+        """Check of a variant, or of the experiment; None where the reference tells."""
+        entry, parameters = self._variant(variant)
+        options = entry.options_of(parameters)
+        function = options.check or self._functions.get("check")
+        if function is None:
+            return None
+        given = (inputs.originals if options.in_place else inputs).given
+        return partial(_require_right, function, given, problem)
 
     def reference(self, problem: Parameters, inputs: Arguments) -> Any:
-        """Right result: of the reference, or of the baseline on inputs in float64."""
+        """Right result: of the reference, or of the baseline on inputs in float64.
+
+        InOwnTypes where the baseline seems to ignore of which types its inputs are.
+        """
         if "reference" in self._functions:
             return replace(inputs, outputs=()).bound(self._functions["reference"], problem)()
-        baseline = self._experiment.baseline_function()
-        parameters = next(baseline.combinations())
-        wide = inputs.widened()
+        name = self._experiment.baseline_function().name
         try:
-            call = wide.bound(baseline.function, problem, parameters)
-            result = call()() if baseline.setup else call()
-            return _require_wide(wide.outputs if result is None else result, inputs)
+            wide = self._by_baseline(problem, inputs.widened())
         except (torch.OutOfMemoryError, MemoryError):
             raise
         except Exception as error:
+            self._in_own_types(problem, inputs)  # where that fails, too, its own error says why
+            raise _no_reference(name, error) from error
+        own = self._in_own_types(problem, inputs)
+        if are_alike(own, wide):
+            try:
+                return _require_wide(wide, inputs)
+            except TypeError as error:
+                raise _no_reference(name, error) from error
+        if not are_alike(own, self._in_own_types(problem, inputs)):
             raise NoReferenceError(
-                f"the baseline {baseline.name} gives no right result in float64 "
-                f"({type(error).__name__}: {error}): write one with @….reference"
-            ) from error
+                f"the baseline {name} gives another result each time: say what is right with "
+                "@….check, or write a reference with @….reference"
+            )
+        return InOwnTypes(own, name)
 
-    def _variant(self, variant: Parameters) -> VariantFunction:
+    def _in_own_types(self, problem: Parameters, inputs: Arguments) -> Any:
+        """Result of the baseline on the inputs as they are, of which it may write copies only."""
+        return self._by_baseline(problem, inputs._changed(_copied_array))
+
+    def _by_baseline(self, problem: Parameters, inputs: Arguments) -> Any:
+        """Result of the baseline on some inputs."""
+        baseline = self._experiment.baseline_function()
+        parameters, options = next(baseline.combinations())
+        call = inputs.bound(baseline.function, problem, parameters)
+        result = _launch_of(baseline, options, call)()
+        return inputs.outputs if result is None else result
+
+    def _variant(self, variant: Parameters) -> tuple[VariantFunction, Parameters]:
+        """Function of a variant and its parameters."""
         name = variant.get(FUNCTION)
         if name not in self._experiment.variants:
             names = ", ".join(self._experiment.variants)
             raise ValueError(f"no function {name!r} is marked as a variant; there are: {names}")
-        return self._experiment.variants[name]
+        parameters = {key: value for key, value in variant.items() if key != FUNCTION}
+        return self._experiment.variants[name], parameters
 
     def _called(self, role: str, named: Parameters) -> Any:
         function = self._functions[role]
@@ -142,13 +202,48 @@ class NoReferenceError(Exception):
     """The baseline cannot be computed in higher precision."""
 
 
-class FunctionLaunch:
-    """Calls a variant; its first call looks at what the function returns."""
+def _no_reference(baseline: str, error: Exception) -> NoReferenceError:
+    return NoReferenceError(
+        f"the baseline {baseline} gives no right result in float64 "
+        f"({type(error).__name__}: {error}): write one with @….reference"
+    )
 
-    def __init__(self, name: str, call: Callable[[], Any], inputs: Arguments) -> None:
+
+@dataclass(frozen=True, eq=False)
+class InOwnTypes:
+    """Result of a baseline that seems to ignore the types of its inputs."""
+
+    result: Any
+    baseline: str
+
+    @property
+    def why(self) -> str:
+        """Why results are compared with it."""
+        return (
+            f"{self.baseline} seems to ignore the types of its inputs: on inputs in float64 it "
+            "gives something else altogether"
+        )
+
+
+class FunctionLaunch:
+    """Calls a variant; its first call looks at what the function returns.
+
+    `originals`: copies of the inputs of a variant that writes them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        call: Callable[[], Any],
+        inputs: Arguments,
+        originals: Arguments | None = None,
+    ) -> None:
         self._name = name
         self._call = call
         self._inputs = inputs
+        if originals is not None:
+            pairs = list(zip(inputs.inputs(), originals.inputs(), strict=True))
+            self.restore = partial(_copy_all, pairs)
         self._launch = self._first
         self.outputs = tuple(map(as_tensor, inputs.outputs)) or None
 
@@ -163,31 +258,90 @@ class FunctionLaunch:
                 f"{self._name} returns nothing: return the result, or allocate what it writes into "
                 "with @….outputs"
             )
-        self._refuse_inputs(result)
-        waits = [value for value in _as_tuple(result) if hasattr(value, "block_until_ready")]
+        if not hasattr(self, "restore"):
+            self._refuse_inputs(result)
+        waits = [value for value in leaves(result) if hasattr(value, "block_until_ready")]
         self._launch = self._wait if waits else self._call
         return result
 
     def _wait(self) -> Any:
         """Launch and wait: JAX launches on streams of its own, which nobody else waits for."""
         result = self._call()
-        for value in _as_tuple(result):
+        for value in leaves(result):
             value.block_until_ready()
         return result
 
     def _refuse_inputs(self, result: Any) -> None:
         """Raise where a result lies in the memory of an input: the check could not poison it."""
         storages = {_storage(tensor) for tensor in self._inputs.inputs()} - {0}  # 0: no elements
-        for value in _as_tuple(result):
+        for value in leaves(result):
             if is_array(value) and _storage(as_tensor(value)) in storages:
                 raise TypeError(
                     f"{self._name} returns memory of an input: allocate what it writes into with "
-                    "@….outputs"
+                    "@….outputs, or mark it in_place=True where it writes its inputs"
                 )
 
 
+def _launch_of(
+    entry: VariantFunction, options: VariantOptions, call: Callable[[], Any]
+) -> Callable[[], Any]:
+    """What launches a variant: the call of its function, or what that returns with setup=True."""
+    if not options.setup:
+        return call
+    launch = call()
+    if not callable(launch):
+        raise TypeError(f"{entry.name} has setup=True and must return a function")
+    return launch  # type: ignore[no-any-return]  # the signature is the user's promise
+
+
+def _copy_all(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    with torch.no_grad():
+        for tensor, original in pairs:
+            tensor.copy_(original)
+
+
+def _require_right(function: Function, inputs: Any, problem: Parameters, outputs: Any) -> None:
+    """Raise WrongResultError where a check of the user's gives a reason, False, or asserts."""
+    given = (outputs, inputs, dict(problem))
+    try:
+        reason = function(*given[: len(positional_names(function)) or len(given)])
+    except AssertionError as error:
+        reason = f"AssertionError: {error}".removesuffix(": ")
+    if reason is not None and reason is not True:
+        raise WrongResultError(str(reason) if reason else "its check returns False")
+
+
+SAMPLED = 1 << 16
+"""Elements of a result by which it is told whether two are alike."""
+MOST_UNLIKE = 0.5
+"""Norm of the difference of two results, by that of the second, that types may explain."""
+
+
+def are_alike(result: Any, other: Any) -> bool:
+    """Whether two results could differ by their types alone: no error of rounding is so large."""
+    tensors, others = (as_tensors(value, "the result") for value in (result, other))
+    return len(tensors) == len(others) and all(map(_is_alike, tensors, others))
+
+
+def _is_alike(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    if tensor.shape != other.shape:
+        return False
+    step = max(1, tensor.numel() // SAMPLED)
+    wide = torch.complex128 if other.is_complex() or tensor.is_complex() else torch.float64
+    first, second = (t.reshape(-1)[::step].to(wide) for t in (tensor, other))
+    # Where the narrower types overflow, the result in wider ones does not.
+    finite = first.isfinite()
+    first, second = first[finite], second[finite]
+    if torch.equal(first, second):
+        return True
+    largest = torch.maximum(first.abs().max(), second.abs().max())  # else squares overflow
+    first, second = first / largest, second / largest
+    return bool((first - second).norm() <= MOST_UNLIKE * second.norm())
+
+
 def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+    """Address of the memory of a tensor; 0 of a sparse one, which has several."""
+    return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided else 0
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
@@ -213,18 +367,42 @@ def _arrays(value: Any) -> Iterator[Any]:
             yield from _arrays(item)
 
 
-def _widened(value: Any) -> Any:
-    """A copy of a value with its floating-point arrays in float64 (complex128)."""
+def _named_arrays(value: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Arrays in named values and in the containers among them, by name: `x`, `weights[0]`."""
+    for name, item in value.items():
+        if is_array(item):
+            yield name, as_tensor(item)
+        elif isinstance(item, Mapping):
+            yield from _named_arrays({f"{name}[{key!r}]": part for key, part in item.items()})
+        elif isinstance(item, list | tuple):
+            parts = {f"{name}[{number}]": part for number, part in enumerate(item)}
+            yield from _named_arrays(parts)
+
+
+def _copy_of(value: Any, change: Callable[[Any], Any]) -> Any:
+    """A copy of a value with its arrays changed."""
     if isinstance(value, torch.nn.Module):
-        return copy.deepcopy(value).double()
+        copied = copy.deepcopy(value)
+        return copied.double() if change is _wide_array else copied
     if isinstance(value, Mapping):
-        return {key: _widened(item) for key, item in value.items()}
+        return {key: _copy_of(item, change) for key, item in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(map(_widened, value))
-    return _widened_array(value) if is_array(value) else value
+        return type(value)(_copy_of(item, change) for item in value)
+    return change(value) if is_array(value) else value
 
 
-def _widened_array(array: Any) -> Any:
+def _copied_array(array: Any) -> Any:
+    if not isinstance(array, torch.Tensor) and hasattr(array, "copy"):  # NumPy, CuPy, JAX
+        return array.copy()
+    return as_tensor(array).detach().clone().requires_grad_(_needs_gradient(array))
+
+
+def _needs_gradient(array: Any) -> bool:
+    return isinstance(array, torch.Tensor) and array.requires_grad
+
+
+def _wide_array(array: Any) -> Any:
+    """A copy of an array, in float64 (complex128) where it holds real (complex) numbers."""
     if not isinstance(array, torch.Tensor) and hasattr(array, "astype"):  # NumPy, CuPy, JAX
         return array.astype("float64") if array.dtype.kind == "f" else array.copy()
     tensor = as_tensor(array)
@@ -237,8 +415,9 @@ def _require_wide(result: Any, inputs: Arguments) -> Any:
     """The result; raises TypeError where it was rounded on the way."""
     if not any(tensor.is_floating_point() for tensor in inputs.inputs()):
         return result
-    for value in _as_tuple(result):
+    for value in leaves(result):
         tensor = as_tensor(value)
-        if tensor.is_floating_point() and tensor.dtype != torch.float64:
+        narrow = tensor.is_floating_point() and tensor.dtype != torch.float64
+        if narrow and not isinstance(value, float):
             raise TypeError(f"its result is {tensor.dtype} on inputs in float64")
     return result

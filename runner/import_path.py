@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import traceback
 from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from importlib.abc import MetaPathFinder
@@ -149,3 +150,11 @@ def import_file(path: Path) -> ModuleType:
     with importing():
         spec.loader.exec_module(module)
     return module
+
+
+def syntax_excerpt(error: BaseException) -> str:
+    """The line of a SyntaxError with a caret below, on lines of their own; empty for others."""
+    if not isinstance(error, SyntaxError) or not error.text:
+        return ""
+    shown = traceback.format_exception_only(error)[1:-1]
+    return "".join(f"\n{line.rstrip()}" for line in shown)

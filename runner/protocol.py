@@ -59,6 +59,14 @@ Params = Mapping[str, str | int | float | bool | None]
 
 
 @dataclass(frozen=True)
+class Tolerance:
+    """Elementwise bound: |out - expected| <= absolute + relative * |expected|."""
+
+    absolute: float
+    relative: float
+
+
+@dataclass(frozen=True)
 class JobCell:
     """One cell as the runner needs it."""
 
@@ -72,6 +80,8 @@ class JobCell:
     """False where an earlier session has compared this very program with the reference."""
     recheck: bool = True
     """Whether a cell that is checked here is checked again after its last visit."""
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    """Of its variant, by dtype name; they go before those of the job."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +92,6 @@ class JobVisit:
     block: int
     arm: int = 0
     """1 for the second visit of the baseline in its block."""
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """Elementwise bound: |out - expected| <= absolute + relative * |expected|."""
-
-    absolute: float
-    relative: float
 
 
 @dataclass(frozen=True)
@@ -274,6 +276,10 @@ STAMPS_END = 5
 """Place of the time at the end among the words of a group (`profiler/timeline.cuh`)."""
 """Beside the journal, as `<name>.gz`: what visits of `in_kernel` recorded, a line for each."""
 
+OWN_TYPES = "own_types"
+"""Field of the FINISHED record of `reference`: why the right result is that of the baseline in its
+own types, not in float64."""
+
 _GZIP = 16 + zlib.MAX_WBITS
 _PART_BYTES = 64
 MAX_JOURNAL_BYTES = 2**28
@@ -351,14 +357,23 @@ def _job(data: dict[str, Any]) -> Job:
     return Job(
         **{
             **data,
-            "cells": tuple(JobCell(**cell) for cell in data["cells"]),
+            "cells": tuple(map(cell_of, data["cells"])),
             "visits": tuple(JobVisit(**visit) for visit in data["visits"]),
             "unwatched": tuple(data.get("unwatched", ())),
             "practical_roofs": tuple(data.get("practical_roofs", ())),
             "counters": tuple(data.get("counters", ())),
-            "tolerances": {key: Tolerance(**value) for key, value in data["tolerances"].items()},
+            "tolerances": _tolerances(data["tolerances"]),
         }
     )
+
+
+def cell_of(data: Mapping[str, Any]) -> JobCell:
+    """A cell from its JSON; raises TypeError and KeyError for what is none."""
+    return JobCell(**{**data, "tolerances": _tolerances(data.get("tolerances", {}))})
+
+
+def _tolerances(data: Mapping[str, Any]) -> dict[str, Tolerance]:
+    return {key: Tolerance(**value) for key, value in data.items()}
 
 
 def append_record(stream: TextIO, record: Mapping[str, Any]) -> None:

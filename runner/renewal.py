@@ -9,7 +9,7 @@ shuffled results, and the right result is made only when every variant has launc
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -81,34 +81,37 @@ class Renewal:
         self._positions: dict[tuple[Any, ...], tuple[torch.Tensor, ...] | None] = {}
 
     def sample(self, launch: Launch, device: Device) -> tuple[Sample, ...]:
-        """Elements of what a launch gives on the new inputs.
+        """Elements of what a launch gives on the new inputs (see `results`)."""
+        return self.take(check.as_tensors(self.results(launch, device), "`outputs`"))
+
+    def results(self, launch: Launch, device: Device) -> Any:
+        """What a launch gives on the new inputs.
 
         The stream that the runner launches on is kept busy before the inputs are complete: work
-        that does not wait for it reads what is not there yet, and its result is sampled when that
-        stream says that the launch is over. A launch may carry `restart`, which sets what its
+        that does not wait for it reads what is not there yet, and its result is looked at when
+        that stream says that the launch is over. A launch may carry `restart`, which sets what its
         calls change back to the start.
         """
         self._write()
-        self._shuffle(launch, self._launch(launch))
+        result = self._launch(launch)
+        what = "the result of the launch"
+        self._shuffle(launch, None if result is None else check.as_tensors(result, what))
         self._spoil()
         device.wait()
         device.delay()
         self._write()
-        results = self._launch(launch)
-        if results is None:
-            results = check.as_tensors(getattr(launch, "outputs", None), "`outputs`")
-        return tuple(self._take(tensor) for tensor in results)
+        result = self._launch(launch)
+        return getattr(launch, "outputs", None) if result is None else result
 
     def take(self, tensors: Tensors) -> tuple[Sample, ...]:
-        """The same elements of the right result."""
+        """Elements of a result, or of the right one: the same ones of all that have a shape."""
         return tuple(self._take(tensor) for tensor in tensors)
 
-    def _launch(self, launch: Launch) -> Tensors | None:
+    def _launch(self, launch: Launch) -> Any:
         restart = getattr(launch, "restart", None)
         if restart is not None:
             restart()
-        result = launch()
-        return None if result is None else check.as_tensors(result, "the result of the launch")
+        return launch()
 
     def _write(self) -> None:
         # Through `data`, so that no count of versions tells that they were overwritten.
@@ -173,6 +176,17 @@ def require_same(
             "elements of its result are not those of the new inputs: kept from earlier launches, "
             "left out, or not ready when its stream was"
         )
+
+
+def require_right(own_check: Callable[[Any], None], results: Any) -> None:
+    """Raise ImplausibleError where a check of its own refuses what a launch gave."""
+    try:
+        own_check(results)
+    except check.WrongResultError as error:
+        raise ImplausibleError(
+            f"after its last visit its inputs were overwritten in place, and its result is not "
+            f"right for the new inputs: {error}"
+        ) from error
 
 
 def shuffled(tensor: torch.Tensor) -> torch.Tensor:

@@ -8,7 +8,7 @@ import platform
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
@@ -20,12 +20,21 @@ from profiler.runner import check, protocol, ranges
 from profiler.runner.check import Tensors, WrongResultError
 from profiler.runner.device import Device, DeviceMissingError, has_context, open_device
 from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
+from profiler.runner.functions import InOwnTypes
 from profiler.runner.journal import Journal
+from profiler.runner.kept_inputs import KeptInputs
 from profiler.runner.practical_roofs import launch_for_roof
 from profiler.runner.protocol import Job, JobCell, JobVisit, Tolerance
-from profiler.runner.renewal import NotRenewableError, Renewal, Sample, other_seed, require_same
+from profiler.runner.renewal import (
+    NotRenewableError,
+    Renewal,
+    Sample,
+    other_seed,
+    require_right,
+    require_same,
+)
 from profiler.runner.seal import ImplausibleError, Seal, refuse_replaced
-from profiler.runner.timing import Launch
+from profiler.runner.timing import Launch, restore
 from profiler.runner.turn import Turn
 from profiler.runner.visits.base import MakeVisit, Visits
 from profiler.runner.visits.kinds import make_visits
@@ -227,9 +236,10 @@ class Session:
     ) -> dict[str, Launch]:
         """Launches by cell id, of the cells that could be prepared and are right."""
         launches: dict[str, Launch] = {}
+        kept = self._keep(cells, inputs)
         for cell in cells:
             with suppress(PhaseFailedError):
-                launches[cell.id] = self._make_launch(cell, inputs, expected)
+                launches[cell.id] = self._make_launch(cell, inputs, expected, kept)
             # Only here is an exception gone, and with it what its frames held.
             if cell.id not in launches:
                 self._device.release()
@@ -240,12 +250,31 @@ class Session:
         problem = cells[0].problem_params
         inputs = self._make_inputs(cells)
         make_reference = self._workload.reference
-        if make_reference is None or not any(cell.check for cell in cells):
+        compared = [cell for cell in cells if cell.check and not self._own_check(cell, inputs)]
+        if make_reference is None or not compared:
             return inputs, None
-        with self._phase(protocol.REFERENCE, cells):
+        with self._phase(protocol.REFERENCE, cells) as findings:
+            kept = self._keep(cells, inputs)
             reference = make_reference(dict(problem), inputs)
-            expected = check.as_tensors(reference, "the reference")
+            if isinstance(reference, InOwnTypes):
+                findings[protocol.OWN_TYPES] = reference.why
+            expected = kept.apart(_as_expected(reference))
+            kept.restore()
         return inputs, expected
+
+    def _keep(self, cells: Sequence[JobCell], inputs: Any) -> KeptInputs:
+        """Copies of the inputs that a check of these cells may find written."""
+        named = self._workload.named_inputs
+        watched = named is not None and any(cell.check for cell in cells)
+        return KeptInputs(named(inputs) if named is not None and watched else {})
+
+    def _own_check(self, cell: JobCell, inputs: Any) -> Callable[[Any], None] | None:
+        """What checks a cell in place of the reference; None where that does."""
+        if self._workload.own_check is None:
+            return None
+        return self._workload.own_check(
+            dict(cell.variant_params), dict(cell.problem_params), inputs
+        )
 
     def _make_inputs(self, cells: Sequence[JobCell]) -> Any:
         with self._phase(protocol.INPUTS, cells):
@@ -255,10 +284,12 @@ class Session:
                 dict(cells[0].problem_params), self._device.torch_device, self.job.seed
             )
 
-    def _make_launch(self, cell: JobCell, inputs: Any, expected: Tensors | None) -> Launch:
+    def _make_launch(
+        self, cell: JobCell, inputs: Any, expected: Tensors | None, kept: KeptInputs
+    ) -> Launch:
         launch = self._prepare(cell, inputs)
         if cell.check:
-            self._check(cell, launch, inputs, expected)
+            self._check(cell, launch, inputs, expected, kept)
         self._describe(cell, launch)
         return launch
 
@@ -275,15 +306,45 @@ class Session:
                 raise TypeError(f"prepare must return a callable, not {type(launch)}")
         return launch
 
-    def _check(self, cell: JobCell, launch: Launch, inputs: Any, reference: Tensors | None) -> None:
+    def _check(
+        self,
+        cell: JobCell,
+        launch: Launch,
+        inputs: Any,
+        reference: Tensors | None,
+        kept: KeptInputs,
+    ) -> None:
         with self._phase(protocol.CHECK, [cell]) as findings:
-            expected, tolerances = self._expected_of(cell, inputs, reference)
-            got = check.run_poisoned(launch)
-            self._device.settle()  # a launch may have used a stream of its own
-            errors = check.compare(got, expected, self.job.tolerances, tolerances)
+            outputs = getattr(launch, "outputs", None)
+            kept.forget(check.as_tensors(outputs, "`outputs`") if outputs is not None else ())
+            try:
+                result = check.poisoned_result(launch)
+                got = check.as_tensors(result, "the result of the launch")
+                self._device.settle()  # a launch may have used a stream of its own
+                errors = self._compare(cell, result, got, inputs, reference)
+            except Exception:
+                # What it wrote explains a wrong result, and must not be blamed on others. After an
+                # error of the device nothing can be asked: RuntimeError.
+                with suppress(RuntimeError):
+                    restore(launch)
+                    kept.refuse_written()
+                raise
+            restore(launch)
+            kept.refuse_written()
             findings.update(_error_fields(errors))
             findings["result_bytes"] = float(sum(tensor.nbytes for tensor in got))
             findings["result_dtypes"] = [str(t.dtype).removeprefix("torch.") for t in got]
+
+    def _compare(
+        self, cell: JobCell, result: Any, got: Tensors, inputs: Any, reference: Tensors | None
+    ) -> check.Errors | None:
+        """Errors of a right result, None where a check of its own has no such; else raises."""
+        own_check = self._own_check(cell, inputs)
+        if own_check is not None:
+            own_check(result)
+            return None
+        expected, tolerances = self._expected_of(cell, inputs, reference)
+        return check.compare(got, expected, cell.tolerances, self.job.tolerances, tolerances)
 
     def _expected_of(
         self, cell: JobCell, inputs: Any, reference: Tensors | None
@@ -311,6 +372,7 @@ class Session:
     def _warmed_up(self, cell: JobCell, launch: Launch) -> bool:
         with suppress(PhaseFailedError), self._phase(protocol.WARMUP, [cell]) as findings:
             findings.update(self._visits.warm_up(cell.id, launch, self.job.warmups))
+            restore(launch)
         return cell.id not in self._failed
 
     def _make_visits(self, visits: Sequence[JobVisit], launches: dict[str, Launch]) -> None:
@@ -329,6 +391,7 @@ class Session:
         cell = self._cells[visit.cell]
         with suppress(PhaseFailedError), self._phase(phase, [cell], visit) as findings:
             findings.update(make(launch))
+            restore(launch)  # others get the same inputs
         return visit.cell not in self._failed
 
     # ---- once more, on new inputs ----
@@ -372,14 +435,18 @@ class Session:
                 self._phase(protocol.RELAUNCH, [cell]),
                 self._passed_over([cell], memory_only=True),
             ):
-                samples[cell.id] = renewal.sample(launches[cell.id], self._device)
+                launch, own_check = launches[cell.id], self._own_check(cell, renewal.others)
+                if own_check is None:
+                    samples[cell.id] = renewal.sample(launch, self._device)
+                else:
+                    require_right(own_check, renewal.results(launch, self._device))
         return samples
 
     def _right_again(self, cells: Sequence[JobCell], renewal: Renewal) -> Tensors | None:
         if self._workload.reference is None or not cells:
             return None
         result = self._workload.reference(dict(cells[0].problem_params), renewal.others)
-        return check.as_tensors(result, "the reference")
+        return _as_expected(result)
 
     def _recheck(
         self,
@@ -390,7 +457,7 @@ class Session:
     ) -> None:
         expected, tolerances = self._expected_of(cell, renewal.others, reference)
         with self._phase(protocol.RECHECK, [cell]):
-            layers = (self.job.tolerances, tolerances)
+            layers = (cell.tolerances, self.job.tolerances, tolerances)
             require_same(samples, renewal.take(expected), *layers)
 
     @contextmanager
@@ -522,6 +589,11 @@ def _refusals_of_device() -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise DeviceMissingError(f"torch cannot use the device: {error}") from error
+
+
+def _as_expected(reference: Any) -> Tensors:
+    result = reference.result if isinstance(reference, InOwnTypes) else reference
+    return check.as_tensors(result, "the reference")
 
 
 def _tell(line: str) -> None:

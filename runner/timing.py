@@ -18,6 +18,13 @@ NS_PER_MS = 1e6
 NS_PER_US = 1e3
 
 
+def restore(launch: Launch) -> None:
+    """Undo what a launch changes, where it carries `restore`; never inside what is measured."""
+    undo = getattr(launch, "restore", None)
+    if undo is not None:
+        undo()
+
+
 class Stopwatch(Protocol):
     """Makes the launches of one visit."""
 
@@ -50,6 +57,7 @@ class ProcessClock:
 
     @staticmethod
     def _once(launch: Launch) -> float:
+        restore(launch)
         begin = time.perf_counter_ns()
         launch()
         return float(time.perf_counter_ns() - begin)
@@ -71,6 +79,7 @@ class CudaEvents:
         pairs = [(_timing_event(), _timing_event()) for _ in range(self._repeats)]
         with no_garbage_collection():
             for begin, end in pairs:
+                restore(launch)
                 self._flush()
                 begin.record()
                 launch()
@@ -95,11 +104,13 @@ class WallClock:
     def measure(self, launch: Launch) -> list[float]:
         """Mean duration in ns, as the only value."""
         for _ in range(self.WARMUPS):
+            restore(launch)
             launch()
         trials = [self._once(launch) for _ in range(self.TRIALS)]
         return [sum(trials) / len(trials)]
 
     def _once(self, launch: Launch) -> float:
+        restore(launch)
         self._device.wait()
         begin = time.perf_counter_ns()
         launch()
@@ -120,8 +131,10 @@ class ProfiledOperators:
 
     def measure(self, launch: Launch) -> list[float]:
         """Duration in ns of one launch; nothing where no operator was seen."""
+        restore(launch)
         with profile(activities=[ProfilerActivity.CPU]) as seen:
             launch()
+            restore(launch)
             with record_function(self._MEASURED):
                 launch()
         measured = next(event for event in seen.events() if event.name == self._MEASURED)
@@ -144,6 +157,7 @@ class ProfiledKernels:
 
     def measure(self, launch: Launch) -> list[float]:
         """Duration in ns of one launch, gaps left out; nothing where no kernel was seen."""
+        restore(launch)
         self._device.empty_caches()
         with profile(activities=[ProfilerActivity.CUDA]) as seen:
             launch()

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import torch
+
 from profiler.runner.experiment import ExperimentError, experiment_of
 from profiler.runner.functions import FunctionWorkload
 from profiler.runner.import_path import OWN_NAME, add_folder, import_file
@@ -18,6 +20,8 @@ from profiler.runner.timing import Launch
 
 Parameters = dict[str, Any]
 Amount = Callable[[Parameters], float | None]
+OwnCheck = Callable[[Parameters, Parameters, Any], Callable[[Any], None] | None]
+"""From variant, problem and inputs to what raises WrongResultError for a wrong result."""
 
 
 class WorkloadError(Exception):
@@ -40,6 +44,10 @@ class Workload:
     other_inputs: Callable[[Parameters, Any, int], Any] | None
     """Inputs of another seed that have all tensors of these; None where `make_inputs` does."""
     tolerances: Mapping[str, Tolerance]
+    own_check: OwnCheck | None = None
+    """What tells whether a result of a variant is right, or None where the reference does."""
+    named_inputs: Callable[[Any], Mapping[str, torch.Tensor]] | None = None
+    """Inputs that no launch may write, by name; None where nobody knows which these are."""
 
 
 def load_workload(name: str, description: Mapping[str, Any] | None = None) -> Workload:
@@ -67,6 +75,8 @@ def load_workload(name: str, description: Mapping[str, Any] | None = None) -> Wo
         non_matmul_flops=getattr(functions, "non_matmul_flops", None),
         other_inputs=getattr(functions, "other_inputs", None),
         tolerances=_tolerances(functions, module.__name__),
+        own_check=getattr(functions, "own_check", None),
+        named_inputs=getattr(functions, "named_inputs", None),
     )
 
 

@@ -288,3 +288,223 @@ def test_importing_it_is_cheap(profiler):
         check=True,
     )
     assert done.stdout == "\n"
+
+
+# ---- kernels as people write them ----------------------------------------------------------------
+
+
+def example(page, name):
+    """The example of a page that makes the experiment of this name."""
+    return next(block for block in python_blocks(page) if f'Experiment("{name}"' in block)
+
+
+def measured(profiler, name, source, *more):
+    """Outcome and cause of each cell of a short run on the CPU, by id, and what was printed."""
+    (profiler.folder / f"{name}.py").write_text(source)
+    done = profiler.measure(f"{name}.py", *ON_CPU, *BRIEF, *TIMED, *more, "--json", "-")
+    cells = {cell["id"]: (cell["outcome"], cell["cause"]) for cell in done.json["cells"]}
+    return cells, done
+
+
+def test_the_example_in_place_is_right_and_says_where_it_is_not_applicable(profiler):
+    cells, done = measured(profiler, "norm", example("python.md", "residual-norm"))
+    assert done.code == 0, done.err
+    assert {outcome for outcome, _ in cells.values()} == {"measured"}
+    assert len(cells) == 4 * 2 - 1
+    planned = profiler("plan", "norm.py", "--json", "-")
+    assert planned.json["excluded"][-1] == {
+        "reason": "not applicable: needs columns % block == 0",
+        "count": 1,
+        "stage": "cell",
+        "examples": [planned.json["excluded"][-1]["examples"][0]],
+    }
+    only = profiler("plan", "norm.py", "--only", "tag=fused", "--json", "-")
+    assert {cell["variant"] for cell in only.json["cells"]} == {"eager", "into_inputs"}
+    none = profiler("plan", "norm.py", "--only", "tag=fussed")
+    assert "tag is one of: torch, fused" in none.err
+
+
+def test_the_example_with_a_check_of_its_own_refuses_what_is_wrong(profiler):
+    wrong = "\n\n@dropout.variant\ndef forgets(x, p):\n    return torch.dropout(x, p, True) * (1 - p)\n"
+    cells, done = measured(profiler, "dropout", example("python.md", "dropout") + wrong)
+    assert done.code == 4
+    causes = {cell.partition("..")[0]: seen for cell, seen in cells.items()}
+    assert causes["of_torch"] == causes["by_hand"] == ("measured", "")
+    assert causes["forgets"] == ("wrong_result", "what is kept is not scaled by 1 / (1 - p)")
+
+
+WRITERS = """
+import torch
+import profiler
+e = profiler.Experiment("writers", problems={"n": [100]})
+@e.inputs
+def inputs(n): return torch.randn(n), [torch.ones(n)]
+@e.variant(baseline=True)
+def honest(x, rest): return torch.relu(x)
+@e.variant
+def writes_scratch(x, rest):
+    rest[0].zero_()
+    return torch.relu(x)
+@e.variant
+def writes_the_same_again(x, rest):
+    x.copy_(torch.relu(x))
+    return x + 0
+@e.variant(k=[1, 2, 3])
+def leaky(x, rest, k): return torch.where(x > 0, x, 0) * rest[0]
+"""
+
+
+def test_who_writes_inputs_is_named_and_nobody_else_is_blamed(profiler):
+    cells, done = measured(profiler, "writers", WRITERS)
+    assert done.code == 4
+    failed = {cell.partition("..")[0]: cause for cell, (outcome, cause) in cells.items() if cause}
+    assert failed.keys() == {"writes_scratch", "writes_the_same_again"}
+    assert "it writes into an input (rest[0]): mark it in_place=True" in failed["writes_scratch"]
+    assert "it writes into an input (x)" in failed["writes_the_same_again"]
+
+
+ADDRESSES = """
+import ctypes
+import torch
+import profiler
+e = profiler.Experiment("addresses", problems={"n": [1000]})
+@e.inputs
+def inputs(n): return torch.randn(n)
+@e.variant(baseline=True)
+def raw(x):
+    out = torch.empty_like(x)
+    numbers = (ctypes.c_float * x.numel()).from_address(x.data_ptr())
+    results = (ctypes.c_float * x.numel()).from_address(out.data_ptr())
+    for place, number in enumerate(numbers):
+        results[place] = 2 * number
+    return out
+@e.variant
+def twice(x): return x * 2
+@e.variant
+def wrong(x): return x * 2.1
+"""
+
+
+def test_a_baseline_that_ignores_types_is_compared_with_in_its_own(profiler):
+    cells, done = measured(profiler, "addresses", ADDRESSES)
+    outcomes = {cell.partition("..")[0]: outcome for cell, (outcome, _) in cells.items()}
+    assert outcomes == {"raw": "measured", "twice": "measured", "wrong": "wrong_result"}
+    assert "off by 0." in next(cause for _, cause in cells.values() if cause)
+    (notice,) = [n for n in done.json["notices"] if n["kind"] == "compared_in_own_types"]
+    assert "raw seems to ignore the types of its inputs" in notice["text"]
+    assert not any(n["kind"] == "not_rechecked" for n in done.json["notices"])
+
+
+TYPO = """
+import torch
+import profiler
+e = profiler.Experiment("typo", problems={"n": [4, 8]})
+@e.inputs
+def inputs(n): return torch.randn(n)
+@e.variant(baseline=True)
+def eager(x):
+    return torhc.relu(x)
+@e.variant(k=[1, 2, 3])
+def other(x, k): return torch.relu(x)
+"""
+
+
+def test_a_typo_in_the_baseline_is_one_message_with_its_line(profiler):
+    (profiler.folder / "typo.py").write_text(TYPO)
+    done = profiler.measure("typo.py", *ON_CPU, *BRIEF, *TIMED)
+    message = "NameError: name 'torhc' is not defined (typo.py:9 in eager)"
+    assert done.code == 4
+    assert done.err.count(message) == 1
+    assert f"all at n=4  FAILED raised: {message}" in done.err
+    assert done.out.count("torhc") == 1
+    assert "float64" not in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("decorator", "message"),
+    [
+        ("@e.variant(in_place=1)", "in_place= must be True or False, not 1"),
+        ("@e.variant(check='x')", "check= must be a function, not 'x'"),
+        ("@e.variant(tolerance=0.1)", "tolerance= must be a mapping such as"),
+        ("@e.variant(when=3)", "when= must be a function or a text, not 3"),
+        ("@e.variant(when=print)", "f: when= must be one expression over parameters"),
+        ("@e.variant(when='n %')", "when: 'n %' is no arithmetic"),
+        ("@e.variant(when=lambda m: m > 2)", "there is no 'm'; known: "),
+        ("@e.variant(tolerance={'float1': {'relative': 1}})", "unknown dtype 'float1'"),
+    ],
+)
+def test_a_wrong_option_is_refused_with_one_sentence(profiler, decorator, message):
+    file = profiler.folder / "wrong.py"
+    file.write_text(
+        "import profiler\ne = profiler.Experiment('wrong', problems={'n': [4]})\n"
+        f"e.inputs(lambda n: n)\n{decorator}\ndef f(x): return x\n"
+    )
+    done = profiler("plan", "wrong.py")
+    assert done.code == 2
+    assert message in done.err
+    assert "wrong.py:" in done.err
+
+
+def test_a_condition_may_use_plain_values_of_its_file(profiler):
+    file = profiler.folder / "limits.py"
+    file.write_text(
+        "import profiler\nLIMIT, KINDS = 8, ('a', 'b')\n"
+        "e = profiler.Experiment('limits', problems={'n': [4, 16], 'kind': ['a', 'c']})\n"
+        "e.inputs(lambda n: n)\n@e.variant\ndef all_of_them(x): return x\n"
+        "def small(n, kind):\n    '''Fits.'''\n    return n <= LIMIT and kind in KINDS\n"
+        "@e.variant(when=small)\ndef f(x): return x\n"
+    )
+    done = profiler("plan", "limits.py", "--json", "-")
+    assert done.code == 0, done.err
+    assert len(done.json["cells"]) == 4 + 1
+    assert done.json["excluded"][-1]["reason"] == (
+        "not applicable: needs n <= 8 and kind in ('a', 'b')"
+    )
+
+
+def test_a_syntax_error_shows_its_line_and_caret(profiler):
+    file = profiler.folder / "syntax.py"
+    file.write_text("import profiler\nx = profiler.Experiment('x'\n")
+    done = profiler("plan", "syntax.py")
+    assert "syntax.py:2: SyntaxError: '(' was never closed\n    x = profiler" in done.err
+    assert f"\n{' ' * 27}^\n" in done.err
+
+
+def test_a_name_without_its_ending_is_completed(profiler):
+    (profiler.folder / "experiments").mkdir()
+    (profiler.folder / "experiments/softmax.yaml").write_text("name: softmax\n")
+    (profiler.folder / "experiments/softmax.zip").write_text("")
+    for command in (("plan", "softmax"), ("plan", "experiments/softmax")):
+        assert "did you mean 'experiments/softmax.yaml'?" in profiler(*command).err
+
+
+PRISTINE = """
+import torch
+import profiler
+e = profiler.Experiment("pristine", problems={"n": [100]})
+@e.inputs
+def inputs(n): return torch.cat((torch.ones(1), torch.rand(n)))
+def require_clean(x):
+    if x[0] != 1: raise ValueError(f"x begins with {x[0]}")
+@e.variant(baseline=True)
+def honest(x):
+    require_clean(x)
+    return x * 2
+@e.variant(in_place=True)
+def doubled(x):
+    require_clean(x)
+    return x.mul_(2)
+@e.variant(in_place=True, check=lambda outputs, inputs: None if inputs[0] == 1 else "written")
+def checked(x):
+    require_clean(x)
+    return x.mul_(2)
+"""
+
+
+@pytest.mark.parametrize("collectors", ["[timer,torch_kernels,wall_clock,torch]", "ncu"])
+def test_inputs_are_restored_before_each_launch_of_every_collector(profiler, collectors):
+    more = ("--set", f"collect.collectors={collectors}", "--set", "collect.metrics=[default]")
+    cells, done = measured(profiler, "pristine", PRISTINE, *more)
+    assert done.code == 0, done.err
+    assert [outcome for outcome, _ in cells.values()] == ["measured"] * 3
+    assert not any(n["kind"] == "not_rechecked" for n in done.json["notices"])

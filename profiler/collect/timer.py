@@ -22,7 +22,7 @@ _PROBLEMS: Sequence[tuple[re.Pattern[str], str, str]] = (
     (
         re.compile(r"No module named '?torch'?$", re.MULTILINE),
         "The runner cannot import torch.",
-        "Install it into this environment: pip install 'kernel-profiler[torch]'.",
+        "Install it into this environment: pip install torch.",
     ),
     (
         re.compile(r"No module named '?nvtx'?$", re.MULTILINE),

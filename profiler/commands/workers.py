@@ -22,7 +22,7 @@ def require_dask(what: str) -> None:
     if find_spec("distributed") is None:
         raise EnvironmentUnusable(
             f"{what} needs Dask, which is not installed.",
-            remedy="pip install 'kernel-profiler[cluster]'",
+            remedy="pip install distributed; in a checkout, pip install -e '.[cluster]'",
         )
 
 

@@ -284,7 +284,7 @@ def check_ninja(machine: Machine) -> Check:
 
 def check_torch(machine: Machine, gpu: Gpu | None = None) -> Check:
     """Ask torch in a process of its own, or read what it said when last imported."""
-    remedy = "pip install 'kernel-profiler[torch]', with a CUDA build of torch."
+    remedy = "pip install torch, a CUDA build."
     described = () if gpu is None else (gpu.uuid, gpu.driver)
     kept_file = machine.cache or own_cache_folder(machine.environ) / "torch.json"
     torch = ask_torch(machine.python, machine.environ, described, kept_file)

@@ -132,7 +132,7 @@ def _require_torch(experiment: Experiment) -> None:
     if in_python and find_spec("torch") is None:
         raise EnvironmentUnusable(
             "torch is not installed in this Python, and the workload needs it.",
-            remedy="pip install 'kernel-profiler[torch]'; in a checkout, pip install -e .[torch]",
+            remedy="pip install torch; in a checkout, pip install -e '.[torch]'",
         )
 
 

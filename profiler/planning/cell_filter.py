@@ -20,6 +20,7 @@ _IDENTITIES: dict[str, Callable[[Cell], tuple[str, ...]]] = {
     "variant": lambda cell: (cell.variant.name, cell.variant.id),
     "problem": lambda cell: (cell.problem.name, cell.problem.id),
     "cell": lambda cell: (cell.id,),
+    "tag": lambda cell: cell.variant.tags,
 }
 
 _PROBLEM_TERM = r"((?:^|,)\s*problem\s*=\s*(?:[^,]*\|\s*)?)"
@@ -51,7 +52,7 @@ def select_cells(
     """The cells that a filter names, and the baseline's on the same problems.
 
     `a=1,b=2` asks for both, `a=1|2` for either. Keys are parameters, `variant` and `problem` (name
-    or id), and `cell` (id). `labels`: what pages call a variant, by its id; `variant` takes them
+    or id), `cell` (id), and `tag` (of a variant). `labels`: what pages call a variant, by its id; `variant` takes them
     too. Raises `UsageError` for a key that does not exist, and where nothing matches.
     """
     terms = [_parse(term, only) for term in _with_ids(only, cells).split(",")]
@@ -114,6 +115,6 @@ def _remedy(cells: Sequence[Cell], terms: Sequence[_Term], labels: Mapping[str, 
 
 def _texts(key: str, cell: Cell) -> tuple[str, ...]:
     if key in _IDENTITIES:
-        return _IDENTITIES[key](cell)[:1]
+        return _IDENTITIES[key](cell)[: None if key == "tag" else 1]
     params = _params(cell)
     return (value_text(params[key]),) if key in params else ()

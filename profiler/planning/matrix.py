@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from profiler.errors import SpecError
+from profiler.kernels.arithmetic import Arithmetic, parse
 from profiler.model import Exclusion, Params, Problem, Variant, slug
 from profiler.planning.space import Space
 from profiler.planning.spec import Item, LoadedSpec, Rule, VariantItem, did_you_mean
@@ -35,8 +36,38 @@ class Candidate:
     field: FieldPath
     """Where the spec asks for it."""
     name: str | None = None
-    note: str = ""
-    trust: str = ""
+    item: VariantItem | None = None
+    """What a list of the spec says of it."""
+
+    @property
+    def trust(self) -> str:
+        """Why it is trusted; empty where its own entry does not say so."""
+        return self.item.reason if self.item is not None and self.item.trust else ""
+
+    @property
+    def tolerance(self) -> dict[str, tuple[float, float]]:
+        """Bounds of its own."""
+        bounds = {} if self.item is None else self.item.tolerance
+        return {dtype: (bound.absolute, bound.relative) for dtype, bound in bounds.items()}
+
+
+@dataclass(frozen=True)
+class Applicability:
+    """What must hold for a variant to be able to do a problem."""
+
+    condition: Arithmetic
+    reason: str
+    """Why it cannot do any other."""
+    field: FieldPath
+
+    @classmethod
+    def of(cls, candidate: Candidate) -> Applicability | None:
+        """That of a variant; None where it can do all problems."""
+        item = candidate.item
+        if item is None or item.when is None:
+            return None
+        reason = item.reason if item.reason and not item.trust else f"needs {item.when}"
+        return cls(parse(item.when), f"not applicable: {reason}", (*candidate.field, "when"))
 
 
 @dataclass
@@ -78,6 +109,8 @@ class Expanded:
     """Names of variants that were merged → name of the one they were merged into."""
     left_out: Mapping[str, str]
     """Names of variants that a rule or check removed → why."""
+    applicable: Mapping[str, Applicability]
+    """By id of the variants that cannot do every problem."""
 
 
 def expand(loaded: LoadedSpec, space: Space) -> Expanded:
@@ -114,7 +147,9 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
                 id=identify(name, candidate.params),
                 name=name,
                 params=candidate.params,
-                note=candidate.note,
+                note=candidate.item.note if candidate.item is not None else "",
+                tolerance=candidate.tolerance,
+                tags=candidate.item.tags if candidate.item is not None else (),
                 trust=candidate.trust or _trust(experiment.variants.trust, name, candidate.params),
             )
             for name, candidate in kept_variants
@@ -126,6 +161,11 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
         excluded=(*variants.tally.exclusions(), *problems.tally.exclusions()),
         aliases=variants.aliases,
         left_out=variants.left_out,
+        applicable={
+            identify(name, candidate.params): applicable
+            for name, candidate in kept_variants
+            if (applicable := Applicability.of(candidate)) is not None
+        },
     )
 
 
@@ -288,8 +328,8 @@ def _from_list(items: Sequence[Item], word: str, path: FieldPath) -> Iterator[Ca
     for index, item in enumerate(items):
         # A bare name is a parameter too, or the workload could not tell one from the other.
         params = item.params or {word: item.name}
-        trust = item.reason if isinstance(item, VariantItem) else ""
-        yield Candidate(params, (*path, index), item.name, item.note, trust)
+        of_variant = item if isinstance(item, VariantItem) else None
+        yield Candidate(params, (*path, index), item.name, of_variant)
 
 
 def _from_sets(loaded: LoadedSpec, space: Space) -> Iterator[Candidate]:

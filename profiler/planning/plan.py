@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from profiler.kernels.arithmetic import ExpressionError
 from profiler.model import (
     SCHEMA_VERSION,
     Cell,
@@ -287,7 +288,9 @@ def _cells(
         for variant in expanded.variants:
             cell = Cell(cell_id(variant, problem), variant, problem)
             rule = first_match(rules, _values(variant, problem)) if rules else None
-            reason = rule.label if rule else space.check_cell(variant.params, problem.params)
+            reason = rule.label if rule else _why_not(loaded, expanded, cell)
+            if reason is None:
+                reason = space.check_cell(variant.params, problem.params)
             if reason is None:
                 remaining.append(cell)
             else:
@@ -295,6 +298,19 @@ def _cells(
     if not remaining:
         raise nothing_left(loaded, ("exclude",), "cells", tally.exclusions())
     return tuple(remaining), tally.exclusions()
+
+
+def _why_not(loaded: LoadedSpec, expanded: Expanded, cell: Cell) -> str | None:
+    """Why a variant cannot do a problem, by its own condition; None where it can."""
+    applicable = expanded.applicable.get(cell.variant.id)
+    if applicable is None:
+        return None
+    try:
+        holds = applicable.condition.value(_values(cell.variant, cell.problem))
+    except ExpressionError as error:
+        message = f"{error} (variant '{cell.variant.name}', problem '{cell.problem.name}')"
+        raise loaded.error(applicable.field, message) from error
+    return None if holds else applicable.reason
 
 
 def _keys(expanded: Expanded) -> set[str]:

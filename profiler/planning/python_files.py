@@ -7,6 +7,8 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from profiler.runner.import_path import syntax_excerpt
+
 Parameters = Sequence[str]
 
 _ALMOST = 0.85
@@ -26,7 +28,7 @@ def function_faults(
     except (SyntaxError, ValueError) as error:
         line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        yield f"{file.name}{line}: not valid Python: {reason}"
+        yield f"{file.name}{line}: not valid Python: {reason}{syntax_excerpt(error)}"
         return
     except OSError as error:
         yield f"{file.name}: cannot be read: {error.strerror}"

@@ -20,7 +20,12 @@ from profiler.model import Params
 from profiler.planning.spec import CudaWorkload, LoadedSpec
 from profiler.planning.spec.values import did_you_mean
 from profiler.planning.spec.workloads import CommandWorkload, Workload, is_file_name
-from profiler.runner.import_path import importing_from, module_spec, search_folders
+from profiler.runner.import_path import (
+    importing_from,
+    module_spec,
+    search_folders,
+    syntax_excerpt,
+)
 
 FUNCTIONS = (
     "variant_name",
@@ -249,7 +254,8 @@ def _import_file(path: Path) -> ModuleType:
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise SpecError(f"{file}{_line_of(error, file)}: {_error_text(error)}") from error
+        text = f"{_error_text(error)}{syntax_excerpt(error)}"
+        raise SpecError(f"{file}{_line_of(error, file)}: {text}") from error
     return module
 
 

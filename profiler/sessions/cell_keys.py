@@ -89,6 +89,8 @@ def _key(cell: Cell, build: BuildResult | None, sources: str, shared: Mapping[st
         "variant": dict(cell.variant.params),
         "name": cell.variant.name,
         "problem": dict(cell.problem.params),
+        # Only where it has one: others keep the key that they had before there was any.
+        **({"tolerance": cell.variant.tolerance} if cell.variant.tolerance else {}),
         "binary": (build.code_hash or build.recipe_hash) if build else None,
     }
     text = json.dumps(document, sort_keys=True, default=str)

@@ -116,13 +116,20 @@ class ProgressReporter:
 
 @dataclass
 class FailureLines:
-    """Prints a line for each of the first failures, and in the end how many more there were."""
+    """Prints a line for each of the first causes, and in the end how many more cells failed."""
 
     reporter: ProgressReporter
     _failed: int = 0
+    _alike: int = 0
+    """That failed for a cause which has a line."""
+    _causes: set[str] = field(default_factory=set)
 
     def say(self, head: str, cause: str) -> None:
-        """Print what has failed, with the first line of its cause."""
+        """Print what has failed, with the first line of its cause; nothing of a cause again."""
+        if cause in self._causes and not self.reporter.verbose:
+            self._alike += 1
+            return
+        self._causes.add(cause)
         self._failed += 1
         if self._failed > _MOST_FAILURES and not self.reporter.verbose:
             return
@@ -136,6 +143,8 @@ class FailureLines:
         if self._failed > _MOST_FAILURES and not self.reporter.verbose:
             more = self._failed - _MOST_FAILURES
             self.reporter.say(f"{title}: {more} more failed; the results tell why")
+        if self._alike:
+            self.reporter.say(f"{title}: {self._alike} more failed in the same way")
 
 
 @dataclass
@@ -200,16 +209,18 @@ class VisitProgress:
                 self.durations_ns[cell] = statistics.median(durations)
             self.visited(cell)
         elif event == protocol.FAILED:
-            self.failed(cell, f"{record.get('outcome')}: {record.get('cause')}")
+            cause = f"{record.get('outcome')}: {record.get('cause')}"
+            self.failed(cell, cause, with_problem=phase in protocol.PROBLEM_PHASES)
 
-    def failed(self, cell: str, cause: str) -> None:
-        """Print that a cell failed; its remaining visits will not come."""
+    def failed(self, cell: str, cause: str, *, with_problem: bool = False) -> None:
+        """Print that a cell failed, or all of its problem; its remaining visits will not come."""
         if cell not in self.remaining:
             return
         self._done += self.remaining[cell]
         self.remaining[cell] = 0
         self._cells_done += 1
-        self._failures.say(f"{self._name(cell)}  FAILED ", cause)
+        name = f"all at {self.cells[cell].problem.name}" if with_problem else self._name(cell)
+        self._failures.say(f"{name}  FAILED ", cause)
         self._show(cell)
 
     def visited(self, cell: str) -> None:

@@ -17,6 +17,7 @@ import torch
 from profiler.runner import protocol
 from profiler.runner.device import Device, DeviceMissingError
 from profiler.runner.garbage import no_garbage_collection
+from profiler.runner.timing import restore
 
 _FACTS = 10
 """Integers that `cupti_launch_facts` gives of a launch."""
@@ -94,6 +95,7 @@ class RangeProfiler:
 
     def launch(self, visit: int, launch: Callable[[], Any]) -> None:
         """Launch once and wait; the kernels are those of the visit of this number (0 or more)."""
+        restore(launch)
         if self._flush:
             self._device.empty_caches()
         self._library.cupti_visit(visit)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from profiler.runner.protocol import JobCell, JobVisit
+from profiler.runner.protocol import JobCell, JobVisit, cell_of
 
 _POLL_S = 0.004
 """Far less than anything takes that a line asks for, and no load beside a launch."""
@@ -73,7 +73,7 @@ def read_order(line: bytes) -> Order:
     return Order(
         **{
             **data,
-            "cells": tuple(JobCell(**cell) for cell in data["cells"]),
+            "cells": tuple(map(cell_of, data["cells"])),
             "visits": tuple(JobVisit(**visit) for visit in data["visits"]),
             "forget": tuple(data["forget"]),
         }

@@ -16,7 +16,7 @@ from profiler.runner.check import Tensors
 from profiler.runner.protocol import JobCell, JobVisit
 from profiler.runner.session import PhaseFailedError, Session
 from profiler.runner.standing.orders import Order, follow_orders
-from profiler.runner.timing import Launch, make_stopwatch
+from profiler.runner.timing import Launch, make_stopwatch, restore
 from profiler.runner.visits.kinds import TimedVisits
 
 FREE_SHARE = 0.5
@@ -110,4 +110,5 @@ class StandingSession(Session):
             self._phase(protocol.MEASURE, [self._cells[visit.cell]], visit) as findings,
         ):
             findings.update(timer.make(visit, launch))
+            restore(launch)
         return visit.cell not in self._failed

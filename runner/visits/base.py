@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from profiler.runner import protocol
 from profiler.runner.protocol import JobVisit
-from profiler.runner.timing import Launch
+from profiler.runner.timing import Launch, restore
 
 if TYPE_CHECKING:
     from profiler.runner.cupti.range_profiler import RangeProfiler
@@ -35,6 +35,7 @@ class Visits(ABC):
         """Launch a cell so many times before its first visit; gives what was found out by that."""
         del cell
         for _ in range(times):
+            restore(launch)
             launch()
         return {}
 

@@ -19,7 +19,7 @@ from profiler.runner.cupti.counted_visits import CountedVisits
 from profiler.runner.device import Device
 from profiler.runner.garbage import no_garbage_collection
 from profiler.runner.protocol import Job, JobVisit
-from profiler.runner.timing import Launch, Stopwatch, make_stopwatch, on_cuda
+from profiler.runner.timing import Launch, Stopwatch, make_stopwatch, on_cuda, restore
 from profiler.runner.visits.base import SingleVisits, Visits
 from profiler.runner.visits.stamps import StampedVisits
 from profiler.runner.visits.traces import TraceWriter
@@ -37,6 +37,7 @@ class TimedVisits(SingleVisits):
 
     def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
         """One visit; `durations_ns` where the stopwatch gives any."""
+        restore(launch)
         self._before()
         with ranges.visit_range(visit.cell, visit.block, visit.arm):
             durations = self._stopwatch.measure(launch)
@@ -102,6 +103,7 @@ def launch_in_ranges(launch: Launch, launches: int, device: Device) -> None:
     """Launch some times in a row, each in its range, and wait only for the last."""
     with no_garbage_collection():
         for number in range(launches):
+            restore(launch)
             with ranges.launch_range(number):
                 launch()
         device.wait()

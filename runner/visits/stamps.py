@@ -16,7 +16,7 @@ from profiler.kernels.library import KernelLibrary
 from profiler.runner import protocol, ranges
 from profiler.runner.device import Device
 from profiler.runner.protocol import Job, JobVisit
-from profiler.runner.timing import Launch
+from profiler.runner.timing import Launch, restore
 from profiler.runner.visits.base import SingleVisits
 
 _PREFIX = "profiler_timeline"
@@ -84,6 +84,7 @@ class StampedVisits(SingleVisits):
         Raises RuntimeError for a kernel without stamps, and for one that wrote none.
         """
         buffer = self._buffer(visit.cell)
+        restore(launch)
         self._device.wait()
         buffer.clear()
         # The launch may be on a stream that does not wait for the one that clears.

@@ -50,7 +50,7 @@ def test_the_bounds_that_are_named_pass_and_much_smaller_ones_do_not():
     generator = torch.Generator().manual_seed(1)
     expected = 100 * torch.randn(1000, generator=generator, dtype=torch.float64)
     got = expected * (1 + 1e-6 * torch.randn(1000, generator=generator, dtype=torch.float64))
-    message = complaint(got, expected, {"default": Tolerance(1e-6, 1e-7)})
+    message = complaint(got, expected, {"default": Tolerance(1e-5, 2.5e-6)})
     named = re.findall(r"{absolute: (\S+), relative: (\S+)}", message)
     assert len(named) == 2
     for place, bounds in enumerate(named):
@@ -68,8 +68,17 @@ def test_numbers_that_look_the_same_get_more_digits():
 
 def test_no_bound_is_named_where_none_would_pass():
     assert "would pass" not in complaint(torch.tensor([NAN]), torch.tensor([1.0]))
-    message = complaint(torch.tensor([2.0]), torch.tensor([0.0]))
-    assert message.endswith("tolerance that would pass: {absolute: 2, relative: 0})")
+    message = complaint(torch.tensor([2e-4]), torch.tensor([0.0]), {})
+    assert message.endswith("tolerance that would pass: {absolute: 0.00021, relative: 1.3e-06})")
+
+
+def test_no_bound_is_named_for_a_result_that_is_not_nearly_right():
+    assert "would pass" not in complaint(torch.tensor([2.0]), torch.tensor([0.0]), {})
+    expected = torch.ones(1000)
+    for count, named in ((10, True), (11, False)):
+        got = expected.clone()
+        got[:count] += 1e-4
+        assert ("would pass" in complaint(got, expected, {})) == named
 
 
 @pytest.mark.parametrize("bound", [1e-30, 3.05e-5, 1.0, 9.99, 99.5, 123456.0])

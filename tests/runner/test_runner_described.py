@@ -77,6 +77,6 @@ def test_expressions_are_checked_and_measured(journal):
         assert len(journal[name, "measure"]["durations_ns"]) == 3
         assert journal[name, "recheck"]["event"] == FINISHED
     assert journal["wrong", "check"]["outcome"] == "wrong_result"
-    assert "tolerance that would pass: {absolute: " in journal["wrong", "check"]["cause"]
+    assert "elements are wrong; worst at " in journal["wrong", "check"]["cause"]
     assert "there is no 'z'; known: " in journal["unknown", "check"]["cause"]
     assert "a CUDA kernel cannot run on cpu" in journal["kernel", "prepare"]["cause"]

@@ -28,7 +28,7 @@ from profiler.metrics.own import OwnMetric
 from profiler.model import FLUSHED_PER_LAUNCH, MARGIN_PCT
 from profiler.planning.page_kinds import PAGE_KINDS, questions_of
 from profiler.planning.questions import Question
-from profiler.planning.spec.cuda_file import is_cuda_file, with_joined_sizes
+from profiler.planning.spec.cuda_file import ArithmeticText, is_cuda_file, with_joined_sizes
 from profiler.planning.spec.own_formula import OwnFormula
 from profiler.planning.spec.rules import Rules
 from profiler.planning.spec.search import Search
@@ -147,6 +147,25 @@ else:
     """A name of the registry: a kind that is added there can be named in a spec."""
 
 
+class Tolerance(SpecModel):
+    """How far an output may be off: |out - expected| ≤ absolute + relative · |expected|."""
+
+    absolute: Bound = Field(default=0.0, description="Absolute part.")
+    relative: Bound = Field(default=0.0, description="Relative part.")
+
+
+def _for_all_types(value: object) -> object:
+    """Bounds without a dtype are those of all dtypes: `{relative: 1e-2}`."""
+    bounds = Tolerance.model_fields.keys()
+    short = isinstance(value, dict) and value.keys() and value.keys() <= bounds
+    return {"default": value} if short else value
+
+
+Tolerances = Annotated[
+    dict[Annotated[str, AfterValidator(_check_dtype)], Tolerance], BeforeValidator(_for_all_types)
+]
+
+
 class Item(SpecModel):
     """One variant or problem: a name, a mapping of its parameters, or both."""
 
@@ -205,14 +224,33 @@ class VariantItem(Item):
         description="Whether it is ranked although its numbers look implausible "
         "(docs/plausibility.md). Needs a `reason`.",
     )
-    reason: Text = Field(default="", description="Why it is trusted; the page says it.")
+    reason: Text = Field(
+        default="",
+        description="Why it is trusted, or else why it cannot do the other problems; shown.",
+    )
+    when: ArithmeticText | None = Field(
+        default=None,
+        description="Arithmetic over parameters of variant and problem that holds where it can do "
+        "the problem (`columns % 128 == 0`). Elsewhere it is not applicable: planned so, no "
+        "failure.",
+    )
+    tolerance: Tolerances = Field(
+        default_factory=dict,
+        description="As that of the experiment, for this variant; a dtype that it does not name "
+        "has that of the experiment.",
+    )
+    tags: Names = Field(
+        default=(),
+        description="Words for groups of variants, such as the library or the author: pages show "
+        "them, and `--only tag=…` takes them.",
+    )
 
     @model_validator(mode="after")
     def _trust_has_a_reason(self) -> Self:
         if self.trust and not self.reason.strip():
             raise wrong(f"trust: {_NO_REASON}")
-        if self.reason and not self.trust:
-            raise wrong("reason: is that of `trust: true`, which is missing")
+        if self.reason and not self.trust and self.when is None:
+            raise wrong("reason: is that of `trust: true` or `when`, which is missing")
         return self
 
 
@@ -490,13 +528,6 @@ class Collect(SpecModel):
         return self
 
 
-class Tolerance(SpecModel):
-    """How far an output may be off: |out - expected| ≤ absolute + relative · |expected|."""
-
-    absolute: Bound = Field(default=0.0, description="Absolute part.")
-    relative: Bound = Field(default=0.0, description="Relative part.")
-
-
 ParameterNames = Annotated[
     tuple[ParameterName, ...], BeforeValidator(as_list), AfterValidator(unique), OrSingle()
 ]
@@ -599,10 +630,10 @@ class Experiment(SpecModel):
         default=MARGIN_PCT,
         description="Differences of duration up to this many percent count as the same.",
     )
-    tolerance: dict[Annotated[str, AfterValidator(_check_dtype)], Tolerance] = Field(
+    tolerance: Tolerances = Field(
         default_factory=dict,
-        description="By dtype of the output, with `default` for the rest. Default: the "
-        "workload's own.",
+        description="By dtype of the output, with `default` for the rest; `{relative: 1e-2}` is "
+        "short for a `default`. Default: the workload's own.",
     )
     questions: (
         Annotated[

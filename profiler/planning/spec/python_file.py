@@ -9,6 +9,9 @@ from typing import Any
 
 from profiler.planning.spec.source import Document, FieldPath, as_yaml, read_text
 
+_KEYS = ("name", "params", "note", "when", "tolerance", "tags")
+"""Of a variant, as far as it has them."""
+
 
 def document_of(path: Path, description: Mapping[str, Any]) -> Document:
     """Experiment file of what `profiler.Experiment.description` gave of a Python file.
@@ -21,7 +24,7 @@ def document_of(path: Path, description: Mapping[str, Any]) -> Document:
         "workload": f"./{path.name}",
         "variants": {
             "list": [
-                {key: variant[key] for key in ("name", "params", "note") if variant[key]}
+                {key: variant[key] for key in _KEYS if variant.get(key)}
                 for variant in description["variants"]
             ]
         },

@@ -305,13 +305,13 @@ def _failed_table(programs: Programs, failed: Sequence[Cell], most: int) -> Text
 
 
 def _alike(programs: Programs, failed: Sequence[Cell]) -> list[list[Cell]]:
-    """Failed cells, those together that the compiler refused with the same message."""
-    groups: dict[str | tuple[str, ...], list[Cell]] = {}
+    """Failed cells, those together that failed with the same message."""
+    groups: dict[tuple[str, ...], list[Cell]] = {}
     for cell in failed:
         status = programs.status(cell)
         broken = status.outcome is Outcome.COMPILE_FAILED
-        alike = compiler_message(status.cause) if broken else cell.id
-        groups.setdefault(alike, []).append(cell)
+        message = compiler_message(status.cause) if broken else (status.cause,)
+        groups.setdefault((status.outcome, *message), []).append(cell)
     return list(groups.values())
 
 

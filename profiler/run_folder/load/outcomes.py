@@ -169,6 +169,7 @@ def gather(
         *_trust_notices(plan, objections),
         *_recheck_notices(attempts),
         *_copy_notices(plan, statuses),
+        *_own_type_notices(plan, attempts),
         *_kernels_replayed(attempts, environment),
         *worker_notices(plan, attempts),
         *counting.notices(),
@@ -483,6 +484,19 @@ def _copy_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[No
         "megabytes": f"{(statuses[most.id].copied_bytes or 0.0) / 1e6:,.4g} MB",
     }
     yield Notice(NoticeKind.COPIES_NOT_TIMED, values)
+
+
+def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
+    """Why results were compared with the baseline's own at some problems, each reason once."""
+    names = {cell.problem.id: cell.problem.name for cell in plan.cells}
+    problems: dict[str, dict[str, None]] = defaultdict(dict)
+    for loaded in attempts:
+        for record in loaded.records:
+            if protocol.OWN_TYPES in record and record.get("problem") in names:
+                problems[str(record[protocol.OWN_TYPES])][names[record["problem"]]] = None
+    for cause, at in problems.items():
+        values = {"problems": ", ".join(at), "cause": cause}
+        yield Notice(NoticeKind.COMPARED_IN_OWN_TYPES, values)
 
 
 def _is_only_the_stop(notice: Notice, loaded: Loaded) -> bool:

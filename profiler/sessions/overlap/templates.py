@@ -180,4 +180,7 @@ def job_cell(
         library=libraries.get(cell.variant.id),
         check=check,
         recheck=recheck and not cell.variant.trust,
+        tolerances={
+            dtype: protocol.Tolerance(*bounds) for dtype, bounds in cell.variant.tolerance.items()
+        },
     )

@@ -16,7 +16,7 @@ def test_command_is_the_runner(tmp_path):
 @pytest.mark.parametrize(
     ("words", "remedy"),
     [
-        ("ModuleNotFoundError: No module named 'torch'", "kernel-profiler[torch]"),
+        ("ModuleNotFoundError: No module named 'torch'", "pip install torch"),
         ("RuntimeError: No CUDA GPUs are available", "CUDA_VISIBLE_DEVICES"),
         ("CUDA driver version is insufficient for CUDA runtime version", "driver"),
         ("AssertionError: Torch not compiled with CUDA enabled", "CUDA build"),

@@ -1,0 +1,118 @@
+"""What the decorator of a variant says beside its parameters; standard library only."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Function = Callable[..., Any]
+_PLAIN = (str, int, float, bool, list, tuple)
+
+
+class OptionError(Exception):
+    """An option of a variant is none; the message says what it must be."""
+
+
+@dataclass(frozen=True)
+class VariantOptions:
+    """Options of a variant, each with the value that changes nothing as its default."""
+
+    setup: bool = False
+    """Whether a call returns the launch, instead of making it."""
+    in_place: bool = False
+    """Whether a launch writes its inputs, which are then restored before each."""
+    check: Function | None = None
+    """Tells whether a result is right, in place of the reference."""
+    tolerance: Mapping[str, Any] | None = None
+    when: str | Function | None = None
+    """What must hold of the parameters, or it is not applicable."""
+    tags: str | Iterable[str] = ()
+
+    def __post_init__(self) -> None:
+        for key in ("setup", "in_place"):
+            if not isinstance(getattr(self, key), bool):
+                raise OptionError(f"{key}= must be True or False, not {getattr(self, key)!r}")
+        if not (self.check is None or callable(self.check)):
+            raise OptionError(f"check= must be a function, not {self.check!r}")
+        if not isinstance(self.tolerance, Mapping | None):
+            raise OptionError(
+                "tolerance= must be a mapping such as {'relative': 1e-2} or "
+                f"{{'float16': {{'absolute': 1e-3}}}}, not {self.tolerance!r}"
+            )
+        if not (self.when is None or isinstance(self.when, str) or callable(self.when)):
+            raise OptionError(f"when= must be a function or a text, not {self.when!r}")
+
+    def words(self) -> dict[str, Any]:
+        """Keys of a variant in an experiment file, as far as they are given."""
+        tags = [self.tags] if isinstance(self.tags, str) else list(self.tags)
+        return {
+            **({"when": _text_of(self.when)} if self.when is not None else {}),
+            **({"tolerance": dict(self.tolerance)} if self.tolerance is not None else {}),
+            **({"tags": tags} if tags else {}),
+        }
+
+
+OPTIONS = frozenset(VariantOptions.__dataclass_fields__)
+
+
+def _text_of(condition: str | Function) -> str:
+    """A condition as an experiment file has it: of a function, the expression that it returns.
+
+    With the plain values that it takes from its file.
+    """
+    if isinstance(condition, str):
+        return condition
+    body = _returned(condition)
+    if body is None:
+        raise OptionError(
+            "when= must be one expression over parameters, such as `lambda n: n % 128 == 0`: "
+            "it is asked where the experiment is planned"
+        )
+    taken = inspect.getclosurevars(condition)
+    values = {**taken.globals, **taken.nonlocals}
+    return ast.unparse(_Filled(values).visit(body))
+
+
+def _returned(function: Function) -> ast.expr | None:
+    """The expression of a lambda, or of a function that only returns; None of any other."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    try:
+        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    except SyntaxError:
+        return None
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Lambda | ast.FunctionDef):
+            continue
+        arguments = [a.arg for a in (*node.args.args, *node.args.kwonlyargs)]
+        if node.lineno != code.co_firstlineno or tuple(arguments) != names:
+            continue
+        if isinstance(node, ast.Lambda):
+            return node.body
+        *before, last = node.body
+        if isinstance(last, ast.Return) and all(map(_is_text, before)):
+            return last.value
+    return None
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+class _Filled(ast.NodeTransformer):
+    """Puts plain values in the places of their names."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        value = self._values.get(node.id)
+        if not isinstance(value, _PLAIN):
+            return node
+        return ast.parse(repr(value), mode="eval").body
