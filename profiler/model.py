@@ -68,6 +68,11 @@ class Variant:
     label: str = ""
     """Short text that no other variant of a report has; empty until findings give it."""
 
+    @property
+    def remark(self) -> str:
+        """Tags and note as pages show them beside it."""
+        return ": ".join(part for part in (", ".join(self.tags), self.note) if part)
+
 
 @dataclass(frozen=True)
 class Problem:

@@ -311,6 +311,10 @@ def test_the_example_in_place_is_right_and_says_where_it_is_not_applicable(profi
     assert done.code == 0, done.err
     assert {outcome for outcome, _ in cells.values()} == {"measured"}
     assert len(cells) == 4 * 2 - 1
+    (run,) = profiler.runs("residual-norm")
+    page = (run / "index.html").read_text()
+    assert '<small class="also">torch, fused</small>' in page
+    assert "not applicable: needs columns % block == 0" in page
     planned = profiler("plan", "norm.py", "--json", "-")
     assert planned.json["excluded"][-1] == {
         "reason": "not applicable: needs columns % block == 0",

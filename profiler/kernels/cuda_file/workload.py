@@ -43,6 +43,11 @@ class CudaFileWorkload:
         """All tensors, outputs too: the variants share them, because they may be large."""
         return make_tensors(self._description, problem, device, seed)
 
+    def named_inputs(self, inputs: Tensors) -> Tensors:
+        """Tensors that no kernel may write."""
+        tensors = self._description.tensors
+        return {tensor.name: inputs[tensor.name] for tensor in tensors if not tensor.output}
+
     def reference(self, problem: Params, inputs: Tensors) -> Any:
         """The expression on float64 tensors, or what the user's function gives."""
         tensors = readable(self._description, inputs)
@@ -77,7 +82,7 @@ class CudaFileWorkload:
         library: Path,
         stream: Callable[[], int],
     ) -> Launch:
-        """Launch of a kernel on a stream, with outputs that have a fill set to it before."""
+        """Launch of a kernel on a stream."""
         description = self._description
         values = {**variant, **problem}
         names = description.arguments_of(variant)
@@ -151,8 +156,8 @@ class CudaFileWorkload:
 class OutputLaunch:
     """A launch that carries its outputs.
 
-    Those that are read as well (sums that are added to, values that are changed in place) are set
-    to what they were filled with before each start: with zeros, or by a copy.
+    `restore` sets those that are read as well (sums that are added to, values that are changed in
+    place) to what they were filled with: with zeros, or by a copy.
     """
 
     def __init__(
@@ -168,12 +173,17 @@ class OutputLaunch:
         self._zeroed = zeroed
         self._copied = copied
 
-    def __call__(self) -> tuple[torch.Tensor, ...]:
-        """Start the kernel and give its outputs, without waiting for them."""
+    def restore(self) -> None:
+        """Set outputs that are read to what they were filled with; no part of a launch."""
         for tensor in self._zeroed:
             tensor.zero_()
         for tensor, original in self._copied:
             tensor.copy_(original)
+
+    restart = restore
+
+    def __call__(self) -> tuple[torch.Tensor, ...]:
+        """Start the kernel and give its outputs, without waiting for them."""
         self._launch()
         return self.outputs
 

@@ -170,7 +170,7 @@ class TensorArgument(SpecModel):
         description="`normal`, `uniform`, `integers` (or `{uniform: [-1, 1]}`: mean and deviation, "
         "or the least and the bound above), `zeros`, `ones`, `arange`, or a number; random ones "
         "from the run's seed. Default: `normal`, of integers `integers`; none of an output. An "
-        "output that has one is set to it before every launch, which is measured with it.",
+        "output that has one is set to it before every launch, outside of what is measured.",
     )
     output: Annotated[bool, Strict()] = Field(
         default=False, description="Whether the kernel writes it, and it is checked."

@@ -103,7 +103,7 @@ def progression_view(findings: Findings) -> View:
         "multiples": None if problem is None else _multiples(findings, ladder, problem),
         "ledger": ledger(findings, ladder),
         "ledger_heads": LEDGER_HEADS,
-        "noted": any(rung.variant.note for rung in ladder),
+        "noted": any(rung.variant.remark for rung in ladder),
         "ledger_problem": problem,
         **problem_parts(findings),
         **metric_parts(findings),
@@ -180,7 +180,7 @@ def _rung_row(programs: Programs, rung: Rung, data: Sequence[Datum]) -> Row:
         mark=programs.marks[rung.variant.id],
         role="other",
         data=tuple(data),
-        note=rung.variant.note,
+        note=rung.variant.remark,
         also=programs.aliases.get(rung.variant.id, ()),
     )
 

@@ -142,7 +142,7 @@ def _kernels(pair: PairWhy) -> str:
 
 def _pair(pair: PairWhy) -> Explained:
     names = (pair.cell.variant.label, pair.against.variant.label)
-    note = pair.cell.variant.note
+    note = pair.cell.variant.remark
     says_more = note and note not in names[0]
     return Explained(
         cells=(pair.cell.id, pair.against.id),

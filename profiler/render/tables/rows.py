@@ -109,7 +109,7 @@ def heat(findings: Findings) -> Heat:
                 mark=programs.marks[variant.id],
                 role=findings.ranking.role(variant),
                 data=(first, *data),
-                note=variant.note,
+                note=variant.remark,
                 also=programs.aliases.get(variant.id, ()),
             )
         )

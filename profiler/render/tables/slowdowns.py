@@ -75,7 +75,7 @@ def _row(findings: Findings, rank: VariantRank, problems: Sequence[Problem]) -> 
         mark=findings.programs.marks[variant.id],
         role=findings.ranking.role(variant),
         data=(*_worst_and_mean(rank), *data),
-        note=variant.note,
+        note=variant.remark,
         also=findings.programs.aliases.get(variant.id, ()),
     )
 
@@ -207,7 +207,7 @@ def single_choice_rows(ranking: Ranking) -> tuple[Row, ...]:
                 mark=mark,
                 role=ranking.role(variant),
                 data=data,
-                note=variant.note,
+                note=variant.remark,
                 also=also,
             )
         )
