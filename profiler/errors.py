@@ -109,7 +109,8 @@ def nearest_file(path: Path) -> str:
         beside = _alike(path.parent, path.name) if folder == path.parent else []
         below = (file for entry in entries if entry.is_dir() for file in _alike(entry, path.name))
         near = next(
-            (file for file in (*beside, *below, *_closest_first(rests, path)) if file.is_file()), None
+            (file for file in (*beside, *below, *_closest_first(rests, path)) if file.is_file()),
+            None,
         )
     except OSError:
         return ""

@@ -59,6 +59,7 @@ class NoticeKind(StrEnum):
     NOISE_FLOOR_UNKNOWN = "noise_floor_unknown"
     NOISE_FLOOR_ABOVE_MARGIN = "noise_floor_above_margin"
     SLOW_VISITS = "slow_visits"
+    MIXED_LAUNCHES = "mixed_launches"
     BASELINE_SHIFTED = "baseline_shifted"
     ORDER_REVERSED = "order_reversed"
     NOT_COMPARABLE = "not_comparable"
@@ -318,6 +319,13 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "differences below {floor} cannot be seen there.",
         "Lock the clock, leave the GPU alone, or measure more blocks; else read SAME as: within "
         "the noise floor.",
+    ),
+    NoticeKind.MIXED_LAUNCHES: NoticeTemplate(
+        Severity.WARNING,
+        "Launches within a visit differ by more than visits do, up to {spread} times, in {count} "
+        "cells ({cells}): they are of several kinds, and these cells have no verdict.",
+        "Leave trials of an autotuner and warm-ups out by workload.launch_skip and launch_count, "
+        "and tell sizes apart by workload.parts (docs/own-programs.md).",
     ),
     NoticeKind.SLOW_VISITS: NoticeTemplate(
         Severity.INFO,

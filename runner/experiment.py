@@ -141,7 +141,7 @@ class Experiment:
     @overload
     def variant(self, function: F, /) -> F: ...
     @overload
-    def variant(  # noqa: PLR0913 - all by keyword, with defaults
+    def variant(
         self,
         *,
         name: str | None = None,

@@ -10,9 +10,7 @@ from profiler.runner.check import Tensors, WrongResultError
 
 FREE_SHARE = 0.25
 """Share of the free memory of a GPU that copies may take: launches need the rest."""
-_REMEDY = (
-    "mark it in_place=True, which restores them before each launch, or let it write elsewhere"
-)
+_REMEDY = "mark it in_place=True, which restores them before each launch, or let it write elsewhere"
 
 
 class KeptInputs:

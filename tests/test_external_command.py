@@ -158,3 +158,72 @@ def test_a_wrong_command_is_refused_before_anything_runs(profiler, write, worklo
     assert done.code == 2, done.err
     assert message in done.err
     assert not (profiler.folder / "notes").exists()
+
+
+# ---- which launches count ------------------------------------------------------------------------
+
+
+def launching(profiler, launches):
+    """A program in the run's folder whose argument says which launches it makes."""
+    made = {
+        name: "".join(f"{kernel} | (128, 1, 1) | {time}\n" for kernel, time in kernels)
+        for name, kernels in launches.items()
+    }
+    for name, lines in made.items():
+        (profiler.folder / f"{name}.txt").write_text(lines)
+    path = profiler.folder / "program"
+    path.write_text('#!/bin/sh\ncat "$1.txt" >> "${FAKE_NCU_LAUNCHES:-/dev/null}"\n')
+    path.chmod(0o755)
+
+
+def spec_of_launches(profiler, versions, blocks, **workload):
+    return profiler.write_spec(
+        workload={"command": "./program {version}", **workload},
+        variants={"matrix": {"version": versions}},
+        collect={**COLLECT, "blocks": blocks},
+    )
+
+
+@pytest.mark.parametrize("versions", [["naive", "cublas"], ["cublas", "naive"]])
+def test_a_filter_that_fits_only_some_versions_fails_the_others_in_any_order(profiler, versions):
+    launching(profiler, {"naive": [("sgemm_a", 9000)], "cublas": [("ampere_sgemm", 5000)]})
+    spec = spec_of_launches(profiler, versions, 2, kernel="regex:sgemm_.*")
+    done = profiler.measure(spec, "--json", "-")
+    assert done.code == 4, done.err
+    outcomes = {cell["variant_params"]["version"]: cell["outcome"] for cell in done.json["cells"]}
+    assert outcomes == {"naive": "measured", "cublas": "no_kernel"}
+    assert not any(notice["kind"] == "csv_unreadable" for notice in done.json["notices"])
+
+
+def test_a_filter_that_fits_no_version_is_an_error(profiler):
+    launching(profiler, {"one": [("sgemm_a", 9000)], "two": [("sgemm_b", 5000)]})
+    done = profiler.measure(spec_of_launches(profiler, ["one", "two"], 2, kernel="gemm"))
+    assert done.code == 3
+    assert "no kernel to profile" in done.err
+
+
+TRIALS = [("gemm", time) for time in (*(300_000,) * 5, *(90_000,) * 5, *(400_000,) * 5)]
+
+
+@pytest.mark.parametrize("skip", [0, 15])
+def test_trials_of_an_autotuner_are_no_verdict(profiler, skip):
+    launches = {"fixed": [("gemm", 100_000)] * 18, "auto": [*TRIALS, *[("gemm", 90_000)] * 3]}
+    launching(profiler, launches)
+    spec = spec_of_launches(profiler, ["fixed", "auto"], 8, kernel="gemm", launch_skip=skip)
+    done = profiler.measure(spec, "--json", "-")
+    assert done.code == 0, done.err
+    (auto,) = (c for c in done.json["cells"] if c["variant_params"]["version"] == "auto")
+    mixed = [n for n in done.json["notices"] if n["kind"] == "mixed_launches"]
+    if skip:
+        assert not mixed
+        assert auto["metrics"]["duration_ns"]["reason"] != "mixed_launches"
+    else:
+        assert "up to 4.4 times, in 1 cells (version=auto at default)" in mixed[0]["text"]
+        duration = auto["metrics"]["duration_ns"]
+        assert (duration["verdict"], duration["reason"]) == ("unclear", "mixed_launches")
+
+
+def test_a_plan_says_that_results_are_unchecked(profiler, program, write):
+    assert "Results are unchecked" in profiler("plan", write(["one"])).err
+    assert "unchecked" not in profiler("plan", write(["one"], check="./sgemm check")).err
+    assert "unchecked" not in profiler("plan", write(["one"], exit_code=0)).err

@@ -312,6 +312,7 @@ def test_the_example_in_place_is_right_and_says_where_it_is_not_applicable(profi
     assert {outcome for outcome, _ in cells.values()} == {"measured"}
     assert len(cells) == 4 * 2 - 1
     (run,) = profiler.runs("residual-norm")
+    assert profiler("report", run).code == 0
     page = (run / "index.html").read_text()
     assert '<small class="also">torch, fused</small>' in page
     assert "not applicable: needs columns % block == 0" in page
@@ -329,7 +330,9 @@ def test_the_example_in_place_is_right_and_says_where_it_is_not_applicable(profi
 
 
 def test_the_example_with_a_check_of_its_own_refuses_what_is_wrong(profiler):
-    wrong = "\n\n@dropout.variant\ndef forgets(x, p):\n    return torch.dropout(x, p, True) * (1 - p)\n"
+    wrong = (
+        "\n\n@dropout.variant\ndef forgets(x, p):\n    return torch.dropout(x, p, True) * (1 - p)\n"
+    )
     cells, done = measured(profiler, "dropout", example("python.md", "dropout") + wrong)
     assert done.code == 4
     causes = {cell.partition("..")[0]: seen for cell, seen in cells.items()}

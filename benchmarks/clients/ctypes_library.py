@@ -10,11 +10,15 @@ import torch
 import profiler
 
 SOURCE = """
-void scale(const float* x, float* out, long n, float a) { for (long i = 0; i < n; ++i) out[i] = a * x[i]; }
+void scale(const float* x, float* out, long n, float a) {
+    for (long i = 0; i < n; ++i) out[i] = a * x[i];
+}
 """
 folder = Path(tempfile.mkdtemp())
 (folder / "scale.c").write_text(SOURCE)
-subprocess.run(["cc", "-O3", "-shared", "-fPIC", "scale.c", "-o", "scale.so"], cwd=folder, check=True)
+subprocess.run(
+    ["cc", "-O3", "-shared", "-fPIC", "scale.c", "-o", "scale.so"], cwd=folder, check=True
+)
 library = ctypes.CDLL(str(folder / "scale.so"))
 
 scaled = profiler.Experiment("ctypes-library", problems={"n": [1000, 100_000]})

@@ -24,14 +24,21 @@ from profiler.analyse.samples import check_samples
 from profiler.analyse.verdicts import (
     COLUMNS,
     DELTA,
+    Reason,
     compare,
     noise_floors,
     still_in_the_race,
 )
 from profiler.collect.registry import primary_timer
-from profiler.model import FEWEST_BLOCKS, Cell, SessionKind
+from profiler.model import FEWEST_BLOCKS, Cell, SessionKind, Verdict
 
-TIME_COLUMNS = ("cell", "variant", "problem", "block", "arm", "duration_ns", "cycles")
+TIME_COLUMNS = ("cell", "variant", "problem", "block", "arm", "duration_ns", "cycles", "spread")
+
+LEAST_MIXED = 1.1
+"""Slow launches of one visit by quick ones, from which on they may be of several kinds."""
+OF_NOISE = 5.0
+"""How many times the noise between visits their difference is then."""
+_DEVIATION_OF_MAD = 1.4826
 
 MEDIANS = ("median", "against_median")
 """Median durations of both cells of a pair, in the blocks that they share."""
@@ -56,7 +63,8 @@ def times_of(
     """Duration and cycles by cell, block and arm; columns `TIME_COLUMNS`.
 
     Of sessions of one kind and of one collector: the primary timer of those that measured. Repeats
-    of a visit count as their median. `blocks`: only those before this number. Cycles are NaN where
+    of a visit count as their median; `spread` is the 90th by the 10th percentile of launches that a
+    tool timed one by one. `blocks`: only those before this number. Cycles are NaN where
     a visit did not count them: those of another launch would repeat the duration.
     """
     check_samples(samples)
@@ -76,8 +84,34 @@ def times_of(
         [(cell.id, cell.variant.id, cell.problem.id) for cell in cells],
         columns=["cell", "variant", "problem"],
     )
-    times = made.median().reset_index().astype({"cell": object})
+    times = made.median().assign(spread=_spreads(made, collector)).reset_index()
+    times = times.astype({"cell": object})
     return times.merge(plan.astype(object), on="cell")[list(TIME_COLUMNS)]
+
+
+def _spreads(visits: Any, collector: str | None) -> pd.Series[Any] | float:
+    """Slow by quick launches of each visit; 1 where a visit is one launch, or a timer made it."""
+    if collector != "ncu" or not (visits.size() > 1).any():
+        return 1.0
+    durations = visits["duration_ns"]
+    spreads: pd.Series[Any] = durations.quantile(0.9) / durations.quantile(0.1)
+    return spreads
+
+
+def mixed_launches(times: pd.DataFrame) -> dict[str, float]:
+    """Slow by quick launches of a visit, by cell whose launches are not all of one kind.
+
+    They differ by more than the noise between visits: a program that tries configurations, say.
+    """
+    mixed: dict[str, float] = {}
+    wide = times.loc[times["spread"] > LEAST_MIXED, "cell"].unique() if len(times) else ()
+    for cell, rows in times[times["cell"].isin(list(wide))].groupby("cell", sort=False):
+        durations, spread = rows["duration_ns"], float(rows["spread"].median())
+        median = float(durations.median())
+        noise = _DEVIATION_OF_MAD * float((durations - median).abs().median()) / median
+        if spread > max(LEAST_MIXED, 1 + OF_NOISE * noise):
+            mixed[str(cell)] = spread
+    return mixed
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +125,11 @@ class Judge:
     rules: Rules = field(default_factory=Rules)
     session_sds: tuple[float, ...] = PRIOR_SDS
     """As `intervals.estimated_sds` gives them."""
+
+    @cached_property
+    def _mixed(self) -> frozenset[str]:
+        """Cells whose launches are not all of one kind: nothing is decided about them."""
+        return frozenset(mixed_launches(self.times))
 
     @cached_property
     def floors(self) -> pd.DataFrame:
@@ -137,6 +176,9 @@ class Judge:
         shorter = blocks.groupby("pair")["shorter_ns"].median().reindex(table.index)
         table["session_sd"] = session_sds(shorter.to_numpy(dtype=np.float64), self.session_sds)
         verdicts = _with_quotients(self._at_last_looks(blocks, table), blocks)
+        mixed = table["cell"].isin(self._mixed) | table["against"].isin(self._mixed)
+        verdicts.loc[mixed, "verdict"] = Verdict.UNCLEAR
+        verdicts.loc[mixed, "reason"] = Reason.MIXED_LAUNCHES
         return table[["cell", "against", "problem"]].join(verdicts[[*COLUMNS, *MEDIANS]])
 
     def _at_last_looks(self, blocks: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:

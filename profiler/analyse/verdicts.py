@@ -70,6 +70,8 @@ class Reason(StrEnum):
     """FASTER or SLOWER in time, not yet decided in cycles."""
     CLOCK = "clock"
     """Time and cycles contradict each other."""
+    MIXED_LAUNCHES = "mixed_launches"
+    """Launches of one visit are of several kinds: trials of an autotuner among them, say."""
     NOT_MEASURED = "not_measured"
     SAME_PROGRAM = "same_program"
     """SAME because both have one machine code; nothing was compared."""

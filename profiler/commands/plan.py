@@ -19,7 +19,7 @@ from profiler.machine.environment import (
 )
 from profiler.model import Plan, SearchPlan
 from profiler.planning.plan import foreseen_plan, plan_document
-from profiler.planning.readiness import check_ready
+from profiler.planning.readiness import check_ready, unchecked_note
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import newest_run
@@ -44,8 +44,9 @@ def show_plan(request: PlanRequest) -> ExitCode:
     plan = selected_plan(loaded, space, request.only)
     notes = check_ready(loaded, plan, space, capability=capability_of(loaded.experiment.build.arch))
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=False)
-    for note in notes:
-        reporter.warn(note)
+    for note in (*notes, unchecked_note(loaded.experiment)):
+        if note:
+            reporter.warn(note)
     held = _held(request.out, loaded, plan, space, gpu)
     forecasts = forecast(
         held.plan,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.judge import Judge, Rules, mixed_launches, times_of
 from profiler.analyse.samples import metric_columns
 from profiler.analyse.summary import SlowVisits
 from profiler.analyse.verdicts import DELTA
@@ -72,6 +72,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_few_blocks(samples, statuses),
         *_no_baseline(cells, statuses, baseline),
         *_noise(timing, cells, baseline, delta),
+        *_mixed(timing, cells),
         *_shift(timing, final, cells, baseline, delta),
         *_clocks(environment),
         *_aliases(cells, builds),
@@ -112,6 +113,19 @@ def _other_types(
             for (its, usual), names in variants.items()
         )
         yield Notice(NoticeKind.RESULTS_OF_OTHER_TYPES, {"results": results})
+
+
+def _mixed(timing: pd.DataFrame, cells: Sequence[Cell]) -> Iterable[Notice]:
+    """Cells whose launches of one visit are of several kinds."""
+    mixed = mixed_launches(timing)
+    if mixed:
+        names = [f"{c.variant.label} at {c.problem.name}" for c in cells if c.id in mixed]
+        values: Values = {
+            "count": len(mixed),
+            "spread": f"{max(mixed.values()):.2g}",
+            "cells": _some(names),
+        }
+        yield Notice(NoticeKind.MIXED_LAUNCHES, values)
 
 
 def _tuned_otherwise(cells: Sequence[Cell], statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:

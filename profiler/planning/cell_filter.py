@@ -52,8 +52,9 @@ def select_cells(
     """The cells that a filter names, and the baseline's on the same problems.
 
     `a=1,b=2` asks for both, `a=1|2` for either. Keys are parameters, `variant` and `problem` (name
-    or id), `cell` (id), and `tag` (of a variant). `labels`: what pages call a variant, by its id; `variant` takes them
-    too. Raises `UsageError` for a key that does not exist, and where nothing matches.
+    or id), `cell` (id), and `tag` (of a variant). `labels`: what pages call a
+    variant, by its id; `variant` takes them too. Raises `UsageError` for a key that does not exist,
+    and where nothing matches.
     """
     terms = [_parse(term, only) for term in _with_ids(only, cells).split(",")]
     _check_keys(terms, cells, only)

@@ -22,7 +22,13 @@ from profiler.planning.cuda_sources import cuda_faults, cuda_notes
 from profiler.planning.plan import command_values
 from profiler.planning.python_files import function_faults, unread_names
 from profiler.planning.space import Space
-from profiler.planning.spec import CommandWorkload, CudaWorkload, LoadedSpec, ModuleWorkload
+from profiler.planning.spec import (
+    CommandWorkload,
+    CudaWorkload,
+    Experiment,
+    LoadedSpec,
+    ModuleWorkload,
+)
 from profiler.planning.spec.source import FieldPath
 
 NEEDED = {
@@ -64,6 +70,20 @@ def check_ready(
         *cuda_notes(loaded, plan),
         *_command_notes(loaded, plan),
         *_verdict_notes(plan),
+    )
+
+
+def unchecked_note(experiment: Experiment) -> str:
+    """That nothing tells whether results of a command are right; empty where something does."""
+    workload = experiment.workload
+    if not isinstance(workload, CommandWorkload):
+        return ""
+    if workload.check is not None or workload.exit_code is not None:
+        return ""
+    return (
+        "Results are unchecked: name a command that tells whether they are right "
+        "(workload.check), or the exit code of success of a program that checks itself "
+        "(workload.exit_code)."
     )
 
 

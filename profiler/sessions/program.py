@@ -106,19 +106,19 @@ class Program:
         return Command((str(find_program(argv, where)), *argv[1:]), cwd=where)
 
     def failure(
-        self, folder: Path, end: SessionResult, *, measured: bool, has_samples: bool
+        self, folder: Path, end: SessionResult, *, measured: bool, may_match: bool
     ) -> tuple[Outcome, str] | None:
         """Outcome and cause of a visit that went wrong, None where it went well.
 
         Raises EnvironmentUnusable where the tool's messages say that the machine or the filter is
-        at fault; `has_samples`: something was measured before, so the filter can match.
+        at fault; `may_match`: the filter lets kernels of other visits through, or may do so.
         """
         if end.cause is Cause.TIMED_OUT:
             return Outcome.TIMED_OUT, "did not end within the time limit"
         if measured and end.cause is Cause.FINISHED:
             return None
         error = self.tool.diagnose(folder, end.returncode)
-        if error is None and end.cause is Cause.FINISHED and not has_samples:
+        if error is None and end.cause is Cause.FINISHED and not may_match:
             error = self.tool.nothing_seen(folder)
         if error is not None:
             raise error

@@ -60,6 +60,8 @@ def reason_words(pair: PairVerdict) -> str:
         Reason.CYCLES_UNCLEAR: f"differs in time, but {pair.blocks} blocks do not show it in "
         "cycles",
         Reason.CLOCK: "time and cycles disagree: the clock moved",
+        Reason.MIXED_LAUNCHES: "launches of one visit differ by more than visits do: they are of "
+        "several kinds",
         Reason.NOT_MEASURED: "not measured",
         Reason.SAME_PROGRAM: "the same machine code, measured once",
     }

@@ -671,6 +671,11 @@ def _read_csv(
 
 
 def _unreadable(attempt: Attempt, name: str) -> tuple[Notice, ...]:
-    """Notice of an unreadable file; none where the tool was killed, which may cut it off."""
-    ended_well = attempt.result is not None and attempt.result.cause == FINISHED
-    return (Notice(NoticeKind.CSV_UNREADABLE, {"file": name}),) if name and ended_well else ()
+    """Notice of an unreadable file; none where the tool was killed, which may cut it off.
+
+    Nor where the only visit of an attempt has failed: its file lacks nothing.
+    """
+    result = attempt.result
+    only_visit_failed = result is not None and attempt.record.visit is not None and result.failed
+    whole = result is not None and result.cause == FINISHED and not only_visit_failed
+    return (Notice(NoticeKind.CSV_UNREADABLE, {"file": name}),) if name and whole else ()

@@ -92,7 +92,11 @@ class ProgramSessions:
             if loaded.attempt.record.visit is not None:
                 made[loaded.attempt.record.visit["cell"]].append(loaded)
         for turn in turns.of_session(work.session):
-            end, failure, loaded = self._make_turn(turn, turns, has_samples=has_samples)
+            # The filter may fit other cells, where none has been measured so far.
+            others = visited - turns.failed - {turn.visit.cell}
+            end, failure, loaded = self._make_turn(
+                turn, turns, may_match=has_samples or bool(others)
+            )
             has_samples = has_samples or bool(loaded.visits())
             made[turn.visit.cell].append(loaded)
             if failure is None:
@@ -105,7 +109,7 @@ class ProgramSessions:
                 progress.failed(turn.visit.cell, f"{failure[0]}: {failure[1]}")
 
     def _make_turn(
-        self, turn: ProgramTurn, turns: Turns, *, has_samples: bool
+        self, turn: ProgramTurn, turns: Turns, *, may_match: bool
     ) -> tuple[SessionResult, tuple[Outcome, str] | None, Loaded]:
         """Make one visit, while the processes of those that follow wait.
 
@@ -130,7 +134,7 @@ class ProgramSessions:
         loaded = self.book.load(self.book.run.attempt(folder))
         fault, measured = loaded.part_fault, bool(loaded.visits())
         failure = program.failure(
-            folder, end, measured=measured or bool(fault), has_samples=has_samples
+            folder, end, measured=measured or bool(fault), may_match=may_match
         ) or ((Outcome.PARTS_DIFFER, fault) if fault else None)
         result = _command_result([turn.visit.cell], end, failure)
         self.book.finish(folder, result)

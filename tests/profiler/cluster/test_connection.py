@@ -163,7 +163,9 @@ def test_without_dask_it_says_what_to_install(
     )
     with pytest.raises(EnvironmentUnusable, match="needs Dask") as raised:
         written_runs_of_workers(_request(tmp_path), reporter)
-    assert raised.value.remedy == "pip install distributed; in a checkout, pip install -e '.[cluster]'"
+    assert (
+        raised.value.remedy == "pip install distributed; in a checkout, pip install -e '.[cluster]'"
+    )
 
 
 @pytest.mark.parametrize(
