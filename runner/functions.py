@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from profiler.kernels.autotuned import Row, watch_launch
 from profiler.runner.arrays import as_tensor, is_array, leaves
 from profiler.runner.check import WrongResultError, as_tensors
 from profiler.runner.experiment import (
@@ -66,6 +67,10 @@ class Arguments:
     @cached_property
     def originals(self) -> Arguments:
         """Copies of the inputs, as they were when these were first asked for."""
+        return self.copied()
+
+    def copied(self) -> Arguments:
+        """Copies with every array of its own type."""
         return self._changed(_copied_array)
 
     def _changed(self, change: Callable[[Any], Any]) -> Arguments:
@@ -83,6 +88,8 @@ class FunctionWorkload:
     def __init__(self, experiment: Experiment) -> None:
         self._experiment = experiment
         self._functions = experiment.functions
+        self._tuned: list[Row] = []
+        """What was tried for the baseline where its result was the reference: it is tuned then."""
         self.flops = self._amount("flops")
         self.bytes = self._amount("bytes")
 
@@ -110,8 +117,11 @@ class FunctionWorkload:
         entry, parameters = self._variant(variant)
         options = entry.options_of(parameters)
         originals = inputs.originals if options.in_place else None
-        call = _launch_of(entry, options, inputs.bound(entry.function, problem, parameters))
-        return FunctionLaunch(entry.name, call, inputs, originals)
+        with watch_launch() as tuned:
+            call = _launch_of(entry, options, inputs.bound(entry.function, problem, parameters))
+        if entry is self._experiment.baseline_function():
+            tuned += self._tuned
+        return FunctionLaunch(entry.name, call, inputs, originals, tuned)
 
     def named_inputs(self, inputs: Arguments) -> dict[str, torch.Tensor]:
         """Tensors of the inputs by what the baseline calls them."""
@@ -164,7 +174,10 @@ class FunctionWorkload:
 
     def _in_own_types(self, problem: Parameters, inputs: Arguments) -> Any:
         """Result of the baseline on the inputs as they are, of which it may write copies only."""
-        return self._by_baseline(problem, inputs._changed(_copied_array))
+        with watch_launch() as tuned:
+            result = self._by_baseline(problem, inputs.copied())
+        self._tuned = tuned or self._tuned
+        return result
 
     def _by_baseline(self, problem: Parameters, inputs: Arguments) -> Any:
         """Result of the baseline on some inputs."""
@@ -228,7 +241,8 @@ class InOwnTypes:
 class FunctionLaunch:
     """Calls a variant; its first call looks at what the function returns.
 
-    `originals`: copies of the inputs of a variant that writes them.
+    `originals`: copies of the inputs of a variant that writes them. `tuned`: what autotuners tried
+    before the first launch, which adds to it.
     """
 
     def __init__(
@@ -237,8 +251,10 @@ class FunctionLaunch:
         call: Callable[[], Any],
         inputs: Arguments,
         originals: Arguments | None = None,
+        tuned: Sequence[Row] = (),
     ) -> None:
         self._name = name
+        self.tuned = tuned
         self._call = call
         self._inputs = inputs
         if originals is not None:
@@ -252,7 +268,9 @@ class FunctionLaunch:
         return self._launch()
 
     def _first(self) -> Any:
-        result = self._call()
+        with watch_launch() as tuned:
+            result = self._call()
+        self.tuned = tuned or self.tuned
         if result is None and not self._inputs.outputs:
             raise TypeError(
                 f"{self._name} returns nothing: return the result, or allocate what it writes into "

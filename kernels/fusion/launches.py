@@ -10,8 +10,8 @@ from types import FunctionType
 
 import torch
 
-from fusion import tuning
 from fusion.eager import Function, Result
+from profiler.kernels import autotuned
 
 Call = Callable[[], Result]
 
@@ -25,7 +25,7 @@ class Compiled:
     """From handing the function to the compiler to the end of the first call."""
     cached: bool | None = None
     """Whether the compiler took its result from its cache on disk; None where that is not known."""
-    tuned: tuple[tuning.Row, ...] = ()
+    tuned: tuple[autotuned.Row, ...] = ()
     """What inductor's autotuner tried."""
 
 
@@ -50,7 +50,7 @@ class FusionLaunch:
     buffer_bytes: int | None = None
     """None where the device does not count (a CPU)."""
     peak_bytes: int | None = None
-    tuned: tuple[tuning.Row, ...] = ()
+    tuned: tuple[autotuned.Row, ...] = ()
     """What inductor's autotuner tried."""
 
     def __call__(self) -> Result:
@@ -137,8 +137,8 @@ def _compile(function: Function, arguments: Sequence[torch.Tensor], mode: str) -
     _wait(arguments[0].device)
     start = time.perf_counter()
     # In this process and thread: workers would still be there while others are measured.
-    tries_libraries = mode.startswith("max-autotune")
-    with inductor_config.patch(compile_threads=1), tuning.watch(choices=tries_libraries) as tuned:
+    choices = mode.startswith("max-autotune")
+    with inductor_config.patch(compile_threads=1), autotuned.watch(choices=choices) as tuned:
         compiled = torch.compile(fresh(function), fullgraph=True, dynamic=False, mode=mode)
         compiled(*arguments)
         _wait(arguments[0].device)

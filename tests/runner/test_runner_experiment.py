@@ -273,7 +273,13 @@ def test_arrays_of_other_libraries_are_checked_like_tensors():
     (tensor,) = as_tensors(np.arange(3.0), "the result")
     assert tensor.tolist() == [0.0, 1.0, 2.0]
     with pytest.raises(TypeError, match="must be a tensor"):
-        as_tensors([[1.0]], "the result")
+        as_tensors([["1.0"]], "the result")
+    parts = as_tensors({"b": np.float32(1), "a": ([torch.ones(2)], None, 3)}, "the result")
+    assert [(part.dtype, part.shape) for part in parts] == [
+        (torch.float32, (2,)),
+        (torch.int64, ()),
+        (torch.float32, ()),
+    ]
 
 
 def test_a_result_in_the_memory_of_an_input_is_refused():

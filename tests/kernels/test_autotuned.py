@@ -1,6 +1,7 @@
 """What inductor's autotuner tried is asked of its own objects; here they are made by hand."""
 
 import math
+import sys
 from functools import cache
 from types import ModuleType, SimpleNamespace
 
@@ -8,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from fusion import tuning
+from profiler.kernels import autotuned
 
 
 @cache
@@ -77,7 +78,7 @@ def tune(kernel):
 def test_every_configuration_is_told_with_its_time_and_the_winner(load, timed):
     timed(0.02, 0.01, math.inf)
     kernel = autotuner("triton_red_0", *make_hashable(launcher(1), launcher(2), launcher(4, 8)))
-    with tuning.watch() as found:
+    with autotuned.watch() as found:
         load(kernel)
         tune(kernel)
     assert [row["config"]["XBLOCK"] for row in found] == [1, 2, 4]
@@ -94,7 +95,7 @@ def tuned_in_a_process(load, times, cache, blocks=(2048, 4096)):
     kernel.filename = str(cache / "ab/cabc.py")
     (cache / "ab").mkdir(parents=True, exist_ok=True)
     times()
-    with tuning.watch() as found:
+    with autotuned.watch() as found:
         load(kernel)
         tune(kernel)
     return {row["config"]["XBLOCK"]: (row["best"], row["time_ns"]) for row in found}
@@ -132,28 +133,28 @@ def test_a_damaged_choice_is_none(load, timed, tmp_path, monkeypatch, text):
 
 
 def test_a_kernel_with_one_configuration_is_told_without_a_time(load):
-    with tuning.watch() as found:
+    with autotuned.watch() as found:
         load(autotuner("triton_poi_0", launcher(1024, registers=-1)))
     (row,) = found
     assert (row["best"], row["time_ns"], row["registers"]) == (True, None, None)
 
 
 def test_a_kernel_that_was_never_launched_is_not_told(load):
-    with tuning.watch() as found:
+    with autotuned.watch() as found:
         load(autotuner("triton_poi_0", launcher(1), launcher(2)))
     assert found == []
 
 
 def test_kernels_of_earlier_cells_are_not_told_again(load):
     load(autotuner("triton_poi_0", launcher(1)))
-    with tuning.watch() as found:
+    with autotuned.watch() as found:
         load(autotuner("triton_poi_1", launcher(2)))
     assert [row["operation"] for row in found] == ["triton_poi_1"]
 
 
 def test_a_kernel_that_two_modules_name_is_told_once(load):
     kernel = autotuner("triton_poi_0", launcher(1))
-    with tuning.watch() as found:
+    with autotuned.watch() as found:
         load(kernel)
         load(kernel)
     assert len(found) == 1
@@ -167,7 +168,7 @@ def _fail(before):
 def test_torch_is_as_before_afterwards(load, timed):
     timed(0.02)
     before = inductor().CachingAutotuner.benchmark_all_configs
-    with pytest.raises(RuntimeError, match="does not compile"), tuning.watch():
+    with pytest.raises(RuntimeError, match="does not compile"), autotuned.watch():
         _fail(before)
     assert inductor().CachingAutotuner.benchmark_all_configs is before
 
@@ -176,7 +177,7 @@ def test_another_torch_tells_nothing_and_breaks_nothing(load, monkeypatch):
     monkeypatch.delattr(inductor().CachingAutotuner, "benchmark_all_configs")
     kernel = autotuner("triton_poi_0", launcher(1))
     del kernel.inductor_meta
-    with tuning.watch() as found:
+    with autotuned.watch() as found:
         inductor().PyCodeCache.modules.append(SimpleNamespace(kernel=kernel))
     assert found == []
 
@@ -184,19 +185,96 @@ def test_another_torch_tells_nothing_and_breaks_nothing(load, monkeypatch):
 def test_choices_between_templates_and_libraries_are_heard(load, monkeypatch):
     heard = []
     monkeypatch.setattr(inductor().select_algorithm, "add_feedback_saver", heard.append)
-    tuning._hear_choices.cache_clear()
+    autotuned._hear_choices.cache_clear()
     nodes = [SimpleNamespace(get_size=lambda: [64, 32]), SimpleNamespace(get_size=lambda: [32, 8])]
     template, library = make_hashable(
         SimpleNamespace(name="triton_mm_1", description="BLOCK_M=64, num_warps=4"),
         SimpleNamespace(name="mm"),
     )
-    with tuning.watch(choices=True) as found:
+    with autotuned.watch(choices=True) as found:
         heard[0]({template: 0.03, library: 0.01}, "mm", nodes, [], None, {})
-    tuning._hear_choices.cache_clear()
+    autotuned._hear_choices.cache_clear()
     assert [row["choice"] for row in found] == ["triton_mm_1", "mm"]
     assert [row["best"] for row in found] == [False, True]
     assert found[0]["operation"] == "mm(64x32, 32x8)"
     assert found[0]["description"] == "BLOCK_M=64, num_warps=4"
-    with tuning.watch() as later:
+    with autotuned.watch() as later:
         pass
     assert later == [], "what one cell heard is not the next one's"
+
+
+# ---- Triton's own autotuner ----------------------------------------------------------------------
+
+
+class TritonConfig(SimpleNamespace):
+    __hash__ = object.__hash__
+
+
+class Autotuner:
+    """As `triton.runtime.autotuner.Autotuner` of Triton 3 is, as far as it is asked."""
+
+    def __init__(self, times):
+        self.configs = {
+            TritonConfig(kwargs={"BLOCK": block}, num_warps=4, num_stages=2): time
+            for block, time in times.items()
+        }
+        self.fn = self.base_fn = SimpleNamespace(__name__="softmax_kernel")
+        self.tuned = False
+
+    def run(self):
+        if not self.tuned:
+            self.configs_timings = {config: [t, t, t] for config, t in self.configs.items()}
+            self.tuned = True
+        self.best_config = min(self.configs, key=self.configs.get)
+        return "launched"
+
+
+@pytest.fixture
+def triton(monkeypatch):
+    monkeypatch.setitem(
+        sys.modules, "triton.runtime.autotuner", SimpleNamespace(Autotuner=Autotuner)
+    )
+
+
+@pytest.mark.usefixtures("triton")
+def test_what_triton_tried_is_told_once_and_afterwards_what_runs():
+    kernel, run = Autotuner({64: 0.03, 128: 0.02, 256: math.inf}), Autotuner.run
+    with autotuned.watch_launch() as found:
+        assert kernel.run() == kernel.run() == "launched"
+    assert [(row["config"]["BLOCK"], row["time_ns"], row["best"]) for row in found] == [
+        (64, 30_000, False),
+        (128, 20_000, True),
+        (256, None, False),
+    ]
+    assert {row["operation"] for row in found} == {"softmax_kernel"}
+    with autotuned.watch_launch() as again:
+        kernel.run()
+    (row,) = again
+    assert row["config"] == {"BLOCK": 128, "num_warps": 4, "num_stages": 2}
+    assert (row["time_ns"], row["best"]) == (None, True)
+    assert Autotuner.run is run
+
+
+@pytest.mark.usefixtures("triton")
+def test_a_launch_of_a_function_carries_what_was_tried(monkeypatch):
+    import torch
+
+    from profiler.runner.experiment import Experiment
+    from profiler.runner.functions import FunctionWorkload
+
+    kernel, experiment = Autotuner({64: 0.03, 128: 0.02}), Experiment("e")
+    experiment.inputs(lambda: torch.ones(2))
+
+    @experiment.variant(name="f")
+    def f(x):
+        kernel.run()
+        return x * 2
+
+    workload = FunctionWorkload(experiment)
+    inputs = workload.make_inputs({}, torch.device("cpu"), 1)
+    launch = workload.prepare({"function": "f"}, {}, inputs, None)
+    assert not launch.tuned
+    launch()
+    assert [row["config"]["BLOCK"] for row in launch.tuned if row["best"]] == [128]
+    launch()
+    assert len(launch.tuned) == 2

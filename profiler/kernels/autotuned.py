@@ -1,7 +1,11 @@
-"""Configurations that inductor's autotuner tried for one cell, from its own objects.
+"""Configurations that autotuners of inductor and Triton tried for one cell, from their objects.
 
-Its cache on disk cannot be joined with the cells: a `*.best_config` names neither its kernel nor
-the shape that it was tuned for, and kernels of one operator are called the same at every size. In
+Of Triton every launch of a function with `@triton.autotune` tells what runs; where it was tuned
+inside, also what else was tried.
+
+
+Inductor's cache on disk cannot be joined with the cells: a `*.best_config` names neither its kernel
+nor the shape that it was tuned for, and kernels of one operator are called the same at every size. In
 the process that compiles, it is known which compilation is whose.
 
 What was chosen once stays chosen in a run. The cache of torch 2.11 did not give back every choice
@@ -9,8 +13,8 @@ What was chosen once stays chosen in a run. The cache of torch 2.11 did not give
 compiled softmaxes had their counters from another kernel than their times. So the choice is kept
 beside the kernel's file in the cache, which each run has for itself.
 
-All of this is private to torch. Where it is not as in torch 2.11 to 2.13, nothing is told, and the
-compilation goes on as ever.
+All of this is private to torch and Triton. Where it is not as in torch 2.11 to 2.13 and Triton 3,
+nothing is told, and the compilation goes on as ever.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ import functools
 import json
 import math
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +41,65 @@ _OTHERWISE = (ImportError, AttributeError, TypeError, ValueError, KeyError, Inde
 
 _heard: list[Row] = []
 """Choices between templates and libraries since the last `watch` began."""
+
+
+@contextmanager
+def watch_launch() -> Iterator[list[Row]]:
+    """Fill a list with what autotuners try inside, of those that are loaded by then or may be."""
+    rows: list[Row] = []
+    with ExitStack() as stack:
+        stack.enter_context(_noted_runs(rows))
+        compiled: list[Row] = []
+        if "torch._dynamo" in sys.modules:  # torch.compile imports it before anything is compiled
+            compiled = stack.enter_context(watch(choices=True))
+        yield rows
+    rows.extend(compiled)
+
+
+@contextmanager
+def _noted_runs(rows: list[Row]) -> Iterator[None]:
+    """Add the configurations of each function that Triton's autotuner runs inside."""
+    autotuner = getattr(sys.modules.get("triton.runtime.autotuner"), "Autotuner", None)
+    original = getattr(autotuner, "run", None)
+    if original is None:
+        yield
+        return
+    seen: set[int] = set()
+
+    @functools.wraps(original)
+    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        timings = getattr(self, "configs_timings", None)
+        result = original(self, *args, **kwargs)
+        with suppress(*_OTHERWISE):
+            if id(self) not in seen:
+                tuned = getattr(self, "configs_timings", None)
+                rows.extend(_runs(self, tuned if tuned is not timings else None))
+            seen.add(id(self))
+        return result
+
+    autotuner.run = noted
+    try:
+        yield
+    finally:
+        autotuner.run = original
+
+
+def _runs(tuner: Any, timings: Mapping[Any, Any] | None) -> Iterator[Row]:
+    """What Triton's autotuner has tried of a function just now, and what it runs."""
+    name = str(getattr(tuner, "base_fn", tuner.fn).__name__)
+    for config in timings or {tuner.best_config: math.nan}:
+        took = (timings or {}).get(config, math.nan)
+        yield {
+            "operation": name,
+            "choice": "",
+            "config": _settings(config),
+            # A median and two percentiles, or one number.
+            "time_ns": _nanoseconds(took[0] if isinstance(took, Sequence) else took),
+            "registers": None,
+            "spills": None,
+            "shared_bytes": None,
+            "best": config is tuner.best_config or config == tuner.best_config,
+        }
 
 
 @contextmanager
