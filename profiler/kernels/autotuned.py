@@ -5,8 +5,8 @@ inside, also what else was tried.
 
 
 Inductor's cache on disk cannot be joined with the cells: a `*.best_config` names neither its kernel
-nor the shape that it was tuned for, and kernels of one operator are called the same at every size. In
-the process that compiles, it is known which compilation is whose.
+nor the shape that it was tuned for, and kernels of one operator are called the same at every size.
+In the process that compiles, it is known which compilation is whose.
 
 What was chosen once stays chosen in a run. The cache of torch 2.11 did not give back every choice
 (2.13 also reads those whose blocks were scaled), and the next process tried again: 10 of 100

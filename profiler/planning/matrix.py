@@ -7,15 +7,23 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import ValidationError
 
 from profiler.errors import SpecError
-from profiler.kernels.arithmetic import Arithmetic, parse
+from profiler.kernels.arithmetic import Arithmetic, ExpressionError, parse
+from profiler.kernels.cuda_file.description import fill_some, placeholders
 from profiler.model import Exclusion, Params, Problem, Variant, slug
 from profiler.planning.space import Space
-from profiler.planning.spec import Item, LoadedSpec, Rule, VariantItem, did_you_mean
+from profiler.planning.spec import (
+    CudaWorkload,
+    Item,
+    LoadedSpec,
+    Rule,
+    VariantItem,
+    did_you_mean,
+)
 from profiler.planning.spec.source import FieldPath
 
 MAX_COMBINATIONS = 100_000
@@ -38,6 +46,8 @@ class Candidate:
     name: str | None = None
     item: VariantItem | None = None
     """What a list of the spec says of it."""
+    only_at: Params = field(default_factory=dict)
+    """Values of the problems that its kernel was made for."""
 
     @property
     def trust(self) -> str:
@@ -111,6 +121,8 @@ class Expanded:
     """Names of variants that a rule or check removed → why."""
     applicable: Mapping[str, Applicability]
     """By id of the variants that cannot do every problem."""
+    only_at: Mapping[str, Params]
+    """Values of the problems that a kernel was made for, by id of its variant."""
 
 
 def expand(loaded: LoadedSpec, space: Space) -> Expanded:
@@ -136,8 +148,9 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
         check=space.check_problem,
         name=default_name,
     )
-    kept_variants = variants.run(list(_variant_candidates(loaded, space)))
     kept_problems = problems.run(list(_problem_candidates(loaded)))
+    candidates = _by_kernel(loaded, _variant_candidates(loaded, space), kept_problems)
+    kept_variants = variants.run(list(candidates))
     _refuse_shared_parameters(loaded, kept_variants, kept_problems)
     keys = {"variant", *(key for _, candidate in kept_variants for key in candidate.params)}
     check_rule_keys(loaded, ("variants", "trust"), experiment.variants.trust, keys)
@@ -165,6 +178,11 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
             identify(name, candidate.params): applicable
             for name, candidate in kept_variants
             if (applicable := Applicability.of(candidate)) is not None
+        },
+        only_at={
+            identify(name, candidate.params): candidate.only_at
+            for name, candidate in kept_variants
+            if candidate.only_at
         },
     )
 
@@ -316,6 +334,40 @@ def _variant_candidates(loaded: LoadedSpec, space: Space) -> Iterator[Candidate]
     yield from _from_list(variants.list or (), "variant", ("variants", "list"))
     yield from _from_sets(loaded, space)
     yield from _from_matrix(loaded, variants.matrix or (), ("variants", "matrix"))
+
+
+def _by_kernel(
+    loaded: LoadedSpec, candidates: Iterable[Candidate], problems: Sequence[Named]
+) -> Iterator[Candidate]:
+    """Variants of a `.cu` file, one for each kernel that the parameters of problems make of it."""
+    workload = loaded.experiment.workload
+    for candidate in candidates:
+        text = candidate.params.get("kernel", getattr(workload, "kernel", None))
+        if not isinstance(workload, CudaWorkload) or text is None or "torch" in candidate.params:
+            yield candidate
+            continue
+        names = [name for name in _placeholders(str(text)) if name not in candidate.params]
+        made: dict[object, dict[str, Value]] = {}
+        for _, problem in problems:
+            values = {name: problem.params[name] for name in names if name in problem.params}
+            made.setdefault(_identity(values), values)
+        for values in made.values():
+            yield _made_for(candidate, str(text), values) if values else candidate
+
+
+def _made_for(candidate: Candidate, kernel: str, values: dict[str, Value]) -> Candidate:
+    """A variant whose kernel has these values of problems in its name."""
+    params = {**candidate.params, "kernel": fill_some(kernel, values)}
+    name = None if candidate.name is None else f"{candidate.name} {default_name(values)}"
+    return replace(candidate, params=params, name=name, only_at=values)
+
+
+def _placeholders(text: str) -> tuple[str, ...]:
+    """Names in braces; none where braces are wrong, which is said with its line later."""
+    try:
+        return placeholders(text)
+    except ExpressionError:
+        return ()
 
 
 def _problem_candidates(loaded: LoadedSpec) -> Iterator[Candidate]:

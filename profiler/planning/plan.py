@@ -286,6 +286,9 @@ def _cells(
     remaining = []
     for problem in expanded.problems:
         for variant in expanded.variants:
+            made_for = expanded.only_at.get(variant.id, {})
+            if any(problem.params.get(name) != value for name, value in made_for.items()):
+                continue  # another kernel of the same template is for this problem
             cell = Cell(cell_id(variant, problem), variant, problem)
             rule = first_match(rules, _values(variant, problem)) if rules else None
             reason = rule.label if rule else _why_not(loaded, expanded, cell)

@@ -219,3 +219,23 @@ def test_integers_have_no_random_reals(planned):
 def test_the_schema_takes_the_example():
     document = yaml.safe_load(EXAMPLE.read_text("utf-8"))
     assert document["workload"]["arguments"]["rows"] is None
+
+
+def test_parameters_of_problems_in_a_kernel_make_a_variant_for_each_value(planned):
+    text = SPEC.replace('"scale<{width}>"', '"scale<{dtype}, {width}>"').replace(
+        "dtype: float16}}", "dtype: [float16, float32]}}"
+    )
+    plan, space = planned(text.replace("FAST: true}", 'when: "n > 2000", tags: mine}'))
+    kernels = {v.name: space.recipe(v.params) for v in plan.variants if "torch" not in v.params}
+    assert {name: recipe.defines["PROFILER_KERNEL"] for name, recipe in kernels.items()} == {
+        "scale<__half, 4>,block_size=128": "scale<__half, 4>",
+        "scale<float, 4>,block_size=128": "scale<float, 4>",
+        'plain,width=1,grid="n, 1",block="1, 1",SPARE=null': "plain",
+    }
+    cells = [(c.variant.name.partition(",b")[0], dict(c.problem.params)) for c in plan.cells]
+    assert [problem for name, problem in cells if name == "scale<float, 4>"] == [
+        {"n": 5000, "dtype": "float32"}
+    ]
+    reasons = {exclusion.reason: exclusion.count for exclusion in plan.excluded}
+    assert reasons["not applicable: needs n > 2000"] == 2
+    assert [v.tags for v in plan.variants if "4>" in v.name] == [("mine",)] * 2

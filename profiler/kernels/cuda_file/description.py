@@ -43,6 +43,21 @@ KINDS: Mapping[str, str] = {
 A kernel may take other types for its own ends (a struct of several numbers, 8-bit floats), which it
 calls `?`."""
 
+CPP_TYPES: Mapping[str, str] = {
+    "float64": "double",
+    "float32": "float",
+    "float16": "__half",
+    "bfloat16": "__nv_bfloat16",
+    "float8_e4m3fn": "__nv_fp8_e4m3",
+    "float8_e5m2": "__nv_fp8_e5m2",
+    "int64": "long long",
+    "int32": "int",
+    "int16": "short",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+}
+"""Types of C++ and CUDA by the names that torch has for them."""
+
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_THREADS = 1024
@@ -274,10 +289,10 @@ def parse_list(given: Any) -> tuple[Arithmetic, ...]:
 
 
 def cpp_text(value: Value) -> str | int:
-    """A parameter's value as C++ reads it."""
+    """A parameter's value as C++ reads it: a dtype by the name of its type."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value if isinstance(value, int) else str(value)
+    return value if isinstance(value, int) else CPP_TYPES.get(str(value), str(value))
 
 
 def placeholders(text: str) -> tuple[str, ...]:
@@ -294,9 +309,19 @@ def fill(text: str, variant: Params) -> str:
     for name in placeholders(text):
         if name not in variant:
             raise ExpressionError(f"nothing fills {{{name}}} in '{text}'")
+    return _filled_in(text, variant)
+
+
+def fill_some(text: str, values: Params) -> str:
+    """Text with those of its placeholders filled that have a value."""
+    others = {name: f"{{{name}}}" for name in placeholders(text)}
+    return _filled_in(text, {**others, **values})
+
+
+def _filled_in(text: str, values: Params) -> str:
     pieces = string.Formatter().parse(text)
     return "".join(
-        literal + ("" if name is None else str(cpp_text(variant[name])))
+        literal + ("" if name is None else str(cpp_text(values[name])))
         for literal, name, _, _ in pieces
     )
 

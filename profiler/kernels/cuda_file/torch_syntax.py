@@ -15,18 +15,25 @@ from profiler.kernels.arithmetic import SIZES, ExpressionError, syntax_tree
 
 MAX_CHARACTERS = 2000
 
-_BOTH = """abs amax amin arange argmax argmin argsort bmm ceil clamp conj cos cosh cumprod cumsum
-    diagonal diff div dot erf exp exp2 expm1 flatten flip floor fmod frac gather gt lerp log
-    log10 log1p log2 logaddexp logical_and logical_not logical_or logsumexp lt matmul max maximum
-    mean median min minimum mm movedim mul mv narrow neg nonzero norm outer permute pow prod
-    reciprocal relu remainder repeat_interleave reshape roll round rsqrt scatter_add select sigmoid
-    sign sin sinh softmax sort sqrt square squeeze std sub sum swapaxes take_along_dim tan tanh tile
-    topk transpose tril triu trunc unflatten unsqueeze var where"""
-_FUNCTIONS = """addmm baddbmm cat concat cross cdist einsum eye full full_like histc hstack kron
-    linspace log_softmax meshgrid ones ones_like stack tensordot vstack zeros zeros_like"""
-_NEURAL = """avg_pool1d avg_pool2d conv1d conv2d conv3d elu embedding gelu group_norm hardswish
-    interpolate layer_norm leaky_relu linear log_softmax max_pool1d max_pool2d mish normalize
-    one_hot pad rms_norm scaled_dot_product_attention silu softplus"""
+_BOTH = """abs all amax amin any argmax argmin argsort bincount bitwise_and bitwise_not bitwise_or
+    bitwise_xor bmm ceil chunk clamp conj cos cosh count_nonzero cummax cummin cumprod
+    cumsum diagonal diff div dot eq erf erfc erfinv exp exp2 expm1 flatten flip floor fmod
+    frac gather ge gt index_add index_copy index_fill index_select isfinite isinf isnan
+    kthvalue le lerp log log10 log1p log2 logaddexp logcumsumexp logical_and logical_not
+    logical_or logsumexp lt masked_fill matmul max maximum mean median min minimum mm
+    movedim mul mv narrow ne neg nonzero norm outer permute pow prod reciprocal relu
+    remainder repeat_interleave reshape roll round rsqrt scatter scatter_add scatter_reduce
+    select sigmoid sign sin sinh softmax sort split sqrt square squeeze std sub sum swapaxes
+    take_along_dim tan tanh tile topk transpose tril triu trunc unbind unflatten unsqueeze
+    var where"""
+_FUNCTIONS = """addmm arange baddbmm bucketize cat cdist concat cross einsum eye full full_like
+    histc hstack kron linspace log_softmax meshgrid ones ones_like searchsorted stack tensordot var_mean
+    vstack zeros zeros_like"""
+_NEURAL = """avg_pool1d avg_pool2d binary_cross_entropy_with_logits conv1d conv2d conv3d
+    cosine_similarity cross_entropy elu embedding gelu glu group_norm hardswish hardtanh
+    interpolate kl_div l1_loss layer_norm leaky_relu linear log_softmax max_pool1d
+    max_pool2d mish mse_loss nll_loss normalize one_hot pad relu6 rms_norm
+    scaled_dot_product_attention selu silu softplus"""
 _METHODS = """argwhere bfloat16 bool clone contiguous cpu double expand float half int long numel
     repeat short size t to type_as view view_as unfold"""
 
@@ -34,7 +41,7 @@ FUNCTIONS = frozenset((*_BOTH.split(), *_FUNCTIONS.split()))
 """Functions of `torch`; `torch.` may stand before them."""
 NEURAL = frozenset(_NEURAL.split())
 """Functions of `torch.nn.functional`; `F.` may stand before them."""
-METHODS = frozenset((*_BOTH.split(), *_METHODS.split())) - {"arange", "where"}
+METHODS = frozenset((*_BOTH.split(), *_METHODS.split())) - {"where"}
 """Methods of tensors."""
 ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "shape", "values", "indices"})
 
