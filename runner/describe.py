@@ -1,4 +1,4 @@
-"""`python -P profiler/runner/describe.py FILE OUT`: what experiment a user's Python file holds.
+"""`python -P profiler/runner/describe.py FILE OUT [NAME]`: what experiment a Python file holds.
 
 A process of its own, because the file imports torch and whatever else it likes, which the
 orchestrator does not. Writes JSON to OUT: the description, or what is wrong and on which line.
@@ -19,14 +19,14 @@ from profiler.runner.experiment import ExperimentError, experiment_of
 from profiler.runner.import_path import import_file, syntax_excerpt
 
 
-def main(file: Path, out: Path) -> None:
-    """Write the description of a file."""
-    out.write_text(json.dumps(_describe(file)), encoding="utf-8")
+def main(file: Path, out: Path, name: str | None = None) -> None:
+    """Write the description of a file, or of the experiment of this name in it."""
+    out.write_text(json.dumps(_describe(file, name)), encoding="utf-8")
 
 
-def _describe(file: Path) -> dict[str, Any]:
+def _describe(file: Path, name: str | None) -> dict[str, Any]:
     try:
-        experiment = experiment_of(import_file(file))
+        experiment = experiment_of(import_file(file), name)
     except (Exception, SystemExit) as error:
         kind = "" if isinstance(error, ExperimentError) else f"{type(error).__name__}: "
         text = f"{kind}{_first_line(error)}{syntax_excerpt(error)}"
@@ -54,4 +54,4 @@ def _line(error: BaseException, file: Path) -> int | None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])

@@ -271,19 +271,31 @@ class Experiment:
         return module.run(self, **options)
 
 
-def experiment_of(module: ModuleType) -> Experiment | None:
-    """The experiment that a module defines; None of a module without one.
+def experiments_in(values: Iterable[Any]) -> list[Experiment]:
+    """Experiments among the values of a module or notebook, each once."""
+    return list({id(value): value for value in values if isinstance(value, Experiment)}.values())
 
-    Raises ExperimentError where it has several.
+
+def experiment_of(module: ModuleType, name: str | None = None) -> Experiment | None:
+    """The experiment that a module defines, by its name where it has several; None without one.
+
+    Raises ExperimentError where it has no such experiment, and where it has several and none is
+    named.
     """
-    values = vars(module).values()
-    experiments = {id(value): value for value in values if isinstance(value, Experiment)}
-    if len(experiments) > 1:
-        names = ", ".join(experiment.name for experiment in experiments.values())
+    experiments = experiments_in(vars(module).values())
+    names = [experiment.name for experiment in experiments]
+    if name is not None and names.count(name) != 1:
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(names)}"
+        raise ExperimentError(f"the file has no experiment {name}{hint}")
+    if name is None and len(experiments) > 1:
+        file = os.path.basename(experiments[0].file)  # noqa: PTH119 - of text
         raise ExperimentError(
-            f"{len(experiments)} experiments in one file ({names}): give each a file of its own"
+            f"{len(experiments)} experiments in one file ({', '.join(names)}): name one, as in "
+            f"{file}:{names[0]}"
         )
-    return next(iter(experiments.values()), None)
+    wanted = (experiment for experiment in experiments if name in (None, experiment.name))
+    return next(wanted, None)
 
 
 @contextmanager

@@ -47,11 +47,17 @@ class Arguments:
         """A function with its arguments, its parameters, and those of the problem that it takes."""
         values = (*self.positional, *self.outputs)
         named = accepted(function, {**problem, **self.named}, positional=len(values))
-        return partial(function, *values, **{**named, **(parameters or {})})
+        call = partial(function, *values, **{**named, **(parameters or {})})
+        return _with_gradients(call) if self.have_gradients else call
 
     def inputs(self) -> tuple[torch.Tensor, ...]:
         """Tensors on the memory of all arrays among the inputs."""
         return tuple(map(as_tensor, _arrays((*self.positional, *self.named.values()))))
+
+    @cached_property
+    def have_gradients(self) -> bool:
+        """Whether gradients of an input are asked for."""
+        return any(map(_needs_gradient, _arrays((*self.positional, *self.named.values()))))
 
     @property
     def given(self) -> Any:
@@ -117,11 +123,17 @@ class FunctionWorkload:
         entry, parameters = self._variant(variant)
         options = entry.options_of(parameters)
         originals = inputs.originals if options.in_place else None
+        set_up = partial(
+            _launch_of, entry, options, inputs.bound(entry.function, problem, parameters)
+        )
         with watch_launch() as tuned:
-            call = _launch_of(entry, options, inputs.bound(entry.function, problem, parameters))
+            call = set_up()
         if entry is self._experiment.baseline_function():
             tuned += self._tuned
-        return FunctionLaunch(entry.name, call, inputs, originals, tuned)
+        launch = FunctionLaunch(entry.name, call, inputs, originals, tuned)
+        if options.setup and inputs.have_gradients:  # the graph of its forward pass is made there
+            launch.set_up_anew_by(set_up)
+        return launch
 
     def named_inputs(self, inputs: Arguments) -> dict[str, torch.Tensor]:
         """Tensors of the inputs by what the baseline calls them."""
@@ -263,6 +275,15 @@ class FunctionLaunch:
         self._launch = self._first
         self.outputs = tuple(map(as_tensor, inputs.outputs)) or None
 
+    def set_up_anew_by(self, set_up: Callable[[], Callable[[], Any]]) -> None:
+        """Carry `restart`, which sets the launch up again from the inputs as they are."""
+
+        def restart() -> None:
+            self._call = set_up()
+            self._launch = self._first
+
+        self.restart = restart
+
     def __call__(self) -> Any:
         """Launch once."""
         return self._launch()
@@ -310,6 +331,16 @@ def _launch_of(
     if not callable(launch):
         raise TypeError(f"{entry.name} has setup=True and must return a function")
     return launch  # type: ignore[no-any-return]  # the signature is the user's promise
+
+
+def _with_gradients(call: Callable[[], Any]) -> Callable[[], Any]:
+    """A call for which gradients are on, which they are not otherwise."""
+
+    def with_gradients() -> Any:
+        with torch.enable_grad():
+            return call()
+
+    return with_gradients
 
 
 def _copy_all(pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
@@ -423,10 +454,13 @@ def _wide_array(array: Any) -> Any:
     """A copy of an array, in float64 (complex128) where it holds real (complex) numbers."""
     if not isinstance(array, torch.Tensor) and hasattr(array, "astype"):  # NumPy, CuPy, JAX
         return array.astype("float64") if array.dtype.kind == "f" else array.copy()
-    tensor = as_tensor(array)
+    tensor = as_tensor(array).detach()
     if tensor.is_complex():
-        return tensor.to(_WIDE.get(tensor.dtype, tensor.dtype), copy=True)
-    return tensor.to(torch.float64 if tensor.is_floating_point() else tensor.dtype, copy=True)
+        wide = tensor.to(_WIDE.get(tensor.dtype, tensor.dtype), copy=True)
+    else:
+        dtype = torch.float64 if tensor.is_floating_point() else tensor.dtype
+        wide = tensor.to(dtype, copy=True)
+    return wide.requires_grad_(_needs_gradient(array))
 
 
 def _require_wide(result: Any, inputs: Arguments) -> Any:

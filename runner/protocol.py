@@ -143,8 +143,8 @@ class Job:
     practical_roofs: tuple[str, ...] = ()
     """Names of PRACTICAL_ROOFS that the session measures before its first problem."""
     description: Mapping[str, Any] | None = None
-    """What the function `described` of the workload makes a workload of; None where there is none
-    and the module is the workload."""
+    """What the function `described` of the workload makes a workload of, or EXPERIMENT alone; None
+    where the module is the workload."""
     waits: bool = False
     """Whether the session is started before its turn: it stops at each of GATES. Its cells and
     visits are in the job that stands in the same file when VISITS_GATE is open."""
@@ -276,6 +276,8 @@ STAMPS_END = 5
 """Place of the time at the end among the words of a group (`profiler/timeline.cuh`)."""
 """Beside the journal, as `<name>.gz`: what visits of `in_kernel` recorded, a line for each."""
 
+EXPERIMENT = "experiment"
+"""Key of `Job.description`: name of the experiment of a Python file that has several."""
 OWN_TYPES = "own_types"
 """Field of the FINISHED record of `reference`: why the right result is that of the baseline in its
 own types, not in float64."""

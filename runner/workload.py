@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from profiler.runner import protocol
 from profiler.runner.experiment import ExperimentError, experiment_of
 from profiler.runner.functions import FunctionWorkload
 from profiler.runner.import_path import OWN_NAME, add_folder, import_file
@@ -53,7 +54,8 @@ class Workload:
 def load_workload(name: str, description: Mapping[str, Any] | None = None) -> Workload:
     """Import a workload by dotted name, or by path where the name ends in `.py` or has a slash.
 
-    With a `description`, the module's function `described` makes the workload of it. Raises
+    With a `description`, the module's function `described` makes the workload of it; of a file of
+    experiments it names one (EXPERIMENT). Raises
     WorkloadError; its cause is the user's own exception where there is one.
     """
     try:
@@ -62,7 +64,7 @@ def load_workload(name: str, description: Mapping[str, Any] | None = None) -> Wo
     except (Exception, SystemExit) as error:
         cause = f"{type(error).__name__}: {error}"
         raise WorkloadError(f"cannot import workload {Path(name).name}: {cause}") from error
-    functions = _functions(module) if description is None else module.described(description)
+    functions = _functions(module, description)
     expected = getattr(functions, "expected", None)
     return Workload(
         source=Path(inspect.getfile(module)),
@@ -80,10 +82,12 @@ def load_workload(name: str, description: Mapping[str, Any] | None = None) -> Wo
     )
 
 
-def _functions(module: ModuleType) -> Any:
+def _functions(module: ModuleType, description: Mapping[str, Any] | None) -> Any:
     """The functions of a workload: those of the module's experiment, or its own."""
+    if description is not None and protocol.EXPERIMENT not in description:
+        return module.described(description)
     try:
-        experiment = experiment_of(module)
+        experiment = experiment_of(module, (description or {}).get(protocol.EXPERIMENT))
     except ExperimentError as error:
         raise WorkloadError(f"{module.__name__}: {error}") from error
     return module if experiment is None else FunctionWorkload(experiment)

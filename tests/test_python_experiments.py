@@ -515,3 +515,18 @@ def test_inputs_are_restored_before_each_launch_of_every_collector(profiler, col
     assert done.code == 0, done.err
     assert [outcome for outcome, _ in cells.values()] == ["measured"] * 3
     assert not any(n["kind"] == "not_rechecked" for n in done.json["notices"])
+
+
+def test_forward_and_backward_are_two_experiments_of_one_file(profiler):
+    (profiler.folder / "gelu.py").write_text(example("python.md", "gelu-forward"))
+    refused = profiler("plan", "gelu.py")
+    assert refused.code == 2
+    assert "2 experiments in one file (gelu-forward, gelu-backward): name one" in refused.err
+    assert "did you mean gelu-backward?" in profiler("plan", "gelu.py:gelu-backwards").err
+    for name in ("gelu-forward", "gelu-backward"):
+        done = profiler.measure(f"gelu.py:{name}", *ON_CPU, *BRIEF, *TIMED, "--json", "-")
+        assert done.code == 0, done.err
+        assert {cell["outcome"] for cell in done.json["cells"]} == {"measured"}
+        assert not any(n["kind"] == "not_rechecked" for n in done.json["notices"])
+        (run,) = profiler.runs(name)
+        assert profiler("report", run).code == 0

@@ -12,7 +12,7 @@ from profiler.planning.matrix import value_text
 from profiler.python.notebook_source import notebook_source
 from profiler.python.run import DEFAULT_REPORTS, Run
 from profiler.run_folder.folder import write_atomic
-from profiler.runner.experiment import Experiment
+from profiler.runner.experiment import Experiment, experiments_in
 from profiler.sessions.progress import ProgressReporter
 
 NOTEBOOK_FOLDER = ".notebook"
@@ -46,10 +46,14 @@ def run(  # noqa: PLR0913 - all but the experiment by keyword, with defaults
 
 
 def file_of(experiment: Experiment, out: Path) -> Path:
-    """The file that made an experiment; of a notebook one that is written from its cells."""
+    """The file that made an experiment, with its name where there are several in it.
+
+    Of a notebook one that is written from its cells.
+    """
     file = Path(experiment.file)
     if file.suffix == ".py" and file.is_file() and not _is_of_notebook(file):
-        return file
+        several = len(experiments_in(experiment.namespace.values())) > 1
+        return file.with_name(f"{file.name}:{experiment.name}") if several else file
     path = out / NOTEBOOK_FOLDER / f"{experiment.name}.py"
     text = notebook_source(experiment)
     if not path.exists() or path.read_text(encoding="utf-8") != text:

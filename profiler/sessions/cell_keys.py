@@ -59,7 +59,7 @@ def settings_in_keys(experiment: Experiment) -> dict[str, object]:
     metrics = {"metrics": sorted(expand(collect.measured_metrics))}
     judged = [kind.name for kind in kinds_of(collect.collectors) if kind.judged]
     return {
-        "workload": experiment.workload.model_dump(mode="json"),
+        "workload": _workload_in_keys(experiment),
         "collect": collect.model_dump(
             mode="json",
             exclude={
@@ -80,6 +80,12 @@ def settings_in_keys(experiment: Experiment) -> dict[str, object]:
         | {"collectors": judged, "cache_control": experiment.cache_control},
         "tolerance": {k: v.model_dump(mode="json") for k, v in experiment.tolerance.items()},
     }
+
+
+def _workload_in_keys(experiment: Experiment) -> dict[str, object]:
+    """The workload, without the name of an experiment where it has none: as keys were before."""
+    dumped = experiment.workload.model_dump(mode="json")
+    return {key: value for key, value in dumped.items() if (key, value) != ("experiment", None)}
 
 
 def _key(cell: Cell, build: BuildResult | None, sources: str, shared: Mapping[str, object]) -> str:

@@ -40,39 +40,51 @@ _REMEDIES = {
 """By the kind of error that importing a file ends with."""
 _MOST_STDERR = 2000
 """Characters of the end of a process's stderr that an error quotes."""
-_descriptions: dict[tuple[Path, str], Mapping[str, Any]] = {}
-"""Description of each file by its content: a replay plans twice."""
+_descriptions: dict[tuple[Path, str, str | None], Mapping[str, Any]] = {}
+"""Description of each file by its content, and the experiment's name: a replay plans twice."""
 
 
 def load_experiment(path: Path, *, overrides: Sequence[str] = ()) -> LoadedSpec:
     """Read and check an experiment: a file of YAML, or of Python with a `profiler.Experiment`.
 
-    Raises SpecError and UsageError as `load_spec`; SpecError where a Python file cannot be
-    imported, takes too long, or holds no experiment.
+    `mine.py:backward` is the experiment of that name in a file with several. Raises SpecError and
+    UsageError as `load_spec`; SpecError where a Python file cannot be imported, takes too long, or
+    holds no experiment.
     """
-    if path.suffix != ".py":
-        return load_spec(path, overrides=overrides)
-    return check_document(document_of(path, _described(path)), overrides=overrides)
+    file, name = _file_and_name(path)
+    if file.suffix != ".py":
+        return load_spec(file, overrides=overrides)
+    document = document_of(file, _described(file, name), name)
+    return check_document(document, overrides=overrides)
 
 
-def _described(path: Path) -> Mapping[str, Any]:
+def _file_and_name(path: Path) -> tuple[Path, str | None]:
+    """A file, and the name of the experiment in it where one stands behind a colon."""
+    stem, found, name = path.name.partition(".py:")
+    if not found or path.exists():
+        return path, None
+    return path.with_name(f"{stem}.py"), name
+
+
+def _described(path: Path, name: str | None) -> Mapping[str, Any]:
     try:
-        key = path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest()
+        key = path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest(), name
     except FileNotFoundError as error:
         raise SpecError(f"{path}: there is no such file{nearest_file(path)}") from error
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
     if key not in _descriptions:
-        _descriptions[key] = _describe(path)
+        _descriptions[key] = _describe(path, name)
     return _descriptions[key]
 
 
-def _describe(path: Path) -> Mapping[str, Any]:
+def _describe(path: Path, name: str | None) -> Mapping[str, Any]:
     """What the process that imports a file says of it."""
     folder = Path(tempfile.mkdtemp())
     try:
         out, errors = folder / "description.json", folder / "stderr.txt"
-        ended = _run([str(_DESCRIBE), str(path), str(out)], errors)
+        named = [] if name is None else [name]
+        ended = _run([str(_DESCRIBE), str(path), str(out), *named], errors)
         answer = json.loads(out.read_text("utf-8")) if out.exists() else {}
         stderr_tail = errors.read_text("utf-8", errors="replace").strip()[-_MOST_STDERR:]
     finally:

@@ -69,7 +69,7 @@ def test_numbers_that_look_the_same_get_more_digits():
 def test_no_bound_is_named_where_none_would_pass():
     assert "would pass" not in complaint(torch.tensor([NAN]), torch.tensor([1.0]))
     message = complaint(torch.tensor([2e-4]), torch.tensor([0.0]), {})
-    assert message.endswith("tolerance that would pass: {absolute: 0.00021, relative: 1.3e-06})")
+    assert message.endswith("tolerance that would pass: {absolute: 0.0002, relative: 1.3e-06})")
 
 
 def test_no_bound_is_named_for_a_result_that_is_not_nearly_right():

@@ -27,8 +27,8 @@ _BOTH = """abs all amax amin any argmax argmin argsort bincount bitwise_and bitw
     take_along_dim tan tanh tile topk transpose tril triu trunc unbind unflatten unsqueeze
     var where"""
 _FUNCTIONS = """addmm arange baddbmm bucketize cat cdist concat cross einsum eye full full_like
-    histc hstack kron linspace log_softmax meshgrid ones ones_like searchsorted stack tensordot var_mean
-    vstack zeros zeros_like"""
+    histc hstack kron linspace log_softmax meshgrid ones ones_like searchsorted stack tensordot
+    var_mean vstack zeros zeros_like"""
 _NEURAL = """avg_pool1d avg_pool2d binary_cross_entropy_with_logits conv1d conv2d conv3d
     cosine_similarity cross_entropy elu embedding gelu glu group_norm hardswish hardtanh
     interpolate kl_div l1_loss layer_norm leaky_relu linear log_softmax max_pool1d

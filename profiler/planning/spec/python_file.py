@@ -8,20 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from profiler.planning.spec.source import Document, FieldPath, as_yaml, read_text
+from profiler.runner.protocol import EXPERIMENT
 
 _KEYS = ("name", "params", "note", "when", "tolerance", "tags")
 """Of a variant, as far as it has them."""
 
 
-def document_of(path: Path, description: Mapping[str, Any]) -> Document:
+def document_of(path: Path, description: Mapping[str, Any], name: str | None = None) -> Document:
     """Experiment file of what `profiler.Experiment.description` gave of a Python file.
 
-    Its text is what a run folder keeps; errors name lines of the Python file.
+    `name`: of the experiment, where it was named because the file has several. Its text is what a
+    run folder keeps; errors name lines of the Python file.
     """
     data = {
         "name": description["name"],
         **({"inputs": description["inputs"]} if description["inputs"] else {}),
-        "workload": f"./{path.name}",
+        "workload": (
+            f"./{path.name}" if name is None else {"module": f"./{path.name}", EXPERIMENT: name}
+        ),
         "variants": {
             "list": [
                 {key: variant[key] for key in _KEYS if variant.get(key)}
@@ -33,7 +37,8 @@ def document_of(path: Path, description: Mapping[str, Any]) -> Document:
         **description["fields"],
     }
     text = f"# Made from the functions of {path.name}.\n{as_yaml(data)}"
-    return replace(read_text(path, text), lines=_lines(description))
+    shown = path if name is None else path.with_name(f"{path.name}:{name}")
+    return replace(read_text(shown, text), lines=_lines(description))
 
 
 def _problems(problems: Any) -> dict[str, Any]:

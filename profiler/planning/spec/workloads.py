@@ -34,6 +34,7 @@ from profiler.planning.spec.values import (
     or_else,
     wrong,
 )
+from profiler.runner.protocol import EXPERIMENT
 
 _IN_FILTER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A placeholder in a kernel filter, where other braces belong to the regular expression."""
@@ -91,6 +92,11 @@ class ModuleWorkload(SpecModel):
         "folder. Default: the `space` beside `workload` in a package; none for another file.",
     )
 
+    experiment: Name | None = Field(
+        default=None,
+        description="Name of the experiment, where a Python file has several of them.",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: object) -> object:
@@ -103,6 +109,11 @@ class ModuleWorkload(SpecModel):
         schema = handler(core_schema)
         or_else({"type": "string"}, handler.resolve_ref_schema(schema))
         return schema
+
+    def document(self, base: Path) -> dict[str, Any] | None:
+        """Description of it for the runner; None where its module is all."""
+        del base  # its file is named by `target`
+        return None if self.experiment is None else {EXPERIMENT: self.experiment}
 
     def target(self, base: Path) -> str:
         """What the runner loads: a dotted module name, or the absolute path of a file."""

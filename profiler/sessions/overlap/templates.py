@@ -147,7 +147,7 @@ def runner_job(  # noqa: PLR0913 - what a job is made of, its names by keyword
     return protocol.Job(
         session=session,
         workload=workload.target(loaded.base),
-        description=workload.document(loaded.base) if isinstance(workload, CudaWorkload) else None,
+        description=workload.document(loaded.base),
         collector=collector,
         device=machine.device,
         seed=collect.seed,
