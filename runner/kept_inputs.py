@@ -65,7 +65,7 @@ class KeptInputs:
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     """The whole memory that a tensor is a part of, in elements of 8 bytes where that fits."""
     storage = tensor.detach().untyped_storage()
-    content = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)  # type: ignore[arg-type]
+    content = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
     return content.view(torch.int64) if content.numel() % 8 == 0 else content
 
 

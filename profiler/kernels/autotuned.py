@@ -59,7 +59,7 @@ def watch_launch() -> Iterator[list[Row]]:
 @contextmanager
 def _noted_runs(rows: list[Row]) -> Iterator[None]:
     """Add the configurations of each function that Triton's autotuner runs inside."""
-    autotuner = getattr(sys.modules.get("triton.runtime.autotuner"), "Autotuner", None)
+    autotuner: Any = getattr(sys.modules.get("triton.runtime.autotuner"), "Autotuner", None)
     original = getattr(autotuner, "run", None)
     if original is None:
         yield

@@ -46,8 +46,8 @@ class Candidate:
     name: str | None = None
     item: VariantItem | None = None
     """What a list of the spec says of it."""
-    only_at: Params = field(default_factory=dict)
-    """Values of the problems that its kernel was made for."""
+    only_at: Params | None = None
+    """Values of the problems that its kernel was made for; None: of all."""
 
     @property
     def trust(self) -> str:
