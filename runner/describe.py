@@ -54,4 +54,6 @@ def _line(error: BaseException, file: Path) -> int | None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])
+    _, described, written, *named = sys.argv
+    sys.argv[1:] = []  # a file that parses its command line finds an empty one
+    main(Path(described), Path(written), *named)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
 from numbers import Integral, Real
 from types import ModuleType
 from typing import Any, TypeVar, overload
@@ -80,7 +82,8 @@ class Experiment:
             raise ExperimentError(f"{key}: {name} has it from its functions and their decorators")
         caller = sys._getframe(1)
         self.name = name
-        self.problems = problems
+        plain_problems = problems is None or isinstance(problems, Mapping | str)
+        self.problems = problems if plain_problems else list(problems)
         self.fields = fields
         self.file = _absolute(caller.f_code.co_filename)
         """File or notebook cell that made this experiment."""
@@ -215,7 +218,7 @@ class Experiment:
         if self.problems is None:
             for key in difflib.get_close_matches("problems", self.fields, n=1):
                 raise ExperimentError(f"{key}: unknown key; did you mean 'problems'?")
-        problems = None if self.problems is None else plain(self.problems, "problems")
+        problems = None if self.problems is None else _plain_problems(self.problems)
         _check_inputs(self.functions["inputs"], problems)
         return {
             "name": self.name,
@@ -226,7 +229,7 @@ class Experiment:
             "variants": [
                 {
                     "name": _variant_name(variant.name, parameters),
-                    "params": {FUNCTION: variant.name, **plain(parameters, variant.name)},
+                    "params": {FUNCTION: variant.name, **_plain_values(parameters, variant.name)},
                     "note": _first_line(variant.function),
                     **_words(variant.name, options),
                     "line": variant.line,
@@ -236,6 +239,23 @@ class Experiment:
             ],
             "baseline": self._baseline_variant(),
         }
+
+    def own_values(self, parameters: Parameters) -> dict[str, Any]:
+        """Parameters of a variant or problem with the values that the file has for their names."""
+        return {key: self._named.get((key, value), value) for key, value in parameters.items()}
+
+    @cached_property
+    def _named(self) -> dict[tuple[str, Any], Any]:
+        """Values that are no text or number, by parameter and name."""
+        grids = [grid for variant in self.variants.values() for grid, _ in variant.uses]
+        if isinstance(self.problems, Mapping):
+            grids.append(self.problems)
+        values = [(key, value) for grid in grids for key in grid for value in _values(grid[key])]
+        if isinstance(self.problems, list):
+            listed = (problem for problem in self.problems if isinstance(problem, Mapping))
+            values += [pair for problem in listed for pair in problem.items()]
+        named = ((key, name_of_value(value), value) for key, value in values)
+        return {(key, name): value for key, name, value in named if name is not None}
 
     def baseline_function(self) -> VariantFunction:
         """Function of the variant that ratios refer to."""
@@ -324,6 +344,52 @@ def plain(value: Any, where: str) -> Any:
     )
 
 
+def name_of_value(value: Any) -> str | None:
+    """Text that stands for a parameter's value in an experiment file; None where it may itself.
+
+    `64x128` of a tuple, `float16` of a dtype of torch, the name of a function, a class or a member
+    of an enumeration. None also of what has no name.
+    """
+    if value is None or isinstance(value, str | bool | int | float | Integral | Real):
+        return None
+    if isinstance(value, list | tuple):
+        return "x".join(str(part) for part in value) or None
+    if isinstance(value, Enum):
+        return value.name
+    text = str(value)
+    return text.removeprefix("torch.") if text.startswith("torch.") else _own_name(value)
+
+
+def _own_name(value: Any) -> str | None:
+    name = getattr(value, "__name__", None)
+    return name if isinstance(name, str) and name.isidentifier() else None
+
+
+def _plain_values(parameters: Parameters, where: str) -> dict[str, Any]:
+    """Parameters with a value each, as an experiment file has them."""
+    return {
+        str(key): name_of_value(value) or plain(value, f"{where}: {key}")
+        for key, value in parameters.items()
+    }
+
+
+def _plain_problems(problems: Any) -> Any:
+    """Problems as an experiment file has them: a mapping to lists of values, or a list of such."""
+    if not isinstance(problems, Mapping):
+        return [
+            _plain_values(problem, "problems") if isinstance(problem, Mapping) else problem
+            for problem in problems
+        ]
+    return {
+        str(key): [
+            name_of_value(value) or plain(value, f"problems: {key}") for value in _values(given)
+        ]
+        if isinstance(given, list | tuple | range)
+        else name_of_value(given) or plain(given, f"problems: {key}")
+        for key, given in problems.items()
+    }
+
+
 def accepted(function: Function, values: Parameters, *, positional: int = 0) -> dict[str, Any]:
     """Those of some named values that a function takes by name, after so many positional ones."""
     names = _parameter_names(function, positional)
@@ -396,7 +462,8 @@ def _name_of(function: Function, name: str | None) -> str:
 
 
 def _variant_name(function: str, parameters: Parameters) -> str:
-    return " ".join([function, *(f"{key}={value}" for key, value in parameters.items())])
+    named = {key: name_of_value(value) or value for key, value in parameters.items()}
+    return " ".join([function, *(f"{key}={value}" for key, value in named.items())])
 
 
 def _options(given: Parameters) -> VariantOptions:

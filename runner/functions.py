@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 import random
 import sys
@@ -102,7 +103,7 @@ class FunctionWorkload:
     def make_inputs(self, problem: Parameters, device: torch.device, seed: int) -> Arguments:
         """Arguments of the variants; what torch allocates lies on the device by default."""
         _seed_others(seed)
-        named = {**problem, "device": device, "seed": seed}
+        named = {**self._own_values(problem), "device": device, "seed": seed}
         with device:
             inputs = self._called("inputs", named)
             outputs = self._called("outputs", named) if "outputs" in self._functions else ()
@@ -121,7 +122,7 @@ class FunctionWorkload:
         """Launch of a variant."""
         del library  # nothing is built for functions
         entry, parameters = self._variant(variant)
-        options = entry.options_of(parameters)
+        problem, options = self._own_values(problem), entry.options_of(parameters)
         originals = inputs.originals if options.in_place else None
         set_up = partial(
             _launch_of, entry, options, inputs.bound(entry.function, problem, parameters)
@@ -154,13 +155,14 @@ class FunctionWorkload:
         if function is None:
             return None
         given = (inputs.originals if options.in_place else inputs).given
-        return partial(_require_right, function, given, problem)
+        return partial(_require_right, function, given, self._own_values(problem))
 
     def reference(self, problem: Parameters, inputs: Arguments) -> Any:
         """Right result: of the reference, or of the baseline on inputs in float64.
 
         InOwnTypes where the baseline seems to ignore of which types its inputs are.
         """
+        problem = self._own_values(problem)
         if "reference" in self._functions:
             return replace(inputs, outputs=()).bound(self._functions["reference"], problem)()
         name = self._experiment.baseline_function().name
@@ -206,7 +208,11 @@ class FunctionWorkload:
             names = ", ".join(self._experiment.variants)
             raise ValueError(f"no function {name!r} is marked as a variant; there are: {names}")
         parameters = {key: value for key, value in variant.items() if key != FUNCTION}
-        return self._experiment.variants[name], parameters
+        return self._experiment.variants[name], self._own_values(parameters)
+
+    def _own_values(self, parameters: Parameters) -> Parameters:
+        """Parameters with the values of the file: tuples, dtypes and functions by their names."""
+        return self._experiment.own_values(parameters)
 
     def _called(self, role: str, named: Parameters) -> Any:
         function = self._functions[role]
@@ -217,7 +223,7 @@ class FunctionWorkload:
 
     def _counted(self, role: str, problem: Parameters) -> float | None:
         """FLOPs or bytes of a problem; raises ValueError for what is no count."""
-        count = self._called(role, problem)
+        count = self._called(role, self._own_values(problem))
         if count is not None and not 0 <= float(count) < math.inf:
             raise ValueError(f"the function of {role} returns {count!r}, which is no count")
         return None if count is None else float(count)
@@ -409,10 +415,8 @@ def _arrays(value: Any) -> Iterator[Any]:
     """All arrays in a value and the containers in it."""
     if is_array(value):
         yield value
-    elif isinstance(value, Mapping):
-        yield from _arrays(tuple(value.values()))
-    elif isinstance(value, list | tuple):
-        for item in value:
+    else:
+        for _, item in _parts("", value):
             yield from _arrays(item)
 
 
@@ -421,11 +425,19 @@ def _named_arrays(value: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]
     for name, item in value.items():
         if is_array(item):
             yield name, as_tensor(item)
-        elif isinstance(item, Mapping):
-            yield from _named_arrays({f"{name}[{key!r}]": part for key, part in item.items()})
-        elif isinstance(item, list | tuple):
-            parts = {f"{name}[{number}]": part for number, part in enumerate(item)}
-            yield from _named_arrays(parts)
+        else:
+            yield from _named_arrays(dict(_parts(name, item)))
+
+
+def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """What a container holds, each with its name: `x[0]`, `x['a']`, `x.a` of a dataclass."""
+    if isinstance(value, Mapping):
+        yield from ((f"{name}[{key!r}]", item) for key, item in value.items())
+    elif isinstance(value, list | tuple):
+        yield from ((f"{name}[{number}]", item) for number, item in enumerate(value))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for part in dataclasses.fields(value):
+            yield f"{name}.{part.name}", getattr(value, part.name)
 
 
 def _copy_of(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -435,8 +447,15 @@ def _copy_of(value: Any, change: Callable[[Any], Any]) -> Any:
         return copied.double() if change is _wide_array else copied
     if isinstance(value, Mapping):
         return {key: _copy_of(item, change) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_copy_of(item, change) for item in value)
+    if isinstance(value, list | tuple):
+        items = [_copy_of(item, change) for item in value]
+        # Of a named tuple the type takes its items one by one.
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        copied = copy.copy(value)
+        for part in dataclasses.fields(value):
+            object.__setattr__(copied, part.name, _copy_of(getattr(value, part.name), change))
+        return copied
     return change(value) if is_array(value) else value
 
 

@@ -530,3 +530,61 @@ def test_forward_and_backward_are_two_experiments_of_one_file(profiler):
         assert not any(n["kind"] == "not_rechecked" for n in done.json["notices"])
         (run,) = profiler.runs(name)
         assert profiler("report", run).code == 0
+
+
+VALUES = """
+import argparse
+import enum
+from dataclasses import dataclass
+from typing import NamedTuple
+import torch
+import profiler
+arguments = argparse.ArgumentParser()
+arguments.add_argument("--scale", type=float, default=2.0)
+SCALE = arguments.parse_args().scale
+Kind = enum.Enum("Kind", ["ROW", "COLUMN"])
+class Pair(NamedTuple):
+    a: torch.Tensor
+    b: torch.Tensor
+@dataclass
+class Inputs:
+    x: torch.Tensor
+    pair: Pair
+e = profiler.Experiment("values", problems={
+    "shape": [(8, 4), (16, 2)], "dtype": [torch.float32, torch.float64], "kind": [Kind.ROW],
+})
+@e.inputs
+def inputs(shape, dtype):
+    x = torch.rand(shape, dtype=dtype)
+    return Inputs(x, Pair(x + 1, x + 2))
+@e.flops
+def flops(shape): return shape[0] * shape[1]
+@e.variant(baseline=True)
+def plain(values, kind):
+    return (values.x * SCALE + values.pair.a).sum(kind.value - 1)
+@e.variant(activation=[torch.relu, torch.tanh])
+def activated(values, kind, activation):
+    return plain(Inputs(activation(values.x), values.pair), kind)
+@e.variant
+def writes(values, kind):
+    result = plain(values, kind)
+    values.pair.a.zero_()
+    return result
+"""
+
+
+def test_values_of_a_file_have_names_and_inputs_may_be_dataclasses(profiler):
+    cells, done = measured(profiler, "values", VALUES)
+    outcomes = {(cell.partition("..")[0], outcome) for cell, (outcome, _) in cells.items()}
+    assert {outcome for cell, outcome in outcomes if cell == "plain"} == {"measured"}
+    variants = {cell["variant"]: cell["outcome"] for cell in done.json["cells"]}
+    assert variants == {
+        "plain": "measured",
+        "activated activation=relu": "measured",
+        "activated activation=tanh": "wrong_result",
+        "writes": "wrong_result",
+    }
+    problems = {tuple(cell["problem_params"].values()) for cell in done.json["cells"]}
+    assert ("8x4", "float32", "ROW") in problems
+    assert len(problems) == 4
+    assert any("it writes into an input (values.pair[0])" in cause for _, cause in cells.values())
