@@ -82,8 +82,9 @@ class Experiment:
             raise ExperimentError(f"{key}: {name} has it from its functions and their decorators")
         caller = sys._getframe(1)
         self.name = name
-        plain_problems = problems is None or isinstance(problems, Mapping | str)
-        self.problems = problems if plain_problems else list(problems)
+        if problems is not None and not isinstance(problems, Mapping | str):
+            problems = list(problems)  # they are gone through more than once
+        self.problems = problems
         self.fields = fields
         self.file = _absolute(caller.f_code.co_filename)
         """File or notebook cell that made this experiment."""

@@ -452,10 +452,10 @@ def _copy_of(value: Any, change: Callable[[Any], Any]) -> Any:
         # Of a named tuple the type takes its items one by one.
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        copied = copy.copy(value)
+        changed = copy.copy(value)
         for part in dataclasses.fields(value):
-            object.__setattr__(copied, part.name, _copy_of(getattr(value, part.name), change))
-        return copied
+            object.__setattr__(changed, part.name, _copy_of(getattr(value, part.name), change))
+        return changed
     return change(value) if is_array(value) else value
 
 
