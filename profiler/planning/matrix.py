@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from profiler.errors import SpecError
 from profiler.kernels.arithmetic import Arithmetic, ExpressionError, parse
-from profiler.kernels.cuda_file.description import fill_some, placeholders
+from profiler.kernels.cuda_file.description import placeholders
 from profiler.model import Exclusion, Params, Problem, Variant, slug
 from profiler.planning.space import Space
 from profiler.planning.spec import (
@@ -47,7 +47,7 @@ class Candidate:
     item: VariantItem | None = None
     """What a list of the spec says of it."""
     only_at: Params | None = None
-    """Values of the problems that its kernel was made for; None: of all."""
+    """Values of the problems that its program is made for, which it has too; None: all problems."""
 
     @property
     def trust(self) -> str:
@@ -122,7 +122,7 @@ class Expanded:
     applicable: Mapping[str, Applicability]
     """By id of the variants that cannot do every problem."""
     only_at: Mapping[str, Params]
-    """Values of the problems that a kernel was made for, by id of its variant."""
+    """Values of the problems that a program is made for, by id of its variant."""
 
 
 def expand(loaded: LoadedSpec, space: Space) -> Expanded:
@@ -149,7 +149,7 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
         name=default_name,
     )
     kept_problems = problems.run(list(_problem_candidates(loaded)))
-    candidates = _by_kernel(loaded, _variant_candidates(loaded, space), kept_problems)
+    candidates = _by_program(loaded, _variant_candidates(loaded, space), kept_problems)
     kept_variants = variants.run(list(candidates))
     _refuse_shared_parameters(loaded, kept_variants, kept_problems)
     keys = {"variant", *(key for _, candidate in kept_variants for key in candidate.params)}
@@ -336,29 +336,39 @@ def _variant_candidates(loaded: LoadedSpec, space: Space) -> Iterator[Candidate]
     yield from _from_matrix(loaded, variants.matrix or (), ("variants", "matrix"))
 
 
-def _by_kernel(
+def _by_program(
     loaded: LoadedSpec, candidates: Iterable[Candidate], problems: Sequence[Named]
 ) -> Iterator[Candidate]:
-    """Variants of a `.cu` file, one for each kernel that the parameters of problems make of it."""
+    """Variants of a `.cu` file, one for each program that parameters of problems make of it.
+
+    Such a variant has these parameters, too.
+    """
     workload = loaded.experiment.workload
     for candidate in candidates:
-        text = candidate.params.get("kernel", getattr(workload, "kernel", None))
-        if not isinstance(workload, CudaWorkload) or text is None or "torch" in candidate.params:
+        if not isinstance(workload, CudaWorkload) or "torch" in candidate.params:
             yield candidate
             continue
-        names = [name for name in _placeholders(str(text)) if name not in candidate.params]
+        compiled = _compiled_names(workload, candidate.params)
         made: dict[object, dict[str, Value]] = {}
         for _, problem in problems:
-            values = {name: problem.params[name] for name in names if name in problem.params}
+            values = {name: problem.params[name] for name in compiled if name in problem.params}
             made.setdefault(_identity(values), values)
         for values in made.values():
-            yield _made_for(candidate, str(text), values) if values else candidate
+            yield _made_for(candidate, values) if values else candidate
 
 
-def _made_for(candidate: Candidate, kernel: str, values: dict[str, Value]) -> Candidate:
-    """A variant whose kernel has these values of problems in its name."""
-    params = {**candidate.params, "kernel": fill_some(kernel, values)}
+def _compiled_names(workload: CudaWorkload, params: Params) -> tuple[str, ...]:
+    """Names that the kernel of a variant and its macros hold, without its own parameters."""
+    texts = [str(params.get("kernel", workload.kernel) or "")]
+    texts += [value for value in (workload.define or {}).values() if isinstance(value, str)]
+    names = (name for text in texts for name in _placeholders(text))
+    return tuple(dict.fromkeys(name for name in names if name not in params))
+
+
+def _made_for(candidate: Candidate, values: dict[str, Value]) -> Candidate:
+    """A variant that is compiled for these values of problems."""
     name = None if candidate.name is None else f"{candidate.name} {default_name(values)}"
+    params = {**candidate.params, **values}
     return replace(candidate, params=params, name=name, only_at=values)
 
 
@@ -414,11 +424,18 @@ def _from_matrix(
             yield Candidate(dict(zip(grid, combination, strict=True)), (*path, index))
 
 
+def _shared(candidate: Candidate) -> set[str]:
+    """Parameters that a variant has from the problems that it is made for."""
+    return set(candidate.only_at or ())
+
+
 def _refuse_shared_parameters(
     loaded: LoadedSpec, variants: Sequence[Named], problems: Sequence[Named]
 ) -> None:
     """Raise SpecError where variants and problems share a parameter name."""
-    of_variants = {key for _, candidate in variants for key in candidate.params}
+    of_variants = {
+        key for _, candidate in variants for key in candidate.params.keys() - _shared(candidate)
+    }
     for side, taken in ((variants, {"problem"}), (problems, {"variant", *of_variants})):
         for _, candidate in side:
             for key in (key for key in candidate.params if key in taken):

@@ -239,3 +239,12 @@ def test_parameters_of_problems_in_a_kernel_make_a_variant_for_each_value(planne
     reasons = {exclusion.reason: exclusion.count for exclusion in plan.excluded}
     assert reasons["not applicable: needs n > 2000"] == 2
     assert [v.tags for v in plan.variants if "4>" in v.name] == [("mine",)] * 2
+
+
+def test_parameters_of_problems_may_be_macros(planned):
+    text = SPEC.replace("  flops: n\n", '  flops: n\n  define: {SIZE: "{n}", TYPE: "{dtype}"}\n')
+    plan, space = planned(text)
+    macros = [space.recipe(v.params).defines for v in plan.variants if "torch" not in v.params]
+    sizes = sorted((defines["SIZE"], defines["TYPE"]) for defines in macros)
+    assert sizes == [("1000", "__half"), ("1000", "__half"), ("5000", "__half"), ("5000", "__half")]
+    assert len(plan.cells) == 2 * 3

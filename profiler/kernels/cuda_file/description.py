@@ -309,19 +309,9 @@ def fill(text: str, variant: Params) -> str:
     for name in placeholders(text):
         if name not in variant:
             raise ExpressionError(f"nothing fills {{{name}}} in '{text}'")
-    return _filled_in(text, variant)
-
-
-def fill_some(text: str, values: Params) -> str:
-    """Text with those of its placeholders filled that have a value."""
-    others = {name: f"{{{name}}}" for name in placeholders(text)}
-    return _filled_in(text, {**others, **values})
-
-
-def _filled_in(text: str, values: Params) -> str:
     pieces = string.Formatter().parse(text)
     return "".join(
-        literal + ("" if name is None else str(cpp_text(values[name])))
+        literal + ("" if name is None else str(cpp_text(variant[name])))
         for literal, name, _, _ in pieces
     )
 
