@@ -138,11 +138,24 @@ def test_only_some_failures_have_a_line_and_none_is_longer_than_a_line(reporter)
         one = reporter(verbose=verbose)
         with VisitProgress(one, "timing", cells, dict(counts), clock=Clock()) as progress:
             for cell in cells:
-                progress.failed(cell, "x" * 1000)
+                progress.failed(cell, cell + "x" * 1000)
         text = said(one).splitlines()
         assert len(text) == lines
         assert max(map(len, text)) < 200
         assert ("timing: 3 more failed; the results tell why" in text) is not verbose
+
+
+def test_a_cause_has_one_line_whatever_it_costs(reporter):
+    cells = {
+        f"c{n}..p": Cell(f"c{n}..p", Variant("c", "C"), Problem("p", "4096")) for n in range(3)
+    }
+    one = reporter()
+    with VisitProgress(one, "timing", cells, dict.fromkeys(cells, 1), clock=Clock()) as progress:
+        for cell in cells:
+            progress.failed(cell, "raised: NameError", with_problem=True)
+    first, *_, last = said(one).splitlines()
+    assert first == "all at 4096  FAILED raised: NameError"
+    assert last == "timing: 2 more failed in the same way"
 
 
 def test_a_visit_that_is_made_again_counts_once(reporter):
