@@ -63,10 +63,14 @@ class KeptInputs:
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
-    """The whole memory that a tensor is a part of, in elements of 8 bytes where that fits."""
+    """The whole memory that a tensor is a part of, in elements of 8 bytes where that fits.
+
+    What another library hands on may begin anywhere: a GPU reads 8 bytes at multiples of 8 only.
+    """
     storage = tensor.detach().untyped_storage()
     content = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
-    return content.view(torch.int64) if content.numel() % 8 == 0 else content
+    fits = content.numel() % 8 == 0 and content.data_ptr() % 8 == 0
+    return content.view(torch.int64) if fits else content
 
 
 def _place(tensor: torch.Tensor) -> int:

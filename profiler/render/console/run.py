@@ -305,13 +305,19 @@ def _failed_table(programs: Programs, failed: Sequence[Cell], most: int) -> Text
 
 
 def _alike(programs: Programs, failed: Sequence[Cell]) -> list[list[Cell]]:
-    """Failed cells, those together that failed with the same message."""
+    """Failed cells, those together whose code has the same error for the compiler or for Python.
+
+    Others stay apart: where memory was not enough, it matters at which problem.
+    """
     groups: dict[tuple[str, ...], list[Cell]] = {}
     for cell in failed:
         status = programs.status(cell)
-        broken = status.outcome is Outcome.COMPILE_FAILED
-        message = compiler_message(status.cause) if broken else (status.cause,)
-        groups.setdefault((status.outcome, *message), []).append(cell)
+        alike = {
+            Outcome.COMPILE_FAILED: compiler_message(status.cause),
+            Outcome.RAISED: (status.cause,),
+        }
+        key = alike.get(status.outcome, (cell.id,))
+        groups.setdefault((status.outcome, *key), []).append(cell)
     return list(groups.values())
 
 

@@ -1,0 +1,59 @@
+"""Inputs are compared with copies, by memory and byte by byte."""
+
+import numpy as np
+import pytest
+import torch
+
+from profiler.runner.arrays import as_tensor
+from profiler.runner.check import WrongResultError
+from profiler.runner.kept_inputs import KeptInputs
+
+
+def test_what_was_written_is_named_and_undone_whatever_its_shape():
+    whole = torch.arange(24.0).reshape(4, 6)
+    inputs = {
+        "view": whole.T[::2],
+        "other view": whole[1:],
+        "nan": torch.tensor([float("nan"), 1.0]),
+        "bytes": torch.arange(5, dtype=torch.uint8),
+        "empty": torch.empty(0),
+        "expanded": torch.ones(1).expand(3),
+        "complex": torch.ones(3, dtype=torch.complex64),
+        "sparse": torch.eye(3).to_sparse(),
+        "flags": torch.tensor([True, False]),
+    }
+    kept = KeptInputs(inputs)
+    assert kept.written() == ()
+    whole[0, 0] = -1
+    inputs["flags"][1] = True
+    assert set(kept.written()) == {"view", "other view", "flags"}
+    with pytest.raises(
+        WrongResultError, match=r"it writes into inputs \(view, other view, flags\)"
+    ):
+        kept.refuse_written()
+    assert kept.written() == ()
+    assert whole[0, 0] == 0
+    assert inputs["flags"].tolist() == [True, False]
+
+
+def test_arrays_that_begin_anywhere_and_values_that_only_move_are_seen():
+    array = np.arange(9, dtype="float32")[1:]
+    kept = KeptInputs({"x": as_tensor(array)})
+    array.sort()
+    assert kept.written() == ()
+    array[:] = array[::-1].copy()  # the same values in another order
+    assert kept.written() == ("x",)
+    kept.restore()
+    assert array.tolist() == [*range(1, 9)]
+
+
+def test_results_in_the_memory_of_an_input_are_copied_and_outputs_are_not_kept():
+    x, out = torch.ones(3), torch.zeros(3)
+    kept = KeptInputs({"x": x, "out": out})
+    aside, fresh = kept.apart((x[:2], torch.full((2,), 5.0)))
+    x.zero_()
+    assert aside.tolist() == [1, 1]
+    assert fresh.tolist() == [5, 5]
+    kept.forget((out,))
+    out.fill_(7)
+    assert kept.written() == ("x",)
