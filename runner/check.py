@@ -129,8 +129,16 @@ def tolerance_for(dtype: torch.dtype, *layers: Mapping[str, Tolerance]) -> Toler
     return Tolerance(0.0, 0.0)
 
 
-def compare(got: Tensors, expected: Tensors, *layers: Mapping[str, Tolerance]) -> Errors:
+def compare(
+    got: Tensors,
+    expected: Tensors,
+    *layers: Mapping[str, Tolerance],
+    own_reference: bool = False,
+) -> Errors:
     """Largest errors of outputs that match their references; WrongResultError where one does not.
+
+    `own_reference`: the reference is the same function in higher precision, so that the tolerance
+    is what is wrong.
 
     An element matches where |got - expected| <= absolute + relative * |expected|, in float64. NaN
     matches only NaN, and an infinity only itself.
@@ -147,11 +155,13 @@ def compare(got: Tensors, expected: Tensors, *layers: Mapping[str, Tolerance]) -
         _largest(tally.max_abs for tally in tallies), _largest(tally.max_rel for tally in tallies)
     )
     complaints = [
-        tally.complaint(number, got[number], expected[number])
+        tally.complaint(number, got[number], expected[number], own_reference=own_reference)
         for number, tally in enumerate(tallies)
         if tally.wrong
     ]
     if complaints:
+        if own_reference:
+            complaints.append("this is the baseline beside its own result in float64")
         raise WrongResultError("; ".join(complaints), errors)
     return errors
 
@@ -267,7 +277,10 @@ class _Tally:
                 part.start + int(index) for part, index in zip(region, local, strict=True)
             )
 
-    def complaint(self, number: int, got: torch.Tensor, expected: torch.Tensor) -> str:
+    def complaint(
+        self, number: int, got: torch.Tensor, expected: torch.Tensor, *, own_reference: bool
+    ) -> str:
+        """What is wrong with an output."""
         value, wanted = got[self.worst_at].item(), expected[self.worst_at].item()
         unwritten = value != value and wanted == wanted  # noqa: PLR0124 - NaN is not itself
         shown, wished = _show_both(value, wanted)
@@ -275,28 +288,34 @@ class _Tally:
         return (
             f"output {number}: {self.wrong} of {got.numel()} elements are wrong; worst at "
             f"{list(self.worst_at)}: got {shown}, expected {wished}{self._off_by()} (allowed: "
-            f"{bound}{self._passing(got)})"
+            f"{bound}{self._passing(got, always=own_reference)})"
             + ("; nan is also what an element that was never written holds" if unwritten else "")
         )
 
     def _off_by(self) -> str:
         return f", off by {self.worst:.3g}" if math.isfinite(self.worst) else ""
 
-    def _passing(self, got: torch.Tensor) -> str:
+    def _passing(self, got: torch.Tensor, *, always: bool) -> str:
         """`; tolerance that would pass: …`, as the experiment file writes it; empty for none.
 
-        None of a result that is not nearly right: its kernel is wrong, not the tolerance.
+        None of a result that is not nearly right, unless `always`: its kernel is wrong, not the
+        tolerance.
         """
         few = self.wrong <= max(1, MOST_NEARLY_RIGHT * got.numel())
-        if not few or got.dtype == torch.bool:
+        if not (few or always) or got.dtype == torch.bool:
             return ""
         absolute, relative = self.tolerance.absolute, self.tolerance.relative
         forms: list[str] = []
-        if self.needed.absolute <= NEARLY * absolute:
+        if _may_pass(self.needed.absolute, absolute, always=always):
             forms.append(_yaml(rounded_up(self.needed.absolute), relative))
-        if self.needed.relative <= NEARLY * relative:
+        if _may_pass(self.needed.relative, relative, always=always):
             forms.append(_yaml(absolute, rounded_up(self.needed.relative)))
         return f"; tolerance that would pass: {' or '.join(forms)}" if forms else ""
+
+
+def _may_pass(needed: float, allowed: float, *, always: bool) -> bool:
+    """Whether a bound that would pass is offered beside the one that there is."""
+    return math.isfinite(needed) and (always or needed <= NEARLY * allowed)
 
 
 def region_elements(device: torch.device) -> int:

@@ -136,6 +136,13 @@ class FunctionWorkload:
             launch.set_up_anew_by(set_up)
         return launch
 
+    def is_own_reference(self, variant: Parameters) -> bool:
+        """Whether a variant is the baseline, whose result in float64 is the reference."""
+        entry, parameters = self._variant(variant)
+        baseline = self._experiment.baseline_function()
+        first, _ = next(baseline.combinations())
+        return "reference" not in self._functions and entry is baseline and parameters == first
+
     def named_inputs(self, inputs: Arguments) -> dict[str, torch.Tensor]:
         """Tensors of the inputs by what the baseline calls them."""
         names = positional_names(self._experiment.baseline_function().function)

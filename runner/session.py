@@ -344,7 +344,13 @@ class Session:
             own_check(result)
             return None
         expected, tolerances = self._expected_of(cell, inputs, reference)
-        return check.compare(got, expected, cell.tolerances, self.job.tolerances, tolerances)
+        asked = self._workload.is_own_reference
+        return check.compare(
+            got,
+            expected,
+            *(cell.tolerances, self.job.tolerances, tolerances),
+            own_reference=asked is not None and asked(dict(cell.variant_params)),
+        )
 
     def _expected_of(
         self, cell: JobCell, inputs: Any, reference: Tensors | None

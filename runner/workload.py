@@ -47,6 +47,8 @@ class Workload:
     tolerances: Mapping[str, Tolerance]
     own_check: OwnCheck | None = None
     """What tells whether a result of a variant is right, or None where the reference does."""
+    is_own_reference: Callable[[Parameters], bool] | None = None
+    """Whether the reference is a variant itself, in higher precision; None where none is."""
     named_inputs: Callable[[Any], Mapping[str, torch.Tensor]] | None = None
     """Inputs that no launch may write, by name; None where nobody knows which these are."""
 
@@ -78,6 +80,7 @@ def load_workload(name: str, description: Mapping[str, Any] | None = None) -> Wo
         other_inputs=getattr(functions, "other_inputs", None),
         tolerances=_tolerances(functions, module.__name__),
         own_check=getattr(functions, "own_check", None),
+        is_own_reference=getattr(functions, "is_own_reference", None),
         named_inputs=getattr(functions, "named_inputs", None),
     )
 

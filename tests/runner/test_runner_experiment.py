@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from profiler.runner.check import as_tensors
+from profiler.runner.check import WrongResultError, as_tensors, compare
 from profiler.runner.experiment import Experiment, ExperimentError, importing
 from profiler.runner.functions import FunctionWorkload, NoReferenceError
 from profiler.runner.protocol import JobCell, JobVisit
@@ -229,6 +229,28 @@ def test_the_reference_is_the_baseline_in_float64():
     assert launch().dtype == torch.float16
     own = (torch.float16, torch.int64, 2)
     assert seen == [(torch.float64, torch.int64, 2), own, own], "alike in its own types"
+
+
+def test_a_baseline_beside_its_own_result_in_float64_is_told_its_tolerance():
+    experiment = Experiment("e")
+    experiment.inputs(lambda: torch.linspace(1, 2, 512, dtype=torch.bfloat16))
+
+    @experiment.variant(name="f", k=[30])
+    def f(x, k):
+        return x * k - x * (k - 1)
+
+    workload, inputs, launch = prepared(experiment, {"function": "f", "k": 30})
+    assert workload.is_own_reference({"function": "f", "k": 30})
+    assert not workload.is_own_reference({"function": "f", "k": 4})
+    expected = as_tensors(workload.reference({}, inputs), "the reference")
+    got = as_tensors(launch(), "the result")
+    with pytest.raises(
+        WrongResultError, match="tolerance that would pass: {absolute: .*beside its"
+    ):
+        compare(got, expected, own_reference=True)
+    with pytest.raises(WrongResultError) as other:
+        compare(got, expected)
+    assert "would pass" not in str(other.value)
 
 
 def test_modules_and_arrays_in_containers_are_in_float64_too():
