@@ -245,7 +245,7 @@ def test_a_baseline_beside_its_own_result_in_float64_is_told_its_tolerance():
     expected = as_tensors(workload.reference({}, inputs), "the reference")
     got = as_tensors(launch(), "the result")
     with pytest.raises(
-        WrongResultError, match="tolerance that would pass: {absolute: .*beside its"
+        WrongResultError, match=r"tolerance that would pass: {absolute: .*beside its"
     ):
         compare(got, expected, own_reference=True)
     with pytest.raises(WrongResultError) as other:
