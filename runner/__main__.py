@@ -16,6 +16,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -25,7 +26,7 @@ if not __package__:  # started by its path; last, so that nothing beside the pro
 
 from profiler.runner import protocol
 from profiler.runner.garbage import no_garbage_collection
-from profiler.runner.journal import Journal
+from profiler.runner.journal import Journal, LeavingError, open_journal
 from profiler.runner.opened import OpenedFiles
 from profiler.runner.protocol import Job
 from profiler.runner.standing.orders import follow_lines
@@ -36,10 +37,6 @@ if TYPE_CHECKING:  # it imports torch
 
 GRACE_S = 3.0
 """For threads that a workload left, and what it registered for the end of the process."""
-
-
-class TerminatedError(BaseException):
-    """SIGTERM came; no workload's `except Exception` shall swallow it."""
 
 
 class _RefusedError(Exception):
@@ -55,27 +52,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stamps = {protocol.PYTHON_BEGUN: time.monotonic()}
     options = _parser().parse_args(arguments)
     faulthandler.enable()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, _terminate)
+    for signum, code in _SIGNALS.items():
+        signal.signal(signum, partial(_leave_for, code))
     try:
         path = options.job or _job_after_torch(options.jobs[0], options.jobs[1], stamps)
         job = protocol.read_job(path)
-        stream = Path(job.journal).open("a", encoding="utf-8")  # noqa: SIM115 - closed below
     except (OSError, ValueError) as error:
-        _tell(f"cannot read the job or open its journal: {error}")
+        _tell(f"cannot read the job: {error}")
         return protocol.EXIT_BAD_JOB
-    except TerminatedError:
-        return protocol.EXIT_TERMINATED
-    except _RefusedError as refused:
-        _tell(str(refused))
-        return refused.code
+    except (LeavingError, _RefusedError) as leaving:
+        _tell(str(leaving))
+        return leaving.code
     os.environ.update(job.environment)
     os.environ[protocol.RUNNER_VARIABLE] = str(os.getpid())
     turn = Turn(path, job.waits, stamps)
     opened = OpenedFiles(job.watched, job.unwatched)
     opened.install()
-    with stream:
-        return _run(job, Journal(stream, opened), turn)
+    return _run(job, opened, turn)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -95,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _job_after_torch(paths: Path, journal: Path, stamps: dict[str, float]) -> Path:
     """Path of a job that comes later; torch is imported before it is waited for."""
-    with journal.open("a", encoding="utf-8") as stream:
+    with open_journal(journal) as stream:
         Journal(stream).write(protocol.PRELOADING, pid=os.getpid())
     with no_garbage_collection():
         _import_torch()
@@ -114,17 +107,24 @@ def _import_torch() -> None:
         raise _RefusedError(protocol.EXIT_NO_DEVICE, message) from error
 
 
-def _terminate(_signal: int, _frame: object) -> None:
-    raise TerminatedError
+_SIGNALS = {
+    signal.SIGINT: protocol.EXIT_INTERRUPTED,
+    signal.SIGTERM: protocol.EXIT_TERMINATED,
+}
+"""Exit code by signal. A KeyboardInterrupt is the workload's own: it fails what raises it."""
 
 
-def _run(job: Job, journal: Journal, turn: Turn) -> int:
+def _leave_for(code: int, _signal: int, _frame: object) -> NoReturn:
+    raise LeavingError(code)
+
+
+def _run(job: Job, opened: OpenedFiles, turn: Turn) -> int:
     try:
-        return _run_session(job, journal, turn)
-    except KeyboardInterrupt:
-        return protocol.EXIT_INTERRUPTED
-    except TerminatedError:
-        return protocol.EXIT_TERMINATED
+        with open_journal(Path(job.journal)) as stream:
+            return _run_session(job, Journal(stream, opened), turn)
+    except LeavingError as leaving:
+        _tell(str(leaving))
+        return leaving.code
     except NotWantedError:
         return 0
     except ContextAtImportError as error:
@@ -143,7 +143,7 @@ def _run_session(job: Job, journal: Journal, turn: Turn) -> int:
         path = Path(os.fsdecode(line))
         _print_beside(path)
         following = protocol.read_job(path)
-        with Path(following.journal).open("a", encoding="utf-8") as stream:
+        with open_journal(Path(following.journal)) as stream:
             journal = journal.following(stream)
             code, session = _run_to_its_end(
                 partial(_following_session, session, following, journal), journal
@@ -176,7 +176,7 @@ def _print_beside(job: Path) -> None:
         zip((sys.stdout, sys.stderr), protocol.OUTPUT, strict=True), start=1
     ):
         stream.flush()
-        with (job.parent / name).open("wb") as file:
+        with (job.parent / name).open("ab") as file:
             os.dup2(file.fileno(), descriptor)
 
 
@@ -197,13 +197,20 @@ def _opened_session(job: Job, journal: Journal, turn: Turn) -> Session:
     """
     _import_torch()
     turn.stamp(protocol.TORCH_IMPORTED)
-    from profiler.runner import device, session, workload  # noqa: PLC0415 - they import torch
+    from profiler.runner import (  # noqa: PLC0415 - they import torch
+        device,
+        failures,
+        session,
+        workload,
+    )
     from profiler.runner.standing.session import StandingSession  # noqa: PLC0415
 
     kind = StandingSession if job.orders else session.Session
     try:
         return session.open_session(job, journal, turn, kind)
     except (workload.WorkloadError, ValueError) as error:
+        if failures.is_fault_of_host(error):
+            raise LeavingError(protocol.EXIT_HOST_FAULT, str(error)) from None
         if error.__cause__ is not None:
             traceback.print_exception(error.__cause__)
         raise _RefusedError(protocol.EXIT_BAD_JOB, str(error)) from error
@@ -218,7 +225,9 @@ def _refuse(journal: Journal, code: int, cause: str) -> int:
 
 
 def _tell(line: str) -> None:
-    print(f"runner: {line}", file=sys.stderr)  # noqa: T201 - the orchestrator keeps stderr
+    if line:
+        with suppress(OSError):  # what is said on stderr ends no session
+            print(f"runner: {line}", file=sys.stderr)  # noqa: T201 - the orchestrator keeps it
 
 
 def _leave(code: int) -> None:
@@ -226,6 +235,7 @@ def _leave(code: int) -> None:
 
     What a workload left running is waited for a few seconds: all that was asked for is done.
     """
+    _give_up_what_cannot_be_printed()
     if code == protocol.EXIT_CONTEXT_LOST:
         _exit_now(code)
     timer = threading.Timer(GRACE_S, _end_threads, [code])
@@ -234,14 +244,22 @@ def _leave(code: int) -> None:
     sys.exit(code)
 
 
+def _give_up_what_cannot_be_printed() -> None:
+    """Else a full disk makes the exit code of this process 120, whatever it was."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _end_threads(code: int) -> NoReturn:
     _tell(f"what the workload left running was ended after {GRACE_S:g} s")
     _exit_now(code)
 
 
 def _exit_now(code: int) -> NoReturn:
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _give_up_what_cannot_be_printed()
     os._exit(code)
 
 

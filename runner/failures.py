@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
 import traceback
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from profiler.runner.check import WrongResultError
+from profiler.runner.protocol import HOST_ERRNOS
 from profiler.runner.seal import ImplausibleError
 
 # Values of `profiler.model.Outcome`, which this side must not import.
@@ -34,6 +37,12 @@ _OUT_OF_MEMORY = re.compile(
     r"|can't allocate memory",
     re.IGNORECASE,
 )
+# As libraries hand it on that keep the text alone: torch, compilers, loaders of libraries.
+_HOST_WORDS = re.compile(
+    "|".join(re.escape(os.strerror(number)) for number in sorted(HOST_ERRNOS))
+    + r"|can't (allocate memory|start new thread)",
+    re.IGNORECASE,
+)
 # "Tried to allocate 20.00 GiB" (CUDA), "Unable to allocate 7.1 PiB" (NumPy), "… 4096 bytes" (CPU).
 _ASKED_FOR = re.compile(r"(?:tried|unable) to allocate ([\d.]+) ?([KMGTPE]i?B|bytes|B)\b", re.I)
 # Folders of this machine and its user are nobody's business where a report is shared.
@@ -47,6 +56,8 @@ class Failure:
 
     outcome: str
     cause: str
+    of_host: bool = False
+    """Whether the host did not let it write, open or allocate: it is tried again another time."""
 
     def seen_after(self, earlier: Failure) -> Failure:
         """The earlier failure, with this error of the device where that explains it."""
@@ -62,14 +73,37 @@ def diagnose(error: BaseException, source: Path) -> Failure:
     if isinstance(error, ImplausibleError):
         return Failure(IMPLAUSIBLE, str(error))
     message = str(error)
+    of_host = is_fault_of_host(error)
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(message)
     ):
-        return Failure(OUT_OF_MEMORY, _out_of_memory(message))
+        return Failure(OUT_OF_MEMORY, _out_of_memory(message), of_host)
     outcome = RAISED
     if isinstance(error, RuntimeError | OSError) and _ILLEGAL_ADDRESS.search(message):
         outcome = ILLEGAL_ADDRESS
-    return Failure(outcome, describe(error, source))
+    return Failure(outcome, describe(error, source), of_host)
+
+
+def is_fault_of_host(error: BaseException) -> bool:
+    """Whether an exception, or one that led to it, says what the host has no more of.
+
+    The memory of a GPU is none of it: that a cell needs more than there is stays true.
+    """
+    return any(
+        isinstance(each, MemoryError)
+        or (isinstance(each, OSError) and each.errno in HOST_ERRNOS)
+        or (_HOST_WORDS.search(str(each)) and not isinstance(each, torch.OutOfMemoryError))
+        for each in _chain(error)
+    )
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception and those that led to it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 def describe(error: BaseException, source: Path) -> str:

@@ -6,14 +6,42 @@ Files that were opened since the last record are written down before the next on
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TextIO
 
 from profiler.runner import protocol
 from profiler.runner.opened import OpenedFiles
 
 
+class LeavingError(BaseException):
+    """The process is to leave; no workload's `except Exception` shall swallow it."""
+
+    def __init__(self, code: int, message: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@contextmanager
+def open_journal(path: Path) -> Iterator[TextIO]:
+    """Open a journal to append to it; raises LeavingError where that cannot be."""
+    try:
+        stream = path.open("a", encoding="utf-8")
+    except OSError as error:
+        raise LeavingError(protocol.EXIT_HOST_FAULT, f"cannot open {error}") from None
+    try:
+        yield stream
+    finally:
+        with suppress(OSError):  # a record that could not be written is written once more here
+            stream.close()
+
+
 class Journal:
-    """Appends records to a stream; whatever kills the process, all written records are kept."""
+    """Appends records to a stream; whatever kills the process, all written records are kept.
+
+    Raises LeavingError where a record cannot be written: what follows would be known to nobody.
+    """
 
     def __init__(self, stream: TextIO, opened: OpenedFiles | None = None) -> None:
         self._stream = stream
@@ -50,4 +78,9 @@ class Journal:
         self._append(event, **fields)
 
     def _append(self, event: str, **fields: Any) -> None:
-        protocol.append_record(self._stream, {"event": event, "time": time.time(), **fields})
+        try:
+            protocol.append_record(self._stream, {"event": event, "time": time.time(), **fields})
+        except OSError as error:
+            raise LeavingError(
+                protocol.EXIT_HOST_FAULT, f"cannot write its journal: {error}"
+            ) from None

@@ -7,6 +7,7 @@ the process leaves a journal that names the failing cell.
 
 from __future__ import annotations
 
+import errno
 import functools
 import hashlib
 import json
@@ -35,6 +36,15 @@ EXIT_NO_DEVICE = 3
 """torch or the device that the job asks for is not there; so does `session_failed`."""
 EXIT_CONTEXT_AT_IMPORT = 74
 """A session that waits left, because importing the workload created a CUDA context."""
+EXIT_HOST_FAULT = 73
+"""The host did not let the runner write, open or allocate what it needs: no cell is to blame."""
+HOST_ERRNOS = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE),
+        *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOLCK, errno.ENOBUFS),
+    }
+)
+"""Disk, open files, memory, processes: what a machine may have less of today than tomorrow."""
 EXIT_CONTEXT_LOST = 75
 """The runner left on purpose because the CUDA context is unusable; the journal says which cell."""
 EXIT_INTERRUPTED = 130
@@ -173,7 +183,8 @@ FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (l
 # trace (file beside the journal) and operators (list of OPERATOR_FIELDS) of `torch`
 COUNTED = "counted"  # cell, block, arm, kernels (list: `kernel`, its name, and each of Job.counters
 # by its own; null where it has none): what `cupti` gave of a visit, some visits after it was made
-FAILED = "failed"  # cell, phase, block, arm, outcome (model.Outcome value), cause
+FAILED = "failed"  # cell, phase, block, arm, outcome (model.Outcome value), cause; of_host (true)
+# where the host was at fault: the cell is tried again when the run goes on
 NOT_RECHECKED = "not_rechecked"  # cell, cause: why its inputs could not be overwritten
 ORDER_FINISHED = "order_finished"  # order: its number; all of it is done or has failed
 SESSION_FINISHED = "session_finished"  # monotonic: when, by the clock of the stamps
@@ -594,6 +605,7 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
     "block": lambda value: value is None or _is_count(value),
     "arm": _is_count,
     "outcome": lambda value: isinstance(value, str) and value in OUTCOMES,
+    "of_host": lambda value: isinstance(value, bool),
     "durations_ns": lambda value: value is None or _is_list_of(_is_number)(value),
     "kernels": _is_list_of(_is_kernel),
     "trace": _is_text,

@@ -21,7 +21,7 @@ from profiler.runner.check import Tensors, WrongResultError
 from profiler.runner.device import Device, DeviceMissingError, has_context, open_device
 from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
 from profiler.runner.functions import InOwnTypes
-from profiler.runner.journal import Journal
+from profiler.runner.journal import Journal, LeavingError
 from profiler.runner.kept_inputs import KeptInputs
 from profiler.runner.practical_roofs import launch_for_roof
 from profiler.runner.protocol import Job, JobCell, JobVisit, Tolerance
@@ -162,11 +162,13 @@ class Session:
                 self._declare([*cells.values()])
 
     def _declare(self, cells: Sequence[JobCell]) -> None:
-        with (
-            self._phase(protocol.DECLARE, cells) as findings,
-            suppress(Exception, SystemExit),
-        ):
-            findings.update(self._work(cells[0].problem_params))
+        with self._phase(protocol.DECLARE, cells) as findings:
+            try:
+                findings.update(self._work(cells[0].problem_params))
+            except LeavingError:
+                raise
+            except BaseException:  # noqa: S110 - as the docstring of `_declare_work` says
+                pass
 
     def _work(self, problem: protocol.Params) -> dict[str, float | None]:
         """FLOPs and bytes that the workload declares of a launch; None where it declares none."""
@@ -476,9 +478,9 @@ class Session:
         """
         try:
             yield
-        except ContextLostError:
+        except (ContextLostError, LeavingError):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             failure, lost = self._diagnose(error)
             if lost:
                 raise ContextLostError(failure.cause) from None
@@ -509,7 +511,9 @@ class Session:
             yield findings
             self._device.settle()
             self._seal.require_whole()
-        except (Exception, SystemExit) as error:
+        except LeavingError:
+            raise
+        except BaseException as error:
             self._give_up(error, cells, where)
             raise PhaseFailedError from None
         if phase in _SET_UP:
@@ -521,11 +525,14 @@ class Session:
     ) -> None:
         """Journal the failure of cells; ContextLostError where the device is lost with them."""
         failure, lost = self._diagnose(error)
-        if not isinstance(error, WrongResultError | ImplausibleError):
-            traceback.print_exception(error)
-        _tell(f"{cells[0].id}: {failure.outcome} in {where['phase']}: {failure.cause}")
+        with suppress(OSError):  # what is said on stderr ends no session
+            if not isinstance(error, WrongResultError | ImplausibleError):
+                traceback.print_exception(error)
+            _tell(f"{cells[0].id}: {failure.outcome} in {where['phase']}: {failure.cause}")
         errors = _error_fields(getattr(error, "errors", None))
-        extra = errors if isinstance(error, WrongResultError) else {}
+        extra: dict[str, Any] = errors if isinstance(error, WrongResultError) else {}
+        if failure.of_host:
+            extra["of_host"] = True
         for cell in cells:
             self._failed.add(cell.id)
             self._journal.write(

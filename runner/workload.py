@@ -63,7 +63,7 @@ def load_workload(name: str, description: Mapping[str, Any] | None = None) -> Wo
     try:
         is_file = name.endswith(".py") or "/" in name
         module = import_file(Path(name)) if is_file else _import_module(name)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
         cause = f"{type(error).__name__}: {error}"
         raise WorkloadError(f"cannot import workload {Path(name).name}: {cause}") from error
     functions = _functions(module, description)

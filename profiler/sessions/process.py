@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     import psutil  # type: ignore[import-untyped]
 
 _GUARD = Path(__file__).with_name("guard.py")
+MAX_OUTPUT_BYTES = 2**24
+"""Most of stdout, and of stderr, that is kept of a session."""
+_KEPT_OUTPUT_BYTES = 2**20
+"""Kept of the beginning, and of the end, of what is longer."""
 _POLL_S = 0.02
 """Between two looks at the journal of a session: the next one is let through to the GPU when it
 names the last launch."""
@@ -111,6 +115,7 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
 
     def look() -> bool:
         follow()
+        cap_output(folder)
         on_look()
         return stays and is_over
 
@@ -127,6 +132,7 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
                 "Interrupted; what was measured is kept.",
                 remedy="Run the same command again: it goes on with what is missing.",
             ) from None
+        cap_output(folder)
         if timed_out:
             stop(process, limits.grace_s)
         elif process.returncode is None:
@@ -139,6 +145,26 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
         failing_cell=failing_cell(records or ()),
         seconds=time.monotonic() - started,
     )
+
+
+def cap_output(folder: Path) -> None:
+    """Leave out the middle of what a session has printed where that is too much, and say so there.
+
+    What is printed between the look and the cut is lost with it.
+    """
+    for name in protocol.OUTPUT:
+        with contextlib.suppress(FileNotFoundError):
+            path = folder / name
+            size = path.stat().st_size
+            if size <= MAX_OUTPUT_BYTES:
+                continue
+            with path.open("r+b") as file:
+                file.seek(size - _KEPT_OUTPUT_BYTES)
+                end = file.read(_KEPT_OUTPUT_BYTES)
+                file.truncate(_KEPT_OUTPUT_BYTES)
+            left_out = size - 2 * _KEPT_OUTPUT_BYTES
+            with path.open("ab") as file:
+                file.write(b"\n[%d bytes of output were left out here]\n" % left_out + end)
 
 
 def failing_cell(records: Iterable[Record]) -> FailingCell | None:
@@ -184,9 +210,11 @@ def start(  # noqa: PLR0913 - all but the command by keyword
     It ends when its stdin is closed. `inherits`: a descriptor that it and the command keep open.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    for name in protocol.OUTPUT:
+        (folder / name).write_bytes(b"")
     with (
-        (folder / STDOUT).open("wb") as stdout,
-        (folder / STDERR).open("wb") as stderr,
+        (folder / STDOUT).open("ab") as stdout,  # at its end, also after `cap_output`
+        (folder / STDERR).open("ab") as stderr,
         contextlib.nullcontext() if lock_file is None else open_lock_file(lock_file) as lock,
     ):
         descriptors = tuple(descriptor for descriptor in (lock, inherits) if descriptor is not None)

@@ -28,7 +28,7 @@ from profiler.sessions.attempt import has_started, start_at_gates
 from profiler.sessions.overlap.program_end import ProgramEnd
 from profiler.sessions.overlap.waiting import Waiting
 from profiler.sessions.process import Cause, SessionResult, run_session, start
-from profiler.sessions.recovery import ending, signal_of
+from profiler.sessions.recovery import ending, fault_of_host, signal_of
 from profiler.sessions.watchdog import Limits
 
 HOLDER = Path(profiler.__file__).parent / "runner" / "external" / "held_program.py"
@@ -117,7 +117,9 @@ class Program:
             return Outcome.TIMED_OUT, "did not end within the time limit"
         if measured and end.cause is Cause.FINISHED:
             return None
-        error = self.tool.diagnose(folder, end.returncode)
+        error = fault_of_host(folder, end, by_runner=False) or self.tool.diagnose(
+            folder, end.returncode
+        )
         if error is None and end.cause is Cause.FINISHED and not may_match:
             error = self.tool.nothing_seen(folder)
         if error is not None:

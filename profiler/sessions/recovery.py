@@ -7,6 +7,7 @@ must get further: measure something, or find out that a cell is at fault.
 from __future__ import annotations
 
 import signal
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ MAX_VISITS_PER_SESSION = 1500
 ncu's end takes longer than in proportion: 2.0, 3.6 and 16.8 s after 704, 1408 and 2816 launches on
 an H200. The process of the next attempt waits meanwhile, so that its start costs half a second."""
 
+_LEAST_ROOM = 2**16
+"""Bytes that fit into the folder of a session that could write."""
 _STALLS = 2
 """Attempts in a row that may end without progress."""
 
@@ -178,6 +181,8 @@ class _State:
         lost: Set[Visit],
     ) -> None:
         error = session_failed(result, records)
+        if error is None:
+            error = fault_of_host(folder, result)
         if error is None and (lost or result.cause is not Cause.FINISHED):
             error = self.collector.diagnose(folder, result.returncode)
         if error is None and result.cause is Cause.FINISHED and lost:
@@ -278,6 +283,40 @@ def ended_from_outside(result: SessionResult) -> ProfilerError | None:
         "kept.",
         remedy="Run the same command again: it goes on with what is missing.",
     )
+
+
+def fault_of_host(
+    folder: Path, result: SessionResult, *, by_runner: bool = True
+) -> EnvironmentUnusable | None:
+    """Error of a host that did not let a session write, open or allocate what it needs, or None.
+
+    Where a session dies while nothing can be written beside it, nobody knows what of: a tool cannot
+    write its report, a library that was written by halves kills who loads it.
+    """
+    if result.cause is not Cause.DIED:
+        return None
+    cause = _why_nothing_is_written(folder)
+    if cause is None and by_runner and result.returncode == protocol.EXIT_HOST_FAULT:
+        cause = _last_line(read_text(folder / STDERR)) or "its runner left"
+    if cause is None:
+        return None
+    return EnvironmentUnusable(
+        f"The host did not let a session write, open or allocate what it needs: {cause}",
+        remedy="Make room (disk, open files, memory) and run the same command again: it goes on "
+        "with what is missing.",
+    )
+
+
+def _why_nothing_is_written(folder: Path) -> str | None:
+    """Why nothing can be written into a folder; None where something can."""
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            file.write(bytes(_LEAST_ROOM))
+    except FileNotFoundError:  # the folder is gone, which is told otherwise
+        return None
+    except OSError as error:
+        return str(error)
+    return None
 
 
 def may_be_innocent(result: SessionResult, collector: Collector) -> bool:

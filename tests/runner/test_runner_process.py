@@ -95,7 +95,7 @@ def test_a_bad_job_is_one_message_and_exit_code_2(runner_process, tmp_path, text
 
     assert finished.returncode == protocol.EXIT_BAD_JOB
     (line,) = finished.stderr.splitlines()
-    assert line.startswith("runner: cannot read the job or open its journal: ")
+    assert line.startswith("runner: cannot read the job: ")
 
 
 def test_a_journal_that_cannot_be_opened(bench, tmp_path):
@@ -103,7 +103,7 @@ def test_a_journal_that_cannot_be_opened(bench, tmp_path):
 
     finished, records = bench.run_process(job)
 
-    assert finished.returncode == protocol.EXIT_BAD_JOB
+    assert finished.returncode == protocol.EXIT_HOST_FAULT
     assert not records
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from profiler.runner.device import CpuDevice, open_device
+from profiler.runner.journal import LeavingError
 from profiler.runner.protocol import JobVisit
 from profiler.runner.timing import ProcessClock
 from profiler.runner.visits import kinds as visits
@@ -168,10 +169,10 @@ def test_recording_ends_when_a_session_is_lost(bench, monkeypatch):
     monkeypatch.setattr(RecordedVisits, "close", lambda self: closed.append(True))
 
     def lose(self, visit, launch):
-        raise KeyboardInterrupt
+        raise LeavingError(130)
 
     monkeypatch.setattr(RecordedVisits, "make", lose)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(LeavingError):
         bench.run(bench.job(["plain"], collector="nsys"))
 
     assert closed == [True]

@@ -84,11 +84,13 @@ class Failure:
     outcome: Outcome
     cause: str
     time_limit_s: float | None = None
+    of_host: bool = False
+    """Whether the host did not let it write, open or allocate what it needs."""
 
     def stands(self, time_limit_s: float) -> bool:
         """Whether another try would fail as well: not certain after a shorter time limit."""
         shorter = self.time_limit_s is not None and self.time_limit_s < time_limit_s
-        return not (self.outcome is Outcome.TIMED_OUT and shorter)
+        return not (self.of_host or (self.outcome is Outcome.TIMED_OUT and shorter))
 
 
 @dataclass
@@ -277,7 +279,10 @@ def _failures_of(loaded: Loaded, trusted: Collection[str]) -> Iterator[tuple[str
         rechecked = record.get("phase") == protocol.RECHECK
         if not (rechecked and record["cell"] in trusted):
             cause = str(record.get("cause", ""))
-            yield record["cell"], Failure(Outcome(record["outcome"]), cause, limit)
+            of_host = record.get("of_host", False)
+            if of_host:
+                cause = f"{cause}; the host's fault: it is tried again when the run goes on"
+            yield record["cell"], Failure(Outcome(record["outcome"]), cause, limit, of_host)
     result = loaded.attempt.result
     for cell, (outcome, cause) in (result.failed if result else {}).items():
         if cell in loaded.current:

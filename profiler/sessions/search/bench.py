@@ -20,6 +20,7 @@ from profiler.sessions.process import Cause
 from profiler.sessions.recovery import (
     ended_from_outside,
     fault_of_end,
+    fault_of_host,
     may_be_innocent,
     session_failed,
 )
@@ -204,6 +205,7 @@ class Bench:
     ) -> ProfilerError | None:
         """Error of the machine, of the workload as a whole, or an end from outside."""
         error = session_failed(end.result, records)
+        error = error or fault_of_host(end.folder, end.result)
         error = error or self.collector.diagnose(end.folder, end.result.returncode)
         if error is None and end.result.cause is Cause.DIED:
             error = ended_from_outside(end.result)
@@ -231,11 +233,19 @@ def _times(records: Sequence[Record], subject: Subject) -> dict[str, float]:
 
 
 def _failure(records: Sequence[Record], subject: Subject) -> SubjectFailedError | None:
-    """The first failure of a subject that a journal has."""
+    """The first failure of a subject that a journal has.
+
+    Raises EnvironmentUnusable where that is the host's.
+    """
     for record in records:
         if record.get("event") == protocol.FAILED and subject.has(str(record["cell"])):
-            outcome = Outcome(record["outcome"])
-            return SubjectFailedError(outcome, str(record.get("cause", "")))
+            outcome, cause = Outcome(record["outcome"]), str(record.get("cause", ""))
+            if record.get("of_host"):  # no property of the subject, which is proposed once
+                raise EnvironmentUnusable(
+                    f"The host did not let {subject.variant} run: {cause}",
+                    remedy="Make room (disk, open files, memory) and run the same command again.",
+                )
+            return SubjectFailedError(outcome, cause)
     return None
 
 

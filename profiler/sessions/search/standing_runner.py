@@ -15,6 +15,7 @@ from profiler.runner.standing.orders import Order, append_order
 from profiler.sessions.attempt import JOB, JOURNAL, Session, write_job
 from profiler.sessions.process import (
     SessionResult,
+    cap_output,
     cause_of,
     failing_cell,
     start,
@@ -89,6 +90,7 @@ class StandingRunner:
                     return tuple(records)
             if has_ended:
                 raise self._ended(timed_out=False)
+            cap_output(self.folder)
             if watchdog.expired():
                 stop(self._process, self._limits.grace_s)
                 raise self._ended(timed_out=True)
