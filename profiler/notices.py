@@ -74,6 +74,9 @@ class NoticeKind(StrEnum):
     CSV_BAD_CELLS = "csv_bad_cells"
     SOURCE_BAD_ROWS = "source_bad_rows"
     CSV_NO_UNITS = "csv_no_units"
+    CSV_ODD_UNIT = "csv_odd_unit"
+    CSV_REPEATED_ROWS = "csv_repeated_rows"
+    VISITS_LOST = "visits_lost"
     CSV_TOOL_MESSAGE = "csv_tool_message"
     BLOCKS_THROTTLED_MEASURED_AGAIN = "blocks_throttled_measured_again"
     BLOCKS_STILL_THROTTLED = "blocks_still_throttled"
@@ -406,6 +409,19 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     NoticeKind.CSV_NO_UNITS: NoticeTemplate(
         Severity.WARNING,
         "{file}: no units row; values are taken as base units (ns, byte, cycle, %).",
+    ),
+    NoticeKind.CSV_ODD_UNIT: NoticeTemplate(
+        Severity.WARNING,
+        "{file}: {unit} is no unit of {metric}: its values are treated as missing.",
+    ),
+    NoticeKind.CSV_REPEATED_ROWS: NoticeTemplate(
+        Severity.WARNING,
+        "{file}: {count} rows are of launches that have a row before them, which counts.",
+    ),
+    NoticeKind.VISITS_LOST: NoticeTemplate(
+        Severity.WARNING,
+        "{session}: {count} visits of {cells} cells were made, and no file has their numbers.",
+        "Run the same command again: it measures what is missing.",
     ),
     NoticeKind.CSV_TOOL_MESSAGE: NoticeTemplate(Severity.WARNING, "{file}: ncu printed: {text}"),
     NoticeKind.BLOCKS_THROTTLED_MEASURED_AGAIN: NoticeTemplate(

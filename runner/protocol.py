@@ -196,6 +196,12 @@ ROOF_FAILED = "roof_failed"  # roof, cause: why there is none
 OPENED = "opened"  # file (label, colon, path in the folder of `Job.watched`), digest: its content;
 # empty where the session itself wrote the file later
 
+EVENTS = (
+    *(PRELOADING, SESSION_STARTED, SESSION_FAILED, STARTED, FINISHED, COUNTED, FAILED),
+    *(NOT_RECHECKED, ORDER_FINISHED, SESSION_FINISHED, ROOF_STARTED, ROOF_FINISHED, ROOF_FAILED),
+    OPENED,
+)
+
 PYTHON_BEGUN = "python"
 TORCH_IMPORTED = "torch"
 MAY_IMPORT = "import"
@@ -239,6 +245,9 @@ RECHECK = "recheck"
 MEASURE = "measure"
 COUNT = "count"
 PROBLEM_PHASES = frozenset({DECLARE, INPUTS, REFERENCE})
+PHASES = PROBLEM_PHASES | {
+    *(PREPARE, CHECK, DESCRIBE, WARMUP, RELAUNCH, RECHECK, MEASURE, COUNT),
+}
 
 OUTCOMES = frozenset(
     {
@@ -535,7 +544,7 @@ def record_of(line: str | bytes) -> dict[str, Any] | None:
         record = json.loads(line)
     except (ValueError, RecursionError):  # brackets nested by the thousand
         return None
-    if not isinstance(record, dict) or not isinstance(record.get("event"), str):
+    if not isinstance(record, dict) or record.get("event") not in EVENTS:
         return None
     complete = all(name in record for name in _NEEDED.get(record["event"], ()))
     if record.get("phase") == MEASURE:  # of whatever event: `visit_of` takes all of them
@@ -601,7 +610,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 _CHECKS: Mapping[str, Callable[[object], bool]] = {
     "time": _is_number,
     "cell": _is_text,
-    "phase": _is_text,
+    "phase": lambda value: isinstance(value, str) and value in PHASES,
     "block": lambda value: value is None or _is_count(value),
     "arm": _is_count,
     "outcome": lambda value: isinstance(value, str) and value in OUTCOMES,

@@ -8,6 +8,8 @@ versions spell them out (`nsecond`, `Gbyte/second`, `cycle/nsecond`).
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -61,6 +63,26 @@ def base_unit(unit: str) -> BaseUnit:
         return BaseUnit(text, 1.0)
     bottom = _plain(denominator)
     return BaseUnit(f"{top.unit}/{bottom.unit}", top.factor / bottom.factor)
+
+
+_DIMENSIONS = (
+    (re.compile(r"__time_duration"), "ns"),
+    (re.compile(r"__(\w+_)?bytes(_\w+)?\.(sum|avg|max|min)$"), "byte"),
+    (re.compile(r"\.pct$|\.pct_of_peak_\w+$"), "%"),
+)
+"""What ncu's names say of the base unit of a metric."""
+
+
+def factor_to_base(metric: str, unit: str) -> float:
+    """Factor from the unit that a file gives a metric to its base unit.
+
+    NaN where that cannot be a unit of the metric: a time in `uq` is no time in ns.
+    """
+    base = base_unit(unit)
+    for name, dimension in _DIMENSIONS:
+        if unit.strip() and name.search(metric) and base.unit != dimension:
+            return math.nan
+    return base.factor
 
 
 def to_base(value: float, unit: str) -> float:

@@ -123,6 +123,7 @@ class _Reading:
     launches: Launches = field(default_factory=Launches)
     rules: list[RuleRow] = field(default_factory=list)
     units: dict[str, str] = field(default_factory=dict)
+    odd_units: dict[str, str] = field(default_factory=dict)
     attributes: dict[str, str | float] = field(default_factory=dict)
     without_units: bool = False
     page: Page | None = None
@@ -139,6 +140,7 @@ class _Reading:
         table = DetailsTable(header, self.launches, self.rules, self.columns)
         table.read(scanner)
         self.units |= table.units
+        self.odd_units |= table.odd_units
         self.without_units |= "Metric Unit" not in header.names
 
     def _read_raw(self, header: Header, scanner: Scanner) -> None:
@@ -146,6 +148,7 @@ class _Reading:
         table = RawTable(header, self.launches, self.columns)
         table.read(scanner)
         self.units |= table.units
+        self.odd_units |= table.odd_units
         self.attributes = self.attributes or dict(table.attributes)
         self.without_units |= not table.has_units and len(self.launches) > before
 
@@ -203,6 +206,10 @@ def _notices(
     if scanner.bad_rows:
         place = {"count": scanner.bad_rows, "line": scanner.first_bad_line}
         notices.append(Notice(NoticeKind.CSV_BAD_ROWS, {"file": name, **place}))
+    notices.extend(
+        Notice(NoticeKind.CSV_ODD_UNIT, {"file": name, "metric": metric, "unit": unit})
+        for metric, unit in reading.odd_units.items()
+    )
     if reading.without_units:
         notices.append(Notice(NoticeKind.CSV_NO_UNITS, {"file": name}))
     notices.extend(

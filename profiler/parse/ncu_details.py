@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from profiler.metrics.units import base_unit
+from profiler.metrics.units import base_unit, factor_to_base
 from profiler.parse.ncu_labels import metric_name
 from profiler.parse.ncu_launches import IdentityColumns, Launches, Piece, TextCells, launch_id
 from profiler.parse.ncu_lines import Header, Scanner, split_row
@@ -64,8 +64,13 @@ class DetailsTable:
         self._start = len(launches)
         self._rows: dict[tuple[str, ...], int] = {}
         self._cells: dict[str, dict[int, _Cell]] = {}
+        self._read: set[tuple[int, str, str]] = set()
+        """Launch, section and metric of the rows so far: where one comes again, it is of another
+        run that was appended under the same header."""
         self._advice: list[tuple[int, list[str]]] = []
         self.units: dict[str, str] = {}
+        self.odd_units: dict[str, str] = {}
+        """Units that cannot be those of their metrics."""
 
     def read(self, scanner: Scanner) -> None:
         """Read all rows of the table."""
@@ -99,17 +104,21 @@ class DetailsTable:
         if number is None or not fits or not (name or (rule and len(fields) == self._width)):
             return False
         row = self._launch(number, fields)
+        if name and (row, self._get(fields, "Section Name"), name) in self._read:
+            row = self._launch(number, fields, again=True)
         if name:
+            self._read.add((row, self._get(fields, "Section Name"), name))
             self._add_metric(row, name, fields)
         if rule and len(fields) == self._width:
             self._advice.append((row, fields))
         return True
 
-    def _launch(self, number: int, fields: list[str]) -> int:
+    def _launch(self, number: int, fields: list[str], *, again: bool = False) -> int:
+        """Row of the launch that fields are of; another where it has been seen `again`."""
         # Files that were appended to others have the numbers of launches, and of processes, again.
         key = (fields[0], *(self._get(fields, name) for name in _KEY))
         row = self._rows.get(key)
-        if row is None:
+        if row is None or again:
             row = self._rows[key] = len(self._launches)
             identity = self._launches.add_identity(self._identity_columns.identity(fields))
             nvtx = self._launches.add_nvtx(self._identity_columns.ranges(fields))
@@ -140,8 +149,10 @@ class DetailsTable:
                 if number is None:
                     texts.append((cell.launch - self._start, cell.text))
                 else:
-                    scaled = number * base_unit(cell.unit).factor
-                    values[position, cell.launch - self._start] = scaled
+                    factor = factor_to_base(name, cell.unit)
+                    values[position, cell.launch - self._start] = number * factor
+                    if math.isnan(factor):
+                        self.odd_units[name] = cell.unit
             if texts:
                 offsets, contents = zip(*sorted(texts), strict=True)
                 text_cells[name] = (

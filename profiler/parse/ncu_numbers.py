@@ -36,12 +36,13 @@ CONTINENTAL = NumberStyle(thousands=".", decimal=",")
 # 0xff and 0xa0 are the no-break space of DOS and Windows code pages; decoded, they are U+FFFD.
 _SPACES = " \u00a0\u2009\u202f'\u2019\ufffd"
 SPACED_BYTES = re.compile(
-    rb"(?<=\d)(?:\xe2\x80\xaf|\xe2\x80\x89|\xe2\x80\x99|\xc2\xa0|[ '\xa0\xff])(?=\d{3})"
+    rb"(?<=\d)(?:\xe2\x80\xaf|\xe2\x80\x89|\xe2\x80\x99|\xc2\xa0|[ '\xa0\xff])"
+    rb"(?=\d{3}(?!\d))"
 )
 """A separator of thousands that is a space or an apostrophe, in UTF-8 or a code page."""
 
 _SPACED = re.compile(rf"-?\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?:[.,]\d+)?")
-_SEPARATORS = re.compile(rf"(?<=\d)[{_SPACES}](?=\d{{3}})")
+_SEPARATORS = re.compile(rf"(?<=\d)[{_SPACES}](?=\d{{3}}(?!\d))")
 
 
 def _evidence(thousands: str, decimal: str) -> re.Pattern[str]:
@@ -82,12 +83,25 @@ def parse_number(text: str, style: NumberStyle = C_LOCALE) -> float | None:
         return math.nan
     if style.spaced:
         plain = _SEPARATORS.sub("", plain)
-    plain = plain.replace(style.thousands, "").replace(style.decimal, ".")
-    # float() also takes "1_000" and "infinity", which ncu never writes as numbers.
-    if not set(plain) <= set("0123456789+-.eE"):
+    if not _number(style.thousands, style.decimal).fullmatch(plain):
         return None
-    try:
-        value = float(plain)
-    except ValueError:
-        return None
+    value = float(plain.replace(style.thousands, "").replace(style.decimal, "."))
     return value if math.isfinite(value) else math.nan
+
+
+@lru_cache
+def _number(thousands: str, decimal: str) -> re.Pattern[str]:
+    """Numbers as ncu writes them: `90,45` is none where a comma sets thousands apart."""
+    t, d = re.escape(thousands), re.escape(decimal)
+    whole = rf"[1-9][0-9]{{0,2}}(?:{t}[0-9]{{3}})+|[0-9]+"
+    return re.compile(rf"[+-]?(?:(?:{whole})(?:{d}[0-9]*)?|{d}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?")
+
+
+@lru_cache
+def misplaced_separators(thousands: str) -> re.Pattern[bytes]:
+    """Finds digits in the cells of a page that are not set apart by thousands."""
+    t = re.escape(thousands).encode()
+    exactly_three = rb"[0-9]{3}(?![0-9])"
+    return re.compile(
+        rb"[0-9]%b(?!%b)|(?<![0-9%b])(?:0[0-9]*|[0-9]{4,})%b[0-9]" % (t, exactly_three, t, t)
+    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import math
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from operator import itemgetter
@@ -13,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from profiler.errors import ParseError
-from profiler.metrics.units import base_unit, is_known
+from profiler.metrics.units import base_unit, factor_to_base, is_known
 from profiler.parse.ncu_launches import (
     IdentityColumns,
     Launches,
@@ -29,6 +31,7 @@ from profiler.parse.ncu_numbers import (
     SPACED_BYTES,
     NumberStyle,
     detect_style,
+    misplaced_separators,
     parse_number,
 )
 
@@ -49,6 +52,8 @@ TEXT_METRICS = frozenset(
 )
 """Columns that hold words even where every word is made of digits."""
 
+_LONG_LIST = re.compile(rb'"[0-9]{1,3}(?:,[0-9]{1,3}){5,}"')
+"""A list of numbers, as TEXT_METRICS have: no number has so many thousands."""
 _BATCH_ROWS = 8192
 _KEPT_CONSTANTS = 16
 """One for each device of a large machine."""
@@ -72,9 +77,14 @@ class RawTable:
         self._wanted = _wanted_positions(self._names, columns)
         self._skip = min(self._wanted, default=0)
         self._constants: list[bytes] = [] if self._skip else [b""]
-        self._factors = [base_unit(unit).factor for unit in units]
+        self._factors = [
+            factor_to_base(name, unit) for name, unit in zip(self._names, units, strict=True)
+        ]
         self.has_units = header.units is not None
         self.units = {self._names[i]: base_unit(units[i]).unit for i in self._wanted}
+        self.odd_units = {
+            self._names[i]: units[i] for i in self._wanted if math.isnan(self._factors[i])
+        }
         self.attributes: Mapping[str, str | float] = {}
         self._style = C_LOCALE
         self._identity_codes: dict[tuple[bytes, ...], int] = {}
@@ -210,13 +220,17 @@ class RawTable:
         if self._style.spaced:
             data = SPACED_BYTES.sub(b"", data)
         positions = [i - self._skip for i in self._wanted]
+        texts = {p for p in positions if self._names[p + self._skip] in TEXT_METRICS}
+        checked = _LONG_LIST.sub(b"", data) if texts else data
+        if misplaced_separators(self._style.thousands).search(checked):
+            texts.update(positions)  # pandas takes `90,45` for 9045
         try:
             frame = pd.read_csv(
                 io.BytesIO(data),
                 header=None,
                 names=range(len(self._names) - self._skip),
                 usecols=positions,
-                dtype={p: str for p in positions if self._names[p + self._skip] in TEXT_METRICS},
+                dtype=dict.fromkeys(texts, str),
                 thousands=self._style.thousands,
                 decimal=self._style.decimal,
                 na_values=list(MISSING),

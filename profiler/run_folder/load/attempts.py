@@ -662,12 +662,26 @@ def _read_csv(
     if path is None:
         return None, ""
     try:
-        return read_ncu_csv(path), ""
+        return _each_launch_once(read_ncu_csv(path), path.name), ""
     except NothingProfiledError:
         measured = attempt.record.visit is not None or any(protocol.measured(records))
         return None, path.name if measured else ""
     except ParseError:
         return None, path.name
+
+
+def _each_launch_once(table: NcuTable, name: str) -> NcuTable:
+    """Without rows of a launch that has one: kernels of one visit are added up.
+
+    A session is one process of ncu, which numbers the launches of each process.
+    """
+    repeated = table.launches.duplicated(["process_id", "id"])
+    if table.page != "raw" or not repeated.any():
+        return table
+    values: dict[str, str | int | float] = {"file": name, "count": int(repeated.sum())}
+    notices = (*table.notices, Notice(NoticeKind.CSV_REPEATED_ROWS, values))
+    once = table.launches[~repeated].reset_index(drop=True)
+    return replace(table, launches=once, notices=notices)
 
 
 def _unreadable(attempt: Attempt, name: str) -> tuple[Notice, ...]:

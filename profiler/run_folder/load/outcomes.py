@@ -28,6 +28,7 @@ from profiler.model import (
     Outcome,
     Plan,
     SessionKind,
+    Visit,
 )
 from profiler.notices import Notice, NoticeKind
 from profiler.run_folder.folder import RESULT_FILE
@@ -172,6 +173,7 @@ def gather(
         *_recheck_notices(attempts),
         *_copy_notices(plan, statuses),
         *_own_type_notices(plan, attempts),
+        *_lost_visits(attempts, statuses),
         *_kernels_replayed(attempts, environment),
         *worker_notices(plan, attempts),
         *counting.notices(),
@@ -200,6 +202,8 @@ def _that_decide(attempts: Sequence[Loaded], kind: SessionKind | None = None) ->
     return [loaded for loaded in attempts if loaded.attempt.record.kind not in left_out]
 
 
+_COUNTED = frozenset({SessionKind.TIMING, SessionKind.FINAL, SessionKind.COUNTERS})
+"""Kinds of sessions whose every visit has a sample."""
 _BESIDE = frozenset({SessionKind.EXPLAIN, SessionKind.IN_KERNEL})
 """Kinds of sessions whose failures cost no cell its outcome."""
 
@@ -502,6 +506,25 @@ def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice
     for cause, at in problems.items():
         values = {"problems": ", ".join(at), "cause": cause}
         yield Notice(NoticeKind.COMPARED_IN_OWN_TYPES, values)
+
+
+def _lost_visits(
+    attempts: Sequence[Loaded], statuses: Mapping[str, CellStatus]
+) -> Iterator[Notice]:
+    """Visits that journals call finished and no file has numbers of, of cells that did not fail."""
+    made: dict[str, set[Visit]] = defaultdict(set)
+    seen: dict[str, set[Visit]] = defaultdict(set)
+    for loaded in attempts:
+        session = loaded.attempt.record.session
+        seen[session] |= loaded.visits()
+        if loaded.attempt.record.kind in _COUNTED and not loaded.unreadable:
+            visits = {Visit(*visit) for visit in protocol.finished_visits(loaded.records)}
+            made[session] |= {v for v in visits if not statuses[v.cell].outcome.failed}
+    for session, visits in made.items():
+        if lost := visits - seen[session]:
+            cells = len({visit.cell for visit in lost})
+            values = {"session": session, "count": len(lost), "cells": cells}
+            yield Notice(NoticeKind.VISITS_LOST, values)
 
 
 def _is_only_the_stop(notice: Notice, loaded: Loaded) -> bool:
