@@ -55,6 +55,7 @@ class NoticeKind(StrEnum):
     ATTEMPT_DAMAGED = "attempt_damaged"
     ATTEMPT_FILE_DAMAGED = "attempt_file_damaged"
     SEARCH_DAMAGED = "search_damaged"
+    SEARCH_LINES_LOST = "search_lines_lost"
     NO_BASELINE = "no_baseline"
     NOISE_FLOOR_UNKNOWN = "noise_floor_unknown"
     NOISE_FLOOR_ABOVE_MARGIN = "noise_floor_above_margin"
@@ -300,6 +301,11 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "{file} is damaged: what the search proposed is not known. What was measured after it is "
         "not affected.",
         "Take another copy of the run; --fresh searches again.",
+    ),
+    NoticeKind.SEARCH_LINES_LOST: NoticeTemplate(
+        Severity.WARNING,
+        "{file}: {count} records are of configurations whose own records are lost; they do not "
+        "count.",
     ),
     NoticeKind.ATTEMPT_FILE_DAMAGED: NoticeTemplate(
         Severity.WARNING,

@@ -23,6 +23,7 @@ from profiler.search.live.records import (
     Proposed,
     Terms,
     search_record,
+    with_origin,
 )
 from profiler.search.live.state import LiveSearch
 from profiler.sessions.search.background_builds import BackgroundBuilds
@@ -282,6 +283,38 @@ def test_a_damaged_record_is_named(tmp_path):
     path.write_text('{"event":"proposed","variant":3,"params":{}}\n')
     with pytest.raises(UsageError, match=r"line 1: damaged.*variant"):
         read_search(path)
+
+
+def test_a_lost_line_costs_what_it_was_about(searching, tmp_path):
+    searching(12).run()
+    lines = (tmp_path / "journal.jsonl").read_text().splitlines(keepends=True)
+    for number in range(1, len(lines)):
+        path = tmp_path / "journal.jsonl"
+        path.write_text("".join(lines[:number] + lines[number + 1 :]))
+        record = read_search(path)
+        known = record.proposed.keys()
+        assert {evaluated.variant for evaluated in record.evaluations} <= known
+        assert record.left_out == (len(lines) - 1 - len(with_origin(SearchJournal(path).records)))
+        resumed = searching(12)
+        assert resumed.search.left_out == record.left_out
+        if '"proposed"' in lines[number]:
+            assert record.left_out >= 1
+    resumed.run()
+    assert len(evaluated_variants(resumed)) == 12
+
+
+@pytest.mark.parametrize(("old", "new"), [("x=", "z="), ('"x":', '"z":')])
+def test_a_proposal_of_no_configuration_does_not_count(searching, tmp_path, old, new):
+    searching(12).run()
+    path = tmp_path / "journal.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    number = next(n for n, line in enumerate(lines) if '"proposed"' in line)
+    lines[number] = lines[number].replace(old, new)
+    path.write_text("".join(lines))
+    resumed = searching(12)
+    assert resumed.search.left_out >= 2
+    resumed.run()
+    assert len(evaluated_variants(resumed)) == 12
 
 
 def test_there_is_no_search_without_a_journal(tmp_path):

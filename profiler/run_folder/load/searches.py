@@ -24,7 +24,11 @@ def search_of(
         record = read_search(path)
     except (UsageError, ParseError):
         return None, (Notice(NoticeKind.SEARCH_DAMAGED, {"file": SEARCH_JOURNAL_FILE}),)
-    return None if record is None else _public(record, private, names), ()
+    if record is None:
+        return None, ()
+    values: dict[str, str | int | float] = {"file": SEARCH_JOURNAL_FILE, "count": record.left_out}
+    lost = (Notice(NoticeKind.SEARCH_LINES_LOST, values),) if record.left_out else ()
+    return _public(record, private, names), lost
 
 
 def _public(record: SearchRecord, private: PrivateTexts, names: PrivateTexts) -> SearchRecord:

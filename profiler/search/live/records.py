@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
@@ -131,14 +131,47 @@ class SearchRecord:
     """None where the search was stopped before its end."""
     workers: tuple[WorkerJoined, ...] = ()
     """GPUs that measured, where workers did."""
+    left_out: int = 0
+    """Records of what no other record proposes or measures."""
 
 
-def search_record(records: tuple[Record, ...]) -> SearchRecord | None:
+def with_origin(
+    records: Iterable[Record], variants: Mapping[str, Mapping[str, Value]] | None = None
+) -> tuple[Record, ...]:
+    """Records without those of what no record before them proposed or measured: its line is lost.
+
+    `variants`: parameters by id of all that can be proposed; None where they are not known.
+    """
+    proposed: set[str] = set()
+    evaluated: set[str] = set()
+    kept: list[Record] = []
+    for record in records:
+        match record:
+            case Proposed(variant, params):
+                is_known = variants is None or variants.get(variant) == params
+                proposed |= {variant} if is_known else set()
+            case Evaluated(variant):
+                is_known = variant in proposed
+                evaluated |= {variant} if is_known else set()
+            case LookedAgain(variant):
+                is_known = variant in evaluated
+            case Finished(_, finalists):
+                is_known = evaluated.issuperset(finalists)
+            case _:
+                is_known = True
+        if is_known:
+            kept.append(record)
+    return tuple(kept)
+
+
+def search_record(all_records: tuple[Record, ...]) -> SearchRecord | None:
     """The records of a journal, sorted; None where it does not begin with its terms."""
-    if not records or not isinstance(records[0], Terms):
+    if not all_records or not isinstance(all_records[0], Terms):
         return None
+    records = with_origin(all_records)
     return SearchRecord(
-        terms=records[0],
+        terms=all_records[0],
+        left_out=len(all_records) - len(records),
         proposed={r.variant: r.params for r in records if isinstance(r, Proposed)},
         random_draws=frozenset(
             r.variant for r in records if isinstance(r, Proposed) and r.is_random_draw

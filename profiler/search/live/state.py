@@ -29,6 +29,7 @@ from profiler.search.live.records import (
     Terms,
     WorkerJoined,
     search_record,
+    with_origin,
 )
 from profiler.search.registry import make_strategy
 from profiler.search.space import SearchSpace
@@ -55,12 +56,16 @@ class LiveSearch:
         self.diverged = False
         """Whether the strategy proposed something else than the journal says (another version of
         the profiler): the values that the journal has count all the same."""
+        self.left_out = 0
+        """Records of the journal that do not count: what they are of has lost its own record."""
         journal.cut_torn_line()
         if search_terms(journal) != terms:
             journal.begin_anew()
             self._write(terms)
         else:
-            for record in journal.records:
+            records = with_origin(journal.records, variants)
+            self.left_out = len(journal.records) - len(records)
+            for record in records:
                 self._replay(record)
 
     def _configuration(self, params: Params) -> int:

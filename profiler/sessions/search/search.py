@@ -98,6 +98,11 @@ class Search:
                 "The strategy proposes something else than it did in this run's journal (another "
                 "version of the profiler): it goes on with what was measured."
             )
+        if live.left_out:
+            self.reporter.warn(
+                f"{live.left_out} records of this run's search are of configurations whose own "
+                "records are lost: they do not count."
+            )
         self.reporter.say(self._opening_line(live))
         _ = self.progress  # its time counts from here
         return live
