@@ -13,6 +13,17 @@ DLPACK = "__dlpack__"
 CUDA_ARRAY = "__cuda_array_interface__"
 
 
+def _plain(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor without what its class makes of operations on it; TypeError where none is below."""
+    kind = type(tensor)
+    if kind is torch.Tensor or kind.__module__.partition(".")[0] == torch.__name__:
+        return tensor
+    if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        raise TypeError(f"{kind.__name__} is no plain tensor: give the tensor that it wraps")
+    with torch._C.DisableTorchFunctionSubclass():
+        return torch.Tensor.as_subclass(tensor, torch.Tensor)
+
+
 def is_array(value: Any) -> bool:
     """Whether a value is a tensor, or an array that a tensor can share its memory with."""
     return isinstance(value, torch.Tensor) or hasattr(value, DLPACK) or hasattr(value, CUDA_ARRAY)
@@ -33,7 +44,7 @@ def leaves(value: Any) -> Iterator[Any]:
 def as_tensor(value: Any) -> torch.Tensor:
     """A tensor on the memory of an array, or of a number; TypeError for what is neither."""
     if isinstance(value, torch.Tensor):
-        return value
+        return _plain(value)
     if isinstance(value, Number):  # NumPy's have a type of their own, Python's floats float32
         return torch.tensor(value)
     if hasattr(value, DLPACK):

@@ -309,3 +309,36 @@ def test_memory_of_undeclared_outputs_is_poisoned_between_two_launches(monkeypat
 )
 def test_the_first_layer_that_knows_a_dtype_sets_its_bound(dtype, layers, expected):
     assert tolerance_for(dtype, *layers) == Tolerance(*expected)
+
+
+class Liar(torch.Tensor):
+    """Says of itself that it is what it is compared with."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        with torch._C.DisableTorchFunctionSubclass():
+            result = function(*args, **(kwargs or {}))
+            return torch.zeros_like(result) if isinstance(result, torch.Tensor) else result
+
+
+class Wrapper(torch.Tensor):
+    """Gives whatever it likes for each operation."""
+
+    @staticmethod
+    def __new__(cls, shape):
+        return torch.Tensor._make_wrapper_subclass(cls, shape)
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        return torch.zeros(3)
+
+
+def test_a_tensor_that_answers_for_itself_is_asked_for_its_elements():
+    right = torch.zeros(3)
+    (got,) = as_tensors(torch.ones(3).as_subclass(Liar), "the result")
+    with pytest.raises(WrongResultError, match="3 of 3 elements are wrong"):
+        compare((got,), (right,))
+    with pytest.raises(TypeError, match="Wrapper is no plain tensor"):
+        as_tensors(Wrapper((3,)), "the result")
+    (parameter,) = as_tensors(torch.nn.Parameter(right), "the result")
+    compare((parameter.detach(),), (right,))
