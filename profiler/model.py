@@ -38,6 +38,10 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_.=-]+")
 _MAX_SLUG = 96
 
 
+EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+"""Of a folder under `reports/`, and of a page of a gallery."""
+
+
 def slug(name: str) -> str:
     """Turn any name into an id made of `[A-Za-z0-9_.=-]`.
 

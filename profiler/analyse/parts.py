@@ -17,6 +17,7 @@ import pandas as pd
 from profiler.analyse.combine import Codes
 from profiler.model import OrderedParts, Params, Parts, RangeParts, Scalar
 from profiler.parse.nvtx_cells import NvtxRange, RangeKind
+from profiler.parse.patterns import matches
 
 RANGE = "range"
 """Parameter of a part by ranges whose names are not written as `size=128`."""
@@ -135,7 +136,7 @@ def _path(ranges: Iterable[NvtxRange] | None, pattern: str) -> tuple[str, ...]:
         for item in ranges or ()
         if item.kind is RangeKind.PUSH_POP
         and item.domain == domain
-        and re.fullmatch(expression, item.name)
+        and matches(expression, item.name)
     )
 
 

@@ -7,15 +7,18 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Annotated
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from profiler.commands.report import read_run
 from profiler.commands.requests import GalleryRequest
+from profiler.commands.targets import is_own_page
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
+from profiler.model import EXPERIMENT_NAME
+from profiler.planning.spec.source import read_document
 from profiler.render.index import INDEX_FILE, IndexEntry, MissingPage, render_gallery
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import recordings_in, write_atomic
@@ -26,6 +29,9 @@ CONTENTS_FILE = "gallery.yaml"
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+_PageName = Annotated[str, Field(pattern=rf"^{EXPERIMENT_NAME.pattern}$")]
 
 
 class _Comparison(_Strict):
@@ -46,7 +52,7 @@ class _NotMade(_Strict):
 class _Contents(_Strict):
     """What `gallery.yaml` may say."""
 
-    comparisons: dict[str, _Comparison] = {}
+    comparisons: dict[_PageName, _Comparison] = {}
     """Name of the page → what it compares."""
     not_made: dict[str, _NotMade] = {}
     """Name of the page → why it is not made, and how to get it."""
@@ -62,7 +68,7 @@ def make_gallery(request: GalleryRequest) -> ExitCode:
         for future in list(_submit_pages(request, contents, pool)):
             pages.append(future.result())
             console.print(f"Page: {request.out / pages[-1].file}", markup=False, soft_wrap=True)
-    index = request.out / INDEX_FILE
+    index = _own_target(request.out / INDEX_FILE)
     missing = [
         MissingPage(name, page.reason, page.commands) for name, page in contents.not_made.items()
     ]
@@ -76,9 +82,11 @@ def _read_contents(file: Path) -> _Contents:
     if not file.exists():
         return _Contents()
     try:
-        return _Contents.model_validate(yaml.safe_load(file.read_text("utf-8")) or {})
-    except (yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: {error}") from error
+        return _Contents.model_validate(read_document(file).data)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UsageError(f"{file}: {where}: {first['msg']}") from error
 
 
 def _submit_pages(
@@ -89,11 +97,22 @@ def _submit_pages(
     if not recordings:
         raise UsageError(f"{request.recordings}: no recordings in it")
     for name, recording in recordings.items():
-        yield pool.submit(_write_recording_page, recording, request.out / f"{name}.html")
+        target = _own_target(request.out / f"{name}.html")
+        yield pool.submit(_write_recording_page, recording, target)
     for name, comparison in contents.comparisons.items():
         runs = tuple(str(recordings.get(run, request.recordings / run)) for run in comparison.runs)
-        target = request.out / f"{name}.html"
+        target = _own_target(request.out / f"{name}.html")
         yield pool.submit(_write_comparison_page, runs, comparison.title, target)
+
+
+def _own_target(page: Path) -> Path:
+    """The path of a page; raises UsageError where a file lies there that is none of ours."""
+    if (page.exists() or page.is_symlink()) and not is_own_page(page):
+        raise UsageError(
+            f"{page}: is no page of this program, and is not replaced",
+            remedy="Take it away, or give another folder with --out.",
+        )
+    return page
 
 
 def find_recorded(recording: Path) -> Findings:

@@ -15,6 +15,7 @@ from profiler.comparison.run_entries import RunEntry, read_entries, read_recordi
 from profiler.errors import ExitCode
 from profiler.findings.runs.history import BestChange, changes
 from profiler.model import SCHEMA_VERSION
+from profiler.outside_text import safe, safe_values
 from profiler.run_folder.folder import recordings_here
 from profiler.sessions.progress import make_console
 
@@ -32,7 +33,7 @@ def list_runs(request: ListRequest) -> ExitCode:
     if request.json_target != "-":
         from profiler.render.console.lists import runs_table
 
-        make_console(request.color).print(runs_table(entries))
+        make_console(request.color).print(runs_table(safe_values(entries)))
     return ExitCode.COMPLETE
 
 
@@ -50,7 +51,7 @@ def _path(out: Path, entry: RunEntry) -> Path:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"profiler: {text}\n")
+    sys.stderr.write(f"profiler: {safe(text)}\n")
 
 
 def _rows(out: Path, entries: Sequence[RunEntry]) -> Iterator[dict[str, Any]]:

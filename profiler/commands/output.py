@@ -18,6 +18,7 @@ from profiler.commands.targets import write_json_file, write_markdown_file, writ
 from profiler.errors import UsageError
 from profiler.notices import Notice, fold, in_one_line
 from profiler.outside_text import safe
+from profiler.parse.bounded_files import replacing
 from profiler.run_folder.folder import PAGE_FILE, SUMMARY_JSON_FILE, write_atomic
 from profiler.sessions.progress import make_console
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from profiler.findings.findings import Findings
 
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""What a text begins with that a spreadsheet computes."""
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|[bfr])")
 _MISSING = re.compile(r'": NaN(?<!\\": NaN)(?=[,}])')
 """A number that is missing, after its key: inside a text a quotation mark follows a backslash."""
@@ -71,7 +74,7 @@ def write_results(findings: Findings, folder: Path, *, page: bool = True) -> Wri
 def csv_text(frame: pd.DataFrame) -> str:
     """CSV of a frame without its index, as `to_csv` writes it, in a third of the time."""
     columns = [
-        [text if present else "" for text, present in zip(values, presence, strict=True)]
+        [_cell(text) if present else "" for text, present in zip(values, presence, strict=True)]
         for values, presence in (
             (column.tolist(), column.notna().tolist()) for _, column in frame.items()
         )
@@ -81,6 +84,12 @@ def csv_text(frame: pd.DataFrame) -> str:
     writer.writerow(frame.columns)
     writer.writerows(zip(*columns, strict=True))
     return stream.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A value as a spreadsheet shows it: a text that it would take for a formula has a quote."""
+    is_formula = isinstance(value, str) and value.startswith(_FORMULAS)
+    return f"'{value}" if is_formula else value
 
 
 def _write_parquet(table: pd.DataFrame, path: Path) -> None:
@@ -93,9 +102,8 @@ def _write_parquet(table: pd.DataFrame, path: Path) -> None:
         for name in table.columns
         if not _has_one_type(table[name])
     }
-    temporary = path.with_name(f".{path.name}")
-    table.assign(**mixed).to_parquet(temporary, engine="pyarrow", index=False)
-    temporary.replace(path)
+    with replacing(path) as stream:
+        table.assign(**mixed).to_parquet(stream, engine="pyarrow", index=False)
 
 
 def _has_one_type(column: pd.Series[Any]) -> bool:

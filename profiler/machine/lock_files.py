@@ -12,8 +12,10 @@ import errno
 import fcntl
 import os
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 FOLDER_VARIABLE = "PROFILER_LOCKS"
@@ -46,8 +48,22 @@ def own_cache_folder(environ: Mapping[str, str] | None = None) -> Path:
     environ = os.environ if environ is None else environ
     home = environ.get("HOME")
     cache = environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else None)
-    folder = Path(cache) if cache else _SHARED_FOLDERS[-1] / f"kernel-profiler-{os.getuid()}"
+    folder = Path(cache) if cache else _own_folder_among_all(f"kernel-profiler-{os.getuid()}")
     return folder / "kernel-profiler"
+
+
+@cache
+def _own_folder_among_all(name: str) -> Path:
+    """Folder of this user in one of all users; a new one where another's, or a link, lies there."""
+    folder = _SHARED_FOLDERS[-1] / name
+    with suppress(OSError):
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        facts = folder.lstat()
+        is_own = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid()
+        if is_own and not facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return folder
+    return Path(tempfile.mkdtemp(prefix=f"{name}-"))
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import os
+import secrets
 import stat
 import zlib
 from collections.abc import Iterator
@@ -94,6 +95,22 @@ def unpack(path: Path, target: Path, limit: int | None = None) -> None:
     require_regular(path)
     with gzip.open(path) as source, naming(target), target.open("wb") as sink:
         sink.writelines(_parts(source, path, limit))
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file, which takes the place of `path` once it is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        with naming(path), temporary.open("xb") as stream:  # through no link, by the user's umask
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 @contextlib.contextmanager

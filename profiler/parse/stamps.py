@@ -31,7 +31,13 @@ SPAN_COLUMNS = ("block", "group", "sm", "activity", "start_ns", "end_ns")
 """One row per activity of a group: `block` and `group` by number, `sm` the multiprocessor,
 `activity` its name; times since the first recorded group began."""
 
+MAX_WORDS = 2**24
+"""Most words of a group: 64 MiB of stamps of one warpgroup."""
 _WORD_BITS = 32
+_DAMAGE = (
+    *(EOFError, zlib.error, ValueError, KeyError, TypeError, IndexError),
+    *(OverflowError, RecursionError),
+)
 _OPERATION = re.compile(r"\s*(?P<name>[^:;]+?)\s*:\s*(?P<begins>\w+)\s+to\s+(?P<ends>\w+)\s*")
 _SM, _BEGIN, _END = 1, 2, STAMPS_END
 """Places of the multiprocessor, and of the times at the beginning and at the end."""
@@ -71,12 +77,16 @@ def read_stamps(folder: Path) -> dict[Visit, KernelStamps]:
         return {}
     try:
         lines = [json.loads(line) for line in read_packed(path).decode("utf-8").splitlines()]
-        return {
-            Visit(str(line["cell"]), int(line["block"]), int(line["arm"])): kernel_stamps(line)
-            for line in lines
-        }
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, IndexError) as error:
+        return {_visit(line): kernel_stamps(line) for line in lines}
+    except (OSError, *_DAMAGE) as error:
         raise ParseError(f"{path}: damaged: {error}") from error
+
+
+def _visit(line: Mapping[str, Any]) -> Visit:
+    block, arm = int(line["block"]), int(line["arm"])
+    if not (0 <= block < 2**_WORD_BITS and 0 <= arm < 2**_WORD_BITS):
+        raise ValueError("a visit without a number")
+    return Visit(str(line["cell"]), block, arm)
 
 
 def kernel_stamps(line: Mapping[str, Any]) -> KernelStamps:
@@ -118,7 +128,10 @@ class _Layout:
     def of(cls, line: Mapping[str, Any]) -> _Layout:
         code_above = "clock_bits" in line
         code_bits = _WORD_BITS - int(line["clock_bits"]) if code_above else int(line["code_bits"])
-        return cls(int(line["head"]), int(line["words"]), code_bits, code_above)
+        head, words = int(line["head"]), int(line["words"])
+        if not (_END + 3 <= head <= words <= MAX_WORDS and 0 < code_bits < _WORD_BITS):
+            raise ValueError(f"{words} words, {head} of them before {code_bits} bits of a code")
+        return cls(head, words, code_bits, code_above)
 
     @property
     def clock_turn(self) -> int:

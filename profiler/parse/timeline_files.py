@@ -18,9 +18,9 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.errors import ParseError, naming
+from profiler.errors import ParseError
 from profiler.model import SCHEMA_VERSION
-from profiler.parse.bounded_files import read_packed, read_plain
+from profiler.parse.bounded_files import read_packed, read_plain, replacing
 from profiler.parse.nsys import API_COLUMNS, OPERATION_COLUMNS, RANGE_COLUMNS, Timeline
 
 OPERATIONS_FILE = "operations.csv"
@@ -64,16 +64,14 @@ def write_timeline(folder: Path, timeline: Timeline, facts: TimelineFacts) -> No
     }
     for name, frame in frames.items():
         text = frame[list(_TABLES[name])].to_csv(index=False, lineterminator="\n")
-        _replace(folder / f"{name}.gz", gzip.compress(text.encode("utf-8"), 6, mtime=0))
+        _write(folder / f"{name}.gz", gzip.compress(text.encode("utf-8"), 6, mtime=0))
     document = {"schema_version": SCHEMA_VERSION, **vars(facts)}
-    _replace(folder / FACTS_FILE, (json.dumps(document, indent=1) + "\n").encode())
+    _write(folder / FACTS_FILE, (json.dumps(document, indent=1) + "\n").encode())
 
 
-def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_name(f".{path.name}.part")
-    with naming(partial):
-        partial.write_bytes(content)
-    partial.replace(path)
+def _write(path: Path, content: bytes) -> None:
+    with replacing(path) as stream:
+        stream.write(content)
 
 
 def has_timeline(folder: Path) -> bool:

@@ -17,8 +17,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from profiler.errors import UsageError, naming
-from profiler.parse.bounded_files import MAX_UNPACKED_BYTES, beyond, require_regular
-from profiler.run_folder.folder import ARCHIVE_SUFFIX, RUN_FILE, RunFolder, replacing
+from profiler.parse.bounded_files import MAX_UNPACKED_BYTES, beyond, replacing, require_regular
+from profiler.run_folder.folder import ARCHIVE_SUFFIX, RUN_FILE, RunFolder
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
 """What zipfile raises for an archive that is damaged, encrypted or of a method that it has not."""

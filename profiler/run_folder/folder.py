@@ -28,20 +28,20 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
-from profiler.errors import UsageError, naming
+from profiler.errors import UsageError
 from profiler.model import (
+    EXPERIMENT_NAME,
     SCHEMA_VERSION,
     BuildResult,
     Environment,
@@ -53,7 +53,8 @@ from profiler.model import (
     SessionPlan,
     Span,
 )
-from profiler.parse.bounded_files import read_plain
+from profiler.parse.bounded_files import read_plain, replacing
+from profiler.parse.patterns import bounded_pattern
 from profiler.run_folder.documents import read_dataclass, read_json, refuse_link
 from profiler.run_folder.redact import MACHINE_FILE, machine_texts, public_environment
 from profiler.run_folder.seconds import (
@@ -103,23 +104,6 @@ def write_atomic(path: Path, text: str | Iterable[str]) -> None:
     parts = (text,) if isinstance(text, str) else text
     with replacing(path) as stream:
         stream.writelines(part.encode("utf-8", "backslashreplace") for part in parts)
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file, which takes the place of `path` once it is whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with naming(path), os.fdopen(handle, "wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def write_json(path: Path, document: Mapping[str, Any], *, indent: int | None = 1) -> None:
@@ -358,6 +342,8 @@ class RunFolder:
                 f"this one reads {SCHEMA_VERSION})"
             )
         record = read_dataclass(path, RunRecord)
+        if not EXPERIMENT_NAME.fullmatch(record.experiment):  # it becomes a folder
+            raise UsageError(f"{path}: damaged: experiment: {record.experiment[:80]!r} is no name")
         try:
             datetime.fromisoformat(record.created)
         except ValueError as error:
@@ -368,6 +354,11 @@ class RunFolder:
     def note_machine(self, environment: Environment, seed: int, base: Path) -> None:
         """Write down what is private to this machine: it is taken out of all that is shared."""
         write_json(self.path / MACHINE_FILE, machine_texts(self.path, environment, seed, base))
+
+    def refuse_links(self) -> None:
+        """Raise UsageError where a run that goes on would write through a link."""
+        for name in ("raw", "private", COMPILED_FOLDER, "search", SEARCH_JOURNAL_FILE):
+            refuse_link(self.path / name)
 
     def exists(self) -> bool:
         """Whether the run was begun, so that there is a record."""
@@ -529,6 +520,11 @@ def _check_record(record: AttemptRecord, folder: Path) -> None:
         raise UsageError(f"{path}: damaged: the session is {record.session}")
     if record.kind not in frozenset(SessionKind):
         raise UsageError(f"{path}: damaged: {record.kind} is no kind of session")
+    if isinstance(record.parts, RangeParts):
+        try:
+            bounded_pattern(record.parts.pattern.rpartition("@")[2])
+        except ValueError as error:
+            raise UsageError(f"{path}: damaged: parts: {error}") from error
     visit = record.visit
     if visit is not None and not _is_visit(visit):
         raise UsageError(f"{path}: damaged: visit {dict(visit)}")
@@ -603,20 +599,12 @@ def compress(path: Path) -> None:
     """
     if not path.exists():
         return
-    target = path.with_name(f"{path.name}.gz")
-    temporary = path.with_name(f".{path.name}.gz")
-    try:
-        with (
-            naming(target),
-            path.open("rb") as source,
-            temporary.open("wb") as raw,
-            gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=1) as sink,
-        ):
-            shutil.copyfileobj(source, sink)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with (
+        path.open("rb") as source,
+        replacing(path.with_name(f"{path.name}.gz")) as raw,
+        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=1) as sink,
+    ):
+        shutil.copyfileobj(source, sink)
     path.unlink()
 
 
@@ -744,6 +732,7 @@ def newest_run(
     for run in runs(out, experiment):
         try:
             record = run.record()
+            run.refuse_links()
         except UsageError as error:
             on_odd(f"Passed over: {error.message}")
             continue

@@ -141,17 +141,20 @@ def without_private(text: str, private: PrivateTexts) -> str:
 def without_names(text: str, names: PrivateTexts) -> str:
     """Words of an error or a tool with every private name replaced that stands by itself.
 
+    In whatever case, between whatever is no letter and no digit: `ALICE_tmp` names Alice.
+
     For such words only: a variant may have the name of a user.
     """
     for old, new in names:
-        if old in text:
-            text = new.join(re.split(rf"(?<![\w-]){re.escape(old)}(?![\w-])", text))
+        if old.lower() in text.lower():
+            standing_alone = rf"(?<![^\W_]){re.escape(old)}(?![^\W_])"
+            text = new.join(re.split(standing_alone, text, flags=re.IGNORECASE))
     return text
 
 
 def without_names_in_errors(name: str, text: str, names: PrivateTexts) -> str:
     """Content of a file of a run folder without private names in the words of errors and tools."""
-    if not any(old in text for old, _ in names):
+    if not _may_name(text, names):
         return text
     if name.endswith(".jsonl"):
         return "\n".join(_json_text(line, names, None) for line in text.split("\n"))
@@ -165,8 +168,13 @@ def without_names_in_errors(name: str, text: str, names: PrivateTexts) -> str:
     return text
 
 
+def _may_name(text: str, names: PrivateTexts) -> bool:
+    lowered = text.lower()
+    return any(old.lower() in lowered for old, _ in names)
+
+
 def _json_text(text: str, names: PrivateTexts, indent: int | None) -> str:
-    if not any(old in text for old, _ in names):
+    if not _may_name(text, names):
         return text
     try:
         document = json.loads(text)

@@ -15,6 +15,8 @@ MAX_PARTIAL = 5_000_000
 """Most combinations of the first parameters that may be kept on the way."""
 MAX_EVALUATIONS = 2_000_000
 """Most combinations of values for which a condition is evaluated."""
+MAX_ALL_EVALUATIONS = 10_000_000
+"""The same of all conditions of a space together: some ten seconds."""
 
 
 def constrained_space(
@@ -29,13 +31,21 @@ def constrained_space(
     _require_names(parameters, conditions)
     codes: Codes = np.zeros((1, 0), dtype=np.int32)
     waiting = list(conditions)
+    left = MAX_ALL_EVALUATIONS
     for number, parameter in enumerate(parameters, start=1):
         codes = _with_column(codes, len(parameter.values))
         assigned = {p.name for p in parameters[:number]}
         ready = [condition for condition in waiting if condition.names <= assigned]
         waiting = [condition for condition in waiting if condition not in ready]
         for condition in ready:
-            codes = codes[_holds(condition, parameters, codes)]
+            holds, evaluations = _holds(condition, parameters, codes)
+            codes, left = codes[holds], left - evaluations
+            if left < 0:
+                raise ParseError(
+                    f"its {len(conditions)} conditions would be evaluated more than "
+                    f"{MAX_ALL_EVALUATIONS} times "
+                    "(limit MAX_ALL_EVALUATIONS in profiler/search/conditions)"
+                )
     if len(codes) == 0:
         raise ParseError("no combination of values meets every condition")
     if len(codes) > MAX_CONFIGURATIONS:
@@ -66,11 +76,14 @@ def _with_column(codes: Codes, count: int) -> Codes:
 
 def _holds(
     condition: Arithmetic, parameters: Sequence[Parameter], codes: Codes
-) -> NDArray[np.bool_]:
-    """Whether a condition holds for each row, evaluated once for each combination of its names."""
+) -> tuple[NDArray[np.bool_], int]:
+    """Whether a condition holds for each row, and how often it was evaluated.
+
+    That is once for each combination of its names.
+    """
     used = [i for i in range(codes.shape[1]) if parameters[i].name in condition.names]
     if len(codes) == 0:
-        return np.zeros(0, dtype=bool)
+        return np.zeros(0, dtype=bool), 0
     keys = np.zeros(len(codes), dtype=np.int64)
     for i in used:
         keys = keys * len(parameters[i].values) + codes[:, i]
@@ -95,4 +108,4 @@ def _holds(
             error = failure
     if error is not None and not valued:
         raise ParseError(f"condition {error}")
-    return np.array(results, dtype=bool)[inverse]
+    return np.array(results, dtype=bool)[inverse], len(results)

@@ -14,6 +14,7 @@ from profiler.collect import Collector, Command, read_text
 from profiler.collect.ncu import LOG, has_rows
 from profiler.errors import naming
 from profiler.model import Visit
+from profiler.run_folder.folder import write_atomic
 from profiler.runner import protocol
 from profiler.runner.standing.orders import append_line
 from profiler.sessions.overlap.waiting import Gates, Waiting
@@ -226,10 +227,7 @@ def recover(collector: Collector, folder: Path) -> bool:
     log = folder / LOG
     before = read_text(log)
     separator = "" if not before or before.endswith("\n") else "\n"
-    partial = log.with_suffix(".partial")
-    with naming(partial):
-        partial.write_text(f"{before}{separator}{rows}", encoding="utf-8")
-    partial.replace(log)
+    write_atomic(log, f"{before}{separator}{rows}")
     return True
 
 

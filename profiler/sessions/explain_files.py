@@ -20,6 +20,7 @@ from profiler.collect import Command
 from profiler.collect.ncu import LOG, REPORT, RULES, SASS, SOURCE, Ncu, page_of_launches
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.tool_output import Ran, ran_together
+from profiler.parse.bounded_files import replacing
 
 _TIMEOUT_S = 300.0
 _LEVEL = 6
@@ -78,10 +79,8 @@ def _keep_page(folder: Path, name: str, parts: Sequence[Ran | EnvironmentUnusabl
     content = _KEEP[name]("".join(printed)) if len(printed) == len(parts) else ""
     if content:
         # In one step: a page that was cut off by a kill would not be printed again.
-        target = folder / f"{name}.gz"
-        partial = target.with_suffix(".partial")
-        partial.write_bytes(gzip.compress(content.encode("utf-8"), _LEVEL, mtime=0))
-        partial.replace(target)
+        with replacing(folder / f"{name}.gz") as stream:
+            stream.write(gzip.compress(content.encode("utf-8"), _LEVEL, mtime=0))
 
 
 def _rules(printed: str) -> str:

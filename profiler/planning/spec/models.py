@@ -25,7 +25,7 @@ from profiler.collect.kind import Need
 from profiler.collect.registry import COLLECTORS, canonical_name, kinds_of, spellings
 from profiler.metrics import queries as metrics
 from profiler.metrics.own import OwnMetric
-from profiler.model import FLUSHED_PER_LAUNCH, MARGIN_PCT
+from profiler.model import EXPERIMENT_NAME, FLUSHED_PER_LAUNCH, MARGIN_PCT
 from profiler.planning.page_kinds import PAGE_KINDS, questions_of
 from profiler.planning.questions import Question
 from profiler.planning.spec.cuda_file import ArithmeticText, is_cuda_file, with_joined_sizes
@@ -81,12 +81,11 @@ DTYPES = (
 """Names of torch dtypes that an output may have (without `torch.`)."""
 
 
-_EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _ARCHITECTURE = re.compile(r"auto|sm_[0-9]{2,3}[af]?")
 
 
 def _check_experiment_name(value: str) -> str:
-    if not _EXPERIMENT_NAME.fullmatch(value):
+    if not EXPERIMENT_NAME.fullmatch(value):
         raise wrong(
             "must be 1 to 64 of the characters A-Z a-z 0-9 _ . - and begin with a letter or digit, "
             f"not {value!r}"
@@ -601,7 +600,7 @@ class Experiment(SpecModel):
 
     name: Annotated[str, AfterValidator(_check_experiment_name)] = Field(
         description="Name of the experiment and of its folder under `reports/`.",
-        json_schema_extra={"pattern": f"^{_EXPERIMENT_NAME.pattern}$"},
+        json_schema_extra={"pattern": f"^{EXPERIMENT_NAME.pattern}$"},
     )
     title: Text = Field(default="", description="Heading of the page. Default: the name.")
     description: Text = Field(default="", description="What the comparison is about.")

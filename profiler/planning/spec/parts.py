@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Self
 
 from pydantic import (
@@ -16,6 +15,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from profiler.model import OrderedParts, RangeParts
+from profiler.parse.patterns import bounded_pattern
 from profiler.planning.spec.values import (
     PARAMETER_NAME,
     Name,
@@ -36,9 +36,9 @@ _EXAMPLE = "such as `size: [128, 256]`"
 def _check_pattern(value: str) -> str:
     expression = value.removeprefix("regex:")
     try:
-        re.compile(expression.rpartition("@")[2])
-    except re.error as error:
-        raise wrong(f"is not a regular expression: {error}") from error
+        bounded_pattern(expression.rpartition("@")[2])
+    except ValueError as error:
+        raise wrong(str(error)) from error
     return expression
 
 
