@@ -16,8 +16,8 @@ import pandas as pd
 
 from profiler.analyse.combine import Codes
 from profiler.model import OrderedParts, Params, Parts, RangeParts, Scalar
+from profiler.outside_text import matches
 from profiler.parse.nvtx_cells import NvtxRange, RangeKind
-from profiler.parse.patterns import matches
 
 RANGE = "range"
 """Parameter of a part by ranges whose names are not written as `size=128`."""

@@ -18,8 +18,7 @@ from profiler.commands.targets import write_json_file, write_markdown_file, writ
 from profiler.errors import UsageError
 from profiler.notices import Notice, fold, in_one_line
 from profiler.outside_text import safe
-from profiler.parse.bounded_files import replacing
-from profiler.run_folder.folder import PAGE_FILE, SUMMARY_JSON_FILE, write_atomic
+from profiler.run_folder.folder import PAGE_FILE, SUMMARY_JSON_FILE, write_atomic, write_bytes
 from profiler.sessions.progress import make_console
 
 if TYPE_CHECKING:
@@ -102,8 +101,9 @@ def _write_parquet(table: pd.DataFrame, path: Path) -> None:
         for name in table.columns
         if not _has_one_type(table[name])
     }
-    with replacing(path) as stream:
-        table.assign(**mixed).to_parquet(stream, engine="pyarrow", index=False)
+    content = io.BytesIO()
+    table.assign(**mixed).to_parquet(content, engine="pyarrow", index=False)
+    write_bytes(path, content.getvalue())
 
 
 def _has_one_type(column: pd.Series[Any]) -> bool:

@@ -80,6 +80,10 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
 }
 
 
+_MOST_BITS = 1023
+"""A whole number with more is beyond every float."""
+
+
 @dataclass(frozen=True)
 class Arithmetic:
     """A parsed text; its value depends on the values of its names."""
@@ -94,11 +98,14 @@ class Arithmetic:
         `values` by name.
         """
         try:
-            return _value(self._root, values)
+            value = _value(self._root, values)
         except ZeroDivisionError:
             raise ExpressionError(f"'{self.text}' divides by zero") from None
         except OverflowError as error:
             raise ExpressionError(f"'{self.text}': {error}") from None
+        if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+            raise ExpressionError(f"'{self.text}' is a whole number of {value.bit_length()} bits")
+        return value
 
     def number(self, values: Mapping[str, Value]) -> int | float:
         """Value as a finite number, true as 1; raises ExpressionError where it is none."""

@@ -545,8 +545,16 @@ def _column(name: str, values: list[Any]) -> object:
         return categorical(values)
     if name == "open":
         return np.array(values, dtype=bool)
-    integers = np.array([MISSING if value is None else value for value in values], dtype=np.int64)
+    integers = np.array([_in_64_bits(value) for value in values], dtype=np.int64)
     return integers if name in _TIMES else nullable(integers)
+
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+
+def _in_64_bits(value: int | None) -> int:
+    """A number as a column holds it; one of more than 64 bits is as good as none."""
+    return MISSING if value is None or not _LEAST <= value <= _MOST else value
 
 
 def _by_start(frame: pd.DataFrame) -> pd.DataFrame:

@@ -23,6 +23,10 @@ PERIOD_S = 0.02
 in the softmax recording), so that most have several samples, for 50 short polls a second."""
 
 
+_MOST_REASONS = 2**53
+"""Bits beyond it are none of NVML's, and no whole numbers of a float."""
+
+
 def empty_clocks() -> pd.DataFrame:
     """A frame of clocks without rows."""
     columns: dict[str, Any] = {name: np.empty(0) for name in CLOCK_COLUMNS}
@@ -82,7 +86,8 @@ def _typed(table: pd.DataFrame) -> pd.DataFrame:
         }
     )
     bits = numbers["reasons"]
-    numbers["reasons"] = bits.where((bits >= 0) & (bits % 1 == 0)).astype("Int64")
+    are_bits = (bits >= 0) & (bits < _MOST_REASONS) & (bits % 1 == 0)
+    numbers["reasons"] = bits.where(are_bits).astype("Int64")
     numbers = numbers[np.isfinite(numbers["time_s"])]
     return in_order(numbers)
 

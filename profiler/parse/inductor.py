@@ -252,6 +252,9 @@ def _nanoseconds(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
+_WHOLE = re.compile(r"[0-9]{1,18}")
+
+
 def _count(text: str) -> int | None:
     """A count; Triton gives None, or -1, where it does not know."""
-    return int(text) if text.isdigit() else None
+    return int(text) if _WHOLE.fullmatch(text) else None

@@ -53,8 +53,8 @@ from profiler.model import (
     SessionPlan,
     Span,
 )
+from profiler.outside_text import bounded_pattern
 from profiler.parse.bounded_files import read_plain, replacing
-from profiler.parse.patterns import bounded_pattern
 from profiler.run_folder.documents import read_dataclass, read_json, refuse_link
 from profiler.run_folder.redact import MACHINE_FILE, machine_texts, public_environment
 from profiler.run_folder.seconds import (
@@ -104,6 +104,12 @@ def write_atomic(path: Path, text: str | Iterable[str]) -> None:
     parts = (text,) if isinstance(text, str) else text
     with replacing(path) as stream:
         stream.writelines(part.encode("utf-8", "backslashreplace") for part in parts)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file atomically."""
+    with replacing(path) as stream:
+        stream.write(content)
 
 
 def write_json(path: Path, document: Mapping[str, Any], *, indent: int | None = 1) -> None:

@@ -57,7 +57,7 @@ def _range(arguments: list[ast.expr]) -> tuple[Value, ...]:
     if not 1 <= len(bounds) <= 3 or (len(bounds) == 3 and bounds[2] == 0):
         raise ExpressionError("range takes start, end and a step that is not 0")
     numbers = range(*bounds)
-    if len(numbers) > MAX_VALUES:
+    if len(numbers[: MAX_VALUES + 1]) > MAX_VALUES:
         raise ExpressionError(f"has more than {MAX_VALUES} values")
     return tuple(numbers)
 

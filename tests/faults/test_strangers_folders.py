@@ -19,8 +19,8 @@ from profiler.errors import ParseError, ProfilerError, SpecError, UsageError
 from profiler.findings.find import find
 from profiler.kernels.arithmetic import parse
 from profiler.machine import lock_files
+from profiler.outside_text import MAX_MATCHED, bounded_pattern, matches
 from profiler.parse.bounded_files import replacing
-from profiler.parse.patterns import MAX_TEXT, bounded_pattern, matches
 from profiler.parse.stamps import read_stamps
 from profiler.run_folder.folder import compress, resumable
 from profiler.run_folder.load.assemble import assemble
@@ -161,8 +161,8 @@ def test_patterns_that_people_write_are_taken(pattern):
 
 def test_the_slowest_pattern_that_is_taken_ends():
     began = time.monotonic()
-    assert not matches(".*.*=x", "a" * MAX_TEXT)
-    assert not matches(".*", "a" * (MAX_TEXT + 1))
+    assert not matches(".*.*=x", "a" * MAX_MATCHED)
+    assert not matches(".*", "a" * (MAX_MATCHED + 1))
     assert time.monotonic() - began < 5
 
 

@@ -200,10 +200,10 @@ def test_an_attempt_without_result_is_one_of_a_killed_profiler(place):
 def test_reports_of_an_attempt_are_packed_or_stay_as_they_are(place):
     folder = place.attempt()
     (folder / "report.ncu-rep").write_bytes(b"rows")
-    (folder / ".report.ncu-rep.gz").mkdir()  # in the way
+    (folder / "report.ncu-rep.gz").mkdir()  # in the way
     compress_reports(folder)
     assert (folder / "report.ncu-rep").read_bytes() == b"rows"
-    (folder / ".report.ncu-rep.gz").rmdir()
+    (folder / "report.ncu-rep.gz").rmdir()
     compress_reports(folder)
     assert gzip.decompress((folder / "report.ncu-rep.gz").read_bytes()) == b"rows"
     assert not (folder / "report.ncu-rep").exists()

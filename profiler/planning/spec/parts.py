@@ -15,7 +15,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from profiler.model import OrderedParts, RangeParts
-from profiler.parse.patterns import bounded_pattern
+from profiler.outside_text import bounded_pattern
 from profiler.planning.spec.values import (
     PARAMETER_NAME,
     Name,

@@ -36,6 +36,8 @@ _ABBREVIATED = re.compile(r"(?P<digits>[0-9]+)(?P<unit>[kKMG])(?P<binary>i?)[bB]
 _EXPONENTS = {"k": 1, "K": 1, "M": 2, "G": 3}
 _WORDS = frozenset({"name", "note", "reason"})
 """Keys of variants and problems whose values are words, not parameters."""
+_MOST_BITS = 1024
+"""A whole number with more is beyond every float, and takes long to print."""
 _OCTAL = re.compile(r"[-+]?0[0-7_]+")
 
 
@@ -47,6 +49,15 @@ class _Dumper(yaml.SafeDumper):
     """`yaml.SafeDumper` that puts in quotes what `_Loader` would not read as text."""
 
 
+def _integer(loader: _Loader, node: yaml.ScalarNode) -> int:
+    number: int = loader.construct_yaml_int(node)
+    if number.bit_length() > _MOST_BITS:
+        problem = f"a whole number of {number.bit_length()} bits"
+        raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+    return number
+
+
+_Loader.add_constructor(_INTEGER, _integer)
 for _either in (_Loader, _Dumper):
     _either.add_implicit_resolver(
         _FLOAT,
