@@ -162,8 +162,12 @@ for _name, (_request, _does) in _COMMANDS.items():
 
 _SIGNALLED = 128
 """What a shell adds to the number of the signal that ended a program."""
-_FULL_OR_CLOSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
-"""What a disk says that has no room for us."""
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_NO_ROOM = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ESTALE),
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOLCK),
+)
+"""What a host says that has no room for us: on its disks, among its open files, in its memory."""
 
 
 def _is_spec(argument: str) -> bool:
@@ -207,6 +211,21 @@ def _interrupted(message: str) -> NoReturn:
     _fail(error, _SIGNALLED + received)
 
 
+def _refused_by_host(error: OSError) -> NoReturn:
+    if received_signal() is not None:  # with its terminal, our streams are gone
+        _interrupted("Interrupted.")
+    if error.errno not in (*_CLOSED, *_NO_ROOM):
+        _own_fault()
+    _discard_output()
+    remedy = "Change its permissions" if error.errno in _CLOSED else "Make room"
+    _fail(
+        EnvironmentUnusable(
+            f"{error.filename or 'stdout'}: {error.strerror}.",
+            remedy=f"{remedy}, or write to another folder.",
+        )
+    )
+
+
 def _own_fault() -> NoReturn:
     traceback.print_exc()
     sys.stderr.write("profiler: internal error; please report the lines above.\n")
@@ -229,6 +248,7 @@ def main() -> None:
     gc.set_threshold(_COLLECT_AFTER)
     # What is left at the end goes with the process: looking through it takes a quarter of a second.
     atexit.register(gc.freeze)
+    os.environ.pop("MPLBACKEND", None)  # no command opens a window, and matplotlib refuses odd ones
     prepare_streams()
     heed_signals()
     arguments = sys.argv[1:]
@@ -244,19 +264,9 @@ def main() -> None:
     except ProfilerError as error:
         _fail(error)
     except OSError as error:
-        if received_signal() is not None:  # with its terminal, our streams are gone
-            _interrupted("Interrupted.")
-        if error.errno not in _FULL_OR_CLOSED:
-            _own_fault()
-        _discard_output()
-        refused = error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
-        remedy = "Change its permissions" if refused else "Make room"
-        _fail(
-            EnvironmentUnusable(
-                f"{error.filename or 'stdout'}: {error.strerror}.",
-                remedy=f"{remedy}, or write to another folder.",
-            )
-        )
+        _refused_by_host(error)
+    except MemoryError:
+        _fail(EnvironmentUnusable("There is not enough memory.", remedy="Give it less, or more."))
     except Exception:
         if was_signalled():  # Python makes another error of one that comes while a class is made
             _interrupted("Interrupted.")

@@ -248,8 +248,8 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.DURATIONS_IMPOSSIBLE: NoticeTemplate(
         Severity.WARNING,
-        "{session}: {count} of {total} durations are zero or below; they are no measurement and "
-        "were left out (of {cells}).",
+        "{session}: {count} of {total} durations are zero or below, or of years; they are no "
+        "measurement and were left out (of {cells}).",
         "Measure again with --fresh; if it stays so, choose another timer or larger problems.",
     ),
     NoticeKind.GPU_SHARED: NoticeTemplate(

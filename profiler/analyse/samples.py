@@ -424,14 +424,18 @@ def _timings(records: Iterable[Mapping[str, Any]]) -> Iterable[tuple[_Visit, Seq
 # ---- missing metrics and shared samples ----------------------------------------------------------
 
 
+_LONGEST_NS = 1e18
+"""Thirty years."""
+
+
 def impossible_durations(samples: pd.DataFrame) -> pd.Series[bool]:
-    """Which samples have a duration of zero or below: no kernel takes that, so none was measured.
+    """Which samples have a duration of zero, below, or of years: none was measured.
 
     A clock that was set, or a tool that missed the kernel, gives such numbers.
     """
     if DURATION not in samples:
         return pd.Series(False, index=samples.index)
-    return samples[DURATION] <= 0
+    return (samples[DURATION] <= 0) | (samples[DURATION] > _LONGEST_NS)
 
 
 def without_durations(samples: pd.DataFrame, which: pd.Series[bool]) -> pd.DataFrame:

@@ -90,10 +90,13 @@ def _read(file: Path, limit: int | None) -> NcuTable:
     """
     try:
         return read_ncu_csv(file, limit=limit)
-    except ParseError:
+    except ParseError as refused:
         if not file.is_file():
             raise
-        content = read_content(file, limit).decode("utf-8", errors="replace")
+        try:
+            content = read_content(file, limit).decode("utf-8", errors="replace")
+        except OSError:  # /proc/self/mem is a file of which nothing can be read
+            raise refused from None
         details = details_csv(content)
         if details is not None:
             return parse_ncu_csv(details, file.name)

@@ -203,10 +203,15 @@ def _deletion_named(run: RunFolder) -> Iterator[None]:
     try:
         yield
     except (UsageError, OSError) as error:
-        if run.exists():
+        attempts = run.path / "raw"
+        gone = attempts if run.exists() else run.path
+        is_deleted = isinstance(error, UsageError | FileNotFoundError) and str(attempts) in str(
+            error
+        )
+        if gone.exists() or (gone == attempts and not is_deleted):
             raise
         raise UsageError(
-            f"{run.path} was deleted while it was measured.",
+            f"{gone} was deleted while it was measured.",
             remedy="Run the same command again: it begins a new run.",
         ) from error
 

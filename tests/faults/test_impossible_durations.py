@@ -36,7 +36,7 @@ def timed(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("value", [0.0, -5.0])
+@pytest.mark.parametrize("value", [0.0, -5.0, 1e300])
 def test_half_of_the_blocks_at_zero_make_no_winner(timed, value):
     place = timed(lambda cell, block: cell.startswith("tree") and block % 2, value)
     report = assemble(place.run, place.loaded, place.plan).report

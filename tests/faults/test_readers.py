@@ -22,6 +22,7 @@ from damage import (
 )
 from run_folders import Workplace, measured
 
+from profiler.commands.importing import ImportRequest, import_files
 from profiler.commands.output import dump, report_document
 from profiler.errors import ProfilerError
 from profiler.findings.find import find
@@ -41,6 +42,7 @@ from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.planned import plan_of
 from profiler.run_folder.recording import write_recording
 from profiler.runner import protocol
+from profiler.search.t1 import read_t1
 
 BUDGET = 60
 RECORDINGS = Path(__file__).parents[1] / "recordings"
@@ -231,11 +233,55 @@ def test_recordings(tmp_path):
     assert report(None)
 
 
+def t1_of(values, condition="a > 0"):
+    """A T1 file of one parameter."""
+    space = {
+        "TuningParameters": [{"Name": "a", "Type": "int", "Values": values}],
+        "Conditions": [{"Expression": condition, "Parameters": ["a"]}],
+    }
+    return json.dumps({"ConfigurationSpace": space}).encode()
+
+
 # ---- what was found ------------------------------------------------------------------------------
 
 TOO_DEEP = b'{"a":' * 100_000
 MANY_DIGITS = b'{"num_warps": ' + b"9" * 5000 + b', "num_stages": 1, "configs_hash": "a"}'
+WITH_MANY_BITS = b"""\
+name: x
+workload: ./workload.py
+variants: {list: [a]}
+problems: {list: [{params: {n: 0x%b}}]}
+""" % (b"f" * 100_000)
 FOUND = {
+    "a digit that is none": (
+        read_tuning_logs,
+        "a.log",
+        LOG.replace(b"nreg 32", "nreg 3²".encode()),
+    ),
+    "a count of 5000 digits": (read_tuning_logs, "a.log", LOG.replace(b"32", b"9" * 5000)),
+    "a stream of more than 64 bits": (
+        read_traces,
+        "trace.json",
+        b'{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": "kernel", "ts": 1, "dur": 1,'
+        b' "name": "k", "args": {"stream": 18446744073709551616, "correlation": 1e300}}]}',
+    ),
+    "reasons of a clock beyond all bits": (
+        lambda paths: read_clocks(*paths),
+        "clocks.csv",
+        CLOCKS.replace(",4,", ",1e300,", 1).encode(),
+    ),
+    "a hexadecimal of 100,000 digits": (
+        lambda paths: plan_experiment(*paths),
+        "spec.yaml",
+        WITH_MANY_BITS,
+    ),
+    "values without end": (lambda paths: read_t1(*paths), "a.json", t1_of("range(10**30)")),
+    "a value beyond all floats": (lambda paths: read_t1(*paths), "a.json", t1_of("[10**400]")),
+    "a condition beyond all floats": (
+        lambda paths: read_t1(*paths),
+        "a.json",
+        t1_of("[1, 2]", "a * 10**400 > 0.5"),
+    ),
     "a number of 5000 digits in a best_config": (read_tuning_logs, "a.best_config", MANY_DIGITS),
     "brackets without end in a best_config": (read_tuning_logs, "a.best_config", TOO_DEEP),
     "brackets without end in a setting": (
@@ -273,6 +319,12 @@ FOUND_JOURNALS = (
 def test_what_was_found_before(tmp_path, name):
     read, file, content = FOUND[name]
     survives(lambda path: read([path]), [content], tmp_path / file)
+
+
+def test_a_file_of_which_nothing_can_be_read(tmp_path, capsys):
+    (tmp_path / "a.csv").symlink_to("/proc/self/mem")
+    with pytest.raises(ProfilerError, match=r"a\.csv"):
+        import_files(ImportRequest(files=[tmp_path / "a.csv"]))
 
 
 def test_a_cleaned_timeline_of_brackets(tmp_path):

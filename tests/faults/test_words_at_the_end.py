@@ -12,6 +12,7 @@ from unittest.mock import Mock
 import pytest
 from run_folders import Workplace
 
+from profiler import cli
 from profiler.commands import report
 from profiler.commands.report import ReportRequest, rebuild_report
 from profiler.errors import ExitCode, UsageError
@@ -67,6 +68,39 @@ def test_a_run_folder_that_is_deleted_meanwhile_is_named_and_not_made_anew(measu
     assert f"{run.relative_to(profiler.folder)} was deleted while it was measured." in err
     assert "it begins a new run" in err
     assert not run.exists()
+
+
+def test_attempts_that_are_deleted_meanwhile_are_named(measuring, profiler):
+    (run,) = profiler.runs()
+    shutil.rmtree(run / "raw")
+    code, _, err = finish(measuring)
+    assert code == 2
+    assert "was deleted while it was measured." in err
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.EIO, "Input/output error", "/data/x"), "/data/x: Input/output error."),
+        (OSError(errno.EMFILE, "Too many open files", "y"), "y: Too many open files."),
+        (MemoryError(), "There is not enough memory."),
+    ],
+)
+def test_what_the_host_refuses_is_no_internal_error(monkeypatch, capsys, error, words):
+    monkeypatch.setattr(cli, "command_group", lambda: Mock(side_effect=error))
+    monkeypatch.setattr(sys, "argv", ["profiler", "list"])
+    for name in ("heed_signals", "_discard_output"):
+        monkeypatch.setattr(cli, name, lambda: None)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == ExitCode.ENVIRONMENT
+    assert words in capsys.readouterr().err
+
+
+def test_a_backend_that_matplotlib_does_not_know_costs_no_page(place, profiler):
+    place.measure_all()
+    done = profiler.interpret("report", place.run.path, MPLBACKEND="nonsense")
+    assert (done.code, (place.run.path / "index.html").exists()) == (0, True), done.err
 
 
 def test_signals_that_are_ignored_stay_ignored(monkeypatch):
