@@ -54,6 +54,7 @@ _ATTEMPT_FILES = (
     *(COMMAND_FILE, FACTS_FILE),
     *_ATTEMPT_TABLES,
 )
+_DEPTH = len(("raw", "attempt", "file"))
 _TABLES = frozenset({PLAN_FILE, *_ATTEMPT_TABLES})
 """Files that are packed, by the end of their path: the journal of a search is called as those of
 attempts."""
@@ -104,6 +105,21 @@ def _require_replaceable(target: Path, experiment: str) -> None:
             "it is not replaced",
             remedy=_OTHER_NAME,
         )
+    files = (file.relative_to(older.path) for file in older.path.rglob("*") if file.is_file())
+    foreign = [file.as_posix() for file in files if not _is_recorded(file)]
+    if foreign:
+        raise UsageError(
+            f"{target}: holds {foreign[0]}, which is no part of a recording: it is not replaced",
+            remedy=_OTHER_NAME,
+        )
+
+
+def _is_recorded(file: Path) -> bool:
+    """Whether recordings have a file of this path, packed or not."""
+    path = file.with_suffix("") if file.suffix == ".gz" else file
+    if path.parts[0] == "raw" and len(path.parts) == _DEPTH:
+        return path.name in _ATTEMPT_FILES
+    return path.as_posix() in (RUN_FILE, *_RUN_FILES)
 
 
 @dataclass(frozen=True)

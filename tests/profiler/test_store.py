@@ -468,6 +468,13 @@ def recording_that_is_damaged(place, tmp_path):
     return tmp_path / "damaged.zip"
 
 
+def recording_with_a_thesis(place, tmp_path):
+    target = earlier_recording(place, tmp_path)
+    with zipfile.ZipFile(target, "a") as archive:
+        archive.writestr("thesis.txt", "all of it")
+    return target
+
+
 def folder_of_files(place, tmp_path):
     (tmp_path / "files.zip").mkdir()
     (tmp_path / "files.zip/thesis.txt").write_text("all of it")
@@ -481,7 +488,10 @@ def file(place, tmp_path):
 
 @pytest.mark.parametrize(
     "other",
-    [another_run, recording_of_another, recording_that_is_damaged, folder_of_files, file],
+    [
+        *(another_run, recording_of_another, recording_that_is_damaged),
+        *(recording_with_a_thesis, folder_of_files, file),
+    ],
 )
 def test_a_recording_replaces_nothing_else(place, tmp_path, other):
     target = other(place, tmp_path)
