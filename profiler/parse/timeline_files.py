@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from profiler.errors import ParseError
@@ -120,15 +121,16 @@ def _facts(path: Path) -> TimelineFacts:
 def _table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     try:
         text = read_packed(path).decode("utf-8")
-        frame = pd.read_csv(
-            io.StringIO(text),
-            dtype={name: _dtype(name) for name in columns},
-            keep_default_na=False,
-            na_values={name: [""] for name in columns if name not in _TEXTS},
-            lineterminator="\n",
-        )
+        with np.errstate(invalid="raise"):  # of a number beyond 64 bits pandas makes any other
+            frame = pd.read_csv(
+                io.StringIO(text),
+                dtype={name: _dtype(name) for name in columns},
+                keep_default_na=False,
+                na_values={name: [""] for name in columns if name not in _TEXTS},
+                lineterminator="\n",
+            )
         return _typed(frame[list(columns)])
-    except (OSError, EOFError, zlib.error, ValueError, KeyError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, ArithmeticError) as error:
         raise ParseError(f"{path}: damaged: {error}") from error
 
 

@@ -18,8 +18,9 @@ from profiler.errors import UsageError
 from profiler.parse.bounded_files import read_packed, read_plain
 
 T = TypeVar("T")
-_MOST_DIGITS = 300
-"""A whole number with more of them is beyond every float."""
+_MOST_BITS = 64
+_MOST_DIGITS = 20
+"""A whole number with more of them has more than 64 bits, and no field has such."""
 
 
 def refuse_link(path: Path) -> None:
@@ -102,7 +103,7 @@ def _finite(text: str) -> float:
 
 
 def _bounded(text: str) -> int:
-    if len(text) > _MOST_DIGITS:
+    if len(text.removeprefix("-")) > _MOST_DIGITS or int(text).bit_length() > _MOST_BITS:
         _refuse(f"{text[:_MOST_DIGITS]}…")
     return int(text)
 

@@ -398,6 +398,8 @@ class RunFolder:
         path = self.path / PLAN_FILE
         packed = path.with_name(f"{path.name}.gz")
         plan = read_dataclass(packed if packed.exists() else path, Plan)
+        if not all(0 <= blocks < _MOST_BLOCKS for blocks in (*plan.looks, plan.final_blocks)):
+            raise UsageError(f"{path}: damaged: blocks {[*plan.looks, plan.final_blocks]}")
         sessions = tuple(map(_with_todays_collector, plan.sessions))
         return replace(plan, sessions=sessions)
 

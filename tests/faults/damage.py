@@ -3,11 +3,21 @@
 import gzip
 import json
 import random
+import re
 
 SEED = 20260304
 ODD_VALUES = (None, True, -1, 10**400, 1e308, "", "x", "\x00", [], {}, [[]], {"a": {}}, [None])
 TOO_DEEP = b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}"
 WHOLE_TEXTS = (b"", b"null", b"[]", b"{}", b"\xff\xfe", b"\x00" * 64, b"NaN", TOO_DEEP)
+
+
+ODD_NUMBERS = (
+    *(b"1e300", b"-1e300", b"1e999", b"-1", b"0", b"1.5", b"1e18", b"NaN", b"Infinity", b"1e-400"),
+    *(b"9223372036854775808", b"-9223372036854775809", b"18446744073709551616", b"9" * 400),
+    *("3\u00b2".encode(), "\u0663".encode(), b"0x" + b"f" * 5000, b"9" * 5000, b"1,23", b"1_000"),
+    *(b"", b"null", b"[]", b"[" * 3000 + b"]" * 3000),
+)
+_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
 def damaged_texts(content, budget):
@@ -20,6 +30,7 @@ def damaged_versions(content, budget):
     """`budget` damaged versions of a text: cut, with flipped bits, or of odd values."""
     source = random.Random(SEED)  # noqa: S311 - no secret is made of it
     kinds = [_cut, _flipped] + ([_odd_value, _huge_number] if _is_json(content) else [])
+    kinds += [_odd_number, _line_again] * bool(_NUMBER.search(content))
     for number in range(budget):
         yield kinds[number % len(kinds)](content, source)
 
@@ -61,6 +72,19 @@ def _flipped(content, source):
     for _ in range(source.choice((1, 1, 1, 8))):
         damaged[source.randrange(len(damaged))] ^= 1 << source.randrange(8)
     return bytes(damaged)
+
+
+def _odd_number(content, source):
+    """One number, wherever it stands, is another, or none."""
+    start, end = source.choice([match.span() for match in _NUMBER.finditer(content)])
+    return content[:start] + source.choice(ODD_NUMBERS) + content[end:]
+
+
+def _line_again(content, source):
+    """A line stands at another place as well."""
+    lines = content.splitlines(keepends=True)
+    lines.insert(source.randrange(len(lines) + 1), source.choice(lines))
+    return b"".join(lines)
 
 
 def _odd_value(content, source):
