@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ from profiler.parse.ncu_csv import (
     parse_ncu_csv,
     read_ncu_csv,
 )
+from profiler.parse.nvtx_cells import without_identifiers
+from profiler.runner import protocol
 
 _ROWS_AT_ONCE = 1000
 _NOT_READ: Sequence[tuple[re.Pattern[str], str, str]] = (
@@ -47,6 +49,11 @@ _NOT_READ: Sequence[tuple[re.Pattern[str], str, str]] = (
     ),
 )
 """Files that people have beside ncu's: how they begin, what they are, what to give instead."""
+
+
+_NUMBER = re.compile(r"0x[0-9A-Fa-f]+|[0-9]+")
+_MOST_NUMBERED = 20
+"""More ranges than that whose names differ in numbers alone are steps, requests or addresses."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +87,33 @@ def launches_as_written(files: Sequence[Path], limit: int | None = None) -> Impo
         frames.append(_catalogue_metrics_first(table.launches))
     launches = pd.concat(frames, ignore_index=True)
     metrics = tuple(str(name) for name in launches.columns if name not in LAUNCH_COLUMNS)
+    launches.insert(len(LAUNCH_COLUMNS), "range", range_paths(launches["nvtx"]))
     return Imported(launches, metrics, tuple(notices))
+
+
+def range_paths(ranges: Iterable[tuple[NvtxRange, ...]]) -> list[str]:
+    """NVTX ranges around each launch, outermost first, joined by ` / `; empty where none was open.
+
+    Without what numbers calls, launches and blocks; of many that differ in their numbers alone,
+    what stays.
+    """
+    paths = [" / ".join(filter(None, map(_label, around or ()))) for around in ranges]
+    numbered: dict[str, set[str]] = {}
+    for path in set(paths):
+        numbered.setdefault(_NUMBER.sub("*", path), set()).add(path)
+    many = {path for alike in numbered.values() if len(alike) > _MOST_NUMBERED for path in alike}
+    return [_NUMBER.sub("*", path) if path in many else path for path in paths]
+
+
+def _label(item: NvtxRange) -> str:
+    """Name of a range as a group has it; empty for that of one launch of ours."""
+    visit = protocol.parse_range_name(item.name)
+    if visit is not None:
+        return visit[0]
+    if protocol.parse_launch_range_name(item.name) is not None:
+        return ""
+    name = without_identifiers(item.name)
+    return f"{item.domain}@{name}" if item.domain not in ("", protocol.NVTX_DOMAIN) else name
 
 
 def _read(file: Path, limit: int | None) -> NcuTable:

@@ -23,7 +23,7 @@ from pandas.api.types import union_categoricals
 
 from profiler.errors import ParseError
 from profiler.parse.nsys_tables import MISSING, Export, Integers, open_export
-from profiler.parse.nvtx_cells import RangeKind
+from profiler.parse.nvtx_cells import RangeKind, without_identifiers
 from profiler.runner.protocol import NVTX_DOMAIN, domain_of_range
 
 OPERATION_COLUMNS = (
@@ -136,9 +136,6 @@ _COPIES: Mapping[int, str] = {
 }
 """CUpti_ActivityMemcpyKind of cupti_activity.h, and from 11 on those of unified memory, where an
 export has no ENUM_CUDA_MEMCPY_OPER."""
-
-_IDENTIFIERS = re.compile(r", (?:(?:stashed )?seq|op_id) = -?\d+|, input_op_ids = \[.*\]$")
-"""What torch's `emit_nvtx` adds to the name of an operator, another number in each call."""
 
 API_VERSION = re.compile(r"_v\d{4,5}$")
 """CUPTI puts the CUDA version that a runtime function came with behind its name."""
@@ -347,7 +344,7 @@ def _texts(export: Export, table: str, ids: Integers) -> pd.Categorical:
 
 
 def _without_identifiers(name: str | None) -> str | None:
-    return _IDENTIFIERS.sub("", name) if name is not None and " = " in name else name
+    return None if name is None else without_identifiers(name)
 
 
 def _domains(events: Mapping[str, Integers], names: pd.Categorical) -> pd.Categorical:

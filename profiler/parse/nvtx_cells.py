@@ -42,6 +42,15 @@ _ITEM = re.compile(r'(?:(\d{1,18})\s+)?"([^"]*)"')
 _FIELDS = re.compile(r"([^:]*):(.*):[^:]*:[^:]*:[^:]*:[^:]*:(?:none:none|[^:]+:\2)", re.DOTALL)
 
 
+_IDENTIFIERS = re.compile(r", (?:(?:stashed )?seq|op_id) = -?\d+|, input_op_ids = \[.*\]$")
+"""What torch's `emit_nvtx` adds to the name of an operator, another number in each call."""
+
+
+def without_identifiers(name: str) -> str:
+    """Name of a range without what torch numbers its calls by."""
+    return _IDENTIFIERS.sub("", name) if " = " in name else name
+
+
 def parse_ranges(push_pop: str, start_end: str = "") -> tuple[NvtxRange, ...]:
     """Ranges of one launch: the push/pop ones outermost first, then the start/end ones.
 

@@ -11,7 +11,7 @@ from profiler.metrics.labels import labels
 from profiler.notices import Notice
 from profiler.render.page import notice_rows, render
 from profiler.render.source_page import listed_kernel_rows
-from profiler.render.tables.launches import LaunchGroup, group_launches, word
+from profiler.render.tables.launches import LaunchGroup, group_launches, spread_words, word
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 
@@ -37,6 +37,8 @@ def render_import_page(
         "notice_rows": notice_rows(notices),
         "count": len(launches),
         "groups": groups.rows,
+        "has_ranges": groups.has_ranges,
+        "spreads": [spread_words(row) for row in groups.rows] if groups.has_spread else [],
         "shown": shown,
         "metrics": labels(groups.metrics),
         "totals": [_number(row.total_ns, "ns") for row in groups.rows],

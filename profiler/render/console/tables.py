@@ -23,7 +23,12 @@ from profiler.render.console.terminal import columns as _columns
 from profiler.render.console.terminal import plain as _plain
 from profiler.render.console.terminal import table as _table
 from profiler.render.tables.build_failures import build_failures
-from profiler.render.tables.launches import LaunchGroups, group_launches
+from profiler.render.tables.launches import (
+    DURATION,
+    LaunchGroups,
+    group_launches,
+    spread_words,
+)
 from profiler.render.tables.rows import build_state
 from profiler.render.words import numbers
 from profiler.render.words.answer import answer_of
@@ -121,16 +126,25 @@ class _LaunchTable:
         shown = groups.shown[:_MOST_LAUNCH_COLUMNS]
         table = _table(f"{self.title} of {len(groups.rows)} kinds")
         _columns(table, "kernel", name=True)
+        if groups.has_ranges:
+            _columns(table, "range")
         _columns(table, "grid", "block", fixed=True)
         _columns(table, "launches", right=True, drop=1)
         for place, name in enumerate(shown):
             _columns(table, label(name).label, right=True, drop=place)
+            if name == DURATION and groups.has_spread:
+                _columns(table, "from … to", right=True)
         rows = groups.rows[:_MOST_LAUNCH_GROUPS]
         names = _kernel_names([row.kernel for row in rows], longest)
         for row in rows:
-            values = (numbers.show(row.medians.get(name), label(name).unit) for name in shown)
+            values: list[str] = []
+            for name in shown:
+                values.append(numbers.show(row.medians.get(name), label(name).unit))
+                if name == DURATION and groups.has_spread:
+                    values.append(spread_words(row))
             table.add_row(
                 _plain(names[row.kernel]),
+                *([_plain(row.range)] if groups.has_ranges else []),
                 _plain(row.grid),
                 _plain(row.block),
                 str(row.count),

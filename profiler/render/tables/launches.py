@@ -1,4 +1,4 @@
-"""Launches of a file that a user already has, grouped by kernel, grid and block."""
+"""Launches of a file that a user already has, grouped by kernel, grid, block and NVTX range."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from dataclasses import dataclass
 import pandas as pd
 
 from profiler.metrics.queries import CATALOGUE
+from profiler.render.words import numbers
 
-IDENTITY = ("kernel", "grid_size", "block_size")
+IDENTITY = ("kernel", "grid_size", "block_size", "range")
+DURATION = "duration_ns"
+WIDE = 1.2
+"""Launches of one group whose longest takes more than so many times the shortest show both."""
 _NOT_METRICS = frozenset(
     {
         *IDENTITY,
@@ -30,16 +34,20 @@ MOST_SHOWN = 10
 
 @dataclass(frozen=True)
 class LaunchGroup:
-    """Launches of the same kernel with the same grid and block."""
+    """Launches of the same kernel with the same grid and block, in the same NVTX ranges."""
 
     kernel: str
     grid: str
     block: str
+    range: str
+    """Path of NVTX ranges; empty where there was none."""
     count: int
     medians: Mapping[str, float]
     """By metric; a metric without any value is not in it."""
     total_ns: float
     """Durations of all launches together; NaN where none is known."""
+    spread_ns: tuple[float, float] | None
+    """Shortest and longest duration where they are WIDE apart."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,16 @@ class LaunchGroups:
     rows: tuple[LaunchGroup, ...]
     metrics: tuple[str, ...]
     """Metrics that any launch has: those of the catalogue in its order, then raw names."""
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether any launch was in a range."""
+        return any(row.range for row in self.rows)
+
+    @property
+    def has_spread(self) -> bool:
+        """Whether the durations of any group are far apart."""
+        return any(row.spread_ns for row in self.rows)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -66,13 +84,14 @@ def group_launches(launches: pd.DataFrame) -> LaunchGroups:
     values = launches[list(metrics)].apply(pd.to_numeric, errors="coerce")
     grouped = values.groupby(keys, sort=False)
     medians, sizes = grouped.median(), grouped.size()
-    total = _total(values, keys)
+    total, spread = _total(values, keys), _spread(values, keys)
     order = total.sort_values(ascending=False, kind="stable", na_position="last").index
     rows = [
         LaunchGroup(
             kernel=key[0],
             grid=key[1],
             block=key[2],
+            range=key[3],
             count=int(sizes[key]),
             medians={
                 str(name): float(value)
@@ -80,6 +99,7 @@ def group_launches(launches: pd.DataFrame) -> LaunchGroups:
                 if pd.notna(value)
             },
             total_ns=float(total[key]),
+            spread_ns=spread.get(key),
         )
         for key in order
     ]
@@ -88,8 +108,28 @@ def group_launches(launches: pd.DataFrame) -> LaunchGroups:
 
 def _total(values: pd.DataFrame, keys: list[pd.Series[str]]) -> pd.Series[float]:
     """Time by group; a group without any duration has none, not 0."""
-    durations = values.get("duration_ns", pd.Series(float("nan"), index=values.index))
-    return durations.groupby(keys, sort=False).sum(min_count=1)
+    return _durations(values).groupby(keys, sort=False).sum(min_count=1)
+
+
+def _spread(
+    values: pd.DataFrame, keys: list[pd.Series[str]]
+) -> dict[tuple[str, ...], tuple[float, float]]:
+    """Shortest and longest duration of the groups in which they are far apart."""
+    grouped = _durations(values).groupby(keys, sort=False)
+    pairs = zip(grouped.min().items(), grouped.max(), strict=True)
+    return {key: (low, high) for (key, low), high in pairs if high > WIDE * low}
+
+
+def _durations(values: pd.DataFrame) -> pd.Series[float]:
+    missing = pd.Series(float("nan"), index=values.index)
+    return values.get(DURATION, missing)
+
+
+def spread_words(group: LaunchGroup) -> str:
+    """Shortest and longest duration of a group; empty where they are near each other."""
+    if group.spread_ns is None:
+        return ""
+    return " … ".join(numbers.show(value, "ns") for value in group.spread_ns)
 
 
 def word(value: object) -> str:
