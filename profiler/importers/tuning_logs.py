@@ -32,7 +32,7 @@ def read_tuning_logs(
 def _text(file: Path, limit: int | None) -> str:
     """Text of a file, compressed by gzip or not; empty where it cannot be read."""
     try:
-        return read_content(file, limit).decode("utf-8", errors="replace")
+        return read_content(file, limit).decode("utf-8-sig", errors="replace")
     except OSError:
         return ""
 

@@ -33,7 +33,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from profiler.errors import ParseError
@@ -41,12 +41,14 @@ from profiler.model import Scalar, TunedConfig
 
 _NS_PER_MS = 1e6
 
-_LOG_PREFIX = re.compile(r"^.*?[VDIWEC]\d{4} .*?\.py:\d+\] (?:\[[^\]]*\] )*")
+_LOG_PREFIX = re.compile(r"^(?P<before>.*?)[VDIWEC]\d{4} .*?\.py:\d+\] (?:\[[^\]]*\] )*")
 """What TORCH_LOGS puts before a message: level and date, time, process, source, compile id; and
 what stands before that."""
 
-_ALONE = r"(?<!\S)"
+_ALONE = r"(?<![\w.])"
 """Before a word that begins a message, whatever stands before it."""
+_WHEN = re.compile(r"\d{4}-\d\d-\d\d|\d\d[-/]\d\d|\d\d:\d\d(?::\d\d)?|[.,]\d{3,}|\s+")
+"""What differs between two lines of one process before their messages."""
 _CONFIG = r"\w+: [^,:;]+(?:, \w+: [^,:;]+)*"
 _BENCHMARKED = re.compile(_ALONE + r"Benchmark all input configs for (?P<kernel>\S+), get:$")
 _TRIED = re.compile(
@@ -140,30 +142,62 @@ def _read(text: str, name: str = "") -> Iterator[TunedConfig]:
     return iter((stored,)) if stored is not None else _read_lines(text, name)
 
 
+@dataclass
+class _Heading:
+    """What the lines below it are about."""
+
+    operation: str
+    first: bool = False
+    """Whether the next choice is the first of its table, which is sorted by time."""
+
+
+class _Headings:
+    """The latest heading of each process that writes into a log, told by the words before lines."""
+
+    def __init__(self, name: str) -> None:
+        self._latest = _Heading(name)
+        self._by_source: dict[str, _Heading] = {}
+
+    def begin(self, source: str, operation: str, *, first: bool = False) -> None:
+        self._latest = self._by_source[source] = _Heading(operation, first)
+
+    def above(self, source: str) -> _Heading:
+        """Heading of a line; the latest of all where its process has none, or cannot be told."""
+        return self._by_source.get(source, self._latest) if source else self._latest
+
+
 def _read_lines(text: str, name: str) -> Iterator[TunedConfig]:
-    operation, first = name, False
+    headings = _Headings(name)
     for line in text.splitlines():
         if len(line) > _LONGEST_LINE:
             continue
-        message = _LOG_PREFIX.sub("", line).rstrip()
+        prefix = _LOG_PREFIX.match(line)
+        message = (line if prefix is None else line[prefix.end() :]).rstrip()
+        before = "" if prefix is None else prefix["before"]
         if match := _BENCHMARKED.search(message):
-            operation = match["kernel"]
+            headings.begin(_source(before, match), match["kernel"])
         elif match := _TABLE.search(message):
-            operation, first = match["operation"], True
-        elif _TABLE_ENDS.search(message):
-            operation, first = name, False
+            headings.begin(_source(before, match), match["operation"], first=True)
+        elif match := _TABLE_ENDS.search(message):
+            headings.begin(_source(before, match), name)
         elif match := _TRIED.search(message):
-            yield _tried(match, operation)
+            yield _tried(match, headings.above(_source(before, match)).operation)
         elif match := _CHOICE.search(message):
-            # The table is sorted by time.
-            yield _choice(match, operation, best=first)
-            first = False
+            heading = headings.above(_source(before, match))
+            yield _choice(match, heading.operation, best=heading.first)
+            heading.first = False
         if match := _TUNED_BY_TRITON.search(message):
-            operation = match["kernel"]
+            headings.begin(_source(before, match), match["kernel"])
         if match := _SELECTED.search(message):
-            config = _config(match["config"])
+            source, config = _source(before, match), _config(match["config"])
+            operation = headings.above(source).operation
             yield TunedConfig(operation=operation, choice="", config=config, best=True)
-            operation = name
+            headings.begin(source, name)
+
+
+def _source(before: str, match: re.Match[str]) -> str:
+    """What tells the process of a line: all before its message but the time."""
+    return _WHEN.sub("", before + match.string[: match.start()])
 
 
 def _tried(match: re.Match[str], operation: str) -> TunedConfig:

@@ -165,12 +165,18 @@ _LAUNCH: Mapping[str, str] = {
 def read_nsys(path: Path) -> Timeline:
     """Timeline of an SQLite export; frames are empty where nothing of the kind was recorded.
 
-    Raises ParseError where the file is no export of nsys, lacks a column that every known schema
-    has, holds operations or calls that end before they begin, or calls that no operation refers to.
+    Operations and calls that end before they begin are left out and counted. Raises ParseError
+    where the file is no export of nsys, lacks a column that every known schema has, or holds calls
+    that no operation refers to.
     """
     with open_export(path) as export:
-        operations = _operations(export)
-        api = _api(export)
+        read = {"operation": _operations(export), "call": _api(export)}
+        operations, api = map(_forwards, read.values())
+        unread = {
+            f"{what} that ends before it begins": len(frame) - len(kept)
+            for (what, frame), kept in zip(read.items(), (operations, api), strict=True)
+            if len(kept) < len(frame)
+        }
         _check(path, operations, api)
         ends = (frame["end_ns"].max() for frame in (operations, api) if len(frame))
         last = max((int(end) for end in ends), default=0)
@@ -180,17 +186,16 @@ def read_nsys(path: Path) -> Timeline:
             api=api,
             nsys=export.fact("EXPORT_PRODUCT_VERSION"),
             schema=export.fact("EXPORT_SCHEMA_VERSION"),
+            unread=unread,
         )
 
 
+def _forwards(frame: pd.DataFrame) -> pd.DataFrame:
+    backwards = frame["end_ns"] < frame["start_ns"]
+    return frame[~backwards].reset_index(drop=True) if backwards.any() else frame
+
+
 def _check(path: Path, operations: pd.DataFrame, api: pd.DataFrame) -> None:
-    for frame, what in ((operations, "operations"), (api, "calls")):
-        backwards = int((frame["end_ns"] < frame["start_ns"]).sum())
-        if backwards:
-            raise ParseError(
-                f"{path.name}: {backwards} of {len(frame)} {what} end before they begin.",
-                remedy="Export the report again: nsys export --type sqlite.",
-            )
     if len(operations) and len(api) and operations["correlation"].isna().all():
         raise ParseError(
             f"{path.name}: no operation says by which call it was launched (correlationId), so "

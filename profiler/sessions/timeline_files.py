@@ -73,6 +73,8 @@ def keep_report(nsys: Nsys, folder: Path, facts: TimelineFacts) -> None:
         raise importer_fault(nsys) or failed
     try:
         timeline = read_nsys(folder / EXPORT)
+        if timeline.unread:
+            raise ParseError(", ".join(f"{n} {what}" for what, n in timeline.unread.items()))
     except ParseError as error:
         raise _unreadable("nsys", error) from error
     completed = replace(facts, tool=timeline.nsys, schema=timeline.schema)

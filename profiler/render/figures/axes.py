@@ -79,7 +79,8 @@ class Scale:
             if self.logarithmic
             else (self.low, self.high, value)
         )
-        return self.start + (place - low) / (high - low) * (self.end - self.start)
+        length = (high - low) or 1.0  # a timeline whose only operation takes no time
+        return self.start + (place - low) / length * (self.end - self.start)
 
     def inside(self, ticks: Sequence[float]) -> list[float]:
         """Those of some ticks that the axis has."""
