@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sqlite3
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -188,6 +189,11 @@ class Export:
         return f"SQLite says: {error}"
 
 
+_HEADER_BYTES = 100
+_LARGEST_PAGE = 2**16
+"""Bytes of a page whose size is written as 1."""
+
+
 @contextlib.contextmanager
 def open_export(path: Path) -> Iterator[Export]:
     """Open an export read-only.
@@ -197,6 +203,7 @@ def open_export(path: Path) -> Iterator[Export]:
     require_regular(path)
     if not path.is_file():
         raise ParseError(f"{path.name}: no such file.", remedy=_REMEDY)
+    _require_whole(path)
     connection = _connect(path)
     try:
         export = Export(connection, path)
@@ -204,6 +211,18 @@ def open_export(path: Path) -> Iterator[Export]:
         yield export
     finally:
         connection.close()
+
+
+def _require_whole(path: Path) -> None:
+    """Raise ParseError where a file is shorter than it says: SQLite reads zeros behind its end."""
+    with path.open("rb") as stream:
+        header = stream.read(_HEADER_BYTES)
+    if len(header) < _HEADER_BYTES:
+        return
+    page, pages = struct.unpack_from(">H", header, 16)[0], struct.unpack_from(">I", header, 28)[0]
+    says_its_size = header[24:28] == header[92:96]  # sqlite.org/fileformat, 1.3.7
+    if says_its_size and (_LARGEST_PAGE if page == 1 else page) * pages > path.stat().st_size:
+        raise ParseError(f"{path.name}: it is cut off.", remedy=_REMEDY)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -284,7 +284,7 @@ class TestWhatIsNoExport:
     def test_truncated_export(self, tmp_path):
         path = tmp_path / "cut.sqlite"
         path.write_bytes(CAPTURE.read_bytes()[:40_000])
-        with pytest.raises(ParseError, match=r"cut\.sqlite: SQLite says"):
+        with pytest.raises(ParseError, match=r"cut\.sqlite: it is cut off"):
             read_nsys(path)
 
     def test_another_database(self, tmp_path):
