@@ -32,18 +32,29 @@ from profiler.runner import protocol
 _ROWS_AT_ONCE = 1000
 _NOT_READ: Sequence[tuple[re.Pattern[str], str, str]] = (
     (
-        re.compile(r"==\d+== NVPROF is profiling"),
+        re.compile(
+            r"==\d+== NVPROF is profiling|^\"?Type\"?,\"?Time ?\(%\)|^\"?Start\"?,\"?Duration\"?,"
+            r"\"?Grid X",
+            re.MULTILINE,
+        ),
         "output of nvprof",
         "Measure with ncu or nsys, which have taken its place; `import` reads their files.",
     ),
     (
-        re.compile(r"^\"?Time ?\(%\)\"?,\"?Total Time", re.MULTILINE),
+        re.compile(
+            r"^\"?(?:Time ?\(%\)\"?,\"?Total (?:Time|\()|Start \(ns\)\"?,\"?Duration)"
+            r"|^Processing \[.*\.sqlite\] with \[|^ \*\* .* \(\w+(?:_sum|_trace|sum|trace)\):",
+            re.MULTILINE,
+        ),
         "a table of `nsys stats`",
         "Give the report itself (.nsys-rep), or its export (nsys export --type sqlite): they have "
         "each launch.",
     ),
     (
-        re.compile(r"^\"?(?:Index|Name|Kind)\"?,.*\"?(?:KernelName|gpu-id|Agent_Id)", re.MULTILINE),
+        re.compile(
+            r"^\"?(?:Index|Name|Kind)\"?,.*\"?(?:KernelName|gpu-id|Agent_Id|TotalDurationNs)",
+            re.MULTILINE,
+        ),
         "a table of rocprof",
         "Kernels of AMD's GPUs are not what this project measures.",
     ),

@@ -8,11 +8,12 @@ names of the machine, of which `profiler.parse.chrome_trace` takes none.
 from __future__ import annotations
 
 import gzip
+import math
 import re
 import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,11 @@ _PHASE = re.compile(rb'"ph"\s*:')
 _REPORTS = (".nsys-rep", ".qdrep")
 _EXPORT_TIMEOUT_S = 1800.0
 _TIMES = ("start_ns", "end_ns", "launch_ns", "launch_end_ns")
+_OF_OPERATIONS = (
+    *("operations", "gpu_ns", "busy_ns", "self_operations", "self_gpu_ns", "self_busy_ns"),
+    *("span_ns", "idle_ns", "by_time"),
+)
+"""Columns of ranges that are made of the operations inside."""
 _MOST_GAPS = 1000
 """Idle gaps that a document lists; a long timeline has a million."""
 
@@ -127,9 +133,17 @@ def _read(file: Path, environ: Mapping[str, str] | None, limit: int | None) -> I
         version=safe_values(recorded.nsys),
         schema=safe_values(recorded.schema),
         timeline=timeline,
-        overview=overview(timeline.operations, timeline.ranges, timeline.stacks, timeline.api),
+        overview=_overview(timeline),
         unread=safe_values(recorded.unread),
     )
+
+
+def _overview(timeline: CellTimeline) -> TimelineOverview:
+    """Tables of a timeline; where no operation was read, what a range has of them is not known."""
+    made = overview(timeline.operations, timeline.ranges, timeline.stacks, timeline.api)
+    if made.operations:
+        return made
+    return replace(made, ranges=made.ranges.assign(**dict.fromkeys(_OF_OPERATIONS, math.nan)))
 
 
 def _file_timeline(name: str, collector: str, attribution: Attribution) -> CellTimeline:

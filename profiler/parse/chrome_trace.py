@@ -75,6 +75,10 @@ _ON_DEVICE: Mapping[str, OperationKind] = {
 }
 
 _LONGEST_CATEGORY = 40
+_NAMED = 5
+"""Most kinds of events that an error names."""
+_NEXT_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|[ -]")
+"""Between the words of a category: `UserAnnotation` is `user_annotation` today."""
 
 _NAME_START, _NAME_END = '"name": "', re.compile(r'"\s*(?:,\s*"(?:pid|ts|args)":|\n)')
 _STACK_START, _STACK_END = '"Call stack": "', re.compile(r'"(?=, "Ev Idx": \d|,?\s*$)')
@@ -210,7 +214,9 @@ def _read_trace(path: Path, limit: int | None) -> _Trace:
         raise _no_trace(path, "it has no list traceEvents")
     if header is None:
         if not events:
-            raise _no_trace(path, "its list has no event of torch.profiler")
+            left_out = ", ".join(f"{count} {what}" for what, count in unread.most_common(_NAMED))
+            holds = f", but {left_out}" if left_out else ""
+            raise _no_trace(path, f"its list has no event of torch.profiler{holds}")
         return _Trace(0, "", events, unread)
     if "schemaVersion" not in header:
         raise _no_trace(path, "it has no schemaVersion, as every trace of torch.profiler has")
@@ -358,8 +364,8 @@ def _event(record: object, names: dict[str, str]) -> _Event | str | None:
     written = record.get("cat")
     if record.get("ph") != "X" or not isinstance(written, str):
         return None
-    lowered = written.lower()
-    category = _OLD_NAMES.get(lowered, lowered)
+    words = _NEXT_WORD.sub("_", written).lower()
+    category = _OLD_NAMES.get(words, words)
     if category in _NOT_READ:
         return None
     if category not in _ON_HOST and not _is_of_device(category):

@@ -335,6 +335,56 @@ def test_numbers_of_other_locales_are_the_same(read, thousands):
     assert sorted(time for _, time in facts) == sorted(numbers)
 
 
+NOT_READ = {
+    "nvprof": (
+        "==42== NVPROF is profiling process 42, command: ./a\n==42== Profiling result:\n",
+        '"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"\n,%,ms,,ms,ms,ms,\n',
+        '"Start","Duration","Grid X","Grid Y","Grid Z"\ns,us,,,\n0.1,1.5,1,1,1\n',
+    ),
+    "nsys stats": (
+        "Time (%),Total Time (ns),Instances,Name\n100.0,8000,1,k\n",
+        "Time(%),Total Time (ns),Instances,Name\n100.0,8000,1,k\n",
+        "Start (ns),Duration (ns),CorrId,GrdX,Name\n1,8000,1,64,k\n",
+        " ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):\n\n Time (%)  Total Time (ns)\n",
+        "Processing [a.sqlite] with [/x/cuda_api_sum.py]...\n",
+    ),
+    "rocprof": (
+        '"Index","KernelName","gpu-id","DurationNs"\n0,"k",4,1\n',
+        '"Kind","Agent_Id","Queue_Id","Kernel_Name"\n"KERNEL_DISPATCH","Agent 4",1,"k"\n',
+        '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n"k",1,8000,8000,100.0\n',
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("tool", "content"), [(tool, text) for tool, texts in NOT_READ.items() for text in texts]
+)
+def test_files_that_are_known_and_not_read_are_named(read, tool, content):
+    with pytest.raises(ProfilerError, match=f"{tool}`?, which is not read") as refused:
+        read(content)
+    assert "ncu --import" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("category", "what"),
+    [
+        ("kernel", 3), ("Kernel", 3), ("gpu_memcpy", 3), ("Memcpy", 3), ("Memset", 3),
+        ("mtia_ccp_events", 0), ("Ascend Hardware", 0), ("hpu_kernel", 0), ("XpuKernel", 0),
+    ],
+)  # fmt: skip
+def test_events_of_any_accelerator_are_read_or_counted(read, tmp_path, category, what):
+    form = next(form for form in FORMATS if form.name == "trace of torch")
+    step = event(0, cat="UserAnnotation", name="step", ts=0, dur=99_999.0)
+    facts, said = read(form.text(*((event(n, cat=category),) for n in EACH), (step,)))
+    assert sum(facts.values()) == what
+    assert ("3" in said) == (what == 0)
+    (timeline,) = json.loads((tmp_path / "out.json").read_text())["timelines"]
+    (tree,) = timeline["ranges"]
+    assert tree["name"] == "step"
+    if what == 0:  # missing is missing, and no 0
+        assert [tree[key] for key in ("operations", "gpu_ns", "idle_ns")] == [None] * 3
+
+
 # ---- exports of nsys: tables, and no lines -------------------------------------------------------
 
 
