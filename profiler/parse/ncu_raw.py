@@ -52,7 +52,7 @@ TEXT_METRICS = frozenset(
 )
 """Columns that hold words even where every word is made of digits."""
 
-_LONG_LIST = re.compile(rb'"[0-9]{1,3}(?:,[0-9]{1,3}){5,}"')
+_LONG_LIST = re.compile(rb"[0-9]{1,3}(?:,[0-9]{1,3}){5,}")
 """A list of numbers, as TEXT_METRICS have: no number has so many thousands."""
 _BATCH_ROWS = 8192
 _KEPT_CONSTANTS = 16
@@ -221,8 +221,7 @@ class RawTable:
             data = SPACED_BYTES.sub(b"", data)
         positions = [i - self._skip for i in self._wanted]
         texts = {p for p in positions if self._names[p + self._skip] in TEXT_METRICS}
-        checked = _LONG_LIST.sub(b"", data) if texts else data
-        if misplaced_separators(self._style.thousands).search(checked):
+        if _has_misplaced(data, self._style):
             texts.update(positions)  # pandas takes `90,45` for 9045
         try:
             frame = pd.read_csv(
@@ -244,6 +243,18 @@ class RawTable:
         if len(frame) != len(tails):
             raise ParseError(f"ncu rows could not be read: {len(frame)} of {len(tails)} came back")
         return frame
+
+
+def _has_misplaced(data: bytes, style: NumberStyle) -> bool:
+    """Whether any cell but long lists has digits that are not set apart by thousands."""
+    places, number = misplaced_separators(data, style.thousands), 0
+    while number < len(places):
+        place = int(places[number])
+        start, end = data.rfind(b'"', 0, place) + 1, data.find(b'"', place)
+        if not _LONG_LIST.fullmatch(data, start, end):
+            return True
+        number = int(np.searchsorted(places, end))  # of a long list most separators are
+    return False
 
 
 def _names_and_units(header: Header, head: int) -> tuple[list[str], list[str]]:
