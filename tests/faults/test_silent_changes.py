@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -56,6 +57,12 @@ def test_rows_that_are_gone_are_named(place, timing):
     edit_lines(timing / "ncu.csv.gz", lambda lines: lines[:-2])
     lost = [n for n in place.results().notices if n.kind is NoticeKind.VISITS_LOST]
     assert [notice.values["count"] for notice in lost] == [2]
+
+
+def test_visits_of_cells_that_are_no_longer_planned_are_not_missed(place, timing):
+    edit_lines(timing / "ncu.csv.gz", lambda lines: lines[:-2])
+    place.plan = replace(place.plan, cells=place.plan.cells[:1])
+    assert NoticeKind.VISITS_LOST not in kinds(place.results().notices)
 
 
 @pytest.mark.parametrize(("old", "new"), [('"finished"', '"finishef"'), ('"measure"', '"measurf"')])

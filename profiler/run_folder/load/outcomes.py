@@ -519,7 +519,8 @@ def _lost_visits(
         seen[session] |= loaded.visits()
         if loaded.attempt.record.kind in _COUNTED and not loaded.unreadable:
             visits = {Visit(*visit) for visit in protocol.finished_visits(loaded.records)}
-            made[session] |= {v for v in visits if not statuses[v.cell].outcome.failed}
+            sound = {cell for cell, status in statuses.items() if not status.outcome.failed}
+            made[session] |= {visit for visit in visits if visit.cell in sound}
     for session, visits in made.items():
         if lost := visits - seen[session]:
             cells = len({visit.cell for visit in lost})

@@ -15,7 +15,6 @@ from profiler.machine.requirements import Machine
 from profiler.model import Plan, SessionPlan
 from profiler.planning.space import Space
 from profiler.planning.spec import LoadedSpec
-from profiler.run_folder.documents import refuse_link
 from profiler.run_folder.folder import (
     RUN_FILE,
     SUMMARY_JSON_FILE,
@@ -78,7 +77,6 @@ def likely_start(execution: Execution) -> LikelyStart | None:
         return LikelyStart(first, None)
     run, record = newest
     try:
-        refuse_link(run.path / "raw")
         same = _cells_as_before(execution, run, record)
         edited = same < len(execution.plan.cells) or _edited(execution, run, record)
         session = first if edited else _unfinished(execution, run, record)

@@ -30,21 +30,29 @@ def test_tail_gives_each_record_once_and_waits_for_whole_lines(tmp_path):
     tail = JournalTail(path)
     assert tail.read() == []
     with path.open("w") as stream:
-        stream.write(line(event="a") + '{"event": ')
+        stream.write(line(event="session_started") + '{"event": ')
         stream.flush()
-        assert tail.read() == [{"event": "a"}]
-        stream.write('"ä"}\n')
+        assert tail.read() == [{"event": "session_started"}]
+        stream.write('"session_finished", "cause": "ä"}\n')
         stream.flush()
-        assert tail.read() == [{"event": "ä"}]
+        assert tail.read() == [{"event": "session_finished", "cause": "ä"}]
     assert tail.read() == []
 
 
 def test_tail_passes_over_what_is_no_record(tmp_path):
     path = tmp_path / "journal.jsonl"
     too_deep = b'{"a":' + b"[" * 100_000
-    odd = (b"\x00\xff", b"[1]", b"", line(a=1).encode(), line(event="started").encode(), too_deep)
-    path.write_bytes(b"\n".join((*odd, line(event="a").encode())))
-    assert JournalTail(path).read() == [{"event": "a"}]
+    odd = (
+        b"\x00\xff",
+        b"[1]",
+        b"",
+        line(a=1).encode(),
+        line(event="a").encode(),
+        line(event="started").encode(),
+        too_deep,
+    )
+    path.write_bytes(b"\n".join((*odd, line(event="session_finished").encode())))
+    assert JournalTail(path).read() == [{"event": "session_finished"}]
 
 
 def test_start_and_end_have_a_longer_limit(clock):
