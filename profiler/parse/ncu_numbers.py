@@ -116,4 +116,5 @@ def misplaced_separators(data: bytes, thousands: str) -> npt.NDArray[np.intp]:
     after = [digits[at + place] for place in range(1, _GROUP + 2)]
     is_group = np.logical_and.reduce(after[:_GROUP]) & ~after[_GROUP]
     zero_first = (letters[at - 1] == zero) & ~before[1] & (letters[at - 2] != separator)
-    return at[~is_group | np.logical_and.reduce(before) | zero_first] - _GROUP
+    places: npt.NDArray[np.intp] = at[~is_group | np.logical_and.reduce(before) | zero_first]
+    return places - _GROUP

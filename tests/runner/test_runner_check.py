@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from profiler.runner import check
 from profiler.runner.check import (
     WrongResultError,
+    as_tensors,
     compare,
     poison,
     regions,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -116,8 +117,9 @@ def _spread(
 ) -> dict[tuple[str, ...], tuple[float, float]]:
     """Shortest and longest duration of the groups in which they are far apart."""
     grouped = _durations(values).groupby(keys, sort=False)
-    pairs = zip(grouped.min().items(), grouped.max(), strict=True)
-    return {key: (low, high) for (key, low), high in pairs if high > WIDE * low}
+    low, high = grouped.min(), grouped.max()
+    wide: list[Any] = low.index[high > WIDE * low].tolist()
+    return {key: (float(low[key]), float(high[key])) for key in wide}
 
 
 def _durations(values: pd.DataFrame) -> pd.Series[float]:

@@ -524,7 +524,11 @@ def _lost_visits(
     for session, visits in made.items():
         if lost := visits - seen[session]:
             cells = len({visit.cell for visit in lost})
-            values = {"session": session, "count": len(lost), "cells": cells}
+            values: dict[str, str | int | float] = {
+                "session": session,
+                "count": len(lost),
+                "cells": cells,
+            }
             yield Notice(NoticeKind.VISITS_LOST, values)
 
 
