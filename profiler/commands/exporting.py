@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from profiler.commands.requests import ExportResultsRequest, ExportSpaceRequest, FiguresRequest
 from profiler.commands.targets import write_stdout, write_target
 from profiler.errors import ExitCode, UsageError, naming
+from profiler.run_folder.folder import write_bytes
 from profiler.sessions.progress import make_console
 
 USUAL_METRICS = ("duration_ns", "cycles", "l2_hit_pct", "registers")
@@ -36,7 +38,9 @@ def write_figures(request: FiguresRequest) -> ExitCode:
         request.out.mkdir(parents=True, exist_ok=True)
         for name, figure in figures.items():
             path = request.out / f"{findings.report.experiment.name}.{name}.{request.format}"
-            figure.savefig(path, dpi=200, metadata=undated)
+            content = io.BytesIO()
+            figure.savefig(content, format=request.format, dpi=200, metadata=undated)
+            write_bytes(path, content.getvalue())
             console.print(str(path), markup=False, soft_wrap=True)
     return ExitCode.COMPLETE
 
