@@ -29,18 +29,23 @@ class KeptInputs:
         distinct = {content.data_ptr(): content for content in memory.values()}
         fits = _fit([*distinct.values()])
         self._kept = {place: (t, t.clone()) for place, t in distinct.items() if fits}
+        self._lying = {name: _Lying(inputs[name]) for name in memory}
 
     def written(self) -> tuple[str, ...]:
         """Names of the inputs that are no longer what they were."""
-        return tuple(
-            name
+        written = {
+            name: None
             for place, (content, copy) in self._kept.items()
             if not torch.equal(content, copy)
             for name in self._names[place]
-        )
+        }
+        elsewhere = (name for name, lying in self._lying.items() if not lying.is_as_it_was())
+        return tuple(written | dict.fromkeys(elsewhere))
 
     def restore(self) -> None:
-        """Write the copies over the inputs."""
+        """Give the inputs their memory again, and write the copies over it."""
+        for lying in self._lying.values():
+            lying.restore()
         for content, copy in self._kept.values():
             content.copy_(copy)
 
@@ -60,6 +65,46 @@ class KeptInputs:
             self.restore()
             which = "an input" if len(written) == 1 else "inputs"
             raise WrongResultError(f"it writes into {which} ({', '.join(written)}): {_REMEDY}")
+
+
+class InputSums:
+    """The sum of the memory of each input: whether any has changed since, at no room for copies."""
+
+    def __init__(self, inputs: Mapping[str, torch.Tensor], outputs: Tensors) -> None:
+        """Inputs that lie in the memory of `outputs` may change."""
+        given_up = set(map(_place, outputs))
+        self._contents = {
+            name: _bytes_of(tensor)
+            for name, tensor in inputs.items()
+            if tensor.layout == torch.strided and tensor.numel() and _place(tensor) not in given_up
+        }
+        self._sums = self._sums_now()
+
+    def _sums_now(self) -> dict[str, int]:
+        return {name: int(c.sum(dtype=torch.int64)) for name, c in self._contents.items()}
+
+    def changed(self) -> tuple[str, ...]:
+        """Names of the inputs that are no longer what they were."""
+        return tuple(name for name, total in self._sums_now().items() if total != self._sums[name])
+
+
+class _Lying:
+    """Where an input lies: `set_` takes the memory away from a tensor that others read."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor = tensor
+        self._storage = tensor.untyped_storage()
+        self._view = (int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride())
+
+    def is_as_it_was(self) -> bool:
+        tensor = self._tensor
+        view = (int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride())
+        return view == self._view and _place(tensor) == self._storage.data_ptr()
+
+    def restore(self) -> None:
+        if not self.is_as_it_was():
+            like = torch.empty(0, dtype=self._tensor.dtype, device=self._storage.device)
+            self._tensor.data = like.set_(self._storage, *self._view)
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:

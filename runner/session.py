@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from profiler.runner.device import Device, DeviceMissingError, has_context, open
 from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
 from profiler.runner.functions import InOwnTypes
 from profiler.runner.journal import Journal, LeavingError
-from profiler.runner.kept_inputs import KeptInputs
+from profiler.runner.kept_inputs import InputSums, KeptInputs
 from profiler.runner.practical_roofs import launch_for_roof
 from profiler.runner.protocol import Job, JobCell, JobVisit, Tolerance
 from profiler.runner.renewal import (
@@ -196,6 +196,7 @@ class Session:
         launches = self._make_launches(cells, inputs, expected)
         del expected
         self._device.release()
+        sums = self._input_sums(inputs, launches)
         # Only after memory was given back: warm launches find theirs in the allocator's cache.
         for cell in cells:
             if cell.id in launches and not self._warmed_up(cell, launches[cell.id]):
@@ -204,9 +205,13 @@ class Session:
         self._make_visits(first, launches)
         for number, part in enumerate(others, start=1):
             if self._is_cheap():
+                self._say_changed(sums, launches)
+                del sums
                 inputs = None  # their memory is free before others are made
                 inputs = self._moved(f"{self.job.session}.{number}", cells, launches)
+                sums = self._input_sums(inputs, launches)
             self._make_visits(part, launches)
+        self._say_changed(sums, launches)
         self._recheck_problem([cell for cell in cells if cell.id in launches], launches, inputs)
 
     def _is_cheap(self) -> bool:
@@ -269,6 +274,20 @@ class Session:
         named = self._workload.named_inputs
         watched = named is not None and any(cell.check for cell in cells)
         return KeptInputs(named(inputs) if named is not None and watched else {})
+
+    def _input_sums(self, inputs: Any, launches: Mapping[str, Launch]) -> InputSums:
+        """Sums of the inputs that no launch gives as its outputs."""
+        declared = (getattr(launch, "outputs", None) for launch in launches.values())
+        outputs = [check.as_tensors(each, "`outputs`") for each in declared if each is not None]
+        named = self._workload.named_inputs if inputs is not None else None
+        return InputSums({} if named is None else named(inputs), tuple(chain(*outputs)))
+
+    def _say_changed(self, sums: InputSums, launches: Mapping[str, Launch]) -> None:
+        """Journal that inputs were overwritten after all checks: what was timed had other data."""
+        changed = sums.changed()
+        cause = f"a variant overwrote {', '.join(changed)} while it was measured"
+        for cell in launches if changed else ():
+            self._journal.write(protocol.NOT_RECHECKED, cell=cell, cause=cause)
 
     def _own_check(self, cell: JobCell, inputs: Any) -> Callable[[Any], None] | None:
         """What checks a cell in place of the reference; None where that does."""

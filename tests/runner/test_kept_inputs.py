@@ -1,12 +1,15 @@
 """Inputs are compared with copies, by memory and byte by byte."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from profiler.runner.arrays import as_tensor
 from profiler.runner.check import WrongResultError
-from profiler.runner.kept_inputs import KeptInputs
+from profiler.runner.experiment import FUNCTION
+from profiler.runner.kept_inputs import InputSums, KeptInputs
 
 
 def test_what_was_written_is_named_and_undone_whatever_its_shape():
@@ -57,3 +60,50 @@ def test_results_in_the_memory_of_an_input_are_copied_and_outputs_are_not_kept()
     kept.forget((out,))
     out.fill_(7)
     assert kept.written() == ("x",)
+
+
+def test_memory_that_was_taken_away_from_an_input_is_given_back():
+    inputs = {"x": torch.arange(6.0).reshape(2, 3)}
+    kept = KeptInputs(inputs)
+    inputs["x"].set_(torch.empty(0))
+    assert kept.written() == ("x",)
+    kept.restore()
+    assert inputs["x"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert kept.written() == ()
+
+
+def test_sums_tell_later_writes_without_copies_and_leave_outputs_alone():
+    inputs = {"x": torch.zeros(8), "out": torch.zeros(8, dtype=torch.bfloat16)}
+    sums = InputSums(inputs, (inputs["out"],))
+    inputs["out"].fill_(1)
+    assert sums.changed() == ()
+    inputs["x"][3] = 1
+    assert sums.changed() == ("x",)
+
+
+LATE = """\
+import profiler, torch
+calls = []
+e = profiler.Experiment("late", problems={"n": [1000]})
+@e.inputs
+def inputs(n): return torch.randn(n)
+@e.variant(baseline=True)
+def plain(x): return torch.relu(x)
+@e.variant
+def late(x):
+    calls.append(1)
+    result = torch.relu(x)
+    if len(calls) > 3:
+        x.copy_(result)
+    return result
+"""
+
+
+def test_inputs_that_are_overwritten_after_the_check_are_said(bench, select, tmp_path):
+    (tmp_path / "late.py").write_text(LATE)
+    job = bench.job(["plain", "late"], [{"n": 1000}], workload=str(tmp_path / "late.py"))
+    cells = tuple(replace(cell, variant_params={FUNCTION: cell.variant}) for cell in job.cells)
+    records = bench.run(replace(job, cells=cells))
+    passed_over = select(records, event="not_rechecked")
+    assert {record["cell"] for record in passed_over} == {"plain..p0", "late..p0"}
+    assert passed_over[0]["cause"] == "a variant overwrote x while it was measured"
