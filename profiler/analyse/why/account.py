@@ -304,6 +304,9 @@ def _time_of_reason(time: KernelTime, reason: str) -> float:
 
 def logarithmic_mean(first: float, second: float) -> float:
     """(a - b) ÷ ln(a ÷ b), and a where both are equal; of positive numbers."""
-    if math.isclose(first, second, rel_tol=1e-12):
+    difference = first - second
+    if not difference:
         return first
-    return (first - second) / math.log(first / second)
+    # A quotient near 1 has lost the digits that its logarithm is made of.
+    close = abs(difference) < second / 2
+    return difference / (math.log1p(difference / second) if close else math.log(first / second))
