@@ -20,7 +20,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -405,9 +404,17 @@ def _frame(tables: Sequence[Block], numbers: _Numbers | None) -> pd.DataFrame:
     Where an instruction stands in several files, the last counts: ncu prints the file of the kernel
     first, so that it is the inlined function's. In a file the first line that has it counts.
     """
-    frames = [_table_frame(table, numbers) for table in reversed(tables)]
-    frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
-    frame = frame.drop_duplicates(ADDRESS).sort_values(ADDRESS, ignore_index=True)
+    rows: dict[int, tuple[Block, int]] = {}
+    for table in reversed(tables):
+        for place, address in enumerate(table.addresses):
+            rows.setdefault(address, (table, place))
+    by_header: dict[tuple[str, ...], list[tuple[Block, int]]] = {}
+    for _, (table, place) in sorted(rows.items()):
+        by_header.setdefault(table.header, []).append((table, place))
+    frames = [_rows_frame(header, found, numbers) for header, found in by_header.items()]
+    if len(frames) == 1:
+        return frames[0]
+    frame = pd.concat(frames, ignore_index=True).sort_values(ADDRESS, ignore_index=True)
     unknown = sorted(name for name in frame.columns if name not in COLUMNS)
     return frame[[*COLUMNS, *unknown]]
 
@@ -431,24 +438,51 @@ class _Numbers(dict[str, float]):
         return np.fromiter(map(self.__getitem__, cells), "float64", len(cells))
 
 
-def _table_frame(table: Block, numbers: _Numbers | None) -> pd.DataFrame:
-    """COLUMNS of one table, and reasons that the catalogue does not have."""
-    address_at = table.header.index("Address")
-    sass = [" ".join(row[address_at + 1].split()) for row in table.rows]
-    absent = np.full(len(table.rows), np.nan)
-    columns: dict[str, Any] = {
-        ADDRESS: np.array(table.addresses, dtype="int64"),
+def _rows_frame(
+    header: tuple[str, ...], found: Sequence[tuple[Block, int]], numbers: _Numbers | None
+) -> pd.DataFrame:
+    """COLUMNS of rows under one header, and reasons that the catalogue does not have.
+
+    `found`: tables, and the place of the row in each.
+    """
+    sass_at = header.index("Address") + 1
+    rows = [table.rows[place] for table, place in found]
+    sass = [" ".join(row[sass_at].split()) for row in rows]
+    lines = [table.line_numbers[place] for table, place in found]
+    files = [table.file for table, _ in found]
+    texts = [table.line_texts[place] for table, place in found]
+    cells = {} if numbers is None else dict(zip(header, zip(*rows, strict=True), strict=False))
+    counted = {} if numbers is None else _counted(cells, numbers)
+    unknown = sorted(name for name in counted if name not in COLUMNS)
+    frame = _number_frame(counted, (*SUMMED_COLUMNS, _CONFLICT_WAY, *unknown), len(rows))
+    before = {
+        ADDRESS: np.array([table.addresses[place] for table, place in found], dtype="int64"),
         SASS: _objects(sass),
         OPCODE: _objects(map(opcode, sass)),
-        FILE: _objects(None if number is None else table.file for number in table.line_numbers),
-        LINE: pd.array(table.line_numbers, dtype="Int64"),
-        TEXT: _objects(text.strip() if text is not None else None for text in table.line_texts),
-        **dict.fromkeys((*SUMMED_COLUMNS, _CONFLICT_WAY), absent),
-        **dict.fromkeys(_WORDS, _objects(itertools.repeat(None, len(table.rows)))),
+        FILE: _objects(
+            None if line is None else file for line, file in zip(lines, files, strict=True)
+        ),
+        LINE: pd.array(lines, dtype="Int64"),
+        TEXT: _objects(text.strip() if text is not None else None for text in texts),
     }
-    if numbers is not None:
-        columns |= _counted(table, numbers)
-    return pd.DataFrame(columns)
+    for place, (name, column) in enumerate(before.items()):
+        frame.insert(place, name, column)
+    for name, spelling in _WORDS.items():
+        words = (word if word not in ("", "-") else None for word in cells.get(spelling, ()))
+        column = _objects(words if spelling in cells else itertools.repeat(None, len(rows)))
+        frame.insert(len(frame.columns) - len(unknown), name, column)
+    return frame
+
+
+def _number_frame(
+    columns: Mapping[str, np.ndarray], names: Sequence[str], count: int
+) -> pd.DataFrame:
+    """Columns of numbers, NaN where there is none: of one array, where 60 columns take longer."""
+    values = np.full((len(names), count), np.nan)
+    for place, name in enumerate(names):
+        if name in columns:
+            values[place] = columns[name]
+    return pd.DataFrame(values.T, columns=list(names))
 
 
 def _objects(values: Iterable[str | None]) -> pd.Series:
@@ -456,19 +490,13 @@ def _objects(values: Iterable[str | None]) -> pd.Series:
     return pd.Series(list(values), dtype="object")
 
 
-def _counted(table: Block, numbers: _Numbers) -> dict[str, Any]:
-    """Counters of a table, and its words on memory accesses."""
-    cells = dict(zip(table.header, zip(*table.rows, strict=True), strict=False))
-    columns: dict[str, Any] = {}
+def _counted(cells: Mapping[str, Sequence[str]], numbers: _Numbers) -> dict[str, np.ndarray]:
+    """Counters of rows by the names of their columns."""
+    columns: dict[str, np.ndarray] = {}
     for name, headers in {**_COUNTERS, _CONFLICT_WAY: _CONFLICT_WAY_HEADERS}.items():
         header = next((header for header in headers if header in cells), None)
         if header is not None:
             columns[name] = numbers.of(cells[header])
-    for name, header in _WORDS.items():
-        if header in cells:
-            columns[name] = _objects(
-                word if word not in ("", "-") else None for word in cells[header]
-            )
     return columns | _stalls(cells, numbers)
 
 

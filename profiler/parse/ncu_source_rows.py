@@ -23,6 +23,10 @@ _FOLDED = "..."
 """Address of a row that stands for instructions of other lines."""
 _LINE_SUMS = "-"
 """Address of a source line, whose counters are the sums of its instructions."""
+_KERNEL, _FUNCTION = "Kernel Name", "Function Name"
+_FILES = ("File Path", "File Name")
+_TITLES = frozenset({_KERNEL, _FUNCTION, *_FILES})
+"""First cells of lines that name the kernel or the file of what follows."""
 _SEPARATOR = '","'
 """Between two cells; all are quoted."""
 _QUOTES = _SEPARATOR.count('"')
@@ -81,6 +85,8 @@ class _Reader:
         self._block: Block | None = None
         self._text_at = 0
         self._address_at = 0
+        self._quotes = 0
+        """Quotes of a row of the block whose text has none."""
         self._in_text = False
         self._line: int | None = None
         self._text: str | None = None
@@ -88,8 +94,24 @@ class _Reader:
     def read(self) -> None:
         """Read all lines."""
         for line in self._source:
-            self._take(line.decode("utf-8", "replace").strip())
+            text = line.decode("utf-8", "replace").strip()
+            if not self._is_plain_instruction(text):
+                self._take(text)
         self.tables.truncated |= self._source.damaged
+
+    def _is_plain_instruction(self, line: str) -> bool:
+        """Take a row of the current table without quotes in its text, as nearly every line is."""
+        block = self._block
+        if block is None or not line.endswith('"') or line.count('"') != self._quotes:
+            return False
+        cells = line[1:-1].split(_SEPARATOR)
+        if len(cells) != len(block.header):
+            return False
+        address = _ADDRESS.fullmatch(cells[self._address_at])
+        if address is None or not line.startswith('"') or cells[0] in _TITLES:
+            return False
+        self._append(block, cells, address[1])
+        return True
 
     def _take(self, line: str) -> None:
         if line.startswith("=="):
@@ -112,11 +134,11 @@ class _Reader:
     def _is_title(self, body: str) -> bool:
         """Take a line that names the kernel or the file of what follows."""
         title, _, value = body.partition(_SEPARATOR)
-        if title == "Kernel Name":
+        if title == _KERNEL:
             self._kernel, self._file = value, None
-        elif title in ("File Path", "File Name"):
+        elif title in _FILES:
             self._kernel, self._file = None, value
-        elif title == "Function Name":
+        elif title == _FUNCTION:
             self._kernel = value
         else:
             return False
@@ -137,6 +159,7 @@ class _Reader:
         self._address_at = cells.index("Address")
         self._text_at = cells.index("Source")
         self._block = Block(self._kernel, self._file, tuple(cells))
+        self._quotes = _QUOTES * len(cells)
         self._line = self._text = None
         self.tables.blocks.append(self._block)
         return True
@@ -170,8 +193,11 @@ class _Reader:
         if match is None:
             self._reject()
             return
+        self._append(block, row, match[1])
+
+    def _append(self, block: Block, row: list[str], address: str) -> None:
         block.rows.append(row)
-        block.addresses.append(int(match[1], 16))
+        block.addresses.append(int(address, 16))
         block.line_numbers.append(self._line)
         block.line_texts.append(self._text)
 
