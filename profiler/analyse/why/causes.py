@@ -421,7 +421,8 @@ def _narrow_accesses(facts: Facts) -> Detected:
     rows = facts.profile.instructions
     if rows is None:
         return 0.0, {}
-    loads = rows[rows["opcode"].astype(str).str.startswith(_ACCESSES)]
+    accesses = [str(opcode).startswith(_ACCESSES) for opcode in rows["opcode"]]
+    loads = rows.loc[accesses, ["executed", "access_size"]]
     executed = pd.to_numeric(loads["executed"], errors="coerce").fillna(0.0)
     sizes = pd.to_numeric(loads["access_size"], errors="coerce") / 8
     sized = sizes.notna() & (executed > 0)

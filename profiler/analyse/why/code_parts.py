@@ -31,10 +31,12 @@ _TARGET = re.compile(r"\bBRA\b.*?\b(?:0x)?([0-9a-f]+)\s*$")
 
 def of_slow_paths(instructions: pd.DataFrame) -> pd.Series:
     """Whether each instruction of a listing is of a slow path."""
-    opcodes = instructions[OPCODE].astype(str).tolist()
+    opcodes = [*map(str, instructions[OPCODE])]
+    inside = pd.Series(False, index=instructions.index)
+    if not any(opcode.startswith(_LAST) for opcode in opcodes):
+        return inside
     addresses = instructions[ADDRESS].tolist()
     targets = [_target(text) for text in instructions[SASS].astype(str)]
-    inside = pd.Series(False, index=instructions.index)
     for end in (at for at, opcode in enumerate(opcodes) if opcode.startswith(_LAST)):
         if any(opcode.startswith(_FIRST) for opcode in opcodes[max(end - _BETWEEN, 0) : end]):
             begin = _jump_over(end, addresses, targets)
@@ -55,10 +57,12 @@ def _jump_over(end: int, addresses: list[int], targets: list[int]) -> int | None
 
 def of_swap_loops(instructions: pd.DataFrame, opcode: str) -> pd.Series:
     """Whether each instruction of a listing is of a loop with a compare-and-swap of this opcode."""
-    opcodes = instructions[OPCODE].astype(str).tolist()
+    opcodes = [*map(str, instructions[OPCODE])]
+    inside = pd.Series(False, index=instructions.index)
+    if not any(name.startswith(opcode) for name in opcodes):
+        return inside
     addresses = instructions[ADDRESS].tolist()
     targets = [_target(text) for text in instructions[SASS].astype(str)]
-    inside = pd.Series(False, index=instructions.index)
     code = Code.of(instructions)
     for swap in (at for at, name in enumerate(opcodes) if name.startswith(opcode)):
         ends = (at for at in range(swap, len(targets)) if 0 <= targets[at] <= addresses[swap])

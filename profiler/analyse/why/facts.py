@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
+import numpy as np
 import pandas as pd
 
 from profiler.analyse.why.kernel_profiles import KernelProfile
@@ -93,9 +95,18 @@ class Facts:
         rows = self.profile.instructions
         if rows is None or name not in rows:
             return {}
-        numbers = pd.to_numeric(rows[name], errors="coerce")
-        sums = numbers.groupby(rows["opcode"].astype(str)).sum()
-        return {str(opcode): float(total) for opcode, total in sums.items()}
+        numbers = pd.to_numeric(rows[name], errors="coerce").fillna(0.0)
+        opcodes, codes = self._opcodes
+        sums = np.bincount(codes, numbers, len(opcodes))
+        return dict(zip(opcodes, sums.tolist(), strict=True))
+
+    @cached_property
+    def _opcodes(self) -> tuple[list[str], np.ndarray]:
+        """Distinct opcodes of the source page, and the number of that of each instruction."""
+        rows = self.profile.instructions
+        opcodes = () if rows is None else map(str, rows["opcode"])
+        codes, distinct = pd.factorize(np.array([*opcodes], dtype=object), sort=True)
+        return distinct.tolist(), codes
 
     @property
     def issuing(self) -> float:

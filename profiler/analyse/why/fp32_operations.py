@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from types import MappingProxyType
 
+import numpy as np
+
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.metrics.queries import ncu_names
 from profiler.parse.ncu_source import OPCODE
@@ -44,7 +46,7 @@ def _of_instructions(profile: KernelProfile) -> float:
     instructions = profile.instructions
     if instructions is None:
         return math.nan
-    per_thread = instructions[OPCODE].str.partition(".")[0].map(_BY_OPCODE)
-    arithmetic = per_thread.notna()
-    threads = instructions.loc[arithmetic, _THREADS]
-    return float((per_thread[arithmetic] * threads).sum(skipna=False))
+    names = (str(opcode).partition(".")[0] for opcode in instructions[OPCODE])
+    per_thread = np.array([_BY_OPCODE.get(name, 0) for name in names])
+    threads = instructions[_THREADS].to_numpy(dtype="float64")
+    return float((per_thread * threads)[per_thread > 0].sum())

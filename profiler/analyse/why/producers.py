@@ -46,10 +46,7 @@ class Code:
     @classmethod
     def of(cls, instructions: pd.DataFrame) -> Code:
         """Of instructions with the columns of `parse.ncu_source`."""
-        opcodes = instructions[OPCODE].astype(str).tolist()
-        texts = instructions[SASS].astype(str).tolist()
-        written, read = zip(*map(_registers, opcodes, texts), strict=True) if opcodes else ((), ())
-        return cls(opcodes, written, read, _positions(written), _positions(read))
+        return _code(tuple(map(str, instructions[OPCODE])), tuple(map(str, instructions[SASS])))
 
     def producer(self, position: int, opcodes: tuple[str, ...]) -> int | None:
         """Position of the instruction with one of these `opcodes` that the one there waits for.
@@ -86,6 +83,13 @@ class Code:
         if before:
             return positions[before - 1]
         return positions[-1] if positions and positions[-1] > position else None
+
+
+@lru_cache(maxsize=16)  # several facts of one launch are found in its code, and launches share it
+def _code(opcodes: tuple[str, ...], texts: tuple[str, ...]) -> Code:
+    """Code of instructions by their opcodes and their texts."""
+    written, read = zip(*map(_registers, opcodes, texts), strict=True) if opcodes else ((), ())
+    return Code(opcodes, written, read, _positions(written), _positions(read))
 
 
 def _positions(registers: Sequence[frozenset[str]]) -> Mapping[str, Sequence[int]]:

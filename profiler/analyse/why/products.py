@@ -29,9 +29,9 @@ def share_of_barrier_waits(instructions: pd.DataFrame | None) -> float:
 
 def with_products_named(instructions: pd.DataFrame) -> pd.DataFrame:
     """The instructions with samples of waits for products under their reason."""
-    waits, has_products = _waits(instructions), _has_products(instructions)
-    if not has_products:
+    if not _has_products(instructions):
         return instructions
+    waits = _waits(instructions)
     named = instructions.copy()
     for suffix in ("", NOT_ISSUED):
         products, barrier, unnamed = (
@@ -47,8 +47,9 @@ def with_products_named(instructions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _waits(instructions: pd.DataFrame) -> pd.Series:
-    return instructions[OPCODE].astype(str).str.startswith(_WAIT)
+    waits = [str(opcode).startswith(_WAIT) for opcode in instructions[OPCODE]]
+    return pd.Series(waits, index=instructions.index, dtype=bool)
 
 
 def _has_products(instructions: pd.DataFrame) -> bool:
-    return bool(instructions[OPCODE].astype(str).str.startswith(_MATRIX).any())
+    return any(str(opcode).startswith(_MATRIX) for opcode in instructions[OPCODE])

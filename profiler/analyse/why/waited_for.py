@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import numpy as np
 import pandas as pd
 
 from profiler.analyse.why.producers import LOADS, LONG_SCOREBOARD, Code
@@ -64,7 +65,7 @@ def by_wait(instructions: pd.DataFrame) -> pd.DataFrame:
 def with_units_named(instructions: pd.DataFrame) -> pd.DataFrame:
     """The instructions with samples of REASONS under `REASON:UNIT`, where the unit is known."""
     code = Code.of(instructions)
-    named: dict[str, pd.Series] = {}
+    named: dict[str, np.ndarray] = {}
     for reason in REASONS:
         column = f"{STALL}{reason}"
         if column in instructions:
@@ -108,28 +109,28 @@ def _only_memory(opcodes: Iterable[str]) -> str:
     return kinds.pop() if len(kinds) == 1 else ""
 
 
-def _units(code: Code, reason: str, samples: pd.Series) -> pd.Series:
+def _units(code: Code, reason: str, samples: np.ndarray) -> np.ndarray:
     """Unit that each sampled instruction waits for; empty where none is known."""
-    units = [""] * len(samples)
-    for position in (samples > 0).to_numpy().nonzero()[0].tolist():
+    units = np.full(len(samples), "", dtype=object)
+    for position in (samples > 0).nonzero()[0].tolist():
         waited_for: int | None = position
         if reason in PRODUCERS:
             waited_for = code.producer(position, PRODUCERS[reason])
         units[position] = "" if waited_for is None else unit_of(code.opcodes[waited_for])
-    return pd.Series(units, index=samples.index, dtype="object")
+    return units
 
 
 def _by_unit(
-    samples: pd.Series, units: pd.Series, column: str, suffix: str
-) -> dict[str, pd.Series]:
+    samples: np.ndarray, units: np.ndarray, column: str, suffix: str
+) -> dict[str, np.ndarray]:
     """Samples of a reason by the name of their column."""
     return {
-        f"{column}:{unit}{suffix}" if unit else f"{column}{suffix}": samples.where(
-            units == unit, 0.0
+        f"{column}:{unit}{suffix}" if unit else f"{column}{suffix}": np.where(
+            units == unit, samples, 0.0
         )
-        for unit in ("", *(unit for unit in units.unique() if unit))
+        for unit in ("", *dict.fromkeys(filter(None, units)))
     }
 
 
-def _samples(instructions: pd.DataFrame, column: str) -> pd.Series:
-    return pd.to_numeric(instructions[column], errors="coerce").fillna(0.0)
+def _samples(instructions: pd.DataFrame, column: str) -> np.ndarray:
+    return pd.to_numeric(instructions[column], errors="coerce").fillna(0.0).to_numpy()

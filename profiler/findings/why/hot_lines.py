@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 
 from profiler.analyse.why.producers import LONG_SCOREBOARD, Code
@@ -79,18 +80,37 @@ def hot_lines(instructions: pd.DataFrame | None, most: int) -> tuple[HotLine, ..
     ]
     by_line = instructions["line"].notna().any()
     place = ["file", "line"] if by_line else ["address"]
-    groups = instructions.groupby(place, sort=False)
-    sums = groups[[_SAMPLES, _EXECUTED, *stalls]].sum(min_count=1).reset_index()
-    texts = instructions.drop_duplicates(place)[[*place, "text" if by_line else "sass"]]
-    hottest = sums.loc[sums[_SAMPLES] > 0].merge(texts, on=place).nlargest(most, _SAMPLES)
-    rows = hottest.to_dict("records")
     code = _WaitingCode(instructions, Code.of(instructions))
+    counters = [_SAMPLES, _EXECUTED, *stalls]
+    counts = instructions[counters].to_numpy(dtype="float64")
     lines = []
-    for row in rows:
-        line = _hot_line(row, stalls, total)
-        of_row = (instructions[place] == [row[name] for name in place]).all(axis=1)
-        lines.append(code.with_producer(line, of_row))
+    for of_line in _hottest_places(instructions, place, most):
+        first = int(of_line.argmax())
+        names = (*place, "text" if by_line else "sass")
+        row: dict[Hashable, object] = {name: instructions[name].iloc[first] for name in names}
+        row |= zip(counters, _sums(counts[of_line]), strict=True)
+        lines.append(code.with_producer(_hot_line(row, stalls, total), of_line))
     return tuple(lines)
+
+
+def _sums(counts: np.ndarray) -> list[float]:
+    """Sums of columns; NaN of those without any number."""
+    sums = np.nansum(counts, axis=0)
+    sums[np.isnan(counts).all(axis=0)] = math.nan
+    return [float(value) for value in sums]
+
+
+def _hottest_places(
+    instructions: pd.DataFrame, place: Sequence[str], most: int
+) -> Iterator[np.ndarray]:
+    """Which instructions are of each place with samples, those with most samples first."""
+    groups = instructions.groupby([*place], sort=False).ngroup().fillna(-1).to_numpy(dtype="int64")
+    known = groups >= 0
+    samples = instructions[_SAMPLES].fillna(0.0).to_numpy(dtype="float64")
+    sums = np.bincount(groups[known], samples[known])
+    for group in np.argsort(-sums, kind="stable")[:most]:
+        if sums[group] > 0:
+            yield groups == group
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +120,7 @@ class _WaitingCode:
     instructions: pd.DataFrame
     code: Code
 
-    def with_producer(self, line: HotLine, of_line: pd.Series) -> HotLine:
+    def with_producer(self, line: HotLine, of_line: np.ndarray) -> HotLine:
         """The line with the place of the load that it waits for.
 
         Without a text, machine code is its text: its hottest instruction, and what gives it the
@@ -115,11 +135,11 @@ class _WaitingCode:
             return line
         return replace(line, loaded_at=self._place(producer, line))
 
-    def _hottest(self, of_line: pd.Series, waits: str) -> int:
+    def _hottest(self, of_line: np.ndarray, waits: str) -> int:
         """Position of the instruction of a line with most samples of a wait, or of any."""
         column = waits if waits in self.instructions else _SAMPLES
-        samples = pd.to_numeric(self.instructions[column], errors="coerce")
-        return int(samples.where(of_line, -1.0).fillna(0.0).to_numpy().argmax())
+        samples = pd.to_numeric(self.instructions[column], errors="coerce").fillna(0.0)
+        return int(np.where(of_line, samples, -1.0).argmax())
 
     def _sass(self, position: int, producer: int | None) -> str:
         texts = [
@@ -154,4 +174,4 @@ def _hot_line(row: Mapping[Hashable, object], stalls: Sequence[str], total: floa
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else math.nan
+    return float(value) if isinstance(value, int | float | np.integer) else math.nan
