@@ -22,6 +22,7 @@ class Cluster:
         self.port = free_port()
         self.scheduler = None
         self.workers = []
+        self.coordinators = []
 
     @property
     def address(self):
@@ -56,13 +57,14 @@ class Cluster:
 
     def start_coordinator(self, spec, *flags, **environment):
         arguments = ("run", spec, "--workers", self.address, "--no-report", *flags)
-        return self._start("profiler", *arguments, **environment)
+        self.coordinators.append(self._start("profiler", *arguments, **environment))
+        return self.coordinators[-1]
 
     def measure(self, spec, *flags, **environment):
         return self.line.measure(spec, "--workers", self.address, *flags, **environment)
 
     def close(self):
-        for process in filter(None, (*self.workers, self.scheduler)):
+        for process in filter(None, (*self.coordinators, *self.workers, self.scheduler)):
             end(process)
 
 

@@ -84,6 +84,7 @@ class ForkServer:
     def __init__(self, environment, shared):
         self.environment = environment
         self.process = None
+        self.forks = weakref.WeakSet()
         self.address = f"\0profiler tests in {shared}"  # nothing of it stays in the file system
         with (shared / "fork_server.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -121,7 +122,9 @@ class ForkServer:
     def start(self, module, arguments, *, cwd, environment):
         """Start `python -m module arguments`, in a session of its own."""
         order = {"argv": [module, *arguments], "cwd": str(cwd), "environment": environment}
-        return Forked(self._connect(), json.dumps(order).encode())
+        fork = Forked(self._connect(), json.dumps(order).encode())
+        self.forks.add(fork)
+        return fork
 
     def run(self, module, arguments, *, cwd, environment, patience_s):
         """Exit code (negative: a signal), stdout and stderr of `python -m module arguments`."""
@@ -134,7 +137,12 @@ class ForkServer:
         return fork.returncode, out, err
 
     def close(self):
-        """Give it up; who started it waits until the other workers have done so too."""
+        """Give it up; who started it waits until the other workers have done so too.
+
+        A test that failed may have left a fork, whose connection the server would wait for.
+        """
+        for fork in list(self.forks):
+            fork.end()
         self.connection.close()
         if self.process is not None:
             self.process.wait()
@@ -197,6 +205,13 @@ class Forked:
 
     def kill(self):
         self.send_signal(signal.SIGKILL)
+
+    def end(self):
+        """Kill it with its group where it still runs."""
+        if self.poll() is None:
+            os.killpg(self.pid, signal.SIGKILL)
+            self.wait()
+        self.close()
 
     def __enter__(self):
         return self

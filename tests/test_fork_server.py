@@ -5,6 +5,8 @@ import subprocess
 import sys
 
 import pytest
+from fork_server import ForkServer
+from whole_runs import wait_for
 
 PROGRAM = """\
 import os, signal, subprocess, sys
@@ -81,3 +83,19 @@ def test_it_has_no_file_of_its_parents(run):
 def test_what_it_starts_prints_nothing_twice(run):
     _, out, _ = run("below")
     assert out == "began below a True\n7 began code b False\n"
+
+
+def test_what_failed_tests_left_ends_with_the_tests_of_a_worker(
+    fork_server, shared_folder, tmp_path
+):
+    """The server waits for all connections: pytest would for it, at its end."""
+    of_worker = ForkServer(fork_server.environment, shared_folder)
+    assert of_worker.process is None, "the server is that of all"
+    left = [
+        of_worker.start(module, ["0"], cwd=tmp_path, environment=fork_server.environment)
+        for module in ("http.server", "this")
+    ]
+    wait_for(lambda: "Beautiful" in left[1].written()[0])
+    of_worker.close()
+    assert [fork.returncode for fork in left] == [-signal.SIGKILL, 0]
+    assert all(fork.connection.fileno() == -1 for fork in left)
