@@ -11,7 +11,6 @@ import ipaddress
 import logging
 import os
 import socket
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -27,6 +26,7 @@ from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import VISIBLE_VARIABLE, probe_environment, visible_gpus
 from profiler.machine.signals import raise_if_signalled
 from profiler.model import Environment
+from profiler.run_folder.temporary_folders import temporary_folder
 from profiler.sessions.progress import ProgressReporter
 
 LOCAL = "local:"
@@ -156,13 +156,9 @@ def serve(  # noqa: PLR0913 - all but the first two by keyword
                 await asyncio.wait([finished], timeout=_LOOK_S)
                 raise_if_signalled()
 
-    with (
-        tempfile.TemporaryDirectory(prefix="kernel-profiler-worker-")
-        if scratch is None
-        else nullcontext(str(scratch))
-    ) as folder:
+    with temporary_folder() if scratch is None else nullcontext(scratch) as folder:
         try:
-            asyncio.run(work(folder))
+            asyncio.run(work(str(folder)))
         except (OSError, TimeoutError, RuntimeError) as error:
             raise EnvironmentUnusable(
                 f"{address}: no scheduler takes this worker: {error.__cause__ or error}",
@@ -199,12 +195,16 @@ def _local_cluster(request: ClusterRequest, security: Security | None) -> Iterat
         "security": security,
     }
     environments = _local_environments(request.workers, cpu=request.on_cpu)
-    with tempfile.TemporaryDirectory(prefix="kernel-profiler-workers-") as scratch:
+    with temporary_folder() as scratch:
         kind = Worker if request.dashboard else _WorkerWithoutHttp
         nannies = {
             number: {
                 "cls": Nanny,
-                "options": {**at, **_nanny_options(environment, scratch), "worker_class": kind},
+                "options": {
+                    **at,
+                    **_nanny_options(environment, str(scratch)),
+                    "worker_class": kind,
+                },
             }
             for number, environment in enumerate(environments)
         }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from profiler.machine.tool_output import Ran, ran_together
 from profiler.notices import Notice
 from profiler.parse.bounded_files import unpack
 from profiler.parse.ncu_source import EXECUTED, Listing, join_lines, read_source_page
+from profiler.run_folder.temporary_folders import temporary_folder
 
 _NAMES = (".ncu-rep", ".ncu-repz")
 _PAGE_TIMEOUT_S = 600.0
@@ -91,14 +91,13 @@ def _ncu(report: Path, environ: Mapping[str, str] | None) -> Path:
 
 
 def _read(ncu: Path, report: Path, limit: int | None) -> ImportedReports:
-    # Only this user can read the folder.
-    with tempfile.TemporaryDirectory(prefix="profiler-import-") as folder:
-        commands = report_pages(ncu, _unpacked(report, Path(folder), limit))
+    with temporary_folder() as folder:
+        commands = report_pages(ncu, _unpacked(report, folder, limit))
         # Side by side: ncu reads the whole report for each.
         names = (LAUNCHES, SASS, SOURCE)
         ends = ran_together([commands[name] for name in names], _PAGE_TIMEOUT_S)
         pages = {
-            name: _written(end, Path(folder) / f"{report.name}.{name}")
+            name: _written(end, folder / f"{report.name}.{name}")
             for name, end in zip(names, ends, strict=True)
         }
         launches = launches_as_written([pages[LAUNCHES]])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import math
 import re
-import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +33,7 @@ from profiler.parse.bounded_files import is_packed, require_regular, unpack
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.nsys_attribution import Attribution, attribute
+from profiler.run_folder.temporary_folders import temporary_folder
 from profiler.runner import protocol
 
 NSYS, TORCH = "nsys", "torch.profiler"
@@ -170,10 +170,9 @@ def _since(origin: int, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _read_nsys(file: Path, environ: Mapping[str, str] | None, limit: int | None) -> Timeline:
-    # Only this user can read the folder.
-    with tempfile.TemporaryDirectory(prefix="profiler-import-") as folder:
-        plain = _unpacked(file, Path(folder), limit)
-        return read_nsys(_exported(plain, Path(folder), environ) if _is_report(file) else plain)
+    with temporary_folder() as folder:
+        plain = _unpacked(file, folder, limit)
+        return read_nsys(_exported(plain, folder, environ) if _is_report(file) else plain)
 
 
 def _unpacked(file: Path, folder: Path, limit: int | None) -> Path:

@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -455,7 +456,7 @@ def _rows_frame(
     counted = {} if numbers is None else _counted(cells, numbers)
     unknown = sorted(name for name in counted if name not in COLUMNS)
     frame = _number_frame(counted, (*SUMMED_COLUMNS, _CONFLICT_WAY, *unknown), len(rows))
-    before = {
+    before: dict[str, Any] = {
         ADDRESS: np.array([table.addresses[place] for table, place in found], dtype="int64"),
         SASS: _objects(sass),
         OPCODE: _objects(map(opcode, sass)),

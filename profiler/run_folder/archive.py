@@ -7,18 +7,17 @@ Its manifest is `run.json`: what was measured, when, on which machine and with w
 from __future__ import annotations
 
 import atexit
-import os
-import shutil
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path, PurePosixPath
 
 from profiler.errors import UsageError, naming
 from profiler.parse.bounded_files import MAX_UNPACKED_BYTES, beyond, replacing, require_regular
 from profiler.run_folder.folder import ARCHIVE_SUFFIX, RUN_FILE, RunFolder
+from profiler.run_folder.temporary_folders import temporary_folder
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
 """What zipfile raises for an archive that is damaged, encrypted or of a method that it has not."""
@@ -70,9 +69,9 @@ def _open(path: Path, only: str | None) -> RunFolder:
 @cache
 def _unpacked(path: Path, _state: tuple[int, ...], only: str | None) -> Path:
     """Folder of the run in an archive, called as its folder there, else as the archive."""
-    temporary = Path(tempfile.mkdtemp(prefix="profiler-"))
-    atexit.register(_remove, temporary, os.getpid())
-    folder = temporary / path.stem
+    held = ExitStack()
+    folder = held.enter_context(temporary_folder()) / path.stem
+    atexit.register(held.close)
     try:
         with naming(path), zipfile.ZipFile(path) as archive:
             top = _top(path, archive)
@@ -125,9 +124,3 @@ def _require_bounded(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
             f"{path}: {beyond(MAX_UNPACKED_BYTES)}",
             remedy="If it is meant to be so large, unpack it yourself, and give the folder.",
         )
-
-
-def _remove(folder: Path, process: int) -> None:
-    """Remove a folder of this process; its forks leave it alone."""
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,6 +18,7 @@ from profiler.machine.signals import raise_if_signalled
 from profiler.outside_text import safe
 from profiler.planning.spec import LoadedSpec, check_document, load_spec
 from profiler.planning.spec.python_file import document_of
+from profiler.run_folder.temporary_folders import temporary_folder
 from profiler.sessions.process import guarded, stopped_on_leaving
 from profiler.sessions.watchdog import Limits
 
@@ -80,15 +79,12 @@ def _described(path: Path, name: str | None) -> Mapping[str, Any]:
 
 def _describe(path: Path, name: str | None) -> Mapping[str, Any]:
     """What the process that imports a file says of it."""
-    folder = Path(tempfile.mkdtemp())
-    try:
+    with temporary_folder() as folder:
         out, errors = folder / "description.json", folder / "stderr.txt"
         named = [] if name is None else [name]
         ended = _run([str(_DESCRIBE), str(path), str(out), *named], errors)
         answer = json.loads(out.read_text("utf-8")) if out.exists() else {}
         stderr_tail = errors.read_text("utf-8", errors="replace").strip()[-_MOST_STDERR:]
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
     if "error" in answer:
         line = f":{answer['line']}" if answer["line"] else ""
         kind = answer["error"].partition(":")[0]

@@ -10,7 +10,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from profiler.machine.environment import Gpu
 from profiler.machine.gpu_lock import session_lock_file
 from profiler.machine.inquiry import Inquiry
 from profiler.machine.lock_files import open_lock_file
+from profiler.run_folder.temporary_folders import temporary_folder
 from profiler.runner.standing.orders import append_line
 from profiler.sessions.process import start, stopped_on_leaving
 from profiler.sessions.watchdog import Limits
@@ -107,8 +107,8 @@ def preloading(inquiry: Inquiry, *, even_without_gpu: bool) -> Iterator[Preloadi
 
     `even_without_gpu`: whether it starts also where no GPU is found.
     """
-    with tempfile.TemporaryDirectory(prefix="profiler-", ignore_cleanup_errors=True) as folder:
-        begun = Preloading(inquiry, Path(folder), even_without_gpu=even_without_gpu)
+    with temporary_folder() as folder:
+        begun = Preloading(inquiry, folder, even_without_gpu=even_without_gpu)
         try:
             yield begun
         finally:

@@ -163,22 +163,25 @@ def test_links_in_an_archive_are_not_made(measured, tmp_path):
 
 
 def test_nothing_of_it_is_left_when_the_program_ends(measured, tmp_path):
+    """Nor of one that was killed, when the next reads anything."""
     path = write_recording(measured.run, tmp_path / "sums.zip", [])
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     program = (
-        "import os, sys; from pathlib import Path\n"
+        "import os, signal, sys; from pathlib import Path\n"
         "from profiler.run_folder.archive import open_run\n"
         "run = open_run(Path(sys.argv[1]))\n"
         "if os.fork() == 0: sys.exit()\n"  # a fork leaves it to its parent
-        "os.wait(); assert run.record(); print(run.path)\n"
+        "os.wait(); assert run.record(); print(run.path, flush=True)\n"
+        "if sys.argv[2:]: os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, path],
-        env=os.environ | {"TMPDIR": str(temporary)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.startswith(str(temporary))
-    assert not list(temporary.iterdir())
+    for killed in (True, False):
+        done = subprocess.run(
+            [sys.executable, "-c", program, path, *(["killed"] if killed else [])],
+            env=os.environ | {"TMPDIR": str(temporary)},
+            capture_output=True,
+            text=True,
+            check=not killed,
+        )
+        assert done.stdout.startswith(str(temporary))
+        assert len(list(temporary.iterdir())) == killed
