@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -82,13 +83,19 @@ def check_samples(samples: pd.DataFrame) -> None:
 
 def empty_samples() -> pd.DataFrame:
     """A frame of samples without rows."""
+    return _no_samples().copy()
+
+
+@cache
+def _no_samples() -> pd.DataFrame:
     return typed_samples(pd.DataFrame({name: [] for name in SAMPLE_COLUMNS}))
 
 
 def typed_samples(samples: pd.DataFrame) -> pd.DataFrame:
     """Samples with the numeric types that every frame of samples has."""
-    integers = dict.fromkeys(("block", "arm", "repeat"), "int64")
-    return samples.astype({**integers, "kernels": "float64"})
+    types = {**dict.fromkeys(("block", "arm", "repeat"), "int64"), "kernels": "float64"}
+    other = {name: kind for name, kind in types.items() if samples[name].dtype != kind}
+    return samples.astype(other) if other else samples
 
 
 # ---- from ncu ------------------------------------------------------------------------------------
@@ -126,7 +133,7 @@ def samples_from_launches(  # noqa: PLR0913 - keyword-only facts about one sessi
             "block": [block for _, block, _ in keys],
             "arm": [arm for _, _, arm in keys],
             "repeat": 0,
-            "kernels": ranges.kernels(),
+            "kernels": ranges.kernels().astype("float64"),
             "kernel_names": _kernel_names(ranges),
         }
     )

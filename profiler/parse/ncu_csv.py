@@ -12,6 +12,7 @@ from __future__ import annotations
 import io
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Literal, TextIO
 
@@ -189,8 +190,18 @@ def _no_table(name: str, scanner: Scanner) -> ParseError:
 
 
 def _rule_frame(rules: list[RuleRow]) -> pd.DataFrame:
+    return _typed_rules(rules) if rules else _no_rules().copy()
+
+
+def _typed_rules(rules: list[RuleRow]) -> pd.DataFrame:
     frame = pd.DataFrame(rules, columns=list(RULE_COLUMNS))
     return frame.astype({"launch": "int64", "id": "int64", "speedup_pct": "float64"})
+
+
+@cache
+def _no_rules() -> pd.DataFrame:
+    """A frame without rows, as most files have: its types take longer than a small table."""
+    return _typed_rules([])
 
 
 def _notices(

@@ -505,8 +505,8 @@ def _tries(record: Mapping[str, Any]) -> bool:
 
 
 def _visits_of(samples: pd.DataFrame) -> frozenset[Visit]:
-    made = samples[["cell", "block", "arm"]].itertuples(index=False, name=None)
-    return frozenset(Visit(str(cell), int(block), int(arm)) for cell, block, arm in made)
+    made = zip(*(samples[name].tolist() for name in ("cell", "block", "arm")), strict=True)
+    return frozenset(Visit(str(cell), int(block), int(arm)) for cell, block, arm in set(made))
 
 
 def _read_clocks(attempt: Attempt) -> tuple[pd.DataFrame, tuple[Notice, ...]]:
@@ -573,7 +573,8 @@ def _of_cells(samples: pd.DataFrame, attempt: Attempt, current: set[str]) -> pd.
 
 def _with_values(samples: pd.DataFrame) -> pd.DataFrame:
     metrics = list(metric_columns(samples))
-    return samples[samples[metrics].notna().any(axis=1)] if metrics else samples.iloc[:0]
+    has_values = samples[metrics].notna().to_numpy().any(axis=1)
+    return samples if has_values.all() else samples[has_values]
 
 
 def _samples(
