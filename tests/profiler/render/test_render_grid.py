@@ -21,7 +21,6 @@ from profiler.findings.kinds.grid_pairs import (
 from profiler.model import CellStatus, Outcome, Problem, Verdict
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.kinds.grid import (
-    extremes,
     grid_pairs_of,
     grid_view,
     overview,
@@ -31,7 +30,7 @@ from profiler.render.kinds.grid import (
 from profiler.render.page import render_page
 from profiler.render.tables import grid_heats
 from profiler.render.tables.grid_heats import Quantity, metric_heats, pair_heat
-from profiler.render.tables.grid_kernels import Kernels, grid_kernels
+from profiler.render.tables.grid_kernels import Kernels
 from profiler.render.tables.heat_scale import scale_of
 from profiler.render.words.verdicts import details, word_of
 from profiler.run_folder.load.report import Report
@@ -271,18 +270,6 @@ def test_slices_hold_every_variant_and_no_failed_cell(findings: Findings, pairs:
 # ---- tables --------------------------------------------------------------------------------------
 
 
-def test_extremes_are_sorted_with_verdicts(findings: Findings) -> None:
-    (low_name, lowest), (high_name, highest) = extremes(findings)
-    assert (low_name, high_name) == ("Lowest 10 ratios of times", "Highest 10 ratios of times")
-    low = [float(row.data[2].raw or 0) for row in lowest]
-    high = [float(row.data[2].raw or 0) for row in highest]
-    assert low == sorted(low)
-    assert high == sorted(high, reverse=True)
-    assert low[-1] < high[-1]
-    assert {row.data[0].text for row in lowest} == {"pointwise_chain"}
-    assert all("FASTER" in row.data[4].text for row in lowest)
-
-
 def test_the_overview_counts_verdicts(findings: Findings, pairs: GridPairs) -> None:
     lines = overview(findings)
     assert len(lines) == 2 * 3
@@ -300,13 +287,6 @@ def test_what_nobody_measured_is_not_counted_as_no_data(run: Report, pairs: Grid
     statuses = {**run.statuses, first.over.id: status}
     said = overview(find(dataclasses.replace(run, statuses=statuses)))[0].data[1].text
     assert "NO DATA at 3 of 15 problems" in said
-
-
-def test_kernel_lists_by_letter(findings: Findings, pairs: GridPairs) -> None:
-    kernels = grid_kernels(findings.programs, Kernels(findings), pairs.grids[0])
-    assert [group.letter for group in kernels.lists] == ["A", "B", "C"]
-    assert kernels.lists[0].names == ("cos_kernel", "mul_kernel", "max_kernel", "add_kernel")
-    assert kernels.lists[0].cells == ("eager: 16",)
 
 
 def test_without_kernel_names_there_are_no_lists(run: Report) -> None:

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import lxml.html
 import pytest
 from synthetic_grid import make_grid
 
@@ -103,14 +102,3 @@ def test_long_tables_are_cut_and_say_so(findings, monkeypatch):
     found = tuned_cells(findings)
     assert (len(found.rows), found.left_out) == (5, 27)
     assert (len(found.tried), found.left_out_tried) == (3, 29)
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_the_page_shows_it(findings):
-    tree = lxml.html.document_fromstring(render_page(findings))
-    section = tree.xpath('//section[@id="tuned"]')[0]
-    words = " ".join(section.text_content().split())
-    assert "XBLOCK=512, num_warps=8" in words
-    assert "Everything tried for compile" in words
-    assert "XBLOCK=1024" in words
-    assert tree.xpath('//nav//a[@href="#tuned"]')
