@@ -11,11 +11,11 @@ import json
 from pathlib import Path
 
 from lxml import html
-from recorded import CAUSES, RECORDINGS, findings_of_recording, rendered_page
+from recorded import CAUSES, RECORDINGS, findings_of_recording, rendered_page, summary_text
 from rich.console import Console
 
 from profiler.commands.explain import ExplainRequest, explained_pair
-from profiler.commands.output import dump, report_document
+from profiler.commands.output import dump
 from profiler.findings.timelines.idle import idle_difference
 from profiler.findings.why.document import explain_document, idle_document
 from profiler.findings.why.find import find_why
@@ -53,7 +53,7 @@ def recordings():
 
 def summary(findings):
     """Text of summary.json: of each cell its outcome and its judged number, without builds."""
-    document = _in_six_digits(report_document(findings))
+    document = _in_six_digits(summary_text(findings))
     del document["builds"], document["seconds"]
     primary = findings.numbers.primary.name
     document["cells"] = [
@@ -111,7 +111,7 @@ def explain_json(findings):
         lambda cell, why, pair: explain_document(findings, cell, why, pair),
         lambda idle: idle_document(findings, idle),
     )
-    return document and _json_text(_in_six_digits(document))
+    return document and _json_text(_in_six_digits(dump(document)))
 
 
 def _explained(findings, of_pair, of_timelines):
@@ -122,8 +122,8 @@ def _explained(findings, of_pair, of_timelines):
     return None if idle is None else of_timelines(idle)
 
 
-def _in_six_digits(document):
-    return json.loads(dump(document), parse_float=lambda digits: float(f"{float(digits):.6g}"))
+def _in_six_digits(text):
+    return json.loads(text, parse_float=lambda digits: float(f"{float(digits):.6g}"))
 
 
 def _json_text(document):

@@ -6,6 +6,7 @@ Files of tests that need them are run by one worker (`READ_RECORDINGS` in confte
 from functools import cache
 from pathlib import Path
 
+from profiler.commands.output import dump, report_document
 from profiler.commands.report import read_run
 from profiler.findings.find import find
 from profiler.render.page import render_page
@@ -23,6 +24,7 @@ def report_of_recording(recording):
 
 _FINDINGS = {}
 _PAGES = {}
+_DOCUMENTS = {}
 
 
 def findings_of_recording(recording):
@@ -38,6 +40,15 @@ def forget_findings(recording):
 
 def rendered_page(findings):
     """The page of findings of a recording, drawn once in a worker."""
-    if id(findings) not in _PAGES:
-        _PAGES[id(findings)] = findings, render_page(findings)  # they live as long as their id
-    return _PAGES[id(findings)][1]
+    return _once(_PAGES, findings, render_page)
+
+
+def summary_text(findings):
+    """Text of summary.json of findings of a recording, made once in a worker."""
+    return _once(_DOCUMENTS, findings, lambda found: dump(report_document(found)))
+
+
+def _once(made, findings, make):
+    if id(findings) not in made:
+        made[id(findings)] = findings, make(findings)  # they live as long as their id
+    return made[id(findings)][1]

@@ -16,7 +16,6 @@ from rich.console import Console
 from profiler.analyse import effects, judge
 from profiler.analyse.judge import Judge, times_of
 from profiler.commands.gallery import find_recorded
-from profiler.commands.output import dump, report_document
 from profiler.findings.document import judged_table, summary_table
 from profiler.findings.why.find import find_why
 from profiler.model import SessionKind
@@ -28,6 +27,7 @@ from recorded import (
     forget_findings,
     rendered_page,
     report_of_recording,
+    summary_text,
 )
 
 RECORDING = Path(__file__).parents[3] / "experiments/recordings/autotune.zip"
@@ -105,7 +105,7 @@ def shown_everywhere(findings):
     return (
         rendered_page(findings),
         stream.getvalue(),
-        dump(report_document(findings)),
+        summary_text(findings),
         summary_table(findings).to_csv(index=False),
         judged_table(findings.verdicts).to_csv(index=False),
     )

@@ -11,12 +11,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from recorded import RECORDINGS, findings_of_recording
+from recorded import RECORDINGS, findings_of_recording, summary_text
 from rich.cells import cell_len
 from rich.console import Console
 
 from profiler.analyse.why.account import CLOSES_WITHIN
-from profiler.commands.output import dump, report_document
 from profiler.findings.document import (
     SummaryDocument,
     answer_document,
@@ -79,8 +78,7 @@ def test_no_cell_of_an_experiment_is_implausible(findings: Findings) -> None:
 
 
 def test_one_number_for_each_cell_everywhere(findings: Findings) -> None:
-    text = dump(report_document(findings))
-    document = json.loads(text)
+    document = json.loads(summary_text(findings))
     SummaryDocument.model().model_validate(document)
     cells = {cell["id"]: cell for cell in document["cells"]}
     table = summary_table(findings)
