@@ -205,14 +205,23 @@ def with_lines(listing: Listing, listing_with_lines: Listing) -> Listing:
 
     Instructions are the same where address and SASS are; others keep what they have.
     """
-    lined = listing_with_lines.instructions
-    places = lined.loc[lined[LINE].notna()].set_index([ADDRESS, SASS])[[FILE, LINE, TEXT]]
-    keys = pd.MultiIndex.from_frame(listing.instructions[[ADDRESS, SASS]])
-    joined = places.reindex(keys).set_axis(listing.instructions.index)
-    instructions = listing.instructions.copy()
-    for name in (FILE, LINE, TEXT):
-        instructions[name] = joined[name].where(joined[LINE].notna(), instructions[name])
-    return replace(listing, instructions=instructions)
+    lined = {key: place for key, place in _places(listing_with_lines) if place[1] is not pd.NA}
+    places = [lined.get(key, place) for key, place in _places(listing)]
+    files, numbers, texts = zip(*places, strict=True) if places else ((), (), ())
+    index = listing.instructions.index
+    columns = {
+        FILE: _objects(files).set_axis(index),
+        LINE: pd.array(numbers, dtype="Int64"),
+        TEXT: _objects(texts).set_axis(index),
+    }
+    return replace(listing, instructions=listing.instructions.assign(**columns))
+
+
+def _places(listing: Listing) -> Iterable[tuple[tuple[int, str], tuple[Any, ...]]]:
+    """File, line and text of each instruction, by its address and SASS."""
+    columns = [listing.instructions[name].tolist() for name in (ADDRESS, SASS, FILE, LINE, TEXT)]
+    for address, sass, *place in zip(*columns, strict=True):
+        yield (address, sass), tuple(place)
 
 
 def join_lines(listings: Iterable[Listing], lined: Sequence[Listing]) -> tuple[Listing, ...]:
