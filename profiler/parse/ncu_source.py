@@ -209,7 +209,7 @@ def with_lines(listing: Listing, listing_with_lines: Listing) -> Listing:
     places = [lined.get(key, place) for key, place in _places(listing)]
     files, numbers, texts = zip(*places, strict=True) if places else ((), (), ())
     index = listing.instructions.index
-    columns = {
+    columns: dict[str, Any] = {
         FILE: _objects(files).set_axis(index),
         LINE: pd.array(numbers, dtype="Int64"),
         TEXT: _objects(texts).set_axis(index),
