@@ -573,8 +573,10 @@ def _of_cells(samples: pd.DataFrame, attempt: Attempt, current: set[str]) -> pd.
 
 def _with_values(samples: pd.DataFrame) -> pd.DataFrame:
     metrics = list(metric_columns(samples))
-    has_values = samples[metrics].notna().to_numpy().any(axis=1)
-    return samples if has_values.all() else samples.loc[has_values]
+    if not metrics:
+        return samples.iloc[:0]
+    has_values = samples[metrics].notna().any(axis=1)
+    return samples if has_values.all() else samples[has_values]
 
 
 def _samples(
