@@ -27,7 +27,7 @@ from profiler.render.words.verdicts import counted, percent, verdict_key, word_o
 _TOP = 10
 _MOST_REFERENCES = 3
 _MOST_FAILED = 20
-_FEW_FAILED = 10
+_FEW_FAILED = 6
 _SHORT = 12
 """Characters of a name that heads have room for."""
 _STYLES: Mapping[Verdict, str] = {Verdict.FASTER: "blue", Verdict.SLOWER: "yellow"}
