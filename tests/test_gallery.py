@@ -164,8 +164,9 @@ def test_nothing_from_outside_is_markup_in_the_index():
 )
 def test_what_cannot_be_made_is_said(tmp_path, contents, message):
     (tmp_path / "gallery.yaml").write_text(contents)
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(ProfilerError, match=message) as raised:
         make_gallery(GalleryRequest(tmp_path, tmp_path / "pages"))
+    assert raised.value.exit_code is ExitCode.BAD_USAGE
     assert not (tmp_path / "pages").exists()
 
 

@@ -78,8 +78,8 @@ def make_gallery(request: GalleryRequest) -> ExitCode:
 
 
 def _read_contents(file: Path) -> _Contents:
-    """Content of `gallery.yaml`; empty where there is none."""
-    if not file.exists():
+    """Content of `gallery.yaml`; empty where there is none, or nothing in it."""
+    if not file.exists() or (file.is_file() and not file.stat().st_size):
         return _Contents()
     try:
         return _Contents.model_validate(read_document(file).data)

@@ -68,9 +68,9 @@ def test_parquet_has_one_type_in_a_column(tmp_path, monkeypatch):
     """The stand-in for pyarrow takes what is written; pandas calls it by these words."""
     written = []
 
-    def to_parquet(table, path, *, engine, index):
+    def to_parquet(table, content, *, engine, index):
         written.append((table, engine, index))
-        path.write_text("columns")
+        content.write(b"columns")
 
     monkeypatch.setattr(pd.DataFrame, "to_parquet", to_parquet)
     table = pd.DataFrame({"block": [128, "auto", None], "size": [1, 2.5, None], "fast": True})
