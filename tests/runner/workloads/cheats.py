@@ -94,7 +94,7 @@ class OnAnotherThread(_IntoOutput):
         threading.Thread(target=self.later, args=(output,)).start()
 
     def later(self, output):
-        time.sleep(0.02)
+        time.sleep(0.2)
         super().work(output)
 
 
