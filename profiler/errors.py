@@ -128,7 +128,7 @@ def _alike(folder: Path, name: str) -> list[Path]:
         return []
     whole = [f"{name}{ending}" for ending in _ENDINGS if f"{name}{ending}" in names]
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.85)
-    return [folder / found for found in (*whole, *close)]
+    return [folder / entry for entry in (*whole, *close)]
 
 
 def _is_like(entry: Path, name: str) -> bool:

@@ -79,17 +79,12 @@ def _dense(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.layout == torch.strided else tensor.to_dense()
 
 
-def run_poisoned(launch: Launch) -> Tensors:
-    """Outputs of a launch that found poison wherever it does not write.
+def poisoned_result(launch: Launch) -> Any:
+    """Result of a launch on poisoned outputs: what it returned, or the outputs that it declares.
 
     A launch that declares its `outputs` has them poisoned. Otherwise the first launch shows what is
     allocated, and the second one is likely to get the same memory again, poisoned in between.
     """
-    return as_tensors(poisoned_result(launch), "the result of the launch")
-
-
-def poisoned_result(launch: Launch) -> Any:
-    """What a launch returned on poisoned outputs, or the outputs that it declares."""
     restore(launch)
     declared = getattr(launch, "outputs", None)
     if declared is None:
@@ -280,7 +275,7 @@ class _Tally:
     def complaint(
         self, number: int, got: torch.Tensor, expected: torch.Tensor, *, own_reference: bool
     ) -> str:
-        """What is wrong with an output."""
+        """Sentence on what is wrong with an output."""
         value, wanted = got[self.worst_at].item(), expected[self.worst_at].item()
         unwritten = value != value and wanted == wanted  # noqa: PLR0124 - NaN is not itself
         shown, wished = _show_both(value, wanted)

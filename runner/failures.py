@@ -90,10 +90,10 @@ def is_fault_of_host(error: BaseException) -> bool:
     The memory of a GPU is none of it: that a cell needs more than there is stays true.
     """
     return any(
-        isinstance(each, MemoryError)
-        or (isinstance(each, OSError) and each.errno in HOST_ERRNOS)
-        or (_HOST_WORDS.search(str(each)) and not isinstance(each, torch.OutOfMemoryError))
-        for each in _chain(error)
+        isinstance(cause, MemoryError)
+        or (isinstance(cause, OSError) and cause.errno in HOST_ERRNOS)
+        or (_HOST_WORDS.search(str(cause)) and not isinstance(cause, torch.OutOfMemoryError))
+        for cause in _chain(error)
     )
 
 

@@ -18,11 +18,7 @@ class KeptInputs:
 
     def __init__(self, inputs: Mapping[str, torch.Tensor]) -> None:
         # By memory, of which several inputs may be parts, byte by byte: NaN is equal to itself.
-        memory = {
-            name: _bytes_of(tensor)
-            for name, tensor in inputs.items()
-            if tensor.layout == torch.strided and tensor.numel()
-        }
+        memory = _memory_of(inputs)
         self._names: dict[int, list[str]] = {}
         for name, content in memory.items():
             self._names.setdefault(content.data_ptr(), []).append(name)
@@ -73,11 +69,8 @@ class InputSums:
     def __init__(self, inputs: Mapping[str, torch.Tensor], outputs: Tensors) -> None:
         """Inputs that lie in the memory of `outputs` may change."""
         given_up = set(map(_place, outputs))
-        self._contents = {
-            name: _bytes_of(tensor)
-            for name, tensor in inputs.items()
-            if tensor.layout == torch.strided and tensor.numel() and _place(tensor) not in given_up
-        }
+        others = {name: tensor for name, tensor in inputs.items() if _place(tensor) not in given_up}
+        self._contents = _memory_of(others)
         self._sums = self._sums_now()
 
     def _sums_now(self) -> dict[str, int]:
@@ -94,17 +87,29 @@ class _Lying:
     def __init__(self, tensor: torch.Tensor) -> None:
         self._tensor = tensor
         self._storage = tensor.untyped_storage()
-        self._view = (int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride())
+        self._view = self._view_now()
+
+    def _view_now(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        tensor = self._tensor
+        return int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride()
 
     def is_as_it_was(self) -> bool:
-        tensor = self._tensor
-        view = (int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride())
-        return view == self._view and _place(tensor) == self._storage.data_ptr()
+        at_its_place = _place(self._tensor) == self._storage.data_ptr()
+        return at_its_place and self._view_now() == self._view
 
     def restore(self) -> None:
         if not self.is_as_it_was():
             like = torch.empty(0, dtype=self._tensor.dtype, device=self._storage.device)
             self._tensor.data = like.set_(self._storage, *self._view)
+
+
+def _memory_of(inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Memory of each input that has elements, by name (`_bytes_of`)."""
+    return {
+        name: _bytes_of(tensor)
+        for name, tensor in inputs.items()
+        if tensor.layout == torch.strided and tensor.numel()
+    }
 
 
 def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:

@@ -91,7 +91,7 @@ class JobCell:
     recheck: bool = True
     """Whether a cell that is checked here is checked again after its last visit."""
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
-    """Of its variant, by dtype name; they go before those of the job."""
+    """Tolerances of its variant by dtype name; they go before those of the job."""
 
 
 @dataclass(frozen=True)

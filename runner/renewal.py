@@ -85,7 +85,7 @@ class Renewal:
         return self.take(check.as_tensors(self.results(launch, device), "`outputs`"))
 
     def results(self, launch: Launch, device: Device) -> Any:
-        """What a launch gives on the new inputs.
+        """Result of a launch on the new inputs: what it returned, or its `outputs`.
 
         The stream that the runner launches on is kept busy before the inputs are complete: work
         that does not wait for it reads what is not there yet, and its result is looked at when

@@ -278,7 +278,7 @@ class Session:
     def _input_sums(self, inputs: Any, launches: Mapping[str, Launch]) -> InputSums:
         """Sums of the inputs that no launch gives as its outputs."""
         declared = (getattr(launch, "outputs", None) for launch in launches.values())
-        outputs = [check.as_tensors(each, "`outputs`") for each in declared if each is not None]
+        outputs = [check.as_tensors(value, "`outputs`") for value in declared if value is not None]
         named = self._workload.named_inputs if inputs is not None else None
         return InputSums({} if named is None else named(inputs), tuple(chain(*outputs)))
 
@@ -290,7 +290,7 @@ class Session:
             self._journal.write(protocol.NOT_RECHECKED, cell=cell, cause=cause)
 
     def _own_check(self, cell: JobCell, inputs: Any) -> Callable[[Any], None] | None:
-        """What checks a cell in place of the reference; None where that does."""
+        """Function that checks a cell's result; None where it is compared with the reference."""
         if self._workload.own_check is None:
             return None
         return self._workload.own_check(

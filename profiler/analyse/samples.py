@@ -370,29 +370,27 @@ def launches_of_journal(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
 
     Columns `kernel`, `nvtx` (the range of its visit), and the raw metrics.
     """
-    rows = [
-        {**kernel, "nvtx": (_JournalRange(protocol.range_name(*protocol.visit_of(record))),)}
+    return _launches_in_ranges(
+        (kernel, protocol.range_name(*protocol.visit_of(record)))
         for record in protocol.counted(records)
         for kernel in record["kernels"]
-    ]
-    return pd.DataFrame(rows)
+    )
 
 
 def roof_launches_of_journal(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """The same of the launches for practical roofs, each in its range."""
-    rows = [
-        {
-            **kernel,
-            "nvtx": (
-                _JournalRange(protocol.roof_range_name(record["roof"], int(kernel["launch"]))),
-            ),
-        }
+    """One row for each kernel that was counted for a practical roof, as `launches_of_journal`."""
+    return _launches_in_ranges(
+        (kernel, protocol.roof_range_name(record["roof"], int(kernel["launch"])))
         for record in records
         if record.get("event") == protocol.ROOF_FINISHED
         for kernel in record.get("kernels", ())
         if "launch" in kernel
-    ]
-    return pd.DataFrame(rows)
+    )
+
+
+def _launches_in_ranges(kernels: Iterable[tuple[Mapping[str, Any], str]]) -> pd.DataFrame:
+    """One row for each kernel, with the range of this name around it."""
+    return pd.DataFrame([{**kernel, "nvtx": (_JournalRange(name),)} for kernel, name in kernels])
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Team:
 
     @cached_property
     def queue(self) -> Queue:
-        """What tasks sent."""
+        """Queue of what tasks sent before they ended."""
         return Queue(self.id, client=self.client)
 
     def addresses(self) -> dict[str, str]:

@@ -3,7 +3,6 @@
 Of Triton every launch of a function with `@triton.autotune` tells what runs; where it was tuned
 inside, also what else was tried.
 
-
 Inductor's cache on disk cannot be joined with the cells: a `*.best_config` names neither its kernel
 nor the shape that it was tuned for, and kernels of one operator are called the same at every size.
 In the process that compiles, it is known which compilation is whose.

@@ -111,12 +111,14 @@ class Explaining:
 
     def say_not_explained(self, reporter: ProgressReporter) -> None:
         """Print what is not explained: cells for which it takes too long, or all that was asked."""
-        if self.asked is not None and not self.is_wanted:
-            reporter.warn(
-                "Nothing is explained: that needs ncu on this machine, counters (not --timer) and "
-                "collect.replay_mode: kernel."
-            )
-        if self.asked is not None or self.is_unable or not self.is_wanted:
+        if not self.is_wanted:
+            if self.asked is not None:
+                reporter.warn(
+                    "Nothing is explained: that needs ncu on this machine, counters (not --timer) "
+                    "and collect.replay_mode: kernel."
+                )
+            return
+        if self.asked is not None or self.is_unable:
             return
         if many := many_kernels(self.measurement.samples()):
             reporter.say(

@@ -16,8 +16,8 @@ from profiler.runner.check import (
     as_tensors,
     compare,
     poison,
+    poisoned_result,
     regions,
-    run_poisoned,
     tolerance_for,
 )
 from profiler.runner.protocol import Tolerance
@@ -263,7 +263,7 @@ def test_outputs_are_poisoned_before_the_launch():
         def __call__(self):
             output[0] = 5.0
 
-    (result,) = run_poisoned(Launch())
+    (result,) = as_tensors(poisoned_result(Launch()), "the result")
 
     assert result is output
     assert result[0] == 5.0
@@ -277,7 +277,7 @@ def test_a_bare_tensor_is_a_set_of_one_output():
         def __call__(self):
             return None
 
-    (result,) = run_poisoned(Launch())
+    (result,) = as_tensors(poisoned_result(Launch()), "the result")
 
     assert result.shape == (3,)
 
@@ -291,7 +291,7 @@ def test_memory_of_undeclared_outputs_is_poisoned_between_two_launches(monkeypat
         made.append(1)
         return torch.zeros(4, 2, dtype=torch.float16)
 
-    run_poisoned(launch)
+    as_tensors(poisoned_result(launch), "the result")
 
     assert len(made) == 2
     assert [(t.shape, t.dtype) for t in poisoned] == [((4, 2), torch.float16)]

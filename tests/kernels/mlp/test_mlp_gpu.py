@@ -30,7 +30,7 @@ def as_in_a_session():
 def test_the_first_step_is_right(implementation, optimizer):
     problem = {"optimizer": optimizer, **FULL}
     step, inputs = prepared(implementation, problem, "cuda")
-    got = check.run_poisoned(step)
+    got = check.as_tensors(check.poisoned_result(step), "the result")
     torch.cuda.synchronize()
     assert excess(got, workload.reference(problem, inputs)) < 1
     # Gradients are given back between steps, and there is one for each parameter.
