@@ -24,6 +24,11 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
         return torch.Tensor.as_subclass(tensor, torch.Tensor)
 
 
+def memory_address(tensor: torch.Tensor) -> int:
+    """Address of the memory that a tensor is a part of; 0 of a sparse one, which has several."""
+    return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided else 0
+
+
 def is_array(value: Any) -> bool:
     """Whether a value is a tensor, or an array that a tensor can share its memory with."""
     return isinstance(value, torch.Tensor) or hasattr(value, DLPACK) or hasattr(value, CUDA_ARRAY)

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from profiler.kernels.autotuned import Row, watch_launch
-from profiler.runner.arrays import as_tensor, is_array, leaves
+from profiler.runner.arrays import as_tensor, is_array, leaves, memory_address
 from profiler.runner.check import WrongResultError, as_tensors
 from profiler.runner.experiment import (
     FUNCTION,
@@ -325,9 +325,11 @@ class FunctionLaunch:
 
     def _refuse_inputs(self, result: Any) -> None:
         """Raise where a result lies in the memory of an input: the check could not poison it."""
-        storages = {_storage(tensor) for tensor in self._inputs.inputs()} - {0}  # 0: no elements
+        storages = {memory_address(tensor) for tensor in self._inputs.inputs()} - {
+            0
+        }  # 0: no elements
         for value in leaves(result):
-            if is_array(value) and _storage(as_tensor(value)) in storages:
+            if is_array(value) and memory_address(as_tensor(value)) in storages:
                 raise TypeError(
                     f"{self._name} returns memory of an input: allocate what it writes into with "
                     "@….outputs, or mark it in_place=True where it writes its inputs"
@@ -399,11 +401,6 @@ def _is_alike(tensor: torch.Tensor, other: torch.Tensor) -> bool:
     largest = torch.maximum(first.abs().max(), second.abs().max())  # else squares overflow
     first, second = first / largest, second / largest
     return bool((first - second).norm() <= MOST_UNLIKE * second.norm())
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    """Address of the memory of a tensor; 0 of a sparse one, which has several."""
-    return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided else 0
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from profiler.runner.arrays import memory_address
 from profiler.runner.check import Tensors, WrongResultError
 
 FREE_SHARE = 0.25
@@ -47,12 +48,12 @@ class KeptInputs:
 
     def apart(self, tensors: Tensors) -> Tensors:
         """The tensors, copied where they lie in the memory of an input."""
-        return tuple(t.clone() if _place(t) in self._names else t for t in tensors)
+        return tuple(t.clone() if memory_address(t) in self._names else t for t in tensors)
 
     def forget(self, tensors: Tensors) -> None:
         """Keep nothing of the memory of these, which launches may write."""
         for tensor in tensors:
-            self._kept.pop(_place(tensor), None)
+            self._kept.pop(memory_address(tensor), None)
 
     def refuse_written(self) -> None:
         """Raise WrongResultError where a launch wrote into inputs, and restore them."""
@@ -68,8 +69,12 @@ class InputSums:
 
     def __init__(self, inputs: Mapping[str, torch.Tensor], outputs: Tensors) -> None:
         """Inputs that lie in the memory of `outputs` may change."""
-        given_up = set(map(_place, outputs))
-        others = {name: tensor for name, tensor in inputs.items() if _place(tensor) not in given_up}
+        given_up = set(map(memory_address, outputs))
+        others = {
+            name: tensor
+            for name, tensor in inputs.items()
+            if memory_address(tensor) not in given_up
+        }
         self._contents = _memory_of(others)
         self._sums = self._sums_now()
 
@@ -94,7 +99,7 @@ class _Lying:
         return int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride()
 
     def is_as_it_was(self) -> bool:
-        at_its_place = _place(self._tensor) == self._storage.data_ptr()
+        at_its_place = memory_address(self._tensor) == self._storage.data_ptr()
         return at_its_place and self._view_now() == self._view
 
     def restore(self) -> None:
@@ -121,10 +126,6 @@ def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     content = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
     fits = content.numel() % 8 == 0 and content.data_ptr() % 8 == 0
     return content.view(torch.int64) if fits else content
-
-
-def _place(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided else 0
 
 
 def _fit(contents: Sequence[torch.Tensor]) -> bool:
