@@ -325,9 +325,7 @@ class FunctionLaunch:
 
     def _refuse_inputs(self, result: Any) -> None:
         """Raise where a result lies in the memory of an input: the check could not poison it."""
-        storages = {memory_address(tensor) for tensor in self._inputs.inputs()} - {
-            0
-        }  # 0: no elements
+        storages = set(map(memory_address, self._inputs.inputs())) - {0}  # 0: no elements
         for value in leaves(result):
             if is_array(value) and memory_address(as_tensor(value)) in storages:
                 raise TypeError(
