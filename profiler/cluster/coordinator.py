@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
@@ -36,6 +35,7 @@ from profiler.run_folder.workers import (
 )
 from profiler.sessions.builds.plan_builds import build_all, build_all_stamped
 from profiler.sessions.measure import MeasureRequest, begin, keys_of, with_stages
+from profiler.sessions.measuring.work import Meanwhile
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds
@@ -74,7 +74,7 @@ def measure_on_workers(
         with ExitStack() as ending:
             steps = [ending.enter_context(closing(_measure(team))) for team in teams]
             left = [step for step in steps if next(step, "ended") is None]
-            threading.Thread(target=template.meanwhile, daemon=True).start()
+            Meanwhile(template.meanwhile).start()
             while left:
                 time.sleep(_PAUSE_S)
                 raise_if_signalled()

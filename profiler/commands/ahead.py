@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from profiler.commands.requests import RunRequest
 from profiler.errors import ExitCode
 from profiler.machine.inquiry import Inquiry, inquire
+from profiler.machine.signals import was_signalled
 from profiler.planning.page_kinds import PAGE_KINDS
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def measuring_imported() -> Iterator[None]:
 
     What cannot be imported is an error where it is needed, and not here.
     """
-    thread = threading.Thread(target=_import, args=(_MEASURING,), name="imports", daemon=True)
+    thread = threading.Thread(target=_import, args=(_MEASURING,), name="imports")
     thread.start()
     try:
         yield
@@ -89,10 +90,14 @@ def import_ahead(*, page: bool) -> None:
         with suppress(ImportError):
             from profiler.render.page import compile_templates
 
-            compile_templates()
+            if not was_signalled():
+                compile_templates()
 
 
 def _import(names: Iterable[str]) -> None:
+    """Import modules until one cannot be, or a signal asks the command to end, which waits here."""
     with suppress(ImportError):
         for name in names:
+            if was_signalled():
+                return
             importlib.import_module(name)

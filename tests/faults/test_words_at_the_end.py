@@ -60,6 +60,24 @@ def test_a_signal_ends_a_run_with_words_and_nothing_of_it_stays(measuring, profi
     assert str(profiler.folder) not in ps
 
 
+def test_what_is_done_beside_the_first_session_is_not_cut_off_at_the_end(tmp_path):
+    """Python aborts ("terminate called ...") where it ends a thread that is loading C++."""
+    code = f"""
+import sys, time
+from pathlib import Path
+from profiler.sessions.measuring.work import Meanwhile
+
+def load():
+    time.sleep(0.2)
+    Path({str(tmp_path / "loaded")!r}).touch()
+
+Meanwhile(load).start()
+sys.exit(3)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 3
+    assert (tmp_path / "loaded").exists()
+
+
 def test_a_run_folder_that_is_deleted_meanwhile_is_named_and_not_made_anew(measuring, profiler):
     (run,) = profiler.runs()
     shutil.rmtree(run)

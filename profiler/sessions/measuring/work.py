@@ -32,12 +32,16 @@ class Work:
 
 @dataclass
 class Meanwhile:
-    """Work that is done once, beside the start of the first session, in a thread of its own."""
+    """Work that is done once, beside the start of the first session, in a thread of its own.
+
+    The process waits for it at its end: Python ends a daemon thread by unwinding its stack, and a
+    module in C++ that is being loaded on it then aborts the process.
+    """
 
     do: Callable[[], None] | None
 
     def start(self) -> None:
         """Begin with it, the first time that this is called."""
         if self.do is not None:
-            threading.Thread(target=self.do, name="meanwhile", daemon=True).start()
+            threading.Thread(target=self.do, name="meanwhile").start()
             self.do = None
