@@ -44,11 +44,11 @@ class Run:
 
     @property
     def answer(self) -> str:
-        """Which is best, by how much, and is it real, in a few sentences."""
-        from profiler.render.words.answer import answer_of  # noqa: PLC0415 - not for every reader
+        """Which is best, by how much, is it real, and why: a sentence, and a line for each."""
+        from profiler.render.words.answer import spoken  # noqa: PLC0415 - not for every reader
+        from profiler.render.words.cards import first_answer  # noqa: PLC0415 - as above
 
-        sentences = answer_of(self._findings)
-        return " ".join("".join(part.text for part in sentence) for sentence in sentences)
+        return "\n".join(map(spoken, first_answer(self._findings)))
 
     @property
     def summary(self) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from profiler.findings.findings import Findings
 from profiler.notices import Severity
 from profiler.render.page import moment
 from profiler.render.short_table import ShortTable, short_table
-from profiler.render.words.answer import answer_of
+from profiler.render.words.cards import first_answer
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _ENDS = re.compile(r"\s*\n\s*")
@@ -21,7 +21,7 @@ def run_markdown(findings: Findings) -> str:
     machine = report.environment.gpu or report.environment.cpu or "an unnamed machine"
     blocks = [
         f"### {_escaped(report.experiment.title)}",
-        f"{_answer(findings)}",
+        *_answer(findings),
         *_table(short_table(findings)),
         *_warnings(findings),
         f"<sub>{_escaped(machine)}, {_escaped(moment(report.execution.created))}</sub>",
@@ -29,24 +29,23 @@ def run_markdown(findings: Findings) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _answer(findings: Findings) -> str:
-    """The sentences of the answer, with what is strong on the page."""
-    return " ".join(
+def _answer(findings: Findings) -> tuple[str, str]:
+    """The answer in one sentence and a list of the rest, with what is strong on the page."""
+    first, *lines = (
         "".join(
             f"**{_escaped(part.text)}**" if part.strong else _escaped(part.text)
             for part in sentence
         )
-        for sentence in answer_of(findings)
+        for sentence in first_answer(findings)
     )
+    return first, "\n".join(f"- {line}" for line in lines)
 
 
 def _table(table: ShortTable) -> list[str]:
     rules = ["---:" if numeric else "---" for numeric in table.numeric]
     rows = [map(_escaped, table.heads), rules, *(map(_escaped, row) for row in table.rows)]
     text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    rest = f"{table.left_out} more cells are on the page." if table.left_out else ""
-    below = " ".join(filter(None, (_escaped(table.key), rest)))
-    return [text, below] if below else [text]
+    return [text, f"{table.left_out} more cells are on the page."] if table.left_out else [text]
 
 
 def _warnings(findings: Findings) -> list[str]:

@@ -13,7 +13,7 @@ from profiler.notices import Severity
 from profiler.render.figures.charts import Chart, bar_chart
 from profiler.render.page import render
 from profiler.render.short_table import short_table
-from profiler.render.words.answer import answer_of
+from profiler.render.words.cards import first_answer
 
 _VARIABLE = re.compile(r"--[a-z0-9-]+: light-dark\([^)]*\);")
 
@@ -22,7 +22,7 @@ def run_html(findings: Findings) -> str:
     """HTML of a run for the output of a notebook cell."""
     folded = notices.fold(findings.notices)
     parts = {
-        "sentences": answer_of(findings),
+        "sentences": first_answer(findings),
         "chart": _chart(findings),
         "table": short_table(findings),
         "warnings": [notice.text for notice in folded if notice.severity is not Severity.INFO],

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from profiler.findings.findings import Findings, Programs
 from profiler.render.tables.main_table import CellRow, main_table
-from profiler.render.words.names import key_to_names
 from profiler.render.words.ranks import best_word
 
 MOST_ROWS = 30
@@ -23,8 +22,6 @@ class ShortTable:
     rows: tuple[tuple[str, ...], ...]
     left_out: int
     """Cells without a row."""
-    key: str
-    """What one must know to read the names of variants; empty where they are plain."""
 
 
 def short_table(findings: Findings) -> ShortTable:
@@ -45,7 +42,6 @@ def short_table(findings: Findings) -> ShortTable:
         numeric=(False, False, True, True, True, False)[first:],
         rows=tuple(row[first:] for row in rows),
         left_out=len(table.rows) - len(rows),
-        key=key_to_names(findings.programs),
     )
 
 

@@ -19,7 +19,6 @@ from profiler.render.console.terminal import TextTable, add_rest_caption, column
 from profiler.render.console.timeline import timeline_tables
 from profiler.render.tables.build_failures import compiler_message, variants_text
 from profiler.render.words import numbers
-from profiler.render.words.names import key_to_names
 from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.ranks import ties_words
 from profiler.render.words.verdicts import counted, percent, verdict_key, word_of
@@ -91,7 +90,7 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     source = _caption(findings.programs, [winner]) if winner and findings.verdicts.given else ""
     if winner and winner.final and any(value.source != FINAL for _, value in shown):
         source = f"{source} Of variants that were not confirmed: of the timing blocks."
-    rich_table.caption = _joined(rich_table.caption, source, key_to_names(findings.programs))
+    rich_table.caption = _joined(rich_table.caption, source)
     return rich_table
 
 
@@ -229,9 +228,7 @@ def _top_table(findings: Findings) -> TextTable:
     ranked = sum(row.regret is not None for row in findings.ranking.ranks)
     left_out = ranked - sum(row.regret is not None for row in rows)
     add_rest_caption(rich_table, left_out, "variants are in the page")
-    rich_table.caption = _joined(
-        rich_table.caption, _verdict_caption(findings), key_to_names(findings.programs)
-    )
+    rich_table.caption = _joined(rich_table.caption, _verdict_caption(findings))
     return rich_table
 
 

@@ -14,6 +14,7 @@ from profiler.render.console.terminal import (
     Paragraph,
     TextTable,
     add_rest_caption,
+    answer_lines,
     columns,
     plain,
     table,
@@ -48,9 +49,8 @@ def comparison_tables(comparison: RunComparison) -> RenderableType:
         parts.append(_history(comparison, names))
     parts.append(_cells(comparison, change_rows(comparison.last, names)))
     parts += _edits(comparison.last.edited_files)
-    spoken = (*sentences(comparison, names), *grid_sentences(comparison))
-    answer = " ".join("".join(part.text for part in sentence) for sentence in spoken)
-    return Group(Paragraph(answer, "bold"), Text(), *parts)
+    answer = (*sentences(comparison, names), *grid_sentences(comparison))
+    return Group(answer_lines([sentence for sentence in answer if sentence]), *parts)
 
 
 def _runs(comparison: RunComparison) -> TextTable:

@@ -17,7 +17,7 @@ from profiler.findings.findings import Findings
 from profiler.metrics.labels import label
 from profiler.model import BuildResult, KernelFacts, Variant
 from profiler.render.console.run import run_tables
-from profiler.render.console.terminal import Paragraph, TextTable
+from profiler.render.console.terminal import Paragraph, TextTable, answer_lines
 from profiler.render.console.terminal import add_rest_caption as _add_rest_caption
 from profiler.render.console.terminal import columns as _columns
 from profiler.render.console.terminal import plain as _plain
@@ -31,13 +31,12 @@ from profiler.render.tables.launches import (
 )
 from profiler.render.tables.rows import build_state
 from profiler.render.words import numbers
-from profiler.render.words.answer import answer_of
+from profiler.render.words.answer import answer_of, spoken
+from profiler.render.words.cards import first_answer
 from profiler.render.words.kernel_names import readable_kernel
 from profiler.render.words.names import shorten
 from profiler.render.words.searches import search_summary
 
-_MOST_SENTENCES = 5
-"""Sentences of the answer: the first four, and the last, on what was measured."""
 _MOST_LAUNCH_GROUPS = 40
 _MOST_LAUNCH_COLUMNS = 6
 _LONGEST_KERNEL = 60
@@ -46,14 +45,14 @@ _LONGEST_KERNEL = 60
 
 def final_summary(findings: Findings, *, verbose: bool = False) -> RenderableType:
     """Sum up a run: the answer, one table and what failed; `verbose`: all sentences and tables."""
-    sentences = answer_of(findings)
-    if not verbose and len(sentences) > _MOST_SENTENCES:
-        sentences = (*sentences[: _MOST_SENTENCES - 1], sentences[-1])
-    answer = " ".join("".join(part.text for part in sentence) for sentence in sentences)
-    search = findings.search
-    missing = () if search is None else (Paragraph(search_summary(search)), Text())
-    tables = run_tables(findings, verbose=verbose)
-    return Group(Paragraph(answer, "bold"), Text(), *missing, *tables)
+    more = [" ".join(map(spoken, answer_of(findings)))] if verbose else []
+    if findings.search is not None:
+        more.append(search_summary(findings.search))
+    return Group(
+        answer_lines(first_answer(findings)),
+        *(Group(Paragraph(text), Text()) for text in more),
+        *run_tables(findings, verbose=verbose),
+    )
 
 
 def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> RenderableType:

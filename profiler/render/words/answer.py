@@ -49,6 +49,21 @@ class Card:
 
 
 Sentence = tuple[Part, ...]
+
+
+def spoken(sentence: Sentence) -> str:
+    """Text of a sentence."""
+    return "".join(part.text for part in sentence)
+
+
+def card_sentence(card: Card) -> Sentence:
+    """A card as a line: its question, its answer and the rest."""
+    joint = " " if card.answer.endswith(numbers.TIMES) else ", "
+    detail = f"{joint}{card.detail.removesuffix('.')}" if card.detail else ""
+    question = Part(f"{card.question.rstrip('?')}: ")
+    return (question, Part(card.answer, strong=True), Part(f"{detail}."))
+
+
 _MOST_GROUPS = 3
 """Groups of rivals of which the answer names the best."""
 _MOST_LOST = 3

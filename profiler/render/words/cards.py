@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from profiler.findings.answer import Answer, answer_of
+from profiler.findings.answer import answer_of
 from profiler.findings.counters import limit_at, mean_ratio, nearest_roof
 from profiler.findings.findings import CellNumbers, Findings, KindFindings, Programs, Ranking
 from profiler.findings.kinds.grid_pairs import DRAM
@@ -19,8 +19,17 @@ from profiler.findings.why.find import find_why
 from profiler.findings.winners import standing_of
 from profiler.model import Problem, Variant, Verdict
 from profiler.render.words import numbers
-from profiler.render.words.answer import Card, where
-from profiler.render.words.headline import lead_words
+from profiler.render.words.answer import (
+    Card,
+    Part,
+    Sentence,
+    card_sentence,
+    coverage_sentence,
+    spoken,
+    where,
+)
+from profiler.render.words.headline import headline, kind_sentence, reference_clause
+from profiler.render.words.names import key_to_names
 from profiler.render.words.nearest_roof import (
     limit_and_roof,
     nearest_roof_words,
@@ -66,6 +75,20 @@ def cards(findings: Findings) -> tuple[Card, ...]:
     )
 
 
+def first_answer(findings: Findings) -> tuple[Sentence, ...]:
+    """What a run says first, wherever it is asked: a sentence, the cards, what was measured.
+
+    The last is what one must know to read the names in it, where they are not plain.
+    """
+    key = key_to_names(findings.programs)
+    return (
+        headline(findings),
+        *map(card_sentence, cards(findings)),
+        coverage_sentence(findings.programs),
+        *([(Part(key),)] if key else []),
+    )
+
+
 # ---- best ----------------------------------------------------------------------------------------
 
 
@@ -78,7 +101,7 @@ def _best_card(findings: Findings) -> Card:
         _wins_words(findings, row),
         _coverage_words(findings, row),
         _ties(findings.ranking, row),
-        _reference_words(findings.numbers, answer_of(findings.ranking)),
+        _reference_words(findings) if kind_sentence(findings) else "",
     ]
     detail = "; ".join(filter(None, details))
     return Card(_place(findings.ranking, row), row.variant.label, detail)
@@ -108,12 +131,10 @@ def _coverage_words(findings: Findings, row: VariantRank) -> str:
     return f"used {where(row)}, {worst_of_the_best(findings.numbers, row.regret.worst)}"
 
 
-def _reference_words(numbers: CellNumbers, answer: Answer) -> str:
+def _reference_words(findings: Findings) -> str:
     """The absolute best, where a reference other than the baseline is ahead, and how far."""
-    lead = answer.reference
-    if lead is None or not 0 < lead.ratio < 1 or lead.variant == numbers.programs.baseline:
-        return ""
-    return f"{lead.variant.label}, a reference, {lead_words(numbers, lead)}"
+    clause = reference_clause(findings.numbers, answer_of(findings.ranking).reference)
+    return spoken(clause).removeprefix("; ")
 
 
 def _place(ranking: Ranking, row: VariantRank) -> str:
@@ -328,8 +349,8 @@ def _account_card(findings: Findings) -> Card | None:
     largest, ns = next((part for part in parts if part[1] * difference > 0), parts[0])
     place = f" at {pair.cell.problem.name}" if len(findings.programs.problems) > 1 else ""
     # The cards beside it are of other launches: of the confirmation, at other clocks.
-    times = f"{signed_time(ns)}; in all {signed_time(difference)} in the explain session"
-    against = f"against {pair.against.variant.label}{place}"
+    times = f"{signed_time(ns)}, the largest part of a net {signed_time(difference)}"
+    against = f"against {pair.against.variant.label}{place} (explain session)"
     detail = f"{times} {against}; {limit_and_roof(pair.first)}"
     # What is explained need not be the leader, nor of the type that the best of all is of.
     is_leader = ranking.leader is not None and pair.cell.variant == ranking.leader.variant

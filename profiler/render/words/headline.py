@@ -16,7 +16,7 @@ from profiler.model import Variant, Verdict
 from profiler.planning.page_kinds import LADDER, PARAMETERS, WAVES
 from profiler.render.tables.timers import timer_table
 from profiler.render.words import numbers
-from profiler.render.words.answer import Part, Sentence
+from profiler.render.words.answer import Part, Sentence, spoken
 from profiler.render.words.ranks import ties_words
 from profiler.render.words.steps import noun, step_name
 from profiler.render.words.verdict_words import word
@@ -25,14 +25,18 @@ from profiler.render.words.verdicts import counts, word_of
 
 def headline(findings: Findings) -> Sentence:
     """The answer in one sentence, as the kind of page asks for it."""
-    kind_sentence = _by_kind(findings)
-    sentence = kind_sentence(findings) if kind_sentence else ()
-    return sentence or _general(findings)
+    return kind_sentence(findings) or _general(findings)
+
+
+def kind_sentence(findings: Findings) -> Sentence:
+    """The sentence that a kind of page has instead, which names no reference; empty without one."""
+    of_kind = _by_kind(findings)
+    return of_kind(findings) if of_kind else ()
 
 
 def headline_text(findings: Findings) -> str:
     """The answer in one sentence, as plain text."""
-    return "".join(part.text for part in headline(findings))
+    return spoken(headline(findings))
 
 
 def _by_kind(findings: Findings) -> Callable[[Findings], Sentence] | None:
@@ -75,9 +79,12 @@ def _relative(findings: Findings, row: VariantRank) -> Sentence:
         _name(row.variant),
         Part(" takes " if findings.verdicts.given else " has "),
         Part(numbers.ratio(row.geometric_mean), strong=True),
-        Part(f" the {noun(findings.numbers)} of {baseline.label} (geometric mean of "),
-        Part(f"{len(row.ratios)} problems)"),
+        Part(f" the {noun(findings.numbers)} of {baseline.label} ({_over(len(row.ratios))})"),
     )
+
+
+def _over(problems: int) -> str:
+    return f"geometric mean of {problems} problems" if problems > 1 else "at one problem"
 
 
 def _winner(findings: Findings, row: VariantRank, answer: Answer) -> Sentence:
@@ -167,8 +174,8 @@ def _steps(findings: Findings) -> Sentence:
         Part(step_name(most.step), strong=True),
         Part(": "),
         Part(numbers.ratio(most.overall.ratio), strong=True),
-        Part(f" the {noun(findings.numbers)} (geometric mean of "),
-        Part(f"{len(findings.programs.problems)} problems){_verdicts(most.verdicts)}."),
+        Part(f" the {noun(findings.numbers)} ({_over(len(findings.programs.problems))})"),
+        Part(f"{_verdicts(most.verdicts)}."),
     )
 
 

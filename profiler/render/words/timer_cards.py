@@ -37,7 +37,7 @@ def _nearest_card(timers: TimerComparison) -> Card:
 def _furthest_card(timers: TimerComparison, furthest: Furthest | None) -> Card:
     """Where any timer is furthest from ncu; without ncu, how far each is in the mean."""
     if furthest is not None:
-        return Card("By how much", furthest.ratio, f"{furthest.timer}, {furthest.where}")
+        return Card("By how much", furthest.ratio, f"by {furthest.timer}, {furthest.where}")
     others = [name for name in timers.collectors if name != timers.nearest]
     means = (f"{timers.title(name)} {_mean_words(timers, name)}" for name in others)
     return Card("By how much", f"{len(others)} others", "; ".join(means))
