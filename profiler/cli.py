@@ -39,7 +39,7 @@ from profiler.machine.signals import heed_signals, received_signal, was_signalle
 from profiler.outside_text import safe
 
 _UsageError: Any = typer.BadParameter.__mro__[1]
-"""That of click, which typer brings with it under another name in newer versions."""
+"""The usage error of click, which newer versions of typer bring with them under another name."""
 
 
 class Commands(TyperGroup):

@@ -478,7 +478,7 @@ class FoldedNotice:
     """Notices on one thing as one line, with its parts."""
 
     severity: Severity
-    """That of the most serious part."""
+    """Severity of the most serious part."""
     text: str
     remedy: str
     parts: tuple[Notice, ...]

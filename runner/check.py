@@ -18,9 +18,9 @@ REGION_ELEMENTS = 1 << 22
 """Elements compared at a time: each float64 temporary is 32 MiB, whatever the tensors' size."""
 
 MAX_REGION_ELEMENTS = 1 << 27
-"""The same on a GPU with memory to spare. Under ncu every launch costs 0.1 to 1 ms, profiled
-or not (more as the session goes on): comparing 2^30 elements in small regions took 4.8 s a variant
-on an H200."""
+"""Elements compared at a time on a GPU with memory to spare. Under ncu every launch costs 0.1 to
+1 ms, profiled or not (more as the session goes on): comparing 2^30 elements in small regions took
+4.8 s a variant on an H200."""
 
 _TEMPORARIES = 16
 """More than the float64 temporaries that are alive at once in a comparison."""

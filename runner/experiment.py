@@ -392,7 +392,7 @@ def _plain_problems(problems: Any) -> Any:
 
 
 def accepted(function: Function, values: Parameters, *, positional: int = 0) -> dict[str, Any]:
-    """Those of some named values that a function takes by name, after so many positional ones."""
+    """Named values that a function takes by name, after so many positional ones."""
     names = _parameter_names(function, positional)
     return dict(values) if names is None else {k: v for k, v in values.items() if k in names}
 

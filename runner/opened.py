@@ -38,7 +38,7 @@ class OpenedFiles:
         self._given: dict[str, str] = {}
         """Digest of each, by its name: what was read then is what runs, whatever it is now."""
         self._again: dict[str, str] = {}
-        """Those that are to be given once more."""
+        """Digests that are to be given once more."""
         self._written: set[str] = set()
 
     def install(self) -> None:

@@ -122,7 +122,7 @@ class Job:
     seed: int
     journal: str
     cells: tuple[JobCell, ...]
-    """Those of `visits`, and one of each problem that other processes of the session visit: what a
+    """Cells of `visits`, and one of each problem that other processes of the session visit: what a
     launch there declares is journaled, too."""
     visits: tuple[JobVisit, ...]
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)

@@ -321,7 +321,7 @@ class _ShiftEstimates:
         return seen
 
     def widened(self, session_sd: Floats) -> _ShiftEstimates:
-        """The same with the offsets of two sessions in the intervals."""
+        """These estimates with the offsets of two sessions in the intervals."""
         low, high = (widened(end, self.shift, session_sd) for end in (self.low, self.high))
         return replace(self, low=low, high=high)
 

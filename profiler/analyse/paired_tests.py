@@ -30,7 +30,8 @@ _ONE_SHAPE = ((0.1, 4.5),)
 """Share of wide values of the noise, and their deviation ÷ that of the others, where the blocks are
 too few to tell, or very many."""
 _SHAPES = tuple((share, width) for share in (0.0, 0.05, 0.1, 0.2) for width in (2, 4, 9, 19, 40))
-"""The same of the noises of `_SHAPED` blocks: spikes of kernels are up to 35 times as wide."""
+"""Shares and deviations of noise with `_SHAPED` blocks: spikes of kernels are up to 35 times as
+wide."""
 _SHAPED = range(12, 51)
 """Numbers of blocks that tell how wide the tails are, and whose simulation is short."""
 _DRAWS_OF_SHAPE = 100
@@ -294,7 +295,7 @@ def _rank_shifts(n: int, levels: Floats) -> Floats:
 
 @cache
 def _rank_shift(n: int, level: float) -> Floats:
-    """That of one level, (draws,).
+    """Shift of the ranks at one level, (draws,).
 
     A row shifted by x is above 0 by its ranks where at most so many means of two of its values
     (Walsh averages) are below -x.

@@ -127,7 +127,7 @@ class _PairTests:
         return cls(**(numbers | {"blocks": np.zeros(pairs, dtype=np.int64)}))
 
     def widened(self, session_sds: Floats) -> _PairTests:
-        """The same with the offset of a session in the intervals."""
+        """These tests with the offset of a session in the intervals."""
         middle = np.abs(self.median)
         return replace(
             self,

@@ -150,7 +150,7 @@ class Ncu:
         return Command(argv, env={"LC_ALL": "C"}, files={"log": recovered})
 
     def explaining(self, sections: Sequence[str]) -> Ncu:
-        """The same, with these sections and the source of the kernels in its report."""
+        """Collector whose report has these sections and the source of the kernels."""
         return replace(self, sections=tuple(sections))
 
     def page_commands(self, folder: Path) -> Mapping[str, Command]:

@@ -226,7 +226,7 @@ def _from_tool(metric: str) -> bool:
 
 
 def _collected(names: Iterable[str]) -> tuple[str, ...]:
-    """Those metrics that a tool or the build should have given."""
+    """Metrics that a tool or the build should have given."""
     runner_metrics = {name for name, metric in CATALOGUE.items() if metric.source == "runner"}
     return tuple(name for name in names if name not in runner_metrics)
 

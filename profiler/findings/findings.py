@@ -85,17 +85,17 @@ class Programs:
 
     @cached_property
     def by_place(self) -> Mapping[tuple[str, str], Cell]:
-        """The same by (variant id, problem id)."""
+        """Cells of `variants` by (variant id, problem id)."""
         return {(cell.variant.id, cell.problem.id): cell for cell in self.cells}
 
     @cached_property
     def correct_cells(self) -> Mapping[str, Cell]:
-        """By id: those of `cells` that were measured and gave a right result."""
+        """Cells that were measured and gave a right result, by id."""
         return {cell.id: cell for cell in self.cells if self.correct(cell)}
 
     @cached_property
     def correct_by_place(self) -> Mapping[tuple[str, str], Cell]:
-        """The same by (variant id, problem id)."""
+        """Cells with a right result by (variant id, problem id)."""
         return {place: cell for place, cell in self.by_place.items() if self.correct(cell)}
 
     @cached_property
@@ -159,7 +159,7 @@ class CellNumbers:
     frame: pd.DataFrame
     """One row per cell and metric: `cell_numbers.NUMBER_COLUMNS`."""
     values: Mapping[tuple[str, str], Value]
-    """The same by (cell id, metric)."""
+    """Numbers by (cell id, metric)."""
     block_values: Mapping[tuple[str, str], Value]
     """Values of the primary metric by the blocks in which every cell was measured, which stand
     beside those of the final."""
@@ -180,7 +180,7 @@ class CellNumbers:
         return self.value(cell, metric) if cell else NOTHING
 
     def correct_at(self, variant: Variant, problem: Problem, metric: str) -> Value:
-        """The same, of a correct result only."""
+        """Number of a metric for a variant and a problem where the result is correct."""
         cell = self.programs.correct_by_place.get((variant.id, problem.id))
         return self.value(cell, metric) if cell else NOTHING
 

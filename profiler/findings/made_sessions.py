@@ -19,7 +19,7 @@ class MadeSession:
     collector: str
     kind: str
     visits: int
-    """Those that were made, where any were: later looks are in no plan. Else those planned."""
+    """Visits made, where any were: later looks are in no plan. Else visits planned."""
     blocks: int
     metrics: tuple[str, ...]
     command: str

@@ -73,7 +73,7 @@ class PairVerdict:
     median: float = NAN
     """Median duration in ns of the cell in these blocks."""
     against_median: float = NAN
-    """That of the other one: `ratio` is their quotient."""
+    """Median duration in ns of the cell that it is compared with; `ratio` is the quotient."""
     final: bool = False
     """Whether it is from the blocks in which the finalists were measured again."""
     before: Verdict | None = None

@@ -89,7 +89,7 @@ def read_imports(files: Sequence[Path], limit: int | None = None) -> Imported:
 
 
 def launches_as_written(files: Sequence[Path], limit: int | None = None) -> Imported:
-    """The same with names as they stand in the files, to be joined with others."""
+    """Launches with names as they stand in the files, to be joined with others."""
     frames: list[pd.DataFrame] = []
     notices: list[Notice] = []
     for file in files:

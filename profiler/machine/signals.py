@@ -15,7 +15,7 @@ _DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
 
 _received: list[signal.Signals] = []
 _pending: set[signal.Signals] = set()
-"""Those that came since `raise_if_signalled` last raised."""
+"""Signals that came since `raise_if_signalled` last raised."""
 
 
 def heed_signals() -> None:

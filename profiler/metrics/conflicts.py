@@ -35,7 +35,7 @@ def is_replayed(names: Iterable[str], capability: str | None) -> bool:
 
 
 def contested(names: Iterable[str], capability: str | None) -> frozenset[str]:
-    """Those of these metrics that do not fit in one pass with all others of them."""
+    """Metrics, of the given ones, that do not fit in one pass with all other given ones."""
     given_names = {catalogue_name(name): name for name in names}
     return frozenset(
         given_names[name]

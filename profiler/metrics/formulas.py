@@ -89,7 +89,7 @@ class Operation(Formula):
         return f"{left} {_SHOWN.get(self.sign, self.sign)} {right}"
 
     def quantities(self) -> Iterator[Quantity]:
-        """Those of its left side, then those of its right."""
+        """Quantities of the left side, then of the right."""
         yield from self.left.quantities()
         yield from self.right.quantities()
 
@@ -105,7 +105,7 @@ class Extreme(Formula):
         return f"{self.name}({', '.join(map(str, self.parts))})"
 
     def quantities(self) -> Iterator[Quantity]:
-        """Those of its parts in their order."""
+        """Quantities of the parts, in their order."""
         for part in self.parts:
             yield from part.quantities()
 

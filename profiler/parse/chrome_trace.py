@@ -178,7 +178,7 @@ class _Event:
     pid: object
     tid: object
     facts: Mapping[str, Any]
-    """Those that a column needs."""
+    """Facts of the event that a column needs."""
 
     @property
     def process(self) -> int:

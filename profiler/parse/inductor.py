@@ -69,7 +69,7 @@ _CHOICE = re.compile(
 _SETTING = re.compile(r"(?P<name>\w+)=(?P<value>\'[^\']*\'|[^,]+)")
 _STEP = "coordinate descent"
 _LONGEST_LINE = 4096
-"""Those of autotuners have some hundred characters."""
+"""Characters; lines of autotuners have some hundred."""
 
 _BEST_CONFIG = frozenset({"num_warps", "num_stages", "configs_hash"})
 """Keys that every `*.best_config` has."""

@@ -31,7 +31,7 @@ def blocks_needed(comparisons: int, looks: int = 1) -> int:
 
 
 def few_blocks_notice(plan: Plan) -> Notice | None:
-    """That the blocks of a plan cannot show a single difference; None where they can.
+    """Notice that the blocks of a plan cannot show a single difference; None where they can.
 
     A problem's comparisons are those of its variants with the baseline; the problem that has most
     counts. What a search will compare is not known before.

@@ -72,7 +72,7 @@ class Applicability:
 
     @classmethod
     def of(cls, candidate: Candidate) -> Applicability | None:
-        """That of a variant; None where it can do all problems."""
+        """What limits a variant to some problems; None where it can do all."""
         item = candidate.item
         if item is None or item.when is None:
             return None

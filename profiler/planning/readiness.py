@@ -74,7 +74,7 @@ def check_ready(
 
 
 def unchecked_note(experiment: Experiment) -> str:
-    """That nothing tells whether results of a command are right; empty where something does."""
+    """Note that nothing checks the results of a command; empty where something does."""
     workload = experiment.workload
     if not isinstance(workload, CommandWorkload):
         return ""
@@ -88,7 +88,7 @@ def unchecked_note(experiment: Experiment) -> str:
 
 
 def _verdict_notes(plan: Plan) -> Iterator[str]:
-    """That the blocks are too few for a verdict, with the number that is not."""
+    """Note that the blocks are too few for a verdict, and how many are enough."""
     if notice := few_blocks_notice(plan):
         yield f"{text(notice)} {remedy(notice)}"
 

@@ -16,7 +16,7 @@ MAX_PARTIAL = 5_000_000
 MAX_EVALUATIONS = 2_000_000
 """Most combinations of values for which a condition is evaluated."""
 MAX_ALL_EVALUATIONS = 10_000_000
-"""The same of all conditions of a space together: some ten seconds."""
+"""Most evaluations for all conditions of a space together: some ten seconds."""
 
 
 def constrained_space(

@@ -44,6 +44,6 @@ class History:
         return float("inf") if self.best is None else float(self.values[self.best])
 
     def unseen(self, configurations: Configurations) -> Configurations:
-        """Those of the configurations that were not proposed."""
+        """Configurations, of the given ones, that were not proposed yet."""
         unseen: Configurations = configurations[~self.seen[configurations]]
         return unseen

@@ -198,7 +198,7 @@ def _targets(journal: Path | None) -> list[psutil.Process]:
 
 
 def _innermost(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those of the processes that are the parent of none of them."""
+    """Processes, of the given ones, without a child among them."""
     parents = set()
     for process in processes:
         with contextlib.suppress(psutil.Error):

@@ -121,7 +121,7 @@ class FailureLines:
     reporter: ProgressReporter
     _failed: int = 0
     _alike: int = 0
-    """That failed for a cause which has a line."""
+    """Cells that failed for a cause which has a line."""
     _causes: set[str] = field(default_factory=set)
 
     def say(self, head: str, cause: str) -> None:
@@ -168,7 +168,7 @@ class VisitProgress:
     _done: int = 0
     _cells_done: int = 0
     _visits: int = 0
-    """That were made: a cell that failed makes none."""
+    """Visits that were made: a cell that failed makes none."""
     _first_at: float = 0.0
     """When the first of them ended: before it a process starts."""
     _bar: Progress | None = None

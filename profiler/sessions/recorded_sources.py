@@ -44,7 +44,7 @@ def recorded_sources(
 def _of_programs(
     workload: CommandWorkload, experiment: Experiment, base: Path, cells: Sequence[Cell]
 ) -> tuple[Sources, dict[str, str]]:
-    """The same of an external command, whose variants are made of programs and what they need."""
+    """Sources of an external command, whose variants are made of programs and what they need."""
     of_variant: dict[str, set[Path]] = {}
     for cell in cells:
         files = {file.resolve() for file in source_files(experiment, base, cell)}

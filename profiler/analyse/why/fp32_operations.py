@@ -27,7 +27,7 @@ _BY_OPCODE = MappingProxyType(
         "FMUL2": 2,
     }
 )
-"""The same by instruction; those that end in 2 work on two numbers (Blackwell)."""
+"""FP32 operations of each instruction; names that end in 2 work on two numbers (Blackwell)."""
 _THREADS = "predicated_on"
 
 

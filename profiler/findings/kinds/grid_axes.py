@@ -30,7 +30,7 @@ class Grid:
         return ", ".join(f"{key} = {value}" for key, value in self._places(row, column) if key)
 
     def short_place(self, row: Any, column: Any) -> str:
-        """The same without the names of the axes: `128 \u00d7 4096`."""
+        """Row and column of a cell without the names of the axes: `128 \u00d7 4096`."""
         return f" {TIMES} ".join(str(value) for key, value in self._places(row, column) if key)
 
     def _places(self, row: Any, column: Any) -> tuple[tuple[str, Any], ...]:

@@ -62,7 +62,7 @@ class GridPairs:
     """All pairs of variants over all grids of a page."""
 
     grids: tuple[Grid, ...]
-    """Those in which any cell was tried; all where none was."""
+    """Grids in which any cell was tried; all where none was."""
     all_grids: int
     """How many grids the problems make."""
     against_baseline: tuple[VariantPair, ...]
@@ -162,6 +162,6 @@ def _quotient(above: float, below: float) -> float:
 
 
 def with_ratio(cells: Iterable[GridCell]) -> list[GridCell]:
-    """Those with a ratio, the lowest first."""
+    """Cells that have a ratio, the lowest first."""
     finite = [cell for cell in cells if math.isfinite(cell.verdict.ratio)]
     return sorted(finite, key=lambda cell: cell.verdict.ratio)

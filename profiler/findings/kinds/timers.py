@@ -1,4 +1,4 @@
-"""The same cells by several timers: their times and their ratios to the primary one."""
+"""Cells that several timers measured: times, and ratios to the primary timer."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TimerComparison:
     reference: str
     """Collector of the primary timer."""
     collectors: tuple[str, ...]
-    """The others."""
+    """Collectors of the other timers."""
     medians: pd.DataFrame
     """`profiler.analyse.timers.TIMER_COLUMNS`: one row per correct cell and other timer."""
     overall: pd.DataFrame

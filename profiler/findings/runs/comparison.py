@@ -64,7 +64,7 @@ class RunComparison:
     planned: Mapping[str, Cell]
     """Every cell of any run by its id, as its newest run defines it."""
     cells: Mapping[str, Cell]
-    """The same under the short names of their variants and problems."""
+    """Cells under the short names of their variants and problems."""
     steps: tuple[RunStep, ...]
     history: Mapping[str, Mapping[int, RunTimes]]
     """By cell, then by the run in which it was measured."""

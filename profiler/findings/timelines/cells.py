@@ -71,7 +71,7 @@ class Phase:
 
     part: UnitPart
     name: str
-    """That of its ranges; empty for the other parts."""
+    """Name of its NVTX ranges; empty for the other parts."""
     units: int
     """How many units have it."""
     operations: float

@@ -179,7 +179,7 @@ _Planted = Annotated[
 
 
 class ComparedDocument(JsonObject):
-    """The other duration, and the verdict on both."""
+    """Duration that this one is compared with, and the verdict on both."""
 
     get = Source[_Pair]()
     against_ns: Number = get(lambda both: _rounded(both[0].duration_ns(both[1])))
@@ -497,7 +497,7 @@ def explain_document(
 
 
 def idle_document(findings: Findings, idle: IdleDifference) -> Document:
-    """The same of a run that explained nothing: how long the device was idle in two timelines."""
+    """Explanation of a run without explain session: idle time of the device in two timelines."""
     return ExplanationDocument.document(_idle(findings, idle))
 
 

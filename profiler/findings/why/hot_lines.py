@@ -53,7 +53,7 @@ class ListedKernel:
     has_lines: bool
     """Whether `lines` are source lines; else instructions."""
     lines: tuple[HotLine, ...]
-    """Those with the most samples first."""
+    """Lines, the ones with the most samples first."""
     executed: Mapping[str, float]
     """Warp instructions by class, the largest first."""
 

@@ -83,7 +83,7 @@ class Scale:
         return self.start + (place - low) / length * (self.end - self.start)
 
     def inside(self, ticks: Sequence[float]) -> list[float]:
-        """Those of some ticks that the axis has."""
+        """Ticks, of the given ones, that lie on the axis."""
         first, last = sorted((self.start, self.end))
         return [
             tick

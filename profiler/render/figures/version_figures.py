@@ -263,7 +263,7 @@ def _drawn_last(series: _Series) -> int:
 
 
 def apart(ticks: Sequence[float], most: int, *, logarithmic: bool) -> list[float]:
-    """Those of sorted ticks whose labels have room, the ones that are short to write first.
+    """Ticks, of sorted ones, whose labels have room; values that are short to write come first.
 
     `most`: labels that the axis has room for beside each other.
     """

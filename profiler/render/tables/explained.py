@@ -87,7 +87,7 @@ class Explained:
     names: tuple[str, str]
     parts: tuple[PartRow, ...]
     slower: str
-    """The one that takes longer: shares are of its time."""
+    """Name of the cell that takes longer: shares are of its time."""
     total: str
     kernels: str
     """Which are compared together, and how long each takes; empty of two single kernels."""

@@ -287,7 +287,7 @@ class Builds:
     """What the build says of all variants."""
 
     with_facts: tuple[VariantBuild, ...]
-    """Those with kernels, in the order of the builds."""
+    """Variants with kernels, in the order of the builds."""
     without: tuple[tuple[str, tuple[str, ...]], ...]
     """Names of the variants without any, by the state of their build."""
     failed: tuple[BuildFailure, ...]

@@ -54,7 +54,7 @@ class CellSamples:
         return self._kernels.get(self._source(cell), ())
 
     def kernel_numbers(self, cell: Cell) -> tuple[int, ...]:
-        """The same by their number in `kernel_names`, from 1."""
+        """Numbers in `kernel_names`, from 1, of the kernels that were seen in a cell."""
         return tuple(self._numbers[name] for name in self.kernels(cell))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""The same cells by several timers, side by side: their times, and their ratios."""
+"""Tables of cells that several timers measured: times side by side, and ratios."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from profiler.render.words.names import shorten
 PHASE_COLOURS = (palette.BEST, palette.BASELINE, *palette.SERIES)
 """Colours of the first phases in their order; all others are grey."""
 PHASE_NAMES = ("best", "baseline", "series-1", "series-2", "series-3", "series-4")
-"""The same as the page's variables."""
+"""Names of these colours among the page's variables."""
 
 _LEFT_IN, _RIGHT_IN = 1.75, 0.15
 _ROW_IN, _HEAD_IN, _AXIS_IN, _OVERVIEW_IN = 0.24, 0.24, 0.42, 0.5

@@ -1,4 +1,4 @@
-"""The one sentence of a first screen; all others stand under "More"."""
+"""Headline of a first screen in one sentence; all others stand under "More"."""
 
 from __future__ import annotations
 

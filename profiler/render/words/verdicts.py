@@ -69,7 +69,7 @@ def reason_words(pair: PairVerdict) -> str:
 
 
 def _offset_words(pair: PairVerdict) -> str:
-    """That offsets between sessions made the margin, with their deviation; empty where not."""
+    """Clause that offsets between sessions made the margin, with their deviation; else empty."""
     if not pair.rests_on_offsets:
         return ""
     return f"; one session: offsets of {percent(pair.session_sd)} between sessions are not seen"

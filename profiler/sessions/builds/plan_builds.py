@@ -126,7 +126,7 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
 def as_built(
     execution: Execution, builds: Sequence[BuildResult], built_at: float
 ) -> tuple[BuildResult, ...]:
-    """Those of an earlier run's builds that building again would give again; starts nothing.
+    """Builds of an earlier run that building again would repeat; starts nothing.
 
     `built_at`: when they were made, in seconds since the epoch.
     """

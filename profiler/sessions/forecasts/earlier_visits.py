@@ -126,7 +126,7 @@ class _Reading:
     run: RunFolder
     record: RunRecord
     builds: Sequence[BuildResult]
-    """Those that are as they were."""
+    """Builds whose sources and compilers are unchanged."""
     opened: Mapping[str, str]
     """Digest today of each file that sessions opened."""
     attempts: Sequence[Loaded]

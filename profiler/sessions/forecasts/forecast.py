@@ -36,8 +36,8 @@ START_S = 6.0
 ten recordings of H200 hosts without builds, from the beginning of the run."""
 
 NEXT_S = 1.0
-"""The same of a session whose process waits while the one before measures: its context, and what
-ncu takes once; 0.3 to 0.5 s and 0.7 s on that host."""
+"""Seconds until the first visit of a session whose process waits while the one before measures: its
+context, and what ncu takes once; 0.3 to 0.5 s and 0.7 s on that host."""
 
 LAUNCHED_S = 0.02
 """Seconds a visit on an H200 beside what ncu takes of a kernel that takes no time itself: the
@@ -81,7 +81,7 @@ class SessionVisits:
 
     measured: frozenset[Visit] = frozenset()
     left_out: frozenset[Visit] = frozenset()
-    """Those that are not made: their cells failed, or are the same program as others."""
+    """Visits that are not made: their cells failed, or are the same program as others."""
     why_again: str = ""
     """Words for what was changed since visits that are to be made again; empty where none are."""
 

@@ -14,7 +14,7 @@ _OF_FIRST = 0.1
 """What a later problem takes of the first of a process, which loads and compiles for all: 0.02 to
 0.15 of it in recordings of softmax, attention and compiled operators on an H200."""
 _OF_FIRST_AGAIN = 0.02
-"""The same where an earlier session of the run has compiled it."""
+"""What a later problem takes of the first where an earlier session of the run compiled it."""
 _LOADING_S = 2.0
 """Most that the first check of a process takes to load what later ones find loaded."""
 

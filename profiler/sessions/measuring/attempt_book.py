@@ -81,7 +81,7 @@ class AttemptBook:
     _gpu_processes: dict[Path, dict[str, int | None]] = field(default_factory=dict)
     """Folder of an attempt → AttemptResult.gpu_processes."""
     _processes: GpuProcesses | None = None
-    """Those of the newest attempt."""
+    """Processes on the GPU during the newest attempt."""
 
     def __post_init__(self) -> None:
         self.templates = Templates(

@@ -40,7 +40,7 @@ class Turns:
     """Turns of a session, and of those that follow it, of cells that have not failed."""
 
     coming: tuple[ProgramTurn, ...]
-    """Those that have not been taken."""
+    """Turns that have not been taken."""
     failed: set[str] = field(default_factory=set)
     """Ids of cells that are not visited any more."""
     measured: set[str] = field(default_factory=set)

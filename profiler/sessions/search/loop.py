@@ -104,7 +104,7 @@ class SearchLoop:
     _waiting: list[str] = field(default_factory=list)
     """Proposals that have no result, in their order."""
     _subjects: dict[str, Subject] = field(default_factory=dict)
-    """Those that were measured, by variant id."""
+    """Configurations that were measured, by variant id."""
     _budget: Budget = field(init=False)
 
     def run(self) -> tuple[str, ...]:
