@@ -22,7 +22,7 @@ KERNELS = 32
 MOST_KERNELS_TOGETHER = 256
 """Kernels for which room is made so that visits can be counted together."""
 MOST_KERNELS = 8192
-"""Kernels of one visit, with what empties the caches before it."""
+"""Kernels of one visit, with what empties the caches and what restores inputs."""
 
 
 class CountedVisits(Visits):

@@ -75,13 +75,15 @@ class RangeProfiler:
         self.most_kernels = most_kernels
 
     def foreseen(self, launch: Callable[[], Any]) -> tuple[int, dict[str, float]]:
-        """Kernels of a visit, by launching once without counting; what empties caches included.
+        """Kernels of a visit, by launching once without counting, and COPY_FACTS of it.
 
-        And COPY_FACTS of it. Raises CountersError where the launch replays a CUDA graph.
+        What empties caches and what restores inputs, before and after, is counted too. Raises
+        CountersError where the launch replays a CUDA graph.
         """
         self._library.cupti_listen()
         try:
             self.launch(0, launch)
+            restore(launch)  # as it is after a visit
         finally:
             kernels = self._library.cupti_heard()
         copied_bytes = ctypes.c_double()

@@ -18,6 +18,7 @@ from profiler.runner.cupti.counted_visits import (
 )
 from profiler.runner.device import CpuDevice
 from profiler.runner.protocol import Job, JobVisit
+from profiler.runner.timing import restore
 
 
 class Session:
@@ -33,6 +34,7 @@ class Session:
         self.phases.append((phase, visit.cell))
         try:
             make(launch)
+            restore(launch)
         except Exception as error:
             self.failed[visit.cell] = str(error)
             del self.launches[visit.cell]
@@ -160,6 +162,22 @@ def test_more_kernels_than_fit_are_counted_in_parts(made):
     assert not session.failed
     assert library.calls.count("begin") == 2
     assert library.most == MOST_KERNELS_TOGETHER
+
+
+def test_kernels_that_restore_inputs_have_room_too(made):
+    """Before a visit and after it, outside of what is measured, but among what is counted."""
+
+    def in_place(library):
+        def launch():
+            library.launch(("x",))
+
+        launch.restore = lambda: library.launch(("copy",) * 4)
+        return launch
+
+    library = Library()
+    session, results = made(library, {"a": in_place}, blocks=MOST_TOGETHER)
+    assert [kernels for _, kernels in results] == [["x"]] * MOST_TOGETHER
+    assert "reset" not in library.calls, "there was room"
 
 
 def test_room_is_made_for_a_launch_of_many_kernels(made):
