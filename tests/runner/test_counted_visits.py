@@ -175,7 +175,7 @@ def test_kernels_that_restore_inputs_have_room_too(made):
         return launch
 
     library = Library()
-    session, results = made(library, {"a": in_place}, blocks=MOST_TOGETHER)
+    _, results = made(library, {"a": in_place}, blocks=MOST_TOGETHER)
     assert [kernels for _, kernels in results] == [["x"]] * MOST_TOGETHER
     assert "reset" not in library.calls, "there was room"
 
