@@ -43,13 +43,12 @@ from profiler.run_folder.folder import (
     find_recording,
     require_folder,
 )
-from profiler.run_folder.seconds import Seconds
+from profiler.run_folder.seconds import Seconds, seconds_line
 from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.overlap.early import EarlyStart, started_early
 from profiler.sessions.overlap.likely_start import Execution
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.stopwatch import time_line
 
 if TYPE_CHECKING:
     from profiler.findings.findings import Findings, Verdicts
@@ -75,8 +74,6 @@ class _Results:
 
     finished: Finished
     folder: Path
-    stages: Mapping[str, float] | None
-    """Stage → seconds of this execution; None for a replay, which has no stages."""
 
     @property
     def report(self) -> Report:
@@ -93,8 +90,6 @@ class WrittenRun:
     document: Mapping[str, Any]
     """The content of its summary.json."""
     page: Path | None
-    stages: Mapping[str, float] | None
-    """Stage → seconds of this execution; None for a replay, which has no stages."""
     spans: tuple[Span, ...]
     """Where the seconds of this execution went; empty for a replay."""
     exit_code: ExitCode
@@ -118,7 +113,7 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
         return _run_on_workers(request, gate, reporter)
     run = written_run(request, reporter)
     _print_results(run, request, reporter)
-    reporter.say(time_line(run.stages, run.spans, time.monotonic() - started))
+    reporter.say(seconds_line(run.spans, time.monotonic() - started))
     return _exit_code(run.exit_code, run.findings.verdicts, gate, reporter)
 
 
@@ -186,7 +181,6 @@ def _written(
         folder=results.folder,
         document=written.document,
         page=written.page,
-        stages=results.stages,
         spans=() if seconds is None else tuple(seconds.spans),
         exit_code=results.finished.exit_code,
     )
@@ -333,7 +327,7 @@ def _measure_beside(
     plan = run.plan() if searches else execution.plan
     with execution.seconds.step("reads the run"):
         finished = assemble(run, execution.loaded, plan, reader=to_measure.reader)
-    return _Results(finished, run.path, watch.stages)
+    return _Results(finished, run.path)
 
 
 # ---- measuring on workers ------------------------------------------------------------------------
@@ -380,7 +374,7 @@ def written_runs_of_workers(
         if measured.failures:
             _require_measured_by_workers(finished.report, tuple(measured.failures.values()))
             finished = replace(finished, exit_code=ExitCode.ENVIRONMENT)
-        results = _Results(finished, measured.run.path, measured.watch.stages)
+        results = _Results(finished, measured.run.path)
         written.append(_written(request, results, reporter, measured.request.seconds))
     return tuple(written)
 
@@ -447,7 +441,7 @@ def _replay(request: RunRequest, recording: RunFolder) -> _Results:
         report = replace(finished.report, notices=(*finished.report.notices, *notices))
         finished = replace(finished, report=report)
     folder = create_run(request.out, planned.loaded.experiment.name, request.created)
-    return _Results(finished, folder.path, None)
+    return _Results(finished, folder.path)
 
 
 def _recorded_part(plan: Plan, recording: RunFolder) -> tuple[Plan, tuple[Notice, ...]]:

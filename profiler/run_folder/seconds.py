@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from profiler.errors import UsageError
-from profiler.model import SessionStep, Span
+from profiler.model import SessionKind, SessionStep, Span
 from profiler.run_folder.documents import read_dataclass
 
 SECONDS_FILE = "seconds.json"
@@ -17,6 +17,8 @@ BUILDS = "builds"
 SEARCHES = "searches"
 WAITS_FOR_GPU = "waits for the GPU"
 """Another process holds it."""
+_SHOWN_S = 0.05
+"""Seconds below which a part is not said."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,32 @@ def seconds_around_visits(spans: Collection[Span]) -> float | None:
     ]
     waited_s = seconds_beside_sessions(since, (BUILDS, WAITS_FOR_GPU))
     return max(whole_s - measured_s - waited_s, 0.0)
+
+
+def seconds_line(spans: Collection[Span], total_s: float) -> str:
+    """Where the seconds of an execution went, in a line; `spans`: empty for a replay.
+
+    Sessions count as measuring from their start on, and no second counts twice.
+    """
+    if not spans:
+        return f"{total_s:.1f} s."
+    explaining_s = seconds_in_sessions(spans) - seconds_in_sessions(
+        span for span in spans if not _explains(span)
+    )
+    parts_s = {
+        "measuring": seconds_in_sessions(spans) - explaining_s,
+        "explaining": explaining_s,
+        "building": seconds_beside_sessions(spans, (BUILDS,)),
+        "waiting for the GPU": seconds_beside_sessions(spans, (WAITS_FOR_GPU,)),
+    }
+    parts_s["planning and writing"] = max(total_s - sum(parts_s.values()), 0.0)
+    shown = (f"{seconds:.1f} {doing}" for doing, seconds in parts_s.items() if seconds >= _SHOWN_S)
+    return f"{total_s:.1f} s: {', '.join(shown)}."
+
+
+def _explains(span: Span) -> bool:
+    """Whether a span is one of an explain session, by the name of its attempt."""
+    return span.row.partition(".")[0].endswith(f"-{SessionKind.EXPLAIN.value}")
 
 
 def _is_busy(span: Span) -> bool:

@@ -270,7 +270,7 @@ class VisitProgress:
         }
         if durations:
             fastest = min(durations, key=durations.__getitem__)
-            yield f"lowest so far {self._name(fastest)}: {durations[fastest] / 1000:.1f} us"
+            yield f"lowest so far {self._name(fastest)}: {_time(durations[fastest])}"
 
     def _seconds_left(self, rate: float) -> float | None:
         """Seconds to the last visit, as forecast or else at this rate; None where nothing tells."""
@@ -282,6 +282,10 @@ class VisitProgress:
 
     def _name(self, cell: str) -> str:
         return f"{self.cells[cell].variant.name} {self.cells[cell].problem.name}"
+
+
+def _time(duration_ns: float) -> str:
+    return f"{duration_ns / 1e6:.2f} ms" if duration_ns >= 1e6 else f"{duration_ns / 1e3:.2f} µs"
 
 
 def _live_line(console: Console) -> Progress:

@@ -105,9 +105,9 @@ def test_a_line_comes_every_five_seconds_however_many_cells_there_are(reporter):
 def test_a_line_names_the_lowest_median_so_far_at_the_problem_of_its_visit(reporter):
     records = [visited("b..p", 3000.0, 1000.0, 2000.0), visited("a..p", 5000.0)]
     state = follow(reporter(), records, step=3.0)[0]
-    assert state.endswith("lowest so far B 4096: 2.0 us")
+    assert state.endswith("lowest so far B 4096: 2.00 µs")
     line = follow(reporter(), [visited("b..p")], step=6.0, durations_ns={"a..p": 1500.0})[0]
-    assert line.endswith("lowest so far A 4096: 1.5 us")  # of an earlier session
+    assert line.endswith("lowest so far A 4096: 1.50 µs")  # of an earlier session
 
 
 def test_a_failure_is_said_at_once_with_the_first_line_of_its_cause(reporter):

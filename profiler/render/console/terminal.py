@@ -203,8 +203,9 @@ class Paragraph:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Give the lines at the width of the console."""
-        is_text = isinstance(self.text, Text)
-        text = self.text if is_text else Text(safe(self.text), style=self.style)
+        text = self.text
+        if isinstance(text, str):
+            text = Text(safe(text), style=self.style)
         for line in _wrapped(console, text, options.max_width - len(self.indent)):
             yield Text(self.indent) + line
 

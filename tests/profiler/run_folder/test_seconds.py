@@ -15,12 +15,12 @@ from profiler.run_folder.seconds import (
     seconds_around_visits,
     seconds_beside_sessions,
     seconds_in_sessions,
+    seconds_line,
     session_seconds,
 )
 from profiler.runner import protocol
 from profiler.sessions.measure import gpu_held
 from profiler.sessions.overlap.recorder import SecondsRecorder
-from profiler.sessions.stopwatch import time_line
 
 STAMPS = {"python": 101.0, "torch": 103.0, "loaded": 104.0, "turn": 106.0, "device": 107.5}
 BEGUN = {"event": protocol.SESSION_STARTED, "stamps": {**STAMPS, "visits": 108.0}}
@@ -116,19 +116,20 @@ def test_the_wait_for_the_gpu_is_no_start_of_a_session_and_forecasts_nothing():
 
 def test_the_last_line_of_a_run_counts_a_search_as_measuring_and_a_wait_apart():
     spans = [
+        Span("profiler", "builds", 0.0, 1.5),
         Span("profiler", "searches", 1.0, 8.0),
         Span("a.001", "starts", 8.0, 9.0),
         Span("a.001", "measures", 9.0, 10.0),
+        Span("ncu-explain.001", "starts", 9.5, 10.5),
+        Span("ncu-explain.001", "measures", 10.5, 11.0),
     ]
-    assert time_line({"search": 7.0, "a": 2.0, "build": 0.1}, spans, 11.0) == (
-        "11.0 s: sessions search 7.0, a 2.0; 2.0 s in which none starts, measures or ends "
-        "(build 0.1)."
+    assert seconds_line(spans, 12.0) == (
+        "12.0 s: 9.0 measuring, 1.0 explaining, 1.0 building, 1.0 planning and writing."
     )
-    assert time_line({}, [Span("profiler", "waits for the GPU", 0.5, 9.5)], 9.8) == (
-        "9.8 s: sessions none; 9.0 s of waiting for the GPU; 0.8 s in which none starts, measures "
-        "or ends (build 0.0)."
+    assert seconds_line([Span("profiler", "waits for the GPU", 0.5, 9.5)], 9.8) == (
+        "9.8 s: 9.0 waiting for the GPU, 0.8 planning and writing."
     )
-    assert time_line(None, (), 1.0) == "1.0 s."
+    assert seconds_line((), 1.0) == "1.0 s."
 
 
 def test_waiting_for_the_gpu_is_a_step_of_the_profiler(monkeypatch, tmp_path):
