@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy
 from scipy.special import ndtri, stdtr, stdtrit
 
-from profiler.analyse.intervals import SEED, resampled_medians
+from profiler.analyse.intervals import SEED, drawn_medians
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,6 +35,9 @@ wide."""
 _SHAPED = range(12, 51)
 """Numbers of blocks that tell how wide the tails are, and whose simulation is short."""
 _DRAWS_OF_SHAPE = 100
+_MOST_SIMULATED = 500
+"""Blocks of a simulated run. One of more scatters less by the root of their number, as all means of
+many blocks do; simulating it would take memory and time by the square."""
 _GOLDEN = (5**0.5 - 1) / 2
 _MOST_FLIPPED = 100
 """Blocks up to which sign flips are counted; the work grows with the cube of their number."""
@@ -179,7 +182,7 @@ def median_floors(rows: Floats) -> Floats:
 
     The 95th percentile of |bootstrapped median|; the value's own size where all are equal.
     """
-    drawn = resampled_medians(np.sort(rows, axis=1))
+    drawn = drawn_medians(np.sort(rows, axis=1))
     floors: Floats = np.percentile(np.abs(drawn), FLOOR_PERCENTILE, axis=-1)
     return floors
 
@@ -196,7 +199,8 @@ def detectable_effects(
     """
     count, n = rows.shape
     effects = np.empty(count)
-    noise = _simulated_noise(n)
+    simulated = min(n, _MOST_SIMULATED)
+    noise, narrower = _simulated_noise(simulated), np.sqrt(simulated / n)
     for start in range(0, count, _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
         like, scatter = noise.like(rows[part])
@@ -205,7 +209,7 @@ def detectable_effects(
         )
         level = levels[part, np.newaxis]
         overwhelming = _overwhelming_shifts(noise, like, scatter, margins, level)
-        shifts = np.take_along_axis(_rank_shifts(n, level[:, 0]), like, axis=1)
+        shifts = narrower * np.take_along_axis(_rank_shifts(simulated, level[:, 0]), like, axis=1)
         with np.errstate(invalid="ignore"):
             by_ranks = np.where(np.isinf(shifts), np.inf, margins + scatter * shifts)
         offsets = session_sds[part, np.newaxis] * noise.offsets[like]

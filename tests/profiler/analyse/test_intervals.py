@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -74,3 +76,35 @@ def test_the_interval_covers_the_true_median_about_as_often_as_it_says() -> None
     low, high = median_intervals(rows)
     covered = ((low <= 10.0) & (high >= 10.0)).mean()
     assert 0.88 <= covered <= 0.99
+
+
+def test_medians_of_long_rows_are_drawn_as_resampling_gives_them() -> None:
+    for n in (301, 302):
+        rows = GENERATOR.lognormal(size=(1, n))
+        drawn, resampled = intervals.drawn_medians(rows), intervals.resampled_medians(rows)
+        assert stats.ks_2samp(drawn[0], resampled[0]).pvalue > 0.001
+
+
+def test_resamples_of_long_rows_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = GENERATOR.normal(size=(2, 200))
+    wanted = np.median(rows[:, intervals._resamples(200)], axis=-1)
+    monkeypatch.setattr(intervals, "_VALUES_AT_ONCE", 10_000)
+    assert np.array_equal(intervals.resampled_medians(rows), wanted)
+
+
+@given(st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=30))
+def test_a_median_without_one_value_is_that_of_the_others(values: list[float]) -> None:
+    wanted = [np.median(np.delete(values, place)) for place in range(len(values))]
+    assert intervals._medians_without_one(np.array([values])).tolist() == [wanted]
+
+
+def test_an_interval_of_many_values_takes_memory_by_their_number() -> None:
+    rows = GENERATOR.normal(size=(1, 20_000))
+    tracemalloc.start()
+    try:
+        low, high = median_intervals(rows)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert low[0] < np.median(rows) < high[0]
+    assert peak < 100 * rows.nbytes

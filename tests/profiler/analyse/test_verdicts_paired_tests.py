@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -206,3 +208,23 @@ def test_both_sides_count_as_one_set_of_hypotheses() -> None:
     # Rank 40 of 80 pairs, whichever side they are on.
     assert adjusted_faster[0] == pytest.approx(smallest * 80 / 40)
     assert adjusted_slower[20] == pytest.approx(smallest * 80 / 40)
+
+
+def test_of_very_many_blocks_the_effect_shrinks_with_the_root_of_their_number() -> None:
+    beyond = []
+    for n in (500, 8000):
+        known = (np.full(20, value) for value in (np.nan, 0.01, 0.025, 0.0))
+        effects = detectable_effects(GENERATOR.normal(0, 0.01, (20, n)), *known)
+        beyond.append(np.median(effects) - 0.01)
+    assert beyond[0] / beyond[1] == pytest.approx(4, rel=0.1)
+
+
+def test_of_very_many_blocks_it_takes_memory_by_their_number() -> None:
+    rows = GENERATOR.normal(0, 0.01, (2, 20_000))
+    tracemalloc.start()
+    try:
+        detectable_effects(rows, *(np.full(2, value) for value in (0.01, 0.01, 0.025, 0.0)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 50 * rows.nbytes
