@@ -11,7 +11,6 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
@@ -23,6 +22,8 @@ from profiler.analyse.timeline import (
     merge_numbered,
     numbered_prefixes,
 )
+from profiler.analyse.trees import NONE as _NONE
+from profiler.analyse.trees import Integers, Tree
 from profiler.runner.protocol import NVTX_DOMAIN, parse_launch_range_name, parse_range_name
 
 VISIT, LAUNCH = "visit", "launch"
@@ -66,12 +67,11 @@ GAP_GROUP_COLUMNS = (
     "max_ns",
     "host_late",
 )
-"""Idle gaps between operations of two names in two places, most time first. `host_late`: share of
-those whose launch is known that were launched only when the device was idle; may be NaN."""
+"""Idle gaps between operations of two names in two places, most time first. `before_path`,
+`after_path`: as `stack_paths` has them. `host_late`: share of those whose launch is known that were
+launched only when the device was idle; may be NaN."""
 
-Integers = npt.NDArray[np.int64]
 _NUMBERED = re.compile(r"(.+)_\d+")
-_NONE = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,9 +305,7 @@ def _places(
     parents, rows = stacks["parent"].to_numpy(), stacks["range"].to_numpy()
     own_unit = _unit_numbers(rows, units)
     unit, phase = np.full(len(stacks), _NONE), np.full(len(stacks), _NONE)
-    depths = stacks["depth"].to_numpy()
-    for depth in range(1, int(depths.max(initial=0)) + 1):
-        level = np.flatnonzero(depths == depth)
+    for level in Tree(parents, stacks["depth"].to_numpy()).levels:
         outer_unit = np.append(unit, _NONE)[parents[level]]
         outer_phase = np.append(phase, _NONE)[parents[level]]
         unit[level] = np.where(own_unit[level] != _NONE, own_unit[level], outer_unit)
@@ -443,14 +441,14 @@ def gap_groups(
     `ranges`: with names that repeat, as `tree_ranges` gives them.
     """
     gaps = idle_gaps(operations, stacks)
-    paths = stack_paths(ranges, stacks)
+    numbers, paths = stack_paths(ranges, stacks)
     names = operations["name"].astype(object).to_numpy()
     stack = operations["stack"].to_numpy()
     columns: dict[str, object] = {"idle_ns": gaps["idle_ns"].to_numpy()}
     for side in ("before", "after"):
         rows = gaps[side].to_numpy()
         columns[side] = names[rows]
-        columns[f"{side}_path"] = [paths[number] for number in stack[rows]]
+        columns[f"{side}_path"] = numbers[stack[rows]]
     columns["host_late"] = gaps["host_late"].astype("Float64").to_numpy(float, na_value=np.nan)
     frame = pd.DataFrame(columns)
     keys = ["before", "after", "before_path", "after_path"]
@@ -462,20 +460,41 @@ def gap_groups(
         max_ns=("idle_ns", "max"),
         host_late=("host_late", "mean"),
     ).reset_index()
+    for name in ("before_path", "after_path"):
+        table[name] = pd.Series([paths[number] for number in table[name]], dtype=object)
     table = table.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
     return table[list(GAP_GROUP_COLUMNS)]
 
 
-def stack_paths(ranges: pd.DataFrame, stacks: pd.DataFrame) -> tuple[str, ...]:
-    """Names of the ranges of each stack, outermost first, with ` / ` between; the last: none.
+Path = tuple[str, ...]
+"""Names of the ranges of a stack, outermost first; MORE stands for those between the outermost and
+the innermost `_NAMED_ENDS`, where there are more than both."""
+MORE = "\N{HORIZONTAL ELLIPSIS}"
+_NAMED_ENDS = 8
+
+
+def stack_paths(ranges: pd.DataFrame, stacks: pd.DataFrame) -> tuple[Integers, tuple[Path, ...]]:
+    """Number of the path of each stack, that of no stack behind them, and the paths.
 
     The range of the visit is left out: everything lies in it.
     """
     names = ranges["name"].astype(object).tolist()
     domains = ranges["domain"].astype(object).tolist()
-    paths: list[str] = []
-    for parent, row in zip(stacks["parent"].tolist(), stacks["range"].tolist(), strict=True):
-        around = paths[parent] if parent != _NONE else ""
+    paths: list[Path] = [()]
+    number_of: dict[tuple[int, str], int] = {}
+    numbers = [0] * (len(stacks) + 1)
+    rows = zip(stacks["parent"].tolist(), stacks["range"].tolist(), strict=True)
+    for stack, (parent, row) in enumerate(rows):
+        around = numbers[parent]
         name = "" if names[row] == VISIT and domains[row] == NVTX_DOMAIN else str(names[row])
-        paths.append(" / ".join(part for part in (around, name) if part))
-    return (*paths, "")
+        numbers[stack] = number_of.setdefault((around, name), len(paths)) if name else around
+        if numbers[stack] == len(paths):
+            paths.append(longer_path(paths[around], name))
+    return np.array(numbers, dtype=np.int64), tuple(paths)
+
+
+def longer_path(path: Path, name: str) -> Path:
+    """Path of a range of that name right inside the last one of `path`."""
+    if len(path) < 2 * _NAMED_ENDS:
+        return (*path, name)
+    return (*path[:_NAMED_ENDS], MORE, *path[1 - _NAMED_ENDS :], name)

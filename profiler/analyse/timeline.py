@@ -12,13 +12,18 @@ device, summed over devices.
 
 from __future__ import annotations
 
+import itertools
 import re
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+
+from profiler.analyse.trees import NONE as _NONE
+from profiler.analyse.trees import Integers, Tree
 
 TREE_COLUMNS = (
     "parent",
@@ -44,19 +49,9 @@ the host; `operations`, `gpu_ns`, `busy_ns`: with everything inside; `self_…`:
 a range further in; `by_time`: operations placed by time alone; `span_ns`: from the first operation
 of an instance to its last, summed over instances; `idle_ns`: of that, no operation ran at all."""
 
-INSTANCE_COLUMNS = (
-    "range",
-    "operations",
-    "by_time",
-    "gpu_ns",
-    "busy_ns",
-    "first_ns",
-    "last_ns",
-    "span_ns",
-    "idle_ns",
-)
+INSTANCE_COLUMNS = ("range", "first_ns", "last_ns")
 """One row per range that holds an operation: its row in the ranges, first start and last end of its
-operations (per device: the spans are summed), and as above."""
+operations."""
 
 GAP_COLUMNS = (
     "device",
@@ -91,10 +86,9 @@ GROUP_COLUMNS = ("operations", "by_time", "gpu_ns", "busy_ns", "span_ns", "idle_
 
 LATENCY_COLUMNS = ("name", "launches", "avg_ns", "med_ns", "min_ns", "max_ns")
 
-_NONE = -1
+_LATEST = 2**62
+"""Later than any time."""
 _NUMBERED = re.compile(r"(.+)_\d+", re.DOTALL)
-
-Integers = npt.NDArray[np.int64]
 
 
 def kernel_summary(operations: pd.DataFrame, name: str = "demangled") -> pd.DataFrame:
@@ -239,43 +233,38 @@ def range_tree(
 ) -> pd.DataFrame:
     """Tree of ranges by name, with inclusive and exclusive GPU time: TREE_COLUMNS."""
     labels, label_of_range = _labels(ranges)
-    path_of_stack, tree = _paths(stacks, label_of_range)
-    size = len(tree)
+    tree = Tree(_parents(stacks), stacks["depth"].to_numpy())
+    path_of_stack, paths = _paths(tree, stacks["range"].to_numpy(), label_of_range)
+    size = len(paths)
+    path_tree = Tree(paths["parent"].to_numpy(), paths["depth"].to_numpy())
     path_of_operation = _at(path_of_stack, operations["stack"].to_numpy())
     direct = _totals(operations, np.arange(len(operations)), path_of_operation, size)
-    inclusive = _totals(operations, *_enclosing(path_of_operation, tree["parent"].to_numpy()), size)
-    spans = _spans(operations, *_enclosing(operations["stack"].to_numpy(), _parents(stacks)))
-    path_of_span = _at(path_of_stack, spans["key"].to_numpy())
+    inclusive = {
+        **{name: direct[name] for name in ("operations", "by_time", "gpu_ns")},
+        "busy_ns": _busy_by_node(operations, path_of_operation, path_tree),
+    }
+    spans = _span_times(operations, tree)
     columns = {
-        "parent": tree["parent"],
-        "depth": tree["depth"],
-        "domain": labels["domain"].to_numpy()[tree["label"]],
-        "name": labels["name"].to_numpy()[tree["label"]],
+        "parent": paths["parent"],
+        "depth": paths["depth"],
+        "domain": labels["domain"].to_numpy()[paths["label"]],
+        "name": labels["name"].to_numpy()[paths["label"]],
         **_path_instances(ranges, stacks, path_of_stack, size),
-        **inclusive,
+        **{name: path_tree.with_inner(values, np.add) for name, values in inclusive.items()},
         **{f"self_{key}": direct[key] for key in ("operations", "gpu_ns", "busy_ns")},
-        **{key: _sum(path_of_span, spans[key], size) for key in ("span_ns", "idle_ns")},
+        **{name: _sum(path_of_stack, values, size) for name, values in spans.items()},
     }
     frame = pd.DataFrame({name: columns[name] for name in TREE_COLUMNS})
-    return _in_tree_order(frame, tree["first"].to_numpy())
+    return _in_tree_order(frame, paths["first"].to_numpy())
 
 
 def range_instances(operations: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:
-    """GPU time of every single range that holds an operation: INSTANCE_COLUMNS."""
-    which, rows = _operation_ranges(operations, stacks)
-    size = int(rows.max()) + 1 if len(rows) else 0
-    totals = pd.DataFrame(_totals(operations, which, rows, size)).rename_axis("range")
-    spans = _spans(operations, which, rows).groupby("key")
-    extent = pd.DataFrame(
-        {
-            "first_ns": spans["first_ns"].min(),
-            "last_ns": spans["last_ns"].max(),
-            "span_ns": spans["span_ns"].sum(),
-            "idle_ns": spans["idle_ns"].sum(),
-        }
-    ).rename_axis("range")
-    frame = totals[totals["operations"] > 0].join(extent, how="inner").reset_index()
-    return frame[list(INSTANCE_COLUMNS)]
+    """When the operations of every single range ran that holds one: INSTANCE_COLUMNS."""
+    tree = Tree(_parents(stacks), stacks["depth"].to_numpy())
+    first, last = _extents(operations, tree)
+    frame = pd.DataFrame({"range": stacks["range"], "first_ns": first, "last_ns": last})
+    by_range = frame[first <= last].groupby("range", sort=True)
+    return by_range.agg({"first_ns": "min", "last_ns": "max"}).reset_index()
 
 
 def idle_gaps(operations: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:
@@ -286,6 +275,7 @@ def idle_gaps(operations: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:
     before = np.concatenate([np.empty(0, np.int64), *(pair[0] for pair in pairs)])
     after = np.concatenate([np.empty(0, np.int64), *(pair[1] for pair in pairs)])
     stack = operations["stack"].to_numpy()
+    tree = Tree(_parents(stacks), stacks["depth"].to_numpy())
     frame = pd.DataFrame(
         {
             "device": operations["device"].array[after],
@@ -294,7 +284,7 @@ def idle_gaps(operations: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:
             "idle_ns": start[after] - end[before],
             "before": before,
             "after": after,
-            "stack": _common(stack[before], stack[after], stacks),
+            "stack": tree.common(stack[before], stack[after]),
             "host_late": operations["launch_ns"].array[after] >= end[before],
         }
     )
@@ -312,22 +302,6 @@ def _device_gaps(start: Integers, end: Integers, rows: Integers) -> tuple[Intege
     last = np.maximum.accumulate(np.where(raised, np.arange(len(rows)), 0))
     gaps = np.flatnonzero(start[rows][1:] > latest[:-1])
     return rows[last[gaps]], rows[gaps + 1]
-
-
-def _common(left: Integers, right: Integers, stacks: pd.DataFrame) -> Integers:
-    """Innermost stack around two stacks."""
-    # A row of its own at the end stands for no stack, so that -1 can be looked up, too.
-    parents = np.append(_parents(stacks), _NONE)
-    depths = np.append(stacks["depth"].to_numpy(), 0)
-    left, right = left.copy(), right.copy()
-    while (apart := left != right).any():
-        deeper = depths[left] >= depths[right]
-        also = depths[right] >= depths[left]
-        left, right = (
-            np.where(apart & deeper, parents[left], left),
-            np.where(apart & also, parents[right], right),
-        )
-    return left
 
 
 # ---- paths ---------------------------------------------------------------------------------------
@@ -349,26 +323,26 @@ def _labels(ranges: pd.DataFrame) -> tuple[pd.DataFrame, Integers]:
     return labels, codes.astype(np.int64)
 
 
-def _paths(stacks: pd.DataFrame, label_of_range: Integers) -> tuple[Integers, pd.DataFrame]:
+def _paths(
+    tree: Tree, range_of_stack: Integers, label_of_range: Integers
+) -> tuple[Integers, pd.DataFrame]:
     """Path of names of each stack, and the paths: parent, label, depth, first range."""
-    parents, rows = _parents(stacks), stacks["range"].to_numpy()
-    depths = stacks["depth"].to_numpy()
     label_count = int(label_of_range.max()) + 1 if len(label_of_range) else 1
-    path_of_stack = np.full(len(stacks), _NONE)
-    levels: list[pd.DataFrame] = []
+    path_of_stack = np.full(len(tree), _NONE)
+    nothing = np.empty(0, np.int64)
+    parts: list[tuple[Integers, Integers, Integers]] = [(nothing, nothing, nothing)]
     count = 0
-    for depth in range(1, int(depths.max(initial=0)) + 1):
-        level = np.flatnonzero(depths == depth)
-        around = _at(path_of_stack, parents[level])
-        keys = (around + 1) * label_count + label_of_range[rows[level]]
+    for depth, level in enumerate(tree.levels, start=1):
+        around = _at(path_of_stack, tree.parents[level])
+        keys = (around + 1) * label_count + label_of_range[range_of_stack[level]]
         distinct, codes = np.unique(keys, return_inverse=True)
         path_of_stack[level] = count + codes
         parent, label = np.divmod(distinct, label_count)
-        levels.append(pd.DataFrame({"parent": parent - 1, "label": label, "depth": depth}))
+        parts.append((parent - 1, label, np.full(len(distinct), depth)))
         count += len(distinct)
-    columns = ["parent", "label", "depth"]
-    paths = pd.concat([pd.DataFrame(columns=columns, dtype="int64"), *levels], ignore_index=True)
-    paths["first"] = pd.Series(rows).groupby(path_of_stack).min()
+    columns = (np.concatenate(column) for column in zip(*parts, strict=True))
+    paths = pd.DataFrame(dict(zip(("parent", "label", "depth"), columns, strict=True)))
+    paths["first"] = pd.Series(range_of_stack).groupby(path_of_stack).min()
     return path_of_stack, paths
 
 
@@ -405,28 +379,6 @@ def _in_tree_order(frame: pd.DataFrame, first: Integers) -> pd.DataFrame:
 
 
 # ---- sums and unions -----------------------------------------------------------------------------
-
-
-def _operation_ranges(operations: pd.DataFrame, stacks: pd.DataFrame) -> tuple[Integers, Integers]:
-    """Every pair of an operation and a range around it, as rows of both frames."""
-    which, stack = _enclosing(operations["stack"].to_numpy(), _parents(stacks))
-    return which, stacks["range"].to_numpy()[stack]
-
-
-def _enclosing(innermost: Integers, parents: Integers) -> tuple[Integers, Integers]:
-    """Every pair of a position in `innermost` and a node at it or above it."""
-    which = np.flatnonzero(innermost != _NONE)
-    node = innermost[which]
-    pairs: list[tuple[Integers, Integers]] = []
-    while len(which):
-        pairs.append((which, node))
-        node = parents[node]
-        which, node = which[node != _NONE], node[node != _NONE]
-    nothing = np.empty(0, np.int64)
-    return (
-        np.concatenate([nothing, *(pair[0] for pair in pairs)]),
-        np.concatenate([nothing, *(pair[1] for pair in pairs)]),
-    )
 
 
 def _totals(
@@ -473,12 +425,125 @@ def _spans(operations: pd.DataFrame, which: Integers, key: Integers) -> pd.DataF
     for device in np.unique(devices):
         here = (spans["device"] == device).to_numpy()
         before, after = _device_gaps(start, end, np.flatnonzero(devices == device))
-        idle = np.concatenate([[0], np.cumsum(start[after] - end[before])])
-        # Gaps lie between operations, so none is cut by the first or last one of a range.
-        until_last = idle[np.searchsorted(start[after], spans["last_ns"][here])]
-        until_first = idle[np.searchsorted(start[after], spans["first_ns"][here], side="right")]
-        spans.loc[here, "idle_ns"] = until_last - until_first
+        first, last = (spans.loc[here, name].to_numpy() for name in ("first_ns", "last_ns"))
+        spans.loc[here, "idle_ns"] = _idle_within(start[after], end[before], first, last)
     return spans
+
+
+def _busy_by_node(operations: pd.DataFrame, nodes: Integers, tree: Tree) -> Integers:
+    """Busy time by node that adds up: that of a node with all inside it is the sum over these.
+
+    An operation counts at its node. What runs at once is inside the nodes around any of it: their
+    union is all paths to the top, in the order of the nodes, without what each shares with the
+    next, which is the path from the innermost node around both.
+    """
+    start, end = _times(operations)
+    devices = _devices(operations)
+    busy = _sum(nodes[nodes != _NONE], (end - start)[nodes != _NONE], len(tree))
+    which = np.flatnonzero((nodes != _NONE) & (end > start))
+    which = which[np.lexsort((start[which], devices[which]))]
+    shared: list[tuple[int, int, int]] = []
+    for group in np.split(which, np.flatnonzero(np.diff(devices[which])) + 1):
+        for some in _at_once(start[group], end[group]):
+            rows = group[some]
+            places = tree.places[nodes[rows]]
+            shared += _neighbours(start[rows].tolist(), end[rows].tolist(), places.tolist())
+    if shared:
+        node_of_place = np.argsort(tree.places)
+        left, right, time = np.array(shared, dtype=np.int64).T
+        common = tree.common(node_of_place[left], node_of_place[right])
+        np.subtract.at(busy, common[common != _NONE], time[common != _NONE])
+    return busy
+
+
+def _at_once(start: Integers, end: Integers) -> Iterator[slice]:
+    """Runs of operations, in the order of their start, each of which begins before others end."""
+    latest = np.maximum.accumulate(end)
+    begins = np.flatnonzero(start[1:] >= latest[:-1]) + 1
+    for first, after in itertools.pairwise([0, *begins.tolist(), len(start)]):
+        if after - first > 1:
+            yield slice(first, after)
+
+
+def _neighbours(
+    start: Sequence[int], end: Sequence[int], places: Sequence[int]
+) -> Iterator[tuple[int, int, int]]:
+    """Neighbours among the places of operations that run at once, and how long they were such."""
+    rows = range(len(start))
+    ends = sorted(rows, key=end.__getitem__)
+    running: list[tuple[int, int]] = []
+    since: dict[tuple[int, int], int] = {}
+    """Of the pair that begins with an operation."""
+    finished = 0
+    for row in (*rows, None):
+        while finished < len(ends) and (row is None or end[ends[finished]] <= start[row]):
+            leaving = (places[ends[finished]], ends[finished])
+            time = end[leaving[1]]
+            at = bisect_left(running, leaving)
+            before, after = running[at - 1 : at], running[at + 1 : at + 2]
+            for left, right in itertools.pairwise((*before, leaving, *after)):
+                yield left[0], right[0], time - since.pop(left)
+            if before and after:
+                since[before[0]] = time
+            del running[at]
+            finished += 1
+        if row is not None:
+            coming = (places[row], row)
+            at = bisect_left(running, coming)
+            before, after = running[max(0, at - 1) : at], running[at : at + 1]
+            if before and after:
+                yield before[0][0], after[0][0], start[row] - since[before[0]]
+            if before:
+                since[before[0]] = start[row]
+            if after:
+                since[coming] = start[row]
+            running.insert(at, coming)
+
+
+def _extents(operations: pd.DataFrame, tree: Tree) -> tuple[Integers, Integers]:
+    """First start and last end of the operations at or inside each node; last before first: none.
+
+    Of operations whose `stack` is a node of the tree.
+    """
+    nodes = operations["stack"].to_numpy()
+    held = nodes != _NONE
+    first, last = np.full(len(tree), _LATEST), np.full(len(tree), -_LATEST)
+    start, end = _times(operations)
+    np.minimum.at(first, nodes[held], start[held])
+    np.maximum.at(last, nodes[held], end[held])
+    return tree.with_inner(first, np.minimum), tree.with_inner(last, np.maximum)
+
+
+def _span_times(operations: pd.DataFrame, tree: Tree) -> dict[str, Integers]:
+    """From the first to the last operation inside each node, and how long nothing ran then.
+
+    Both are sums over devices.
+    """
+    span, idle = np.zeros(len(tree), np.int64), np.zeros(len(tree), np.int64)
+    start, end = _times(operations)
+    devices = _devices(operations)
+    for device in np.unique(devices):
+        rows = np.flatnonzero(devices == device)
+        first, last = _extents(operations.iloc[rows], tree)
+        some = last >= first
+        span[some] += (last - first)[some]
+        before, after = _device_gaps(start, end, rows)
+        idle[some] += _idle_within(start[after], end[before], first[some], last[some])
+    return {"span_ns": span, "idle_ns": idle}
+
+
+def _idle_within(
+    gap_ends: Integers, gap_starts: Integers, first: Integers, last: Integers
+) -> Integers:
+    """Idle time of a device from the first to the last operation of each of some stretches.
+
+    Gaps lie between operations, so none is cut by the first or last one of a stretch.
+    """
+    idle = np.concatenate([[0], np.cumsum(gap_ends - gap_starts)])
+    until_last = idle[np.searchsorted(gap_ends, last)]
+    until_first = idle[np.searchsorted(gap_ends, first, side="right")]
+    within: Integers = until_last - until_first
+    return within
 
 
 def _times(operations: pd.DataFrame) -> tuple[Integers, Integers]:

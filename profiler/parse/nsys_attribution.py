@@ -9,11 +9,15 @@ call on a thread that has no push/pop range open is therefore put into those tha
 has open at that time, and marked `by_time`: true of a backward pass that the main thread waits for,
 a guess for threads that go their own way.
 
-One sweep over all beginnings and ends in order of time, in O(n log n).
+One sweep over all beginnings and ends in order of time, in O(n log n). Ranges that lie in
+each other make a stack each, however deep they are. Only where they cross (start/end ranges, two
+domains) does the end of one make new stacks of all that goes on: beyond a number of them a timeline
+is refused.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -21,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from profiler.errors import ParseError
 from profiler.parse.nsys import THREAD_BITS, Timeline
 from profiler.parse.nsys_tables import MISSING, Integers
 from profiler.parse.nvtx_cells import RangeKind
@@ -31,6 +36,9 @@ NO_STACK = -1
 STACK_COLUMNS = ("parent", "range", "depth")
 """A stack of open ranges is a row: its innermost range (row of the ranges), and the stack around it
 (`parent`, a row above this one, or NO_STACK); `depth` is the number of its ranges."""
+
+MAX_STACKS, MAX_STACKS_PER_EVENT = 1_000_000, 10
+"""Most stacks of a timeline, and more of them for each of its ranges and calls."""
 
 _CORRELATION_BITS = 32
 _NO_CALL = -1
@@ -54,7 +62,10 @@ class Attribution:
 
 
 def attribute(timeline: Timeline) -> Attribution:
-    """Launch and ranges of every kernel, copy, memset and graph of a timeline."""
+    """Launch and ranges of every kernel, copy, memset and graph of a timeline.
+
+    Raises ParseError where its ranges cross each other in too many ways.
+    """
     launches = _launches(timeline.operations, timeline.api)
     launched = launches != _NO_CALL
     calls = np.unique(launches[launched])
@@ -145,7 +156,8 @@ class _Threads:
 def _sweep(ranges: pd.DataFrame, calls: pd.DataFrame) -> _Swept:
     threads = _threads(ranges, calls)
     shared = (ranges["kind"] == RangeKind.START_END.value).to_numpy()
-    state = _OpenRanges(threads, shared.tolist())
+    most = MAX_STACKS + MAX_STACKS_PER_EVENT * (len(ranges) + len(calls))
+    state = _OpenRanges(threads, shared.tolist(), _StackTree(len(ranges), most))
     range_stacks = np.full(len(ranges), NO_STACK)
     call_stacks = np.full(len(calls), NO_STACK)
     call_by_time = np.zeros(len(calls), np.int64)
@@ -209,12 +221,13 @@ def _events(
 class _StackTree:
     """Stacks that have occurred, each stored once, as its innermost range and the stack around."""
 
-    def __init__(self, ranges: int) -> None:
+    def __init__(self, ranges: int, most: int) -> None:
         self._ranges = ranges
+        self._most = most
         self._numbers: dict[int, int] = {}
-        self.parents: list[int] = []
-        self._innermost: list[int] = []
-        self._depths: list[int] = []
+        self.parents = array("q")
+        self._innermost = array("q")
+        self._depths = array("q")
 
     def inside(self, stack: int, row: int) -> int:
         """Stack of range `row` inside `stack`."""
@@ -222,6 +235,12 @@ class _StackTree:
         if key in self._numbers:
             return self._numbers[key]
         number = len(self.parents)
+        if number >= self._most:
+            raise ParseError(
+                f"a timeline whose ranges cross each other: more than {self._most} stacks of open "
+                "ranges (limit MAX_STACKS in profiler/parse/nsys_attribution)",
+                remedy="Record a shorter time, or fewer ranges that are open at once.",
+            )
         self._numbers[key] = number
         self.parents.append(stack)
         self._innermost.append(row)
@@ -242,8 +261,8 @@ class _OpenRanges:
     what is open is kept in order of its beginning and not as a stack that only its top leaves.
     """
 
-    def __init__(self, threads: _Threads, shared: list[bool]) -> None:
-        self.tree = _StackTree(len(shared))
+    def __init__(self, threads: _Threads, shared: list[bool], tree: _StackTree) -> None:
+        self.tree = tree
         self._is_shared = shared
         self._process, self._main = threads.process, threads.main
         self._pushed: list[dict[int, None]] = [{} for _ in threads.process]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.analyse.phases import Phased, lasting_ranges, launch_rows
+from profiler.analyse.phases import Path, Phased, lasting_ranges, launch_rows, longer_path
 from profiler.analyse.timeline import range_instances
 
 BAR_COLUMNS = (
@@ -92,6 +92,16 @@ def find_bars(phased: Phased, most: int) -> TimelineBars:
         left_out=len(timeline.operations) - len(operations),
         until_ns=until,
     )
+
+
+def bar_paths(ranges: pd.DataFrame) -> list[Path]:
+    """Names of each range's bar with those around it, as `phases.Path` has them."""
+    paths: list[Path] = []
+    for name, inside in zip(ranges["name"].tolist(), ranges["inside"].tolist(), strict=True):
+        # A range lies in one that began before it, so in a bar further up.
+        around = paths[inside] if 0 <= inside < len(paths) else ()
+        paths.append(longer_path(around, str(name)))
+    return paths
 
 
 def _launch_times(operations: pd.DataFrame) -> Integers:

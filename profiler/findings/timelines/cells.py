@@ -238,8 +238,9 @@ class CellTimelineFindings:
         """Tree of ranges: `timeline.TREE_COLUMNS`, and a column for each of `range_metrics`."""
         timeline = self.timeline
         tree = range_tree(timeline.operations, self._phased.ranges, timeline.stacks)
-        counters = counters_of_paths(self.counters, tree_paths(tree), self.range_metrics)
-        return tree.join(counters)
+        if not self.range_metrics:
+            return tree
+        return tree.join(counters_of_paths(self.counters, tree_paths(tree), self.range_metrics))
 
     @cached_property
     def range_metrics(self) -> tuple[str, ...]:

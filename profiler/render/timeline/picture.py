@@ -280,13 +280,3 @@ def joined_bars(frame: pd.DataFrame, least_ns: float) -> pd.DataFrame:
     alone = grouped.size() == 1
     result = result.assign(**{name: result[name].where(alone, "") for name in ("name", "short")})
     return result.reset_index(drop=True)
-
-
-def bar_paths(ranges: pd.DataFrame) -> list[str]:
-    """Names of each range's bar with those around it, outermost first."""
-    paths: list[str] = []
-    for name, inside in zip(ranges["name"].tolist(), ranges["inside"].tolist(), strict=True):
-        # A range lies in one that began before it, so in a bar further up.
-        around = paths[inside] if 0 <= inside < len(paths) else ""
-        paths.append(f"{around} / {name}" if around else str(name))
-    return paths

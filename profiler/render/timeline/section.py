@@ -10,7 +10,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from profiler.findings.findings import Findings
-from profiler.findings.timelines.bars import UnitWindow
+from profiler.findings.timelines.bars import UnitWindow, bar_paths
 from profiler.findings.timelines.cells import CellTimelineFindings
 from profiler.render import embed
 from profiler.render.figures.charts import Chart, make_chart
@@ -23,7 +23,6 @@ from profiler.render.timeline.picture import (
     SPAN,
     NameTable,
     Picture,
-    bar_paths,
     bars_within,
     compact,
     far_apart,
@@ -367,7 +366,7 @@ def _twin(cell: NamedTimeline, picture: Picture, window: UnitWindow) -> SmallTab
                 Datum(cell.timeline.device if row["kind"] == GPU else "range", css="words"),
                 _shown_time(row["start_ns"] - origin),
                 _shown_time(row["end_ns"] - row["start_ns"]),
-                Datum(paths[row["inside"]] if row["inside"] >= 0 else "", css="words"),
+                Datum(" / ".join(paths[row["inside"]] if row["inside"] >= 0 else ()), css="words"),
             ),
         )
         for row in longest.to_dict("records")

@@ -332,7 +332,10 @@ def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
         TimelineRow(
             f"{row['before']} \u2192 {row['after']}",
             (
-                Datum(_between(str(row["before_path"]), str(row["after_path"])), css="prose"),
+                Datum(
+                    _between(*(" / ".join(row[f"{side}_path"]) for side in ("before", "after"))),
+                    css="prose",
+                ),
                 _time(row["total_ns"]),
                 _number(row["count"]),
                 _time(row["med_ns"]),
@@ -367,10 +370,9 @@ def _host_late(share: float) -> Datum:
     return _percent(share, "their launches were not recorded")
 
 
-def _between(before: str, after: str) -> str:
-    if before == after:
-        return before or "no range"
-    return f"{before or 'no range'} \u2192 {after or 'no range'}"
+def _between(before: Sequence[str], after: Sequence[str]) -> str:
+    first, second = (" / ".join(path) or "no range" for path in (before, after))
+    return first if first == second else f"{first} \u2192 {second}"
 
 
 def kernel_table(timeline: CellTimelineFindings) -> SmallTable | None:

@@ -11,6 +11,7 @@ from profiler.analyse.phases import (
     API_CALL_COLUMNS,
     GAP_GROUP_COLUMNS,
     LAUNCH,
+    MORE,
     NAMELESS,
     OUTSIDE,
     PHASE_COLUMNS,
@@ -155,10 +156,19 @@ class TestNames:
         assert names[2] == names[6] == "step_*"
 
     def test_paths_leave_out_the_visit(self):
-        paths = stack_paths(plain_ranges(TRAINING.ranges), TRAINING.stacks)
-        assert paths[0] == ""
-        assert paths[3] == "launch / step_0 / forward"
-        assert paths[-1] == ""
+        numbers, paths = stack_paths(plain_ranges(TRAINING.ranges), TRAINING.stacks)
+        assert paths[numbers[0]] == ()
+        assert paths[numbers[3]] == ("launch", "step_0", "forward")
+        assert paths[numbers[-1]] == ()
+
+    def test_of_a_deep_path_both_ends_are_named(self):
+        rows = [(n, 999 - n, f"r{n}", n - 1) for n in range(30)]
+        found = timeline(rows)
+        numbers, paths = stack_paths(found.ranges, found.stacks)
+        assert len(set(numbers[:-1])) == 30
+        assert paths[numbers[15]] == tuple(f"r{n}" for n in range(16))
+        ends = [f"r{n}" for n in (*range(8), *range(22, 30))]
+        assert paths[numbers[29]] == (*ends[:8], MORE, *ends[8:])
 
 
 class TestPhases:
@@ -325,7 +335,7 @@ class TestGaps:
             ["m", "k", 1, 92, 92],
             ["k", "m", 2, 12, 7],
         ]
-        assert table["before_path"].tolist() == ["launch / a"] * 2
+        assert table["before_path"].tolist() == [("launch", "a")] * 2
         assert table["host_late"].tolist() == [1.0, 1.0]
 
     def test_launches_that_are_not_known_count_neither_way(self):

@@ -2,13 +2,14 @@
 
 import sqlite3
 import statistics
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiler.analyse.timeline import (
@@ -276,8 +277,6 @@ class TestNames:
         assert found["range"].tolist() == [0, 1, 2]
         assert found["first_ns"].tolist() == [100, 100, 130]
         assert found["last_ns"].tolist() == [150, 110, 150]
-        # Others may use the GPU meanwhile: that is neither busy time of the range nor idle time.
-        assert found.loc[0, ["span_ns", "busy_ns", "idle_ns"]].tolist() == [50, 30, 15]
 
 
 class TestGaps:
@@ -350,3 +349,70 @@ class TestBusyBins:
             busy[start : start + length] = 1
         counted = busy.reshape(12, 20).mean(axis=1)
         assert busy_bins(frame, (0, 240), 12) == pytest.approx(counted)
+
+
+@st.composite
+def timelines(draw):
+    """Ranges in each other at random, and operations in them on two devices."""
+    parents = [draw(st.integers(-1, node - 1)) for node in range(draw(st.integers(1, 7)))]
+    rows = draw(
+        st.lists(
+            st.tuples(st.integers(0, 20), st.integers(0, 9), st.integers(-1, len(parents) - 1)),
+            max_size=9,
+        )
+    )
+    rows = sorted((start, start + length, stack) for start, length, stack in rows)
+    frame = operations(*rows)
+    devices = draw(st.lists(st.integers(0, 1), min_size=len(rows), max_size=len(rows)))
+    return frame.assign(device=pd.array(devices, dtype="Int64")), parents
+
+
+class TestNested:
+    @settings(max_examples=30)
+    @given(timelines())
+    def test_sums_are_those_of_every_pair_of_an_operation_and_a_range_around_it(self, timeline):
+        frame, parents = timeline
+        names = ranges(*((0, 99, f"r{row}") for row in range(len(parents))))
+        tree = range_tree(frame, names, stacks(*((p, row) for row, p in enumerate(parents))))
+        for row in tree.to_dict("records"):
+            held = [row["name"] in self.path(parents, stack) for stack in frame["stack"]]
+            inside = frame[np.array(held, dtype=bool)]
+            busy = {
+                (device, time)
+                for start, end, device in zip(
+                    inside["start_ns"], inside["end_ns"], inside["device"], strict=True
+                )
+                for time in range(start, end)
+            }
+            assert row["operations"] == len(inside)
+            assert row["gpu_ns"] == (inside["end_ns"] - inside["start_ns"]).sum()
+            assert row["busy_ns"] == len(busy)
+            by_device = inside.groupby("device")
+            span = (by_device["end_ns"].max() - by_device["start_ns"].min()).sum()
+            assert row["span_ns"] == span
+
+    @staticmethod
+    def path(parents, stack):
+        names = []
+        while stack != -1:
+            names.append(f"r{stack}")
+            stack = parents[stack]
+        return names
+
+    def test_memory_is_that_of_the_rows_however_deep_they_are(self):
+        depth = 1000
+        frame = operations(*((10 * row, 10 * row + 15, row) for row in range(depth)))
+        deep = ranges(*((row, 10**6 - row, f"r{row}") for row in range(depth)))
+        around = stacks(*((row - 1, row) for row in range(depth)))
+        tracemalloc.start()
+        try:
+            tree = range_tree(frame, deep, around)
+            gaps = idle_gaps(frame.assign(end_ns=frame["start_ns"] + 5), around)
+            spans = range_instances(frame, around)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert tree.loc[0, ["operations", "busy_ns"]].tolist() == [depth, 10 * depth + 5]
+        assert gaps["stack"].tolist() == list(range(depth - 1))
+        assert spans["last_ns"].tolist() == [10 * depth + 5] * depth
+        assert peak < 3000 * depth  # a pair of each operation and range would take 24 * depth**2

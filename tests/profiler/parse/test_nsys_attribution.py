@@ -18,6 +18,8 @@ from nsys_exports import (
     ExportFile,
 )
 
+from profiler.errors import ParseError
+from profiler.parse import nsys_attribution
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.nsys_attribution import NO_STACK, attribute
 
@@ -327,3 +329,19 @@ def test_sweep_finds_what_a_search_finds(seed):
         assert (stack_rows(found, got["stack"]), bool(got["by_time"])) == expected
     assert (found.stacks["parent"] < found.stacks.index).all()
     assert PROCESS >> 24 in timeline.api["process"].to_list()
+
+
+class TestManyStacks:
+    def test_ranges_in_each_other_make_one_stack_each(self, export):
+        for depth in range(200):
+            export.range(depth, 1000 - depth, f"r{depth}")
+        export.launch(500, 2000, 1)
+        assert len(attributed(export).stacks) == 200
+
+    def test_ranges_that_cross_in_too_many_ways_are_refused(self, export, monkeypatch):
+        monkeypatch.setattr(nsys_attribution, "MAX_STACKS", 0)
+        for begin in range(100):
+            export.range(begin, begin + 100, f"r{begin}", eventType=START_END)
+            export.launch(begin + 100, 2000 + 10 * begin, begin + 1)
+        with pytest.raises(ParseError, match="MAX_STACKS"):
+            attributed(export)

@@ -14,9 +14,9 @@ from test_render_browser import opened
 
 from profiler.analyse.phases import phased
 from profiler.findings.find import find
-from profiler.findings.timelines.bars import find_bars
+from profiler.findings.timelines.bars import bar_paths, find_bars
 from profiler.render.page import render_page
-from profiler.render.timeline.picture import GPU, RANGE, bar_paths, make_picture
+from profiler.render.timeline.picture import GPU, RANGE, make_picture
 from profiler.render.timeline.section import MOST_OPERATIONS
 
 # Acts as a reader would and writes down what came of it.
@@ -109,7 +109,7 @@ def test_keys_zoom_and_move(result: Any) -> None:
 def test_every_bar_tells_its_name_duration_and_ranges(result: Any) -> None:
     timeline = phased(TRAINING)
     picture = make_picture(find_bars(timeline, MOST_OPERATIONS), timeline.phases)
-    paths = bar_paths(picture.bars[RANGE])
+    paths = [" / ".join(path) for path in bar_paths(picture.bars[RANGE])]
     wanted = picture.bars[GPU].iloc[: len(result["walked"])]
     for told, (_, bar) in zip(result["walked"], wanted.iterrows(), strict=True):
         name, _, rest = told

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from synthetic_timeline import mlp
 
 from profiler.analyse.phases import Phased, phased
-from profiler.findings.timelines.bars import BAR_COLUMNS, UnitWindow, find_bars, find_window
+from profiler.findings.timelines.bars import (
+    BAR_COLUMNS,
+    UnitWindow,
+    bar_paths,
+    find_bars,
+    find_window,
+)
 from profiler.render.timeline.picture import (
     API,
     GPU,
@@ -22,7 +28,6 @@ from profiler.render.timeline.picture import (
     SPAN,
     NameTable,
     Picture,
-    bar_paths,
     bars_within,
     compact,
     far_apart,
@@ -105,7 +110,7 @@ def test_ranges_on_the_gpu_last_from_their_first_operation_to_their_last() -> No
     spans, gpu, ranges = (PICTURE.bars[kind] for kind in (SPAN, GPU, RANGE))
     of_name = spans[spans["name"] == "forward"]
     assert len(of_name) == 4
-    paths = bar_paths(ranges)
+    paths = [" / ".join(path) for path in bar_paths(ranges)]
     for _, span in of_name.iterrows():
         assert ranges["name"][span["inside"]] == "forward"
         path = paths[span["inside"]]
@@ -118,7 +123,7 @@ def test_ranges_on_the_gpu_last_from_their_first_operation_to_their_last() -> No
 
 
 def test_a_bar_knows_what_it_lies_in() -> None:
-    paths = bar_paths(PICTURE.bars[RANGE])
+    paths = [" / ".join(path) for path in bar_paths(PICTURE.bars[RANGE])]
     gpu = PICTURE.bars[GPU]
     own = gpu[gpu["short"] == "bias_kernel"].iloc[0]
     assert paths[own["inside"]] == "launch=0 / step_0 / forward / layer_0"
