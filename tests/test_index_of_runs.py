@@ -1,5 +1,6 @@
 """`reports/index.html`: every run of a folder with its answer and its verdict, from summaries."""
 
+import dataclasses
 import json
 import math
 import os
@@ -11,15 +12,18 @@ import pytest
 from lxml import html
 
 from profiler.commands import index as index_module
+from profiler.commands import list_runs as list_module
 from profiler.commands.index import write_index
 from profiler.commands.list_runs import ListRequest, list_runs
 from profiler.commands.output import dump
+from profiler.comparison import run_entries
 from profiler.comparison.find_run import find_run
-from profiler.comparison.run_entries import KEPT_FILE, read_entries, run_states
-from profiler.errors import UsageError
+from profiler.comparison.run_entries import KEPT_FILE, newest_listed, read_entries, run_states
+from profiler.errors import ExitCode, UsageError
 from profiler.findings.runs.history import best_over_time, changes, point_of
 from profiler.model import Environment, Verdict
 from profiler.render.figures.small_line import small_line
+from profiler.render.index import render_runs
 from profiler.run_folder.archive import write_archive
 from profiler.run_folder.folder import RunRecord
 
@@ -365,3 +369,76 @@ def test_a_name_without_runs_is_its_recording(tmp_path, monkeypatch):
     recording.unlink()
     with pytest.raises(UsageError, match="reports/sums holds only replays"):
         find_run("sums", Path("reports"))
+
+
+def test_a_list_keeps_what_it_read(tmp_path, monkeypatch, capsys):
+    for hour in (1, 2):
+        put(tmp_path, summary({"a": 0.5}, hour=hour))
+    request = ListRequest(out=tmp_path, color="never")
+    assert list_runs(request) is ExitCode.COMPLETE
+    first = capsys.readouterr().out
+    read = []
+    monkeypatch.setattr(run_entries, "_read", lambda *arguments: read.append(arguments))
+    monkeypatch.setattr(list_module, "keep_entries", lambda *arguments: read.append(arguments))
+    list_runs(request)
+    assert capsys.readouterr().out == first
+    assert read == []
+    monkeypatch.undo()
+    put(tmp_path, summary({"a": 0.5}, hour=3))
+    (tmp_path / KEPT_FILE).unlink()
+    (tmp_path / KEPT_FILE).mkdir()  # nothing can be kept: nothing else is lost
+    list_runs(request)
+    assert "20260304-030000" in capsys.readouterr().out
+
+
+def test_of_very_many_runs_the_newest_of_each_experiment_are_listed(tmp_path):
+    put(tmp_path, summary({"a": 0.5}))
+    (entry,) = entries_of(tmp_path)
+    runs = tuple(
+        dataclasses.replace(entry, experiment=name, folder=f"{name}/{number}")
+        for name, count in (("one", 1000), ("two", 3), ("three", 300))
+        for number in range(count)
+    )
+    listed = newest_listed(runs)
+    assert [run.folder for run in listed] == [
+        *(f"one/{number}" for number in range(166)),
+        *(f"two/{number}" for number in range(3)),
+        *(f"three/{number}" for number in range(166)),
+    ]
+    assert newest_listed(runs[:500]) == runs[:500]
+    page = html.fromstring(render_runs(runs))
+    assert len(page.xpath("//h3")) == len(listed)
+    assert "The newest 335 are listed." in page.text_content()
+    assert "Runs: 1303; experiments: 3." in page.text_content()
+
+
+def test_the_run_before_is_the_newest_that_can_be_compared(tmp_path):
+    put(tmp_path, summary({"a": 0.5}))
+    (entry,) = entries_of(tmp_path)
+    (best,) = entry.best
+    oldest_first = [
+        dataclasses.replace(
+            entry,
+            folder=str(number),
+            settings=(gpu,),
+            baseline=baseline,
+            best=tuple(dataclasses.replace(best, problem=problem) for problem in problems),
+        )
+        for number, (gpu, baseline, problems) in enumerate(
+            [
+                ("A", "x", "pq"),
+                ("A", "x", "p"),
+                ("B", "x", "p"),
+                ("A", None, "p"),
+                ("A", "x", "q"),
+                ("A", "x", "pq"),
+                ("A", "x", "r"),
+            ]
+        )
+    ]
+    found = changes(oldest_first[::-1])
+    assert {new: change.older.folder for new, change in found.items()} == {
+        "1": "0",
+        "4": "0",
+        "5": "4",
+    }

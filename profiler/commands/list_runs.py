@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -11,8 +12,16 @@ from typing import Any
 from profiler.commands.output import write_json_target
 from profiler.commands.requests import ListRequest
 from profiler.comparison.find_run import find_run
-from profiler.comparison.run_entries import RunEntry, read_entries, read_recordings, run_states
-from profiler.errors import ExitCode
+from profiler.comparison.run_entries import (
+    RunEntry,
+    cached_entries,
+    keep_entries,
+    newest_listed,
+    read_entries,
+    read_recordings,
+    run_states,
+)
+from profiler.errors import ExitCode, ProfilerError
 from profiler.findings.runs.history import BestChange, changes
 from profiler.model import SCHEMA_VERSION
 from profiler.outside_text import safe, safe_values
@@ -22,19 +31,33 @@ from profiler.sessions.progress import make_console
 
 def list_runs(request: ListRequest) -> ExitCode:
     """Print the runs by experiment, the newest first, each with its answer and its verdict."""
-    entries = read_entries(request.out, run_states(request.out), _say)
+    entries = _read(request.out)
     entries += read_recordings(recordings_here().values(), _say)
-    rows = list(_rows(request.out, entries))
+    named = entries
     if request.names:
         shown = {folder for name in request.names for folder in _named(name, entries, request.out)}
-        entries = tuple(entry for entry in entries if _path(request.out, entry) in shown)
-        rows = [row for row in rows if Path(row["run"]) in shown]
-    write_json_target({"schema_version": SCHEMA_VERSION, "runs": rows}, request.json_target)
+        named = tuple(entry for entry in entries if _path(request.out, entry) in shown)
+    if request.json_target is not None:
+        chosen = {entry.folder for entry in named}
+        rows = [row for folder, row in _rows(request.out, entries) if folder in chosen]
+        write_json_target({"schema_version": SCHEMA_VERSION, "runs": rows}, request.json_target)
     if request.json_target != "-":
         from profiler.render.console.lists import runs_table
 
-        make_console(request.color).print(runs_table(safe_values(entries)))
+        listed = newest_listed(named)
+        left_out = len(named) - len(listed)
+        make_console(request.color).print(runs_table(safe_values(listed), left_out))
     return ExitCode.COMPLETE
+
+
+def _read(out: Path) -> tuple[RunEntry, ...]:
+    """Entries of the runs under a folder; what had to be read is kept for the next time."""
+    states, cached = run_states(out), cached_entries(out)
+    entries = read_entries(out, states, _say, cached=cached)
+    if any(folder not in cached or cached[folder].state != states[folder] for folder in states):
+        with contextlib.suppress(OSError, ProfilerError):  # the folder may be read-only
+            keep_entries(out, states, entries)
+    return entries
 
 
 def _named(name: str, entries: Sequence[RunEntry], out: Path) -> set[Path]:
@@ -54,12 +77,13 @@ def _say(text: str) -> None:
     sys.stderr.write(f"profiler: {safe(text)}\n")
 
 
-def _rows(out: Path, entries: Sequence[RunEntry]) -> Iterator[dict[str, Any]]:
+def _rows(out: Path, entries: Sequence[RunEntry]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Folder and row of each run."""
     for _, of_experiment in groupby(entries, lambda entry: entry.experiment):
         runs = tuple(of_experiment)
         changed = changes(runs)
         for run in runs:
-            yield _row(out, run, changed.get(run.folder))
+            yield run.folder, _row(out, run, changed.get(run.folder))
 
 
 def _row(out: Path, run: RunEntry, change: BestChange | None) -> dict[str, Any]:

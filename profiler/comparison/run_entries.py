@@ -7,10 +7,13 @@ is kept beside the runs, and is read again only where a file has changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
+from itertools import chain, groupby, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -109,30 +112,43 @@ class _KeptFile:
     entries: Mapping[str, _Kept]
 
 
+Cached = Mapping[str, _Kept]
+"""Folder of a run → what was kept of it."""
 State = Mapping[str, tuple[int, ...]]
 """Folder of a run → times and sizes of its files."""
 
 
 def run_states(out: Path) -> State:
     """Every folder of a run or a replay under `out`, with the state of its files."""
-    files = (
-        path
-        for name in (RUN_FILE, SUMMARY_JSON_FILE)
-        for path in out.glob(f"*/*/{name}")
-        if not path.is_symlink() and not path.parent.is_symlink()
-    )
-    folders = {path.parent for path in files}
-    return {folder.relative_to(out).as_posix(): _state(folder) for folder in sorted(folders)}
+    states = {
+        f"{experiment.name}/{run.name}": state
+        for experiment in _folders(out, through_links=True)
+        for run in _folders(experiment.path, through_links=False)
+        if any(state := _state(run.path))
+    }
+    return dict(sorted(states.items()))
 
 
-def _state(folder: Path) -> tuple[int, ...]:
+def _folders(place: Path | str, *, through_links: bool) -> list[os.DirEntry[str]]:
+    """Folders in a folder; none where it cannot be read."""
+    try:
+        with os.scandir(place) as entries:
+            return [entry for entry in entries if entry.is_dir(follow_symlinks=through_links)]
+    except OSError:
+        return []
+
+
+def _state(folder: Path | str) -> tuple[int, ...]:
+    """Times and sizes of the files of a run; 0 of what is no file, or a link."""
     state: list[int] = []
     for name in (RUN_FILE, SUMMARY_JSON_FILE):
         try:
-            file_state = (folder / name).stat()
-            state += (file_state.st_mtime_ns, file_state.st_size)
+            file_state = os.lstat(f"{folder}/{name}")  # pathlib takes three times as long
         except OSError:
             state += (0, 0)
+        else:
+            is_link = stat.S_ISLNK(file_state.st_mode)
+            state += (0, 0) if is_link else (file_state.st_mtime_ns, file_state.st_size)
     return tuple(state)
 
 
@@ -144,24 +160,24 @@ def read_entries(
     states: State,
     on_odd: Callable[[str], None] = lambda _: None,
     documents: Mapping[Path, Mapping[str, Any]] = NO_DOCUMENTS,
+    cached: Cached | None = None,
 ) -> tuple[RunEntry, ...]:
     """Entries of the runs in `states`, by experiment, each with its newest run first.
 
     The experiment with the newest run comes first. A run that cannot be read is left out, one whose
     summary cannot is there without its answer; `on_odd` gets a sentence on either. `documents`:
-    contents of summary.json by folder, where they are at hand.
+    contents of summary.json by folder, where they are at hand; `cached`: as `cached_entries`.
     """
-    cached = _cached_entries(out)
+    cached = cached_entries(out) if cached is None else cached
     at_hand = {folder.resolve(): document for folder, document in documents.items()}
     entries = []
     for folder, state in states.items():
         before = cached.get(folder)
+        if before and before.state == state:
+            entries.append(before.entry)
+            continue
         try:
-            entry = (
-                before.entry
-                if before and before.state == state
-                else _read(out, folder, at_hand.get((out / folder).resolve()))
-            )
+            entry = _read(out, folder, at_hand.get((out / folder).resolve()))
         except UsageError as error:
             on_odd(f"left out: {error}")
             continue
@@ -176,6 +192,23 @@ def read_entries(
 
 def _place(entry: RunEntry, newest: Mapping[str, float]) -> tuple[Any, ...]:
     return newest[entry.experiment], entry.experiment, entry.number, entry.when, entry.folder
+
+
+MOST_LISTED = 500
+"""Runs that a table or a page lists; more of them take seconds, and nobody reads them."""
+
+
+def newest_listed(entries: Sequence[RunEntry]) -> tuple[RunEntry, ...]:
+    """The newest runs of each experiment, about as many of each, MOST_LISTED together."""
+    if len(entries) <= MOST_LISTED:
+        return tuple(entries)
+    of_each = max(1, MOST_LISTED // len(set(map(_experiment, entries))))
+    runs = (tuple(islice(group, of_each)) for _, group in groupby(entries, _experiment))
+    return tuple(chain.from_iterable(runs))[:MOST_LISTED]
+
+
+def _experiment(entry: RunEntry) -> str:
+    return entry.experiment
 
 
 def read_recordings(
@@ -194,18 +227,25 @@ def read_recordings(
     return tuple(entries)
 
 
-def keep_entries(out: Path, states: State, entries: tuple[RunEntry, ...]) -> None:
+def keep_entries(out: Path, states: State, entries: Iterable[RunEntry]) -> None:
     """Write down what was read, for the next time.
 
     Not of a run whose summary could not be read: it may be another time, and the files as they are.
     """
     cached = {
-        entry.folder: _Kept(states[entry.folder], entry) for entry in entries if not entry.fault
+        entry.folder: {"state": states[entry.folder], "entry": _plain(entry)}
+        for entry in entries
+        if not entry.fault
     }
-    write_json(out / KEPT_FILE, asdict(_KeptFile(_VERSION, cached)))
+    write_json(out / KEPT_FILE, {"version": _VERSION, "entries": cached}, indent=None)
 
 
-def _cached_entries(out: Path) -> Mapping[str, _Kept]:
+def _plain(entry: RunEntry) -> dict[str, Any]:
+    """Fields of an entry for JSON; `asdict` takes twenty times as long."""
+    return vars(entry) | {"best": [vars(best) for best in entry.best]}
+
+
+def cached_entries(out: Path) -> Cached:
     """What was kept; nothing where that is damaged or of another version."""
     try:
         cached = read_dataclass(out / KEPT_FILE, _KeptFile)

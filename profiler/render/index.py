@@ -8,7 +8,7 @@ from itertools import groupby
 
 from markupsafe import Markup
 
-from profiler.comparison.run_entries import RunEntry
+from profiler.comparison.run_entries import RunEntry, newest_listed
 from profiler.findings.runs.history import BestChange, BestPoint, best_over_time, changes
 from profiler.render.figures.small_line import small_line
 from profiler.render.page import render
@@ -77,9 +77,12 @@ def render_gallery(entries: Sequence[IndexEntry], missing: Sequence[MissingPage]
 
 def render_runs(entries: Sequence[RunEntry]) -> str:
     """HTML of the index of a folder of runs; `entries` stand by experiment, newest first."""
-    groups = [_group(tuple(runs)) for _, runs in groupby(entries, lambda run: run.experiment)]
+    listed = newest_listed(entries)
+    groups = [_group(tuple(runs)) for _, runs in groupby(listed, lambda run: run.experiment)]
+    experiments = len({run.experiment for run in entries})
+    rest = f" The newest {len(listed)} are listed." if len(listed) < len(entries) else ""
     lead = (
-        f"Runs: {len(entries)}; experiments: {len(groups)}. A verdict is on the best of each "
+        f"Runs: {len(entries)}; experiments: {experiments}.{rest} A verdict is on the best of each "
         "problem, relative to the baseline of its own run, against the run before."
     )
     return _render("Runs", "kernel-profiler", lead, groups, ())

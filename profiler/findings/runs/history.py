@@ -55,13 +55,21 @@ def changes(entries: Sequence[RunEntry]) -> dict[str, BestChange]:
     `entries` are those of one experiment, the newest first. Replays are left out.
     """
     found: dict[str, BestChange] = {}
-    older: list[RunEntry] = []
-    for entry in reversed([entry for entry in entries if not entry.replayed]):
-        before = next((run for run in reversed(older) if _comparable(run, entry)), None)
+    # The newest run so far by what makes runs comparable: walking back over all takes n².
+    newest: dict[tuple[object, ...], tuple[int, RunEntry]] = {}
+    for number, entry in enumerate(reversed([entry for entry in entries if not entry.replayed])):
+        if entry.baseline is None:
+            continue
+        keys = [(entry.settings, entry.baseline, problem) for problem in _problems(entry)]
+        before = max((newest[key] for key in keys if key in newest), key=_number, default=None)
         if before is not None:
-            found[entry.folder] = _change(before, entry)
-        older.append(entry)
+            found[entry.folder] = _change(before[1], entry)
+        newest.update(dict.fromkeys(keys, (number, entry)))
     return found
+
+
+def _number(numbered: tuple[int, RunEntry]) -> int:
+    return numbered[0]
 
 
 def _comparable(older: RunEntry, newer: RunEntry) -> bool:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from profiler.comparison.run_entries import RunEntry
 from profiler.findings.runs.history import changes
-from profiler.render.console.terminal import columns, plain, table
+from profiler.render.console.terminal import add_rest_caption, columns, plain, table
 from profiler.render.words import numbers
 from profiler.render.words.history import best_range, change_words
 
@@ -48,8 +48,11 @@ def doctor_table(checks: Iterable[DoctorCheck]) -> RenderableType:
     return listed
 
 
-def runs_table(runs: Sequence[RunEntry]) -> RenderableType:
-    """Show runs as their index does: `runs` stand by experiment, the newest first."""
+def runs_table(runs: Sequence[RunEntry], left_out: int = 0) -> RenderableType:
+    """Show runs as their index does: `runs` stand by experiment, the newest first.
+
+    `left_out`: how many older ones are not among them.
+    """
     if not runs:
         return Text("No runs here yet.")
     listed = table("Runs")
@@ -76,6 +79,7 @@ def runs_table(runs: Sequence[RunEntry]) -> RenderableType:
                 else Text(_kind_words(run)),
                 plain(run.answer or numbers.MISSING),
             )
+    add_rest_caption(listed, left_out, "older runs: name an experiment, or see --json")
     return listed
 
 
