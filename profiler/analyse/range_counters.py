@@ -79,6 +79,11 @@ def range_label(domain: str, name: str) -> str:
 
 def empty_range_visits() -> pd.DataFrame:
     """A frame of VISIT_COLUMNS without rows."""
+    return _no_visits().copy(deep=False)
+
+
+@cache
+def _no_visits() -> pd.DataFrame:
     types = {"block": "int64", "arm": "int64", "kernels": "float64"}
     return pd.DataFrame({name: np.empty(0, types.get(name, object)) for name in VISIT_COLUMNS})
 

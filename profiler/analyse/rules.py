@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 
@@ -18,6 +20,11 @@ RULE_COLUMNS = (
 
 def empty_rules() -> pd.DataFrame:
     """A frame of rules without rows."""
+    return _no_rules().copy(deep=False)
+
+
+@cache
+def _no_rules() -> pd.DataFrame:
     types = {"speedup_pct": "float64"}
     return pd.DataFrame({name: np.empty(0, types.get(name, object)) for name in RULE_COLUMNS})
 

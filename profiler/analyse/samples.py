@@ -83,7 +83,7 @@ def check_samples(samples: pd.DataFrame) -> None:
 
 def empty_samples() -> pd.DataFrame:
     """A frame of samples without rows."""
-    return _no_samples().copy()
+    return _no_samples().copy(deep=False)
 
 
 @cache
@@ -123,20 +123,20 @@ def samples_from_launches(  # noqa: PLR0913 - keyword-only facts about one sessi
     if not keys:
         return empty_samples()
     ours = codes >= 0
-    ranges = Ranges(launches[ours].reset_index(drop=True), codes[ours], len(keys))
-    identity = pd.DataFrame(
-        {
-            "session": session,
-            "collector": collector,
-            "kind": SessionKind(kind).value,
-            "cell": [cell for cell, _, _ in keys],
-            "block": [block for _, block, _ in keys],
-            "arm": [arm for _, _, arm in keys],
-            "repeat": 0,
-            "kernels": ranges.kernels().astype("float64"),
-            "kernel_names": _kernel_names(ranges),
-        }
-    )
+    if not ours.all():
+        launches, codes = launches[ours].reset_index(drop=True), codes[ours]
+    ranges = Ranges(launches, codes, len(keys))
+    identity = {
+        "session": session,
+        "collector": collector,
+        "kind": SessionKind(kind).value,
+        "cell": [cell for cell, _, _ in keys],
+        "block": [block for _, block, _ in keys],
+        "arm": [arm for _, _, arm in keys],
+        "repeat": 0,
+        "kernels": ranges.kernels().astype("float64"),
+        "kernel_names": _kernel_names(ranges),
+    }
     return _with_metrics(identity, ranges, metrics, compute_capability)
 
 
@@ -174,14 +174,14 @@ def _kernel_names(ranges: Ranges) -> list[str]:
 
 
 def _with_metrics(
-    identity: pd.DataFrame,
+    identity: Mapping[str, Any],
     ranges: Ranges,
     metrics: Sequence[str],
     compute_capability: str | None,
 ) -> pd.DataFrame:
     measured = [name for name in metrics if name not in CATALOGUE or CATALOGUE[name].ncu]
     columns = {name: combine_metric(ranges, name, compute_capability) for name in measured}
-    return typed_samples(pd.concat([identity, pd.DataFrame(columns, index=identity.index)], axis=1))
+    return typed_samples(pd.DataFrame({**identity, **columns}))
 
 
 def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one session
@@ -231,25 +231,23 @@ def _command_identity(
     *,
     kernels: int | Codes,
     kernel_names: list[str],
-) -> pd.DataFrame:
+) -> dict[str, Any]:
     """Where samples of a visit of a command come from; those of one cell are its repeats.
 
     `origin`: session, collector and kind. `kernels` and `kernel_names` of each sample.
     """
     session, collector, kind = origin
-    return pd.DataFrame(
-        {
-            "session": session,
-            "collector": collector,
-            "kind": SessionKind(kind).value,
-            "cell": cells,
-            "block": visit.block,
-            "arm": visit.arm,
-            "repeat": pd.Series(cells, dtype=object).groupby(cells).cumcount(),
-            "kernels": kernels,
-            "kernel_names": kernel_names,
-        }
-    )
+    return {
+        "session": session,
+        "collector": collector,
+        "kind": SessionKind(kind).value,
+        "cell": cells,
+        "block": visit.block,
+        "arm": visit.arm,
+        "repeat": pd.Series(cells, dtype=object).groupby(cells).cumcount(),
+        "kernels": kernels,
+        "kernel_names": kernel_names,
+    }
 
 
 def samples_of_parts(  # noqa: PLR0913 - keyword-only facts about one session
@@ -440,7 +438,8 @@ def impossible_durations(samples: pd.DataFrame) -> pd.Series[bool]:
     """
     if DURATION not in samples:
         return pd.Series(False, index=samples.index)
-    return (samples[DURATION] <= 0) | (samples[DURATION] > _LONGEST_NS)
+    durations = samples[DURATION].to_numpy()
+    return pd.Series((durations <= 0) | (durations > _LONGEST_NS), index=samples.index)
 
 
 def without_durations(samples: pd.DataFrame, which: pd.Series[bool]) -> pd.DataFrame:

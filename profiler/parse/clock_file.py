@@ -6,6 +6,7 @@ The file holds times and numbers, nothing that names the machine.
 from __future__ import annotations
 
 import io
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,11 @@ _MOST_REASONS = 2**53
 
 def empty_clocks() -> pd.DataFrame:
     """A frame of clocks without rows."""
+    return _no_clocks().copy(deep=False)
+
+
+@cache
+def _no_clocks() -> pd.DataFrame:
     columns: dict[str, Any] = {name: np.empty(0) for name in CLOCK_COLUMNS}
     return pd.DataFrame({**columns, "reasons": pd.array([], dtype="Int64")})
 

@@ -190,7 +190,7 @@ def _no_table(name: str, scanner: Scanner) -> ParseError:
 
 
 def _rule_frame(rules: list[RuleRow]) -> pd.DataFrame:
-    return _typed_rules(rules) if rules else _no_rules().copy()
+    return _typed_rules(rules) if rules else _no_rules().copy(deep=False)
 
 
 def _typed_rules(rules: list[RuleRow]) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,7 @@ START_END_HEADER = "Id:Domain:"
 # Not metrics, and not kept: the host's name is private.
 IGNORED_HEADERS = frozenset({"Host Name", "Kernel Time"})
 
+_CELL_COLUMNS = LAUNCH_COLUMNS[1:-1]
 _INTEGER_COLUMNS = ("process_id", "context", "device")
 _TEXT_COLUMNS = ("process", "kernel", "stream", "block_size", "grid_size", "cc")
 _NONE = ("", "n/a")
@@ -119,7 +121,10 @@ class Launches:
     ids: array[int] = field(default_factory=lambda: array("q"))
     _identity_codes: array[int] = field(default_factory=lambda: array("q"))
     _nvtx_codes: array[int] = field(default_factory=lambda: array("q"))
-    _identities: list[dict[str, str | None]] = field(default_factory=list)
+    _identities: list[tuple[str | None, ...]] = field(default_factory=list)
+    """Cells of `_CELL_COLUMNS`; where all kernels have names of their own, as many as launches."""
+    _cells: dict[str | None, str | None] = field(default_factory=dict)
+    """Each cell but names of kernels once."""
     _nvtx: list[tuple[NvtxRange, ...]] = field(default_factory=list)
     _pieces: list[Piece] = field(default_factory=list)
 
@@ -128,7 +133,11 @@ class Launches:
 
     def add_identity(self, identity: dict[str, str | None]) -> int:
         """Keep an identity; launches then refer to it by the returned code."""
-        self._identities.append(identity)
+        once = self._cells.setdefault
+        cells = ((name, identity.get(name)) for name in _CELL_COLUMNS)
+        self._identities.append(
+            tuple(cell if name == "kernel" else once(cell, cell) for name, cell in cells)
+        )
         return len(self._identities) - 1
 
     def add_nvtx(self, ranges: tuple[NvtxRange, ...]) -> int:
@@ -161,21 +170,11 @@ class Launches:
             for name, text in zip(names, is_text, strict=True)
             if name in text_cells and not text
         ]
-        frame = pd.concat(
-            [
-                self._identity_frame(),
-                _number_frame(names, values, is_text),
-                self._text_frame(
-                    {
-                        name: text_cells[name]
-                        for name, text in zip(names, is_text, strict=True)
-                        if text
-                    }
-                ),
-            ],
-            axis=1,
-        )
-        return frame, bad
+        parts = [self._identity_frame(), _number_frame(names, values, is_text)]
+        texts = {name: text_cells[name] for name in compress(names, is_text)}
+        if texts:
+            parts.append(self._text_frame(texts))
+        return pd.concat(parts, axis=1), bad
 
     def _join(self, names: list[str]) -> tuple[Floats, dict[str, list[TextCells]]]:
         """Values of all pieces, one row per name, and the texts that stand among them."""
@@ -202,8 +201,8 @@ class Launches:
     def _identity_frame(self) -> pd.DataFrame:
         codes = np.asarray(self._identity_codes, dtype=np.intp)
         columns: dict[str, Any] = {"id": np.asarray(self.ids, dtype=np.int64)}
-        for name in LAUNCH_COLUMNS[1:-1]:
-            cells = [identity.get(name) for identity in self._identities]
+        for place, name in enumerate(_CELL_COLUMNS):
+            cells = [identity[place] for identity in self._identities]
             columns[name] = (
                 _integers(cells, codes) if name in _INTEGER_COLUMNS else _take(cells, codes)
             )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -68,21 +68,35 @@ def detect_style(cells: Iterable[str]) -> NumberStyle:
     """Notation by the numbers that allow one reading only; the C locale where none does."""
     votes, spaced = 0, False
     for text, count in Counter(cells).items():  # most cells of a page are one of few texts
-        if text.isdecimal():
-            continue
-        plain = text
-        if _SPACED.fullmatch(text):
-            spaced = True
-            plain = _SEPARATORS.sub("", text)  # the rest of the cell still votes
-        continental, c_locale = _CONTINENTAL_EVIDENCE.fullmatch(plain), _C_EVIDENCE.fullmatch(plain)
-        votes += count * (bool(continental) - bool(c_locale))
+        if not text.isdecimal():
+            vote, is_spaced = _vote(text)
+            votes += count * vote
+            spaced |= is_spaced
     style = CONTINENTAL if votes > 0 else C_LOCALE
     return NumberStyle(style.thousands, style.decimal, spaced=True) if spaced else style
 
 
 @lru_cache(maxsize=65536)
+def _vote(text: str) -> tuple[int, bool]:
+    """1 for a continental number, -1 for one of the C locale, else 0; whether it is spaced."""
+    spaced = _SPACED.fullmatch(text) is not None
+    plain = _SEPARATORS.sub("", text) if spaced else text  # the rest of the cell still votes
+    continental, c_locale = _CONTINENTAL_EVIDENCE.fullmatch(plain), _C_EVIDENCE.fullmatch(plain)
+    return bool(continental) - bool(c_locale), spaced
+
+
 def parse_number(text: str, style: NumberStyle = C_LOCALE) -> float | None:
     """Number in a cell: NaN where ncu writes that it has none, None where it is a text."""
+    return number_parser(style)(text)
+
+
+@cache
+def number_parser(style: NumberStyle) -> Callable[[str], float | None]:
+    """`parse_number` of one notation, for many cells: most of them are one of few texts."""
+    return lru_cache(maxsize=65536)(partial(_parsed, style))
+
+
+def _parsed(style: NumberStyle, text: str) -> float | None:
     plain = text.strip().removeprefix("(!)").strip()
     if plain in _MISSING:
         return math.nan

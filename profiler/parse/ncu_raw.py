@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -32,6 +33,7 @@ from profiler.parse.ncu_numbers import (
     NumberStyle,
     detect_style,
     misplaced_separators,
+    number_parser,
     parse_number,
 )
 
@@ -55,11 +57,15 @@ TEXT_METRICS = frozenset(
 _LONG_LIST = re.compile(rb"[0-9]{1,3}(?:,[0-9]{1,3}){5,}")
 """A list of numbers, as TEXT_METRICS have: no number has so many thousands."""
 _BATCH_ROWS = 8192
+_FEW_ROWS = 64
 _KEPT_CONSTANTS = 16
 """One for each device of a large machine."""
 _STYLE_ROWS = 64
 """Enough to find numbers that can be read one way only, where the first row has none."""
 _SEPARATOR = b'","'
+
+Column = tuple[npt.NDArray[np.float64], npt.NDArray[np.intp], npt.NDArray[Any]]
+"""Numbers of a metric, and offsets and texts of its cells that hold texts instead."""
 
 
 class RawTable:
@@ -73,13 +79,10 @@ class RawTable:
         self._width = len(header.names)
         self._head = 1 + max(i for i, name in enumerate(header.names) if is_identity(name))
         self._identity_columns = IdentityColumns(header.names[: self._head])
-        self._names, units = _names_and_units(header, self._head)
+        self._names, units, self._factors = _names_and_units(header, self._head)
         self._wanted = _wanted_positions(self._names, columns)
         self._skip = min(self._wanted, default=0)
         self._constants: list[bytes] = [] if self._skip else [b""]
-        self._factors = [
-            factor_to_base(name, unit) for name, unit in zip(self._names, units, strict=True)
-        ]
         self.has_units = header.units is not None
         self.units = {self._names[i]: base_unit(units[i]).unit for i in self._wanted}
         self.odd_units = {
@@ -87,7 +90,7 @@ class RawTable:
         }
         self.attributes: Mapping[str, str | float] = {}
         self._style = C_LOCALE
-        self._identity_codes: dict[tuple[bytes, ...], int] = {}
+        self._identity_codes: dict[bytes, int] = {}
         self._nvtx_codes: dict[tuple[bytes, ...], int] = {}
         nvtx = [i for i in range(1, self._head) if _is_nvtx(header.names[i])]
         rest = [i for i in range(1, self._head) if i not in nvtx]
@@ -167,7 +170,7 @@ class RawTable:
         return None
 
     def _codes(self, parts: list[bytes]) -> tuple[int, int] | None:
-        rest, nvtx = self._rest_cells(parts), self._nvtx_cells(parts)
+        rest, nvtx = b"\n".join(self._rest_cells(parts)), self._nvtx_cells(parts)
         identity_code, nvtx_code = self._identity_codes.get(rest), self._nvtx_codes.get(nvtx)
         if identity_code is not None and nvtx_code is not None:
             return identity_code, nvtx_code
@@ -201,19 +204,43 @@ class RawTable:
             self._constants = [constants, *self._constants][:_KEPT_CONSTANTS]
 
     def _values(self, tails: list[bytes], start: int) -> Piece:
-        frame = self._frame(tails)
+        columns = self._few_columns(tails) or self._columns(tails)
         names = tuple(self._names[i] for i in self._wanted)
         values = np.empty((len(names), len(tails)))
         text_cells: dict[str, TextCells] = {}
-        for row, position in enumerate(self._wanted):
-            column = frame[position - self._skip]
-            numbers, offsets = _numbers(column, self._style, self._names[position])
+        for row, (position, column) in enumerate(zip(self._wanted, columns, strict=True)):
+            numbers, offsets, texts = column
             np.multiply(numbers, self._factors[position], out=values[row])
             if len(offsets):
-                texts = column.to_numpy(dtype=object)[offsets]
                 text_cells[self._names[position]] = (offsets, texts)
         values[np.isinf(values)] = np.nan
         return Piece(start, names, values, text_cells)
+
+    def _columns(self, tails: list[bytes]) -> Iterator[Column]:
+        """Wanted columns of many rows."""
+        frame = self._frame(tails)
+        for position in self._wanted:
+            column = frame[position - self._skip]
+            numbers, offsets = _numbers(column, self._style, self._names[position])
+            yield numbers, offsets, column.to_numpy(dtype=object)[offsets]
+
+    def _few_columns(self, tails: list[bytes]) -> list[Column] | None:
+        """Wanted columns of a few rows; None of many, or where a row is not as others are.
+
+        A table of a few rows, which each of a thousand sessions has, takes pandas ten times as
+        long.
+        """
+        if len(tails) > _FEW_ROWS:
+            return None
+        width = len(self._names) - self._skip
+        rows = [row for tail in tails if (row := split_row(tail)) and len(row) == width]
+        if len(rows) < len(tails):
+            return None
+        cells = list(zip(*rows, strict=True))
+        return [
+            _few_numbers(cells[position - self._skip], self._style, self._names[position])
+            for position in self._wanted
+        ]
 
     def _frame(self, tails: list[bytes]) -> pd.DataFrame:
         data = b"\n".join(tails)
@@ -257,20 +284,25 @@ def _has_misplaced(data: bytes, style: NumberStyle) -> bool:
     return False
 
 
-def _names_and_units(header: Header, head: int) -> tuple[list[str], list[str]]:
-    """Metric names and their units, from the units row or else from `name [unit]`."""
+@lru_cache(maxsize=8)
+def _names_and_units(
+    header: Header, head: int
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[float, ...]]:
+    """Metric names, their units, from the units row or else from `name [unit]`, and their factors.
+
+    Those of a table that was read before are known: a run can have a thousand alike.
+    """
     names = list(header.names[head:])
-    if header.units is not None:
-        return names, list(header.units[head:])
-    units = [""] * len(names)
-    for i, name in enumerate(names):
+    units = [""] * len(names) if header.units is None else list(header.units[head:])
+    for i, name in enumerate(names if header.units is None else ()):
         label, bracket, unit = name.removesuffix("]").rpartition(" [")
         if bracket and name.endswith("]") and is_known(unit):
             names[i], units[i] = label, unit
-    return names, units
+    factors = tuple(factor_to_base(name, unit) for name, unit in zip(names, units, strict=True))
+    return tuple(names), tuple(units), factors
 
 
-def _wanted_positions(names: list[str], columns: Collection[str] | None) -> list[int]:
+def _wanted_positions(names: Sequence[str], columns: Collection[str] | None) -> list[int]:
     """Positions of the columns to keep: those asked for, or all that can differ between rows."""
     first = {name: i for i, name in reversed(list(enumerate(names)))}
     if columns is not None:
@@ -297,6 +329,18 @@ def _chain(first: bytes, others: Iterator[bytes]) -> Iterator[bytes]:
 def _cells(tails: list[bytes]) -> Iterator[str]:
     for tail in tails:
         yield from split_row(tail) or ()
+
+
+def _few_numbers(cells: Sequence[str], style: NumberStyle, name: str) -> Column:
+    parse = _missing_or_text if name in TEXT_METRICS else number_parser(style)
+    numbers = [parse(text) for text in cells]
+    values = np.array([math.nan if number is None else number for number in numbers])
+    offsets = np.array([n for n, number in enumerate(numbers) if number is None], dtype=np.intp)
+    return values, offsets, np.array(cells, dtype=object)[offsets]
+
+
+def _missing_or_text(text: str) -> float | None:
+    return math.nan if text in MISSING else None
 
 
 def _attribute(cell: str, style: NumberStyle) -> str | float:

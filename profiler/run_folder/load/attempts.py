@@ -224,10 +224,11 @@ class Loaded:
         """
         if self.attempt.record.visit is not None:
             return {}
-        seen = self.samples[self.samples["kernel_names"] != ""]
+        seen = (self.samples[name].tolist() for name in ("cell", "kernel_names"))
         lists: dict[str, dict[tuple[str, ...], None]] = {}
-        for cell, names in zip(seen["cell"], seen["kernel_names"], strict=True):
-            lists.setdefault(str(cell), {})[tuple(str(names).split(KERNEL_SEPARATOR))] = None
+        for cell, names in zip(*seen, strict=True):
+            if names != "":
+                lists.setdefault(str(cell), {})[tuple(str(names).split(KERNEL_SEPARATOR))] = None
         return {cell: tuple(distinct) for cell, distinct in lists.items()}
 
     def fell_back(self) -> dict[str, str]:
@@ -336,7 +337,7 @@ def _load(
             *_unflushed(attempt, journal.records, table),
         ),
         unreadable=unreadable,
-        without_duration=_visits_of(samples[impossible]),
+        without_duration=_visits_of(samples[impossible]) if impossible.any() else frozenset(),
         attributes=table.attributes if table is not None else _attributes(records),
         clocks=clocks,
         ranges=_ranges(attempt, records, table, compute_capability, current),
@@ -568,13 +569,16 @@ def _of_cells(samples: pd.DataFrame, attempt: Attempt, current: set[str]) -> pd.
     visit = attempt.record.visit
     if visit is not None:  # its samples have ids of their own, one per kernel, grid and block
         return samples if visit["cell"] in current else samples.iloc[:0]
-    return samples[samples["cell"].isin(current)]
+    counted = samples["cell"].isin(current)
+    return samples if counted.all() else samples[counted]
 
 
 def _with_values(samples: pd.DataFrame) -> pd.DataFrame:
     metrics = list(metric_columns(samples))
     if not metrics:
         return samples.iloc[:0]
+    if samples[metrics[0]].notna().all():
+        return samples
     has_values = samples[metrics].notna().any(axis=1)
     return samples if has_values.all() else samples[has_values]
 
@@ -639,12 +643,12 @@ def _ranges(
         compute_capability=compute_capability,
         finished=set(protocol.finished_visits(records)),
     )
-    return visits[visits["cell"].isin(current)]
+    return visits if visits.empty else visits[visits["cell"].isin(current)]
 
 
 def _rules(attempt: Attempt, table: NcuTable | None, current: set[str]) -> pd.DataFrame:
     """Advice on the cells whose key is unchanged."""
-    if table is None:
+    if table is None or table.rules.empty:
         return empty_rules()
     single_visit = attempt.record.visit
     rules = cell_rules(
@@ -678,8 +682,10 @@ def _each_launch_once(table: NcuTable, name: str) -> NcuTable:
 
     A session is one process of ncu, which numbers the launches of each process.
     """
+    if table.page != "raw" or table.launches["id"].is_unique:
+        return table
     repeated = table.launches.duplicated(["process_id", "id"])
-    if table.page != "raw" or not repeated.any():
+    if not repeated.any():
         return table
     values: dict[str, str | int | float] = {"file": name, "count": int(repeated.sum())}
     notices = (*table.notices, Notice(NoticeKind.CSV_REPEATED_ROWS, values))
