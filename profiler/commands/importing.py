@@ -9,10 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.commands.output import write_json_target
+from profiler.commands.output import csv_parts, write_json_target
 from profiler.commands.requests import ImportRequest
 from profiler.commands.stages import Stages
-from profiler.commands.targets import is_own_page, write_page
+from profiler.commands.targets import is_own_page, is_table, write_page, write_table
 from profiler.errors import ExitCode, ParseError, UsageError
 from profiler.model import TunedConfig
 from profiler.notices import Notice, remedy, text
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _ENDINGS = (".csv", ".ncu-rep", ".sqlite", ".nsys-rep", ".json", ".log")
 """What files of a folder end in that are imported."""
+_TABLE_ENDING = ".kinds.csv"
 
 
 class _Import(ImportRequest):
@@ -130,16 +131,26 @@ def _import_launches(
     if request.only_json:
         return
     from profiler.render.console.tables import import_table
-    from profiler.render.import_page import render_import_page
+    from profiler.render.import_page import render_import_page, whole_on_page
     from profiler.render.source_page import source_tables
+    from profiler.render.tables.launches import group_launches
 
     console = request.console()
+    groups = group_launches(imported.launches)
     if request.json_target != "-":
-        console.print(import_table(imported.launches), *source_tables(kernels))
+        console.print(import_table(groups), *source_tables(kernels))
     _print_notices(imported.notices, request)
+    table = None if whole_on_page(groups) else _table_target(request)
     with request.stages.stage("Writing the page"):
-        html = render_import_page(imported.launches, imported.notices, request.names, kernels)
+        csv = "" if table is None else table.name
+        html = render_import_page(
+            imported.launches, groups, imported.notices, request.names, kernels, csv=csv
+        )
     _write_page(html, request, console)
+    if table is not None:
+        with request.stages.stage("Writing the table"):
+            write_table(table, csv_parts(groups.table.join(groups.medians)))
+        console.print(f"All {len(groups)} kinds: {table}", markup=False, soft_wrap=True)
 
 
 def _import_source(imported: ImportedSource, request: _Import) -> None:
@@ -211,6 +222,25 @@ def _write_page(html: str, request: _Import, console: Console) -> None:
     target = _page_target(request)
     write_page(target, html)
     console.print(f"Page: {target}", markup=False, soft_wrap=True)
+
+
+def _table_target(request: _Import) -> Path | None:
+    """Where the table of all kinds of launches goes, beside the page; None where that is no file.
+
+    Raises UsageError where something else stands there.
+    """
+    from profiler.render.tables.launches import COUNT, IDENTITY
+
+    page = _page_target(request)
+    if page.exists() and not page.is_file():
+        return None
+    table = page.with_suffix(_TABLE_ENDING)
+    if os.path.lexists(table) and not is_table(table, (*IDENTITY, COUNT)):
+        raise UsageError(
+            f"{table}: already there, and no table of this program: it is not overwritten.",
+            remedy="Name another file for the page with --out: the table goes beside it.",
+        )
+    return table
 
 
 def _page_target(request: _Import) -> Path:

@@ -20,6 +20,7 @@ from profiler.run_folder.folder import write_atomic
 PAGE_MARKER = b'<meta name="generator" content="kernel-profiler">'
 """Stands in the head of every page (`render/templates/base.html`)."""
 _HEAD_BYTES = 4096
+_OTHER_PAGE = "Choose another path with --out."
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -50,8 +51,7 @@ def write_page(target: Path, html: str) -> None:
     try:
         write_target(target, (html,))
     except OSError as error:
-        what = f"{target}: the page cannot be written"
-        _raise_for(error, what, "Choose another path with --out.")
+        _raise_for(error, f"{target}: the page cannot be written", _OTHER_PAGE)
 
 
 def _raise_for(error: OSError, what: str, remedy: str) -> NoReturn:
@@ -61,6 +61,14 @@ def _raise_for(error: OSError, what: str, remedy: str) -> NoReturn:
     if error.errno in _NO_SPACE:
         raise EnvironmentUnusable(message, remedy=f"Make room. {remedy}") from error
     raise UsageError(message, remedy=remedy) from error
+
+
+def write_table(target: Path, parts: Iterable[str]) -> None:
+    """Write a table beside the page that `--out` points to; raises as `write_page`."""
+    try:
+        write_target(target, parts)
+    except OSError as error:
+        _raise_for(error, f"{target}: the table cannot be written", _OTHER_PAGE)
 
 
 def write_stdout(parts: Iterable[str]) -> None:
@@ -89,13 +97,23 @@ def _write_now(stream: TextIO, parts: Iterable[str]) -> None:
 
 def is_own_page(file: Path) -> bool:
     """Whether a file is a page that this program wrote."""
+    return PAGE_MARKER in _head(file)
+
+
+def is_table(file: Path, columns: Iterable[str]) -> bool:
+    """Whether a file is a CSV whose first columns are these."""
+    return _head(file).startswith(",".join(columns).encode())
+
+
+def _head(file: Path) -> bytes:
+    """The beginning of a regular file; empty where there is none that can be read."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
-            return False  # opening a FIFO would wait for its writer
+            return b""  # opening a FIFO would wait for its writer
         with file.open("rb") as stream:
-            return PAGE_MARKER in stream.read(_HEAD_BYTES)
+            return stream.read(_HEAD_BYTES)
     except OSError:
-        return False
+        return b""
 
 
 def _own_stream(target: Path) -> TextIO | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import accumulate
 
 import pandas as pd
 
@@ -10,33 +12,64 @@ from profiler.findings.why.hot_lines import ListedKernel
 from profiler.metrics.labels import labels
 from profiler.notices import Notice
 from profiler.render.page import notice_rows, render
-from profiler.render.source_page import listed_kernel_rows
-from profiler.render.tables.launches import LaunchGroup, group_launches, spread_words, word
+from profiler.render.source_page import listed_kernel_parts
+from profiler.render.tables.launches import (
+    LaunchGroup,
+    LaunchGroups,
+    rows_with_room,
+    spread_words,
+    word,
+)
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
+from profiler.render.words.names import shorten
 
 MOST_LAUNCHES = 2000
 """A row for each launch of a long trace would make the page unusable: groups hold all of them."""
+MOST_VALUES = 8000
+"""Rows of all metrics of the groups: as many groups show them as have so many together."""
+_LONGEST_NAME = 4000
+"""Characters of a kernel's name; those of CUTLASS have a thousand."""
 
 
-def render_import_page(
+def whole_on_page(groups: LaunchGroups) -> bool:
+    """Whether the page has a row for each group, and all of its metrics."""
+    return len(groups.rows) == len(groups) and len(_detailed(groups)) == len(groups)
+
+
+def _detailed(groups: LaunchGroups) -> Sequence[LaunchGroup]:
+    """The groups that show all of their metrics."""
+    values = accumulate(len(group.medians) for group in groups.rows)
+    return groups.rows[: max(1, sum(so_far <= MOST_VALUES for so_far in values))]
+
+
+def render_import_page(  # noqa: PLR0913 - everything that the page shows
     launches: pd.DataFrame,
+    groups: LaunchGroups,
     notices: Sequence[Notice],
     files: Sequence[str],
     kernels: Sequence[ListedKernel] = (),
+    *,
+    csv: str = "",
 ) -> str:
     """Render imported launches as HTML; `files` are names without folders.
 
     `launches` has `kernel grid_size block_size id` and one column per metric; `kernels` are those
-    whose instructions were counted.
+    whose instructions were counted; `csv` is the name of a file beside the page with all groups,
+    empty where there is none.
     """
-    groups = group_launches(launches)
     shown = labels(groups.shown or groups.metrics[:1])
+    detailed = _detailed(groups)
+    listed = _launch_rows(
+        launches, [metric.name for metric in shown], [metric.unit for metric in shown]
+    )
     parts = {
         "files": list(files),
         "notice_rows": notice_rows(notices),
-        "count": len(launches),
-        "groups": groups.rows,
+        "count": groups.launches,
+        "kinds": len(groups),
+        "csv": csv,
+        "groups": [replace(row, kernel=_short(row.kernel)) for row in groups.rows],
         "has_ranges": groups.has_ranges,
         "spreads": [spread_words(row) for row in groups.rows] if groups.has_spread else [],
         "shown": shown,
@@ -51,15 +84,17 @@ def render_import_page(
                 for metric in labels(groups.metrics)
                 if metric.name in row.medians
             ]
-            for row in groups.rows
+            for row in detailed
         ],
-        "launches": _launch_rows(
-            launches, [metric.name for metric in shown], [metric.unit for metric in shown]
-        ),
-        "listed_kernels": listed_kernel_rows(kernels),
-        "left_out": max(0, len(launches) - MOST_LAUNCHES),
+        "launches": listed,
+        **listed_kernel_parts(kernels),
+        "left_out": len(launches) - len(listed),
     }
     return render("import.html", parts)
+
+
+def _short(name: str) -> str:
+    return shorten(name, _LONGEST_NAME)
 
 
 def _datum(row: LaunchGroup, name: str, unit: str) -> Datum:
@@ -75,7 +110,7 @@ def _number(value: float, unit: str) -> Datum:
 def _launch_rows(
     launches: pd.DataFrame, metrics: Sequence[str], units: Sequence[str]
 ) -> list[tuple[str, str, list[Datum]]]:
-    """Id, kernel and metrics of the first launches."""
+    """Id, kernel and metrics of the first launches, as many as there is room for."""
     head = launches.head(MOST_LAUNCHES)
     identity = head.reindex(columns=["id", "kernel"]).astype(object)
     columns = [head[name].astype(float).tolist() for name in metrics]
@@ -83,5 +118,6 @@ def _launch_rows(
     for column, unit in zip(columns, units, strict=True):
         for row, value in zip(data, column, strict=True):
             row.append(_number(value, unit))
-    ids, kernels = (identity[name].map(word).tolist() for name in ("id", "kernel"))
-    return list(zip(ids, kernels, data, strict=True))
+    ids, kernels = (identity[name].map(word).map(_short).tolist() for name in ("id", "kernel"))
+    rows = list(zip(ids, kernels, data, strict=True))
+    return rows[: max(1, rows_with_room(kernels))]

@@ -9,13 +9,15 @@ from rich.console import RenderableType
 
 from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name
 from profiler.notices import Notice
-from profiler.render.console.terminal import columns, plain, table
+from profiler.render.console.terminal import TextTable, add_rest_caption, columns, plain, table
 from profiler.render.page import notice_rows, render
 from profiler.render.tables.rows import Datum
 from profiler.render.words.kernel_names import readable_kernel
 from profiler.render.words.names import shorten
 from profiler.render.words.why import waited_for
 
+MOST_KERNELS = 200
+"""Kernels that a page or the console lists, each with up to twenty lines; a document has all."""
 _MISSING = "not in the file"
 _LONGEST_TEXT, _LONGEST_KERNEL = 60, 90
 
@@ -50,13 +52,21 @@ def render_source_page(
     parts = {
         "files": list(files),
         "notice_rows": notice_rows(notices),
-        "listed_kernels": listed_kernel_rows(kernels),
+        **listed_kernel_parts(kernels),
     }
     return render("source.html", parts)
 
 
-def listed_kernel_rows(kernels: Sequence[ListedKernel]) -> tuple[ListedKernelRows, ...]:
-    """Tables of each kernel, in their order."""
+def listed_kernel_parts(kernels: Sequence[ListedKernel]) -> dict[str, object]:
+    """What `source_kernels.html` shows."""
+    return {
+        "listed_kernels": _kernel_rows(kernels),
+        "left_out_kernels": max(0, len(kernels) - MOST_KERNELS),
+    }
+
+
+def _kernel_rows(kernels: Sequence[ListedKernel]) -> tuple[ListedKernelRows, ...]:
+    """Tables of the first kernels, in their order."""
     return tuple(
         ListedKernelRows(
             kernel=readable_kernel(kernel.kernel),
@@ -65,17 +75,20 @@ def listed_kernel_rows(kernels: Sequence[ListedKernel]) -> tuple[ListedKernelRow
             lines=tuple(_line(line) for line in kernel.lines),
             classes=_classes(kernel),
         )
-        for kernel in kernels
+        for kernel in kernels[:MOST_KERNELS]
     )
 
 
 def source_tables(kernels: Sequence[ListedKernel]) -> tuple[RenderableType, ...]:
     """Show hot lines and executed classes of each kernel on the console."""
-    return tuple(
+    tables = [
         shown
-        for kernel in listed_kernel_rows(kernels)
+        for kernel in _kernel_rows(kernels)
         for shown in (_line_table(kernel), _class_table(kernel))
-    )
+    ]
+    if tables:
+        add_rest_caption(tables[-1], len(kernels) - MOST_KERNELS, "kernels are in --json")
+    return tuple(tables)
 
 
 def _line(line: HotLine) -> HotLineRow:
@@ -105,7 +118,7 @@ def _count(value: float) -> Datum:
     return Datum.quantity(value, "", _MISSING)
 
 
-def _line_table(kernel: ListedKernelRows) -> RenderableType:
+def _line_table(kernel: ListedKernelRows) -> TextTable:
     shown = table(plain(shorten(kernel.kernel, _LONGEST_KERNEL)).plain)
     places = ("line", "source") if kernel.has_lines else ("instruction",)
     columns(shown, *places[:-1], fixed=True)
@@ -122,7 +135,7 @@ def _line_table(kernel: ListedKernelRows) -> RenderableType:
     return shown
 
 
-def _class_table(kernel: ListedKernelRows) -> RenderableType:
+def _class_table(kernel: ListedKernelRows) -> TextTable:
     shown = table("Executed warp instructions")
     columns(shown, "class")
     columns(shown, "executed", "share", right=True)

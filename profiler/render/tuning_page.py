@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.console import RenderableType
 
@@ -11,16 +12,32 @@ from profiler.render.console.terminal import TextTable, columns, plain, table
 from profiler.render.page import render
 from profiler.render.tables.tuning_tables import HEADS, TuningTable, tuning_tables
 
+MOST_CONFIGS = 5000
+"""Configurations that a page lists; a document has all."""
+
 
 def render_tuning_page(tuned: Sequence[TunedConfig], files: Sequence[str]) -> str:
     """Render configurations as HTML; `files` are names without folders."""
+    tables = tuning_tables(tuned)
     parts = {
         "files": list(files),
-        "tables": tuning_tables(tuned),
+        "tables": _first_rows(tables),
+        "operations": len(tables),
+        "left_out": max(0, len(tuned) - MOST_CONFIGS),
         "heads": HEADS,
         "count": len(tuned),
     }
     return render("tuning.html", parts)
+
+
+def _first_rows(tables: Sequence[TuningTable]) -> list[TuningTable]:
+    """Tables with MOST_CONFIGS rows together."""
+    room, shown = MOST_CONFIGS, []
+    for tuning in tables:
+        if room > 0:
+            shown.append(replace(tuning, rows=tuning.rows[:room]))
+        room -= len(tuning.rows)
+    return shown
 
 
 def console_tables(tuned: Sequence[TunedConfig]) -> tuple[RenderableType, ...]:

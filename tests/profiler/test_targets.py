@@ -1,5 +1,6 @@
 """Where `--json FILE` and `--out PAGE` write: what is no regular file keeps its place."""
 
+import csv
 import os
 import stat
 import subprocess
@@ -133,3 +134,22 @@ def test_only_regular_files_are_pages_of_ours(here):
     assert not is_own_page(here / "nowhere")
     assert not is_own_page(Path("/dev/zero"))
     assert not is_own_page(here / "fifo"), "and it is not waited for"
+
+
+def test_all_kinds_of_launches_are_in_a_table_beside_the_page_where_it_has_no_room(
+    here, monkeypatch
+):
+    monkeypatch.setattr("profiler.render.tables.launches.MOST_GROUPS", 1)
+    *_, row = LAUNCHES.splitlines()
+    with (here / "mine.csv").open("a") as stream:
+        stream.write(f"{row}\n".replace("scale", "=other").replace('"0"', '"1"', 1))
+    import_mine()
+    rows = list(csv.DictReader((here / "mine.kinds.csv").read_text().splitlines()))
+    assert [row["kernel"] for row in rows] == ["scale(float *)", "'=other(float *)"]
+    assert [(row["launches"], float(row["duration_ns"])) for row in rows] == [("1", 1024.0)] * 2
+    assert 'href="mine.kinds.csv"' in (here / "mine.html").read_text()
+    import_mine()
+    (here / "mine.kinds.csv").write_text("my,own\n")
+    with pytest.raises(UsageError, match="not overwritten"):
+        import_mine()
+    assert (here / "mine.kinds.csv").read_text() == "my,own\n"

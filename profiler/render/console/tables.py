@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import pandas as pd
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
@@ -26,7 +25,6 @@ from profiler.render.tables.build_failures import build_failures
 from profiler.render.tables.launches import (
     DURATION,
     LaunchGroups,
-    group_launches,
     spread_words,
 )
 from profiler.render.tables.rows import build_state
@@ -99,10 +97,9 @@ def _build_state(build: BuildResult, names: Mapping[str, str]) -> Text:
     return Text(build_state(build, names), style="" if build.ok else "red")
 
 
-def import_table(launches: pd.DataFrame) -> RenderableType:
+def import_table(groups: LaunchGroups) -> RenderableType:
     """Show imported launches, grouped by kernel, grid and block: medians of each group."""
-    title = f"{len(launches)} launches"
-    return _LaunchTable(title, group_launches(launches))
+    return _LaunchTable(f"{groups.launches} launches", groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +120,7 @@ class _LaunchTable:
         """The table with names of at most so many characters where these differ."""
         groups = self.groups
         shown = groups.shown[:_MOST_LAUNCH_COLUMNS]
-        table = _table(f"{self.title} of {len(groups.rows)} kinds")
+        table = _table(f"{self.title} of {len(groups)} kinds")
         _columns(table, "kernel", name=True)
         if groups.has_ranges:
             _columns(table, "range")
@@ -149,7 +146,7 @@ class _LaunchTable:
                 str(row.count),
                 *values,
             )
-        _add_rest_caption(table, len(groups.rows) - _MOST_LAUNCH_GROUPS, "kinds are in the page")
+        _add_rest_caption(table, len(groups) - _MOST_LAUNCH_GROUPS, "kinds are in the page")
         return table
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import pandas as pd
@@ -29,6 +31,10 @@ _NOT_METRICS = frozenset(
         "nvtx",
     }
 )
+COUNT, TOTAL, SHORTEST, LONGEST = "launches", "total_ns", "shortest_ns", "longest_ns"
+"""Columns of the table of groups beside IDENTITY and the metrics; the last two are durations."""
+MOST_GROUPS, MOST_LETTERS = 1000, 250_000
+"""Groups that a page lists, and letters of their names: it has three megabytes then."""
 MOST_SHOWN = 10
 """Metrics in the narrow table; the page's own list has every friendly one."""
 
@@ -51,23 +57,43 @@ class LaunchGroup:
     """Shortest and longest duration where they are WIDE apart."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LaunchGroups:
     """All groups, those with the largest total duration first."""
 
-    rows: tuple[LaunchGroup, ...]
-    metrics: tuple[str, ...]
-    """Metrics that any launch has: those of the catalogue in its order, then raw names."""
+    table: pd.DataFrame
+    """A row for each group: IDENTITY, COUNT, TOTAL, SHORTEST, LONGEST."""
+    medians: pd.DataFrame
+    """In the same rows, a column for each metric that any launch has: those of the catalogue in its
+    order, then raw names."""
+    launches: int
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @cached_property
+    def rows(self) -> tuple[LaunchGroup, ...]:
+        """The first groups, as many as a page has room for."""
+        parts = (self.table.head(MOST_GROUPS), self.medians.head(MOST_GROUPS))
+        records = zip(*(part.to_dict("records") for part in parts), strict=True)
+        groups = [_group(facts, medians) for facts, medians in records]
+        room = rows_with_room([group.kernel + group.range for group in groups])
+        return tuple(groups[: max(1, room)])
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Metrics that any launch has."""
+        return tuple(self.medians.columns)
 
     @property
     def has_ranges(self) -> bool:
         """Whether any launch was in a range."""
-        return any(row.range for row in self.rows)
+        return bool((self.table["range"] != "").any())
 
     @property
     def has_spread(self) -> bool:
         """Whether the durations of any group are far apart."""
-        return any(row.spread_ns for row in self.rows)
+        return bool(_is_wide(self.table[SHORTEST], self.table[LONGEST]).any())
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -78,53 +104,43 @@ class LaunchGroups:
 def group_launches(launches: pd.DataFrame) -> LaunchGroups:
     """Group launches and take the median of every metric; missing stays missing."""
     metrics = _metrics(launches)
-    if launches.empty:
-        return LaunchGroups((), metrics)
     identity = launches.reindex(columns=list(IDENTITY)).astype(object)
-    keys = [identity[name].map(word) for name in IDENTITY]
-    values = launches[list(metrics)].apply(pd.to_numeric, errors="coerce")
-    grouped = values.groupby(keys, sort=False)
-    medians, sizes = grouped.median(), grouped.size()
-    total, spread = _total(values, keys), _spread(values, keys)
-    order = total.sort_values(ascending=False, kind="stable", na_position="last").index
-    rows = [
-        LaunchGroup(
-            kernel=key[0],
-            grid=key[1],
-            block=key[2],
-            range=key[3],
-            count=int(sizes[key]),
-            medians={
-                str(name): float(value)
-                for name, value in medians.loc[key].items()
-                if pd.notna(value)
-            },
-            total_ns=float(total[key]),
-            spread_ns=spread.get(key),
-        )
-        for key in order
-    ]
-    return LaunchGroups(tuple(rows), metrics)
+    keys = pd.DataFrame({name: identity[name].map(word) for name in IDENTITY}, dtype=object)
+    codes = keys.groupby(list(IDENTITY), sort=False).ngroup()
+    values = launches[list(metrics)].apply(pd.to_numeric, errors="coerce").groupby(codes)
+    duration = launches.get(DURATION, pd.Series(math.nan, index=launches.index)).groupby(codes)
+    # Groups are numbered as they come: so are the first rows of each.
+    table = keys[~codes.duplicated()].reset_index(drop=True)
+    table[COUNT] = codes.value_counts(sort=False).sort_index()
+    table[TOTAL] = duration.sum(min_count=1)
+    table[SHORTEST], table[LONGEST] = duration.min(), duration.max()
+    order = table[TOTAL].sort_values(ascending=False, kind="stable", na_position="last").index
+    medians = values.median()
+    table, medians = (part.loc[order].reset_index(drop=True) for part in (table, medians))
+    return LaunchGroups(table, medians, len(launches))
 
 
-def _total(values: pd.DataFrame, keys: list[pd.Series[str]]) -> pd.Series[float]:
-    """Time by group; a group without any duration has none, not 0."""
-    return _durations(values).groupby(keys, sort=False).sum(min_count=1)
+def _group(facts: Mapping[Any, Any], medians: Mapping[Any, float]) -> LaunchGroup:
+    shortest, longest = facts[SHORTEST], facts[LONGEST]
+    return LaunchGroup(
+        kernel=facts["kernel"],
+        grid=facts["grid_size"],
+        block=facts["block_size"],
+        range=facts["range"],
+        count=facts[COUNT],
+        medians={str(name): value for name, value in medians.items() if not math.isnan(value)},
+        total_ns=facts[TOTAL],
+        spread_ns=(shortest, longest) if _is_wide(shortest, longest) else None,
+    )
 
 
-def _spread(
-    values: pd.DataFrame, keys: list[pd.Series[str]]
-) -> dict[tuple[str, ...], tuple[float, float]]:
-    """Shortest and longest duration of the groups in which they are far apart."""
-    grouped = _durations(values).groupby(keys, sort=False)
-    low, high = grouped.min(), grouped.max()
-    wide: list[Any] = low.index[high > WIDE * low].tolist()
-    return {key: (float(low[key]), float(high[key])) for key in wide}
+def _is_wide(shortest: Any, longest: Any) -> Any:
+    return longest > WIDE * shortest
 
 
-def _durations(values: pd.DataFrame) -> pd.Series[float]:
-    missing = pd.Series(float("nan"), index=values.index)
-    return values.get(DURATION, missing)
+def rows_with_room(names: Iterable[str]) -> int:
+    """How many of the first rows of a table have room, by the letters of their names."""
+    return sum(letters <= MOST_LETTERS for letters in accumulate(map(len, names)))
 
 
 def spread_words(group: LaunchGroup) -> str:

@@ -31,6 +31,7 @@ from profiler.render.console.plan import plan_table
 from profiler.render.console.runs import comparison_tables
 from profiler.render.console.terminal import columns, table
 from profiler.render.import_timeline import timeline_part, timelines_console
+from profiler.render.tables.launches import group_launches
 from profiler.render.tuning_page import console_tables
 from profiler.sessions.launch_counts import launch_counts, launches_note
 
@@ -157,7 +158,7 @@ def imported() -> Printed:
         }
     )
     grids = tuple(f"(10{number}, 24, 1)" for number in range(count))
-    return Printed(console.import_table(launches), ("(256,", *LONG_KERNELS, *grids))
+    return Printed(console.import_table(group_launches(launches)), ("(256,", *LONG_KERNELS, *grids))
 
 
 def imported_timeline() -> Printed:

@@ -2,6 +2,7 @@
 
 import io
 import math
+from collections.abc import Sequence
 
 import lxml.html
 import pandas as pd
@@ -10,7 +11,7 @@ from synthetic_report import HOSTILE
 
 from profiler.notices import Notice, NoticeKind
 from profiler.render.console.tables import import_table
-from profiler.render.import_page import render_import_page
+from profiler.render.import_page import render_import_page, whole_on_page
 from profiler.render.tables.launches import group_launches
 
 LAUNCHES = pd.DataFrame(
@@ -27,6 +28,12 @@ LAUNCHES = pd.DataFrame(
         "policy": ["spread"] * 4,
     }
 )
+
+
+def imported_page(
+    launches: pd.DataFrame, notices: Sequence[Notice], files: Sequence[str], csv: str = ""
+) -> str:
+    return render_import_page(launches, group_launches(launches), notices, files, csv=csv)
 
 
 def test_groups_by_kernel_grid_and_block_with_medians() -> None:
@@ -48,7 +55,7 @@ def test_groups_by_kernel_grid_and_block_with_medians() -> None:
 
 def test_no_launches() -> None:
     assert group_launches(LAUNCHES.iloc[:0]).rows == ()
-    assert "0 launches of 0 kinds" in render_import_page(LAUNCHES.iloc[:0], (), ["a.csv"])
+    assert "0 launches of 0 kinds" in imported_page(LAUNCHES.iloc[:0], (), ["a.csv"])
 
 
 def test_without_durations_the_most_frequent_is_no_time() -> None:
@@ -59,7 +66,7 @@ def test_without_durations_the_most_frequent_is_no_time() -> None:
 
 def test_page_escapes_and_says_what_is_missing() -> None:
     notice = Notice(NoticeKind.CSV_TRUNCATED, {"file": "<a>.csv", "rows": 4})
-    page = render_import_page(LAUNCHES, (notice,), ["<a>.csv"])
+    page = imported_page(LAUNCHES, (notice,), ["<a>.csv"])
     tree = lxml.html.document_fromstring(page)
     assert tree.xpath("//img") == []
     assert len(tree.xpath("//script")) == 1
@@ -79,7 +86,7 @@ def test_page_escapes_and_says_what_is_missing() -> None:
 
 def test_long_traces_are_cut_with_a_word() -> None:
     many = pd.concat([LAUNCHES] * 600, ignore_index=True)
-    tree = lxml.html.document_fromstring(render_import_page(many, (), ["a.csv"]))
+    tree = lxml.html.document_fromstring(imported_page(many, (), ["a.csv"]))
     assert len(tree.xpath("//section[@id='launches']//tbody/tr")) == 2000
     assert "400 more" in tree.xpath("//section[@id='launches']")[0].text_content()
 
@@ -103,7 +110,9 @@ def kernels_at(width: int, *names: str) -> list[str]:
         }
     )
     stream = io.StringIO()
-    Console(file=stream, width=width, color_system=None).print(import_table(launches))
+    Console(file=stream, width=width, color_system=None).print(
+        import_table(group_launches(launches))
+    )
     lines = stream.getvalue().splitlines()[3:]
     return [line.partition("  ")[0] for line in lines if "(1, 1, 1)" in line]
 
@@ -125,8 +134,52 @@ def test_a_kernel_is_cut_only_where_its_column_has_no_room() -> None:
 
 def test_console_table() -> None:
     stream = io.StringIO()
-    Console(file=stream, width=160, color_system=None).print(import_table(LAUNCHES))
+    Console(file=stream, width=160, color_system=None).print(import_table(group_launches(LAUNCHES)))
     text = stream.getvalue()
     assert "4 launches of 3 kinds" in text
     assert "gemm" in text
     assert "50.0" in text
+
+
+def many_kinds(count: int, name: str = "kernel") -> pd.DataFrame:
+    """Launches of kernels that all have names of their own."""
+    metrics = {f"sm__counted_{number}": 1.5 + number for number in range(30)}
+    return pd.DataFrame(
+        {
+            "id": range(count),
+            "kernel": [f"{name}_{number}" for number in range(count)],
+            "grid_size": "(1, 1, 1)",
+            "block_size": "(32, 1, 1)",
+            "nvtx": [()] * count,
+            "duration_ns": [1e3 + number for number in range(count)],
+            **metrics,
+        }
+    )
+
+
+def test_of_many_kinds_the_page_lists_the_first_and_says_where_all_are() -> None:
+    launches = many_kinds(1100)
+    page = imported_page(launches, (), ["a.csv"], csv="a.kinds.csv")
+    tree = lxml.html.document_fromstring(page)
+    assert "1100 launches of 1100 kinds" in tree.xpath("//p[@class='lead']")[0].text_content()
+    kinds, metrics = (tree.xpath(f"//section[@id='{name}']")[0] for name in ("kinds", "metrics"))
+    names = kinds.xpath(".//tbody/tr/th/text()")
+    assert names == [f"kernel_{1099 - number}" for number in range(1000)]
+    assert "The first 1000 of 1100 kinds are listed" in kinds.text_content()
+    assert len(metrics.xpath("./details")) == 8000 // 31
+    assert "Of the first 258 of 1100 kinds" in metrics.text_content()
+    assert set(tree.xpath("//p/a/@href")) == {"a.kinds.csv"}
+    assert not whole_on_page(group_launches(launches))
+    assert "all are in what --json writes" in lxml.html.document_fromstring(
+        imported_page(launches, (), ["a.csv"])
+    ).text_content().replace("\n", " ")
+
+
+def test_names_of_any_length_make_no_page_beyond_five_megabytes() -> None:
+    for launches in (many_kinds(2000, "very_" * 200), many_kinds(3, "&" * 10**6)):
+        assert len(imported_page(launches, (), ["a.csv"])) < 5_000_000
+
+
+def test_few_kinds_are_all_on_the_page() -> None:
+    assert whole_on_page(group_launches(LAUNCHES))
+    assert "are listed" not in imported_page(LAUNCHES, (), ["a.csv"])
