@@ -241,7 +241,8 @@ def _medians_without_one(rows: Floats) -> Floats:
     ranks = np.arange(n)
     # Without the value of a rank, those above it move down by one.
     low, high = (place + (ranks <= place) for place in ((n - 2) // 2, (n - 1) // 2))
-    medians = np.empty_like(rows)
+    # Column by column: the last digits of sums depend on it.
+    medians = np.empty(rows.shape, order="F")
     np.put_along_axis(medians, order, (ordered[:, low] + ordered[:, high]) / 2, axis=-1)
     return medians
 

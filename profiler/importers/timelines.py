@@ -18,8 +18,8 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.safe_frames import safe_frames
+from profiler.analyse.timelines.cell_timeline import CellTimeline
 from profiler.collect.nsys import convert_command, convert_failed, find_nsys
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
 from profiler.findings.timelines.cells import TimelineFindings, imported_timelines

@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.cell_timeline import CellTimeline, Original
 from profiler.analyse.samples import empty_samples
-from profiler.analyse.timeline_samples import (
+from profiler.analyse.timelines.cell_timeline import CellTimeline, Original
+from profiler.analyse.timelines.timeline_samples import (
     Source,
     samples_from_program,
     samples_from_timeline,

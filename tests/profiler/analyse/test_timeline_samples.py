@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from profiler.analyse.samples import check_samples
-from profiler.analyse.timeline_samples import (
+from profiler.analyse.timelines.timeline_samples import (
     Source,
     samples_from_program,
     samples_from_timeline,
