@@ -20,7 +20,9 @@ MAX_COLUMNS = 20_000
 _MESSAGE = re.compile(rb"==(?:PROF|WARNING|ERROR)==.*")
 # One such line per launch, with the percentage of each pass: no news, and 100,000 of them.
 _PROGRESS = re.compile(rb'==PROF== Profiling "')
-_HEADER = re.compile(rb'"?ID"?([,;\t])"?(?:Process ID|Kernel Name)"?')
+HEADER = r'"?ID"?([,;\t])"?(?:Process ID|Kernel Name)"?'
+"""How the header of a table begins, with the delimiter as its group."""
+_HEADER = re.compile(HEADER.encode())
 # Output without a newline at its end stands before the row on the same line.
 _GLUED = re.compile(rb'"ID","(?:Process ID|Kernel Name)"|"\d+","\d*","')
 _LOOSE_ROW = re.compile(rb'\s*(?:"\d*"|\d*)[,;\t]')

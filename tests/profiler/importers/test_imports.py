@@ -10,7 +10,7 @@ import pytest
 from profiler.commands.importing import ImportRequest, import_files
 from profiler.commands.output import dump
 from profiler.errors import ParseError, UsageError
-from profiler.importers.ncu_files import import_document, read_imports
+from profiler.importers.registry import read_files
 
 RECORDINGS = Path(__file__).parents[2] / "recordings/ncu-2025.3.1"
 CAPTURES = sorted(RECORDINGS.glob("*.csv*"))
@@ -23,7 +23,7 @@ def document(*files):
     def refuse(constant):
         raise AssertionError(f"{constant} is no JSON")
 
-    text = dump(import_document(read_imports(files)))
+    text = dump(read_files(files)[0].document())
     return json.loads(text, parse_constant=refuse)
 
 
@@ -132,7 +132,7 @@ def test_one_file_without_a_table_is_refused_by_its_name(tmp_path):
     empty = tmp_path / "empty.csv"
     empty.write_text("hello\n")
     with pytest.raises(ParseError, match=r"empty\.csv"):
-        read_imports([capture("ncu_details_basic"), empty])
+        read_files([capture("ncu_details_basic"), empty])
 
 
 def test_folders_and_patterns_stand_for_their_files(tmp_path, monkeypatch, capsys):

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from profiler.errors import EnvironmentUnusable, ParseError, UsageError
-from profiler.importers.ncu_reports import read_reports
-from profiler.importers.source_pages import read_source_pages, source_document
+from profiler.errors import EnvironmentUnusable, ParseError
+from profiler.importers.registry import read_files
 
 RECORDINGS = Path(__file__).parents[2] / "recordings/ncu-source-2025.3.1"
 # Prints the recorded page that the options ask for, as ncu does of its report.
@@ -51,7 +50,7 @@ def page(name):
 
 
 def test_lines_with_the_most_samples_come_first():
-    document = source_document(read_source_pages([page("planted_cuda_sass")]))
+    document = read_files([page("planted_cuda_sass")])[0].document()
     assert document["warnings"] == []
     transposed, sums, _ = document["kernels"]
     assert transposed["lines"][1] == {
@@ -69,7 +68,7 @@ def test_lines_with_the_most_samples_come_first():
 
 
 def test_without_line_information_the_lines_are_instructions():
-    kernels = read_source_pages([page("torch_sass")]).kernels
+    kernels = read_files([page("torch_sass")])[0].kernels
     assert len(kernels) == 6
     assert not any(kernel.has_lines for kernel in kernels)
     for kernel in kernels:
@@ -80,28 +79,17 @@ def test_without_line_information_the_lines_are_instructions():
 
 
 def test_a_launch_without_samples_has_no_lines():
-    kernels = read_source_pages([page("repeated_sass")]).kernels
+    kernels = read_files([page("repeated_sass")])[0].kernels
     sampled, missed = [kernel for kernel in kernels if "nothing" in kernel.kernel]
     assert [line.samples for line in sampled.lines] == [1]
     assert missed.lines == ()
     assert sum(missed.executed.values()) == 2
 
 
-def test_files_of_other_kinds_are_left_to_others(tmp_path):
-    other = tmp_path / "other.csv"
-    other.write_text("hello\n")
-    assert read_source_pages([other, page("repeated_raw")]) is None
-    assert read_reports([other, page("planted_sass")]) is None
-    with pytest.raises(UsageError, match=r"other\.csv is none"):
-        read_source_pages([page("planted_sass"), other])
-    with pytest.raises(UsageError, match=r"other\.csv is none"):
-        read_reports([tmp_path / "a.ncu-rep", other])
-
-
 def test_a_report_gives_launches_and_source_lines(environ, report):
-    imported = read_reports([report], environ)
-    assert imported.launches.launches["kernel"].tolist() == [k.kernel for k in imported.kernels]
-    assert imported.launches.notices == ()
+    imported, _ = read_files([report], environ=environ)
+    assert imported.launches["kernel"].tolist() == [k.kernel for k in imported.kernels]
+    assert imported.notices == ()
     lined = [kernel for kernel in imported.kernels if kernel.has_lines]
     assert {kernel.kernel for kernel in lined} == {"lined(float *, int)", "nothing(float *)"}
     assert {line.file for line in lined[0].lines} == {"/src/a.cu", "/src/h.cuh"}
@@ -111,24 +99,24 @@ def test_a_report_gives_launches_and_source_lines(environ, report):
 def test_a_packed_report_reads_like_the_plain_one(environ, report):
     packed = report.with_name("repeated.ncu-rep.gz")
     packed.write_bytes(gzip.compress(report.read_bytes()))
-    assert len(read_reports([packed], environ).kernels) == 9
+    assert len(read_files([packed], environ=environ)[0].kernels) == 9
     packed.write_bytes(packed.read_bytes()[:20])
     with pytest.raises(ParseError, match="cannot be unpacked"):
-        read_reports([packed], environ)
+        read_files([packed], environ=environ)
 
 
 def test_what_ncu_says_of_a_bad_report_is_in_the_error(environ, report):
     report.write_bytes(b"something else")
     with pytest.raises(ParseError, match="Could not open report file"):
-        read_reports([report], environ)
+        read_files([report], environ=environ)
     report.unlink()
     with pytest.raises(ParseError, match=r"repeated\.ncu-rep: no such file"):
-        read_reports([report], environ)
+        read_files([report], environ=environ)
 
 
 def test_without_ncu_the_error_says_what_to_run_elsewhere(report, tmp_path):
     with pytest.raises(EnvironmentUnusable) as raised:
-        read_reports([report], {"PROFILER_NCU": str(tmp_path / "nowhere"), "PATH": ""})
+        read_files([report], environ={"PROFILER_NCU": str(tmp_path / "nowhere"), "PATH": ""})
     assert "repeated.ncu-rep is a report, which only ncu can read" in raised.value.message
     for command in ("--page raw --print-units base", "--page source --print-source sass"):
         assert f"ncu --import repeated.ncu-rep --csv {command}" in raised.value.remedy
@@ -159,5 +147,5 @@ def test_a_page_of_source_lines_alone_is_refused_with_what_to_print(tmp_path):
     page = tmp_path / "lines.csv"
     page.write_text('"File Name","/src/a.cu"\n"Line No","Source"\n"1","int x;"\n')
     with pytest.raises(ParseError, match="without instructions") as error:
-        read_source_pages([page])
+        read_files([page])
     assert "--print-source sass or cuda,sass" in error.value.remedy

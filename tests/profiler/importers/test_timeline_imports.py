@@ -12,11 +12,8 @@ from torch_traces import TraceFile
 
 from profiler.commands.output import dump
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
-from profiler.importers.timelines import (
-    read_timelines,
-    timelines_document,
-    timelines_to_draw,
-)
+from profiler.importers.registry import read_files
+from profiler.importers.timelines import timelines_to_draw
 from profiler.render.import_timeline import (
     render_timelines_page,
     timeline_part,
@@ -40,7 +37,7 @@ def document(*files):
     def refuse(constant):
         raise AssertionError(f"{constant} is no JSON")
 
-    text = dump(timelines_document(read_timelines(files)))
+    text = dump(read_files(files)[0].document())
     return json.loads(text, parse_constant=refuse)
 
 
@@ -50,12 +47,12 @@ def timeline(*files):
 
 
 def part(file):
-    (one,) = read_timelines([file])
+    (one,) = read_files([file])[0].timelines
     return timeline_part(one.file, one.recorded_by, one.overview, one.unread)
 
 
 def page_of(file):
-    imported = read_timelines([file])
+    imported = read_files([file])[0].timelines
     parts = [
         timeline_part(each.file, each.recorded_by, each.overview, each.unread) for each in imported
     ]
@@ -208,7 +205,7 @@ class TestShown:
         assert "\ufffd" not in printed
 
     def test_one_axis_begins_with_the_first_event(self):
-        (one,) = read_timelines([RECORDING])
+        (one,) = read_files([RECORDING])[0].timelines
         frames = (one.timeline.operations, one.timeline.ranges, one.timeline.api)
         assert min(frame["start_ns"].min() for frame in frames) == 0
         operations = one.timeline.operations
@@ -240,26 +237,22 @@ class TestShown:
 
 
 class TestFiles:
-    def test_other_files_are_no_timelines(self, tmp_path):
-        assert read_timelines([CSV]) is None
-        assert read_timelines([tmp_path / "nowhere.sqlite"]) is None
-
     def test_kinds_are_not_mixed(self):
-        with pytest.raises(UsageError, match="is a timeline, and ncu_raw"):
-            read_timelines([RECORDING, CSV])
+        with pytest.raises(UsageError, match=r"is a timeline of nsys, and ncu_raw.* is CSV of ncu"):
+            read_files([RECORDING, CSV])
 
     def test_another_database_is_refused_by_its_name(self, tmp_path):
         file = tmp_path / "songs.sqlite"
         with closing(sqlite3.connect(file)) as connection, connection:
             connection.execute("CREATE TABLE songs (title TEXT)")
         with pytest.raises(ParseError, match=r"songs\.sqlite"):
-            read_timelines([file])
+            read_files([file])
 
     def test_what_only_has_the_name_of_an_export_is_no_table_of_ncu(self, tmp_path):
         file = tmp_path / "mine.sqlite"
         file.write_text("not a database at all")
         with pytest.raises(ParseError, match=r"mine\.sqlite: SQLite says"):
-            read_timelines([file])
+            read_files([file])
 
     def test_a_packed_export_reads_like_the_plain_one(self, tmp_path):
         packed = tmp_path / "a.sqlite.gz"
@@ -270,7 +263,7 @@ class TestFiles:
         packed = tmp_path / "a.sqlite.gz"
         packed.write_bytes(gzip.compress(RECORDING.read_bytes())[:-2000])
         with pytest.raises(ParseError, match=r"a\.sqlite\.gz: cannot be unpacked"):
-            read_timelines([packed])
+            read_files([packed])
 
     def test_several_files_are_one_document(self, tmp_path):
         other = tmp_path / "b.sqlite"
@@ -297,7 +290,7 @@ def environ(tmp_path):
 
 class TestReports:
     def test_a_report_is_exported_where_nobody_else_can_read(self, report, environ, tmp_path):
-        (one,) = read_timelines([report], environ)
+        (one,) = read_files([report], environ=environ)[0].timelines
         assert one.file == "mine.nsys-rep"
         assert one.overview.operations == timeline(RECORDING)["operations"]
         assert (tmp_path / "modes").read_text().strip() == "700"
@@ -306,19 +299,19 @@ class TestReports:
     def test_a_packed_report(self, report, environ, tmp_path):
         packed = tmp_path / "mine.nsys-rep.gz"
         packed.write_bytes(gzip.compress(report.read_bytes()))
-        (one,) = read_timelines([packed], environ)
+        (one,) = read_files([packed], environ=environ)[0].timelines
         assert one.overview.operations == timeline(RECORDING)["operations"]
 
     def test_without_nsys_the_way_out_is_said(self, report):
         with pytest.raises(EnvironmentUnusable) as caught:
-            read_timelines([report], {"PROFILER_NSYS": "/nowhere/nsys"})
+            read_files([report], environ={"PROFILER_NSYS": "/nowhere/nsys"})
         assert "mine.nsys-rep" in caught.value.message
         assert "nsys export --type sqlite" in str(caught.value.remedy)
 
     def test_an_export_that_fails_gives_the_words_of_nsys(self, report, environ):
         Path(environ["PROFILER_NSYS"]).write_text("#!/bin/sh\necho 'Unknown file format' >&2\n")
         with pytest.raises(EnvironmentUnusable, match="Unknown file format"):
-            read_timelines([report], environ)
+            read_files([report], environ=environ)
 
     def test_a_missing_library_names_its_package(self, report, environ):
         Path(environ["PROFILER_NSYS"]).write_text(
@@ -326,7 +319,7 @@ class TestReports:
             "shared object file' >&2; exit 127\n"
         )
         with pytest.raises(EnvironmentUnusable) as caught:
-            read_timelines([report], environ)
+            read_files([report], environ=environ)
         assert "libdw1" in str(caught.value.remedy)
 
 
@@ -391,12 +384,13 @@ class TestTraces:
         file = tmp_path / "chrome.json"
         file.write_text('{"traceEvents": []}')
         with pytest.raises(ParseError, match=r"chrome\.json"):
-            read_timelines([file])
+            read_files([file])
 
     def test_other_json_is_no_timeline(self, tmp_path):
         file = tmp_path / "a.best_config"
         file.write_text('{"XBLOCK": 64}')
-        assert read_timelines([file]) is None
+        with pytest.raises(ParseError, match="nothing in it"):
+            read_files([file])
 
 
 def test_nothing_of_the_environment_gets_out(tmp_path, capsys):
@@ -418,7 +412,7 @@ def test_nothing_of_the_environment_gets_out(tmp_path, capsys):
             )
         connection.execute("INSERT INTO META_DATA_EXPORT VALUES ('HOST', ?)", [SECRET])
         connection.execute("INSERT INTO StringIds VALUES (999999, ?)", [SECRET])
-    document_text = dump(timelines_document(read_timelines([file])))
+    document_text = dump(read_files([file])[0].document())
     page = page_of(file)
     from rich.console import Console
 

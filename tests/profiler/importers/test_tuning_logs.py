@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from profiler.importers.tuning_logs import read_tuning_logs, tuning_document
+from profiler.errors import ParseError
+from profiler.importers.registry import read_files
 from profiler.render.tables.tuning_tables import config_words
 
 LOG = """\
@@ -28,25 +29,24 @@ def files(tmp_path):
 
 
 def test_files_of_all_kinds_are_read_in_their_order(files):
-    tuned = read_tuning_logs(files)
+    tuned = read_files(files)[0].configurations
     assert [each.choice for each in tuned] == ["triton_mm_1", "mm", "triton_mm_1", "mm", ""]
     assert tuned[-1].operation == "c.best_config"
 
 
-def test_one_file_of_another_kind_makes_the_whole_no_such_log(files, tmp_path):
+def test_one_file_of_another_kind_is_named(files, tmp_path):
     other = tmp_path / "other.txt"
-    other.write_text("hello\n")
-    assert read_tuning_logs([*files, other]) is None
-    assert read_tuning_logs([tmp_path / "nowhere"]) is None
     packed = gzip.compress(LOG.encode())
-    other.write_bytes(packed[:20])
-    assert read_tuning_logs([other]) is None
-    other.write_bytes(packed[:10] + b"\xff" * 20)  # damaged, not cut
-    assert read_tuning_logs([other]) is None
+    for content in (b"hello\n", packed[:20], packed[:10] + b"\xff" * 20):  # cut, damaged
+        other.write_bytes(content)
+        with pytest.raises(ParseError, match=r"other\.txt"):
+            read_files([*files, other])
+    with pytest.raises(ParseError, match="nowhere"):
+        read_files([tmp_path / "nowhere"])
 
 
 def test_what_a_log_does_not_say_is_null(files):
-    (*_, last) = tuning_document(read_tuning_logs(files))["configurations"]
+    (*_, last) = read_files(files)[0].document()["configurations"]
     assert last == {
         "operation": "c.best_config",
         "choice": "",

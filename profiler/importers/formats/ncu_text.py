@@ -19,9 +19,14 @@ import io
 import re
 from collections.abc import Iterator
 
+from profiler.importers.given_file import GivenFile
+from profiler.importers.importer import Importer
+from profiler.importers.launches import ImportedLaunches
+from profiler.parse.ncu_csv import parse_ncu_csv
+
 _PROCESS = re.compile(r"\[(?P<id>\d+)\] (?P<name>\S+)@(?P<host>\S+)\s*$")
 _KERNEL = re.compile(
-    r"^\s+(?P<kernel>\S.*?)(?: \((?P<grid>\d+, \d+, \d+)\)x\((?P<block>\d+, \d+, \d+)\))?"
+    r"^\s*(?P<kernel>\S.*?)(?: \((?P<grid>\d+, \d+, \d+)\)x\((?P<block>\d+, \d+, \d+)\))?"
     r"(?:, \d{4}-\w+-\d+ [\d:]+)?, Context (?P<context>\d+), Stream (?P<stream>\d+)"
     r"(?:, Device (?P<device>\d+), CC (?P<cc>[\d.]+))?\s*$"
 )
@@ -57,7 +62,7 @@ def _rows(text: str) -> Iterator[tuple[str, ...]]:
     columns: tuple[tuple[int, int], ...] | None = None
     """Where the three columns begin and end; None outside of a table."""
     has_rows = False
-    for line in text.splitlines():
+    for line in _whole_lines(text):
         if len(line) > _LONGEST_LINE:
             continue
         if rule := _RULE.match(line):
@@ -71,11 +76,19 @@ def _rows(text: str) -> Iterator[tuple[str, ...]]:
                 yield (str(number), *process, *launch, section, name, unit, value)
         elif kernel := _KERNEL.match(line):
             number += 1
-            launch = _identity(kernel)
+            launch, section = _identity(kernel), ""
         elif match := _SECTION.match(line):
             section = match["section"]
         elif match := _PROCESS.search(line):
             process = (match["id"], match["name"], match["host"])
+
+
+def _whole_lines(text: str) -> list[str]:
+    """Lines of a text but one without an end: of a row that was cut the value may be another."""
+    lines = text.splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        lines.pop()
+    return [line.rstrip("\r\n") for line in lines]
 
 
 def _cells(line: str, columns: tuple[tuple[int, int], ...]) -> tuple[str, str, str]:
@@ -90,3 +103,21 @@ def _identity(kernel: re.Match[str]) -> tuple[str, ...]:
     block, grid = (f"({size})" if size else "" for size in (kernel["block"], kernel["grid"]))
     place = (kernel[name] or "" for name in ("context", "stream"))
     return (kernel["kernel"], *place, block, grid, kernel["device"] or "", kernel["cc"] or "")
+
+
+def _is_in(text: str) -> bool:
+    lines = (line for line in text.splitlines() if _OF_LAUNCHES in line[:_LONGEST_LINE])
+    return _OF_LAUNCHES in text and any(map(_KERNEL.match, lines))
+
+
+def _read(file: GivenFile) -> ImportedLaunches:
+    return ImportedLaunches.of(parse_ncu_csv(details_csv(file.text) or "", file.name))
+
+
+IMPORTER = Importer(
+    name="text of ncu",
+    files="what ncu prints without `--csv` (its metrics, not the advice of its rules)",
+    gives=ImportedLaunches,
+    read=_read,
+    is_in=_is_in,
+)
