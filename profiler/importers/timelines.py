@@ -127,6 +127,7 @@ def timelines_to_draw(imported: Sequence[ImportedTimeline]) -> TimelineFindings:
 
 def _document(imported: ImportedTimeline) -> dict[str, Any]:
     summary = imported.overview
+    of_sums = summary.busy_ns is None
     return {
         "file": imported.file,
         "tool": imported.tool,
@@ -141,8 +142,8 @@ def _document(imported: ImportedTimeline) -> dict[str, Any]:
         "other_operations": _records(summary.others),
         "ranges": _records(summary.ranges),
         "idle_gaps": {
-            "count": len(summary.gaps),
-            "total_ns": int(summary.gaps["idle_ns"].sum()),
+            "count": None if of_sums else len(summary.gaps),
+            "total_ns": None if of_sums else int(summary.gaps["idle_ns"].sum()),
             "longest": _records(
                 summary.gaps.drop(columns=["before", "after", "stack"]), _MOST_GAPS
             ),

@@ -172,6 +172,8 @@ def _unread_sentence(unread: Mapping[str, int]) -> str:
 
 
 def _sentence(tool: str, overview: TimelineOverview) -> str:
+    if overview.span_ns is None and overview.busy_ns is None:
+        return f"Sums of {tool}, which do not say when anything ran."
     if overview.span_ns is None:
         return f"Recorded by {tool}. No kernel, copy or memset was recorded."
     span = numbers.show(overview.span_ns, "ns")

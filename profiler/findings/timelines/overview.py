@@ -48,12 +48,13 @@ class TimelineOverview:
     """LATENCY_COLUMNS; without rows on a CPU."""
     api: pd.DataFrame
     """SUMMARY_COLUMNS of CUDA calls, as `nsys stats`; without rows on a CPU."""
-    operations: int
+    operations: int | None
+    """None of sums that do not count them."""
     span_ns: int | None
-    """From the first operation to the end of the last; None without any."""
-    busy_ns: int
-    """Time in which at least one operation ran, summed over devices."""
-    devices: int
+    """From the first operation to the end of the last; None without any, and of sums alone."""
+    busy_ns: int | None
+    """Time in which at least one operation ran, summed over devices; None of sums alone."""
+    devices: int | None
     busy_share: float
     """Busy time by the span, a mean over devices; NaN without a span."""
     on_gpu: bool
