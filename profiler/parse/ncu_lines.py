@@ -21,9 +21,7 @@ MAX_COLUMNS = 20_000
 _MESSAGE = re.compile(rb"==(?:PROF|WARNING|ERROR)==.*")
 # One such line per launch, with the percentage of each pass: no news, and 100,000 of them.
 _PROGRESS = re.compile(rb'==PROF== Profiling "')
-HEADER = (
-    r'(?:"?(?:Unnamed: 0|index|level_0|)"?[,;\t])?"?ID"?([,;\t])"?(?:Process ID|Kernel Name)"?'
-)
+HEADER = r'(?:"?(?:Unnamed: 0|index|level_0|)"?[,;\t])?"?ID"?([,;\t])"?(?:Process ID|Kernel Name)"?'
 """How the header of a table begins, with the delimiter as its group; pandas writes its row numbers
 before it."""
 _HEADER = re.compile(HEADER.encode())

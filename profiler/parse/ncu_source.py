@@ -187,15 +187,14 @@ def read_source_page(
     )
 
 
+_FIRST_COLUMN = re.compile(r'^"(?:Kernel Name|File Path|File Name)",', re.MULTILINE)
 _FIRST_LETTERS = 1 << 16
 """Of a text, in which the header of a source page stands."""
 
 
 def is_source_page(text: str) -> bool:
     """Whether the first lines of a text are those of a source page."""
-    lines = (line.strip() for line in text[:_FIRST_LETTERS].splitlines())
-    first = next((line for line in lines if line and not line.startswith("==")), "")
-    return first.startswith(('"Kernel Name",', '"File Path",', '"File Name",'))
+    return _FIRST_COLUMN.search(text, 0, _FIRST_LETTERS) is not None
 
 
 def opcode(sass: str) -> str:

@@ -16,7 +16,7 @@ IMPORTER = Importer(
     name="a log or a cache of an autotuner",
     files="logs and caches of inductor's autotuner ([fusion.md](fusion.md)), whatever a notebook, "
     "a rank or a server puts before their lines; what Triton prints with "
-    "`TRITON_PRINT_AUTOTUNING=1` (its winners, without times)",
+    "`TRITON_PRINT_AUTOTUNING=1` (what it tried and chose, without times)",
     gives=ImportedTunings,
     read=_read,
     is_in=is_inductor_log,

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from profiler.importers.given_file import GivenFile
 from profiler.importers.importer import Importer
 from profiler.importers.tunings import ImportedTunings
+from profiler.importers.unread import unread_notices
 from profiler.model import TunedConfig
-from profiler.notices import Notice, NoticeKind
 from profiler.search.kernel_tuner import TunerCache, is_tuner_cache, parse_tuner_cache
 
 _NS_PER_MS = 1e6
@@ -16,11 +16,8 @@ _NS_PER_MS = 1e6
 
 def _read(file: GivenFile) -> ImportedTunings:
     cache = parse_tuner_cache(file.text, file.name)
-    notices = (
-        Notice(NoticeKind.IMPORT_NOT_READ, {"file": file.name, "what": f"{count} {what}"})
-        for what, count in cache.unread.items()
-    )
-    return ImportedTunings(tuple(_configurations(cache)), tuple(notices))
+    notices = unread_notices(file.name, cache.unread)
+    return ImportedTunings(tuple(_configurations(cache)), notices)
 
 
 def _configurations(cache: TunerCache) -> Iterator[TunedConfig]:

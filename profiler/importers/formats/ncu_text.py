@@ -8,8 +8,8 @@
         ----------------------- ----------- ------------
         Elapsed Cycles                cycle       18,029
 
-Versions before 2022 have a date in place of grid and block, and no heads. Advice of ncu's rules,
-which is wrapped there, is not read.
+Versions before 2022 have a date in place of grid and block, and no heads. Ranges stand between a
+launch and its first section. Advice of ncu's rules, which is wrapped there, is counted.
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
+from collections import Counter
+from dataclasses import replace
 
 from profiler.importers.given_file import GivenFile
 from profiler.importers.importer import Importer
 from profiler.importers.launches import ImportedLaunches
+from profiler.importers.unread import unread_notices
+from profiler.notices import Notice, NoticeKind
 from profiler.parse.ncu_csv import parse_ncu_csv
+from profiler.parse.ncu_launches import PUSH_POP_HEADER, START_END_HEADER
 
 _PROCESS = re.compile(r"\[(?P<id>\d+)\] (?P<name>\S+)@(?P<host>\S+)\s*$")
 _KERNEL = re.compile(
@@ -34,10 +38,17 @@ _OF_LAUNCHES = ", Context "
 """In each line that begins a launch, and hardly in texts of others."""
 _SECTION = re.compile(r"^\s+Section: (?P<section>.*\S)")
 _RULE = re.compile(r"^\s*(-{3,}) +(-{3,}) +(-{3,})\s*$")
+_ADVICE = re.compile(r"^\s+(?:INF|OPT|WRN)\s{2,}\S")
+_NVTX = re.compile(r"NVTX (?:Push/Pop Stack for Thread (?P<thread>\d+)|Start/End Ranges):?\s*$")
+_RANGE = re.compile(r"\s+<(?P<id>\d+),\s*(?P<name>.*)>\s*")
+_DOMAIN = re.compile(r"\s{1,6}\S.*")
 _HEADS = ("Metric Name", "Metric Unit", "Metric Value")
+_OF_RANGES = (f"{PUSH_POP_HEADER}Push/Pop_Range:", f"{START_END_HEADER}Start/Stop_Range:")
 _COLUMNS = (
     *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream"),
-    *("Block Size", "Grid Size", "Device", "CC", "Section Name", *_HEADS),
+    *("Block Size", "Grid Size", "Device", "CC"),
+    *(f"{start}PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg" for start in _OF_RANGES),
+    *("Section Name", *_HEADS),
 )
 _LONGEST_LINE = 1 << 16
 """Names of kernels are long, but not so long."""
@@ -47,40 +58,108 @@ def details_csv(text: str) -> str | None:
     """CSV of the details page with the metrics of a text page; None where it has no launch."""
     if _OF_LAUNCHES not in text:
         return None
-    written = io.StringIO()
-    writer = csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    writer.writerow(_COLUMNS)
-    empty = written.tell()
-    writer.writerows(_rows(text))
-    return written.getvalue() if written.tell() > empty else None
+    read = _Text(text)
+    return read.csv if read.launches else None
 
 
-def _rows(text: str) -> Iterator[tuple[str, ...]]:
-    """One row for each metric of a launch; launches are numbered as they come."""
-    process, launch, section = ("", "", ""), None, ""
-    number = -1
-    columns: tuple[tuple[int, int], ...] | None = None
-    """Where the three columns begin and end; None outside of a table."""
-    has_rows = False
-    for line in _whole_lines(text):
-        if len(line) > _LONGEST_LINE:
-            continue
+class _Text:
+    """What a text page holds; launches are numbered as they come."""
+
+    def __init__(self, text: str) -> None:
+        self.launches = 0
+        """Those that have a metric."""
+        self.unread: Counter[str] = Counter()
+        self.errors: dict[str, None] = {}
+        """Distinct messages of ncu about what failed."""
+        self._process = ("", "", "")
+        self._launch: tuple[str, ...] = ()
+        self._section = ""
+        self._number = -1
+        self._ranges = _Ranges()
+        self._columns: tuple[tuple[int, int], ...] | None = None
+        """Where the three columns begin and end; None outside of a table."""
+        self._has_rows = self._has_metrics = False
+        written = io.StringIO()
+        writer = csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        for line in _whole_lines(text):
+            if len(line) <= _LONGEST_LINE and (row := self._read(line)) is not None:
+                writer.writerow(row)
+        self._end_launch()
+        if self._columns is not None and self._has_rows:
+            self.unread["table that was cut off"] += 1
+        self.csv = written.getvalue()
+
+    def _read(self, line: str) -> tuple[str, ...] | None:
+        """A row of the CSV, where a line is one of a table."""
         if rule := _RULE.match(line):
             # One stands above and one below the heads, and one at the end.
-            columns = None if has_rows else (rule.span(1), rule.span(2), rule.span(3))
-            has_rows = False
-        elif columns is not None and launch is not None:
-            name, unit, value = _cells(line, columns)
-            if (name, unit, value) != _HEADS and name and value:
-                has_rows = True
-                yield (str(number), *process, *launch, section, name, unit, value)
-        elif kernel := _KERNEL.match(line):
-            number += 1
-            launch, section = _identity(kernel), ""
+            self._columns = None if self._has_rows else (rule.span(1), rule.span(2), rule.span(3))
+            self._has_rows = False
+        elif self._columns is not None and self._launch:
+            return self._row(line, self._columns)
+        else:
+            self._read_outside(line)
+        return None
+
+    def _row(self, line: str, columns: tuple[tuple[int, int], ...]) -> tuple[str, ...] | None:
+        name, unit, value = _cells(line, columns)
+        if (name, unit, value) == _HEADS or not name or not value:
+            return None
+        self._has_rows = self._has_metrics = True
+        identity = (str(self._number), *self._process, *self._launch, *self._ranges.cells)
+        return (*identity, self._section, name, unit, value)
+
+    def _read_outside(self, line: str) -> None:
+        if kernel := _KERNEL.match(line):
+            self._end_launch()
+            self._number += 1
+            self._launch, self._section, self._ranges = _identity(kernel), "", _Ranges()
         elif match := _SECTION.match(line):
-            section = match["section"]
+            self._section = match["section"]
         elif match := _PROCESS.search(line):
-            process = (match["id"], match["name"], match["host"])
+            self._process = (match["id"], match["name"], match["host"])
+        elif line.startswith("==ERROR=="):
+            self.errors[line.strip()] = None
+        elif _ADVICE.match(line):
+            self.unread["advice of a rule"] += 1
+        elif not self._section:
+            self._ranges.read(line)
+
+    def _end_launch(self) -> None:
+        if self._launch:
+            self.launches += self._has_metrics
+            self.unread.update({} if self._has_metrics else {"launch without a metric": 1})
+        self._has_metrics = False
+
+
+class _Ranges:
+    """NVTX ranges around a launch, as `--nvtx` prints them before its sections."""
+
+    def __init__(self) -> None:
+        self._thread: str | None = None
+        self._domain = ""
+        self._push_pop: list[str] = []
+        self._start_end: list[str] = []
+
+    def read(self, line: str) -> None:
+        if heading := _NVTX.search(line):
+            self._thread = heading["thread"] or ""
+        elif self._thread is not None and (item := _RANGE.fullmatch(line)):
+            name = item["name"].replace('"', "'")  # nothing in such a cell is escaped
+            text = f"{self._domain}:{name}:none:none:none:none:none:none"
+            if self._thread:
+                self._push_pop.append(f'"{text}"')
+            else:
+                self._start_end.append(f'"{item["id"]}:{text}"')
+        elif self._thread is not None and _DOMAIN.fullmatch(line):
+            self._domain = line.strip()
+
+    @property
+    def cells(self) -> tuple[str, str]:
+        """The two cells of ncu's CSV."""
+        push_pop = f"{self._thread}  {'  '.join(self._push_pop)} " if self._push_pop else ""
+        return push_pop, f" {'  '.join(self._start_end)} " if self._start_end else ""
 
 
 def _whole_lines(text: str) -> list[str]:
@@ -111,12 +190,20 @@ def _is_in(text: str) -> bool:
 
 
 def _read(file: GivenFile) -> ImportedLaunches:
-    return ImportedLaunches.of(parse_ncu_csv(details_csv(file.text) or "", file.name))
+    read = _Text(file.text)
+    launches = ImportedLaunches.of(parse_ncu_csv(read.csv, file.name))
+    errors = (
+        Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": file.name, "text": e}) for e in read.errors
+    )
+    return replace(
+        launches, notices=(*launches.notices, *errors, *unread_notices(file.name, read.unread))
+    )
 
 
 IMPORTER = Importer(
     name="text of ncu",
-    files="what ncu prints without `--csv` (its metrics, not the advice of its rules)",
+    files="what ncu prints without `--csv`: metrics and NVTX ranges; the advice of its rules is "
+    "counted",
     gives=ImportedLaunches,
     read=_read,
     is_in=_is_in,

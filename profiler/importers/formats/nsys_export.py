@@ -8,8 +8,13 @@ from profiler.importers.timelines import ImportedTimelines, imported_timeline
 from profiler.parse.nsys import read_nsys
 
 
+_OF_OTHERS = ("StringTable", "rocpd_")
+"""Tables of nvprof and of rocprofv3."""
+
+
 def _is_in(text: str) -> bool:
-    return text.startswith("SQLite format 3\0")
+    is_database = text.startswith("SQLite format 3\0")
+    return is_database and not any(table in text for table in _OF_OTHERS)
 
 
 def _read(file: GivenFile) -> ImportedTimelines:

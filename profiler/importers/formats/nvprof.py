@@ -1,4 +1,4 @@
-"""Output of nvprof, which is not read."""
+"""Output and databases of nvprof, which are not read."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ import re
 from profiler.importers.importer import not_read
 
 _OUTPUT = re.compile(
-    r"==\d+== NVPROF is profiling|^\"?Type\"?,\"?Time ?\(%\)|^\"?Start\"?,\"?Duration\"?,"
-    r"\"?Grid X",
+    r"==\d+== (?:NVPROF is profiling|Profiling result|Profiling application)"
+    r"|^\"?Type\"?,\"?Time ?\(%\)|^\"?Start\"?,\"?Duration\"?,\"?Grid X"
+    r"|^\s*Type +Time\(%\) +Time +Calls|^\s*Start +Duration +Grid Size"
+    r"|^\"?Device\"?,\"?Kernel\"?,\"?Invocations",
     re.MULTILINE,
 )
 
+
+def _is_in(text: str) -> bool:
+    if text.startswith("SQLite format 3\0"):
+        return "StringTable" in text and "CUPTI_ACTIVITY_KIND" in text
+    return _OUTPUT.search(text) is not None
+
+
 IMPORTER = not_read(
     "output of nvprof",
-    lambda text: _OUTPUT.search(text) is not None,
+    _is_in,
     "Measure with ncu or nsys, which have taken its place; `import` reads their files.",
 )
