@@ -21,6 +21,8 @@ from profiler.sessions.progress import make_console
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    from profiler.findings.why.pairs import PairWhy
+    from profiler.importers.importer import Imported
     from profiler.importers.launches import ImportedLaunches
     from profiler.importers.source_listings import ImportedSource
     from profiler.importers.timelines import ImportedTimelines
@@ -51,6 +53,7 @@ class _Import(ImportRequest):
 
 def import_files(asked: ImportRequest) -> ExitCode:
     """Read files of any format of `profiler.importers`; write tables and a page, or JSON."""
+    from profiler.findings.why.files import files_document
     from profiler.importers.json_values import notices_document
     from profiler.importers.launches import ImportedLaunches
     from profiler.importers.registry import read_files
@@ -62,17 +65,20 @@ def import_files(asked: ImportRequest) -> ExitCode:
     request = _Import(**(vars(asked) | {"files": files}))
     with request.stages.stage(f"Reading {', '.join(request.names)}"):
         imported, notices = read_files(files, request.limit_bytes)
+    pair = _compared(imported, request)
     if request.json_target is not None:
         document = imported.document()  # made while it is written
         unread = notices_document((*passed_over, *notices))
         document["warnings"] = [*document.get("warnings", ()), *unread]
+        if pair is not None:
+            document["comparison"] = files_document(pair)
         write_json_target(document, request.json_target)
     if request.only_json:
         return ExitCode.COMPLETE
     _print_notices((*passed_over, *notices), request)
     match imported:
         case ImportedLaunches():
-            _show_launches(imported, request)
+            _show_launches(imported, request, pair)
         case ImportedSource():
             _show_source(imported, request)
         case ImportedTimelines():
@@ -118,16 +124,43 @@ def _files_of(folder: Path) -> tuple[list[Path], list[Notice]]:
     return known, [notice] if others else []
 
 
-def _show_launches(imported: ImportedLaunches, request: _Import) -> None:
+def _compared(imported: Imported, request: _Import) -> PairWhy | None:
+    """What two files of launches differ by, where that is asked for.
+
+    Raises UsageError where it cannot be said.
+    """
+    from profiler.findings.why.files import files_why
+    from profiler.importers.launches import ImportedLaunches
+
+    if not request.compare:
+        return None
+    if not isinstance(imported, ImportedLaunches) or len(request.files) != 2:
+        raise UsageError(
+            "--compare takes two files with launches of ncu.",
+            remedy="Runs are compared by `profiler compare`.",
+        )
+    names = request.names
+    if names[0] == names[1]:
+        names = [safe(f"{file.resolve().parent.name}/{file.name}") for file in request.files]
+    return files_why(names, imported.by_file)
+
+
+def _show_launches(imported: ImportedLaunches, request: _Import, pair: PairWhy | None) -> None:
+    from profiler.render.console.explain import COLUMNS, files_text
     from profiler.render.console.tables import import_table
     from profiler.render.import_page import render_import_page
     from profiler.render.source_page import source_tables
 
     _show(request, import_table(imported.launches), *source_tables(imported.kernels))
+    if pair is not None and request.json_target != "-":
+        console = request.console()
+        text = files_text(pair, min(COLUMNS, console.width))
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
     _print_notices(imported.notices, request)
     with request.stages.stage("Writing the page"):
+        account = "" if pair is None else files_text(pair)
         html = render_import_page(
-            imported.launches, imported.notices, request.names, imported.kernels
+            imported.launches, imported.notices, request.names, imported.kernels, account
         )
     _write_page(html, request)
 

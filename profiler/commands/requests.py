@@ -386,6 +386,10 @@ class ImportRequest:
     json_target: Json = None
     page: PageOut = None
     """None: named after the first file, in the current folder."""
+    compare: Annotated[
+        bool,
+        Option("--compare", help="What the launches of the first of two files take longer for."),
+    ] = False
     limit_gib: Annotated[
         float,
         Option(

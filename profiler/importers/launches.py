@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, ClassVar, Self
 
 import pandas as pd
@@ -37,6 +38,8 @@ class ImportedLaunches(Imported):
     notices: tuple[Notice, ...] = ()
     kernels: tuple[ListedKernel, ...] = ()
     """Those whose instructions were counted (section SourceCounters)."""
+    counts: tuple[int, ...] = ()
+    """Launches of each file."""
 
     @classmethod
     def of(cls, table: NcuTable) -> Self:
@@ -53,8 +56,16 @@ class ImportedLaunches(Imported):
                 launches,
                 tuple(notice for part in parts for notice in part.notices),
                 tuple(kernel for part in parts for kernel in part.kernels),
+                tuple(len(part.launches) for part in parts),
             )
         )
+
+    @property
+    def by_file(self) -> list[pd.DataFrame]:
+        """The launches of each file."""
+        ends = list(accumulate(self.counts))
+        starts = [0, *ends]
+        return [self.launches.iloc[start:end] for start, end in zip(starts, ends, strict=False)]
 
     @property
     def metrics(self) -> tuple[str, ...]:

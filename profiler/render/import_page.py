@@ -24,16 +24,18 @@ def render_import_page(
     notices: Sequence[Notice],
     files: Sequence[str],
     kernels: Sequence[ListedKernel] = (),
+    account: str = "",
 ) -> str:
     """Render imported launches as HTML; `files` are names without folders.
 
     `launches` has `kernel grid_size block_size id` and one column per metric; `kernels` are those
-    whose instructions were counted.
+    whose instructions were counted; `account`: text on what two files differ by.
     """
     groups = group_launches(launches)
     shown = labels(groups.shown or groups.metrics[:1])
     parts = {
         "files": list(files),
+        "account": account,
         "notice_rows": notice_rows(notices),
         "count": len(launches),
         "groups": groups.rows,

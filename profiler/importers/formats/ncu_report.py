@@ -1,9 +1,10 @@
-"""Reports of ncu, which only ncu itself can read: it prints their pages."""
+"""Reports of ncu: it prints their pages; else NVIDIA's module `ncu_report` has the launches."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -12,10 +13,12 @@ from profiler.errors import EnvironmentUnusable, ParseError, naming
 from profiler.importers.given_file import GivenFile
 from profiler.importers.importer import Importer
 from profiler.importers.launches import ImportedLaunches
+from profiler.importers.ncu_report_module import raw_page, report_module
 from profiler.importers.source_listings import listed_kernels
+from profiler.importers.unread import unread_notices
 from profiler.machine.tool_output import Ran, ran_together
 from profiler.notices import Notice
-from profiler.parse.ncu_csv import read_ncu_csv
+from profiler.parse.ncu_csv import parse_ncu_csv, read_ncu_csv
 from profiler.parse.ncu_source import EXECUTED, Listing, join_lines, read_source_page
 from profiler.run_folder.temporary_folders import temporary_folder
 
@@ -23,7 +26,12 @@ _PAGE_TIMEOUT_S = 600.0
 
 
 def _read(file: GivenFile) -> ImportedLaunches:
-    ncu = _ncu(file)
+    try:
+        ncu = find_ncu(file.environ)
+    except EnvironmentUnusable as error:
+        if (module := report_module()) is not None:
+            return _by_module(module, file)
+        raise _no_ncu(file, error) from error
     with file.unpacked() as report, temporary_folder() as folder:
         commands = report_pages(ncu, report)
         # Side by side: ncu reads the whole report for each.
@@ -40,17 +48,24 @@ def _read(file: GivenFile) -> ImportedLaunches:
     return replace(read, kernels=kernels, notices=(*read.notices, *notices))
 
 
-def _ncu(report: GivenFile) -> Path:
-    try:
-        return find_ncu(report.environ)
-    except EnvironmentUnusable as error:
-        name = report.plain_name
-        raise EnvironmentUnusable(
-            f"{report.name} is a report, which only ncu can read: {error.message}",
-            remedy=f"{error.remedy} Or print its pages where ncu is, and import those: "
-            f"ncu --import {name} --csv --page raw --print-units base > launches.csv; "
-            f"ncu --import {name} --csv --page source --print-source sass > source.csv",
-        ) from error
+def _by_module(module: Any, file: GivenFile) -> ImportedLaunches:
+    with file.unpacked() as report:
+        page, counted = raw_page(module, report, file.name)
+    read = ImportedLaunches.of(parse_ncu_csv(page, file.name))
+    unread = {"launches with counts of instructions, which ncu itself would list": counted}
+    notices = unread_notices(file.name, unread if counted else {})
+    return replace(read, notices=(*read.notices, *notices))
+
+
+def _no_ncu(file: GivenFile, error: EnvironmentUnusable) -> EnvironmentUnusable:
+    name = file.plain_name
+    return EnvironmentUnusable(
+        f"{file.name} is a report, which only ncu can read: {error.message}",
+        remedy=f"{error.remedy} Or put the module ncu_report of Nsight Compute (extras/python) on "
+        "PYTHONPATH. Or print its pages where ncu is, and import those: "
+        f"ncu --import {name} --csv --page raw --print-units base > launches.csv; "
+        f"ncu --import {name} --csv --page source --print-source sass > source.csv",
+    )
 
 
 def _written(end: Ran | EnvironmentUnusable, page: Path) -> Path:
@@ -78,8 +93,8 @@ def _listings(
 IMPORTER = Importer(
     name="a report of ncu",
     files="`.ncu-rep` and `.ncu-repz`, where ncu is installed (`PROFILER_NCU`, PATH, NVIDIA's "
-    "folders); of launches whose instructions were counted (section `SourceCounters`) also what a "
-    "source page shows",
+    "folders), or else its Python module `ncu_report` can be imported; by ncu also what a source "
+    "page shows, of launches whose instructions were counted (section `SourceCounters`)",
     gives=ImportedLaunches,
     read=_read,
     endings=(".ncu-rep", ".ncu-repz"),

@@ -7,7 +7,6 @@ from profiler.importers.importer import Importer
 from profiler.importers.timelines import ImportedTimelines, imported_timeline
 from profiler.parse.nsys import read_nsys
 
-
 _OF_OTHERS = ("StringTable", "rocpd_")
 """Tables of nvprof and of rocprofv3."""
 

@@ -13,8 +13,7 @@ from profiler.errors import ParseError
 from profiler.findings.timelines.overview import TimelineOverview
 from profiler.importers.given_file import GivenFile
 from profiler.importers.importer import Importer
-from profiler.importers.timelines import ImportedTimelines, imported_timeline
-from profiler.parse.nsys_stats import (
+from profiler.importers.nsys_stats_tables import (
     API,
     KERNELS,
     OTHERS,
@@ -23,6 +22,7 @@ from profiler.parse.nsys_stats import (
     is_nsys_stats,
     parse_nsys_stats,
 )
+from profiler.importers.timelines import ImportedTimelines, imported_timeline
 
 
 def _read(file: GivenFile) -> ImportedTimelines:
