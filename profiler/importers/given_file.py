@@ -39,7 +39,7 @@ class GivenFile:
 
     @property
     def plain_name(self) -> str:
-        """The same without what says that it is packed."""
+        """Name without what says that it is packed."""
         return self.name.removesuffix(".gz")
 
     @cached_property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -19,11 +18,10 @@ from profiler.importers.source_listings import kernels_document
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice
 from profiler.parse.ncu_csv import LAUNCH_COLUMNS, NcuTable, NvtxRange
-from profiler.parse.nvtx_cells import without_identifiers
+from profiler.parse.nvtx_cells import grouped_names, without_identifiers
 from profiler.runner import protocol
 
 _ROWS_AT_ONCE = 1000
-_NUMBER = re.compile(r"0x[0-9A-Fa-f]+|[0-9]+")
 _MOST_NUMBERED = 20
 """More ranges than that whose names differ in numbers alone are steps, requests or addresses."""
 
@@ -37,7 +35,7 @@ class ImportedLaunches(Imported):
     """The columns of a launch, then metrics of the catalogue, then every other raw metric."""
     notices: tuple[Notice, ...] = ()
     kernels: tuple[ListedKernel, ...] = ()
-    """Those whose instructions were counted (section SourceCounters)."""
+    """Kernels whose instructions were counted (section SourceCounters)."""
     counts: tuple[int, ...] = ()
     """Launches of each file."""
 
@@ -93,11 +91,8 @@ def range_paths(ranges: Iterable[tuple[NvtxRange, ...]]) -> list[str]:
     what stays.
     """
     paths = [" / ".join(filter(None, map(_label, around or ()))) for around in ranges]
-    numbered: dict[str, set[str]] = {}
-    for path in set(paths):
-        numbered.setdefault(_NUMBER.sub("*", path), set()).add(path)
-    many = {path for alike in numbered.values() if len(alike) > _MOST_NUMBERED for path in alike}
-    return [_NUMBER.sub("*", path) if path in many else path for path in paths]
+    groups = grouped_names(set(paths), _MOST_NUMBERED)
+    return [groups[path] for path in paths]
 
 
 def _label(item: NvtxRange) -> str:

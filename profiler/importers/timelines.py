@@ -20,6 +20,7 @@ from profiler.model import SCHEMA_VERSION
 from profiler.outside_text import safe_values
 from profiler.parse.nsys import Timeline
 from profiler.parse.nsys_attribution import Attribution, attribute
+from profiler.parse.nvtx_cells import without_identifiers
 from profiler.runner import protocol
 
 _TIMES = ("start_ns", "end_ns", "launch_ns", "launch_end_ns")
@@ -28,6 +29,8 @@ _OF_OPERATIONS = (
     *("span_ns", "idle_ns", "by_time"),
 )
 """Columns of ranges that are made of the operations inside."""
+_MOST_MEMBERS = 10_000
+"""Names of single ranges that a document lists; `emit_nvtx` makes as many in a second."""
 _MOST_GAPS = 1000
 """Idle gaps that a document lists; a long timeline has a million."""
 
@@ -73,22 +76,26 @@ def imported_timeline(
     file: GivenFile, tool: str, collector: str, recorded: Timeline
 ) -> ImportedTimelines:
     """The timeline of one file, as a tool recorded it."""
-    timeline = _file_timeline(file.name, collector, safe_frames(attribute(recorded)))
+    attribution = safe_frames(attribute(recorded))
+    timeline = _file_timeline(file.name, collector, attribution)
     one = ImportedTimeline(
         file=file.name,
         tool=tool,
         version=safe_values(recorded.nsys),
         schema=safe_values(recorded.schema),
         timeline=timeline,
-        overview=_overview(timeline),
+        overview=_overview(timeline, attribution.ranges),
         unread=safe_values(recorded.unread),
     )
     return ImportedTimelines((one,))
 
 
-def _overview(timeline: CellTimeline) -> TimelineOverview:
-    """Tables of a timeline; where no operation was read, what a range has of them is not known."""
-    made = overview(timeline.operations, timeline.ranges, timeline.stacks, timeline.api)
+def _overview(timeline: CellTimeline, ranges: pd.DataFrame) -> TimelineOverview:
+    """Tables of a timeline; where no operation was read, what a range has of them is not known.
+
+    `ranges`: with the names that they have in the file.
+    """
+    made = overview(timeline.operations, ranges, timeline.stacks, timeline.api)
     if made.operations:
         return made
     return replace(made, ranges=made.ranges.assign(**dict.fromkeys(_OF_OPERATIONS, math.nan)))
@@ -96,7 +103,9 @@ def _overview(timeline: CellTimeline) -> TimelineOverview:
 
 def _file_timeline(name: str, collector: str, attribution: Attribution) -> CellTimeline:
     """Everything of a file, on a time axis that begins with its first event."""
-    operations, ranges, api = attribution.operations, attribution.ranges, attribution.api
+    operations, api = attribution.operations, attribution.api
+    names = attribution.ranges["name"].astype(object).map(without_identifiers, na_action="ignore")
+    ranges = attribution.ranges.assign(name=names.astype("category"))
     frames = (operations, ranges, api)
     origin = min((int(frame["start_ns"].min()) for frame in frames if len(frame)), default=0)
     launches = map(protocol.parse_launch_range_name, ranges["name"].dropna().astype(str))
@@ -141,6 +150,10 @@ def _document(imported: ImportedTimeline) -> dict[str, Any]:
         "kernels": _records(summary.kernels),
         "other_operations": _records(summary.others),
         "ranges": _records(summary.ranges),
+        "ranges_in_groups": {
+            "count": len(summary.members),
+            "longest": _records(summary.members, _MOST_MEMBERS),
+        },
         "idle_gaps": {
             "count": None if of_sums else len(summary.gaps),
             "total_ns": None if of_sums else int(summary.gaps["idle_ns"].sum()),

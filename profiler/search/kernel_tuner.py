@@ -52,7 +52,7 @@ class CacheEntry:
 
     @property
     def result(self) -> RecordedResult:
-        """The same as T4 has it."""
+        """Result as T4 has it."""
         failed = self.time_ms is None and not self.runs_ms
         return RecordedResult(
             params=dict(self.params),

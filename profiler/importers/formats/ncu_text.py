@@ -67,7 +67,7 @@ class _Text:
 
     def __init__(self, text: str) -> None:
         self.launches = 0
-        """Those that have a metric."""
+        """Launches that have a metric."""
         self.unread: Counter[str] = Counter()
         self.errors: dict[str, None] = {}
         """Distinct messages of ncu about what failed."""

@@ -628,6 +628,36 @@ def test_copies_of_kinds_that_nobody_knows_stay_apart_and_are_counted(read, tmp_
     assert all("of kind 9" in name or "Host-to-Device" in name for name in copies)
 
 
+IDENTIFIED = {
+    "aten::mul": "aten::mul, seq = {}, op_id = {}",
+    "request *": "request {:08x}-0a1b-2c3d-4e5f-00000000{:04x}",
+    "at *": "at 0x7f{:04x}",
+    "step_*": "step_{}",
+}
+
+
+@pytest.mark.parametrize("stays", IDENTIFIED)
+@pytest.mark.parametrize("count", [3, 40])
+def test_ranges_with_identifiers_are_one_row_and_each_has_its_own(read, tmp_path, stays, count):
+    made = ExportFile(tmp_path / "a.sqlite")
+    names = [IDENTIFIED[stays].format(number + 7, number + 9) for number in range(count)]
+    for number, name in enumerate(names, start=1):
+        start = 100_000 * number
+        made.range(start, start + 50_000, name)
+        made.call(start + 1000, number)
+        made.kernel(start + 3000, start + 4000 + number, number, "k")
+    read(made.path.read_bytes(), "a.sqlite")
+    (timeline,) = json.loads((tmp_path / "out.json").read_text())["timelines"]
+    rows = {row["name"]: row["instances"] for row in timeline["ranges"]}
+    grouped = count > 12 or stays == "aten::mul"
+    assert rows == ({stays: count} if grouped else dict.fromkeys(names, 1))
+    members = timeline["ranges_in_groups"]
+    assert members["count"] == (count if grouped else 0)
+    assert {row["name"]: row["gpu_ns"] for row in members["longest"]} == (
+        {name: 1000 + number for number, name in enumerate(names, start=1)} if grouped else {}
+    )
+
+
 def test_an_export_that_was_cut_is_refused_or_right(read, tmp_path):
     content = export(tmp_path, ROWS).path.read_bytes()
     whole, _ = read(content, "a.sqlite")
