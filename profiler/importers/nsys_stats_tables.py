@@ -32,7 +32,7 @@ from profiler.parse.nsys import (
     nullable,
 )
 from profiler.parse.nsys_tables import MISSING
-from profiler.parse.nvtx_cells import RangeKind, without_identifiers
+from profiler.parse.nvtx_cells import RangeKind
 from profiler.runner.protocol import domain_of_range
 
 KERNELS, OTHERS, API, RANGES = "kernels", "other operations", "calls", "ranges"
@@ -434,7 +434,7 @@ def _domain_and_name(written: str) -> tuple[str, str]:
     domain, colon, name = written.partition(":")
     if not colon:
         domain, name = "", written
-    return domain_of_range(domain, name), without_identifiers(name)
+    return domain_of_range(domain, name), name
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:

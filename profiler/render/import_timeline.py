@@ -155,7 +155,7 @@ def timeline_part(
         _latency_table(overview.latency),
         _summary_table(
             "calls",
-            "CUDA calls",
+            _calls_title(overview.api),
             "Time on the host. Calls that wait for the GPU are long.",
             overview.api,
             "call",
@@ -163,7 +163,7 @@ def timeline_part(
     )
     return TimelinePart(
         file,
-        f"{_sentence(tool, overview)}{_unread_sentence(unread)}",
+        f"{_sentence(tool, overview, unread)}{_unread_sentence(unread)}",
         tuple(table for table in tables if table.rows),
     )
 
@@ -177,15 +177,24 @@ def _unread_sentence(unread: Mapping[str, int]) -> str:
     return f" {total} {'event was' if total == 1 else 'events were'} not read: {named}."
 
 
-def _sentence(tool: str, overview: TimelineOverview) -> str:
+def _calls_title(api: pd.DataFrame) -> str:
+    names = [str(name) for name in api["name"].dropna()]
+    if names and all(name.startswith("hip") for name in names):
+        return "HIP calls"
+    return "CUDA calls" if all(name.startswith("cu") for name in names) else "Calls"
+
+
+def _sentence(tool: str, overview: TimelineOverview, unread: Mapping[str, int]) -> str:
     if overview.span_ns is None and overview.busy_ns is None:
         return f"Sums of {tool}, which do not say when anything ran."
     if overview.span_ns is None:
-        return f"Recorded by {tool}. No kernel, copy or memset was recorded."
+        done = "read" if unread else "recorded"
+        return f"Recorded by {tool}. No kernel, copy or memset was {done}."
     span = numbers.show(overview.span_ns, "ns")
     if not overview.on_gpu:
+        without = "; no operation of a GPU was read" if unread else ", without a GPU"
         return (
-            f"Recorded by {tool}, without a GPU. {overview.operations} operators within {span} on "
+            f"Recorded by {tool}{without}. {overview.operations} operators within {span} on "
             "the CPU."
         )
     devices = "the device was" if overview.devices == 1 else f"the {overview.devices} devices were"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.timeline import SUMMARY_COLUMNS, TREE_COLUMNS
+from profiler.analyse.timeline import MOST_NUMBERED, SUMMARY_COLUMNS, TREE_COLUMNS
 from profiler.errors import ParseError
-from profiler.findings.timelines.overview import TimelineOverview
+from profiler.findings.timelines.overview import MEMBER_COLUMNS, TimelineOverview
 from profiler.importers.given_file import GivenFile
 from profiler.importers.importer import Importer
 from profiler.importers.nsys_stats_tables import (
@@ -23,6 +23,7 @@ from profiler.importers.nsys_stats_tables import (
     parse_nsys_stats,
 )
 from profiler.importers.timelines import ImportedTimelines, imported_timeline
+from profiler.parse.nvtx_cells import grouped_names
 
 
 def _read(file: GivenFile) -> ImportedTimelines:
@@ -48,12 +49,14 @@ def _timelines(file: GivenFile, tables: StatsTables) -> Iterator[Any]:
 def _with_sums(overview: TimelineOverview, tables: StatsTables) -> TimelineOverview:
     """Sums beside the events; where events are there, too, what these add up to stays."""
     sums = {of: _summary(rows) for of, rows in tables.sums.items() if of != RANGES}
+    ranges = _with_groups(tables.sums.get(RANGES, []))
     made = replace(
         overview,
         kernels=overview.kernels if len(overview.kernels) else sums.get(KERNELS, overview.kernels),
         others=overview.others if len(overview.others) else sums.get(OTHERS, overview.others),
         api=overview.api if len(overview.api) else sums.get(API, overview.api),
-        ranges=overview.ranges if len(overview.ranges) else _ranges(tables.sums.get(RANGES, [])),
+        ranges=overview.ranges if len(overview.ranges) else _tree(ranges),
+        members=overview.members if len(overview.ranges) else _members(ranges),
     )
     if tables.operations:
         return made
@@ -67,13 +70,24 @@ def _summary(rows: list[dict[str, Any]]) -> pd.DataFrame:
     return frame.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
 
 
-def _ranges(rows: list[dict[str, Any]]) -> pd.DataFrame:
-    """Ranges by name; a sum does not say which lies in which."""
+def _with_groups(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    """Sums of ranges, and what stays of each name."""
     frame = pd.DataFrame(rows, columns=["domain", "name", *_OF_RANGES])
-    grouped = frame.groupby(["domain", "name"], sort=False)[list(_OF_RANGES)].sum(min_count=1)
+    groups = grouped_names(frame["name"].unique(), MOST_NUMBERED)
+    return frame.assign(group=frame["name"].map(groups), gpu_ns=float("nan"))
+
+
+def _tree(sums: pd.DataFrame) -> pd.DataFrame:
+    """Ranges by name; a sum does not say which lies in which."""
+    grouped = sums.groupby(["domain", "group"], sort=False)[list(_OF_RANGES)].sum(min_count=1)
     grouped = grouped.sort_values("host_ns", ascending=False, kind="stable").reset_index()
-    tree = grouped.assign(parent=-1, depth=1).reindex(columns=list(TREE_COLUMNS))
-    return tree.astype(dict.fromkeys(_NOT_SUMMED, float))
+    tree = grouped.rename(columns={"group": "name"}).assign(parent=-1, depth=1)
+    return tree.reindex(columns=list(TREE_COLUMNS)).astype(dict.fromkeys(_NOT_SUMMED, float))
+
+
+def _members(sums: pd.DataFrame) -> pd.DataFrame:
+    of_groups = sums[sums["name"] != sums["group"]].sort_values("host_ns", ascending=False)
+    return of_groups[list(MEMBER_COLUMNS)].reset_index(drop=True)
 
 
 _OF_RANGES = ("instances", "host_ns", "operations", "span_ns")

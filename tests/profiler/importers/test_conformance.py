@@ -599,6 +599,44 @@ def test_events_of_any_accelerator_are_read_or_counted(read, tmp_path, category,
         assert [tree[key] for key in ("operations", "gpu_ns", "idle_ns")] == [None] * 3
 
 
+def call(number: int, category: str, name: str) -> str:
+    return event(number, cat=category, name=name, pid=9, ts=1000 * number - 9)
+
+
+@pytest.mark.parametrize(
+    ("platform", "category", "launch"),
+    [
+        ("CUDA", "cuda_runtime", "cudaMemcpyAsync"),
+        ("HIP", "cuda_runtime", "hipMemcpyAsync"),
+        ("XPU", "xpu_runtime", "urEnqueueUSMMemcpy"),
+    ],
+)
+def test_copies_of_any_platform_are_its_own(read, platform, category, launch):
+    form = next(form for form in FORMATS if form.name == "trace of torch")
+    copies = ("Memcpy HtoD (Host -> Device)", "CopyHostToDevice", "Memcpy M2D(Memory -> Device)")
+    events = [(event(n, cat="gpu_memcpy", name=name),) for n, name in enumerate(copies)]
+    facts, _ = read(form.text(*events, *((call(n, category, launch),) for n in EACH)))
+    assert {name for name, _ in facts} == {
+        f"[{platform} memcpy Host-to-Device]",
+        f"[{platform} memcpy M2D(Memory -> Device)]",
+    }
+
+
+def test_events_without_a_category_are_counted_by_their_process(read, tmp_path):
+    """Ascend's tracer writes a bare list, times as texts, and a process for each kind."""
+    names = {10: "Python", 30: "Ascend Hardware"}
+    lines = [json.dumps({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}})
+             for pid, name in names.items()]  # fmt: skip
+    lines.append(
+        event(1, cat="cpu_op", name="aten::mm", pid=10, ts="1707012345678901.5", dur="2.5")
+    )
+    lines += [event(n, pid=pid, cat=None) for n, pid in ((0, 30), (1, 30), (2, 40))]
+    facts, said = read("[" + ",\n".join(lines) + "]")
+    assert facts == Counter({("aten::mm", 2500): 1})
+    assert '"of Ascend Hardware": 2' in said
+    assert '"of no category (process 40)": 1' in said
+
+
 # ---- exports of nsys: tables, and no lines -------------------------------------------------------
 
 
