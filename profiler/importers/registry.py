@@ -58,7 +58,12 @@ def read_files(
                 remedy="Import files of one kind at a time: a pattern in quotes ('*.sqlite') "
                 "stands for what it matches.",
             )
-    parts = [importer.read(file) for file, (importer, *_) in recognised]
+    parts = [
+        each.read(file)
+        for file, found in recognised
+        for each in found
+        if each.gives is found[0].gives
+    ]
     notices = [
         Notice(NoticeKind.IMPORT_NOT_READ, {"file": file.name, "what": other.name})
         for file, (importer, *others) in recognised

@@ -117,6 +117,8 @@ _FACTS = (
     *("correlation", "graph node id", "grid", "block"),
 )
 _EVENTS = "traceEvents"
+_ENDS_OF_EVENTS = ("]", "")
+"""The Chrome format leaves out the bracket after a bare list where its writer was ended."""
 _SPACE = re.compile(r"[ \t\n\r]*")
 # Decimals keep the nanoseconds of times in microseconds, which are too long for a float.
 _DECODER = json.JSONDecoder(parse_float=Decimal, strict=False)
@@ -220,18 +222,16 @@ def _read_trace(path: Path, limit: int | None) -> _Trace:
     header, events, unread = _content(path, limit)
     if events is None:
         raise _no_trace(path, "it has no list traceEvents")
-    if header is None:
+    if header is None or "schemaVersion" not in header:  # of another writer, or cut out of a trace
         if not events:
             left_out = ", ".join(f"{count} {what}" for what, count in unread.most_common(_NAMED))
-            holds = f", but {left_out}" if left_out else ""
+            holds = f", but {left_out}" if left_out else " and no schemaVersion"
             raise _no_trace(path, f"its list has no event of torch.profiler{holds}")
-        return _Trace(0, "", events, unread)
-    if "schemaVersion" not in header:
-        raise _no_trace(path, "it has no schemaVersion, as every trace of torch.profiler has")
+        header = header or {}
     base_ns = header.get("baseTimeNanoseconds", 0)
     if not isinstance(base_ns, int) or not 0 <= base_ns <= _LATEST_US * 1000:
         raise _no_trace(path, f"its baseTimeNanoseconds is {str(base_ns)[:40]!r}")
-    return _Trace(base_ns, str(header["schemaVersion"])[:40], events, unread)
+    return _Trace(base_ns, str(header.get("schemaVersion", ""))[:40], events, unread)
 
 
 def _content(path: Path, limit: int | None) -> _Content:
@@ -288,7 +288,7 @@ def _events(text: str, place: int, unread: Counter[str]) -> tuple[list[_Event], 
     names: dict[str, str] = {}
     programs: dict[str, str] = {}
     place = _after_space(text, place + 1)
-    while text[place : place + 1] != "]":
+    while text[place : place + 1] not in _ENDS_OF_EVENTS:
         record, place = _DECODER.raw_decode(text, place)
         event = _event(record, names)
         if isinstance(event, _Event):
@@ -330,7 +330,7 @@ def _past(text: str, place: int, sign: str) -> int:
 def _next(text: str, place: int, end: str) -> int:
     """The place of the next item, or of the end of an object or list."""
     place = _after_space(text, place)
-    if text[place : place + 1] == end:
+    if text[place : place + 1] == end or (end == "]" and place == len(text)):
         return place
     place = _after_space(text, _past(text, place, ","))
     if text[place : place + 1] == end:

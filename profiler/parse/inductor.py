@@ -51,7 +51,7 @@ what stands before that."""
 
 _ALONE = r"(?<![\w.])"
 """Before a word that begins a message, whatever stands before it."""
-_WHEN = re.compile(r"\d{4}-\d\d-\d\d|\d\d[-/]\d\d|\d\d:\d\d(?::\d\d)?|[.,]\d{3,}|\s+")
+WHEN = re.compile(r"\d{4}-\d\d-\d\d|\d\d[-/]\d\d|\d\d:\d\d(?::\d\d)?|[.,]\d{3,}|\s+")
 """What differs between two lines of one process before their messages."""
 _CONFIG = r"\w+: [^,:;]+(?:, \w+: [^,:;]+)*"
 _BENCHMARKED = re.compile(_ALONE + r"Benchmark all input configs for (?P<kernel>\S+), get:$")
@@ -215,7 +215,7 @@ def _of_triton(message: str, before: str, headings: _Headings) -> Iterator[Tuned
 
 def _source(before: str, match: re.Match[str]) -> str:
     """What tells the process of a line: all before its message but the time."""
-    return _WHEN.sub("", before + match.string[: match.start()])
+    return WHEN.sub("", before + match.string[: match.start()])
 
 
 def _tried(match: re.Match[str], operation: str) -> TunedConfig:

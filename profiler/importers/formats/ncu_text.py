@@ -18,13 +18,16 @@ import csv
 import io
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
+from profiler.errors import ParseError
 from profiler.importers.given_file import GivenFile
 from profiler.importers.importer import Importer
 from profiler.importers.launches import ImportedLaunches
 from profiler.importers.unread import unread_notices
 from profiler.notices import Notice, NoticeKind
+from profiler.parse.inductor import WHEN
 from profiler.parse.ncu_csv import parse_ncu_csv
 from profiler.parse.ncu_launches import PUSH_POP_HEADER, START_END_HEADER
 
@@ -42,6 +45,8 @@ _ADVICE = re.compile(r"^\s+(?:INF|OPT|WRN)\s{2,}\S")
 _NVTX = re.compile(r"NVTX (?:Push/Pop Stack for Thread (?P<thread>\d+)|Start/End Ranges):?\s*$")
 _RANGE = re.compile(r"\s+<(?P<id>\d+),\s*(?P<name>.*)>\s*")
 _DOMAIN = re.compile(r"\s{1,6}\S.*")
+_PREFIXED_RULE = re.compile(r"(.{0,200}?)\s-{3,} +-{3,} +-{3,}\s*")
+_DIGITS = re.compile(r"[0-9]+")
 _HEADS = ("Metric Name", "Metric Unit", "Metric Value")
 _OF_RANGES = (f"{PUSH_POP_HEADER}Push/Pop_Range:", f"{START_END_HEADER}Start/Stop_Range:")
 _COLUMNS = (
@@ -82,7 +87,7 @@ class _Text:
         written = io.StringIO()
         writer = csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n")
         writer.writerow(_COLUMNS)
-        for line in _whole_lines(text):
+        for line in _without_prefixes(_whole_lines(text)):
             if len(line) <= _LONGEST_LINE and (row := self._read(line)) is not None:
                 writer.writerow(row)
         self._end_launch()
@@ -170,6 +175,24 @@ def _whole_lines(text: str) -> list[str]:
     return [line.rstrip("\r\n") for line in lines]
 
 
+def _without_prefixes(lines: Sequence[str]) -> list[str]:
+    """Lines without what other programs put before each, those of one program after the other.
+
+    The rules of the tables show what that is; numbers and times in it are others in each line.
+    """
+    rules = (_PREFIXED_RULE.fullmatch(line) for line in lines)
+    prefixes = {_DIGITS.sub(r"\\d+", re.escape(rule[1].strip())) for rule in rules if rule}
+    if not prefixes - {""}:
+        return list(lines)
+    prefix = re.compile(rf"\s*(?:{'|'.join(sorted(prefixes, key=len, reverse=True))}) ?")
+    by_source: dict[str, list[str]] = {}
+    for line in lines:
+        match = prefix.match(line)
+        before = match[0] if match else ""
+        by_source.setdefault(WHEN.sub("", before), []).append(line[len(before) :])
+    return [line for of_source in by_source.values() for line in of_source]
+
+
 def _cells(line: str, columns: tuple[tuple[int, int], ...]) -> tuple[str, str, str]:
     """Cells of a row: names are left, values right in their column, and may stand out of it."""
     (_, name_ends), (_, unit_ends), _ = columns
@@ -191,6 +214,11 @@ def _is_in(text: str) -> bool:
 
 def _read(file: GivenFile) -> ImportedLaunches:
     read = _Text(file.text)
+    if not read.launches:
+        raise ParseError(
+            f"{file.name}: launches of ncu without their metrics",
+            remedy="Give all that ncu printed, or the CSV of its report: ncu --import FILE --csv.",
+        )
     launches = ImportedLaunches.of(parse_ncu_csv(read.csv, file.name))
     errors = (
         Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": file.name, "text": e}) for e in read.errors

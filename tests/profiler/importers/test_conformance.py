@@ -219,6 +219,7 @@ FORMATS = (
         ("==PROF== Connected to process 17 (/x/app)", "[17] app@127.0.0.1"),
         tuple(text_launch(n, f"{NS[n] / 1000:.2f}") for n in EACH),
         bad=(*text_launch(1, "1.00")[:1],),
+        prefixed=True,
     ),
     Format(
         "source page of ncu",
@@ -523,6 +524,14 @@ MESSAGE = "==PROF== Connected to process 17\n==WARNING== No kernels were profile
 EXPORTS = ("a.sqlite", "a.nsys-rep")
 
 
+def test_csv_and_text_of_ncu_in_one_file_are_both_read(read):
+    raw, text = (
+        next(form for form in FORMATS if form.name == n) for n in ("raw page of ncu", "text of ncu")
+    )
+    facts, _ = read(text.text(*text.records[:1]) + raw.text(*raw.records[1:]))
+    assert sorted(time for _, time in facts) == list(NS)
+
+
 def test_messages_of_ncu_without_a_table_are_said(read):
     with pytest.raises(ProfilerError, match="No kernels were profiled"):
         read(MESSAGE)
@@ -597,6 +606,13 @@ def test_events_of_any_accelerator_are_read_or_counted(read, tmp_path, category,
     assert tree["name"] == "step"
     if what == 0:  # missing is missing, and no 0
         assert [tree[key] for key in ("operations", "gpu_ns", "idle_ns")] == [None] * 3
+
+
+@pytest.mark.parametrize("end", ["", ",", ",\n"])
+def test_a_bare_list_of_events_needs_no_end(read, end):
+    form = next(form for form in FORMATS if form.name == "trace without a header")
+    text = form.text(*form.records)
+    assert read(text.strip().removesuffix("]").strip() + end)[0] == read(text)[0]
 
 
 def call(number: int, category: str, name: str) -> str:
