@@ -53,7 +53,6 @@ class _Import(ImportRequest):
 
 def import_files(asked: ImportRequest) -> ExitCode:
     """Read files of any format of `profiler.importers`; write tables and a page, or JSON."""
-    from profiler.findings.why.files import files_document
     from profiler.importers.json_values import notices_document
     from profiler.importers.launches import ImportedLaunches
     from profiler.importers.registry import read_files
@@ -64,13 +63,18 @@ def import_files(asked: ImportRequest) -> ExitCode:
     files, passed_over = _files_named(asked.files)
     request = _Import(**(vars(asked) | {"files": files}))
     with request.stages.stage(f"Reading {', '.join(request.names)}"):
-        imported, notices = read_files(files, request.limit_bytes)
-    pair = _compared(imported, request)
+        if request.compare:
+            imported, notices, pair = _compared(request)
+        else:
+            imported, notices = read_files(files, request.limit_bytes)
+            pair = None
     if request.json_target is not None:
         document = imported.document()  # made while it is written
         unread = notices_document((*passed_over, *notices))
         document["warnings"] = [*document.get("warnings", ()), *unread]
         if pair is not None:
+            from profiler.findings.why.files import files_document
+
             document["comparison"] = files_document(pair)
         write_json_target(document, request.json_target)
     if request.only_json:
@@ -124,17 +128,18 @@ def _files_of(folder: Path) -> tuple[list[Path], list[Notice]]:
     return known, [notice] if others else []
 
 
-def _compared(imported: Imported, request: _Import) -> PairWhy | None:
-    """What two files of launches differ by, where that is asked for.
+def _compared(request: _Import) -> tuple[Imported, tuple[Notice, ...], PairWhy]:
+    """Launches of two files, what is said of them, and what they differ by.
 
-    Raises UsageError where it cannot be said.
+    Raises UsageError where they are no such files.
     """
     from profiler.findings.why.files import files_why
     from profiler.importers.launches import ImportedLaunches
+    from profiler.importers.registry import read_files
 
-    if not request.compare:
-        return None
-    if not isinstance(imported, ImportedLaunches) or len(request.files) != 2:
+    read = [read_files([file], request.limit_bytes) for file in request.files]
+    sides = [side for side, _ in read if isinstance(side, ImportedLaunches)]
+    if len(read) != 2 or len(sides) != 2:
         raise UsageError(
             "--compare takes two files with launches of ncu.",
             remedy="Runs are compared by `profiler compare`.",
@@ -142,7 +147,9 @@ def _compared(imported: Imported, request: _Import) -> PairWhy | None:
     names = request.names
     if names[0] == names[1]:
         names = [safe(f"{file.resolve().parent.name}/{file.name}") for file in request.files]
-    return files_why(names, imported.by_file)
+    pair = files_why(names, [side.launches for side in sides])
+    notices = tuple(notice for _, of_file in read for notice in of_file)
+    return ImportedLaunches.joined(sides), notices, pair
 
 
 def _show_launches(imported: ImportedLaunches, request: _Import, pair: PairWhy | None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any, ClassVar, Self
 
 import pandas as pd
@@ -21,6 +20,8 @@ from profiler.parse.ncu_csv import LAUNCH_COLUMNS, NcuTable, NvtxRange
 from profiler.parse.nvtx_cells import grouped_names, without_identifiers
 from profiler.runner import protocol
 
+_RANGE = "range"
+"""Column of the paths of ranges, of all files together."""
 _ROWS_AT_ONCE = 1000
 _MOST_NUMBERED = 20
 """More ranges than that whose names differ in numbers alone are steps, requests or addresses."""
@@ -36,8 +37,6 @@ class ImportedLaunches(Imported):
     notices: tuple[Notice, ...] = ()
     kernels: tuple[ListedKernel, ...] = ()
     """Kernels whose instructions were counted (section SourceCounters)."""
-    counts: tuple[int, ...] = ()
-    """Launches of each file."""
 
     @classmethod
     def of(cls, table: NcuTable) -> Self:
@@ -47,28 +46,21 @@ class ImportedLaunches(Imported):
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Launches of all files, with the paths of their ranges."""
-        launches = pd.concat([part.launches for part in parts], ignore_index=True)
-        launches.insert(len(LAUNCH_COLUMNS), "range", range_paths(launches["nvtx"]))
+        frames = [part.launches.drop(columns=_RANGE, errors="ignore") for part in parts]
+        launches = pd.concat(frames, ignore_index=True)
+        launches.insert(len(LAUNCH_COLUMNS), _RANGE, range_paths(launches["nvtx"]))
         return safe_frames(
             cls(
                 launches,
                 tuple(notice for part in parts for notice in part.notices),
                 tuple(kernel for part in parts for kernel in part.kernels),
-                tuple(len(part.launches) for part in parts),
             )
         )
 
     @property
-    def by_file(self) -> list[pd.DataFrame]:
-        """The launches of each file."""
-        ends = list(accumulate(self.counts))
-        starts = [0, *ends]
-        return [self.launches.iloc[start:end] for start, end in zip(starts, ends, strict=False)]
-
-    @property
     def metrics(self) -> tuple[str, ...]:
         """Names of all metrics."""
-        others = (*LAUNCH_COLUMNS, "range")
+        others = (*LAUNCH_COLUMNS, _RANGE)
         return tuple(str(name) for name in self.launches.columns if name not in others)
 
     def document(self) -> dict[str, Any]:

@@ -100,9 +100,11 @@ def _sizes(metrics: list[Any | None]) -> str:
 
 def _ranges(state: Any | None) -> tuple[str, str]:
     """The two NVTX cells of a launch."""
+    if state is None:
+        return "", ""
     push_pop: list[str] = []
     start_end: list[str] = []
-    for key in () if state is None else state.domains():
+    for key in state.domains():
         domain = state.domain_by_id(key)
         push_pop += [_item(domain.name(), name) for name in domain.push_pop_ranges()]
         start_end += [_item(domain.name(), name) for name in domain.start_end_ranges()]

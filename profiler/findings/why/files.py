@@ -88,7 +88,8 @@ def _profiles(launches: pd.DataFrame) -> tuple[KernelProfile, ...]:
     medians = launches.select_dtypes("number").groupby(kinds, sort=False).median()
     if WARPS_ACTIVE not in medians and {_WARPS_PER_CYCLE, ACTIVE_SUM} <= set(medians):
         medians[WARPS_ACTIVE] = medians[_WARPS_PER_CYCLE] * medians[ACTIVE_SUM]
+    kernels = medians.index.get_level_values(0)
     return tuple(
-        KernelProfile(str(kind[0]), {str(name): float(v) for name, v in row.dropna().items()})
-        for kind, row in medians.iterrows()
+        KernelProfile(str(name), {str(k): float(v) for k, v in row.items() if not math.isnan(v)})
+        for name, row in zip(kernels, medians.astype(float).to_dict("records"), strict=True)
     )
