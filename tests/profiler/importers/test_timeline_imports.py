@@ -393,6 +393,124 @@ class TestTraces:
             read_files([file])
 
 
+STATS = """\
+Processing [r.sqlite] with [/x/nvtx_sum.py]...
+
+ ** NVTX Range Summary (nvtx_sum):
+
+ Time (%)  Total Time (ns)  Instances   Avg (ns)   Style      Range
+ --------  ---------------  ---------  ---------  -------  -----------
+     60.0       12,000,000         10  1,200,000  PushPop  :forward
+     40.0        8,000,000         10    800,000  PushPop  NCCL:reduce
+
+Processing [r.sqlite] with [/x/osrt_sum.py]...
+
+ ** OS Runtime Summary (osrt_sum):
+
+ Time (%)  Total Time (ns)  Num Calls  Avg (ns)  Name
+ --------  ---------------  ---------  --------  -----
+     99.0        9,000,000         10   900,000  poll
+
+Processing [r.sqlite] with [/x/cuda_api_sum.py]...
+
+ ** CUDA API Summary (cuda_api_sum):
+
+ Time (%)  Total Time (ns)  Num Calls  Avg (ns)        Name
+ --------  ---------------  ---------  --------  ----------------
+    100.0           50,000         10   5,000.0  cudaLaunchKernel
+
+Processing [r.sqlite] with [/x/cuda_gpu_kern_sum.py]...
+
+ ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
+
+ Time (%)  Total Time (ns)  Instances  Avg (ns)                  Name
+ --------  ---------------  ---------  --------  -----------------------------------
+    100.0           30,000          3  10,000.0  void gemm<float, int>(float *, int)
+
+Processing [r.sqlite] with [/x/cuda_gpu_mem_time_sum.py]...
+
+ ** CUDA GPU MemOps Summary (by Time) (cuda_gpu_mem_time_sum):
+
+ Time (%)  Total Time (ns)  Count  Avg (ns)           Operation
+ --------  ---------------  -----  --------  ----------------------------
+    100.0            4,000      2   2,000.0  [CUDA memcpy Host-to-Device]
+
+Processing [r.sqlite] with [/x/cuda_gpu_mem_size_sum.py]...
+
+ ** CUDA GPU MemOps Summary (by Size) (cuda_gpu_mem_size_sum):
+
+ Total (MB)  Count  Avg (MB)           Operation
+ ----------  -----  --------  ----------------------------
+      0.134      2     0.067  [CUDA memcpy Host-to-Device]
+
+"""
+TRACES = """\
+Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid
+900,50,cudaLaunchKernel,0,13,7,7
+19000,60,cudaLaunchKernel,0,14,7,7
+
+Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,Bytes (MB),Device,Ctx,Strm,Name
+1000,500,12,,,,0.067,NVIDIA H100 (0),1,7,[CUDA memcpy Host-to-Device]
+2000,8000,13,64,1,1,,NVIDIA H100 (0),1,7,"void k<int, float>(int)"
+20000,9000,14,64,1,1,,NVIDIA H100 (0),1,7,"void k<int, float>(int)"
+
+Start (ns),End (ns),Duration (ns),DurChild (ns),Name,PID,TID,Lvl,NumChild,RangeId,RangeStack
+800,1200,400,0,:forward,7,7,0,0,1,:1
+18000,30000,12000,0,:backward,7,7,0,0,2,:2
+"""
+
+
+class TestStats:
+    """What `nsys stats` prints."""
+
+    @pytest.fixture
+    def stats(self, tmp_path):
+        def read(text):
+            (tmp_path / "stats.txt").write_text(text)
+            return timeline(tmp_path / "stats.txt")
+
+        return read
+
+    def test_sums_are_shown_as_they_are_and_the_rest_is_missing(self, stats):
+        found = stats(STATS)
+        assert found["file"] == "stats.txt (r.sqlite)"
+        (kernel,), (copy,), (api,) = (found[n] for n in ("kernels", "other_operations", "api"))
+        assert kernel["name"] == "void gemm<float, int>(float *, int)"
+        assert [kernel[k] for k in ("total_ns", "instances", "avg_ns", "med_ns")] == [
+            30_000, 3, 10_000, None,
+        ]  # fmt: skip
+        assert (copy["total_ns"], copy["instances"]) == (4000, 2)
+        assert (api["name"], api["instances"]) == ("cudaLaunchKernel", 10)
+        ranges = {(row["domain"], row["name"]): row["host_ns"] for row in found["ranges"]}
+        assert ranges == {("", "forward"): 12_000_000, ("NCCL", "reduce"): 8_000_000}
+        assert found["ranges"][0]["gpu_ns"] is None
+        assert found["not_read"] == {
+            "call that is none of CUDA": 1,
+            "row of cuda_gpu_mem_size_sum": 1,
+        }
+        assert found["operations"] == 5
+        assert [found[key] for key in ("span_ns", "busy_ns", "devices")] == [None] * 3
+        assert found["idle_gaps"]["count"] is None
+
+    def test_traces_are_a_timeline(self, stats):
+        found = stats(TRACES)
+        assert (found["operations"], found["span_ns"], found["not_read"]) == (3, 28_000, {})
+        assert by_name(found["launch_latency"])["k"]["avg_ns"] == 1050
+        ranges = {row["name"]: (row["operations"], row["gpu_ns"]) for row in found["ranges"]}
+        assert ranges == {"forward": (1, 8000), "backward": (1, 9000)}
+
+    def test_units_and_locales_are_as_they_are_written(self, stats):
+        kernels = [
+            stats(text)["kernels"][0]["total_ns"]
+            for text in (
+                "Time(%),Total Time (ns),Instances,Average,Name\n9,5000,1,1,k\n",
+                "Time (%),Total Time (us),Instances,Avg (us),Name\n9.0,5.0,1,5.0,k\n",
+                "Time (%);Total Time (ms);Instances;Avg (ms);Name\n9,0;0,005;1;0,005;k\n",
+            )
+        ]
+        assert kernels == [5000] * 3
+
+
 def test_nothing_of_the_environment_gets_out(tmp_path, capsys):
     """What a real export holds beside the timeline, with a secret in every text of it."""
     file = tmp_path / "a.sqlite"

@@ -80,6 +80,36 @@ def test_the_command_writes_json(profiler):
     assert not list(profiler.folder.glob("*.html"))
 
 
+CACHE = {
+    "device_name": "A100",
+    "kernel_name": "add",
+    "tune_params_keys": ["block"],
+    "tune_params": {"block": [32, 64, 128]},
+    "objective": "time",
+    "cache": {
+        "32": {"block": 32, "time": 0.3, "times": [0.2, 0.3, 0.4], "compile_time": 400.0},
+        "64": {"block": 64, "time": 0.1, "times": [0.1, 0.1, 0.1], "compile_time": 410.0},
+        "128": {"block": 128, "time": "RuntimeFailedConfig", "compile_time": 420.0},
+    },
+}
+
+
+@pytest.mark.parametrize("end", [None, -2, -40])
+def test_a_cache_of_kernel_tuner_is_a_table_and_what_simulate_searches(profiler, end):
+    """A whole one, one of a run that goes on, and one that was cut inside of its last entry."""
+    (profiler.folder / "c.json").write_text(json.dumps(CACHE)[:end])
+    read = profiler("import", "c.json", "--json", "-").json
+    tried = [(each["config"]["block"], each["time_ns"]) for each in read["configurations"]]
+    failed = [] if end == -40 else [(128, None)]
+    assert tried == [(32, pytest.approx(300_000)), (64, pytest.approx(100_000)), *failed]
+    assert [each["best"] for each in read["configurations"]][:2] == [False, True]
+    assert [warning["text"] for warning in read["warnings"]] == (
+        ["c.json: 1 entry that was cut off: not read."] if end == -40 else []
+    )
+    found = profiler("simulate", "c.json", "c.json", "--budget", "3", "--json", "-").json
+    assert found["best_ms"] == 0.1
+
+
 def test_other_texts_are_still_refused(profiler):
     (profiler.folder / "a.txt").write_text("hello\n")
     done = profiler("import", "a.txt")
