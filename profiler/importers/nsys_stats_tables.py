@@ -80,6 +80,11 @@ _NUMBERS = {
     "stddev_ns": "StdDev",
 }
 """Columns of a sum, by those of ours."""
+_HEADERS = (
+    *({"Total Time"}, {"Start", "Duration"}, {"API Start"}, {"Projected Start"}),
+    *({"Total Proj Time"}, {"Total", "Operation"}),
+)
+"""Columns of which every report has some, with units behind them."""
 _FIRST = frozenset(
     {
         *("Time", "Start", "Total", "Range", "Name", "NVTX Range", "API Start", "Count"),
@@ -134,7 +139,7 @@ def is_nsys_stats(text: str) -> bool:
 
 
 def parse_nsys_stats(text: str) -> tuple[StatsTables, ...]:
-    """Tables of each recording in a text; none where no row of a known one is there."""
+    """Tables of each recording in a text; only the last can be one of which no row was read."""
     parts = [StatsTables()]
     for title, header, rows, broken in _tables(text):
         table = (title.report, *header)
@@ -150,7 +155,7 @@ def parse_nsys_stats(text: str) -> tuple[StatsTables, ...]:
     last = parts[-1]
     if last.is_empty and len(parts) > 1:
         parts[-2].unread.update(parts.pop().unread)
-    return tuple(part for part in parts if not part.is_empty)
+    return tuple(parts)
 
 
 # ---- tables --------------------------------------------------------------------------------------
@@ -197,10 +202,8 @@ def _header(line: str) -> tuple[str, list[str]] | None:
     delimiter = ";" if line.count(";") > line.count(",") else ","
     names = [name.strip().strip('"') for name in line.strip().split(delimiter)]
     plain = [_UNIT.sub("", name) for name in names]
-    has_unit = any(name != bare for name, bare in zip(names, plain, strict=True))
-    if len(names) < _LEAST_COLUMNS or plain[0] not in _FIRST or not has_unit:
-        return None
-    return delimiter, names
+    is_one = any(columns <= set(plain) for columns in _HEADERS)
+    return (delimiter, names) if is_one and plain != names and plain[0] in _FIRST else None
 
 
 def _csv_rows(

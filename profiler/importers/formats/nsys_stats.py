@@ -28,9 +28,10 @@ from profiler.parse.nvtx_cells import grouped_names
 
 def _read(file: GivenFile) -> ImportedTimelines:
     parts = parse_nsys_stats(file.text)
-    if not parts:
+    if all(part.is_empty for part in parts):
+        unread = ", ".join(f"{n} {what}" for part in parts for what, n in part.unread.items())
         raise ParseError(
-            f"{file.name}: a table of `nsys stats` without a row that is read",
+            f"{file.name}: nothing of `nsys stats` that is read ({unread or 'no row'})",
             remedy="Give the report itself (.nsys-rep), or its export (nsys export --type sqlite).",
         )
     return ImportedTimelines(
