@@ -561,6 +561,10 @@ def test_what_triton_tries_and_chooses_is_read_behind_any_words(read, tmp_path, 
 
 
 NOT_READ = {
+    "summary of ncu": (
+        "  gemm(float *) (64, 1, 1)x(256, 1, 1), Device 0, CC 8.0, Invocations 10\n",
+        '"Process ID","Kernel Name","Invocations","Metric Name","Minimum","Maximum"\n',
+    ),
     "nvprof": (
         "==42== NVPROF is profiling process 42, command: ./a\n==42== Profiling result:\n",
         '"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"\n,%,ms,,ms,ms,ms,\n',
@@ -586,6 +590,7 @@ def test_files_that_are_known_and_not_read_are_named(read, tool, content):
     with pytest.raises(ProfilerError, match=f"{tool}`?, which is not read") as refused:
         read(content)
     assert "ncu --import" not in str(refused.value)
+    assert refused.value.remedy
 
 
 @pytest.mark.parametrize(
