@@ -77,6 +77,7 @@ class NoticeKind(StrEnum):
     CSV_NO_UNITS = "csv_no_units"
     CSV_ODD_UNIT = "csv_odd_unit"
     CSV_REPEATED_ROWS = "csv_repeated_rows"
+    IMPORT_NOT_READ = "import_not_read"
     VISITS_LOST = "visits_lost"
     CSV_TOOL_MESSAGE = "csv_tool_message"
     BLOCKS_THROTTLED_MEASURED_AGAIN = "blocks_throttled_measured_again"
@@ -419,6 +420,10 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     NoticeKind.CSV_ODD_UNIT: NoticeTemplate(
         Severity.WARNING,
         "{file}: {unit} is no unit of {metric}: its values are treated as missing.",
+    ),
+    NoticeKind.IMPORT_NOT_READ: NoticeTemplate(
+        Severity.WARNING,
+        "{file}: {what}: not read.",
     ),
     NoticeKind.CSV_REPEATED_ROWS: NoticeTemplate(
         Severity.WARNING,

@@ -11,6 +11,7 @@ from pathlib import Path
 from doc_attention import ATTENTION_BLOCKS
 from doc_commands import commands
 from doc_fusion import FUSION_BLOCKS
+from doc_importers import formats
 from doc_softmax import largest_problem, twelve_lines
 from doc_tables import RECORDINGS, explained, plain
 from doc_timers import cupti_and_ncu, kernels_by_cupti_and_ncu, methods, ratios_of_timers
@@ -30,6 +31,7 @@ BLOCKS = {
     **VERDICT_BLOCKS,
     **WAVE_BLOCKS,
     "commands": commands,
+    "import-formats": formats,
     "twelve-lines": twelve_lines,
     "softmax-largest": largest_problem,
     "softmax-why": partial(explained, RECORDINGS / "softmax.zip"),

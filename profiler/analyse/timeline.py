@@ -49,9 +49,9 @@ the host; `operations`, `gpu_ns`, `busy_ns`: with everything inside; `self_…`:
 a range further in; `by_time`: operations placed by time alone; `span_ns`: from the first operation
 of an instance to its last, summed over instances; `idle_ns`: of that, no operation ran at all."""
 
-INSTANCE_COLUMNS = ("range", "first_ns", "last_ns")
+INSTANCE_COLUMNS = ("range", "first_ns", "last_ns", "operations", "gpu_ns")
 """One row per range that holds an operation: its row in the ranges, first start and last end of its
-operations."""
+operations, their number and their GPU time."""
 
 GAP_COLUMNS = (
     "device",
@@ -259,12 +259,18 @@ def range_tree(
 
 
 def range_instances(operations: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:
-    """When the operations of every single range ran that holds one: INSTANCE_COLUMNS."""
+    """Operations of every single range that holds one, and when they ran: INSTANCE_COLUMNS."""
     tree = Tree(_parents(stacks), stacks["depth"].to_numpy())
     first, last = _extents(operations, tree)
-    frame = pd.DataFrame({"range": stacks["range"], "first_ns": first, "last_ns": last})
+    of_operations = operations["stack"].to_numpy()
+    direct = _totals(operations, np.arange(len(operations)), of_operations, len(stacks))
+    summed = {name: tree.with_inner(direct[name], np.add) for name in ("operations", "gpu_ns")}
+    times = {"first_ns": first, "last_ns": last}
+    frame = pd.DataFrame({"range": stacks["range"], **times, **summed})
     by_range = frame[first <= last].groupby("range", sort=True)
-    return by_range.agg({"first_ns": "min", "last_ns": "max"}).reset_index()
+    return by_range.agg(
+        {"first_ns": "min", "last_ns": "max", "operations": "sum", "gpu_ns": "sum"}
+    ).reset_index()
 
 
 def idle_gaps(operations: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:

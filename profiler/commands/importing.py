@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,24 +13,25 @@ from profiler.commands.output import csv_parts, write_json_target
 from profiler.commands.requests import ImportRequest
 from profiler.commands.stages import Stages
 from profiler.commands.targets import is_own_page, is_table, write_page, write_table
-from profiler.errors import ExitCode, ParseError, UsageError
-from profiler.model import TunedConfig
-from profiler.notices import Notice, remedy, text
+from profiler.errors import ExitCode, UsageError
+from profiler.notices import Notice, NoticeKind, remedy, text
 from profiler.outside_text import safe
 from profiler.sessions.progress import make_console
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
-    from profiler.findings.why.hot_lines import ListedKernel
-    from profiler.importers.ncu_files import Imported
-    from profiler.importers.source_pages import ImportedSource
-    from profiler.importers.timelines import ImportedTimeline
+    from profiler.findings.why.pairs import PairWhy
+    from profiler.importers.importer import Imported
+    from profiler.importers.launches import ImportedLaunches
+    from profiler.importers.source_listings import ImportedSource
+    from profiler.importers.timelines import ImportedTimelines
+    from profiler.importers.tunings import ImportedTunings
 
 
-_ENDINGS = (".csv", ".ncu-rep", ".sqlite", ".nsys-rep", ".json", ".log")
-"""What files of a folder end in that are imported."""
 _TABLE_ENDING = ".kinds.csv"
+_NAMED = 5
+"""Files of a folder that are not read, by name."""
 
 
 class _Import(ImportRequest):
@@ -52,122 +53,174 @@ class _Import(ImportRequest):
 
 
 def import_files(asked: ImportRequest) -> ExitCode:
-    """Read timelines, reports and CSV of ncu or logs of inductor's autotuner.
+    """Read files of any format of `profiler.importers`; write tables and a page, or JSON."""
+    from profiler.importers.json_values import notices_document
+    from profiler.importers.launches import ImportedLaunches
+    from profiler.importers.registry import read_files
+    from profiler.importers.source_listings import ImportedSource
+    from profiler.importers.timelines import ImportedTimelines
+    from profiler.importers.tunings import ImportedTunings
 
-    Writes table and page, or JSON.
-    """
-    from profiler.importers.ncu_files import read_imports
-    from profiler.importers.ncu_reports import read_reports
-    from profiler.importers.source_pages import read_source_pages
-    from profiler.importers.timelines import read_timelines
-    from profiler.importers.tuning_logs import read_tuning_logs
-
-    files = list(_files_named(asked.files))
+    files, passed_over = _files_named(asked.files)
     request = _Import(**(vars(asked) | {"files": files}))
-    reading = f"Reading {', '.join(request.names)}"
-    with request.stages.stage(reading):
-        timelines = read_timelines(request.files, limit=request.limit_bytes)
-    if timelines is not None:
-        _import_timelines(timelines, request)
+    with request.stages.stage(f"Reading {', '.join(request.names)}"):
+        if request.compare:
+            imported, notices, pair = _compared(request)
+        else:
+            imported, notices = read_files(files, request.limit_bytes)
+            pair = None
+    if request.json_target is not None:
+        document = imported.document()  # made while it is written
+        unread = notices_document((*passed_over, *notices))
+        document["warnings"] = [*document.get("warnings", ()), *unread]
+        if pair is not None:
+            from profiler.findings.why.files import files_document
+
+            document["comparison"] = files_document(pair)
+        write_json_target(document, request.json_target)
+    if request.only_json:
         return ExitCode.COMPLETE
-    with request.stages.stage(reading):
-        reports = read_reports(request.files, limit=request.limit_bytes)
-        source = read_source_pages(request.files) if reports is None else None
-    if reports is not None:
-        _import_launches(reports.launches, request, reports.kernels)
-        return ExitCode.COMPLETE
-    if source is not None:
-        _import_source(source, request)
-        return ExitCode.COMPLETE
-    try:
-        with request.stages.stage(reading):
-            launches = read_imports(request.files, request.limit_bytes)
-    except ParseError:
-        configs = read_tuning_logs(request.files, request.limit_bytes)
-        if configs is None:
-            raise
-        _import_tuning(configs, request)
-    else:
-        _import_launches(launches, request)
+    _print_notices((*passed_over, *notices), request)
+    match imported:
+        case ImportedLaunches():
+            _show_launches(imported, request, pair)
+        case ImportedSource():
+            _show_source(imported, request)
+        case ImportedTimelines():
+            _show_timelines(imported, request)
+        case ImportedTunings():
+            _show_tunings(imported, request)
     return ExitCode.COMPLETE
 
 
-def _files_named(paths: Sequence[Path]) -> Iterator[Path]:
+def _files_named(paths: Sequence[Path]) -> tuple[list[Path], list[Notice]]:
     """Files, those of a folder that can be imported, and those of a pattern in quotes.
 
-    Raises UsageError for a folder without such files.
+    And what is said of the others in a folder. Raises UsageError for one without any.
     """
+    files: list[Path] = []
+    notices: list[Notice] = []
     for path in paths:
         if path.is_dir():
-            files = sorted(file for file in path.iterdir() if _can_be_imported(file))
-            if not files:
-                raise UsageError(
-                    f"{path}: no file in this folder can be imported",
-                    remedy=f"Those that can end in {', '.join(_ENDINGS)}, packed (.gz) or not.",
-                )
-            yield from files
+            known, others = _files_of(path)
+            files += known
+            notices += others
         elif not path.exists() and glob.has_magic(str(path)):
-            yield from sorted(map(Path, glob.glob(str(path)))) or [path]  # noqa: PTH207 - of text
+            files += sorted(map(Path, glob.glob(str(path)))) or [path]  # noqa: PTH207 - of text
         else:
-            yield path
+            files.append(path)
+    return files, notices
 
 
-def _can_be_imported(file: Path) -> bool:
-    return file.name.removesuffix(".gz").endswith(_ENDINGS) and file.is_file()
+def _files_of(folder: Path) -> tuple[list[Path], list[Notice]]:
+    from profiler.importers.registry import files_in
+
+    found = list(files_in(folder))
+    known = [path for path, is_known in found if is_known]
+    if not known:
+        raise UsageError(
+            f"{folder}: no file in this folder can be imported",
+            remedy="docs/import.md lists those that can.",
+        )
+    others = [path.name for path, is_known in found if not is_known]
+    named = ", ".join(others[:_NAMED]) + (", …" if len(others) > _NAMED else "")
+    what = f"{len(others)} files of no format that is read ({named})"
+    notice = Notice(NoticeKind.IMPORT_NOT_READ, {"file": folder.name or str(folder), "what": what})
+    return known, [notice] if others else []
 
 
-def _import_launches(
-    imported: Imported, request: _Import, kernels: Sequence[ListedKernel] = ()
-) -> None:
-    """Launches of ncu: table, warnings and page, or JSON; `kernels` with counted instructions."""
-    from profiler.importers.ncu_files import import_document
-    from profiler.importers.source_pages import kernels_document
+def _compared(request: _Import) -> tuple[Imported, tuple[Notice, ...], PairWhy]:
+    """Launches of two files, what is said of them, and what they differ by.
 
-    if request.json_target is not None:  # of 100,000 launches a document takes a gigabyte
-        document = import_document(imported)
-        if kernels:
-            document["kernels"] = kernels_document(kernels)
-        write_json_target(document, request.json_target)
-    if request.only_json:
-        return
+    Raises UsageError where they are no such files.
+    """
+    from profiler.findings.why.files import files_why
+    from profiler.importers.launches import ImportedLaunches
+    from profiler.importers.registry import read_files
+
+    read = [read_files([file], request.limit_bytes) for file in request.files]
+    sides = [side for side, _ in read if isinstance(side, ImportedLaunches)]
+    if len(read) != 2 or len(sides) != 2:
+        raise UsageError(
+            "--compare takes two files with launches of ncu.",
+            remedy="Runs are compared by `profiler compare`.",
+        )
+    names = request.names
+    if names[0] == names[1]:
+        names = [safe(f"{file.resolve().parent.name}/{file.name}") for file in request.files]
+    pair = files_why(names, [side.launches for side in sides])
+    notices = tuple(notice for _, of_file in read for notice in of_file)
+    return ImportedLaunches.joined(sides), notices, pair
+
+
+def _show_launches(imported: ImportedLaunches, request: _Import, pair: PairWhy | None) -> None:
+    from profiler.render.console.explain import COLUMNS, files_text
     from profiler.render.console.tables import import_table
     from profiler.render.import_page import render_import_page, whole_on_page
     from profiler.render.source_page import source_tables
     from profiler.render.tables.launches import group_launches
 
-    console = request.console()
     groups = group_launches(imported.launches)
-    if request.json_target != "-":
-        console.print(import_table(groups), *source_tables(kernels))
+    _show(request, import_table(groups), *source_tables(imported.kernels))
+    if pair is not None and request.json_target != "-":
+        console = request.console()
+        text = files_text(pair, min(COLUMNS, console.width))
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
     _print_notices(imported.notices, request)
     table = None if whole_on_page(groups) else _table_target(request)
     with request.stages.stage("Writing the page"):
-        csv = "" if table is None else table.name
+        account = "" if pair is None else files_text(pair)
         html = render_import_page(
-            imported.launches, groups, imported.notices, request.names, kernels, csv=csv
+            *(imported.launches, groups, imported.notices, request.names, imported.kernels),
+            account=account,
+            csv="" if table is None else table.name,
         )
-    _write_page(html, request, console)
+    _write_page(html, request)
     if table is not None:
         with request.stages.stage("Writing the table"):
             write_table(table, csv_parts(groups.table.join(groups.medians)))
-        console.print(f"All {len(groups)} kinds: {table}", markup=False, soft_wrap=True)
+        said = f"All {len(groups)} kinds: {table}"
+        request.console().print(said, markup=False, soft_wrap=True)
 
 
-def _import_source(imported: ImportedSource, request: _Import) -> None:
-    """Source pages of ncu: tables, warnings and page, or JSON."""
-    from profiler.importers.source_pages import source_document
-
-    write_json_target(source_document(imported), request.json_target)
-    if request.only_json:
-        return
+def _show_source(imported: ImportedSource, request: _Import) -> None:
     from profiler.render.source_page import render_source_page, source_tables
 
-    console = request.console()
-    if request.json_target != "-":
-        console.print(*source_tables(imported.kernels))
+    _show(request, *source_tables(imported.kernels))
     _print_notices(imported.notices, request)
-    html = render_source_page(imported.kernels, imported.notices, request.names)
-    _write_page(html, request, console)
+    _write_page(render_source_page(imported.kernels, imported.notices, request.names), request)
+
+
+def _show_timelines(imported: ImportedTimelines, request: _Import) -> None:
+    from profiler.importers.timelines import timelines_to_draw
+    from profiler.render.import_timeline import (
+        render_timelines_page,
+        timeline_part,
+        timelines_console,
+    )
+
+    parts = [
+        timeline_part(timeline.file, timeline.recorded_by, timeline.overview, timeline.unread)
+        for timeline in imported.timelines
+    ]
+    _show(request, timelines_console(parts))
+    with request.stages.stage("Writing the page"):
+        html = render_timelines_page(parts, timelines_to_draw(imported.timelines))
+    _write_page(html, request)
+
+
+def _show_tunings(imported: ImportedTunings, request: _Import) -> None:
+    from profiler.render.tuning_page import console_tables, render_tuning_page
+
+    _show(request, *console_tables(imported.configurations))
+    _print_notices(imported.notices, request)
+    _write_page(render_tuning_page(imported.configurations, request.names), request)
+
+
+def _show(request: _Import, *tables: RenderableType) -> None:
+    """Print tables, where stdout is not for JSON."""
+    if request.json_target != "-":
+        request.console().print(*tables)
 
 
 def _print_notices(notices: Sequence[Notice], request: _Import) -> None:
@@ -177,51 +230,10 @@ def _print_notices(notices: Sequence[Notice], request: _Import) -> None:
         console.print(line, markup=False, soft_wrap=True)
 
 
-def _import_timelines(imported: Sequence[ImportedTimeline], request: _Import) -> None:
-    """Timelines of nsys or torch.profiler: tables and page, or JSON."""
-    from profiler.importers.timelines import timelines_document, timelines_to_draw
-
-    write_json_target(timelines_document(imported), request.json_target)
-    if request.only_json:
-        return
-    from profiler.render.import_timeline import (
-        render_timelines_page,
-        timeline_part,
-        timelines_console,
-    )
-
-    parts = [
-        timeline_part(timeline.file, timeline.recorded_by, timeline.overview, timeline.unread)
-        for timeline in imported
-    ]
-    console = request.console()
-    if request.json_target != "-":
-        console.print(timelines_console(parts))
-    with request.stages.stage("Writing the page"):
-        html = render_timelines_page(parts, timelines_to_draw(imported))
-    _write_page(html, request, console)
-
-
-def _import_tuning(configs: Sequence[TunedConfig], request: _Import) -> None:
-    """Configurations that inductor's autotuner tried: tables and page, or JSON."""
-    from profiler.importers.tuning_logs import tuning_document
-
-    write_json_target(tuning_document(configs), request.json_target)
-    if request.only_json:
-        return
-    from profiler.render.tuning_page import console_tables, render_tuning_page
-
-    console = request.console()
-    if request.json_target != "-":
-        for table in console_tables(configs):
-            console.print(table)
-    _write_page(render_tuning_page(configs, request.names), request, console)
-
-
-def _write_page(html: str, request: _Import, console: Console) -> None:
+def _write_page(html: str, request: _Import) -> None:
     target = _page_target(request)
     write_page(target, html)
-    console.print(f"Page: {target}", markup=False, soft_wrap=True)
+    request.console().print(f"Page: {target}", markup=False, soft_wrap=True)
 
 
 def _table_target(request: _Import) -> Path | None:

@@ -374,19 +374,22 @@ class CompareRequest:
 
 @dataclass(frozen=True, eq=False)
 class ImportRequest:
-    """Read a CSV of ncu, a timeline or an inductor log that you have: table and page, or JSON."""
+    """Read files of other tools that you have: tables and a page, or JSON."""
 
     files: Annotated[
         list[Path],
         Argument(
             metavar="FILE…",
-            help="CSV or reports of ncu (.ncu-rep), timelines of nsys (.sqlite, .nsys-rep) or "
-            "torch.profiler (.json), or logs of inductor's autotuner.",
+            help="Files of ncu, nsys, torch.profiler, autotuners (docs/import.md), or folders.",
         ),
     ]
     json_target: Json = None
     page: PageOut = None
     """None: named after the first file, in the current folder."""
+    compare: Annotated[
+        bool,
+        Option("--compare", help="What the launches of the first of two files take longer for."),
+    ] = False
     limit_gib: Annotated[
         float,
         Option(
@@ -414,7 +417,11 @@ class SimulateRequest:
         Path, Argument(metavar="SPACE.T1.json", help="Parameters, values and conditions.")
     ]
     results: Annotated[
-        Path, Argument(metavar="RESULTS_T4.json.gz", help="What was measured of them.")
+        Path,
+        Argument(
+            metavar="RESULTS_T4.json.gz",
+            help="What was measured of them; a cache of kernel_tuner may be both files.",
+        ),
     ]
     strategy: Annotated[
         str,

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from profiler.commands.output import write_json_target
 from profiler.commands.requests import SimulateRequest
 from profiler.errors import ExitCode
+from profiler.search.kernel_tuner import read_tuner_cache
 from profiler.search.replay import RecordedSpace, Replay, recorded_space, replay
 from profiler.search.summary import replay_document, summarise
-from profiler.search.t1 import read_t1
-from profiler.search.t4 import Statistic, read_t4
+from profiler.search.t1 import TuningProblem, read_t1
+from profiler.search.t4 import RecordedResult, Statistic, read_t4
 from profiler.sessions.progress import make_console
 
 
 def simulate(request: SimulateRequest) -> ExitCode:
     """Replay a search with one seed or several; print best so far, or write JSON."""
-    problem = read_t1(request.space)
+    problem = _problem(request.space)
     statistic: Statistic = "mean" if request.mean else "median"
-    recorded = recorded_space(problem, read_t4(request.results), statistic)
+    recorded = recorded_space(problem, _results(request.results), statistic)
     replays = tuple(_replays(recorded, request))
     summary = summarise(recorded, replays)
     write_json_target(
@@ -33,6 +35,18 @@ def simulate(request: SimulateRequest) -> ExitCode:
         for line in replay_lines(problem.name, request.strategy, recorded, summary, len(replays)):
             console.print(line, markup=False, soft_wrap=True)
     return ExitCode.COMPLETE
+
+
+def _problem(file: Path) -> TuningProblem:
+    """Space of a T1 file, or the configurations of a cache of kernel_tuner."""
+    cache = read_tuner_cache(file)
+    return read_t1(file) if cache is None else cache.problem
+
+
+def _results(file: Path) -> tuple[RecordedResult, ...]:
+    """Results of a T4 file, or of a cache of kernel_tuner."""
+    cache = read_tuner_cache(file)
+    return read_t4(file) if cache is None else tuple(entry.result for entry in cache.entries)
 
 
 def _replays(recorded: RecordedSpace, request: SimulateRequest) -> Iterator[Replay]:

@@ -1,54 +1,36 @@
-"""`profiler import` of timelines: exports and reports of Nsight Systems, traces of torch.profiler.
-
-A report holds the whole environment of the profiled process. It is exported in a private temporary
-folder, and only what `profiler.parse.nsys` takes out of the export is kept. A trace holds paths and
-names of the machine, of which `profiler.parse.chrome_trace` takes none.
-"""
+"""Timelines of whole files: of Nsight Systems, of torch.profiler."""
 
 from __future__ import annotations
 
-import gzip
 import math
-import re
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 
 from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.timelines.cell_timeline import CellTimeline
-from profiler.collect.nsys import convert_command, convert_failed, find_nsys
-from profiler.errors import EnvironmentUnusable, ParseError, UsageError
 from profiler.findings.timelines.cells import TimelineFindings, imported_timelines
 from profiler.findings.timelines.overview import TimelineOverview, overview
-from profiler.importers.file_heads import head
+from profiler.importers.given_file import GivenFile
+from profiler.importers.importer import Imported
 from profiler.importers.json_values import json_value
-from profiler.machine.tool_output import printed
 from profiler.model import SCHEMA_VERSION
-from profiler.outside_text import safe, safe_values
-from profiler.parse.bounded_files import is_packed, require_regular, unpack
-from profiler.parse.chrome_trace import read_traces
-from profiler.parse.nsys import Timeline, read_nsys
+from profiler.outside_text import safe_values
+from profiler.parse.nsys import Timeline
 from profiler.parse.nsys_attribution import Attribution, attribute
-from profiler.run_folder.temporary_folders import temporary_folder
+from profiler.parse.nvtx_cells import without_identifiers
 from profiler.runner import protocol
 
-NSYS, TORCH = "nsys", "torch.profiler"
-
-_SQLITE = b"SQLite format 3\0"
-_TRACE_EVENTS = b'"traceEvents"'
-_PHASE = re.compile(rb'"ph"\s*:')
-_REPORTS = (".nsys-rep", ".qdrep")
-_EXPORT_TIMEOUT_S = 1800.0
 _TIMES = ("start_ns", "end_ns", "launch_ns", "launch_end_ns")
 _OF_OPERATIONS = (
     *("operations", "gpu_ns", "busy_ns", "self_operations", "self_gpu_ns", "self_busy_ns"),
     *("span_ns", "idle_ns", "by_time"),
 )
 """Columns of ranges that are made of the operations inside."""
+_MOST_MEMBERS = 10_000
+"""Names of single ranges that a document lists; `emit_nvtx` makes as many in a second."""
 _MOST_GAPS = 1000
 """Idle gaps that a document lists; a long timeline has a million."""
 
@@ -60,7 +42,7 @@ class ImportedTimeline:
     file: str
     """Name without its folder."""
     tool: str
-    """The tool that writes such files: NSYS or TORCH."""
+    """The tool that writes such files."""
     version: str | None
     schema: str | None
     timeline: CellTimeline
@@ -75,72 +57,45 @@ class ImportedTimeline:
         return f"{self.tool} {self.version}" if self.version else self.tool
 
 
-def read_timelines(
-    files: Sequence[Path],
-    environ: Mapping[str, str] | None = None,
-    limit: int | None = None,
-) -> tuple[ImportedTimeline, ...] | None:
-    """Timelines in files, packed by gzip or not; None where no file is one.
+@dataclass(frozen=True, eq=False)
+class ImportedTimelines(Imported):
+    """Timelines of one or several files."""
 
-    `limit`: most bytes that a packed file may hold, by default bounded_files.MAX_UNPACKED_BYTES.
+    shows: ClassVar[str] = "a timeline: see below"
+    timelines: tuple[ImportedTimeline, ...]
 
-    Raises UsageError where only some are timelines, ParseError where one cannot be read, and
-    EnvironmentUnusable where a report (`.nsys-rep`) cannot be exported here.
-    """
-    timelines = [file for file in files if _is_timeline(file)]
-    if not timelines:
-        return None
-    if len(timelines) < len(files):
-        other = next(file for file in files if file not in timelines)
-        raise UsageError(
-            f"{timelines[0].name} is a timeline, and {other.name} is none.",
-            remedy="Import timelines, tables of ncu and logs one kind at a time.",
-        )
-    return tuple(_read(file, environ, limit) for file in timelines)
+    def document(self) -> dict[str, Any]:
+        """The timelines as JSON."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "timelines": [_document(timeline) for timeline in self.timelines],
+        }
 
 
-def _is_timeline(file: Path) -> bool:
-    require_regular(file)
-    # Whoever gives a file of that name wants to hear what is wrong with it as an export.
-    is_export = file.name.removesuffix(".gz").endswith(".sqlite") and file.is_file()
-    if _is_report(file) or is_export:
-        return True
-    start = head(file)
-    return start.startswith(_SQLITE) or _is_trace(start)
-
-
-def _is_trace(start: bytes) -> bool:
-    """Whether a file is a trace: an object with events, or the list of them alone."""
-    beginning = start.lstrip()
-    if beginning.startswith(b"["):
-        return _PHASE.search(start) is not None
-    return beginning.startswith(b"{") and _TRACE_EVENTS in start
-
-
-def _is_report(file: Path) -> bool:
-    return file.name.removesuffix(".gz").endswith(_REPORTS)
-
-
-def _read(file: Path, environ: Mapping[str, str] | None, limit: int | None) -> ImportedTimeline:
-    is_trace = not _is_report(file) and _is_trace(head(file))
-    recorded = read_traces([file], limit) if is_trace else _read_nsys(file, environ, limit)
-    timeline = _file_timeline(
-        safe(file.name), "torch" if is_trace else "nsys", safe_frames(attribute(recorded))
-    )
-    return ImportedTimeline(
-        file=safe(file.name),
-        tool=TORCH if is_trace else NSYS,
+def imported_timeline(
+    file: GivenFile, tool: str, collector: str, recorded: Timeline
+) -> ImportedTimelines:
+    """The timeline of one file, as a tool recorded it."""
+    attribution = safe_frames(attribute(recorded))
+    timeline = _file_timeline(file.name, collector, attribution)
+    one = ImportedTimeline(
+        file=file.name,
+        tool=tool,
         version=safe_values(recorded.nsys),
         schema=safe_values(recorded.schema),
         timeline=timeline,
-        overview=_overview(timeline),
+        overview=_overview(timeline, attribution.ranges),
         unread=safe_values(recorded.unread),
     )
+    return ImportedTimelines((one,))
 
 
-def _overview(timeline: CellTimeline) -> TimelineOverview:
-    """Tables of a timeline; where no operation was read, what a range has of them is not known."""
-    made = overview(timeline.operations, timeline.ranges, timeline.stacks, timeline.api)
+def _overview(timeline: CellTimeline, ranges: pd.DataFrame) -> TimelineOverview:
+    """Tables of a timeline; where no operation was read, what a range has of them is not known.
+
+    `ranges`: with the names that they have in the file.
+    """
+    made = overview(timeline.operations, ranges, timeline.stacks, timeline.api)
     if made.operations:
         return made
     return replace(made, ranges=made.ranges.assign(**dict.fromkeys(_OF_OPERATIONS, math.nan)))
@@ -148,7 +103,9 @@ def _overview(timeline: CellTimeline) -> TimelineOverview:
 
 def _file_timeline(name: str, collector: str, attribution: Attribution) -> CellTimeline:
     """Everything of a file, on a time axis that begins with its first event."""
-    operations, ranges, api = attribution.operations, attribution.ranges, attribution.api
+    operations, api = attribution.operations, attribution.api
+    names = attribution.ranges["name"].astype(object).map(without_identifiers, na_action="ignore")
+    ranges = attribution.ranges.assign(name=names.astype("category"))
     frames = (operations, ranges, api)
     origin = min((int(frame["start_ns"].min()) for frame in frames if len(frame)), default=0)
     launches = map(protocol.parse_launch_range_name, ranges["name"].dropna().astype(str))
@@ -169,44 +126,6 @@ def _since(origin: int, frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: frame[name] - origin for name in names})
 
 
-def _read_nsys(file: Path, environ: Mapping[str, str] | None, limit: int | None) -> Timeline:
-    with temporary_folder() as folder:
-        plain = _unpacked(file, folder, limit)
-        return read_nsys(_exported(plain, folder, environ) if _is_report(file) else plain)
-
-
-def _unpacked(file: Path, folder: Path, limit: int | None) -> Path:
-    """The file itself, or a copy in the folder of what was packed in it."""
-    if not file.is_file():
-        raise ParseError(f"{file.name}: no such file.")
-    if not is_packed(file):
-        return file
-    plain = folder / file.name.removesuffix(".gz")
-    try:
-        unpack(file, plain, limit)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ParseError(f"{file.name}: cannot be unpacked: {error}.") from error
-    return plain
-
-
-def _exported(report: Path, folder: Path, environ: Mapping[str, str] | None) -> Path:
-    """SQLite export of a report, in that folder."""
-    try:
-        nsys = find_nsys(environ)
-    except EnvironmentUnusable as error:
-        raise EnvironmentUnusable(
-            f"{report.name} is a report, which only nsys can read: {error.message}",
-            remedy=f"{error.remedy} Or export it where nsys is (nsys export --type sqlite "
-            f"{report.name}), and import that.",
-        ) from error
-    export = folder / "export.sqlite"
-    output = printed(convert_command(nsys, report.resolve(), export), _EXPORT_TIMEOUT_S)
-    failed = convert_failed(export, report.name, output)
-    if failed is not None:
-        raise failed
-    return export
-
-
 def timelines_to_draw(imported: Sequence[ImportedTimeline]) -> TimelineFindings:
     """Findings of the timelines that hold anything that can be drawn."""
     timelines = [file.timeline for file in imported]
@@ -215,19 +134,9 @@ def timelines_to_draw(imported: Sequence[ImportedTimeline]) -> TimelineFindings:
     )
 
 
-# ---- as JSON -------------------------------------------------------------------------------------
-
-
-def timelines_document(imported: Sequence[ImportedTimeline]) -> dict[str, Any]:
-    """The timelines as JSON; a value that is absent is null, never 0."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "timelines": [_document(timeline) for timeline in imported],
-    }
-
-
 def _document(imported: ImportedTimeline) -> dict[str, Any]:
     summary = imported.overview
+    of_sums = summary.busy_ns is None
     return {
         "file": imported.file,
         "tool": imported.tool,
@@ -241,9 +150,13 @@ def _document(imported: ImportedTimeline) -> dict[str, Any]:
         "kernels": _records(summary.kernels),
         "other_operations": _records(summary.others),
         "ranges": _records(summary.ranges),
+        "ranges_in_groups": {
+            "count": len(summary.members),
+            "longest": _records(summary.members, _MOST_MEMBERS),
+        },
         "idle_gaps": {
-            "count": len(summary.gaps),
-            "total_ns": int(summary.gaps["idle_ns"].sum()),
+            "count": None if of_sums else len(summary.gaps),
+            "total_ns": None if of_sums else int(summary.gaps["idle_ns"].sum()),
             "longest": _records(
                 summary.gaps.drop(columns=["before", "after", "stack"]), _MOST_GAPS
             ),

@@ -30,7 +30,7 @@ _SECONDS = {
     "s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0,
     "ms": 1e-3, "msec": 1e-3, "msecond": 1e-3,
     "us": 1e-6, "usec": 1e-6, "usecond": 1e-6, "µs": 1e-6, "μs": 1e-6,
-    "ns": 1e-9, "nsec": 1e-9, "nsecond": 1e-9,
+    "ns": 1e-9, "nsec": 1e-9, "nsecond": 1e-9, "nanosecond": 1e-9,
     "ps": 1e-12, "psec": 1e-12, "psecond": 1e-12,
 }  # fmt: skip
 

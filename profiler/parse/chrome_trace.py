@@ -90,7 +90,15 @@ _LATEST_US = 4 * 10**15
 _REMEDY = "Give a Chrome trace of torch.profiler, as export_chrome_trace writes it (.json[.gz])."
 
 _ENDS = {"H": "Host", "D": "Device", "A": "Array", "P": "Peer"}
-_COPY = re.compile(r"Memcpy ([HDAP])to([HDAP])\b")
+_COPY = re.compile(
+    r"Memcpy (?P<of>[HDAP])to(?P<to>[HDAP])\b"
+    r"|(?i:copy_?(?P<start>h|d)(?:ost|evice)_?to_?(?P<end>h|d)(?:ost|evice))"
+)
+"""Copies as kineto names them, and as AMD's tracer does (`CopyHostToDevice`)."""
+_UNKNOWN_COPY = "Memcpy <unknown>"
+_CALL_OF_HIP = re.compile(r"hip[A-Z]")
+"""kineto puts them under `cuda_runtime`."""
+_PLAIN_NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,9})?")
 _PATH = re.compile(r"(?<![\w.)])~?(?:[A-Za-z]:)?(?:[/\\][\w.@+~ -]*[\w.@+~-])+[/\\]([\w.@+~-]+)")
 
 _OPERATION_FACTS: Mapping[str, str] = {
@@ -109,6 +117,8 @@ _FACTS = (
     *("correlation", "graph node id", "grid", "block"),
 )
 _EVENTS = "traceEvents"
+_ENDS_OF_EVENTS = ("]", "")
+"""The Chrome format leaves out the bracket after a bare list where its writer was ended."""
 _SPACE = re.compile(r"[ \t\n\r]*")
 # Decimals keep the nanoseconds of times in microseconds, which are too long for a float.
 _DECODER = json.JSONDecoder(parse_float=Decimal, strict=False)
@@ -212,18 +222,16 @@ def _read_trace(path: Path, limit: int | None) -> _Trace:
     header, events, unread = _content(path, limit)
     if events is None:
         raise _no_trace(path, "it has no list traceEvents")
-    if header is None:
+    if header is None or "schemaVersion" not in header:  # of another writer, or cut out of a trace
         if not events:
             left_out = ", ".join(f"{count} {what}" for what, count in unread.most_common(_NAMED))
-            holds = f", but {left_out}" if left_out else ""
+            holds = f", but {left_out}" if left_out else " and no schemaVersion"
             raise _no_trace(path, f"its list has no event of torch.profiler{holds}")
-        return _Trace(0, "", events, unread)
-    if "schemaVersion" not in header:
-        raise _no_trace(path, "it has no schemaVersion, as every trace of torch.profiler has")
+        header = header or {}
     base_ns = header.get("baseTimeNanoseconds", 0)
     if not isinstance(base_ns, int) or not 0 <= base_ns <= _LATEST_US * 1000:
         raise _no_trace(path, f"its baseTimeNanoseconds is {str(base_ns)[:40]!r}")
-    return _Trace(base_ns, str(header["schemaVersion"])[:40], events, unread)
+    return _Trace(base_ns, str(header.get("schemaVersion", ""))[:40], events, unread)
 
 
 def _content(path: Path, limit: int | None) -> _Content:
@@ -278,16 +286,32 @@ def _events(text: str, place: int, unread: Counter[str]) -> tuple[list[_Event], 
     """The events of the list that begins there, and the place after it."""
     events: list[_Event] = []
     names: dict[str, str] = {}
+    programs: dict[str, str] = {}
     place = _after_space(text, place + 1)
-    while text[place : place + 1] != "]":
+    while text[place : place + 1] not in _ENDS_OF_EVENTS:
         record, place = _DECODER.raw_decode(text, place)
         event = _event(record, names)
         if isinstance(event, _Event):
             events.append(event)
         elif event is not None:
             unread[event] += 1
+        elif record.get("name") == "process_name":
+            programs[_uncategorised(record)] = _process_name(record)
         place = _next(text, place, "]")
+    for uncategorised in unread.keys() & programs.keys():
+        unread[programs[uncategorised]] += unread.pop(uncategorised)
     return events, place + 1
+
+
+def _uncategorised(record: Mapping[str, object]) -> str:
+    return f"of no category (process {str(record.get('pid'))[:_LONGEST_CATEGORY]})"
+
+
+def _process_name(record: Mapping[str, Any]) -> str:
+    """What events without a category are of: Ascend's tracer names a process for each kind."""
+    facts = record.get("args")
+    name = facts.get("name") if isinstance(facts, dict) else None
+    return f"of {name[:_LONGEST_CATEGORY]}" if isinstance(name, str) else _uncategorised(record)
 
 
 def _after_space(text: str, place: int) -> int:
@@ -306,7 +330,7 @@ def _past(text: str, place: int, sign: str) -> int:
 def _next(text: str, place: int, end: str) -> int:
     """The place of the next item, or of the end of an object or list."""
     place = _after_space(text, place)
-    if text[place : place + 1] == end:
+    if text[place : place + 1] == end or (end == "]" and place == len(text)):
         return place
     place = _after_space(text, _past(text, place, ","))
     if text[place : place + 1] == end:
@@ -363,7 +387,7 @@ def _event(record: object, names: dict[str, str]) -> _Event | str | None:
         return "no event"
     written = record.get("cat")
     if record.get("ph") != "X" or not isinstance(written, str):
-        return None
+        return _uncategorised(record) if record.get("ph") == "X" else None
     words = _NEXT_WORD.sub("_", written).lower()
     category = _OLD_NAMES.get(words, words)
     if category in _NOT_READ:
@@ -394,6 +418,8 @@ def _is_of_device(category: str) -> bool:
 
 
 def _nanoseconds(microseconds: object) -> int | None:
+    if isinstance(microseconds, str) and _PLAIN_NUMBER.fullmatch(microseconds):
+        microseconds = Decimal(microseconds)  # as Ascend's tracer writes them
     if isinstance(microseconds, bool) or not isinstance(microseconds, int | Decimal):
         return None
     exact = Decimal(microseconds)
@@ -436,6 +462,7 @@ class _Rows:
         """Add the events of one trace, `shift_ns` later than it says."""
         hosts = Counter(e.process for e in trace.events if e.category not in _ON_DEVICE)
         process = hosts.most_common(1)[0][0] if hosts else MISSING
+        platform = _platform(trace.events)
         for event in trace.events:
             times = {"start_ns": event.start_ns + shift_ns, "end_ns": event.end_ns + shift_ns}
             if event.category == _RANGE:
@@ -445,7 +472,7 @@ class _Rows:
             if event.category.endswith(_CALL_ENDS):
                 self.api.append(_call(event, correlation) | times)
             elif event.category in _ON_DEVICE:
-                row = _operation(event, process) | {"correlation": correlation}
+                row = _operation(event, process, platform) | {"correlation": correlation}
                 self.operations.append(row | times)
         if not on_gpu:
             self._add_operators(number, trace, shift_ns)
@@ -492,9 +519,17 @@ def _call(event: _Event, correlation: int | None) -> Row:
     }
 
 
-def _operation(event: _Event, process: int) -> Row:
+def _platform(events: Sequence[_Event]) -> str:
+    """CUDA, HIP, XPU, …, by the first call to its library."""
+    call = next((event for event in events if event.category.endswith(_CALL_ENDS)), None)
+    if call is None:
+        return "CUDA"
+    return "HIP" if _CALL_OF_HIP.match(call.name) else call.category.partition("_")[0].upper()
+
+
+def _operation(event: _Event, process: int, platform: str) -> Row:
     kind = _ON_DEVICE[event.category]
-    row: Row = {"kind": kind.value, "process": process, **_names(event, kind)}
+    row: Row = {"kind": kind.value, "process": process, **_names(event, kind, platform)}
     for column, fact in _OPERATION_FACTS.items():
         row[column] = _integer(event.facts.get(fact))
     for column, fact in _PEER_FACTS.items():
@@ -507,15 +542,23 @@ def _operation(event: _Event, process: int) -> Row:
     return row
 
 
-def _names(event: _Event, kind: OperationKind) -> Row:
+def _names(event: _Event, kind: OperationKind, platform: str) -> Row:
     if kind is OperationKind.KERNEL:
         return {"name": short_name(event.name), "demangled": event.name}
     if kind is OperationKind.MEMSET:
-        return {"name": "[CUDA memset]", "demangled": "[CUDA memset]"}
-    match = _COPY.match(event.name)
-    copy = f"{_ENDS[match[1]]}-to-{_ENDS[match[2]]}" if match else "Unknown"
-    name = f"[CUDA memcpy {copy}]"
+        return dict.fromkeys(("name", "demangled"), f"[{platform} memset]")
+    copy = _copy_kind(event.name)
+    name = f"[{platform} memcpy {copy}]"
     return {"name": name, "demangled": name, "copy_kind": copy}
+
+
+def _copy_kind(name: str) -> str:
+    """From where to where; of other words these themselves, so that they stay apart."""
+    match = _COPY.search(name)
+    if match is None:
+        return "Unknown" if name.startswith(_UNKNOWN_COPY) else name.removeprefix("Memcpy ")
+    start, end = (match["of"], match["to"]) if match["of"] else (match["start"], match["end"])
+    return f"{_ENDS[start.upper()]}-to-{_ENDS[end.upper()]}"
 
 
 def _axes(name: str, sizes: object) -> Row:

@@ -23,6 +23,10 @@ In inductor's cache, the winner of a kernel as JSON (`*.best_config`), without i
     finished after 0.42s,
     best config selected: BLOCK_SIZE: 256, num_warps: 4, num_stages: 2, maxnreg: None;
 
+with the configurations that it tries before, from version 3.2 on:
+
+    Autotuning kernel add_kernel with config BLOCK_SIZE: 128, num_warps: 4, …
+
 Anything may stand before a line: a notebook indents, a server adds its time and its level.
 """
 
@@ -47,7 +51,7 @@ what stands before that."""
 
 _ALONE = r"(?<![\w.])"
 """Before a word that begins a message, whatever stands before it."""
-_WHEN = re.compile(r"\d{4}-\d\d-\d\d|\d\d[-/]\d\d|\d\d:\d\d(?::\d\d)?|[.,]\d{3,}|\s+")
+WHEN = re.compile(r"\d{4}-\d\d-\d\d|\d\d[-/]\d\d|\d\d:\d\d(?::\d\d)?|[.,]\d{3,}|\s+")
 """What differs between two lines of one process before their messages."""
 _CONFIG = r"\w+: [^,:;]+(?:, \w+: [^,:;]+)*"
 _BENCHMARKED = re.compile(_ALONE + r"Benchmark all input configs for (?P<kernel>\S+), get:$")
@@ -60,6 +64,9 @@ _TABLE = re.compile(_ALONE + r"AUTOTUNE (?P<operation>\S+\(.*\))$")
 _TABLE_ENDS = re.compile(_ALONE + r"AUTOTUNE benchmarking takes ")
 _TUNED_BY_TRITON = re.compile(
     _ALONE + r"Triton autotuning for function (?P<kernel>[^\s,]+)(?:,$| finished after )"
+)
+_TRIED_BY_TRITON = re.compile(
+    rf"{_ALONE}Autotuning kernel (?P<kernel>\S+) with config (?P<config>{_CONFIG});?$"
 )
 _SELECTED = re.compile(rf"{_ALONE}best config selected: (?P<config>{_CONFIG});$")
 _CHOICE = re.compile(
@@ -155,6 +162,8 @@ class _Headings:
     """The latest heading of each process that writes into a log, told by the words before lines."""
 
     def __init__(self, name: str) -> None:
+        self.name = name
+        """Operation of lines without a heading."""
         self._latest = _Heading(name)
         self._by_source: dict[str, _Heading] = {}
 
@@ -186,18 +195,27 @@ def _read_lines(text: str, name: str) -> Iterator[TunedConfig]:
             heading = headings.above(_source(before, match))
             yield _choice(match, heading.operation, best=heading.first)
             heading.first = False
-        if match := _TUNED_BY_TRITON.search(message):
-            headings.begin(_source(before, match), match["kernel"])
-        if match := _SELECTED.search(message):
-            source, config = _source(before, match), _config(match["config"])
-            operation = headings.above(source).operation
-            yield TunedConfig(operation=operation, choice="", config=config, best=True)
-            headings.begin(source, name)
+        elif "autotuning" in message.lower() or "best config" in message:
+            yield from _of_triton(message, before, headings)
+
+
+def _of_triton(message: str, before: str, headings: _Headings) -> Iterator[TunedConfig]:
+    """What a line of TRITON_PRINT_AUTOTUNING says was tried or chosen."""
+    if match := _TRIED_BY_TRITON.search(message):
+        config = _config(match["config"])
+        yield TunedConfig(operation=match["kernel"], choice="", config=config)
+    if match := _TUNED_BY_TRITON.search(message):
+        headings.begin(_source(before, match), match["kernel"])
+    if match := _SELECTED.search(message):
+        source, config = _source(before, match), _config(match["config"])
+        operation = headings.above(source).operation
+        yield TunedConfig(operation=operation, choice="", config=config, best=True)
+        headings.begin(source, headings.name)
 
 
 def _source(before: str, match: re.Match[str]) -> str:
     """What tells the process of a line: all before its message but the time."""
-    return _WHEN.sub("", before + match.string[: match.start()])
+    return WHEN.sub("", before + match.string[: match.start()])
 
 
 def _tried(match: re.Match[str], operation: str) -> TunedConfig:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from profiler.errors import ParseError
@@ -20,10 +21,16 @@ MAX_COLUMNS = 20_000
 _MESSAGE = re.compile(rb"==(?:PROF|WARNING|ERROR)==.*")
 # One such line per launch, with the percentage of each pass: no news, and 100,000 of them.
 _PROGRESS = re.compile(rb'==PROF== Profiling "')
-_HEADER = re.compile(rb'"?ID"?([,;\t])"?(?:Process ID|Kernel Name)"?')
+HEADER = r'(?:"?(?:Unnamed: 0|index|level_0|)"?[,;\t])?"?ID"?([,;\t])"?(?:Process ID|Kernel Name)"?'
+"""How the header of a table begins, with the delimiter as its group; pandas writes its row numbers
+before it."""
+_HEADER = re.compile(HEADER.encode())
 # Output without a newline at its end stands before the row on the same line.
 _GLUED = re.compile(rb'"ID","(?:Process ID|Kernel Name)"|"\d+","\d*","')
-_LOOSE_ROW = re.compile(rb'\s*(?:"\d*"|\d*)[,;\t]')
+_LOOSE_ROW = re.compile(rb'\s*(?:"\d*"|\d*(?:\.0)?)[,;\t]')
+_WHOLE = frozenset({"ID", "Process ID", "Context", "Stream", "Device"})
+_REPEATED = re.compile(r"(.+)\.\d+")
+"""What pandas makes of a name that stands twice."""
 _QUOTED_ROW = re.compile(rb'"\d*",')
 
 
@@ -36,6 +43,8 @@ class Header:
     delimiter: str
     quoted: bool
     """Otherwise another program saved the file again."""
+    indexed: bool = False
+    """Whether each row has its number before it."""
 
     @property
     def is_details(self) -> bool:
@@ -46,6 +55,11 @@ class Header:
     def least_fields(self) -> int:
         """Fields of the shortest row: those of a metric on a details page end with its value."""
         return self.names.index("Metric Value") + 1 if self.is_details else len(self.names)
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """Places of columns of whole numbers, which pandas makes fractions of."""
+        return tuple(place for place, name in enumerate(self.names) if name in _WHOLE)
 
     @property
     def is_plain(self) -> bool:
@@ -160,9 +174,13 @@ class Scanner:
             self._cut = True  # an unquoted last cell may have lost its end
             return None
         fields = strict_fields(text, header.delimiter)
+        if fields is not None and header.indexed:
+            fields = fields[1:]
         # Program output may be numbers with commas too; a row is as long as the table is wide.
         if fields is None or not header.least_fields <= len(fields) <= len(header.names):
             return None
+        for place in header.numbers:
+            fields[place] = fields[place].removesuffix(".0")
         return quote_row(fields)
 
     def _read_header(self, line: bytes) -> Header | None:
@@ -176,16 +194,19 @@ class Scanner:
                 "(limit MAX_COLUMNS in profiler/parse/ncu_lines)",
                 remedy="Export fewer metrics: ncu --import … --metrics.",
             )
-        if names is None or names[0] != "ID" or self._source.open_end:
+        indexed = names is not None and names[0] != "ID"
+        if names is None or names[indexed : indexed + 1] != ["ID"] or self._source.open_end:
             self.reject(line)
             return None
-        plain = Header(tuple(names), None, delimiter, line.startswith(b'"'))
+        quoted = line.startswith(b'"') and not indexed
+        names = names[indexed:] if quoted else _named_once(names[indexed:])
+        plain = Header(tuple(names), None, delimiter, quoted, indexed)
         if plain.is_details:
             return plain
         self._header, before = plain, self._header  # how to read the units row
         units = self._read_units(len(names))
         self._header = before
-        return Header(plain.names, units, delimiter, plain.quoted)
+        return replace(plain, units=units)
 
     def _read_units(self, count: int) -> tuple[str, ...] | None:
         item = self._next()
@@ -197,6 +218,13 @@ class Scanner:
             self.reject(item)
             return None
         return tuple(fields)
+
+
+def _named_once(names: list[str]) -> list[str]:
+    """Names of columns as ncu wrote them, before pandas told apart those that stand twice."""
+    known = set(names)
+    matches = [_REPEATED.fullmatch(name) for name in names]
+    return [m[1] if m and m[1] in known else name for name, m in zip(names, matches, strict=True)]
 
 
 def strict_fields(text: str, delimiter: str = ",") -> list[str] | None:

@@ -187,11 +187,14 @@ def read_source_page(
     )
 
 
-def is_source_page(head: bytes) -> bool:
-    """Whether the first lines of a file are those of a source page."""
-    lines = (line.strip() for line in head.splitlines())
-    first = next((line for line in lines if line and not line.startswith(b"==")), b"")
-    return first.startswith((b'"Kernel Name",', b'"File Path",', b'"File Name",'))
+_FIRST_COLUMN = re.compile(r'^"(?:Kernel Name|File Path|File Name)",', re.MULTILINE)
+_FIRST_LETTERS = 1 << 16
+"""Of a text, in which the header of a source page stands."""
+
+
+def is_source_page(text: str) -> bool:
+    """Whether the first lines of a text are those of a source page."""
+    return _FIRST_COLUMN.search(text, 0, _FIRST_LETTERS) is not None
 
 
 def opcode(sass: str) -> str:

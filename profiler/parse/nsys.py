@@ -162,8 +162,10 @@ _LAUNCH: Mapping[str, str] = {
 }
 
 
-def read_nsys(path: Path) -> Timeline:
+def read_nsys(path: Path, *, with_identifiers: bool = False) -> Timeline:
     """Timeline of an SQLite export; frames are empty where nothing of the kind was recorded.
+
+    `with_identifiers`: names of ranges keep what torch numbers its calls by.
 
     Operations and calls that end before they begin are left out and counted. Raises ParseError
     where the file is no export of nsys, lacks a column that every known schema has, or holds calls
@@ -182,7 +184,7 @@ def read_nsys(path: Path) -> Timeline:
         last = max((int(end) for end in ends), default=0)
         return Timeline(
             operations=operations,
-            ranges=_ranges(export, last),
+            ranges=_ranges(export, last, with_identifiers=with_identifiers),
             api=api,
             nsys=export.fact("EXPORT_PRODUCT_VERSION"),
             schema=export.fact("EXPORT_SCHEMA_VERSION"),
@@ -303,7 +305,7 @@ def _api(export: Export) -> pd.DataFrame:
     return frame.sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)
 
 
-def _ranges(export: Export, last_ns: int) -> pd.DataFrame:
+def _ranges(export: Export, last_ns: int, *, with_identifiers: bool) -> pd.DataFrame:
     table = "NVTX_EVENTS"
     raw = export.columns(
         table,
@@ -311,6 +313,9 @@ def _ranges(export: Export, last_ns: int) -> pd.DataFrame:
         ("endGlobalTid", "textId", "domainId", "color"),
     )
     names = _texts(export, table, raw["textId"])
+    if not with_identifiers:
+        plain = [without_identifiers(name) for name in names.categories]
+        names = categorical([*plain, None], names.codes)  # -1, a missing name, finds the None
     rows = np.flatnonzero(np.isin(raw["eventType"], list(_RANGE_KINDS)))
     column = {name: values[rows] for name, values in raw.items()}
     last_ns = max([last_ns, *(int(column[name].max()) for name in _TIMES if len(rows))])
@@ -345,11 +350,7 @@ def _texts(export: Export, table: str, ids: Integers) -> pd.Categorical:
     for row in np.flatnonzero(ids != MISSING) if registered else ():
         if texts[row] is None:
             texts[row] = registered.get(int(ids[row]))
-    return categorical([_without_identifiers(text) for text in texts])
-
-
-def _without_identifiers(name: str | None) -> str | None:
-    return None if name is None else without_identifiers(name)
+    return categorical(texts)
 
 
 def _domains(events: Mapping[str, Integers], names: pd.Categorical) -> pd.Categorical:

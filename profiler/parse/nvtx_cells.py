@@ -8,6 +8,8 @@ first; a start/end cell reads ` "0:<item>" ` with the id of the range before eac
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -49,6 +51,29 @@ _IDENTIFIERS = re.compile(r", (?:(?:stashed )?seq|op_id) = -?\d+|, input_op_ids 
 def without_identifiers(name: str) -> str:
     """Name of a range without what torch numbers its calls by."""
     return _IDENTIFIERS.sub("", name) if " = " in name else name
+
+
+_NUMBER = re.compile(
+    r"0x[0-9A-Fa-f]+"
+    r"|(?<![0-9A-Za-z])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9A-Za-z])"
+    r"|(?<![0-9A-Za-z])(?=[0-9a-fA-F]*[0-9])[0-9a-fA-F]{8,}(?![0-9A-Za-z])"
+    r"|[0-9]+"
+)
+"""Addresses, UUIDs, hashes, and numbers of steps, requests and layers."""
+
+
+def grouped_names(names: Iterable[str], most: int) -> dict[str, str]:
+    """What stays of each name: without what torch numbers its calls by.
+
+    Of more than `most` names that then differ in numbers alone, a star stands for the numbers.
+    """
+    plain = {name: without_identifiers(name) for name in names}
+    patterns = {name: _NUMBER.sub("*", name) for name in set(plain.values())}
+    counts = Counter(patterns.values())
+    return {
+        name: patterns[stays] if counts[patterns[stays]] > most else stays
+        for name, stays in plain.items()
+    }
 
 
 def parse_ranges(push_pop: str, start_end: str = "") -> tuple[NvtxRange, ...]:

@@ -50,13 +50,14 @@ def render_import_page(  # noqa: PLR0913 - everything that the page shows
     files: Sequence[str],
     kernels: Sequence[ListedKernel] = (),
     *,
+    account: str = "",
     csv: str = "",
 ) -> str:
     """Render imported launches as HTML; `files` are names without folders.
 
     `launches` has `kernel grid_size block_size id` and one column per metric; `kernels` are those
-    whose instructions were counted; `csv` is the name of a file beside the page with all groups,
-    empty where there is none.
+    whose instructions were counted; `account`: text on what two files differ by; `csv`: name of a
+    file beside the page with all groups, empty where there is none.
     """
     shown = labels(groups.shown or groups.metrics[:1])
     detailed = _detailed(groups)
@@ -65,6 +66,7 @@ def render_import_page(  # noqa: PLR0913 - everything that the page shows
     )
     parts = {
         "files": list(files),
+        "account": account,
         "notice_rows": notice_rows(notices),
         "count": groups.launches,
         "kinds": len(groups),

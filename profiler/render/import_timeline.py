@@ -23,6 +23,7 @@ _NAMED_KINDS = 4
 """Kinds of events that were not read, in a sentence."""
 MOST_ROWS = 500
 """Rows of a table of the page; a document has the rest."""
+_MOST_OF_GROUP = 5
 _MOST_LINES = 15
 _LONGEST_NAME = 60
 _LONGEST_ON_PAGE = 160
@@ -113,6 +114,10 @@ _TREE_ON_CPU = tuple(
     )
     for column in _TREE
 )
+_MEMBERS = (
+    *_TREE[:3],
+    Column("gpu_ns", "GPU", "ns", "Durations of all operations inside, added"),
+)
 _GAPS = (
     Column("idle_ns", "idle", "ns", "How long the device ran nothing"),
     Column("start_ns", "at", "ns", "Since the first event of the file"),
@@ -145,11 +150,12 @@ def timeline_part(
             overview.others,
         ),
         _tree_table(overview.ranges, overview.on_gpu),
+        _member_table(overview.members),
         _gap_table(overview.gaps, overview.on_gpu),
         _latency_table(overview.latency),
         _summary_table(
             "calls",
-            "CUDA calls",
+            _calls_title(overview.api),
             "Time on the host. Calls that wait for the GPU are long.",
             overview.api,
             "call",
@@ -157,7 +163,7 @@ def timeline_part(
     )
     return TimelinePart(
         file,
-        f"{_sentence(tool, overview)}{_unread_sentence(unread)}",
+        f"{_sentence(tool, overview, unread)}{_unread_sentence(unread)}",
         tuple(table for table in tables if table.rows),
     )
 
@@ -171,13 +177,24 @@ def _unread_sentence(unread: Mapping[str, int]) -> str:
     return f" {total} {'event was' if total == 1 else 'events were'} not read: {named}."
 
 
-def _sentence(tool: str, overview: TimelineOverview) -> str:
+def _calls_title(api: pd.DataFrame) -> str:
+    names = [str(name) for name in api["name"].dropna()]
+    if names and all(name.startswith("hip") for name in names):
+        return "HIP calls"
+    return "CUDA calls" if all(name.startswith("cu") for name in names) else "Calls"
+
+
+def _sentence(tool: str, overview: TimelineOverview, unread: Mapping[str, int]) -> str:
+    if overview.span_ns is None and overview.busy_ns is None:
+        return f"Sums of {tool}, which do not say when anything ran."
     if overview.span_ns is None:
-        return f"Recorded by {tool}. No kernel, copy or memset was recorded."
+        done = "read" if unread else "recorded"
+        return f"Recorded by {tool}. No kernel, copy or memset was {done}."
     span = numbers.show(overview.span_ns, "ns")
     if not overview.on_gpu:
+        without = "; no operation of a GPU was read" if unread else ", without a GPU"
         return (
-            f"Recorded by {tool}, without a GPU. {overview.operations} operators within {span} on "
+            f"Recorded by {tool}{without}. {overview.operations} operators within {span} on "
             "the CPU."
         )
     devices = "the device was" if overview.devices == 1 else f"the {overview.devices} devices were"
@@ -224,6 +241,24 @@ def _tree_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
             for row in rows
         ),
         left_out=max(0, len(frame) - MOST_ROWS),
+    )
+
+
+def _member_table(frame: pd.DataFrame) -> TimelineTable:
+    shown = frame.groupby("group", sort=False).head(_MOST_OF_GROUP).head(MOST_ROWS)
+    return TimelineTable(
+        id="members",
+        title="Ranges of the groups",
+        reading="Single names of the rows with a star, or without their identifiers, above: those "
+        "with the most GPU time of each.",
+        first="name",
+        text_heads=("in",),
+        columns=_MEMBERS,
+        rows=tuple(
+            TableRow(_name(row["name"]), (_word(row["group"]),), _data(row, _MEMBERS))
+            for row in shown.to_dict("records")
+        ),
+        left_out=len(frame) - len(shown),
     )
 
 
@@ -329,7 +364,7 @@ def _console_table(timeline_table: TimelineTable) -> RenderableType:
         shown.add_row(plain(name), *texts, *(row.data[place].text for place in places))
     add_rest_caption(
         shown,
-        len(timeline_table.rows) + timeline_table.left_out - _MOST_LINES,
+        max(0, len(timeline_table.rows) - _MOST_LINES) + timeline_table.left_out,
         "rows are in the page",
     )
     return shown

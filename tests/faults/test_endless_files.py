@@ -14,8 +14,7 @@ from run_folders import FAKE_NCU
 
 from profiler.commands.importing import ImportRequest, import_files
 from profiler.errors import ParseError, ProfilerError, SpecError
-from profiler.importers.ncu_reports import read_reports
-from profiler.importers.timelines import read_timelines
+from profiler.importers.registry import read_files
 from profiler.parse import bounded_files, byte_lines
 from profiler.parse.ncu_csv import read_ncu_csv
 from profiler.parse.ncu_lines import MAX_COLUMNS
@@ -128,7 +127,7 @@ def test_a_packed_timeline_without_end_fills_no_disk(tmp_path, monkeypatch, name
     path = tmp_path / name
     path.write_bytes(bounded_files.gzip.compress(b"SQLite format 3\0" + b"\0" * 2**23))
     with pytest.raises(ParseError, match="MAX_UNPACKED_BYTES"):
-        read_timelines([path])
+        read_files([path])
     assert read_limited(path, 2**24) != read_limited(path, 2**20)
 
 
@@ -137,13 +136,13 @@ def test_a_packed_report_of_ncu_without_end_fills_no_disk(tmp_path, monkeypatch)
     path = tmp_path / "x.ncu-rep.gz"
     path.write_bytes(bounded_files.gzip.compress(b"\0" * 2**23))
     with pytest.raises(ParseError, match="MAX_UNPACKED_BYTES"):
-        read_reports([path], {"PROFILER_NCU": str(FAKE_NCU)})
+        read_files([path], environ={"PROFILER_NCU": str(FAKE_NCU)})
 
 
 def read_limited(path, limit):
     """What importing says where the user gave a limit."""
     try:
-        read_timelines([path], {"PATH": ""}, limit)
+        read_files([path], limit, {"PATH": ""})
     except ProfilerError as error:
         return error.message
     return None

@@ -26,8 +26,8 @@ from profiler.commands.importing import ImportRequest, import_files
 from profiler.commands.output import dump, report_document
 from profiler.errors import ProfilerError
 from profiler.findings.find import find
-from profiler.importers.timelines import read_timelines, timelines_document, timelines_to_draw
-from profiler.importers.tuning_logs import read_tuning_logs, tuning_document
+from profiler.importers.registry import read_files
+from profiler.importers.timelines import timelines_to_draw
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.clock_file import CLOCK_COLUMNS, read_clocks
 from profiler.parse.ncu_csv import LAUNCH_COLUMNS, read_ncu_csv
@@ -127,7 +127,7 @@ def trace_of(path):
 
 def test_traces_of_torch(tmp_path):
     def read(path):
-        return timelines_document(read_timelines([path]) or ())
+        return read_files([path])[0].document()
 
     path = tmp_path / "trace.json"
     assert len(survives(read, damaged_texts(trace_of(path), BUDGET), path)) > BUDGET / 4
@@ -136,7 +136,7 @@ def test_traces_of_torch(tmp_path):
 @pytest.mark.parametrize("content", [LOG, BEST_CONFIG])
 def test_logs_of_inductor(tmp_path, content):
     def read(path):
-        return json.dumps(tuning_document(read_tuning_logs([path]) or ()))
+        return json.dumps(read_files([path])[0].document())
 
     assert survives(read, damaged_texts(content, BUDGET), tmp_path / "tuning.log")
 
@@ -254,11 +254,11 @@ problems: {list: [{params: {n: 0x%b}}]}
 """ % (b"f" * 100_000)
 FOUND = {
     "a digit that is none": (
-        read_tuning_logs,
+        read_files,
         "a.log",
         LOG.replace(b"nreg 32", "nreg 3²".encode()),
     ),
-    "a count of 5000 digits": (read_tuning_logs, "a.log", LOG.replace(b"32", b"9" * 5000)),
+    "a count of 5000 digits": (read_files, "a.log", LOG.replace(b"32", b"9" * 5000)),
     "a stream of more than 64 bits": (
         read_traces,
         "trace.json",
@@ -282,10 +282,10 @@ FOUND = {
         "a.json",
         t1_of("[1, 2]", "a * 10**400 > 0.5"),
     ),
-    "a number of 5000 digits in a best_config": (read_tuning_logs, "a.best_config", MANY_DIGITS),
-    "brackets without end in a best_config": (read_tuning_logs, "a.best_config", TOO_DEEP),
+    "a number of 5000 digits in a best_config": (read_files, "a.best_config", MANY_DIGITS),
+    "brackets without end in a best_config": (read_files, "a.best_config", TOO_DEEP),
     "brackets without end in a setting": (
-        read_tuning_logs,
+        read_files,
         "a.log",
         b"AUTOTUNE mm(4x4)\n  triton_mm_1 0.1 ms 100.0% A=" + b"(" * 100_000 + b"\n",
     ),
@@ -337,8 +337,8 @@ def test_bytes_that_are_no_utf_8_become_letters_of_a_page(tmp_path):
     for damaged in list(with_odd_letters(EXPORT.read_bytes(), 4)):
         path.write_bytes(damaged)
         try:
-            timelines = read_timelines([path])
+            imported, _ = read_files([path])
         except ProfilerError:
             continue
-        assert timelines_to_draw(timelines) is not None
-        json.dumps(timelines_document(timelines)).encode("utf-8")
+        assert timelines_to_draw(imported.timelines) is not None
+        json.dumps(imported.document()).encode("utf-8")

@@ -15,12 +15,12 @@ from profiler.analyse.timeline import (
     idle_gaps,
     kernel_summary,
     latency_summary,
-    merge_numbered,
-    numbered_prefixes,
     operation_summary,
+    range_instances,
     range_tree,
 )
 from profiler.findings.values import NAN
+from profiler.parse.nvtx_cells import grouped_names
 
 ON_CPU = ("cpu_op",)
 """Kind of the operators of a trace without a GPU."""
@@ -32,6 +32,10 @@ NAMED_GAP_COLUMNS = (*GAP_COLUMNS, "before_name", "after_name", "range")
 holds both (missing where there is none)."""
 
 
+MEMBER_COLUMNS = ("group", "name", "instances", "host_ns", "operations", "gpu_ns")
+"""One row per name with an identifier that stands in a row of a group: `step_7` in `step_*`."""
+
+
 @dataclass(frozen=True, eq=False)
 class TimelineOverview:
     """Sums over one whole timeline. Times are nanoseconds."""
@@ -41,19 +45,22 @@ class TimelineOverview:
     others: pd.DataFrame
     """SUMMARY_COLUMNS of copies, memsets, whole graphs, and operators on a CPU."""
     ranges: pd.DataFrame
-    """TREE_COLUMNS; numbered ranges of many numbers are one (`step_*`)."""
+    """TREE_COLUMNS; ranges of many numbers or identifiers are one (`step_*`)."""
+    members: pd.DataFrame
+    """MEMBER_COLUMNS; with most GPU time first, those of a group together."""
     gaps: pd.DataFrame
     """NAMED_GAP_COLUMNS, the longest first."""
     latency: pd.DataFrame
     """LATENCY_COLUMNS; without rows on a CPU."""
     api: pd.DataFrame
     """SUMMARY_COLUMNS of CUDA calls, as `nsys stats`; without rows on a CPU."""
-    operations: int
+    operations: int | None
+    """None of sums that do not count them."""
     span_ns: int | None
-    """From the first operation to the end of the last; None without any."""
-    busy_ns: int
-    """Time in which at least one operation ran, summed over devices."""
-    devices: int
+    """From the first operation to the end of the last; None without any, and of sums alone."""
+    busy_ns: int | None
+    """Time in which at least one operation ran, summed over devices; None of sums alone."""
+    devices: int | None
     busy_share: float
     """Busy time by the span, a mean over devices; NaN without a span."""
     on_gpu: bool
@@ -64,7 +71,9 @@ def overview(
     operations: pd.DataFrame, ranges: pd.DataFrame, stacks: pd.DataFrame, api: pd.DataFrame
 ) -> TimelineOverview:
     """Sum up a timeline; frames as `profiler.analyse.timeline` and the parser describe them."""
-    prefixes = numbered_prefixes(ranges["name"].dropna().astype(str), MOST_NUMBERED + 1)
+    written = ranges["name"].astype(object)
+    groups = grouped_names(written.dropna().unique(), MOST_NUMBERED)
+    grouped = ranges.assign(name=written.map(groups).astype("category"))
     some = len(operations) > 0
     on_gpu = not operations["kind"].isin(list(ON_CPU)).any()
     gaps = _named_gaps(operations, ranges, stacks)
@@ -73,7 +82,8 @@ def overview(
     return TimelineOverview(
         kernels=kernel_summary(operations),
         others=operation_summary(operations, OTHER_OPERATIONS),
-        ranges=range_tree(operations, merge_numbered(ranges, prefixes), stacks),
+        ranges=range_tree(operations, grouped, stacks),
+        members=_members(operations, ranges.assign(group=grouped["name"]), stacks),
         # Operators of a CPU are their own calls: nothing launches them, and they are never late.
         gaps=gaps if on_gpu else gaps.assign(host_late=None),
         latency=latency_summary(operations if on_gpu else operations.iloc[:0]),
@@ -85,6 +95,29 @@ def overview(
         busy_share=busy / (span * devices) if span else NAN,
         on_gpu=on_gpu,
     )
+
+
+def _members(operations: pd.DataFrame, ranges: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:
+    """Single names of the groups, with what lies inside their ranges."""
+    names, groups = (ranges[column].astype(object) for column in ("name", "group"))
+    grouped = (names != groups) & names.notna()
+    if not grouped.any():
+        return pd.DataFrame(columns=list(MEMBER_COLUMNS))
+    inside = range_instances(operations, stacks).set_index("range")[["operations", "gpu_ns"]]
+    rows = ranges[grouped].assign(
+        name=names, group=groups, instances=1, host_ns=ranges["end_ns"] - ranges["start_ns"]
+    )
+    sums = (
+        rows.join(inside)
+        .groupby(["group", "name"], sort=False)[list(MEMBER_COLUMNS[2:])]
+        .sum(min_count=1)
+        .reset_index()
+    )
+    total = sums.groupby("group")["gpu_ns"].transform("sum")
+    order = ["total", "group", "gpu_ns", "host_ns"]
+    ascending = [False, True, False, False]
+    sums = sums.assign(total=total).sort_values(order, ascending=ascending, ignore_index=True)
+    return sums[list(MEMBER_COLUMNS)]
 
 
 def _named_gaps(

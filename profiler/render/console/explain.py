@@ -98,6 +98,19 @@ def explain_text(
     return "\n".join(text for line in lines for text in _in_columns(line, columns)) + "\n"
 
 
+def files_text(pair: PairWhy, columns: int = COLUMNS) -> str:
+    """Text of the difference of two imported files; no line has more columns."""
+    sentence = f"{why_sentence(pair)} Medians of the launches of each kind; no test says how sure."
+    lines: list[str | _Prose] = [_Prose(sentence)]
+    if pair.account is not None:
+        bar = _BAR if columns >= COLUMNS else _SHORT_BAR
+        lines += ["", *_account(pair, pair.account, bar)]
+    else:
+        lines += [_Prose(kernel_times(pair)), _Prose("`ncu --set full` has the counters.")]
+    lines += [*_moved(pair, columns, _MOST_MOVED_LINES), *_changes(pair)]
+    return "\n".join(text for line in lines for text in _in_columns(line, columns)) + "\n"
+
+
 def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Iterator[str | _Prose]:
     if pair is not None:
         yield from _compared(findings, cell, pair.against, pair.verdict)

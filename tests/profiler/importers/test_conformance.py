@@ -18,8 +18,12 @@ from typing import Any
 import pytest
 
 from profiler.commands.importing import import_files
+from profiler.commands.output import dump
 from profiler.commands.requests import ImportRequest
 from profiler.errors import ProfilerError
+from profiler.importers.given_file import GivenFile
+from profiler.importers.json_values import notices_document
+from profiler.importers.registry import importers, importers_of, read_files
 
 sys.path.append(str(Path(__file__).parents[1] / "parse"))
 from nsys_exports import ExportFile
@@ -47,6 +51,7 @@ class Format:
     """A record of a kind that nobody knows; None where there are no kinds."""
     prefixed: bool = False
     """Whether other programs write their words before each line."""
+    file: str = "given.txt"
 
     def text(self, *records: Sequence[str]) -> str:
         """A whole file with these records."""
@@ -106,6 +111,42 @@ def choices(number: int, time: str) -> tuple[str, ...]:
     )
 
 
+def sum_row(number: int) -> str:
+    numbers = [
+        "10.0",
+        f"{NS[number]}",
+        "1",
+        *[f"{NS[number]}.0"] * 2,
+        *[f"{NS[number]}"] * 2,
+        "0.0",
+    ]
+    return ",".join([*numbers, f'"{KERNELS[number]}"'])
+
+
+def in_columns(number: int) -> str:
+    ns = f"{NS[number]:,}"
+    four = "".join(f"  {ns:>8}" for _ in range(4))
+    return f"     10.0  {ns:>15}          1{four}          0.0  {KERNELS[number]}"
+
+
+def source_page(number: int) -> tuple[str, ...]:
+    return (
+        quoted(["Kernel Name", KERNELS[number]]) + ",",
+        quoted(["Address", "Source", *SAMPLES, "Instructions Executed"]),
+        quoted([f"0x{number + 1}0", "FADD R1, R1, R2", *[str(NS[number])] * 3, "10"]),
+    )
+
+
+def launched(number: int, start: str) -> str:
+    sizes = "64,1,1,256,1,1,32,0.000,0.000,,,,"
+    return f'{start},{NS[number]},{number},{sizes},NVIDIA H100 (0),1,,7,"{KERNELS[number]}"'
+
+
+def cached(number: int, time: object) -> tuple[str, ...]:
+    entry = {"block": 2**number, "tile": 1, "time": time, "compile_time": 431.2}
+    return (f'"{2**number},1": {json.dumps(entry)}',)
+
+
 def in_ms(number: int) -> str:
     return f"{NS[number] / 1e6:.6f}"
 
@@ -115,12 +156,56 @@ def with_separators(number: int) -> str:
 
 
 EACH = range(len(KERNELS))
+RAW_HEAD = (quoted([*HEAD, TIME]), quoted([*[""] * len(HEAD), "ns"]))
+OF_PANDAS = (",".join(["", *HEAD[:6], "Stream", TIME]), ",".join([*[""] * 9, "ns"]))
+SUMS = (
+    "Time (%)",
+    "Total Time (ns)",
+    "Instances",
+    *(f"{n} (ns)" for n in ("Avg", "Med", "Min", "Max")),
+)
+SAMPLES = (
+    *("Warp Stall Sampling (All Samples)", "Warp Stall Sampling (Not-issued Samples)"),
+    "# Samples",
+)
+IN_COLUMNS = (
+    " ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):",
+    "",
+    " Time (%)  Total Time (ns)  Instances  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)  "
+    "Name",
+    " --------  ---------------  ---------  --------  --------  --------  --------  -----------  "
+    "----",
+)
+TRACE = (
+    "Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,BlkX,BlkY,BlkZ,Reg/Trd,StcSMem (MB),"
+    "DymSMem (MB),Bytes (MB),Throughput (MB/s),SrcMemKd,DstMemKd,Device,Ctx,GreenCtx,Strm,Name"
+)
+CACHE = (
+    '{"device_name": "A100", "kernel_name": "add", "problem_size": "[1]", "objective": "time",',
+    '"tune_params_keys": ["block", "tile"], "tune_params": {"block": [1, 2, 4], "tile": [1]},',
+    '"cache": {',
+)
 FORMATS = (
     Format(
         "raw page of ncu",
-        (quoted([*HEAD, TIME]), quoted([*[""] * len(HEAD), "ns"])),
+        RAW_HEAD,
         tuple((raw_row(n, with_separators(n)),) for n in EACH),
         bad=('"1","17","app"',),
+    ),
+    Format(
+        "raw page through pandas",
+        OF_PANDAS,
+        tuple(
+            (f'{n + 1},{n}.0,17.0,app,127.0.0.1,"{KERNELS[n]}",1.0,7.0,{NS[n]}.0',) for n in EACH
+        ),
+        bad=("9,x,17.0,app,127.0.0.1,k,1.0,7.0,5.0",),
+    ),
+    Format(
+        "report of ncu",
+        RAW_HEAD,
+        tuple((raw_row(n, with_separators(n)),) for n in EACH),
+        bad=('"1","17","app"',),
+        file="given.ncu-rep",
     ),
     Format(
         "details page of ncu",
@@ -134,6 +219,40 @@ FORMATS = (
         ("==PROF== Connected to process 17 (/x/app)", "[17] app@127.0.0.1"),
         tuple(text_launch(n, f"{NS[n] / 1000:.2f}") for n in EACH),
         bad=(*text_launch(1, "1.00")[:1],),
+        prefixed=True,
+    ),
+    Format(
+        "source page of ncu",
+        (),
+        tuple(source_page(n) for n in EACH),
+        bad=(*source_page(0)[:2], '"0x99","FADD R1'),
+    ),
+    Format(
+        "sums of nsys",
+        (",".join([*SUMS, "StdDev (ns)", "Name"]),),
+        tuple((sum_row(n),) for n in EACH),
+        bad=("10.0,many,1,2,3,4,5,6,k",),
+        foreign=("", "Total (MB),Count,quantum_kernel (MB),Operation", "1,2,3,x"),
+    ),
+    Format(
+        "sums of nsys in columns",
+        IN_COLUMNS,
+        tuple((in_columns(n),) for n in EACH),
+        bad=("     10.0             many          1",),
+        foreign=(
+            "",
+            " ** Other (quantum_kernel_sum):",
+            "",
+            " Total (MB)  Count  Avg (MB)  Operation",
+            " ----------  -----  --------  ---------",
+            "        1.0      1       1.0  x",
+        ),
+    ),
+    Format(
+        "trace of nsys",
+        (TRACE,),
+        tuple((launched(n, f"{10**6 * n}"),) for n in EACH),
+        bad=(launched(1, "soon"),),
     ),
     Format(
         "trace of torch",
@@ -168,8 +287,34 @@ FORMATS = (
         prefixed=True,
     ),
 )
+FORMATS += (
+    Format(
+        "cache of kernel_tuner",
+        CACHE,
+        tuple(cached(n, NS[n] / 1e6) for n in EACH),
+        bad=cached(3, None),
+        tail=("}}",),
+        between=",\n",
+        foreign=cached(3, "quantum_kernel"),
+    ),
+)
 WITH_RECORDS = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
 Facts = Counter[tuple[str, float | None]]
+
+
+def fake_tool(path: Path, does: str) -> str:
+    """A stand-in for ncu or nsys."""
+    path.write_text(f"#!/bin/sh\n{does}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture(autouse=True)
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tools that print a report as it is, or export it as it is."""
+    prints = 'case "$*" in *"page raw"*) cat "$2";; esac'
+    monkeypatch.setenv("PROFILER_NCU", fake_tool(tmp_path / "ncu", prints))
+    monkeypatch.setenv("PROFILER_NSYS", fake_tool(tmp_path / "nsys", 'cp "$6" "$5"'))
 
 
 @pytest.fixture
@@ -179,13 +324,20 @@ def read(tmp_path: Path) -> Callable[..., tuple[Facts, str]]:
     def imported(content: str | bytes, name: str = "given.txt") -> tuple[Facts, str]:
         path, target = tmp_path / name, tmp_path / "out.json"
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-        import_files(ImportRequest(files=[path], json_target=str(target)))
+        read, notices = read_files([path])
+        target.write_text(dump(read.document()))
         document = json.loads(target.read_text())
-        rest = {key: document[key] for key in ("warnings",) if document.get(key)}
-        rest |= {"not read": [t["not_read"] for t in document.get("timelines", ())]}
+        rest = {
+            "warnings": [*document.get("warnings", ()), *notices_document(notices)],
+            "not read": [timeline["not_read"] for timeline in document.get("timelines", ())],
+        }
         return Counter(_facts(document)), json.dumps(rest)
 
     return imported
+
+
+def rounded(time: float | None) -> float | None:
+    return None if time is None else round(time, 6)
 
 
 def _facts(document: dict[str, Any]) -> list[tuple[str, float | None]]:
@@ -194,7 +346,12 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, float | None]]:
         for launch in document.get("launches", ())
     ]
     facts += [
-        (f"{tried['operation']} {tried['choice']} {tried['config']}", tried["time_ns"])
+        (f"{kernel['kernel']} {line['text']}", line["samples_not_issued"])
+        for kernel in document.get("kernels", ())
+        for line in kernel["lines"]
+    ]
+    facts += [
+        (f"{tried['operation']} {tried['choice']} {tried['config']}", rounded(tried["time_ns"]))
         for tried in document.get("configurations", ())
     ]
     for timeline in document.get("timelines", ()):
@@ -207,19 +364,44 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, float | None]]:
 
 @WITH_RECORDS
 def test_all_is_read_of_what_is_whole(read, form):
-    facts, _ = read(form.text(*form.records))
+    facts, _ = read(form.text(*form.records), form.file)
     assert sorted(time for _, time in facts) == list(NS)
+
+
+@WITH_RECORDS
+def test_there_are_tables_and_a_page_of_it(tmp_path, form, capsys):
+    file, page = tmp_path / form.file, tmp_path / "page.html"
+    file.write_text(form.text(*form.records))
+    import_files(ImportRequest(files=[file], page=page))
+    names = " ".join(capsys.readouterr().out.split())
+    assert "softmax" in names or "4" in names
+    assert form.file in page.read_text()
+
+
+def test_every_importer_is_tried_here():
+    """An importer that is new has a format above, or is one that names files and reads none."""
+    texts = [(form.file, form.text(*form.records)) for form in FORMATS]
+    texts += [("given.txt", text) for texts in NOT_READ.values() for text in texts]
+    texts += [(name, "") for name in EXPORTS] + [("given.txt", MESSAGE)]
+    tried = set()
+    for name, text in texts:
+        file = GivenFile(Path(name))
+        vars(file)["head"] = text
+        first, *others = importers_of(file)
+        assert not [other.name for other in others if other.gives], text
+        tried.add(first.name)
+    assert tried == {importer.name for importer in importers()}
 
 
 @WITH_RECORDS
 @pytest.mark.parametrize("bytes_per_letter", [1, 2])
 def test_of_a_file_that_was_cut_anywhere_what_is_there_is_right(read, form, bytes_per_letter):
     text = form.text(*form.records)
-    whole, _ = read(text)
+    whole, _ = read(text, form.file)
     content = text.encode() if bytes_per_letter == 1 else text.encode("utf-16")
     for end in range(0, len(content), max(1, len(content) // 25)):
         try:
-            facts, _ = read(content[:end])
+            facts, _ = read(content[:end], form.file)
         except ProfilerError:
             continue
         # Settings of a line that was cut may be gone: nothing tells it from one without them.
@@ -230,9 +412,9 @@ def test_of_a_file_that_was_cut_anywhere_what_is_there_is_right(read, form, byte
 @WITH_RECORDS
 @pytest.mark.parametrize("place", [0, 1, 3])
 def test_one_bad_record_costs_itself(read, form, place):
-    whole, before = read(form.text(*form.records))
+    whole, before = read(form.text(*form.records), form.file)
     records = [*form.records[:place], form.bad, *form.records[place:]]
-    facts, said = read(form.text(*records))
+    facts, said = read(form.text(*records), form.file)
     assert Counter({fact: n for fact, n in facts.items() if fact[1] is not None}) == whole
     if "log" not in form.name and "text" not in form.name:  # those are words of many programs
         assert said != before
@@ -240,21 +422,24 @@ def test_one_bad_record_costs_itself(read, form, place):
 
 @WITH_RECORDS
 def test_records_that_stand_twice_change_no_time(read, form):
-    whole, _ = read(form.text(*form.records))
-    facts, _ = read(form.text(*form.records, form.records[1]))
+    whole, _ = read(form.text(*form.records), form.file)
+    facts, _ = read(form.text(*form.records, form.records[1]), form.file)
     assert set(facts) == set(whole)
 
 
 @WITH_RECORDS
 def test_the_order_of_records_says_nothing(read, form):
-    assert read(form.text(*reversed(form.records)))[0] == read(form.text(*form.records))[0]
+    assert (
+        read(form.text(*reversed(form.records)), form.file)[0]
+        == read(form.text(*form.records), form.file)[0]
+    )
 
 
 @pytest.mark.parametrize("form", [f for f in FORMATS if f.foreign], ids=lambda form: form.name)
 def test_a_kind_that_nobody_knows_is_named(read, form):
-    whole, _ = read(form.text(*form.records))
-    facts, said = read(form.text(*form.records, form.foreign))
-    assert facts == whole
+    whole, _ = read(form.text(*form.records), form.file)
+    facts, said = read(form.text(*form.records, form.foreign), form.file)
+    assert Counter({fact: n for fact, n in facts.items() if fact[1] is not None}) == whole
     assert "quantum_kernel" in said or "details" in form.name
 
 
@@ -263,16 +448,16 @@ def test_a_kind_that_nobody_knows_is_named(read, form):
 def test_other_encodings_say_the_same_or_are_refused(read, form, encoding):
     text = form.text(*form.records)
     try:
-        facts, _ = read(text.encode(encoding))
+        facts, _ = read(text.encode(encoding), form.file)
     except ProfilerError:
         return
-    assert facts == read(text)[0]
+    assert facts == read(text, form.file)[0]
 
 
 @WITH_RECORDS
 def test_ends_of_lines_of_windows_say_the_same(read, form):
     text = form.text(*form.records)
-    assert read(text.replace("\n", "\r\n"))[0] == read(text)[0]
+    assert read(text.replace("\n", "\r\n"), form.file)[0] == read(text, form.file)[0]
 
 
 @WITH_RECORDS
@@ -281,13 +466,13 @@ def test_ends_of_lines_of_windows_say_the_same(read, form):
 )
 def test_what_holds_nothing_is_refused(read, form, content):
     with pytest.raises(ProfilerError):
-        read(content)
+        read(content, form.file)
 
 
 @WITH_RECORDS
 def test_many_records_are_all_there(read, form):
-    facts, _ = read(form.text(*form.records * 200))
-    assert set(facts) == set(read(form.text(*form.records))[0])
+    facts, _ = read(form.text(*form.records * 200), form.file)
+    assert set(facts) == set(read(form.text(*form.records), form.file)[0])
 
 
 PREFIXES = (
@@ -321,7 +506,7 @@ def test_lines_of_several_processes_may_be_mixed(read, form):
         for rank, line in enumerate(pair)
         if line is not None
     ]
-    assert read("\n".join(mixed) + "\n")[0] == read(form.text(*form.records))[0]
+    assert read("\n".join(mixed) + "\n")[0] == read(form.text(*form.records), form.file)[0]
 
 
 @pytest.mark.parametrize("thousands", [".", " ", "\u00a0", "\u202f", "'", "\u2019", ""])
@@ -335,23 +520,65 @@ def test_numbers_of_other_locales_are_the_same(read, thousands):
     assert sorted(time for _, time in facts) == sorted(numbers)
 
 
+MESSAGE = "==PROF== Connected to process 17\n==WARNING== No kernels were profiled.\n"
+EXPORTS = ("a.sqlite", "a.nsys-rep")
+
+
+def test_csv_and_text_of_ncu_in_one_file_are_both_read(read):
+    raw, text = (
+        next(form for form in FORMATS if form.name == n) for n in ("raw page of ncu", "text of ncu")
+    )
+    facts, _ = read(text.text(*text.records[:1]) + raw.text(*raw.records[1:]))
+    assert sorted(time for _, time in facts) == list(NS)
+
+
+def test_messages_of_ncu_without_a_table_are_said(read):
+    with pytest.raises(ProfilerError, match="No kernels were profiled"):
+        read(MESSAGE)
+
+
+def test_two_recordings_in_one_file_stay_two(read):
+    form = next(form for form in FORMATS if form.name == "sums of nsys")
+    one, two = form.text(*form.records[:2]), form.text(*form.records[1:])
+    facts, _ = read(one + "\n" + two)
+    assert sorted(time for _, time in facts.elements()) == [NS[0], NS[1], NS[1], NS[2]]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_what_triton_tries_and_chooses_is_read_behind_any_words(read, tmp_path, prefix):
+    config = "BLOCK: {}, num_warps: 4, maxnreg: None"
+    lines = [
+        *(f"Autotuning kernel add with config {config.format(n)}" for n in (64, 128)),
+        "Triton autotuning for function add finished after 0.48s; best config selected: "
+        f"{config.format(128)};",
+    ]
+    read("".join(f"{prefix}{line}\n" for line in lines))
+    tried = json.loads((tmp_path / "out.json").read_text())["configurations"]
+    assert [(each["operation"], each["config"]["BLOCK"], each["best"]) for each in tried] == [
+        ("add", 64, False),
+        ("add", 128, True),
+    ]
+
+
 NOT_READ = {
+    "summary of ncu": (
+        "  gemm(float *) (64, 1, 1)x(256, 1, 1), Device 0, CC 8.0, Invocations 10\n",
+        '"Process ID","Kernel Name","Invocations","Metric Name","Minimum","Maximum"\n',
+    ),
     "nvprof": (
         "==42== NVPROF is profiling process 42, command: ./a\n==42== Profiling result:\n",
         '"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"\n,%,ms,,ms,ms,ms,\n',
         '"Start","Duration","Grid X","Grid Y","Grid Z"\ns,us,,,\n0.1,1.5,1,1,1\n',
-    ),
-    "nsys stats": (
-        "Time (%),Total Time (ns),Instances,Name\n100.0,8000,1,k\n",
-        "Time(%),Total Time (ns),Instances,Name\n100.0,8000,1,k\n",
-        "Start (ns),Duration (ns),CorrId,GrdX,Name\n1,8000,1,64,k\n",
-        " ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):\n\n Time (%)  Total Time (ns)\n",
-        "Processing [a.sqlite] with [/x/cuda_api_sum.py]...\n",
+        "            Type  Time(%)      Time     Calls       Avg       Min       Max  Name\n",
+        "SQLite format 3\0" + "x" * 99 + "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL, StringTable",
     ),
     "rocprof": (
         '"Index","KernelName","gpu-id","DurationNs"\n0,"k",4,1\n',
         '"Kind","Agent_Id","Queue_Id","Kernel_Name"\n"KERNEL_DISPATCH","Agent 4",1,"k"\n',
         '"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n"k",1,8000,8000,100.0\n',
+        '"Domain","Function","Process_Id","Thread_Id","Correlation_Id","Start_Timestamp"\n',
+        '"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Counter_Name","Counter_Value"\n',
+        "SQLite format 3\0" + "x" * 99 + "CREATE TABLE rocpd_kernel_dispatch_ab12",
     ),
 }
 
@@ -363,6 +590,7 @@ def test_files_that_are_known_and_not_read_are_named(read, tool, content):
     with pytest.raises(ProfilerError, match=f"{tool}`?, which is not read") as refused:
         read(content)
     assert "ncu --import" not in str(refused.value)
+    assert refused.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -375,7 +603,7 @@ def test_files_that_are_known_and_not_read_are_named(read, tool, content):
 def test_events_of_any_accelerator_are_read_or_counted(read, tmp_path, category, what):
     form = next(form for form in FORMATS if form.name == "trace of torch")
     step = event(0, cat="UserAnnotation", name="step", ts=0, dur=99_999.0)
-    facts, said = read(form.text(*((event(n, cat=category),) for n in EACH), (step,)))
+    facts, said = read(form.text(*((event(n, cat=category),) for n in EACH), (step,)), form.file)
     assert sum(facts.values()) == what
     assert ("3" in said) == (what == 0)
     (timeline,) = json.loads((tmp_path / "out.json").read_text())["timelines"]
@@ -383,6 +611,51 @@ def test_events_of_any_accelerator_are_read_or_counted(read, tmp_path, category,
     assert tree["name"] == "step"
     if what == 0:  # missing is missing, and no 0
         assert [tree[key] for key in ("operations", "gpu_ns", "idle_ns")] == [None] * 3
+
+
+@pytest.mark.parametrize("end", ["", ",", ",\n"])
+def test_a_bare_list_of_events_needs_no_end(read, end):
+    form = next(form for form in FORMATS if form.name == "trace without a header")
+    text = form.text(*form.records)
+    assert read(text.strip().removesuffix("]").strip() + end)[0] == read(text)[0]
+
+
+def call(number: int, category: str, name: str) -> str:
+    return event(number, cat=category, name=name, pid=9, ts=1000 * number - 9)
+
+
+@pytest.mark.parametrize(
+    ("platform", "category", "launch"),
+    [
+        ("CUDA", "cuda_runtime", "cudaMemcpyAsync"),
+        ("HIP", "cuda_runtime", "hipMemcpyAsync"),
+        ("XPU", "xpu_runtime", "urEnqueueUSMMemcpy"),
+    ],
+)
+def test_copies_of_any_platform_are_its_own(read, platform, category, launch):
+    form = next(form for form in FORMATS if form.name == "trace of torch")
+    copies = ("Memcpy HtoD (Host -> Device)", "CopyHostToDevice", "Memcpy M2D(Memory -> Device)")
+    events = [(event(n, cat="gpu_memcpy", name=name),) for n, name in enumerate(copies)]
+    facts, _ = read(form.text(*events, *((call(n, category, launch),) for n in EACH)))
+    assert {name for name, _ in facts} == {
+        f"[{platform} memcpy Host-to-Device]",
+        f"[{platform} memcpy M2D(Memory -> Device)]",
+    }
+
+
+def test_events_without_a_category_are_counted_by_their_process(read, tmp_path):
+    """Ascend's tracer writes a bare list, times as texts, and a process for each kind."""
+    names = {10: "Python", 30: "Ascend Hardware"}
+    lines = [json.dumps({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": name}})
+             for pid, name in names.items()]  # fmt: skip
+    lines.append(
+        event(1, cat="cpu_op", name="aten::mm", pid=10, ts="1707012345678901.5", dur="2.5")
+    )
+    lines += [event(n, pid=pid, cat=None) for n, pid in ((0, 30), (1, 30), (2, 40))]
+    facts, said = read("[" + ",\n".join(lines) + "]")
+    assert facts == Counter({("aten::mm", 2500): 1})
+    assert '"of Ascend Hardware": 2' in said
+    assert '"of no category (process 40)": 1' in said
 
 
 # ---- exports of nsys: tables, and no lines -------------------------------------------------------
@@ -412,6 +685,36 @@ def test_copies_of_kinds_that_nobody_knows_stay_apart_and_are_counted(read, tmp_
     copies = [name for name, _ in facts.elements() if "memcpy" in name]
     assert sorted(copies.count(name) for name in set(copies)) == [1, 1, 2]
     assert all("of kind 9" in name or "Host-to-Device" in name for name in copies)
+
+
+IDENTIFIED = {
+    "aten::mul": "aten::mul, seq = {}, op_id = {}",
+    "request *": "request {:08x}-0a1b-2c3d-4e5f-00000000{:04x}",
+    "at *": "at 0x7f{:04x}",
+    "step_*": "step_{}",
+}
+
+
+@pytest.mark.parametrize("stays", IDENTIFIED)
+@pytest.mark.parametrize("count", [3, 40])
+def test_ranges_with_identifiers_are_one_row_and_each_has_its_own(read, tmp_path, stays, count):
+    made = ExportFile(tmp_path / "a.sqlite")
+    names = [IDENTIFIED[stays].format(number + 7, number + 9) for number in range(count)]
+    for number, name in enumerate(names, start=1):
+        start = 100_000 * number
+        made.range(start, start + 50_000, name)
+        made.call(start + 1000, number)
+        made.kernel(start + 3000, start + 4000 + number, number, "k")
+    read(made.path.read_bytes(), "a.sqlite")
+    (timeline,) = json.loads((tmp_path / "out.json").read_text())["timelines"]
+    rows = {row["name"]: row["instances"] for row in timeline["ranges"]}
+    grouped = count > 12 or stays == "aten::mul"
+    assert rows == ({stays: count} if grouped else dict.fromkeys(names, 1))
+    members = timeline["ranges_in_groups"]
+    assert members["count"] == (count if grouped else 0)
+    assert {row["name"]: row["gpu_ns"] for row in members["longest"]} == (
+        {name: 1000 + number for number, name in enumerate(names, start=1)} if grouped else {}
+    )
 
 
 def test_an_export_that_was_cut_is_refused_or_right(read, tmp_path):

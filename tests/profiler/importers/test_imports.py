@@ -1,5 +1,6 @@
 """`profiler import`: CSV of any page as launches with metrics of the catalogue."""
 
+import csv
 import gzip
 import json
 import shutil
@@ -10,7 +11,7 @@ import pytest
 from profiler.commands.importing import ImportRequest, import_files
 from profiler.commands.output import dump
 from profiler.errors import ParseError, UsageError
-from profiler.importers.ncu_files import import_document, read_imports
+from profiler.importers.registry import read_files
 
 RECORDINGS = Path(__file__).parents[2] / "recordings/ncu-2025.3.1"
 CAPTURES = sorted(RECORDINGS.glob("*.csv*"))
@@ -23,7 +24,7 @@ def document(*files):
     def refuse(constant):
         raise AssertionError(f"{constant} is no JSON")
 
-    text = dump(import_document(read_imports(files)))
+    text = dump(read_files(files)[0].document())
     return json.loads(text, parse_constant=refuse)
 
 
@@ -132,7 +133,53 @@ def test_one_file_without_a_table_is_refused_by_its_name(tmp_path):
     empty = tmp_path / "empty.csv"
     empty.write_text("hello\n")
     with pytest.raises(ParseError, match=r"empty\.csv"):
-        read_imports([capture("ncu_details_basic"), empty])
+        read_files([capture("ncu_details_basic"), empty])
+
+
+LONGER = ("gpu__time_duration.sum", "sm__cycles_elapsed.max", "smsp__cycles_active.avg",
+          "smsp__cycles_active.sum", "smsp__inst_issued.sum")  # fmt: skip
+
+
+@pytest.fixture
+def two_files(tmp_path):
+    """A real report with all sections, and one in which each kernel has 1.5 times as much to do."""
+    text = gzip.decompress(capture("ncu_import_full_raw").read_bytes()).decode()
+    head, *rows = list(csv.reader(text[text.index('"ID"') :].splitlines()))
+    for row in rows[1:]:
+        for place in map(head.index, LONGER):
+            row[place] = str(1.5 * float(row[place].replace(",", "")))
+    with (tmp_path / "slow.csv").open("w") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([head, *rows])
+    (tmp_path / "quick.csv").write_text(text)
+    return [tmp_path / "slow.csv", tmp_path / "quick.csv"]
+
+
+def test_two_files_have_an_account_between_them(two_files, tmp_path, capsys):
+    target, page = tmp_path / "out.json", tmp_path / "page.html"
+    import_files(ImportRequest(two_files, json_target=str(target), page=page, compare=True))
+    said = json.loads(target.read_text())["comparison"]
+    assert (said["first"], said["second"]) == ("slow.csv", "quick.csv")
+    difference = said["first_ns"] - said["second_ns"]
+    assert difference == pytest.approx(said["second_ns"] / 2)
+    assert sum(part["ns"] for part in said["parts"]) == pytest.approx(difference)
+    assert said["parts"][0]["name"] == "instructions"
+    assert max(said["residuals"]) < 0.01
+    sentence = "slow.csv takes 137.0 µs more than quick.csv under ncu"
+    printed = " ".join(capsys.readouterr().out.replace("\u202f", " ").split())
+    assert sentence in printed
+    assert "more instructions" in printed
+    assert 'id="account"' in page.read_text()
+
+
+def test_without_the_counters_of_an_account_that_is_said(tmp_path, capsys):
+    files = [capture("ncu_raw_6metrics_2kernels"), capture("ncu_details_basic")]
+    import_files(ImportRequest(files, page=tmp_path / "page.html", compare=True))
+    assert "not complete" in " ".join(capsys.readouterr().out.split())
+
+
+def test_only_two_files_with_launches_are_compared():
+    with pytest.raises(UsageError, match="two files"):
+        import_files(ImportRequest([capture("ncu_details_basic")], compare=True))
 
 
 def test_folders_and_patterns_stand_for_their_files(tmp_path, monkeypatch, capsys):

@@ -1,17 +1,21 @@
 """`profiler import` of source pages and of reports of ncu."""
 
 import gzip
+import json
 import os
 import shutil
 import stat
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from profiler.errors import EnvironmentUnusable, ParseError, UsageError
-from profiler.importers.ncu_reports import read_reports
-from profiler.importers.source_pages import read_source_pages, source_document
+from profiler.commands.importing import import_files
+from profiler.commands.output import dump
+from profiler.commands.requests import ImportRequest
+from profiler.errors import EnvironmentUnusable, ParseError
+from profiler.importers.registry import read_files
 
 RECORDINGS = Path(__file__).parents[2] / "recordings/ncu-source-2025.3.1"
 # Prints the recorded page that the options ask for, as ncu does of its report.
@@ -51,7 +55,7 @@ def page(name):
 
 
 def test_lines_with_the_most_samples_come_first():
-    document = source_document(read_source_pages([page("planted_cuda_sass")]))
+    document = read_files([page("planted_cuda_sass")])[0].document()
     assert document["warnings"] == []
     transposed, sums, _ = document["kernels"]
     assert transposed["lines"][1] == {
@@ -69,7 +73,7 @@ def test_lines_with_the_most_samples_come_first():
 
 
 def test_without_line_information_the_lines_are_instructions():
-    kernels = read_source_pages([page("torch_sass")]).kernels
+    kernels = read_files([page("torch_sass")])[0].kernels
     assert len(kernels) == 6
     assert not any(kernel.has_lines for kernel in kernels)
     for kernel in kernels:
@@ -80,28 +84,17 @@ def test_without_line_information_the_lines_are_instructions():
 
 
 def test_a_launch_without_samples_has_no_lines():
-    kernels = read_source_pages([page("repeated_sass")]).kernels
+    kernels = read_files([page("repeated_sass")])[0].kernels
     sampled, missed = [kernel for kernel in kernels if "nothing" in kernel.kernel]
     assert [line.samples for line in sampled.lines] == [1]
     assert missed.lines == ()
     assert sum(missed.executed.values()) == 2
 
 
-def test_files_of_other_kinds_are_left_to_others(tmp_path):
-    other = tmp_path / "other.csv"
-    other.write_text("hello\n")
-    assert read_source_pages([other, page("repeated_raw")]) is None
-    assert read_reports([other, page("planted_sass")]) is None
-    with pytest.raises(UsageError, match=r"other\.csv is none"):
-        read_source_pages([page("planted_sass"), other])
-    with pytest.raises(UsageError, match=r"other\.csv is none"):
-        read_reports([tmp_path / "a.ncu-rep", other])
-
-
 def test_a_report_gives_launches_and_source_lines(environ, report):
-    imported = read_reports([report], environ)
-    assert imported.launches.launches["kernel"].tolist() == [k.kernel for k in imported.kernels]
-    assert imported.launches.notices == ()
+    imported, _ = read_files([report], environ=environ)
+    assert imported.launches["kernel"].tolist() == [k.kernel for k in imported.kernels]
+    assert imported.notices == ()
     lined = [kernel for kernel in imported.kernels if kernel.has_lines]
     assert {kernel.kernel for kernel in lined} == {"lined(float *, int)", "nothing(float *)"}
     assert {line.file for line in lined[0].lines} == {"/src/a.cu", "/src/h.cuh"}
@@ -111,27 +104,115 @@ def test_a_report_gives_launches_and_source_lines(environ, report):
 def test_a_packed_report_reads_like_the_plain_one(environ, report):
     packed = report.with_name("repeated.ncu-rep.gz")
     packed.write_bytes(gzip.compress(report.read_bytes()))
-    assert len(read_reports([packed], environ).kernels) == 9
+    assert len(read_files([packed], environ=environ)[0].kernels) == 9
     packed.write_bytes(packed.read_bytes()[:20])
     with pytest.raises(ParseError, match="cannot be unpacked"):
-        read_reports([packed], environ)
+        read_files([packed], environ=environ)
 
 
 def test_what_ncu_says_of_a_bad_report_is_in_the_error(environ, report):
     report.write_bytes(b"something else")
     with pytest.raises(ParseError, match="Could not open report file"):
-        read_reports([report], environ)
+        read_files([report], environ=environ)
     report.unlink()
     with pytest.raises(ParseError, match=r"repeated\.ncu-rep: no such file"):
-        read_reports([report], environ)
+        read_files([report], environ=environ)
 
 
 def test_without_ncu_the_error_says_what_to_run_elsewhere(report, tmp_path):
     with pytest.raises(EnvironmentUnusable) as raised:
-        read_reports([report], {"PROFILER_NCU": str(tmp_path / "nowhere"), "PATH": ""})
+        read_files([report], environ={"PROFILER_NCU": str(tmp_path / "nowhere"), "PATH": ""})
     assert "repeated.ncu-rep is a report, which only ncu can read" in raised.value.message
     for command in ("--page raw --print-units base", "--page source --print-source sass"):
         assert f"ncu --import repeated.ncu-rep --csv {command}" in raised.value.remedy
+
+
+class Metric:
+    """A metric as NVIDIA's module has it."""
+
+    def __init__(self, value, unit="", instances=0):
+        self.value, self.unit = (lambda: value), (lambda: unit)
+        self.has_value = lambda: value is not None
+        self.num_instances = lambda: instances
+
+
+class Action:
+    """A launch as NVIDIA's module has it; its ranges are those of the default domain."""
+
+    NameBase_DEMANGLED = 2
+
+    def __init__(self, name, metrics, ranges=()):
+        self.name = lambda base: {2: name}[base]
+        self.metric_names = lambda: tuple(metrics)
+        self.metric_by_name = metrics.get
+        domain = SimpleNamespace(
+            name=lambda: "<default domain>",
+            push_pop_ranges=lambda: ranges,
+            start_end_ranges=tuple,
+        )
+        state = SimpleNamespace(domains=lambda: (0,), domain_by_id=lambda _: domain)
+        self.nvtx_state = lambda: state if ranges else None
+
+
+@pytest.fixture
+def module(monkeypatch):
+    """A stand-in for NVIDIA's module of what its documentation describes."""
+    sizes = {
+        f"launch__{k}_dim_{a}": Metric(n) for k, n in (("block", 32), ("grid", 4)) for a in "xyz"
+    }
+    facts = {
+        "sm__cycles_elapsed.max": Metric(1234, "cycle"),
+        "launch__func_cache_config": Metric("x"),
+    }
+    first = {"gpu__time_duration.sum": Metric(1500.5, "nsecond"), **sizes, **facts}
+    second = {
+        "gpu__time_duration.sum": Metric(None, "nsecond"),
+        "inst_executed": Metric(7, "inst", instances=3),
+        "l1tex__t_sector_hit_rate.pct": Metric(float("nan"), "%"),
+    }
+    actions = [Action("void k<int, 2>(int *)", first, ("outer", "in:ner")), Action("relu", second)]
+    a_range = SimpleNamespace(num_actions=lambda: 2, action_by_idx=actions.__getitem__)
+
+    def load_report(path):
+        if not Path(path).read_bytes():
+            raise RuntimeError("Could not open report")
+        return SimpleNamespace(num_ranges=lambda: 1, range_by_idx=lambda _: a_range)
+
+    monkeypatch.setitem(sys.modules, "ncu_report", SimpleNamespace(load_report=load_report))
+
+
+@pytest.mark.parametrize("name", ["a.ncu-rep", "a.ncu-repz", "a.ncu-rep.gz"])
+def test_without_ncu_its_python_module_gives_the_launches(tmp_path, module, name):
+    content = b"report"
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    read, _ = read_files([tmp_path / name], environ={"PROFILER_NCU": "/nowhere", "PATH": ""})
+    document = json.loads(dump(read.document()))
+    first, second = document["launches"]
+    assert (first["kernel"], first["nvtx"]) == ("void k<int, 2>(int *)", ["outer", "in:ner"])
+    assert (first["block_size"], first["grid_size"]) == ("(32, 32, 32)", "(4, 4, 4)")
+    assert first["metrics"]["duration_ns"] == 1500.5
+    assert first["metrics"]["cycles"] == 1234
+    assert second["kernel"] == "relu"
+    assert second["metrics"]["duration_ns"] is None
+    assert second["metrics"]["l1tex__t_sector_hit_rate.pct"] is None
+    (warning,) = document["warnings"]
+    assert "1 launches with counts of instructions" in warning["text"]
+
+
+def test_what_the_module_says_of_a_bad_report_is_in_the_error(tmp_path, module):
+    (tmp_path / "a.ncu-rep").touch()
+    with pytest.raises(ParseError, match=r"a\.ncu-rep.*Could not open report"):
+        read_files([tmp_path / "a.ncu-rep"], environ={"PROFILER_NCU": "/nowhere", "PATH": ""})
+
+
+def test_a_folder_stands_for_reports_of_both_names(tmp_path, module, monkeypatch):
+    monkeypatch.setenv("PROFILER_NCU", "/nowhere")
+    for name in ("a.ncu-rep", "b.ncu-repz", "notes.txt"):
+        (tmp_path / name).write_text("report")
+    import_files(ImportRequest([tmp_path], json_target=str(tmp_path / "out.json")))
+    document = json.loads((tmp_path / "out.json").read_text())
+    assert len(document["launches"]) == 4
+    assert "1 files of no format that is read (notes.txt)" in document["warnings"][-1]["text"]
 
 
 def test_the_command_makes_tables_and_a_page_of_a_source_page(profiler):
@@ -159,5 +240,5 @@ def test_a_page_of_source_lines_alone_is_refused_with_what_to_print(tmp_path):
     page = tmp_path / "lines.csv"
     page.write_text('"File Name","/src/a.cu"\n"Line No","Source"\n"1","int x;"\n')
     with pytest.raises(ParseError, match="without instructions") as error:
-        read_source_pages([page])
+        read_files([page])
     assert "--print-source sass or cuda,sass" in error.value.remedy

@@ -12,11 +12,8 @@ from torch_traces import TraceFile
 
 from profiler.commands.output import dump
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
-from profiler.importers.timelines import (
-    read_timelines,
-    timelines_document,
-    timelines_to_draw,
-)
+from profiler.importers.registry import read_files
+from profiler.importers.timelines import timelines_to_draw
 from profiler.render.import_timeline import (
     render_timelines_page,
     timeline_part,
@@ -40,7 +37,7 @@ def document(*files):
     def refuse(constant):
         raise AssertionError(f"{constant} is no JSON")
 
-    text = dump(timelines_document(read_timelines(files)))
+    text = dump(read_files(files)[0].document())
     return json.loads(text, parse_constant=refuse)
 
 
@@ -50,12 +47,12 @@ def timeline(*files):
 
 
 def part(file):
-    (one,) = read_timelines([file])
+    (one,) = read_files([file])[0].timelines
     return timeline_part(one.file, one.recorded_by, one.overview, one.unread)
 
 
 def page_of(file):
-    imported = read_timelines([file])
+    imported = read_files([file])[0].timelines
     parts = [
         timeline_part(each.file, each.recorded_by, each.overview, each.unread) for each in imported
     ]
@@ -208,7 +205,7 @@ class TestShown:
         assert "\ufffd" not in printed
 
     def test_one_axis_begins_with_the_first_event(self):
-        (one,) = read_timelines([RECORDING])
+        (one,) = read_files([RECORDING])[0].timelines
         frames = (one.timeline.operations, one.timeline.ranges, one.timeline.api)
         assert min(frame["start_ns"].min() for frame in frames) == 0
         operations = one.timeline.operations
@@ -240,26 +237,22 @@ class TestShown:
 
 
 class TestFiles:
-    def test_other_files_are_no_timelines(self, tmp_path):
-        assert read_timelines([CSV]) is None
-        assert read_timelines([tmp_path / "nowhere.sqlite"]) is None
-
     def test_kinds_are_not_mixed(self):
-        with pytest.raises(UsageError, match="is a timeline, and ncu_raw"):
-            read_timelines([RECORDING, CSV])
+        with pytest.raises(UsageError, match=r"is a timeline of nsys, and ncu_raw.* is CSV of ncu"):
+            read_files([RECORDING, CSV])
 
     def test_another_database_is_refused_by_its_name(self, tmp_path):
         file = tmp_path / "songs.sqlite"
         with closing(sqlite3.connect(file)) as connection, connection:
             connection.execute("CREATE TABLE songs (title TEXT)")
         with pytest.raises(ParseError, match=r"songs\.sqlite"):
-            read_timelines([file])
+            read_files([file])
 
     def test_what_only_has_the_name_of_an_export_is_no_table_of_ncu(self, tmp_path):
         file = tmp_path / "mine.sqlite"
         file.write_text("not a database at all")
         with pytest.raises(ParseError, match=r"mine\.sqlite: SQLite says"):
-            read_timelines([file])
+            read_files([file])
 
     def test_a_packed_export_reads_like_the_plain_one(self, tmp_path):
         packed = tmp_path / "a.sqlite.gz"
@@ -270,7 +263,7 @@ class TestFiles:
         packed = tmp_path / "a.sqlite.gz"
         packed.write_bytes(gzip.compress(RECORDING.read_bytes())[:-2000])
         with pytest.raises(ParseError, match=r"a\.sqlite\.gz: cannot be unpacked"):
-            read_timelines([packed])
+            read_files([packed])
 
     def test_several_files_are_one_document(self, tmp_path):
         other = tmp_path / "b.sqlite"
@@ -297,7 +290,7 @@ def environ(tmp_path):
 
 class TestReports:
     def test_a_report_is_exported_where_nobody_else_can_read(self, report, environ, tmp_path):
-        (one,) = read_timelines([report], environ)
+        (one,) = read_files([report], environ=environ)[0].timelines
         assert one.file == "mine.nsys-rep"
         assert one.overview.operations == timeline(RECORDING)["operations"]
         assert (tmp_path / "modes").read_text().strip() == "700"
@@ -306,19 +299,19 @@ class TestReports:
     def test_a_packed_report(self, report, environ, tmp_path):
         packed = tmp_path / "mine.nsys-rep.gz"
         packed.write_bytes(gzip.compress(report.read_bytes()))
-        (one,) = read_timelines([packed], environ)
+        (one,) = read_files([packed], environ=environ)[0].timelines
         assert one.overview.operations == timeline(RECORDING)["operations"]
 
     def test_without_nsys_the_way_out_is_said(self, report):
         with pytest.raises(EnvironmentUnusable) as caught:
-            read_timelines([report], {"PROFILER_NSYS": "/nowhere/nsys"})
+            read_files([report], environ={"PROFILER_NSYS": "/nowhere/nsys"})
         assert "mine.nsys-rep" in caught.value.message
         assert "nsys export --type sqlite" in str(caught.value.remedy)
 
     def test_an_export_that_fails_gives_the_words_of_nsys(self, report, environ):
         Path(environ["PROFILER_NSYS"]).write_text("#!/bin/sh\necho 'Unknown file format' >&2\n")
         with pytest.raises(EnvironmentUnusable, match="Unknown file format"):
-            read_timelines([report], environ)
+            read_files([report], environ=environ)
 
     def test_a_missing_library_names_its_package(self, report, environ):
         Path(environ["PROFILER_NSYS"]).write_text(
@@ -326,7 +319,7 @@ class TestReports:
             "shared object file' >&2; exit 127\n"
         )
         with pytest.raises(EnvironmentUnusable) as caught:
-            read_timelines([report], environ)
+            read_files([report], environ=environ)
         assert "libdw1" in str(caught.value.remedy)
 
 
@@ -391,12 +384,131 @@ class TestTraces:
         file = tmp_path / "chrome.json"
         file.write_text('{"traceEvents": []}')
         with pytest.raises(ParseError, match=r"chrome\.json"):
-            read_timelines([file])
+            read_files([file])
 
     def test_other_json_is_no_timeline(self, tmp_path):
         file = tmp_path / "a.best_config"
         file.write_text('{"XBLOCK": 64}')
-        assert read_timelines([file]) is None
+        with pytest.raises(ParseError, match="nothing in it"):
+            read_files([file])
+
+
+STATS = """\
+Processing [r.sqlite] with [/x/nvtx_sum.py]...
+
+ ** NVTX Range Summary (nvtx_sum):
+
+ Time (%)  Total Time (ns)  Instances   Avg (ns)   Style      Range
+ --------  ---------------  ---------  ---------  -------  -----------
+     60.0       12,000,000         10  1,200,000  PushPop  :forward
+     40.0        8,000,000         10    800,000  PushPop  NCCL:reduce
+
+Processing [r.sqlite] with [/x/osrt_sum.py]...
+
+ ** OS Runtime Summary (osrt_sum):
+
+ Time (%)  Total Time (ns)  Num Calls  Avg (ns)  Name
+ --------  ---------------  ---------  --------  -----
+     99.0        9,000,000         10   900,000  poll
+
+Processing [r.sqlite] with [/x/cuda_api_sum.py]...
+
+ ** CUDA API Summary (cuda_api_sum):
+
+ Time (%)  Total Time (ns)  Num Calls  Avg (ns)        Name
+ --------  ---------------  ---------  --------  ----------------
+    100.0           50,000         10   5,000.0  cudaLaunchKernel
+
+Processing [r.sqlite] with [/x/cuda_gpu_kern_sum.py]...
+
+ ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
+
+ Time (%)  Total Time (ns)  Instances  Avg (ns)                  Name
+ --------  ---------------  ---------  --------  -----------------------------------
+    100.0           30,000          3  10,000.0  void gemm<float, int>(float *, int)
+
+Processing [r.sqlite] with [/x/cuda_gpu_mem_time_sum.py]...
+
+ ** CUDA GPU MemOps Summary (by Time) (cuda_gpu_mem_time_sum):
+
+ Time (%)  Total Time (ns)  Count  Avg (ns)           Operation
+ --------  ---------------  -----  --------  ----------------------------
+    100.0            4,000      2   2,000.0  [CUDA memcpy Host-to-Device]
+
+Processing [r.sqlite] with [/x/cuda_gpu_mem_size_sum.py]...
+
+ ** CUDA GPU MemOps Summary (by Size) (cuda_gpu_mem_size_sum):
+
+ Total (MB)  Count  Avg (MB)           Operation
+ ----------  -----  --------  ----------------------------
+      0.134      2     0.067  [CUDA memcpy Host-to-Device]
+
+"""
+TRACES = """\
+Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid
+900,50,cudaLaunchKernel,0,13,7,7
+19000,60,cudaLaunchKernel,0,14,7,7
+
+Start (ns),Duration (ns),CorrId,GrdX,GrdY,GrdZ,Bytes (MB),Device,Ctx,Strm,Name
+1000,500,12,,,,0.067,NVIDIA H100 (0),1,7,[CUDA memcpy Host-to-Device]
+2000,8000,13,64,1,1,,NVIDIA H100 (0),1,7,"void k<int, float>(int)"
+20000,9000,14,64,1,1,,NVIDIA H100 (0),1,7,"void k<int, float>(int)"
+
+Start (ns),End (ns),Duration (ns),DurChild (ns),Name,PID,TID,Lvl,NumChild,RangeId,RangeStack
+800,1200,400,0,:forward,7,7,0,0,1,:1
+18000,30000,12000,0,:backward,7,7,0,0,2,:2
+"""
+
+
+class TestStats:
+    """What `nsys stats` prints."""
+
+    @pytest.fixture
+    def stats(self, tmp_path):
+        def read(text):
+            (tmp_path / "stats.txt").write_text(text)
+            return timeline(tmp_path / "stats.txt")
+
+        return read
+
+    def test_sums_are_shown_as_they_are_and_the_rest_is_missing(self, stats):
+        found = stats(STATS)
+        assert found["file"] == "stats.txt (r.sqlite)"
+        (kernel,), (copy,), (api,) = (found[n] for n in ("kernels", "other_operations", "api"))
+        assert kernel["name"] == "void gemm<float, int>(float *, int)"
+        assert [kernel[k] for k in ("total_ns", "instances", "avg_ns", "med_ns")] == [
+            30_000, 3, 10_000, None,
+        ]  # fmt: skip
+        assert (copy["total_ns"], copy["instances"]) == (4000, 2)
+        assert (api["name"], api["instances"]) == ("cudaLaunchKernel", 10)
+        ranges = {(row["domain"], row["name"]): row["host_ns"] for row in found["ranges"]}
+        assert ranges == {("", "forward"): 12_000_000, ("NCCL", "reduce"): 8_000_000}
+        assert found["ranges"][0]["gpu_ns"] is None
+        assert found["not_read"] == {
+            "call that is none of CUDA": 1,
+            "row of cuda_gpu_mem_size_sum": 1,
+        }
+        assert found["operations"] == 5
+        assert [found[key] for key in ("span_ns", "busy_ns", "devices")] == [None] * 3
+        assert found["idle_gaps"]["count"] is None
+
+    def test_traces_are_a_timeline(self, stats):
+        found = stats(TRACES)
+        assert (found["operations"], found["span_ns"], found["not_read"]) == (3, 28_000, {})
+        assert by_name(found["launch_latency"])["k"]["avg_ns"] == 1050
+        ranges = {row["name"]: (row["operations"], row["gpu_ns"]) for row in found["ranges"]}
+        assert ranges == {"forward": (1, 8000), "backward": (1, 9000)}
+
+    def test_units_and_locales_are_as_they_are_written(self, stats):
+        kernels = [
+            stats(text)["kernels"][0]["total_ns"]
+            for text in (
+                "Time(%),Total Time (ns),Instances,Average,Name\n9,5000,1,1,k\n",
+                "Time (%),Total Time (us),Instances,Avg (us),Name\n9.0,5.0,1,5.0,k\n",
+                "Time (%);Total Time (ms);Instances;Avg (ms);Name\n9,0;0,005;1;0,005;k\n",
+            )
+        ]
+        assert kernels == [5000] * 3
 
 
 def test_nothing_of_the_environment_gets_out(tmp_path, capsys):
@@ -418,7 +530,7 @@ def test_nothing_of_the_environment_gets_out(tmp_path, capsys):
             )
         connection.execute("INSERT INTO META_DATA_EXPORT VALUES ('HOST', ?)", [SECRET])
         connection.execute("INSERT INTO StringIds VALUES (999999, ?)", [SECRET])
-    document_text = dump(timelines_document(read_timelines([file])))
+    document_text = dump(read_files([file])[0].document())
     page = page_of(file)
     from rich.console import Console
 

@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from profiler.importers.tuning_logs import read_tuning_logs, tuning_document
+from profiler.errors import ParseError
+from profiler.importers.registry import read_files
 from profiler.render.tables.tuning_tables import config_words
 
 LOG = """\
@@ -28,25 +29,24 @@ def files(tmp_path):
 
 
 def test_files_of_all_kinds_are_read_in_their_order(files):
-    tuned = read_tuning_logs(files)
+    tuned = read_files(files)[0].configurations
     assert [each.choice for each in tuned] == ["triton_mm_1", "mm", "triton_mm_1", "mm", ""]
     assert tuned[-1].operation == "c.best_config"
 
 
-def test_one_file_of_another_kind_makes_the_whole_no_such_log(files, tmp_path):
+def test_one_file_of_another_kind_is_named(files, tmp_path):
     other = tmp_path / "other.txt"
-    other.write_text("hello\n")
-    assert read_tuning_logs([*files, other]) is None
-    assert read_tuning_logs([tmp_path / "nowhere"]) is None
     packed = gzip.compress(LOG.encode())
-    other.write_bytes(packed[:20])
-    assert read_tuning_logs([other]) is None
-    other.write_bytes(packed[:10] + b"\xff" * 20)  # damaged, not cut
-    assert read_tuning_logs([other]) is None
+    for content in (b"hello\n", packed[:20], packed[:10] + b"\xff" * 20):  # cut, damaged
+        other.write_bytes(content)
+        with pytest.raises(ParseError, match=r"other\.txt"):
+            read_files([*files, other])
+    with pytest.raises(ParseError, match="nowhere"):
+        read_files([tmp_path / "nowhere"])
 
 
 def test_what_a_log_does_not_say_is_null(files):
-    (*_, last) = tuning_document(read_tuning_logs(files))["configurations"]
+    (*_, last) = read_files(files)[0].document()["configurations"]
     assert last == {
         "operation": "c.best_config",
         "choice": "",
@@ -78,6 +78,36 @@ def test_the_command_writes_json(profiler):
     first, second = found["configurations"]
     assert (first["time_ns"], first["best"], second["best"]) == (10_000.0, True, False)
     assert not list(profiler.folder.glob("*.html"))
+
+
+CACHE = {
+    "device_name": "A100",
+    "kernel_name": "add",
+    "tune_params_keys": ["block"],
+    "tune_params": {"block": [32, 64, 128]},
+    "objective": "time",
+    "cache": {
+        "32": {"block": 32, "time": 0.3, "times": [0.2, 0.3, 0.4], "compile_time": 400.0},
+        "64": {"block": 64, "time": 0.1, "times": [0.1, 0.1, 0.1], "compile_time": 410.0},
+        "128": {"block": 128, "time": "RuntimeFailedConfig", "compile_time": 420.0},
+    },
+}
+
+
+@pytest.mark.parametrize("end", [None, -2, -40])
+def test_a_cache_of_kernel_tuner_is_a_table_and_what_simulate_searches(profiler, end):
+    """A whole one, one of a run that goes on, and one that was cut inside of its last entry."""
+    (profiler.folder / "c.json").write_text(json.dumps(CACHE)[:end])
+    read = profiler("import", "c.json", "--json", "-").json
+    tried = [(each["config"]["block"], each["time_ns"]) for each in read["configurations"]]
+    failed = [] if end == -40 else [(128, None)]
+    assert tried == [(32, pytest.approx(300_000)), (64, pytest.approx(100_000)), *failed]
+    assert [each["best"] for each in read["configurations"]][:2] == [False, True]
+    assert [warning["text"] for warning in read["warnings"]] == (
+        ["c.json: 1 entry that was cut off: not read."] if end == -40 else []
+    )
+    found = profiler("simulate", "c.json", "c.json", "--budget", "3", "--json", "-").json
+    assert found["best_ms"] == 0.1
 
 
 def test_other_texts_are_still_refused(profiler):

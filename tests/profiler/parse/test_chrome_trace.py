@@ -316,7 +316,7 @@ class TestBadFiles:
             read_traces([tmp_path / "absent.json"])
         assert str(tmp_path) not in str(caught.value)
 
-    @pytest.mark.parametrize("times", [{"ts": None}, {"dur": "2"}, {"dur": -1}, {"ts": 1e300}])
+    @pytest.mark.parametrize("times", [{"ts": None}, {"dur": "two"}, {"dur": -1}, {"ts": 1e300}])
     def test_an_event_without_times_is_left_out_and_counted(self, trace, times):
         trace.kernel(1, 0)
         trace.events[-1] |= times

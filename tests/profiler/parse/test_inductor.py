@@ -187,8 +187,9 @@ def test_a_row_after_the_end_of_its_table_belongs_to_no_operation():
     assert (last.choice, last.operation, last.best) == ("lost", "", False)
 
 
-def test_what_triton_prints_of_its_winners():
-    first, second = parse_inductor_log(TRITON)
+def test_what_triton_prints_of_its_winners_and_tries():
+    tried, first, second = parse_inductor_log(TRITON)
+    assert (tried.operation, tried.best, tried.config["BLOCK_SIZE"]) == ("add_kernel", False, 128)
     assert (first.operation, first.best, first.time_ns) == ("add_kernel", True, None)
     assert first.config == {"BLOCK_SIZE": 256, "num_warps": 4, "num_stages": 2, "maxnreg": None}
     assert (second.operation, second.config) == ("old", {"BLOCK": 64, "C": 8})

@@ -9,8 +9,8 @@ import pytest
 from ncu_samples import capture
 
 from profiler.errors import ParseError
-from profiler.importers.ncu_files import read_imports
-from profiler.importers.ncu_text import details_csv
+from profiler.importers.formats.ncu_text import details_csv
+from profiler.importers.registry import read_files
 from profiler.parse.ncu_csv import LAUNCH_COLUMNS, parse_ncu_csv
 
 NAME = "ncu_details_basic"
@@ -81,7 +81,7 @@ def test_what_an_old_version_prints(tmp_path):
     ---------------------------------------------------------------------- --------------- ------
 """
     (tmp_path / "old.txt").write_text(text)
-    launches = read_imports([tmp_path / "old.txt"]).launches
+    launches = read_files([tmp_path / "old.txt"])[0].launches
     assert launches["kernel"].tolist() == ["void k<int>(int)"]
     assert launches["duration_ns"].tolist() == [12_500]
 
@@ -100,11 +100,11 @@ def test_a_text_cut_off_anywhere_is_read_as_far_as_it_goes(rows):
         ("==1== NVPROF is profiling process 1\n", "nvprof"),
         ("Processing …\nTime (%),Total Time (ns),Instances\n75.0,3000,3\n", "nsys stats"),
         ('"Index","KernelName","gpu-id"\n0,"k",1\n', "rocprof"),
-        ("hello\n", "no ncu table"),
+        ("hello\n", "nothing in it"),
     ],
 )
 def test_other_files_are_named_for_what_they_are(tmp_path, content, what):
     (tmp_path / "file.csv").write_text(content)
     with pytest.raises(ParseError, match=what) as refused:
-        read_imports([tmp_path / "file.csv"])
+        read_files([tmp_path / "file.csv"])
     assert refused.value.remedy

@@ -23,7 +23,7 @@ from synthetic_waves import make_waves
 from profiler.comparison.run_entries import RunEntry
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
-from profiler.importers.timelines import read_timelines
+from profiler.importers.registry import read_files
 from profiler.model import BuildResult, KernelFacts, Plan, TunedConfig, Variant
 from profiler.render.console import lists
 from profiler.render.console import tables as console
@@ -164,7 +164,7 @@ def imported() -> Printed:
 def imported_timeline() -> Printed:
     parts = [
         timeline_part(file.file, file.recorded_by, file.overview, file.unread)
-        for file in read_timelines([NSYS])
+        for file in read_files([NSYS])[0].timelines
     ]
     return Printed(timelines_console(parts), ("run_0", "cudaLaunchKernel"))
 

@@ -1,0 +1,30 @@
+"""CSV of ncu, raw or details page."""
+
+from __future__ import annotations
+
+import re
+
+from profiler.importers.given_file import GivenFile
+from profiler.importers.importer import Importer
+from profiler.importers.launches import ImportedLaunches
+from profiler.parse.ncu_csv import read_ncu_csv
+from profiler.parse.ncu_lines import HEADER
+
+_HEADER = re.compile(rf"^(?:{HEADER})|\"ID\",\"(?:Process ID|Kernel Name)\"", re.MULTILINE)
+
+
+def _is_in(text: str) -> bool:
+    return _HEADER.search(text) is not None
+
+
+def _read(file: GivenFile) -> ImportedLaunches:
+    return ImportedLaunches.of(read_ncu_csv(file.path, limit=file.limit))
+
+
+IMPORTER = Importer(
+    name="CSV of ncu",
+    files="CSV that ncu wrote, any page ([what is understood](parse.md))",
+    gives=ImportedLaunches,
+    read=_read,
+    is_in=_is_in,
+)

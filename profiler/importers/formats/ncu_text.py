@@ -1,0 +1,238 @@
+"""What ncu prints without `--csv`: its pages as text, made into the CSV that `--csv` would give.
+
+    [100] app@127.0.0.1
+      saxpy(int, float *) (64, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 8.0
+        Section: GPU Speed Of Light Throughput
+        ----------------------- ----------- ------------
+        Metric Name             Metric Unit Metric Value
+        ----------------------- ----------- ------------
+        Elapsed Cycles                cycle       18,029
+
+Versions before 2022 have a date in place of grid and block, and no heads. Ranges stand between a
+launch and its first section. Advice of ncu's rules, which is wrapped there, is counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from profiler.errors import ParseError
+from profiler.importers.given_file import GivenFile
+from profiler.importers.importer import Importer
+from profiler.importers.launches import ImportedLaunches
+from profiler.importers.unread import unread_notices
+from profiler.notices import Notice, NoticeKind
+from profiler.parse.inductor import WHEN
+from profiler.parse.ncu_csv import parse_ncu_csv
+from profiler.parse.ncu_launches import PUSH_POP_HEADER, START_END_HEADER
+
+_PROCESS = re.compile(r"\[(?P<id>\d+)\] (?P<name>\S+)@(?P<host>\S+)\s*$")
+_KERNEL = re.compile(
+    r"^\s*(?P<kernel>\S.*?)(?: \((?P<grid>\d+, \d+, \d+)\)x\((?P<block>\d+, \d+, \d+)\))?"
+    r"(?:, \d{4}-\w+-\d+ [\d:]+)?, Context (?P<context>\d+), Stream (?P<stream>\d+)"
+    r"(?:, Device (?P<device>\d+), CC (?P<cc>[\d.]+))?\s*$"
+)
+_OF_LAUNCHES = ", Context "
+"""In each line that begins a launch, and hardly in texts of others."""
+_SECTION = re.compile(r"^\s+Section: (?P<section>.*\S)")
+_RULE = re.compile(r"^\s*(-{3,}) +(-{3,}) +(-{3,})\s*$")
+_ADVICE = re.compile(r"^\s+(?:INF|OPT|WRN)\s{2,}\S")
+_NVTX = re.compile(r"NVTX (?:Push/Pop Stack for Thread (?P<thread>\d+)|Start/End Ranges):?\s*$")
+_RANGE = re.compile(r"\s+<(?P<id>\d+),\s*(?P<name>.*)>\s*")
+_DOMAIN = re.compile(r"\s{1,6}\S.*")
+_PREFIXED_RULE = re.compile(r"(.{0,200}?)\s-{3,} +-{3,} +-{3,}\s*")
+_DIGITS = re.compile(r"[0-9]+")
+_HEADS = ("Metric Name", "Metric Unit", "Metric Value")
+_OF_RANGES = (f"{PUSH_POP_HEADER}Push/Pop_Range:", f"{START_END_HEADER}Start/Stop_Range:")
+_COLUMNS = (
+    *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream"),
+    *("Block Size", "Grid Size", "Device", "CC"),
+    *(f"{start}PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg" for start in _OF_RANGES),
+    *("Section Name", *_HEADS),
+)
+_LONGEST_LINE = 1 << 16
+"""Names of kernels are long, but not so long."""
+
+
+def details_csv(text: str) -> str | None:
+    """CSV of the details page with the metrics of a text page; None where it has no launch."""
+    if _OF_LAUNCHES not in text:
+        return None
+    read = _Text(text)
+    return read.csv if read.launches else None
+
+
+class _Text:
+    """What a text page holds; launches are numbered as they come."""
+
+    def __init__(self, text: str) -> None:
+        self.launches = 0
+        """Launches that have a metric."""
+        self.unread: Counter[str] = Counter()
+        self.errors: dict[str, None] = {}
+        """Distinct messages of ncu about what failed."""
+        self._process = ("", "", "")
+        self._launch: tuple[str, ...] = ()
+        self._section = ""
+        self._number = -1
+        self._ranges = _Ranges()
+        self._columns: tuple[tuple[int, int], ...] | None = None
+        """Where the three columns begin and end; None outside of a table."""
+        self._has_rows = self._has_metrics = False
+        written = io.StringIO()
+        writer = csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        for line in _without_prefixes(_whole_lines(text)):
+            if len(line) <= _LONGEST_LINE and (row := self._read(line)) is not None:
+                writer.writerow(row)
+        self._end_launch()
+        if self._columns is not None and self._has_rows:
+            self.unread["table that was cut off"] += 1
+        self.csv = written.getvalue()
+
+    def _read(self, line: str) -> tuple[str, ...] | None:
+        """A row of the CSV, where a line is one of a table."""
+        if rule := _RULE.match(line):
+            # One stands above and one below the heads, and one at the end.
+            self._columns = None if self._has_rows else (rule.span(1), rule.span(2), rule.span(3))
+            self._has_rows = False
+        elif self._columns is not None and self._launch:
+            return self._row(line, self._columns)
+        else:
+            self._read_outside(line)
+        return None
+
+    def _row(self, line: str, columns: tuple[tuple[int, int], ...]) -> tuple[str, ...] | None:
+        name, unit, value = _cells(line, columns)
+        if (name, unit, value) == _HEADS or not name or not value:
+            return None
+        self._has_rows = self._has_metrics = True
+        identity = (str(self._number), *self._process, *self._launch, *self._ranges.cells)
+        return (*identity, self._section, name, unit, value)
+
+    def _read_outside(self, line: str) -> None:
+        if kernel := _KERNEL.match(line):
+            self._end_launch()
+            self._number += 1
+            self._launch, self._section, self._ranges = _identity(kernel), "", _Ranges()
+        elif match := _SECTION.match(line):
+            self._section = match["section"]
+        elif match := _PROCESS.search(line):
+            self._process = (match["id"], match["name"], match["host"])
+        elif line.startswith("==ERROR=="):
+            self.errors[line.strip()] = None
+        elif _ADVICE.match(line):
+            self.unread["advice of a rule"] += 1
+        elif not self._section:
+            self._ranges.read(line)
+
+    def _end_launch(self) -> None:
+        if self._launch:
+            self.launches += self._has_metrics
+            self.unread.update({} if self._has_metrics else {"launch without a metric": 1})
+        self._has_metrics = False
+
+
+class _Ranges:
+    """NVTX ranges around a launch, as `--nvtx` prints them before its sections."""
+
+    def __init__(self) -> None:
+        self._thread: str | None = None
+        self._domain = ""
+        self._push_pop: list[str] = []
+        self._start_end: list[str] = []
+
+    def read(self, line: str) -> None:
+        if heading := _NVTX.search(line):
+            self._thread = heading["thread"] or ""
+        elif self._thread is not None and (item := _RANGE.fullmatch(line)):
+            name = item["name"].replace('"', "'")  # nothing in such a cell is escaped
+            text = f"{self._domain}:{name}:none:none:none:none:none:none"
+            if self._thread:
+                self._push_pop.append(f'"{text}"')
+            else:
+                self._start_end.append(f'"{item["id"]}:{text}"')
+        elif self._thread is not None and _DOMAIN.fullmatch(line):
+            self._domain = line.strip()
+
+    @property
+    def cells(self) -> tuple[str, str]:
+        """The two cells of ncu's CSV."""
+        push_pop = f"{self._thread}  {'  '.join(self._push_pop)} " if self._push_pop else ""
+        return push_pop, f" {'  '.join(self._start_end)} " if self._start_end else ""
+
+
+def _whole_lines(text: str) -> list[str]:
+    """Lines of a text but one without an end: of a row that was cut the value may be another."""
+    lines = text.splitlines(keepends=True)
+    if lines and not lines[-1].endswith("\n"):
+        lines.pop()
+    return [line.rstrip("\r\n") for line in lines]
+
+
+def _without_prefixes(lines: Sequence[str]) -> list[str]:
+    """Lines without what other programs put before each, those of one program after the other.
+
+    The rules of the tables show what that is; numbers and times in it are others in each line.
+    """
+    rules = (_PREFIXED_RULE.fullmatch(line) for line in lines)
+    prefixes = {_DIGITS.sub(r"\\d+", re.escape(rule[1].strip())) for rule in rules if rule}
+    if not prefixes - {""}:
+        return list(lines)
+    prefix = re.compile(rf"\s*(?:{'|'.join(sorted(prefixes, key=len, reverse=True))}) ?")
+    by_source: dict[str, list[str]] = {}
+    for line in lines:
+        match = prefix.match(line)
+        before = match[0] if match else ""
+        by_source.setdefault(WHEN.sub("", before), []).append(line[len(before) :])
+    return [line for of_source in by_source.values() for line in of_source]
+
+
+def _cells(line: str, columns: tuple[tuple[int, int], ...]) -> tuple[str, str, str]:
+    """Cells of a row: names are left, values right in their column, and may stand out of it."""
+    (_, name_ends), (_, unit_ends), _ = columns
+    name = line[:name_ends].strip()
+    unit = line[name_ends:unit_ends].strip()
+    return name, unit, line[unit_ends:].strip()
+
+
+def _identity(kernel: re.Match[str]) -> tuple[str, ...]:
+    block, grid = (f"({size})" if size else "" for size in (kernel["block"], kernel["grid"]))
+    place = (kernel[name] or "" for name in ("context", "stream"))
+    return (kernel["kernel"], *place, block, grid, kernel["device"] or "", kernel["cc"] or "")
+
+
+def _is_in(text: str) -> bool:
+    lines = (line for line in text.splitlines() if _OF_LAUNCHES in line[:_LONGEST_LINE])
+    return _OF_LAUNCHES in text and any(map(_KERNEL.match, lines))
+
+
+def _read(file: GivenFile) -> ImportedLaunches:
+    read = _Text(file.text)
+    if not read.launches:
+        raise ParseError(
+            f"{file.name}: launches of ncu without their metrics",
+            remedy="Give all that ncu printed, or the CSV of its report: ncu --import FILE --csv.",
+        )
+    launches = ImportedLaunches.of(parse_ncu_csv(read.csv, file.name))
+    errors = (
+        Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": file.name, "text": e}) for e in read.errors
+    )
+    return replace(
+        launches, notices=(*launches.notices, *errors, *unread_notices(file.name, read.unread))
+    )
+
+
+IMPORTER = Importer(
+    name="text of ncu",
+    files="what ncu prints without `--csv`: metrics and NVTX ranges; the advice of its rules is "
+    "counted",
+    gives=ImportedLaunches,
+    read=_read,
+    is_in=_is_in,
+)

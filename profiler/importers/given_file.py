@@ -1,0 +1,86 @@
+"""A file that somebody wants to have imported."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from profiler.errors import ParseError
+from profiler.outside_text import safe
+from profiler.parse.bounded_files import GZIP_MAGIC, is_packed, read_content, unpack
+from profiler.run_folder.temporary_folders import temporary_folder
+
+_GZIP_FORMAT = 16 + zlib.MAX_WBITS
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+HEAD_BYTES = 1 << 18
+"""Facts about devices and processes stand before the events of a trace."""
+
+
+@dataclass(frozen=True)
+class GivenFile:
+    """A file, packed by gzip or not."""
+
+    path: Path
+    limit: int | None = None
+    """Most bytes that it may hold, by default bounded_files.MAX_UNPACKED_BYTES."""
+    environ: Mapping[str, str] | None = None
+    """Environment in which tools are looked for; None: that of this process."""
+
+    @property
+    def name(self) -> str:
+        """Name without its folder, safe to show."""
+        return safe(self.path.name)
+
+    @property
+    def plain_name(self) -> str:
+        """Name without what says that it is packed."""
+        return self.name.removesuffix(".gz")
+
+    @cached_property
+    def head(self) -> str:
+        """Beginning of the text, also of a file that was cut; nothing where it cannot be read."""
+        try:
+            with self.path.open("rb") as stream:
+                start = stream.read(HEAD_BYTES)
+            if start.startswith(GZIP_MAGIC):
+                start = zlib.decompressobj(_GZIP_FORMAT).decompress(start, HEAD_BYTES)
+        except (OSError, ValueError, zlib.error):  # ValueError: a path that no file can have
+            return ""
+        return _decoded(start)
+
+    @cached_property
+    def text(self) -> str:
+        """The whole text; raises ParseError where it cannot be read or is beyond the limit."""
+        try:
+            return _decoded(read_content(self.path, self.limit))
+        except OSError as error:
+            raise ParseError(f"{self.path}: cannot be read: {error.strerror or error}") from error
+
+    @contextmanager
+    def unpacked(self) -> Iterator[Path]:
+        """The file, or a copy in a private temporary folder of what is packed in it.
+
+        Raises ParseError where it cannot be unpacked.
+        """
+        if not is_packed(self.path):
+            yield self.path.resolve()
+            return
+        with temporary_folder() as folder:
+            plain = folder / self.path.name.removesuffix(".gz")
+            try:
+                unpack(self.path, plain, self.limit)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+                raise ParseError(f"{self.name}: cannot be unpacked: {error}.") from error
+            yield plain
+
+
+def _decoded(content: bytes) -> str:
+    """Text in UTF-16 where it says so, as PowerShell writes it, else in UTF-8."""
+    encoding = "utf-16" if content.startswith(_UTF16_MARKS) else "utf-8-sig"
+    return content.decode(encoding, errors="replace")

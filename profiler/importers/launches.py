@@ -1,0 +1,132 @@
+"""Launches of ncu with metrics of the catalogue, of whatever page, report or text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import pandas as pd
+
+from profiler.analyse.safe_frames import safe_frames
+from profiler.analyse.samples import to_catalogue_metrics
+from profiler.findings.why.hot_lines import ListedKernel
+from profiler.importers.importer import Imported
+from profiler.importers.json_values import json_value, notices_document
+from profiler.importers.source_listings import kernels_document
+from profiler.model import SCHEMA_VERSION
+from profiler.notices import Notice
+from profiler.parse.ncu_csv import LAUNCH_COLUMNS, NcuTable, NvtxRange
+from profiler.parse.nvtx_cells import grouped_names, without_identifiers
+from profiler.runner import protocol
+
+_RANGE = "range"
+"""Column of the paths of ranges, of all files together."""
+_ROWS_AT_ONCE = 1000
+_MOST_NUMBERED = 20
+"""More ranges than that whose names differ in numbers alone are steps, requests or addresses."""
+
+
+@dataclass(frozen=True, eq=False)
+class ImportedLaunches(Imported):
+    """Launches of one or several files, and where their warps could not issue."""
+
+    shows: ClassVar[str] = "launches, grouped by kernel, grid, block and NVTX range"
+    launches: pd.DataFrame
+    """The columns of a launch, then metrics of the catalogue, then every other raw metric."""
+    notices: tuple[Notice, ...] = ()
+    kernels: tuple[ListedKernel, ...] = ()
+    """Kernels whose instructions were counted (section SourceCounters)."""
+
+    @classmethod
+    def of(cls, table: NcuTable) -> Self:
+        """Launches of one table, with names as they stand in the file."""
+        return cls(_catalogue_metrics_first(table.launches), table.notices)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Launches of all files, with the paths of their ranges."""
+        frames = [part.launches.drop(columns=_RANGE, errors="ignore") for part in parts]
+        launches = pd.concat(frames, ignore_index=True)
+        launches.insert(len(LAUNCH_COLUMNS), _RANGE, range_paths(launches["nvtx"]))
+        return safe_frames(
+            cls(
+                launches,
+                tuple(notice for part in parts for notice in part.notices),
+                tuple(kernel for part in parts for kernel in part.kernels),
+            )
+        )
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of all metrics."""
+        others = (*LAUNCH_COLUMNS, _RANGE)
+        return tuple(str(name) for name in self.launches.columns if name not in others)
+
+    def document(self) -> dict[str, Any]:
+        """The launches as JSON.
+
+        They are made while they are read, because all at once can take gigabytes.
+        """
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "launches": _launches(self),
+            "warnings": notices_document(self.notices),
+            **({"kernels": kernels_document(self.kernels)} if self.kernels else {}),
+        }
+
+
+def range_paths(ranges: Iterable[tuple[NvtxRange, ...]]) -> list[str]:
+    """NVTX ranges around each launch, outermost first, joined by ` / `; empty where none was open.
+
+    Without what numbers calls, launches and blocks; of many that differ in their numbers alone,
+    what stays.
+    """
+    paths = [" / ".join(filter(None, map(_label, around or ()))) for around in ranges]
+    groups = grouped_names(set(paths), _MOST_NUMBERED)
+    return [groups[path] for path in paths]
+
+
+def _label(item: NvtxRange) -> str:
+    """Name of a range as a group has it; empty for that of one launch of ours."""
+    visit = protocol.parse_range_name(item.name)
+    if visit is not None:
+        return visit[0]
+    if protocol.parse_launch_range_name(item.name) is not None:
+        return ""
+    name = without_identifiers(item.name)
+    return f"{item.domain}@{name}" if item.domain not in ("", protocol.NVTX_DOMAIN) else name
+
+
+def _catalogue_metrics_first(launches: pd.DataFrame) -> pd.DataFrame:
+    """Columns of a launch, then metrics of the catalogue, then raw ones.
+
+    A launch's own grid and block (three numbers each) win over the metrics of that name.
+    """
+    identity = launches[list(LAUNCH_COLUMNS)]
+    metrics = to_catalogue_metrics(launches).drop(columns=list(LAUNCH_COLUMNS), errors="ignore")
+    raw = launches.drop(columns=[*LAUNCH_COLUMNS, *metrics.columns], errors="ignore")
+    return pd.concat([identity, metrics, raw], axis=1)
+
+
+def _launches(imported: ImportedLaunches) -> Iterator[dict[str, Any]]:
+    metrics = imported.metrics
+    for start in range(0, len(imported.launches), _ROWS_AT_ONCE):
+        rows = imported.launches.iloc[start : start + _ROWS_AT_ONCE]
+        yield from (_launch(row, metrics) for row in rows.to_dict("records"))
+
+
+def _launch(row: dict[Any, Any], metrics: Sequence[str]) -> dict[str, Any]:
+    return {
+        "kernel": json_value(row["kernel"]),
+        "id": json_value(row["id"]),
+        "nvtx": [_range(item) for item in row["nvtx"] or ()],
+        "block_size": json_value(row.get("block_size")),
+        "grid_size": json_value(row.get("grid_size")),
+        "metrics": {name: json_value(row[name]) for name in metrics},
+    }
+
+
+def _range(item: NvtxRange) -> str:
+    """A range as ncu's own filters write it: `domain@name`, the default domain without a name."""
+    return f"{item.domain}@{item.name}" if item.domain else item.name

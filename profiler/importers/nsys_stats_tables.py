@@ -1,0 +1,455 @@
+"""Tables that `nsys stats` prints, as CSV or in columns -> the frames of a timeline, and its sums.
+
+Reports as nsys 2021 to 2026 write them. Those of single events (`cuda_gpu_trace`, `cuda_api_trace`,
+`nvtx_pushpop_trace`) become operations, calls and ranges; sums (`cuda_gpu_kern_sum`,
+`cuda_gpu_mem_time_sum`, `cuda_api_sum`, `nvtx_sum`, `nvtx_gpu_proj_sum`, …) stay sums. A report is
+told by its columns: files name it, or do not. Tables of other reports are counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from profiler.parse.chrome_trace import short_name
+from profiler.parse.ncu_numbers import NumberStyle, detect_style, parse_number
+from profiler.parse.nsys import (
+    API_COLUMNS,
+    OPERATION_COLUMNS,
+    RANGE_COLUMNS,
+    THREAD_BITS,
+    OperationKind,
+    Timeline,
+    categorical,
+    nullable,
+)
+from profiler.parse.nsys_tables import MISSING
+from profiler.parse.nvtx_cells import RangeKind
+from profiler.runner.protocol import domain_of_range
+
+KERNELS, OTHERS, API, RANGES = "kernels", "other operations", "calls", "ranges"
+
+_TITLE = re.compile(
+    r"Processing \[(?P<export>[^\]]+)\] with \[.*?(?P<script>\w+)\.py"
+    r"|Executing '(?P<executed>\w+)' stats|^ ?\*\* .*\((?P<titled>\w+)\):"
+)
+_RULE = re.compile(r"^\s*-{3,}(?: +-{3,})+\s*$")
+_UNIT = re.compile(r" ?\((%|ns|us|μs|µs|ms|s|nsec|usec|msec|sec|B|KB|KiB|MB|MiB|GB|GiB)\)$")
+_SCALES: Mapping[str, float] = {
+    **dict.fromkeys(("ns", "nsec"), 1.0),
+    **dict.fromkeys(("us", "μs", "µs", "usec"), 1e3),
+    **dict.fromkeys(("ms", "msec"), 1e6),
+    **dict.fromkeys(("s", "sec"), 1e9),
+    "KB": 1e3,
+    "KiB": 2**10,
+    "MB": 1e6,
+    "MiB": 2**20,
+    "GB": 1e9,
+    "GiB": 2**30,
+}
+"""Nanoseconds, or bytes, in a unit."""
+_ALIASES = {
+    "Average": "Avg",
+    "Minimum": "Min",
+    "Maximum": "Max",
+    "Median": "Med",
+    "CorrId": "CorrID",
+    "Range Instances": "Instances",
+    "Pid": "PID",
+    "Tid": "TID",
+    "Calls": "Num Calls",
+    "Count": "Instances",
+    "Operations": "Instances",
+}
+"""Columns of other releases and reports, and what holds the same."""
+_NUMBERS = {
+    "time_pct": "Time",
+    "total_ns": "Total Time",
+    "avg_ns": "Avg",
+    "med_ns": "Med",
+    "min_ns": "Min",
+    "max_ns": "Max",
+    "stddev_ns": "StdDev",
+}
+"""Columns of a sum, by those of ours."""
+_HEADERS = (
+    *({"Total Time"}, {"Start", "Duration"}, {"API Start"}, {"Projected Start"}),
+    *({"Total Proj Time"}, {"Total", "Operation"}),
+)
+"""Columns of which every report has some, with units behind them."""
+_FIRST = frozenset(
+    {
+        *("Time", "Start", "Total", "Range", "Name", "NVTX Range", "API Start", "Count"),
+        *("Projected Start", "PID", "Bytes", "Duration"),
+    }
+)
+"""First columns of reports."""
+_CUDA_CALL = re.compile(r"cu[A-Z]|cuda[A-Z]|cudnn|cublas")
+_COPY = re.compile(r"\[CUDA memcpy (.+)\]")
+_DEVICE = re.compile(r"\((\d+)\)$|^(\d+)$")
+_LEAST_COLUMNS = 3
+_LONGEST_LINE = 1 << 20
+_TEXTS = ("kind", "name", "demangled", "domain", "copy_kind")
+
+
+@dataclass
+class StatsTables:
+    """Tables of one recording."""
+
+    export: str | None = None
+    """Name of the file that they were made from, where the text says it."""
+    operations: list[dict[str, Any]] = field(default_factory=list)
+    ranges: list[dict[str, Any]] = field(default_factory=list)
+    api: list[dict[str, Any]] = field(default_factory=list)
+    sums: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Rows of sums, by what they sum up: KERNELS, OTHERS, API, RANGES."""
+    unread: Counter[str] = field(default_factory=Counter)
+    seen: set[tuple[str | None, ...]] = field(default_factory=set)
+    """Names and columns of the tables so far: what comes again is of another recording."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row was read."""
+        return not (self.operations or self.ranges or self.api or self.sums)
+
+    @property
+    def timeline(self) -> Timeline:
+        """Events of the traces among them; times are those of the report."""
+        return Timeline(
+            operations=_frame(self.operations, OPERATION_COLUMNS),
+            ranges=_frame(self.ranges, RANGE_COLUMNS),
+            api=_frame(self.api, API_COLUMNS),
+            unread=dict(self.unread),
+        )
+
+
+def is_nsys_stats(text: str) -> bool:
+    """Whether a text holds a table of `nsys stats`; cheap on other texts."""
+    return _TITLE.search(text) is not None or any(
+        _header(line) is not None for line in text.splitlines() if "Time" in line or "ns)" in line
+    )
+
+
+def parse_nsys_stats(text: str) -> tuple[StatsTables, ...]:
+    """Tables of each recording in a text; only the last can be one of which no row was read."""
+    parts = [StatsTables()]
+    for title, header, rows, broken in _tables(text):
+        table = (title.report, *header)
+        other_export = title.export and parts[-1].export and title.export != parts[-1].export
+        if not parts[-1].is_empty and (table in parts[-1].seen or other_export):
+            parts.append(StatsTables())
+        part = parts[-1]
+        part.export = title.export or part.export
+        part.seen.add(table)
+        if broken:
+            part.unread["row that cannot be read"] += broken
+        _read(part, title.report, header, rows)
+    last = parts[-1]
+    if last.is_empty and len(parts) > 1:
+        parts[-2].unread.update(parts.pop().unread)
+    return tuple(parts)
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Title:
+    report: str | None = None
+    export: str | None = None
+
+
+_Row = dict[str, str]
+_Scales = dict[str, float]
+"""Columns of a table, and what their numbers are multiplied by."""
+
+
+def _tables(text: str) -> Iterator[tuple[_Title, _Scales, list[_Row], int]]:
+    """Each table: what is said before it, its columns, its rows, how many could not be read."""
+    title = _Title()
+    lines = text.splitlines(keepends=True)
+    place = 0
+    while place < len(lines):
+        line = lines[place]
+        if match := _TITLE.search(line):
+            path = match["export"]
+            export = path.replace("\\", "/").split("/")[-1] if path else title.export
+            title = _Title(match["script"] or match["executed"] or match["titled"], export)
+        header = _header(line)
+        ruled = place + 1 < len(lines) and _RULE.match(lines[place + 1])
+        if header is not None:
+            delimiter, names = header
+            rows, broken, place = _csv_rows(lines, place + 1, delimiter, names)
+            yield title, _scales(names), rows, broken
+        elif ruled and (spans := _spans(lines[place + 1])):
+            names = _cells(line, spans)
+            rows, broken, place = _column_rows(lines, place + 2, spans, names)
+            yield title, _scales(names), rows, broken
+        else:
+            place += 1
+
+
+def _header(line: str) -> tuple[str, list[str]] | None:
+    """Delimiter and columns of a header in CSV; None where a line is none."""
+    delimiter = ";" if line.count(";") > line.count(",") else ","
+    names = [name.strip().strip('"') for name in line.strip().split(delimiter)]
+    plain = [_UNIT.sub("", name) for name in names]
+    is_one = any(columns <= set(plain) for columns in _HEADERS)
+    return (delimiter, names) if is_one and plain != names and plain[0] in _FIRST else None
+
+
+def _csv_rows(
+    lines: Sequence[str], place: int, delimiter: str, names: Sequence[str]
+) -> tuple[list[_Row], int, int]:
+    rows: list[_Row] = []
+    broken = 0
+    for at in range(place, len(lines)):
+        line = lines[at]
+        if not line.strip() or _header(line) or _TITLE.search(line):
+            return rows, broken, at
+        try:
+            cells = next(csv.reader([line], delimiter=delimiter, strict=True), [])
+        except csv.Error:
+            cells = []
+        # Of a row without an end, the name may be another.
+        if len(cells) == len(names) and line.endswith("\n"):
+            rows.append(dict(zip(map(_plain, names), map(str.strip, cells), strict=True)))
+        else:
+            broken += 1
+    return rows, broken, len(lines)
+
+
+def _column_rows(
+    lines: Sequence[str], place: int, spans: Sequence[tuple[int, int]], names: Sequence[str]
+) -> tuple[list[_Row], int, int]:
+    rows: list[_Row] = []
+    broken = 0
+    for at in range(place, len(lines)):
+        line = lines[at]
+        if not line.strip() or _RULE.match(line) or _TITLE.search(line):
+            return rows, broken, at
+        cells = _cells(line, spans)
+        if line.endswith("\n") and any(cells[:-1]):
+            rows.append(dict(zip(map(_plain, names), cells, strict=True)))
+        else:
+            broken += 1
+    return rows, broken, len(lines)
+
+
+def _spans(rule: str) -> list[tuple[int, int]]:
+    """Where the columns of a table begin and end; the last one is as wide as its longest row."""
+    spans = [match.span() for match in re.finditer("-+", rule)]
+    return [*spans[:-1], (spans[-1][0], _LONGEST_LINE)] if len(spans) >= _LEAST_COLUMNS else []
+
+
+def _cells(line: str, spans: Sequence[tuple[int, int]]) -> list[str]:
+    return [line[start:end].strip() for start, end in spans]
+
+
+def _plain(name: str) -> str:
+    """Name of a column without its unit, as the newest release writes it."""
+    bare = _UNIT.sub("", name)
+    return _ALIASES.get(bare, bare)
+
+
+def _scales(names: Sequence[str]) -> _Scales:
+    units = ((name, _UNIT.search(name)) for name in names)
+    return {_plain(name): _SCALES.get(unit[1], 1.0) if unit else 1.0 for name, unit in units}
+
+
+# ---- what they hold ------------------------------------------------------------------------------
+
+
+def _read(part: StatsTables, report: str | None, header: _Scales, rows: Sequence[_Row]) -> None:
+    table = _Table(header, detect_style(cell for row in rows for cell in row.values()))
+    columns = header.keys()
+    if {"Start", "Duration", "Name", "GrdX"} <= columns:
+        _add(part, part.operations, map(table.operation, rows))
+    elif {"Start", "Duration", "Name", "Result"} <= columns:
+        _add(part, part.api, map(table.call, rows))
+    elif {"Start", "Duration", "Name", "RangeId"} <= columns:
+        _add(part, part.ranges, map(table.range, rows))
+    elif (
+        ("Total Time" in columns and {"Name", "Range", "Operation"} & columns)
+        or {"Total Proj Time", "Range"} <= columns
+        or {"Orig Duration", "Name"} <= columns
+    ):
+        _add_sums(part, table, rows)
+    elif rows:
+        part.unread[f"row of {report or ', '.join(header)}"] += len(rows)
+
+
+def _add(
+    part: StatsTables, target: list[dict[str, Any]], rows: Iterator[dict[str, Any] | None]
+) -> None:
+    for row in rows:
+        if row is None:
+            part.unread["row that cannot be read"] += 1
+        else:
+            target.append(row)
+
+
+def _add_sums(part: StatsTables, table: _Table, rows: Sequence[_Row]) -> None:
+    earlier = set(part.sums)
+    for row in rows:
+        of = _summed(table.scales, row)
+        if of is None:
+            part.unread["call that is none of CUDA"] += 1
+        elif of in earlier:  # of another report with the same operations in it
+            part.unread[f"sum of {of} that another table has, too"] += 1
+        elif (made := table.range_sum(row) if of == RANGES else table.sum(row)) is None:
+            part.unread["row that cannot be read"] += 1
+        else:
+            part.sums.setdefault(of, []).append(made)
+
+
+def _summed(columns: Mapping[str, float], row: _Row) -> str | None:
+    """What a row sums up; None of calls that are none of CUDA's."""
+    category = row.get("Category", "")
+    if "Range" in columns or "Orig Duration" in columns:
+        return RANGES
+    if "MEM" in category or ("Operation" in columns and not category):
+        return OTHERS
+    if "KERNEL" in category:
+        return KERNELS
+    if "API" in category or "Num Calls" in columns:
+        return API if category or _CUDA_CALL.match(row.get("Name", "")) else None
+    return KERNELS
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Rows of one table as rows of ours; None where a number that they need is none."""
+
+    scales: _Scales
+    style: NumberStyle
+
+    def number(self, row: _Row, column: str) -> float:
+        """A number in nanoseconds or bytes; NaN where it is missing or none."""
+        value = parse_number(row.get(column, ""), self.style)
+        return math.nan if value is None else value * self.scales.get(column, 1.0)
+
+    def integer(self, row: _Row, column: str) -> int:
+        """A whole number, MISSING where there is none."""
+        value = self.number(row, column)
+        return int(value) if math.isfinite(value) and abs(value) < 2**62 else MISSING
+
+    def sum(self, row: _Row) -> dict[str, Any] | None:
+        """One row of a summary."""
+        numbers = {ours: self.number(row, column) for ours, column in _NUMBERS.items()}
+        if not math.isfinite(numbers["total_ns"]):
+            return None
+        instances = self.number(row, "Num Calls" if "Num Calls" in self.scales else "Instances")
+        name = row.get("Name") or row.get("Operation") or None
+        return {"name": name, **numbers, "instances": instances}
+
+    def range_sum(self, row: _Row) -> dict[str, Any] | None:
+        """Host time of the ranges of one name, and extent of what they launched."""
+        projected = "Total Proj Time" in self.scales
+        one = "Orig Duration" in self.scales
+        host = "Orig Duration" if one else "Total Range Time" if projected else "Total Time"
+        span = "Projected Duration" if one else "Total Proj Time"
+        host_ns = self.number(row, host)
+        if not math.isfinite(host_ns):
+            return None
+        domain, name = _domain_and_name(row.get("Name" if one else "Range", ""))
+        return {
+            "domain": domain,
+            "name": name,
+            "instances": 1 if one else self.number(row, "Instances"),
+            "host_ns": host_ns,
+            "operations": self.number(row, "NumGPUOps" if one else "Total GPU Ops"),
+            "span_ns": self.number(row, span),
+        }
+
+    def operation(self, row: _Row) -> dict[str, Any] | None:
+        """One kernel, copy or memset."""
+        name = row["Name"]
+        copy = _COPY.fullmatch(name)
+        kind = OperationKind.KERNEL
+        if name.startswith("[CUDA "):
+            kind = OperationKind.MEMCPY if copy else OperationKind.MEMSET
+        device = _DEVICE.search(row.get("Device", ""))
+        timed = self._timed(row)
+        return timed and {
+            **timed,
+            "kind": kind.value,
+            "name": short_name(name) if kind is OperationKind.KERNEL else name,
+            "demangled": name,
+            "copy_kind": copy[1] if copy else None,
+            "device": int(device[1] or device[2]) if device else MISSING,
+            "context": self.integer(row, "Ctx"),
+            "stream": self.integer(row, "Strm"),
+            "correlation": self.integer(row, "CorrID"),
+            "registers": self.integer(row, "Reg/Trd"),
+            "static_shared_bytes": self.integer(row, "StcSMem"),
+            "dynamic_shared_bytes": self.integer(row, "DymSMem"),
+            "bytes": self.integer(row, "Bytes"),
+            **{
+                f"{ours}_{axis.lower()}": self.integer(row, f"{theirs}{axis}")
+                for ours, theirs in (("grid", "Grd"), ("block", "Blk"))
+                for axis in "XYZ"
+            },
+        }
+
+    def call(self, row: _Row) -> dict[str, Any] | None:
+        """One call of CUDA's API."""
+        correlation = self.integer(row, "CorrID")
+        timed = self._timed(row)
+        return timed and {
+            **timed,
+            **self._thread(row),
+            "name": row["Name"],
+            "correlation": correlation,
+        }
+
+    def range(self, row: _Row) -> dict[str, Any] | None:
+        """One range."""
+        timed = self._timed(row)
+        domain, name = _domain_and_name(row["Name"])
+        facts = {"kind": RangeKind.PUSH_POP.value, "name": name, "domain": domain, "open": False}
+        return timed and {**timed, **self._thread(row), **facts}
+
+    def _timed(self, row: _Row) -> dict[str, Any] | None:
+        start, duration = self.integer(row, "Start"), self.integer(row, "Duration")
+        if MISSING in (start, duration) or duration < 0:
+            return None
+        return {"start_ns": start, "end_ns": start + duration}
+
+    def _thread(self, row: _Row) -> dict[str, int]:
+        process, thread = self.integer(row, "PID"), self.integer(row, "TID")
+        if MISSING in (process, thread):
+            return {"process": process, "thread": MISSING}
+        serialised = (process << THREAD_BITS) + (thread & ((1 << THREAD_BITS) - 1))
+        return {"process": process, "thread": serialised}
+
+
+def _domain_and_name(written: str) -> tuple[str, str]:
+    """Domain, empty for the default one, and name of a range: `domain:name` or `:name`."""
+    domain, colon, name = written.partition(":")
+    if not colon:
+        domain, name = "", written
+    return domain_of_range(domain, name), name
+
+
+def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    made: dict[str, Any] = {}
+    for column in columns:
+        values = [row.get(column) for row in rows]
+        if column in _TEXTS:
+            made[column] = categorical(values)
+        elif column == "open":
+            made[column] = np.array(values, dtype=bool)
+        else:
+            numbers = np.array([MISSING if v is None else v for v in values], dtype=np.int64)
+            made[column] = numbers if column in ("start_ns", "end_ns") else nullable(numbers)
+    frame = pd.DataFrame(made)
+    return frame.sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)

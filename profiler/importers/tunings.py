@@ -1,0 +1,40 @@
+"""Configurations that autotuners tried, of logs and caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from profiler.importers.importer import Imported
+from profiler.importers.json_values import notices_document
+from profiler.model import SCHEMA_VERSION, TunedConfig
+from profiler.notices import Notice
+
+
+@dataclass(frozen=True)
+class ImportedTunings(Imported):
+    """Every configuration of one or several files, in their order."""
+
+    shows: ClassVar[str] = "each configuration with its time"
+    configurations: tuple[TunedConfig, ...]
+    notices: tuple[Notice, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """The configurations as JSON."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "configurations": [
+                {
+                    "operation": item.operation,
+                    "choice": item.choice,
+                    "config": dict(item.config),
+                    "time_ns": item.time_ns,
+                    "registers": item.registers,
+                    "spills": item.spills,
+                    "shared_bytes": item.shared_bytes,
+                    "best": item.best,
+                }
+                for item in self.configurations
+            ],
+            "warnings": notices_document(self.notices),
+        }

@@ -1,0 +1,203 @@
+"""Cache files of kernel_tuner: what it measured of each configuration, as far as it went.
+
+kernel_tuner writes an entry after each configuration and closes the JSON when it ends, so that the
+file of a run that was stopped, or still runs, ends after an entry. Times are milliseconds; a failed
+configuration has the name of its failure as its time, or 1e20 in old files.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from profiler.errors import ParseError
+from profiler.outside_text import safe_values
+from profiler.parse.bounded_files import read_content
+from profiler.search.space import SearchSpace, Value
+from profiler.search.t1 import TuningProblem
+from profiler.search.t4 import MAX_BYTES, MAX_RESULTS, RecordedResult
+
+_KEYS = ("tune_params_keys", "cache")
+_IS_CACHE = re.compile(r'^\s*\{.*"tune_params_keys"', re.DOTALL)
+_FAILURES: Mapping[str, str] = {
+    "InvalidConfig": "constraints",
+    "CompilationFailedConfig": "compile",
+    "RuntimeFailedConfig": "runtime",
+}
+"""What T4 calls the failures of kernel_tuner."""
+_FAILED_MS = 1e19
+"""From that time on old files mean that it failed."""
+_UNKNOWN = "runtime"
+_AGAIN = "\0again"
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """What a cache holds of one configuration."""
+
+    params: Mapping[str, Value]
+    time_ms: float | None
+    """As kernel_tuner judges it; None where it failed, or where the file has none."""
+    failure: str
+    """Name of the failure; empty where there is a time."""
+    runs_ms: tuple[float, ...] = ()
+    compile_ms: float | None = None
+    timestamp: str = ""
+
+    @property
+    def result(self) -> RecordedResult:
+        """Result as T4 has it."""
+        failed = self.time_ms is None and not self.runs_ms
+        return RecordedResult(
+            params=dict(self.params),
+            invalidity=_FAILURES.get(self.failure, _UNKNOWN) if failed else "correct",
+            runtimes_ms=self.runs_ms,
+            objective_ms=self.time_ms,
+            compile_ms=self.compile_ms,
+            timestamp=self.timestamp,
+        )
+
+
+@dataclass(frozen=True)
+class TunerCache:
+    """A cache file."""
+
+    kernel: str
+    device: str
+    minimises_time: bool
+    """Whether the shortest time wins."""
+    entries: tuple[CacheEntry, ...]
+    unread: Mapping[str, int]
+    """Entries that were left out, by what is wrong with them."""
+
+    @property
+    def problem(self) -> TuningProblem:
+        """The configurations that were tried, as a space to search."""
+        tried = [entry.params for entry in self.entries]
+        return TuningProblem(self.kernel, SearchSpace.of_configurations(tried))
+
+
+_FIRST_LETTERS = 1 << 18
+"""Of a file; the cache stands behind all other keys."""
+_LONGEST_FAILURE = 40
+
+
+def is_tuner_cache(text: str) -> bool:
+    """Whether a text, or its beginning, is a cache of kernel_tuner."""
+    return _IS_CACHE.match(text[:_FIRST_LETTERS]) is not None
+
+
+def read_tuner_cache(path: Path) -> TunerCache | None:
+    """Content of a cache file, packed or not; None where a file is none, or cannot be read."""
+    try:
+        text = read_content(path, MAX_BYTES).decode("utf-8-sig", errors="replace")
+    except OSError:
+        return None
+    return parse_tuner_cache(text, str(path)) if is_tuner_cache(text) else None
+
+
+def parse_tuner_cache(text: str, name: str) -> TunerCache:
+    """Content of a cache.
+
+    Raises ParseError where it is none, or nothing in it can be read. An entry that is damaged is
+    left out and counted.
+    """
+    unread: Counter[str] = Counter()
+    document = safe_values(_document(text, name, unread))
+    keys, cache = (document.get(key) for key in _KEYS)
+    if not isinstance(keys, list) or not isinstance(cache, dict) or len(cache) > MAX_RESULTS:
+        raise ParseError(f"{name}: no cache of kernel_tuner: {' or '.join(_KEYS)} is missing")
+    entries = tuple(_entries([str(key) for key in keys], cache, unread))
+    if not entries:
+        raise ParseError(f"{name}: a cache of kernel_tuner without any configuration")
+    return TunerCache(
+        kernel=str(document.get("kernel_name") or name),
+        device=str(document.get("device_name") or ""),
+        minimises_time=document.get("objective") in (None, "time"),
+        entries=entries,
+        unread=dict(unread),
+    )
+
+
+def _document(text: str, name: str, unread: Counter[str]) -> dict[str, Any]:
+    """The object of a file; of one that was not closed, all up to its last whole entry."""
+    try:
+        try:
+            return _parsed(text)
+        except json.JSONDecodeError:
+            whole, _, rest = text.rpartition("}")
+            if rest.strip(" \t\r\n,"):
+                unread["entry that was cut off"] += 1
+            return _closed(whole)
+    except (ValueError, RecursionError) as error:
+        raise ParseError(f"{name}: no cache of kernel_tuner: {str(error)[:200]}") from error
+
+
+def _closed(text: str) -> dict[str, Any]:
+    """The object of a text that lacks one to three of its last brackets."""
+    for brackets in ("}}}", "}}"):
+        with suppress(json.JSONDecodeError):
+            return _parsed(text + brackets)
+    return _parsed(text + "}")
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    document = json.loads(text, object_pairs_hook=_all_pairs, parse_constant=lambda _: None)
+    if not isinstance(document, dict):
+        raise ValueError("no object")
+    return document
+
+
+def _all_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object with all of its pairs: of a name that stands twice, both."""
+    made: dict[str, Any] = {}
+    for name, value in pairs:
+        key = name
+        while key in made:
+            key += _AGAIN
+        made[key] = value
+    return made
+
+
+def _entries(
+    keys: list[str], cache: Mapping[str, Any], unread: Counter[str]
+) -> Iterator[CacheEntry]:
+    for written in cache.values():
+        if not isinstance(written, dict) or not all(_is_value(written, key) for key in keys):
+            unread["entry without its parameters"] += 1
+            continue
+        time = written.get("time")
+        failure = time if isinstance(time, str) else ""
+        time_ms = _time(time)
+        if time_ms is not None and time_ms >= _FAILED_MS:
+            time_ms, failure = None, "failed"
+        elif time_ms is None and not failure:
+            unread["entry without a time"] += 1
+        elif failure and failure not in _FAILURES:
+            unread[f"failure that is not known ({failure[:_LONGEST_FAILURE]})"] += 1
+        runs = written.get("times")
+        of_runs = tuple(map(_time, runs)) if isinstance(runs, list) else ()
+        timestamp = written.get("timestamp")
+        yield CacheEntry(
+            params={key: written[key] for key in keys},
+            time_ms=time_ms,
+            failure=failure,
+            runs_ms=tuple(run for run in of_runs if run is not None) if time_ms else (),
+            compile_ms=_time(written.get("compile_time")),
+            timestamp=timestamp if isinstance(timestamp, str) else "",
+        )
+
+
+def _is_value(entry: Mapping[str, Any], key: str) -> bool:
+    return key in entry and isinstance(entry[key], str | bool | int | float | None)
+
+
+def _time(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value < 1e300 else None
