@@ -1,0 +1,51 @@
+"""Runs that are killed, or to which the system refuses calls: what they lost when they went on.
+
+`python benchmarks/faults/harmed_runs.py [--kills N] [--refusals N] [--seed N]`. What is killed and
+refused is that of `tests/faults/killed_runs.py`. Needs no GPU; a C compiler for what is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("faults", "profiler")
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), *(str(ROOT / "tests" / part) for part in PARTS)]
+SEED = 20261127
+
+
+def main() -> int:
+    """Harm runs, print what came of it, and return 1 where one lost anything."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=60)
+    parser.add_argument("--refusals", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=SEED)
+    asked = parser.parse_args()
+    from killed_runs import Orchestrator, Unharmed, built_shim, kill_runs, refuse_calls
+
+    with tempfile.TemporaryDirectory() as folder:
+        orchestrator = Orchestrator(Path(folder), built_shim(Path(folder)))
+        unharmed = Unharmed(orchestrator)
+        began = time.perf_counter()
+        killed = list(kill_runs(unharmed, asked.kills, asked.seed))
+        lost = [words for _, words in killed if words]
+        hits = sum(hits for hits, _ in killed)
+        print(f"{asked.kills} kills ({hits} hit) of {len(killed)} runs: {len(lost)} lost anything")
+        refused = list(refuse_calls(unharmed, asked.refusals, asked.seed))
+        lost += [words for _, words in refused if words]
+        codes = dict(Counter(code for code, _ in refused))
+        wrong = sum(bool(words) for _, words in refused)
+        print(f"{len(refused)} runs with refused calls, exit codes {codes}: {wrong} lost anything")
+        orchestrator.close()
+    print(*lost, sep="\n")
+    print(f"{time.perf_counter() - began:.0f} s")
+    return int(bool(lost))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
