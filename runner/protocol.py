@@ -430,6 +430,25 @@ def finished_visits(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str,
     return map(visit_of, measured(records))
 
 
+def passed_visits(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, int]]:
+    """Cell, block and arm of every visit that was finished, or from which the session went on.
+
+    Of one from which it went on without its end or failure, a line of the journal is lost.
+    """
+    begun: tuple[str, int, int] | None = None
+    for record in records:
+        event, is_visit = record.get("event"), record.get("phase") == MEASURE
+        visit = visit_of(record) if is_visit else None
+        ends = event in (FINISHED, FAILED) and visit == begun
+        goes_on = event == SESSION_FINISHED or (is_visit and event in (STARTED, FINISHED))
+        if begun is not None and goes_on and not ends:
+            yield begun
+        if visit is not None and event == FINISHED:
+            yield visit
+        if goes_on or ends:
+            begun = visit if event == STARTED else None
+
+
 def measured(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
     """The records of visits that were measured to their end."""
     for record in records:

@@ -1,6 +1,6 @@
 """Runs that are killed, or to which the system refuses calls: what they lost when they went on.
 
-`python benchmarks/faults/harmed_runs.py [--kills N] [--refusals N] [--seed N]`. What is killed and
+`python benchmarks/faults/harmed_runs.py [--kills N] [--refusals N] [--commands N] [--seed N]`. What is killed and
 refused is that of `tests/faults/killed_runs.py`. Needs no GPU; a C compiler for what is refused.
 """
 
@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,6 +25,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--refusals", type=int, default=40)
+    parser.add_argument("--commands", type=int, default=40, help="refusals to whole commands")
     parser.add_argument("--seed", type=int, default=SEED)
     asked = parser.parse_args()
     from killed_runs import Orchestrator, Unharmed, built_shim, kill_runs, refuse_calls
@@ -42,9 +44,31 @@ def main() -> int:
         wrong = sum(bool(words) for _, words in refused)
         print(f"{len(refused)} runs with refused calls, exit codes {codes}: {wrong} lost anything")
         orchestrator.close()
+        if asked.commands:
+            refused = list(refused_commands(Path(folder), asked.commands, asked.seed))
+            lost += [words for _, words in refused if words]
+            codes = dict(Counter(code for code, _ in refused))
+            wrong = sum(bool(words) for _, words in refused)
+            print(f"{len(refused)} whole commands with them, {codes}: {wrong} lost anything")
     print(*lost, sep="\n")
     print(f"{time.perf_counter() - began:.0f} s")
     return int(bool(lost))
+
+
+def refused_commands(folder: Path, faults: int, seed: int) -> Iterator[tuple[int, str]]:
+    """Refuse calls to whole commands, which are forks of a process that has imported torch."""
+    from fork_server import ForkServer
+    from killed_runs import built_shim, refuse_calls_of_commands
+    from whole_runs import CommandLine
+
+    work = folder / "commands"
+    work.mkdir()
+    command_line = CommandLine(work)
+    command_line.environment["LD_PRELOAD"] = str(built_shim(work))
+    server = ForkServer(command_line.environment, work)
+    command_line.fork_server = server
+    yield from refuse_calls_of_commands(command_line, faults, seed)
+    server.close()
 
 
 if __name__ == "__main__":

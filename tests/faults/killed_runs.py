@@ -5,6 +5,7 @@ Each ends with the samples of a run to which nothing happened: `unharmed` of a f
 
 import contextlib
 import errno
+import json
 import os
 import random
 import shutil
@@ -242,19 +243,24 @@ def kill_runs(unharmed, kills, seed):
         yield sum(hit for *_, hit in story), lost and f"{lost}: {story}"
 
 
+def refusals(faults, seed):
+    """So many orders to refuse calls, the same for a seed."""
+    source = random.Random(seed)  # noqa: S311 - no secret is made of it
+    for _ in range(faults):
+        operation, part = source.choice(OPERATIONS), source.choice(PARTS)
+        skipped, count = source.choice((0, 1, 2, source.randrange(60))), source.choice(COUNTS)
+        yield f"{operation}:{part}:{skipped}:{count}:{source.choice(ERRORS)}"
+
+
 def refuse_calls(unharmed, faults, seed):
     """Refuse calls to so many runs, which then go on; gives of each its exit code and what is wrong.
 
     Whatever is refused, to profiler or runner: the run ends with words, if at all, and the next one
     measures what is missing.
     """
-    source = random.Random(seed)  # noqa: S311
     orchestrator = unharmed.orchestrator
     assert unharmed.samples
-    for number in range(faults):
-        operation, part = source.choice(OPERATIONS), source.choice(PARTS)
-        skipped, count = source.choice((0, 1, 2, source.randrange(60))), source.choice(COUNTS)
-        refused = f"{operation}:{part}:{skipped}:{count}:{source.choice(ERRORS)}"
+    for number, refused in enumerate(refusals(faults, seed)):
         folder = orchestrator.folder / f"refused-{number}"
         done = orchestrator.measured(folder.name, refused)
         again = orchestrator.measured(folder.name)
@@ -265,3 +271,45 @@ def refuse_calls(unharmed, faults, seed):
         else:
             lost = lost_in(folder, unharmed)
         yield done.code, lost and f"{refused}: {lost}: {done.words}"
+
+
+WORKLOAD = """\
+import torch
+def make_inputs(problem, device, seed): return torch.ones(8)
+def reference(problem, inputs): return inputs * 2
+def prepare(variant, problem, inputs, library): return lambda: inputs * 2
+"""
+WHOLE_SPEC = {
+    "workload": "./workload.py",
+    "variants": {"list": [{"version": version} for version in ("one", "two", "three")]},
+    "problems": {"list": ["p"]},
+    "collect": {"device": "cpu", "blocks": 3, "metrics": ["duration_ns"]},
+}
+
+
+def refuse_calls_of_commands(command_line, faults, seed):
+    """The same of whole commands with the real runner, which go on twice where they have to.
+
+    What is refused beside the file of a cell may cost it until the next command, and says so.
+    """
+    (command_line.folder / "workload.py").write_text(WORKLOAD)
+
+    def went_on(name):
+        done = command_line.measure(f"{name}.yaml", "--timer", "--json", "-")
+        cells = json.loads(done.out)["cells"] if done.out else []
+        counts = [cell["metrics"]["duration_ns"]["n"] for cell in cells if cell["metrics"]]
+        return done, counts
+
+    command_line.write_spec("unharmed", **WHOLE_SPEC)
+    _, expected = went_on("unharmed")
+    assert expected
+    for number, refused in enumerate(refusals(faults, seed)):
+        spec = command_line.write_spec(f"refused{number}", **WHOLE_SPEC)
+        done = command_line.measure(spec, "--timer", **{REFUSED: refused})
+        again, counts = went_on(spec.stem)
+        lost = ""
+        if done.code not in (0, 3, 4):
+            lost = f"exit code {done.code}"
+        elif again.code or counts != expected:
+            lost = f"exit code {again.code} afterwards, {counts} samples: {again.err}"
+        yield done.code, lost and f"{refused}: {lost}: {done.err}"
