@@ -20,7 +20,6 @@ from readers import (
     DETAILS,
     LOG,
     RAW,
-    READERS,
     SPEC,
     T1,
     T4,
@@ -30,10 +29,10 @@ from readers import (
     make_trace,
     planned,
     results_of,
-    timed,
 )
 
 from profiler.errors import ProfilerError
+from profiler.notices import text
 from profiler.search.t1 import read_t1
 
 TIMES = ("ns", "us", "ms", "s")
@@ -397,12 +396,15 @@ def spread_of(one, other):
     return rows, fields
 
 
-def silent_flips(content, path, number, seed):
-    """Single bits after which more than one row and more than one column is another, unsaid."""
-    source = random.Random(seed)  # noqa: S311
+TABLES = {"a.csv": RAW, "details.csv": DETAILS, "a.txt": TEXT}
+
+
+def silent_flips(name, folder, number, seed):
+    """Single bits of a file of TABLES after which more than one row and column is another, unsaid."""
+    content, path = TABLES[name], folder / name
     path.write_bytes(content)
     whole = imported(path)
-    for place, damaged in flips(content, source, number):
+    for place, damaged in flips(content, random.Random(seed), number):  # noqa: S311
         path.write_bytes(damaged)
         try:
             found = imported(path)
@@ -411,7 +413,8 @@ def silent_flips(content, path, number, seed):
         if found["warnings"] or len(found["launches"]) != len(whole["launches"]):
             continue
         rows, fields = spread_of(*([flat(row) for row in d["launches"]] for d in (whole, found)))
-        if len(rows) > 1 and len(fields - {"range"}) > 2:
+        # The range of a launch is part of what a change of its name changes.
+        if len(rows) > 1 and len(fields - {"nvtx", "range"}) > 2:
             yield f"byte {place}: rows {sorted(rows)}, {sorted(fields)[:6]}"
 
 
@@ -425,3 +428,32 @@ def edits_of_lines(content):
     for place in range(len(lines)):
         yield f"without line {place + 1}", b"".join(lines[:place] + lines[place + 1 :])
         yield f"line {place + 1} twice", b"".join(lines[: place + 1] + lines[place:])
+
+
+def silent_in_run(place, path, number, seed):
+    """Edits of a file of a run that change samples without a word, in words.
+
+    Of each line, one less and one more: no sample is another. Of single bits: one sample at most.
+    """
+    packed = path.read_bytes()
+    content = gzip.decompress(packed) if path.suffix == ".gz" else packed
+    whole, said = samples_of(place)
+    edits = [(words, damaged, 0) for words, damaged in edits_of_lines(content)]
+    edits += [(f"byte {at}", d, 1) for at, d in flips(content, random.Random(seed), number)]  # noqa: S311
+    for words, damaged, most in edits:
+        path.write_bytes(gzip.compress(damaged) if path.suffix == ".gz" else damaged)
+        found, now_said = samples_of(place)
+        changed = [key for key in whole if repr(whole[key]) != repr(found.get(key))]
+        if now_said == said and (len(changed) > most or len(found) != len(whole)):
+            yield f"{words}: {changed}"
+    path.write_bytes(packed)
+
+
+def samples_of(place):
+    """Values of each sample of the metrics that a run is about, and all that is said."""
+    results = place.results()
+    metrics = [name for name in place.plan.sessions[0].metrics if name in results.samples]
+    rows = results.samples.to_dict("records")
+    keys = ("session", "cell", "block", "arm", "repeat")
+    samples = {tuple(row[key] for key in keys): [row[m] for m in metrics] for row in rows}
+    return samples, sorted(map(text, results.notices))

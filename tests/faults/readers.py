@@ -278,10 +278,10 @@ def results_of(path: Path) -> Any:
 
 
 OF_USERS = (
-    Reader("experiment file", make_spec, planned),
+    Reader("experiment file", make_spec, planned, slowness=5),
     Reader("T1", file_of("space.json", T1), read_t1),
     Reader("T4", file_of("cache.json.gz", gzip.compress(T4)), results_of),
-    Reader("gallery.yaml", file_of("gallery.yaml", GALLERY), read_contents),
+    Reader("gallery.yaml", file_of("gallery.yaml", GALLERY), read_contents, slowness=5),
 )
 
 # ---- run folders ---------------------------------------------------------------------------------
@@ -433,9 +433,9 @@ OF_RUNS = (
         Reader(
             f"{name} of an explained run",
             recorded_file(EXPLAINED, f"raw/ncu-explain.001/{name}"),
-            reported,
+            lambda path: read_run(run_around(path)),
             reported_page,
-            200,
+            100,
         )
         for name in EXPLAINED_FILES
     ),
