@@ -1,8 +1,8 @@
 """Damaged files of every kind that is read: errors that are none of ours, hangs, memory.
 
-`python benchmarks/faults/damaged_files.py [--tries N] [--seed N] [--only TEXT] [--keep FOLDER]`. The
-readers and the damage are those of `tests/faults`. Each reader has a process of its own, which is
-ended where it hangs outside of Python.
+`python benchmarks/faults/damaged_files.py [--tries N] [--seed N] [--only TEXT] [--keep FOLDER]`.
+The readers and the damage are those of `tests/faults`. Each reader has a process of its own, which
+is ended where it hangs outside of Python.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ import time
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from readers import Reader
-    from tries import Tally
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
 PARTS = ("faults", "profiler", "profiler/parse")
 sys.path[:0] = [str(ROOT), str(TESTS), *(str(TESTS / part) for part in PARTS)]
+
+from readers import READERS, Reader
+from tries import Tally, try_reader
+
 SEED = 20261127
 MOST_BYTES = 8 * 2**30
 """Address space of a process; torch and pandas reserve most of it."""
@@ -41,8 +40,6 @@ def main() -> int:
     parser.add_argument("--only", default="", help="readers whose names hold this text")
     parser.add_argument("--keep", type=Path, help="folder for what was found")
     asked = parser.parse_args()
-    from readers import READERS
-
     keep = asked.keep or Path(tempfile.mkdtemp(prefix="damaged-files-"))
     tried = faults = ended = 0
     print(f"{'reader':40} {'tries':>8} {'read':>8} {'faults':>6} {'s':>7} {'slowest s':>9} MB")
@@ -89,8 +86,6 @@ def of_process(reader: Reader, tries: int, seed: int, keep: Path) -> Tally | Non
 
 def try_one(reader: Reader, tries: int, seed: int, end: Connection) -> None:
     """Try a reader and send its tally with the peak of memory."""
-    from tries import try_reader
-
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     faulthandler.enable()
 

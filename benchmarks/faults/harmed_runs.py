@@ -1,7 +1,8 @@
 """Runs that are killed, or to which the system refuses calls: what they lost when they went on.
 
-`python benchmarks/faults/harmed_runs.py [--kills N] [--refusals N] [--commands N] [--seed N]`. What is killed and
-refused is that of `tests/faults/killed_runs.py`. Needs no GPU; a C compiler for what is refused.
+`python benchmarks/faults/harmed_runs.py [--kills N] [--refusals N] [--commands N] [--seed N]`. What
+is killed and refused is that of `tests/faults/killed_runs.py`. Needs no GPU; a C compiler for what
+is refused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("faults", "profiler")
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), *(str(ROOT / "tests" / part) for part in PARTS)]
+
+from fork_server import ForkServer
+from killed_runs import (
+    Orchestrator,
+    Unharmed,
+    built_shim,
+    kill_runs,
+    refuse_calls,
+    refuse_calls_of_commands,
+)
+from whole_runs import CommandLine
+
 SEED = 20261127
 
 
@@ -28,8 +41,6 @@ def main() -> int:
     parser.add_argument("--commands", type=int, default=40, help="refusals to whole commands")
     parser.add_argument("--seed", type=int, default=SEED)
     asked = parser.parse_args()
-    from killed_runs import Orchestrator, Unharmed, built_shim, kill_runs, refuse_calls
-
     with tempfile.TemporaryDirectory() as folder:
         orchestrator = Orchestrator(Path(folder), built_shim(Path(folder)))
         unharmed = Unharmed(orchestrator)
@@ -57,10 +68,6 @@ def main() -> int:
 
 def refused_commands(folder: Path, faults: int, seed: int) -> Iterator[tuple[int, str]]:
     """Refuse calls to whole commands, which are forks of a process that has imported torch."""
-    from fork_server import ForkServer
-    from killed_runs import built_shim, refuse_calls_of_commands
-    from whole_runs import CommandLine
-
     work = folder / "commands"
     work.mkdir()
     command_line = CommandLine(work)

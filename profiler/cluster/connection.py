@@ -25,8 +25,8 @@ from profiler.cluster.request import ClusterRequest
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import VISIBLE_VARIABLE, probe_environment, visible_gpus
 from profiler.machine.signals import raise_if_signalled
+from profiler.machine.temporary_folders import temporary_folder
 from profiler.model import Environment
-from profiler.run_folder.temporary_folders import temporary_folder
 from profiler.sessions.progress import ProgressReporter
 
 LOCAL = "local:"

@@ -16,11 +16,11 @@ from profiler.errors import EnvironmentUnusable, ParseError, UsageError, naming
 from profiler.findings.why.hot_lines import ListedKernel
 from profiler.importers.ncu_files import Imported, launches_as_written
 from profiler.importers.source_pages import listed_kernels
+from profiler.machine.temporary_folders import temporary_folder
 from profiler.machine.tool_output import Ran, ran_together
 from profiler.notices import Notice
 from profiler.parse.bounded_files import unpack
 from profiler.parse.ncu_source import EXECUTED, Listing, join_lines, read_source_page
-from profiler.run_folder.temporary_folders import temporary_folder
 
 _NAMES = (".ncu-rep", ".ncu-repz")
 _PAGE_TIMEOUT_S = 600.0

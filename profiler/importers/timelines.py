@@ -26,6 +26,7 @@ from profiler.findings.timelines.cells import TimelineFindings, imported_timelin
 from profiler.findings.timelines.overview import TimelineOverview, overview
 from profiler.importers.file_heads import head
 from profiler.importers.json_values import json_value
+from profiler.machine.temporary_folders import temporary_folder
 from profiler.machine.tool_output import printed
 from profiler.model import SCHEMA_VERSION
 from profiler.outside_text import safe, safe_values
@@ -33,7 +34,6 @@ from profiler.parse.bounded_files import is_packed, require_regular, unpack
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.nsys_attribution import Attribution, attribute
-from profiler.run_folder.temporary_folders import temporary_folder
 from profiler.runner import protocol
 
 NSYS, TORCH = "nsys", "torch.profiler"

@@ -253,7 +253,7 @@ def _other_schema(content, source):
         statement = source.choice(
             (
                 f'DROP TABLE "{table}"',
-                f'DELETE FROM "{table}"',
+                f'DELETE FROM "{table}"',  # noqa: S608
                 f'ALTER TABLE "{table}" DROP COLUMN "{column}"',
                 f'ALTER TABLE "{table}" RENAME COLUMN "{column}" TO "other"',
                 f'ALTER TABLE "{table}" RENAME TO "other"',

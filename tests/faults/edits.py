@@ -1,7 +1,7 @@
 """Edits of files that keep what they say, and edits that change it.
 
-Whoever reads a file that says the same otherwise finds the same numbers; whoever reads one that says
-something else finds other numbers, or a warning.
+Whoever reads a file that says the same otherwise finds the same numbers; whoever reads one that
+says something else finds other numbers, or a warning.
 """
 
 import csv
@@ -38,7 +38,7 @@ from profiler.search.t1 import read_t1
 TIMES = ("ns", "us", "ms", "s")
 BYTES = ("byte", "Kbyte", "Mbyte", "Gbyte")
 _NUMBER = re.compile(r"-?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?")
-PREFIXES = ("[rank0]:", "2026-01-02T03:04:05,100 [WARN ] x.y - ", "worker-3 | ", "\x1b[32mx\x1b[0m ")
+PREFIXES = ("[rank0]:", "2026-01-02T03:04:05,100 [WARN ] x - ", "worker-3 | ", "\x1b[32mx\x1b[0m ")
 
 # ---- pages of ncu --------------------------------------------------------------------------------
 
@@ -84,7 +84,7 @@ def packed(content, _):
 
 def with_words_between(content, source):
     """Words of ncu and of its program stand before the table."""
-    words = ("==PROF== Connected to process 7 (/x/a)", "step 1: loss 0.5", "", "==WARNING== Note: x")
+    words = ("==PROF== Connected to process 7 (/x/a)", "loss 0.5", "", "==WARNING== Note: x")
     return "\n".join([*source.sample(words, 3), ""]).encode() + content
 
 
@@ -209,7 +209,7 @@ def database_edited(*statements):
 
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
 rows_reversed = database_edited(
-    f"CREATE TABLE other AS SELECT * FROM {KERNELS} ORDER BY rowid DESC",
+    f"CREATE TABLE other AS SELECT * FROM {KERNELS} ORDER BY rowid DESC",  # noqa: S608
     f"DROP TABLE {KERNELS}",
     f"ALTER TABLE other RENAME TO {KERNELS}",
 )
@@ -219,7 +219,8 @@ database_larger = database_edited(
 )
 names_renumbered = database_edited(
     "UPDATE StringIds SET id = id + 1000",
-    f"UPDATE {KERNELS} SET shortName = shortName + 1000, demangledName = demangledName + 1000",
+    f"UPDATE {KERNELS} SET shortName = shortName + 1000",  # noqa: S608
+    f"UPDATE {KERNELS} SET demangledName = demangledName + 1000",  # noqa: S608
 )
 
 
@@ -249,7 +250,8 @@ def yaml_keys_moved(content, source):
 
 
 def yaml_in_flow(content, _):
-    return yaml.safe_dump(yaml.safe_load(content), default_flow_style=True, sort_keys=False).encode()
+    document = yaml.safe_load(content)
+    return yaml.safe_dump(document, default_flow_style=True, sort_keys=False).encode()
 
 
 def yaml_as_json(content, _):
@@ -362,9 +364,11 @@ def said_otherwise(name, folder, seed):
 
 def first_difference(one, other, where=""):
     """Where two facts differ, in words; numbers may by a rounding."""
+    if isinstance(one, tuple):
+        return first_difference(list(one), list(other), where)
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         pairs = [(one[key], other[key], f"{where}.{key}") for key in one]
-    elif isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         pairs = [(a, b, f"{where}[{n}]") for n, (a, b) in enumerate(zip(one, other, strict=True))]
     elif isinstance(one, float) and isinstance(other, int | float):
         return "" if math.isclose(one, other, rel_tol=1e-9) else f"{where}: {one} and {other}"
@@ -400,7 +404,7 @@ TABLES = {"a.csv": RAW, "details.csv": DETAILS, "a.txt": TEXT}
 
 
 def silent_flips(name, folder, number, seed):
-    """Single bits of a file of TABLES after which more than one row and column is another, unsaid."""
+    """Single bits of a file after which more than one row and one column is another, unsaid."""
     content, path = TABLES[name], folder / name
     path.write_bytes(content)
     whole = imported(path)
@@ -439,7 +443,8 @@ def silent_in_run(place, path, number, seed):
     content = gzip.decompress(packed) if path.suffix == ".gz" else packed
     whole, said = samples_of(place)
     edits = [(words, damaged, 0) for words, damaged in edits_of_lines(content)]
-    edits += [(f"byte {at}", d, 1) for at, d in flips(content, random.Random(seed), number)]  # noqa: S311
+    source = random.Random(seed)  # noqa: S311
+    edits += [(f"byte {at}", damaged, 1) for at, damaged in flips(content, source, number)]
     for words, damaged, most in edits:
         path.write_bytes(gzip.compress(damaged) if path.suffix == ".gz" else damaged)
         found, now_said = samples_of(place)

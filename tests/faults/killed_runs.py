@@ -253,7 +253,7 @@ def refusals(faults, seed):
 
 
 def refuse_calls(unharmed, faults, seed):
-    """Refuse calls to so many runs, which then go on; gives of each its exit code and what is wrong.
+    """Refuse calls to so many runs, which then go on; gives of each its exit code and its loss.
 
     Whatever is refused, to profiler or runner: the run ends with words, if at all, and the next one
     measures what is missing.

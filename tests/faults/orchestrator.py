@@ -1,8 +1,8 @@
 """Runs an experiment over and over, each time in a fork that may be killed.
 
 Started once by `killed_runs.py`: importing takes a second, a fork none. For each line on stdin, the
-name of a folder and what the system refuses, it measures there once, and prints the process id and the
-exit code.
+name of a folder and what the system refuses, it measures there once, and prints the process id and
+the exit code.
 """
 
 import os

@@ -26,8 +26,8 @@ from profiler.commands.importing import ImportRequest, import_files
 from profiler.commands.output import dump, report_document
 from profiler.commands.report import read_run
 from profiler.findings.find import find
-from profiler.parse.clock_file import CLOCK_COLUMNS, CLOCKS_FILE, read_clocks
 from profiler.parse.chrome_trace import read_traces
+from profiler.parse.clock_file import CLOCK_COLUMNS, CLOCKS_FILE, read_clocks
 from profiler.parse.ncu_csv import read_ncu_csv
 from profiler.parse.ncu_source import read_source_page
 from profiler.parse.nsys import read_nsys
@@ -37,7 +37,7 @@ from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
 from profiler.render.page import render_page
-from profiler.run_folder.folder import RunFolder, recordings_in
+from profiler.run_folder.folder import RunFolder
 from profiler.runner import protocol
 from profiler.search.live.journal import read_search
 from profiler.search.t1 import read_t1
@@ -387,9 +387,16 @@ def make_cleaned(file: str) -> Callable[[Path], Path]:
 
 SEARCH = [
     {
-        **{"event": "terms", "key": "k", "strategy": "model", "seed": 1, "objective": "geomean"},
-        **{"baseline": "base", "problems": ["p"], "parameters": {"x": [1, 2]}},
-        **{"configurations": 2, "left_out": 0},
+        "event": "terms",
+        "key": "k",
+        "strategy": "model",
+        "seed": 1,
+        "objective": "geomean",
+        "baseline": "base",
+        "problems": ["p"],
+        "parameters": {"x": [1, 2]},
+        "configurations": 2,
+        "left_out": 0,
     },
     {"event": "worker_joined", "worker": "worker-1", "gpu": "H200", "gpu_uuid": "gpu-1"},
     {"event": "proposed", "variant": "x=1", "params": {"x": 1}, "is_random_draw": True},

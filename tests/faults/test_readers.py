@@ -1,10 +1,9 @@
 """Damaged files of every kind that is read: an error of ours with a message, or what is whole.
 
-Each reader (readers.py) gets a fixed number of damaged versions, the same ones at each run; what was
-found with more of them by hand (`benchmarks/faults/damaged_files.py`) is kept in FOUND.
+Each reader (readers.py) gets a fixed number of damaged versions, the same ones at each run; what
+was found with more of them by hand (`benchmarks/faults/damaged_files.py`) is kept in FOUND.
 """
 
-import gzip
 import json
 import random
 import re

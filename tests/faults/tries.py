@@ -57,7 +57,8 @@ def try_reader(reader, folder, tries, seed, *, drawn=DRAWN, each=lambda: None):
     tally = Tally()
     for read in (reader.read, reader.draw)[: 1 + bool(drawn and reader.draw)]:
         _try(read, path, tally, whole)
-    assert tally.read and not tally.faults, "the whole file cannot be read"
+    assert not tally.faults, tally.faults
+    assert tally.read, "the whole file cannot be read"
     tally = Tally()
     for content in damaged_versions(whole, tries, seed):
         tally.tries += 1
