@@ -42,9 +42,10 @@ HOST_ERRNOS = frozenset(
     {
         *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE),
         *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOLCK, errno.ENOBUFS),
+        *(errno.EINTR, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENOTCONN),
     }
 )
-"""Disk, open files, memory, processes: what a machine may have less of today than tomorrow."""
+"""Disk, open files, memory, processes, what is mounted from elsewhere: what a machine may have less of today than tomorrow."""
 EXIT_CONTEXT_LOST = 75
 """The runner left on purpose because the CUDA context is unusable; the journal says which cell."""
 EXIT_INTERRUPTED = 130

@@ -22,8 +22,8 @@ TESTS = ROOT / "tests"
 PARTS = ("faults", "profiler", "profiler/parse")
 sys.path[:0] = [str(ROOT), str(TESTS), *(str(TESTS / part) for part in PARTS)]
 
-from readers import READERS, Reader
-from tries import Tally, try_reader
+from readers import READERS, Reader  # noqa: E402
+from tries import Tally, try_reader  # noqa: E402
 
 SEED = 20261127
 MOST_BYTES = 8 * 2**30

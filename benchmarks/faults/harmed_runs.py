@@ -1,7 +1,7 @@
 """Runs that are killed, or to which the system refuses calls: what they lost when they went on.
 
-`python benchmarks/faults/harmed_runs.py [--kills N] [--refusals N] [--commands N] [--seed N]`. What
-is killed and refused is that of `tests/faults/killed_runs.py`. Needs no GPU; a C compiler for what
+`python benchmarks/faults/harmed_runs.py [--kills N] [--refusals N] [--disks N] [--commands N] [--seed N]`.
+What is killed and refused is that of `tests/faults/killed_runs.py`. Needs no GPU; a C compiler for what
 is refused.
 """
 
@@ -19,16 +19,18 @@ ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("faults", "profiler")
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), *(str(ROOT / "tests" / part) for part in PARTS)]
 
-from fork_server import ForkServer
-from killed_runs import (
+from fork_server import ForkServer  # noqa: E402
+from killed_runs import (  # noqa: E402
     Orchestrator,
     Unharmed,
     built_shim,
+    can_mount,
+    fill_disks,
     kill_runs,
     refuse_calls,
     refuse_calls_of_commands,
 )
-from whole_runs import CommandLine
+from whole_runs import CommandLine  # noqa: E402
 
 SEED = 20261127
 
@@ -38,6 +40,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kills", type=int, default=60)
     parser.add_argument("--refusals", type=int, default=40)
+    parser.add_argument("--disks", type=int, default=16, help="runs on disks that get full")
     parser.add_argument("--commands", type=int, default=40, help="refusals to whole commands")
     parser.add_argument("--seed", type=int, default=SEED)
     asked = parser.parse_args()
@@ -54,6 +57,14 @@ def main() -> int:
         codes = dict(Counter(code for code, _ in refused))
         wrong = sum(bool(words) for _, words in refused)
         print(f"{len(refused)} runs with refused calls, exit codes {codes}: {wrong} lost anything")
+        if can_mount(Path(folder)):
+            filled = list(fill_disks(unharmed, asked.disks, asked.seed))
+            lost += [words for _, words in filled if words]
+            codes = dict(Counter(code for code, _ in filled))
+            wrong = sum(bool(words) for _, words in filled)
+            print(f"{len(filled)} runs on full disks, exit codes {codes}: {wrong} lost anything")
+        else:
+            print("no full disks: a file system in memory cannot be mounted here")
         orchestrator.close()
         if asked.commands:
             refused = list(refused_commands(Path(folder), asked.commands, asked.seed))

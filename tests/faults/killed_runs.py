@@ -287,6 +287,48 @@ WHOLE_SPEC = {
 }
 
 
+LEAST_KB, ROOM_KB = 16, 65_536
+"""Sizes of a disk: on the first not even a spec and a record fit."""
+
+
+def can_mount(folder):
+    """Whether a file system in memory can be mounted here: as root, and not in every container."""
+    (folder / "disk").mkdir()
+    if _mount("tmpfs", folder / "disk", ROOM_KB, "-t", "tmpfs") != 0:
+        return False
+    subprocess.run(["umount", folder / "disk"], check=True)
+    return True
+
+
+def _mount(what, folder, kilobytes, *options):
+    command = ["mount", *options, "-o", f"size={kilobytes}k", what, folder]
+    return subprocess.run(command, check=False, capture_output=True).returncode
+
+
+def fill_disks(unharmed, runs, seed):
+    """Measure on disks that get full, which then have room; gives of each exit code and loss."""
+    source = random.Random(seed)  # noqa: S311
+    orchestrator = unharmed.orchestrator
+    assert unharmed.samples
+    needed = subprocess.run(["du", "-sk", unharmed.folder], capture_output=True, check=True).stdout
+    most = int(needed.split()[0])
+    for number in range(runs):
+        folder = orchestrator.folder / f"full-{number}"
+        folder.mkdir()
+        assert _mount("tmpfs", folder, source.randint(LEAST_KB, most), "-t", "tmpfs") == 0
+        try:
+            done = orchestrator.measured(folder.name)
+            assert _mount("tmpfs", folder, ROOM_KB, "-o", "remount") == 0
+            again = orchestrator.measured(folder.name)
+            if done.code not in (0, 3) or (done.code and not done.words):
+                lost = f"exit code {done.code}"
+            else:
+                lost = again.words if again.code else lost_in(folder, unharmed)
+        finally:
+            subprocess.run(["umount", folder], check=True)
+        yield done.code, lost and f"{number}: {lost}: {done.words}"
+
+
 def refuse_calls_of_commands(command_line, faults, seed):
     """The same of whole commands with the real runner, which go on twice where they have to.
 

@@ -41,10 +41,9 @@ def main():
         child = os.fork()
         if child == 0:
             os.setsid()
-            place = Workplace(folder / name, SPEC, begun=False)
             with (folder / f"{name}.words").open("w") as words:
                 os.environ[REFUSED] = refused
-                code = run(place, words)
+                code = run(folder / name, words)
                 os.environ[REFUSED] = ""
             os._exit(code)
         say(child)
@@ -56,22 +55,23 @@ def say(number):
     sys.stdout.flush()
 
 
-def run(place, words):
+def run(folder, words):
     """Measure what is missing; 130 where the session was ended from outside.
 
     As the command line does, it says what the host refused, and ends with 3.
     """
     console = Console(file=Path(os.devnull).open("w"))  # noqa: SIM115 - until the fork ends
-    request = MeasureRequest(
-        loaded=place.loaded,
-        plan=place.plan,
-        space=place.space,
-        machine=Machine(H200, None, "cpu"),
-        out=place.folder / "reports",
-        fresh=False,
-        created="2026-03-04T09:00:00+00:00",
-    )
     try:
+        place = Workplace(folder, SPEC, begun=False)
+        request = MeasureRequest(
+            loaded=place.loaded,
+            plan=place.plan,
+            space=place.space,
+            machine=Machine(H200, None, "cpu"),
+            out=place.folder / "reports",
+            fresh=False,
+            created="2026-03-04T09:00:00+00:00",
+        )
         reporter, watch = ProgressReporter(console, console), Stopwatch()
         measure(request, build_all(request, reporter, watch), reporter, watch)
     except Interrupted:

@@ -7,6 +7,8 @@ was found with more of them by hand (`benchmarks/faults/damaged_files.py`) is ke
 import json
 import random
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 from damage import SEED, WHOLE_TEXTS, damaged_lines, damaged_versions
@@ -19,6 +21,9 @@ from readers import (
     SMALL,
     UNDER_NCU,
     document,
+    imported,
+    imported_page,
+    make_export,
     planned,
     timed,
 )
@@ -214,3 +219,22 @@ def test_bytes_that_are_no_utf_8_become_letters_of_a_page(tmp_path):
             continue
         assert timelines_to_draw(timelines) is not None
         json.dumps(timelines_document(timelines)).encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("statement", "unread"),
+    [
+        ("UPDATE NVTX_EVENTS SET text = x'fffe'", {}),
+        ("UPDATE NVTX_EVENTS SET text = 1e300", {}),
+        ("UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET start = NULL", {"operation whose time is none": 1}),
+        ("UPDATE NVTX_EVENTS SET end = 9223372036854775807", {"range whose time is none": 1}),
+    ],
+)
+def test_odd_cells_of_an_export_cost_their_row(tmp_path, statement, unread):
+    path = make_export(tmp_path)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(statement)
+        database.commit()
+    (timeline,) = imported(path)["timelines"]
+    assert timeline["not_read"] == unread
+    imported_page(path)

@@ -145,7 +145,7 @@ class SearchRecord:
 
 def with_origin(
     records: Iterable[Record | Unreadable],
-    variants: Mapping[str, Mapping[str, Value]] | None = None
+    variants: Mapping[str, Mapping[str, Value]] | None = None,
 ) -> tuple[Record, ...]:
     """Whole records without those of what none before them proposed or measured: its line is lost.
 
