@@ -1,8 +1,8 @@
 """Runs that are killed, or to which the system refuses calls: what they lost when they went on.
 
-`python benchmarks/faults/harmed_runs.py [--kills N] [--refusals N] [--disks N] [--commands N] [--seed N]`.
-What is killed and refused is that of `tests/faults/killed_runs.py`. Needs no GPU; a C compiler for what
-is refused.
+`python benchmarks/faults/harmed_runs.py [--kills N] [--refusals N] [--disks N] [--commands N]
+[--seed N]`. What is killed and refused is that of `tests/faults/killed_runs.py`. Needs no GPU; a C
+compiler for what is refused; root to mount disks that get full.
 """
 
 from __future__ import annotations
