@@ -45,7 +45,8 @@ HOST_ERRNOS = frozenset(
         *(errno.EINTR, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENOTCONN),
     }
 )
-"""Disk, open files, memory, processes, what is mounted from elsewhere: what a machine may have less of today than tomorrow."""
+"""Disk, open files, memory, processes, mounted disks: what a machine may have less of today than
+tomorrow."""
 EXIT_CONTEXT_LOST = 75
 """The runner left on purpose because the CUDA context is unusable; the journal says which cell."""
 EXIT_INTERRUPTED = 130

@@ -167,9 +167,9 @@ _LAUNCH: Mapping[str, str] = {
 def read_nsys(path: Path) -> Timeline:
     """Timeline of an SQLite export; frames are empty where nothing of the kind was recorded.
 
-    What ends before it begins, or has a time that is none, is left out and counted. Raises ParseError
-    where the file is no export of nsys, lacks a column that every known schema has, or holds calls
-    that no operation refers to.
+    What ends before it begins, or has a time that is none, is left out and counted. Raises
+    ParseError where the file is no export of nsys, lacks a column that every known schema has, or
+    holds calls that no operation refers to.
     """
     with open_export(path) as export:
         unread: dict[str, int] = {}
