@@ -199,7 +199,7 @@ def samples(folder):
     run = run_of(folder)
     loaded = load_spec(folder / "spec.yaml")
     frame = assemble(run, loaded, run.plan()).report.measured.samples
-    return sorted(frame[KEYS].itertuples(index=False, name=None))
+    return sorted(frame.reindex(columns=KEYS).itertuples(index=False, name=None))
 
 
 def journaled(folder):
@@ -249,7 +249,10 @@ def refusals(faults, seed):
     for _ in range(faults):
         operation, part = source.choice(OPERATIONS), source.choice(PARTS)
         skipped, count = source.choice((0, 1, 2, source.randrange(60))), source.choice(COUNTS)
-        yield f"{operation}:{part}:{skipped}:{count}:{source.choice(ERRORS)}"
+        error = source.choice(ERRORS)
+        if error == errno.EINTR:  # Python calls again until it is not interrupted
+            count = min(count, 3)
+        yield f"{operation}:{part}:{skipped}:{count}:{error}"
 
 
 def refuse_calls(unharmed, faults, seed):
