@@ -165,9 +165,14 @@ _SIGNALLED = 128
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NO_ROOM = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ESTALE),
-    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOLCK),
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOLCK, errno.ENOBUFS, errno.EAGAIN),
+    *(errno.EINTR, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENOTCONN, errno.ENODEV, errno.ENXIO),
+    *(errno.ENAMETOOLONG, errno.ELOOP),
 )
-"""What a host says that has no room for us: on its disks, among its open files, in its memory."""
+"""What a host says that has no room for us: on its disks, among its open files, in its memory, in
+its names; or whose disk is elsewhere and does not answer."""
+_NO_THREAD = "can't start new thread"
+_MORE_THREADS = "Raise the limit of processes (ulimit -u), or end others."
 
 
 def _is_spec(argument: str) -> bool:
@@ -267,7 +272,10 @@ def main() -> None:
         _refused_by_host(error)
     except MemoryError:
         _fail(EnvironmentUnusable("There is not enough memory.", remedy="Give it less, or more."))
-    except Exception:
+    except Exception as error:
+        if _NO_THREAD in str(error):
+            limit = EnvironmentUnusable("No further thread can be started.", remedy=_MORE_THREADS)
+            _fail(limit)
         if was_signalled():  # Python makes another error of one that comes while a class is made
             _interrupted("Interrupted.")
         _own_fault()

@@ -305,8 +305,8 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.SEARCH_LINES_LOST: NoticeTemplate(
         Severity.WARNING,
-        "{file}: {count} records are of configurations whose own records are lost; they do not "
-        "count.",
+        "{file}: {count} records are damaged, or of configurations of which others are lost; they "
+        "do not count.",
     ),
     NoticeKind.ATTEMPT_FILE_DAMAGED: NoticeTemplate(
         Severity.WARNING,

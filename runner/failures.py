@@ -40,7 +40,10 @@ _OUT_OF_MEMORY = re.compile(
 # As libraries hand it on that keep the text alone: torch, compilers, loaders of libraries.
 _HOST_WORDS = re.compile(
     "|".join(re.escape(os.strerror(number)) for number in sorted(HOST_ERRNOS))
-    + r"|can't (allocate memory|start new thread)",
+    + r"|can't (allocate memory|start new thread)|std::bad_alloc|virtual memory exhausted"
+    r"|out of memory allocating|LLVM ERROR: out of memory"  # of compilers
+    r"|database or disk is full|disk I/O error"  # of SQLite, in which caches are kept
+    r"|PytorchStreamWriter failed|unexpected pos \d+ vs \d+",  # of torch.save
     re.IGNORECASE,
 )
 # "Tried to allocate 20.00 GiB" (CUDA), "Unable to allocate 7.1 PiB" (NumPy), "… 4096 bytes" (CPU).
@@ -92,18 +95,32 @@ def is_fault_of_host(error: BaseException) -> bool:
     return any(
         isinstance(cause, MemoryError)
         or (isinstance(cause, OSError) and cause.errno in HOST_ERRNOS)
-        or (_HOST_WORDS.search(str(cause)) and not isinstance(cause, torch.OutOfMemoryError))
+        or (_HOST_WORDS.search(_words(cause)) and not isinstance(cause, torch.OutOfMemoryError))
         for cause in _chain(error)
     )
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An exception and those that led to it."""
+def _words(error: BaseException) -> str:
+    """The message of an exception, and what a program printed that it is about."""
+    printed = [getattr(error, name, None) for name in ("stdout", "stderr")]
+    texts = [text.decode(errors="replace") if isinstance(text, bytes) else text for text in printed]
+    return "\n".join([str(error), *(text for text in texts if isinstance(text, str))])
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An exception, those that led to it and those that it is a group of."""
     seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        cause = waiting.pop()
+        if cause is None or id(cause) in seen:
+            continue
+        seen.add(id(cause))
+        yield cause
+        context = None if cause.__suppress_context__ else cause.__context__
+        waiting.append(cause.__cause__ or context)
+        if isinstance(cause, BaseExceptionGroup):
+            waiting += cause.exceptions
 
 
 def describe(error: BaseException, source: Path) -> str:

@@ -30,14 +30,15 @@ class KeptInputs:
 
     def written(self) -> tuple[str, ...]:
         """Names of the inputs that are no longer what they were."""
+        elsewhere = {name for name, lying in self._lying.items() if not lying.is_as_it_was()}
         written = {
             name: None
             for place, (content, copy) in self._kept.items()
-            if not torch.equal(content, copy)
+            # Memory that was given up cannot be compared.
+            if not elsewhere.issuperset(self._names[place]) and not torch.equal(content, copy)
             for name in self._names[place]
         }
-        elsewhere = (name for name, lying in self._lying.items() if not lying.is_as_it_was())
-        return tuple(written | dict.fromkeys(elsewhere))
+        return tuple(written | dict.fromkeys(name for name in self._lying if name in elsewhere))
 
     def restore(self) -> None:
         """Give the inputs their memory again, and write the copies over it."""
@@ -87,11 +88,15 @@ class InputSums:
 
 
 class _Lying:
-    """Where an input lies: `set_` takes the memory away from a tensor that others read."""
+    """Where an input lies: `set_` takes the memory away from a tensor that others read.
+
+    So does `resize_` of its storage, which gives the memory itself up.
+    """
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._tensor = tensor
         self._storage = tensor.untyped_storage()
+        self._bytes = self._storage.nbytes()
         self._view = self._view_now()
 
     def _view_now(self) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
@@ -99,11 +104,15 @@ class _Lying:
         return int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride()
 
     def is_as_it_was(self) -> bool:
+        if self._storage.nbytes() != self._bytes:
+            return False
         at_its_place = memory_address(self._tensor) == self._storage.data_ptr()
         return at_its_place and self._view_now() == self._view
 
     def restore(self) -> None:
         if not self.is_as_it_was():
+            if self._storage.nbytes() != self._bytes:
+                self._storage.resize_(self._bytes)
             like = torch.empty(0, dtype=self._tensor.dtype, device=self._storage.device)
             self._tensor.data = like.set_(self._storage, *self._view)
 

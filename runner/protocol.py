@@ -42,9 +42,11 @@ HOST_ERRNOS = frozenset(
     {
         *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE),
         *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOLCK, errno.ENOBUFS),
+        *(errno.EINTR, errno.ETIMEDOUT, errno.EREMOTEIO, errno.ENOTCONN),
     }
 )
-"""Disk, open files, memory, processes: what a machine may have less of today than tomorrow."""
+"""Disk, open files, memory, processes, mounted disks: what a machine may have less of today than
+tomorrow."""
 EXIT_CONTEXT_LOST = 75
 """The runner left on purpose because the CUDA context is unusable; the journal says which cell."""
 EXIT_INTERRUPTED = 130
@@ -428,6 +430,25 @@ def opened_files(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def finished_visits(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, int]]:
     """Cell, block and arm of every visit that was measured to its end."""
     return map(visit_of, measured(records))
+
+
+def passed_visits(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, int]]:
+    """Cell, block and arm of every visit that was finished, or from which the session went on.
+
+    Of one from which it went on without its end or failure, a line of the journal is lost.
+    """
+    begun: tuple[str, int, int] | None = None
+    for record in records:
+        event, is_visit = record.get("event"), record.get("phase") == MEASURE
+        visit = visit_of(record) if is_visit else None
+        ends = event in (FINISHED, FAILED) and visit == begun
+        goes_on = event == SESSION_FINISHED or (is_visit and event in (STARTED, FINISHED))
+        if begun is not None and goes_on and not ends:
+            yield begun
+        if visit is not None and event == FINISHED:
+            yield visit
+        if goes_on or ends:
+            begun = visit if event == STARTED else None
 
 
 def measured(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:

@@ -25,8 +25,8 @@ from profiler.cluster.request import ClusterRequest
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import VISIBLE_VARIABLE, probe_environment, visible_gpus
 from profiler.machine.signals import raise_if_signalled
+from profiler.machine.temporary_folders import temporary_folder
 from profiler.model import Environment
-from profiler.run_folder.temporary_folders import temporary_folder
 from profiler.sessions.progress import ProgressReporter
 
 LOCAL = "local:"
@@ -84,8 +84,12 @@ def _hush_dask() -> None:
 
 def check_address(address: str, *, secured: bool) -> None:
     """Raise UsageError for an address that no scheduler can have."""
-    parts = urlsplit(address)
-    if parts.scheme not in ("tcp", "tls") or not parts.hostname:
+    try:
+        parts = urlsplit(address)
+        is_one = parts.scheme in ("tcp", "tls") and parts.hostname and parts.port is not None
+    except ValueError:  # no port, or no address in brackets
+        is_one = False
+    if not is_one:
         raise UsageError(
             f"{address}: no address of a scheduler, which is tcp://HOST:PORT or tls://HOST:PORT; "
             "on this host, --workers local:N needs none"

@@ -60,7 +60,7 @@ class _Contents(_Strict):
 
 def make_gallery(request: GalleryRequest) -> ExitCode:
     """Write all pages in as many processes as there are cores, and an index of them."""
-    contents = _read_contents(request.recordings / CONTENTS_FILE)
+    contents = read_contents(request.recordings / CONTENTS_FILE)
     console = make_console("auto")
     # Started anew: a fork would inherit the locks of the libraries' threads.
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
@@ -77,7 +77,7 @@ def make_gallery(request: GalleryRequest) -> ExitCode:
     return ExitCode.COMPLETE
 
 
-def _read_contents(file: Path) -> _Contents:
+def read_contents(file: Path) -> _Contents:
     """Content of `gallery.yaml`; empty where there is none, or nothing in it."""
     if not file.exists() or (file.is_file() and not file.stat().st_size):
         return _Contents()

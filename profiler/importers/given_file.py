@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 
 from profiler.errors import ParseError
+from profiler.machine.temporary_folders import temporary_folder
 from profiler.outside_text import safe
 from profiler.parse.bounded_files import GZIP_MAGIC, is_packed, read_content, unpack
-from profiler.run_folder.temporary_folders import temporary_folder
 
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

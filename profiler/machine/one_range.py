@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 
 from profiler.collect import Command, cupti
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.compilers import find_compiler
+from profiler.machine.temporary_folders import temporary_folder
 from profiler.machine.tool_output import ran
 
 _TRY = cupti.SOURCE.with_name("try_range.py")
@@ -21,8 +21,8 @@ def duration_by_cupti(python: str = sys.executable) -> float:
     It is built in a folder that goes again. Raises EnvironmentUnusable where it cannot be built,
     and where CUPTI or the driver refuses.
     """
-    with tempfile.TemporaryDirectory(prefix="profiler.") as folder:
-        library = built_library(Path(folder))
+    with temporary_folder() as folder:
+        library = built_library(folder)
         said = _stdout(python, "-P", str(_TRY), str(library))
     try:
         return float(said)

@@ -108,6 +108,8 @@ class Timeline:
     """Events that were left out, by what they are."""
 
 
+_MOST_NS = 2**61
+"""No session lasts for 73 years; differences of such times still have 64 bits."""
 _MARK = "mark"
 _RANGE_KINDS: Mapping[int, str] = {
     34: _MARK,
@@ -167,24 +169,22 @@ def read_nsys(path: Path, *, with_identifiers: bool = False) -> Timeline:
 
     `with_identifiers`: names of ranges keep what torch numbers its calls by.
 
-    Operations and calls that end before they begin are left out and counted. Raises ParseError
-    where the file is no export of nsys, lacks a column that every known schema has, or holds calls
-    that no operation refers to.
+    What ends before it begins, or has a time that is none, is left out and counted. Raises
+    ParseError where the file is no export of nsys, lacks a column that every known schema has, or
+    holds calls that no operation refers to.
     """
     with open_export(path) as export:
-        read = {"operation": _operations(export), "call": _api(export)}
-        operations, api = map(_forwards, read.values())
-        unread = {
-            f"{what} that ends before it begins": len(frame) - len(kept)
-            for (what, frame), kept in zip(read.items(), (operations, api), strict=True)
-            if len(kept) < len(frame)
-        }
+        unread: dict[str, int] = {}
+        operations = _forwards(_operations(export), "operation", unread)
+        api = _forwards(_api(export), "call", unread)
         _check(path, operations, api)
         ends = (frame["end_ns"].max() for frame in (operations, api) if len(frame))
         last = max((int(end) for end in ends), default=0)
         return Timeline(
             operations=operations,
-            ranges=_ranges(export, last, with_identifiers=with_identifiers),
+            ranges=_forwards(
+                _ranges(export, last, with_identifiers=with_identifiers), "range", unread
+            ),
             api=api,
             nsys=export.fact("EXPORT_PRODUCT_VERSION"),
             schema=export.fact("EXPORT_SCHEMA_VERSION"),
@@ -192,9 +192,22 @@ def read_nsys(path: Path, *, with_identifiers: bool = False) -> Timeline:
         )
 
 
-def _forwards(frame: pd.DataFrame) -> pd.DataFrame:
-    backwards = frame["end_ns"] < frame["start_ns"]
-    return frame[~backwards].reset_index(drop=True) if backwards.any() else frame
+def _forwards(frame: pd.DataFrame, what: str, unread: dict[str, int]) -> pd.DataFrame:
+    """Rows that begin before they end; the others are counted."""
+    is_timed = _is_time(frame["start_ns"]) & _is_time(frame["end_ns"])
+    backwards = is_timed & (frame["end_ns"] < frame["start_ns"])
+    for words, rows in (
+        ("whose time is none", ~is_timed),
+        ("that ends before it begins", backwards),
+    ):
+        if rows.any():
+            unread[f"{what} {words}"] = int(rows.sum())
+    sound = is_timed & ~backwards
+    return frame if sound.all() else frame[sound].reset_index(drop=True)
+
+
+def _is_time(values: Any) -> Any:
+    return (values > -_MOST_NS) & (values < _MOST_NS)
 
 
 def _check(path: Path, operations: pd.DataFrame, api: pd.DataFrame) -> None:
@@ -318,7 +331,8 @@ def _ranges(export: Export, last_ns: int, *, with_identifiers: bool) -> pd.DataF
         names = categorical([*plain, None], names.codes)  # -1, a missing name, finds the None
     rows = np.flatnonzero(np.isin(raw["eventType"], list(_RANGE_KINDS)))
     column = {name: values[rows] for name, values in raw.items()}
-    last_ns = max([last_ns, *(int(column[name].max()) for name in _TIMES if len(rows))])
+    times = np.concatenate([column[name] for name in _TIMES])
+    last_ns = int(times[_is_time(times)].max(initial=last_ns))
     is_mark = column["eventType"] == _MARK_TYPE
     is_open = ~is_mark & (column["end"] == MISSING)
     end = np.where(is_mark, column["start"], np.where(is_open, last_ns, column["end"]))

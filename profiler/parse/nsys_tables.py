@@ -81,7 +81,7 @@ class Export:
             return None
         rows = self._rows("SELECT value FROM META_DATA_EXPORT WHERE name = ?", (name,))
         record = next((value for chunk in rows for (value,) in chunk), None)
-        return None if record is None else str(record)
+        return None if record is None else _as_text(record)
 
     def columns(
         self, table: str, required: Sequence[str], optional: Sequence[str] = ()
@@ -108,7 +108,11 @@ class Export:
             return []
         expression = f'"{column}"' if column in present else "NULL"
         query = f'SELECT {expression} FROM "{table}" ORDER BY rowid'  # noqa: S608 - our own names
-        return [text or None for rows in self._rows(query) for (text,) in rows]
+        return [
+            None if text is None else _as_text(text) or None
+            for rows in self._rows(query)
+            for (text,) in rows
+        ]
 
     def strings(self, table: str, column: str) -> dict[int, str]:
         """Strings that a column of ids refers to, by id."""
@@ -116,14 +120,14 @@ class Export:
             return {}
         used = f'SELECT DISTINCT "{column}" FROM "{table}"'  # noqa: S608 - our own names
         query = f"SELECT id, value FROM StringIds WHERE id IN ({used})"  # noqa: S608
-        return {key: str(value) for rows in self._rows(query) for key, value in rows}
+        return {key: _as_text(value) for rows in self._rows(query) for key, value in rows}
 
     def labels(self, table: str) -> dict[int, str]:
         """Labels of an ENUM_* table by id; empty where it is absent."""
         if not {"id", "label"} <= self._column_names(table).keys():
             return {}
         query = f'SELECT id, label FROM "{table}" WHERE label IS NOT NULL'  # noqa: S608 - our names
-        return {key: str(value) for rows in self._rows(query) for key, value in rows}
+        return {key: _as_text(value) for rows in self._rows(query) for key, value in rows}
 
     def _table_names(self) -> frozenset[str]:
         rows = [row for chunk in self._rows(_SCHEMA) for row in chunk]
@@ -187,6 +191,11 @@ class Export:
         if code == sqlite3.SQLITE_TOOBIG:
             return f"a text has more than {MAX_TEXT_BYTES} bytes (limit MAX_TEXT_BYTES)"
         return f"SQLite says: {error}"
+
+
+def _as_text(value: Any) -> str:
+    """A value of a text column: SQLite keeps bytes and numbers there as they are."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 _HEADER_BYTES = 100

@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from profiler.errors import UsageError, naming
+from profiler.machine.temporary_folders import temporary_folder
 from profiler.parse.bounded_files import MAX_UNPACKED_BYTES, beyond, replacing, require_regular
 from profiler.run_folder.folder import ARCHIVE_SUFFIX, RUN_FILE, RunFolder
-from profiler.run_folder.temporary_folders import temporary_folder
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
 """What zipfile raises for an archive that is damaged, encrypted or of a method that it has not."""

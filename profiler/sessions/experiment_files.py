@@ -15,10 +15,10 @@ from typing import Any
 from profiler import runner
 from profiler.errors import SpecError, nearest_file
 from profiler.machine.signals import raise_if_signalled
+from profiler.machine.temporary_folders import temporary_folder
 from profiler.outside_text import safe
 from profiler.planning.spec import LoadedSpec, check_document, load_spec
 from profiler.planning.spec.python_file import document_of
-from profiler.run_folder.temporary_folders import temporary_folder
 from profiler.sessions.process import guarded, stopped_on_leaving
 from profiler.sessions.watchdog import Limits
 

@@ -5,7 +5,7 @@ import io
 import json
 
 import pytest
-from damage import damaged_files, damaged_texts
+from damage import damaged_versions
 from rich.console import Console
 
 from profiler.errors import ProfilerError, UsageError
@@ -24,7 +24,7 @@ from profiler.sessions.measure import MeasureRequest, measure
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.stopwatch import Stopwatch
 
-BUDGET = 24
+BUDGET = 12
 CLOCKS = "time_s,sm_mhz,memory_mhz,reasons,temperature_c,power_w\n" + "".join(
     f"{second}.5,1980,2619,4,50,300\n" for second in range(40)
 )
@@ -73,9 +73,8 @@ def resume(place, created="2026-03-04T09:00:00+00:00"):
 def test_no_damage_to_a_file_of_an_attempt_stops_reading(place, folder, name):
     path = folder / name
     content = path.read_bytes()
-    versions = damaged_files if name.endswith(".gz") else damaged_texts
     others = [load(place, attempt) for attempt in place.run.attempts() if attempt.folder != folder]
-    for damaged in versions(content, BUDGET):
+    for damaged in damaged_versions(content, BUDGET):
         path.write_bytes(damaged)
         of_attempt = [
             load(place, attempt) for attempt in place.run.attempts() if attempt.folder == folder
@@ -90,7 +89,7 @@ def test_no_damage_to_a_file_of_an_attempt_stops_reading(place, folder, name):
 def test_no_damage_to_a_run_record_is_more_than_a_message(place):
     path = place.run.path / "run.json"
     refused = 0
-    for damaged in damaged_texts(path.read_bytes(), 200):
+    for damaged in damaged_versions(path.read_bytes(), 100):
         path.write_bytes(damaged)
         try:
             record = place.run.record()
@@ -104,7 +103,7 @@ def test_no_damage_to_a_run_record_is_more_than_a_message(place):
 @pytest.mark.parametrize("name", ["plan.json", "build.json"])
 def test_no_damage_to_a_plan_is_more_than_a_message(place, folder, name):
     path = place.run.path / name
-    for damaged in damaged_texts(path.read_bytes(), 24):
+    for damaged in damaged_versions(path.read_bytes(), 24):
         path.write_bytes(damaged)
         try:
             plan = place.run.plan()

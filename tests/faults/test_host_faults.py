@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -97,11 +98,22 @@ HOST_FAULTS = [
     RuntimeError("can't start new thread"),
     RuntimeError("ptxas fatal: No space left on device"),
     chained(ValueError("nothing was compiled"), of_os(errno.ENOSPC)),
+    *map(of_os, (errno.EINTR, errno.ETIMEDOUT)),
+    RuntimeError("std::bad_alloc"),
+    RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0"),
+    sqlite3.OperationalError("database or disk is full"),
+    subprocess.CalledProcessError(
+        1, "g++", stderr=b"error writing to a.o: No space left on device"
+    ),
+    subprocess.CalledProcessError(1, "g++", "cc1plus: out of memory allocating 65536 bytes"),
+    ExceptionGroup("several", [ValueError("no such size"), of_os(errno.ENOSPC)]),
 ]
 FAULTS_OF_CELLS = [
     FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)),
     PermissionError(errno.EACCES, os.strerror(errno.EACCES)),
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB."),
+    RuntimeError("CUDA error: out of memory"),
+    subprocess.CalledProcessError(1, "nvcc", stderr="error: identifier is undefined"),
     ValueError("no such size"),
 ]
 

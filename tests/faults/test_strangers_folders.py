@@ -94,7 +94,7 @@ def test_an_experiment_whose_name_is_a_path_is_none(place, name):
 def contents(tmp_path):
     def read(text):
         (tmp_path / "gallery.yaml").write_text(text)
-        return gallery._read_contents(tmp_path / "gallery.yaml")
+        return gallery.read_contents(tmp_path / "gallery.yaml")
 
     return read
 
@@ -131,7 +131,7 @@ def test_contents_of_a_gallery_that_grow_without_end_are_refused(contents):
 def test_contents_of_a_gallery_out_of_a_fifo_are_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "gallery.yaml")
     with pytest.raises(ProfilerError, match="FIFO"):
-        gallery._read_contents(tmp_path / "gallery.yaml")
+        gallery.read_contents(tmp_path / "gallery.yaml")
 
 
 SLOW = [

@@ -62,10 +62,21 @@ def test_results_in_the_memory_of_an_input_are_copied_and_outputs_are_not_kept()
     assert kept.written() == ("x",)
 
 
-def test_memory_that_was_taken_away_from_an_input_is_given_back():
+TAKEN = {
+    "set": lambda x: x.set_(torch.empty(0)),
+    "data": lambda x: setattr(x, "data", torch.zeros(2, 3)),
+    "resize": lambda x: x.resize_(1, 2),
+    "transpose": lambda x: x.t_(),
+    "storage": lambda x: x.untyped_storage().resize_(0),
+    "larger storage": lambda x: x.untyped_storage().resize_(1000),
+}
+
+
+@pytest.mark.parametrize("take", TAKEN.values(), ids=TAKEN)
+def test_memory_that_was_taken_away_from_an_input_is_given_back(take):
     inputs = {"x": torch.arange(6.0).reshape(2, 3)}
     kept = KeptInputs(inputs)
-    inputs["x"].set_(torch.empty(0))
+    take(inputs["x"])
     assert kept.written() == ("x",)
     kept.restore()
     assert inputs["x"].tolist() == [[0, 1, 2], [3, 4, 5]]

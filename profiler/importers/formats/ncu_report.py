@@ -16,11 +16,11 @@ from profiler.importers.launches import ImportedLaunches
 from profiler.importers.ncu_report_module import raw_page, report_module
 from profiler.importers.source_listings import listed_kernels
 from profiler.importers.unread import unread_notices
+from profiler.machine.temporary_folders import temporary_folder
 from profiler.machine.tool_output import Ran, ran_together
 from profiler.notices import Notice
 from profiler.parse.ncu_csv import parse_ncu_csv, read_ncu_csv
 from profiler.parse.ncu_source import EXECUTED, Listing, join_lines, read_source_page
-from profiler.run_folder.temporary_folders import temporary_folder
 
 _PAGE_TIMEOUT_S = 600.0
 

@@ -14,9 +14,9 @@ from profiler.errors import EnvironmentUnusable
 from profiler.importers.given_file import GivenFile
 from profiler.importers.importer import Importer
 from profiler.importers.timelines import ImportedTimelines, imported_timeline
+from profiler.machine.temporary_folders import temporary_folder
 from profiler.machine.tool_output import printed
 from profiler.parse.nsys import read_nsys
-from profiler.run_folder.temporary_folders import temporary_folder
 
 _TIMEOUT_S = 1800.0
 

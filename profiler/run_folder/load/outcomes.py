@@ -511,14 +511,14 @@ def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice
 def _lost_visits(
     attempts: Sequence[Loaded], statuses: Mapping[str, CellStatus]
 ) -> Iterator[Notice]:
-    """Visits that journals call finished and no file has numbers of, of cells that did not fail."""
+    """Visits that journals know and no file has numbers of, of cells that did not fail."""
     made: dict[str, set[Visit]] = defaultdict(set)
     seen: dict[str, set[Visit]] = defaultdict(set)
     for loaded in attempts:
         session = loaded.attempt.record.session
         seen[session] |= loaded.visits()
         if loaded.attempt.record.kind in _COUNTED and not loaded.unreadable:
-            visits = {Visit(*visit) for visit in protocol.finished_visits(loaded.records)}
+            visits = {Visit(*visit) for visit in protocol.passed_visits(loaded.records)}
             sound = {cell for cell, status in statuses.items() if not status.outcome.failed}
             made[session] |= {visit for visit in visits if visit.cell in sound}
     for session, visits in made.items():

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from profiler.errors import UsageError
 from profiler.parse.bounded_files import read_packed, read_plain
-from profiler.search.live.records import Record, SearchRecord, search_record
+from profiler.search.live.records import Record, SearchRecord, Unreadable, search_record
 
 
 @cache
@@ -26,7 +26,7 @@ class SearchJournal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.records = read_records(path) if path.exists() else ()
+        self.records: tuple[Record | Unreadable, ...] = read_records(path) if path.exists() else ()
 
     def append(self, record: Record) -> None:
         """Write a record behind the others."""
@@ -61,19 +61,37 @@ def read_search(path: Path) -> SearchRecord | None:
     return search_record(read_records(path if path.exists() else packed))
 
 
-def read_records(path: Path) -> tuple[Record, ...]:
-    """Whole records of a journal, compressed or not; raises UsageError where one is damaged."""
+def read_records(path: Path) -> tuple[Record | Unreadable, ...]:
+    """Records of a journal, compressed or not; what is damaged costs the line that it stands in.
+
+    Raises UsageError where the first is damaged, which says what is searched.
+    """
     try:
         content = read_packed(path) if path.suffix == ".gz" else read_plain(path)
     except OSError as error:
         raise UsageError(f"{path}: damaged: {error}") from error
-    return parsed_records(path, content)
+    return tuple(_if_whole(path, number, line) for number, line in enumerate(_lines(content), 1))
+
+
+def _if_whole(path: Path, number: int, line: bytes) -> Record | Unreadable:
+    try:
+        return _record(path, number, line)
+    except UsageError:
+        if number == 1:
+            raise
+        return Unreadable(number)
 
 
 def parsed_records(name: Path | str, content: bytes) -> tuple[Record, ...]:
     """Whole records of a journal's content; raises UsageError, which calls it by `name`."""
-    lines = content.split(b"\n")[:-1]  # behind the last line end there is nothing, or a torn line
-    return tuple(_record(name, number, line) for number, line in enumerate(lines, start=1))
+    return tuple(
+        _record(name, number, line) for number, line in enumerate(_lines(content), start=1)
+    )
+
+
+def _lines(content: bytes) -> list[bytes]:
+    """Lines with their end; behind the last end there is nothing, or a torn line."""
+    return content.split(b"\n")[:-1]
 
 
 def _record(name: Path | str, number: int, line: bytes) -> Record:

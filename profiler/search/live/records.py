@@ -116,6 +116,13 @@ Record = Annotated[
 
 
 @dataclass(frozen=True)
+class Unreadable:
+    """A line of a journal that is no record: damaged, or of another version."""
+
+    line: int
+
+
+@dataclass(frozen=True)
 class SearchRecord:
     """Everything that a journal holds."""
 
@@ -132,13 +139,15 @@ class SearchRecord:
     workers: tuple[WorkerJoined, ...] = ()
     """GPUs that measured, where workers did."""
     left_out: int = 0
-    """Records of what no other record proposes or measures."""
+    """Records that are damaged, and those of what no other record proposes or measures; of a search
+    that has finished also proposals of which nothing came."""
 
 
 def with_origin(
-    records: Iterable[Record], variants: Mapping[str, Mapping[str, Value]] | None = None
+    records: Iterable[Record | Unreadable],
+    variants: Mapping[str, Mapping[str, Value]] | None = None,
 ) -> tuple[Record, ...]:
-    """Records without those of what no record before them proposed or measured: its line is lost.
+    """Whole records without those of what none before them proposed or measured: its line is lost.
 
     `variants`: parameters by id of all that can be proposed; None where they are not known.
     """
@@ -157,6 +166,8 @@ def with_origin(
                 is_known = variant in evaluated
             case Finished(_, finalists):
                 is_known = evaluated.issuperset(finalists)
+            case Unreadable():
+                continue
             case _:
                 is_known = True
         if is_known:
@@ -164,21 +175,25 @@ def with_origin(
     return tuple(kept)
 
 
-def search_record(all_records: tuple[Record, ...]) -> SearchRecord | None:
+def search_record(all_records: tuple[Record | Unreadable, ...]) -> SearchRecord | None:
     """The records of a journal, sorted; None where it does not begin with its terms."""
     if not all_records or not isinstance(all_records[0], Terms):
         return None
     records = with_origin(all_records)
+    proposed = {r.variant: r.params for r in records if isinstance(r, Proposed)}
+    finished = next((r for r in reversed(records) if isinstance(r, Finished)), None)
+    evaluations = tuple(r for r in records if isinstance(r, Evaluated))
+    lost = proposed.keys() - {r.variant for r in evaluations} if finished is not None else ()
     return SearchRecord(
         terms=all_records[0],
-        left_out=len(all_records) - len(records),
-        proposed={r.variant: r.params for r in records if isinstance(r, Proposed)},
+        left_out=len(all_records) - len(records) + len(lost),
+        proposed=proposed,
         random_draws=frozenset(
             r.variant for r in records if isinstance(r, Proposed) and r.is_random_draw
         ),
-        evaluations=tuple(r for r in records if isinstance(r, Evaluated)),
+        evaluations=evaluations,
         looks=tuple(r for r in records if isinstance(r, LookedAgain)),
         runner_ends=tuple(r.cause for r in records if isinstance(r, RunnerEnded)),
-        finished=next((r for r in reversed(records) if isinstance(r, Finished)), None),
+        finished=finished,
         workers=tuple(r for r in records if isinstance(r, WorkerJoined)),
     )

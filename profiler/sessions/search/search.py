@@ -100,8 +100,8 @@ class Search:
             )
         if live.left_out:
             self.reporter.warn(
-                f"{live.left_out} records of this run's search are of configurations whose own "
-                "records are lost: they do not count."
+                f"{live.left_out} records of this run's search are damaged, or of configurations "
+                "of which others are lost: they do not count."
             )
         self.reporter.say(self._opening_line(live))
         _ = self.progress  # its time counts from here

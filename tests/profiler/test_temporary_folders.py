@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from profiler.run_folder import temporary_folders
-from profiler.run_folder.temporary_folders import temporary_folder
+from profiler.machine import one_range, temporary_folders
+from profiler.machine.temporary_folders import temporary_folder
 
 HOLDS = (
-    "import sys; from profiler.run_folder.temporary_folders import temporary_folder\n"
+    "import sys; from profiler.machine.temporary_folders import temporary_folder\n"
     "with temporary_folder() as folder: print(folder, flush=True); sys.stdin.read()\n"
 )
 
@@ -96,3 +96,13 @@ def test_a_fork_leaves_it_to_its_parent(parent, monkeypatch):
             fork.setattr(os, "getpid", lambda: -1)
             held.close()
         assert folder.is_dir()
+
+
+def test_the_trial_of_doctor_takes_such_a_folder(monkeypatch):
+    built = []
+    monkeypatch.setattr(one_range, "built_library", built.append)
+    monkeypatch.setattr(one_range, "_stdout", lambda *_: str(built[0].is_dir() * 5.0))
+    assert one_range.duration_by_cupti() == 5.0
+    (folder,) = built
+    assert folder.name.startswith(temporary_folders._PREFIX)
+    assert not folder.exists()
