@@ -32,10 +32,9 @@ def fill_disk():
 def corrupt_what_is_sent():
     real = on_worker.packed
 
-    def packed(document, files=None):
-        parcel = real(document, files)
-        changed = {name: content + b" " for name, content in parcel["files"].items()}
-        return {**parcel, "files": changed}
+    def packed(*arguments):
+        digest, archive = real(*arguments)
+        return digest, archive + b" "
 
     on_worker.packed = packed
 

@@ -176,7 +176,7 @@ def worker_options(environment: Environment, scratch: str) -> dict[str, Any]:
         "nthreads": 1,
         "memory_limit": 0,  # none: it holds libraries and results, and sessions are processes
         "name": name,
-        "resources": resources_of(device_of(environment), name),
+        "resources": resources_of(device_of(environment)),
         "local_directory": scratch,
         "preload": [on_worker.__name__],
         "silence_logs": logging.CRITICAL,

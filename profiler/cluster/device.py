@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any
-
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.environment import find_gpu, probe_environment
 from profiler.model import Environment
-from profiler.run_folder.documents import checked_dataclass
 
 GPU_RESOURCE = "GPU"
 """Each worker has one, and each task takes one: so a GPU measures one thing at a time."""
-_NAMED = "worker "
-"""Beginning of the resource that one worker alone has, behind which its name comes."""
 
 
 def device_of(environment: Environment) -> str:
@@ -25,20 +18,16 @@ def device_of(environment: Environment) -> str:
     return f"{environment.gpu}{driver}"
 
 
-def resources_of(device: str, worker: str) -> dict[str, float]:
-    """Resources of a worker by its name, and of a task that this one alone may take.
-
-    So Dask gives no problem to another model or driver, whenever it comes. The name is that of the
-    GPU, and so the same when the worker is started again.
-    """
-    return {GPU_RESOURCE: 1, device: 1, f"{_NAMED}{worker}": 1}
+def resources_of(device: str) -> dict[str, float]:
+    """Resources of a worker, and of a task: so Dask gives none to another model or driver."""
+    return {GPU_RESOURCE: 1, device: 1}
 
 
 def device_among(resources: object) -> str | None:
     """Device in the resources of a worker; None where it is none of this program's."""
     if not isinstance(resources, dict) or GPU_RESOURCE not in resources:
         return None
-    names = [n for n in resources if n != GPU_RESOURCE and not n.startswith(_NAMED)]
+    names = [name for name in resources if name != GPU_RESOURCE]
     return names[0] if len(names) == 1 else None
 
 
@@ -54,14 +43,6 @@ def environment_here(*, cpu: bool) -> Environment:
             remedy="`profiler doctor` shows what is missing; --device cpu measures on the CPU.",
         )
     return probe_environment(gpu=gpu)
-
-
-def environment_from(document: Mapping[str, Any], device: str) -> Environment:
-    """Environment that a worker sent; raises EnvironmentUnusable where it is of another device."""
-    text = json.dumps(document["environment"])
-    environment = checked_dataclass("its environment", text.encode(), Environment)
-    require_device(environment, device)
-    return environment
 
 
 def require_device(environment: Environment, device: str) -> None:

@@ -32,7 +32,7 @@ class Batch:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """All versions of one problem, cells of it to explain, or a batch of a search: for one GPU."""
+    """All versions of some problems, cells to explain, or a batch of a search: for one GPU."""
 
     run: str
     """Id of this execution of the coordinator: what a worker keeps is of one."""
@@ -43,18 +43,20 @@ class Order:
     plan: Plan
     """The cells that are to be measured, with the sessions of the whole experiment."""
     builds: tuple[BuildResult, ...]
-    """The library of each is the hash of its content."""
+    """With paths of the coordinator, as those of `stamped`."""
     stamped: Mapping[str, str]
-    """Variant id → hash of its library with stamps."""
+    """Variant id → path of its library with stamps."""
+    libraries: Mapping[str, str]
+    """Path of a library at the coordinator → hash of its content, by which it travels."""
     sources: Mapping[str, str]
     """Cell id → hash of the files behind it, which a worker must have as well."""
     device: str
     """Model and driver that all GPUs of the run have."""
     timeline: bool = False
-    explain: str | None = None
-    """Ids of cells to explain, with commas; None: whatever is missing but explanations."""
+    explain: tuple[str, ...] | None = None
+    """Ids of cells to explain; None: whatever is missing but explanations is measured."""
     batch: Batch | None = None
-    """None: a problem is measured."""
+    """None: problems are measured, or cells explained."""
     quiet: bool = False
     """Whether the worker prints nothing, because it has the terminal of the coordinator."""
     profiler_version: str = field(default=profiler.__version__)

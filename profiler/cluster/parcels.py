@@ -1,23 +1,25 @@
-"""What travels between a coordinator and its workers: JSON, and files with their hashes."""
+"""What travels between a coordinator and its workers: run folders, as archives with their hash."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping
+import io
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from profiler.errors import UsageError
-from profiler.run_folder.folder import TOOL_REPORT_FILE
-from profiler.run_folder.workers import is_plain_name
+from profiler.run_folder.archive import unpack, write_members
+from profiler.run_folder.folder import RUN_FILE, SEARCH_JOURNAL_FILE, TOOL_REPORT_FILE, RunFolder
+from profiler.run_folder.redact import MACHINE_FILE
+from profiler.run_folder.seconds import SECONDS_FILE
+from profiler.run_folder.workers import WORKERS_FILE
 
+Parcel = tuple[str, bytes]
+"""SHA-256 of an archive, and the archive."""
+
+OF_A_WORKER = (RUN_FILE, SECONDS_FILE, MACHINE_FILE, WORKERS_FILE, SEARCH_JOURNAL_FILE)
 _STAYS = (TOOL_REPORT_FILE, f"{TOOL_REPORT_FILE}.gz")
 """ncu's own report: 60 MB for 350 launches, and what is read later of it is in the CSV."""
-
-Parcel = Mapping[str, Any]
-"""`document`: JSON with the hash of each file under `hashes`; `digest`: its own hash; `files`:
-content by name. What comes through the queue has `task` and `address` of the worker beside them."""
 
 
 def content_hash(content: bytes) -> str:
@@ -25,42 +27,41 @@ def content_hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def packed(document: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Parcel:
-    """Parcel of a JSON object and files."""
-    files = dict(files or {})
-    hashes = {name: content_hash(content) for name, content in files.items()}
-    text = json.dumps({**document, "hashes": hashes})
-    return {"document": text, "digest": content_hash(text.encode()), "files": files}
+def packed(run: RunFolder, attempts: Iterable[Path], names: Sequence[str] = OF_A_WORKER) -> Parcel:
+    """A run with some of its attempts, but for their private files and ncu's reports.
 
-
-def unpacked(parcel: Parcel) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Document and files of a parcel.
-
-    Raises UsageError where the files are not those whose hashes the document has, or where one has
-    the name of another place.
+    `names`: its own files that go along.
     """
-    text, files = str(parcel["document"]), dict(parcel["files"])
-    if content_hash(text.encode()) != parcel["digest"]:
-        raise UsageError("the document that arrived is not the one that was sent")
-    document: dict[str, Any] = json.loads(text)
-    hashes = document.pop("hashes")
-    if hashes.keys() != files.keys():
-        raise UsageError("what arrived lacks files, or has others than were sent")
-    for name, content in files.items():
-        if not is_plain_name(name):
-            raise UsageError(f"what arrived has a file called {name!r}")
-        if content_hash(content) != hashes[name]:
-            raise UsageError(f"{name}: the content that arrived is not the one that was sent")
-    return document, files
+    files = [run.path / name for name in names]
+    for attempt in attempts:
+        files += sorted(file for file in attempt.iterdir() if _travels(file))
+    archive = io.BytesIO()
+    write_members(
+        archive,
+        ((str(file.relative_to(run.path)), file.read_bytes()) for file in files if file.exists()),
+    )
+    return content_hash(archive.getvalue()), archive.getvalue()
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    """Files of an attempt that travel: not ncu's report, and nothing of its private folder."""
-    return {
-        path.name: path.read_bytes()
-        for path in sorted(folder.iterdir())
-        if path.name not in _STAYS
-        and is_plain_name(path.name)
-        and path.is_file()
-        and not path.is_symlink()
-    }
+def _travels(file: Path) -> bool:
+    """Whether a file of an attempt is none of ncu's reports, no link, folder or draft."""
+    is_plain = file.is_file() and not file.is_symlink()
+    return is_plain and file.name not in _STAYS and not file.name.startswith(".")
+
+
+def unpacked(parcel: Parcel, folder: Path) -> RunFolder:
+    """The run of a parcel, in a folder.
+
+    Raises UsageError where it is not what was sent, or holds an attempt that cannot be read.
+    """
+    digest, content = parcel
+    if content_hash(content) != digest:
+        raise UsageError("the run folder that arrived is not the one that was sent")
+    archive = folder / "parcel.zip"
+    archive.write_bytes(content)
+    run = RunFolder(unpack(archive, folder / "run"))
+    archive.unlink()
+    listing = run.list_attempts()
+    if unreadable := (*listing.damaged, *listing.linked):
+        raise UsageError(f"what arrived has attempts that cannot be read: {', '.join(unreadable)}")
+    return run
