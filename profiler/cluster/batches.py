@@ -14,7 +14,7 @@ from functools import cached_property
 from distributed import Future
 
 from profiler.cluster.giving import Given, Share, Work
-from profiler.cluster.order import Batch, part_of
+from profiler.cluster.parcels import Batch, part_of
 from profiler.errors import ProfilerError
 from profiler.model import Environment
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
@@ -61,7 +61,6 @@ class Batches(Share):
         best = self.live.best()
         if not self._budget.is_spent or self.live.pending:
             self._build([*self.live.pending, *([] if best is None else [best.variant])])
-        self.team.keep(self.search.builds)
         yield from super().measure()
         self.finalists = self.live.finish()
         self.search.report_end(len(self.finalists))

@@ -14,10 +14,9 @@ from distributed import CancelledError, Client
 from distributed.comm.core import CommClosedError
 
 from profiler.cluster.batches import Batches
-from profiler.cluster.device import device_among, device_of
 from profiler.cluster.giving import Team, as_profiler_error, scheduler_lost
-from profiler.cluster.on_worker import describe_machine
-from profiler.cluster.order import path_from_here
+from profiler.cluster.on_worker import describe_machine, device_among, device_of
+from profiler.cluster.parcels import path_from_here
 from profiler.cluster.problems import Problems, homes_of, keys_by_cell
 from profiler.cluster.request import ClusterRequest
 from profiler.errors import EnvironmentUnusable, ProfilerError

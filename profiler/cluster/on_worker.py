@@ -21,13 +21,20 @@ from typing import Any
 from distributed import Queue, Worker, get_worker
 
 import profiler
-from profiler.cluster.device import require_device
-from profiler.cluster.order import Batch, Order, spec_of_text
-from profiler.cluster.parcels import Parcel, content_hash, packed, unpacked
+from profiler.cluster.parcels import (
+    Batch,
+    Order,
+    Parcel,
+    content_hash,
+    packed,
+    spec_of_text,
+    unpacked,
+)
 from profiler.cluster.standing import Standing, bench_kept, end_standing
 from profiler.errors import EnvironmentUnusable, Interrupted
+from profiler.machine.environment import find_gpu, probe_environment
 from profiler.machine.requirements import Machine, find_machine
-from profiler.model import BuildResult
+from profiler.model import BuildResult, Environment
 from profiler.planning.space import space_of
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.documents import checked_dataclass
@@ -43,6 +50,57 @@ from profiler.sessions.search.bench import Subject
 from profiler.sessions.search.standing_bench import standing_bench, subject_of
 from profiler.sessions.sources import source_hashes
 from profiler.sessions.stopwatch import Stopwatch
+
+STAGE = "measures for others"
+"""Step of the seconds that a worker sends: it ends when they are sent."""
+GPU_RESOURCE = "GPU"
+"""Each worker has one, and each task takes one: so a GPU measures one thing at a time."""
+
+# ---- what a worker measures on -------------------------------------------------------------------
+
+
+def device_of(environment: Environment) -> str:
+    """Model and driver: what workers of one run have in common; without a GPU, the processor."""
+    if environment.gpu is None:
+        return environment.cpu or "an unnamed processor"
+    driver = "" if environment.driver is None else f", driver {environment.driver}"
+    return f"{environment.gpu}{driver}"
+
+
+def resources_of(device: str) -> dict[str, float]:
+    """Resources of a worker, and of a task: so Dask gives none to another model or driver."""
+    return {GPU_RESOURCE: 1, device: 1}
+
+
+def device_among(resources: object) -> str | None:
+    """Device in the resources of a worker; None where it is none of this program's."""
+    if not isinstance(resources, dict) or GPU_RESOURCE not in resources:
+        return None
+    names = [name for name in resources if name != GPU_RESOURCE]
+    return names[0] if len(names) == 1 else None
+
+
+def environment_here(*, cpu: bool) -> Environment:
+    """Environment of a worker here: of the first GPU that is visible, or of the processor.
+
+    Raises EnvironmentUnusable where no GPU is visible.
+    """
+    gpu = None if cpu else find_gpu()
+    if gpu is None and not cpu:
+        raise EnvironmentUnusable(
+            "No NVIDIA GPU is visible on this machine.",
+            remedy="`profiler doctor` shows what is missing; --device cpu measures on the CPU.",
+        )
+    return probe_environment(gpu=gpu)
+
+
+def require_device(environment: Environment, device: str) -> None:
+    """Raise EnvironmentUnusable where a worker measures on another device than was asked for."""
+    if device_of(environment) != device:
+        raise EnvironmentUnusable(
+            f"The worker measures on {device_of(environment)} now, and not on {device}.",
+            remedy="Start it again: it says what it has when it starts (--device cpu: the CPU).",
+        )
 
 
 def describe_machine(
@@ -84,8 +142,7 @@ def _folder_of(worker: Worker) -> Path:
     return Path(worker.local_directory).parent / f"kernel-profiler-{name}"
 
 
-STAGE = "measures for others"
-"""Step of the seconds that a worker sends: it ends when they are sent."""
+# ---- a task --------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -267,13 +324,13 @@ def _measure_batch(task: _Task, batch: Batch) -> None:
         return subject_of(order.plan, terms.problems, variant, library_of.get(variant))
 
     new_bench = partial(_new_bench, task, subject(terms.baseline))
-    with bench_kept(f"{order.run} {terms.key}", new_bench) as standing, ExitStack() as ending:
-        journal = SearchJournal(standing.run.path / SEARCH_JOURNAL_FILE)
+    with bench_kept(f"{order.run} {terms.key}", new_bench) as (bench, run), ExitStack() as ending:
+        journal = SearchJournal(run.path / SEARCH_JOURNAL_FILE)
         journal.begin_anew()
-        standing.bench.on_runner_end = lambda cause: journal.append(RunnerEnded(cause))
-        ending.callback(task.send, standing.run)
+        bench.on_runner_end = lambda cause: journal.append(RunnerEnded(cause))
+        ending.callback(task.send, run)
         evaluate_batch(
-            standing.bench,
+            bench,
             incumbent=None if batch.incumbent is None else subject(batch.incumbent),
             candidates=[subject(variant) for variant in batch.candidates],
             best=BestHere(terms.objective, batch.noise),
@@ -298,4 +355,4 @@ def _new_bench(task: _Task, baseline: Subject, closing: ExitStack) -> Standing:
         baseline=baseline,
         on_runner_end=lambda _: None,
     )
-    return Standing(closing.enter_context(bench), run)
+    return closing.enter_context(bench), run

@@ -12,8 +12,7 @@ from typing import Any
 from distributed import Future
 
 from profiler.cluster.giving import Given, Share, Work
-from profiler.cluster.order import WITHOUT_EXPLANATIONS, builds_of, part_of
-from profiler.cluster.parcels import Parcel, packed
+from profiler.cluster.parcels import WITHOUT_EXPLANATIONS, Parcel, builds_of, packed, part_of
 from profiler.errors import ProfilerError, UsageError
 from profiler.model import BuildResult, Environment, Params, Plan, SessionStep, Span
 from profiler.run_folder.folder import RUN_FILE, Attempt, RunFolder
@@ -102,8 +101,8 @@ class Pace:
         self.measured_s += measured_s
         self.started_s += seconds - measured_s
 
-    def problems_of_task(self, left: int, workers: int) -> int:
-        """How many of the problems that are left the next task should have.
+    def problems_of_task(self, left: int, out: int, workers: int) -> int:
+        """How many of the problems that are left the next task should have; `out` are at workers.
 
         As many as fill TASK_S, and fewer in the end, so that all workers end together; but not so
         few that its start takes longer than its problems.
@@ -112,8 +111,8 @@ class Pace:
             return 1
         each_s = self.measured_s / self.problems
         worth_a_start = math.ceil(self.started_s / self.tasks / each_s)
-        share = min(math.ceil(left / workers), max(math.ceil(left / workers / 2), worth_a_start))
-        return max(1, min(share, int(TASK_S / each_s), _GROWTH * self.largest))
+        share = min((left + out) / workers, max(left / workers / 2, worth_a_start))
+        return max(1, min(math.ceil(share), int(TASK_S / each_s), _GROWTH * self.largest))
 
 
 @dataclass(kw_only=True)
@@ -140,7 +139,6 @@ class Problems(Share):
                 self.team.reporter.say(f"{problem}: nothing is missing.")
             else:
                 self.open.append(Work([problem], self._gpu(problem)))
-        self.team.keep(self.builds, self.stamped)
         yield from super().measure()
         self.open = list(self._to_explain())
         yield from super().measure()
@@ -234,7 +232,8 @@ class Problems(Share):
             self.open.remove(first)
             return first
         alike = [w for w in able if not w.is_whole and w.home == first.home]
-        alike = alike[: self.pace.problems_of_task(len(alike), len(self.workers))]
+        out = sum(len(given.work.ids) for given in self.given)
+        alike = alike[: self.pace.problems_of_task(len(alike), out, len(self.workers))]
         self.open = [work for work in self.open if work not in alike]
         return Work([problem for work in alike for problem in work.ids], first.home)
 
