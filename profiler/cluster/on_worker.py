@@ -33,17 +33,17 @@ from profiler.cluster.parcels import (
 from profiler.cluster.standing import Standing, bench_kept, end_standing
 from profiler.errors import EnvironmentUnusable, Interrupted
 from profiler.machine.environment import find_gpu, probe_environment
-from profiler.machine.requirements import Machine, find_machine
+from profiler.machine.requirements import find_machine
 from profiler.model import BuildResult, Environment
 from profiler.planning.space import space_of
-from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.documents import checked_dataclass
-from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, RunFolder
+from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, RunFolder, write_bytes
 from profiler.run_folder.seconds import Seconds
 from profiler.run_folder.workers import note_environment
 from profiler.search.live.journal import SearchJournal
 from profiler.search.live.records import LookedAgain, RunnerEnded
 from profiler.sessions.measure import MeasureRequest, begin, gpu_held, keys_of, measure_in
+from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter, make_console
 from profiler.sessions.search.batch import BestHere, evaluate_batch
 from profiler.sessions.search.bench import Subject
@@ -125,7 +125,9 @@ def measure(text: str, libraries: Mapping[str, bytes], earlier: Parcel | None) -
     attempts that count.
     """
     order = checked_dataclass("the order of the coordinator", text.encode(), Order)
-    task = _prepared(order, libraries, _folder_of(get_worker()))
+    folder = _folder_of(get_worker())
+    folder.mkdir(parents=True, exist_ok=True)
+    task = _prepared(order, libraries, folder)
     if order.batch is None:
         end_standing()
         _measure_problems(task, earlier)
@@ -193,6 +195,7 @@ def _prepared(order: Order, libraries: Mapping[str, bytes], folder: Path) -> _Ta
     Raises EnvironmentUnusable where this machine is not the one asked for, or where a library or a
     source is another one.
     """
+    seconds = SecondsRecorder()
     if order.profiler_version != profiler.__version__:
         raise EnvironmentUnusable(
             f"The worker has version {profiler.__version__} of the profiler, the coordinator "
@@ -209,10 +212,23 @@ def _prepared(order: Order, libraries: Mapping[str, bytes], folder: Path) -> _Ta
         )
     paths = _laid_down(order.libraries, libraries, folder / "libraries")
     console = make_console("auto", stderr=True)
+    arch = machine.resolved_architecture(loaded.experiment.build.arch)
+    request = MeasureRequest(
+        loaded=loaded,
+        plan=order.plan,
+        space=replace(space_of(loaded), arch=arch),
+        machine=machine,
+        out=folder,
+        fresh=False,
+        created=datetime.now().astimezone().isoformat(timespec="seconds"),
+        seconds=seconds,
+        timeline=order.timeline,
+        explain=order.explain,
+    )
     return _Task(
         order,
         folder,
-        _request(order, loaded, machine, folder),
+        request,
         builds=tuple(
             replace(build, library=build.library and paths[build.library]) for build in order.builds
         ),
@@ -225,29 +241,12 @@ def _laid_down(
     digests: Mapping[str, str], contents: Mapping[str, bytes], folder: Path
 ) -> dict[str, str]:
     """Paths of libraries here, by those at the coordinator."""
-    folder.mkdir(parents=True, exist_ok=True)
     for digest, content in contents.items():
         if content_hash(content) != digest:
             raise EnvironmentUnusable("A library that arrived is not the one that was built.")
-        draft = folder / f"{digest}.draft"
-        draft.write_bytes(content)
-        draft.replace(draft.with_suffix(".so"))
+        if not (folder / f"{digest}.so").exists():
+            write_bytes(folder / f"{digest}.so", content)
     return {path: str(folder / f"{digest}.so") for path, digest in digests.items()}
-
-
-def _request(order: Order, loaded: LoadedSpec, machine: Machine, folder: Path) -> MeasureRequest:
-    arch = machine.resolved_architecture(loaded.experiment.build.arch)
-    return MeasureRequest(
-        loaded=loaded,
-        plan=order.plan,
-        space=replace(space_of(loaded), arch=arch),
-        machine=machine,
-        out=folder,
-        fresh=False,
-        created=datetime.now().astimezone().isoformat(timespec="seconds"),
-        timeline=order.timeline,
-        explain=order.explain,
-    )
 
 
 # ---- problems ------------------------------------------------------------------------------------

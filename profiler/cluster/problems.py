@@ -303,10 +303,10 @@ class Problems(Share):
     def finish(self, given: Given, error: ProfilerError | None) -> None:
         """Take down the end of a task; where it failed, others get its problems one by one."""
         work, reporter = given.work, self.team.reporter
-        self._take_seconds(given)
+        seconds = self._take_seconds(given)
         if error is None and not work.cells:
             self._done += len(work.ids)
-            seconds, all_ = time.monotonic() - given.since, len(self.team.request.plan.problems)
+            all_ = len(self.team.request.plan.problems)
             self.pace.note(len(work.ids), seconds, _measured_s(given.spans))
             done = f"({self._done} of {all_} problems)"
             reporter.say(f"{work}: measured in {seconds:.1f} s {done}")
@@ -329,8 +329,11 @@ class Problems(Share):
             cells = tuple(cell for cell in work.cells if problem_of[cell] == problem)
             yield replace(work, ids=[problem], cells=cells)
 
-    def _take_seconds(self, given: Given) -> None:
-        """Take down the spans of a task, as if it ended now: clocks of hosts differ."""
+    def _take_seconds(self, given: Given) -> float:
+        """Take down the spans of a task, as if it ended now: clocks of hosts differ.
+
+        Returns how long it took.
+        """
         recorder = self.team.request.seconds
         ended_s = max((span.end_s for span in given.spans), default=0.0)
         offset = SecondsRecorder().began - recorder.began - ended_s
@@ -339,6 +342,7 @@ class Problems(Share):
                 begin_s, end_s = (round(at + offset, 3) for at in (span.begin_s, span.end_s))
                 recorder.spans.append(Span(given.names[span.row], span.step, begin_s, end_s))
         self.team.run.write_seconds(self._took, recorder.spans)
+        return ended_s
 
     def put_back(self, given: Given) -> None:
         """Have the GPU of a worker that is gone go on, if it comes back."""

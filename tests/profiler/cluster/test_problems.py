@@ -10,6 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from profiler.cluster.giving import Given, Work
+from profiler.cluster.on_worker import STAGE
 from profiler.cluster.problems import (
     LONGEST_WAIT_S,
     SHORTEST_WAIT_S,
@@ -19,6 +20,7 @@ from profiler.cluster.problems import (
 )
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Environment, SessionStep, Span
+from profiler.run_folder.seconds import PROFILER
 from profiler.sessions.overlap.recorder import SecondsRecorder
 
 FULL = EnvironmentUnusable("a full disk")
@@ -189,8 +191,11 @@ def test_cells_that_fail_together_are_explained_problem_by_problem(problems: Pro
 def measured(problems: Problems, work: Work | None, worker: str, start_s: float = 4.0) -> None:
     """Have work end whose problems take a second each, after its start."""
     assert work is not None
-    ended = given(work, worker, ago_s=start_s + len(work.ids))
-    ended.spans = (Span("ncu-timing.001", SessionStep.MEASURES, 0.0, float(len(work.ids))),)
+    ended, end_s = given(work, worker), start_s + len(work.ids)
+    ended.spans = (
+        Span("ncu-timing.001", SessionStep.MEASURES, start_s, end_s),
+        Span(PROFILER, STAGE, 0.0, end_s),
+    )
     problems.finish(ended, None)
 
 
