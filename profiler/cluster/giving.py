@@ -20,7 +20,6 @@ from profiler.cluster.on_worker import device_among, require_device, resources_o
 from profiler.cluster.parcels import (
     Order,
     Parcel,
-    builds_of,
     content_hash,
     path_from_here,
     unpacked,
@@ -106,7 +105,7 @@ class Team:
         """Give a plan to the worker at an address, with the libraries of its variants."""
         loaded = self.request.loaded
         variants = {variant.id for variant in plan.variants}
-        builds = builds_of(plan, builds)
+        builds = tuple(build for build in builds if build.variant in variants)
         stamped = {id_: path for id_, path in stamped.items() if id_ in variants}
         needed = filter(None, (*(build.library for build in builds), *stamped.values()))
         libraries = {path: self.library(path) for path in needed}

@@ -93,12 +93,6 @@ def part_of(plan: Plan, problems: Collection[str], variants: Collection[str] | N
     return replace(plan, cells=cells, sessions=sessions, excluded=(), search=None)
 
 
-def builds_of(plan: Plan, builds: Sequence[BuildResult]) -> tuple[BuildResult, ...]:
-    """Builds of the variants that a plan has."""
-    variants = {variant.id for variant in plan.variants}
-    return tuple(build for build in builds if build.variant in variants)
-
-
 def path_from_here(path: Path) -> str:
     """Path of a file from the working folder, absolute where it lies elsewhere."""
     here = Path.cwd()

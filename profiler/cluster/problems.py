@@ -12,7 +12,7 @@ from typing import Any
 from distributed import Future
 
 from profiler.cluster.giving import Given, Share, Work
-from profiler.cluster.parcels import WITHOUT_EXPLANATIONS, Parcel, builds_of, packed, part_of
+from profiler.cluster.parcels import WITHOUT_EXPLANATIONS, Parcel, packed, part_of
 from profiler.errors import ProfilerError, UsageError
 from profiler.model import BuildResult, Environment, Params, Plan, SessionStep, Span
 from profiler.run_folder.folder import RUN_FILE, Attempt, RunFolder
@@ -34,7 +34,7 @@ it explains is started again within seconds, at another address."""
 TASK_S = 120.0
 """How long a task with several problems should take at most: it comes back at its end."""
 _GROWTH = 4
-"""Times as many problems as in any task so far a task has at most: the first tell little."""
+"""Times as many problems as the newest a task has at most: a single one tells little."""
 
 Homes = dict[str, tuple[Environment, Mapping[str, str]]]
 """Problem id → environment of the GPU whose attempts at it count, and the keys of its cells there;
@@ -82,24 +82,14 @@ def _size(params: Params) -> float:
     return math.prod(map(float, numbers))
 
 
-@dataclass
+@dataclass(frozen=True)
 class Pace:
-    """How long tasks took so far: what they started with, and each of their problems."""
+    """The newest task that ended: problems of about that size come next."""
 
-    tasks: int = 0
-    problems: int = 0
-    largest: int = 0
-    """Problems of the largest task."""
-    started_s: float = 0.0
+    problems: int = 1
+    seconds: float = 0.0
     measured_s: float = 0.0
-
-    def note(self, problems: int, seconds: float, measured_s: float) -> None:
-        """Take a task with some problems, and how long its sessions measured."""
-        self.tasks += 1
-        self.problems += problems
-        self.largest = max(self.largest, problems)
-        self.measured_s += measured_s
-        self.started_s += seconds - measured_s
+    """Of these, those in which its sessions measured. 0: none has ended."""
 
     def problems_of_task(self, left: int, out: int, workers: int) -> int:
         """How many of the problems that are left the next task should have; `out` are at workers.
@@ -110,9 +100,9 @@ class Pace:
         if not self.measured_s:
             return 1
         each_s = self.measured_s / self.problems
-        worth_a_start = math.ceil(self.started_s / self.tasks / each_s)
+        worth_a_start = (self.seconds - self.measured_s) / each_s
         share = min((left + out) / workers, max(left / workers / 2, worth_a_start))
-        return max(1, min(math.ceil(share), int(TASK_S / each_s), _GROWTH * self.largest))
+        return max(1, min(math.ceil(share), int(TASK_S / each_s), _GROWTH * self.problems))
 
 
 @dataclass(kw_only=True)
@@ -158,7 +148,7 @@ class Problems(Share):
         return is_measured(
             self.team.run,
             replace(request, plan=plan, machine=machine),
-            builds=builds_of(plan, self.builds),
+            builds=self.builds,
             keys=keys,
             stamped=self.stamped,
             reader=self._reader,
@@ -307,7 +297,7 @@ class Problems(Share):
         if error is None and not work.cells:
             self._done += len(work.ids)
             all_ = len(self.team.request.plan.problems)
-            self.pace.note(len(work.ids), seconds, _measured_s(given.spans))
+            self.pace = Pace(len(work.ids), seconds, _measured_s(given.spans))
             done = f"({self._done} of {all_} problems)"
             reporter.say(f"{work}: measured in {seconds:.1f} s {done}")
         elif error is not None and work.cells and len(work.ids) > 1:

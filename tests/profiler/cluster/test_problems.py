@@ -212,18 +212,16 @@ def test_tasks_are_shared_out_by_what_the_first_took(problems: Problems) -> None
     assert (ids(third), ids(fourth)) == (["2", "3", "4", "5"], ["6", "7", "8", "9"])
 
 
-def pace(each_s: float, start_s: float = 5.0, largest: int = 50) -> Pace:
-    made = Pace()
-    made.note(largest, start_s + largest * each_s, largest * each_s)
-    return made
+def pace(each_s: float, start_s: float = 5.0, problems: int = 50) -> Pace:
+    return Pace(problems, start_s + problems * each_s, problems * each_s)
 
 
 @pytest.mark.parametrize(
     ("made", "left", "size"),
     [
         (Pace(), 1000, 1),
-        (pace(0.5, largest=100), 10_000, TASK_S / 0.5),
-        (pace(0.5, largest=1), 10_000, 4),
+        (pace(0.5, problems=100), 10_000, TASK_S / 0.5),
+        (pace(0.5, problems=1), 10_000, 4),
         (pace(50.0), 1000, 2),
         (pace(500.0), 1000, 1),
         (pace(0.5), 100, 25),
