@@ -61,6 +61,7 @@ class Batches(Share):
         best = self.live.best()
         if not self._budget.is_spent or self.live.pending:
             self._build([*self.live.pending, *([] if best is None else [best.variant])])
+        self.team.keep(self.search.builds)
         yield from super().measure()
         self.finalists = self.live.finish()
         self.search.report_end(len(self.finalists))

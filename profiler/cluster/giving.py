@@ -36,8 +36,6 @@ from profiler.sessions.stopwatch import Stopwatch
 
 _LOOK_EVERY_S = 1.0
 """How often the scheduler is asked which workers there are, and what came."""
-_MOST_LIBRARIES = 512
-"""That stay at workers: a search has as many as configurations."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -54,8 +52,8 @@ class Team:
     """Its machine is one of the workers; its plan of the finalists, where these were searched."""
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Id of this execution: a worker keeps what is of one execution only."""
-    libraries: dict[str, tuple[str, Future[bytes]]] = field(default_factory=dict)
-    """Those that stay at workers, by path, the newest: hash of the content, and its way there."""
+    kept: dict[str, tuple[str, Future[bytes]]] = field(default_factory=dict)
+    """Libraries that stay at workers, by path: hash of the content, and its way to them."""
     watch: Stopwatch = field(default_factory=Stopwatch)
     failures: dict[str, ProfilerError] = field(default_factory=dict)
     """Problem → why no worker could measure it."""
@@ -80,16 +78,18 @@ class Team:
         """Hash of a library's content, and its way to workers: each gets it when it needs it first.
 
         As the result of a task and not as scattered data: where the only worker that has one dies,
-        the scheduler still knows how to make it again.
+        the scheduler still knows how to make it again. It is there as long as somebody has it.
         """
-        if path not in self.libraries:
-            content = Path(path).read_bytes()
-            digest = content_hash(content)
-            sent = self.client.submit(bytes, content, key=f"library-{digest}", pure=True)
-            self.libraries[path] = digest, sent
-            if len(self.libraries) > _MOST_LIBRARIES:
-                del self.libraries[next(iter(self.libraries))]
-        return self.libraries[path]
+        if path in self.kept:
+            return self.kept[path]
+        content = Path(path).read_bytes()
+        digest = content_hash(content)
+        return digest, self.client.submit(bytes, content, key=f"library-{digest}", pure=True)
+
+    def keep(self, builds: Sequence[BuildResult], stamped: Mapping[str, str] = _NONE) -> None:
+        """Have libraries stay at workers in place of those that did so far."""
+        paths = (*(build.library for build in builds), *stamped.values())
+        self.kept = {path: self.library(path) for path in paths if path is not None}
 
     def submit(  # noqa: PLR0913 - what a task is made of, all but three by keyword
         self,

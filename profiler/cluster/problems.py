@@ -129,6 +129,7 @@ class Problems(Share):
                 self.team.reporter.say(f"{problem}: nothing is missing.")
             else:
                 self.open.append(Work([problem], self._gpu(problem)))
+        self.team.keep(self.builds, self.stamped)
         yield from super().measure()
         self.open = list(self._to_explain())
         yield from super().measure()
