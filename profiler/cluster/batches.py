@@ -133,7 +133,8 @@ class Batches(Share):
         """Take the journal of a batch; what it has no result of is measured by another worker."""
         journal = arrived.path / SEARCH_JOURNAL_FILE
         records = read_records(journal) if journal.exists() else ()
-        worker = worker_of(self.team.run, arrived, environment)
+        seed = self.team.request.plan.seed
+        worker = worker_of(self.team.run, arrived, environment, seed)
         self.live.note_worker(WorkerJoined(worker.name, worker.gpu, worker.gpu_uuid))
         for record in records:
             match record:

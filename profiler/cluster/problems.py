@@ -181,11 +181,11 @@ class Problems(Share):
 
     def prepare(self) -> bool:
         """Give up what none of the workers can do that are there; whether anything is left."""
-        now = time.monotonic()
+        now, there = time.monotonic(), {None, *self.workers}
         for work in tuple(self.open):
-            if work.cells and (not work.waits_until or work.home in {None, *self.workers}):
+            if work.cells and (not work.waits_until or work.home in there):
                 work.waits_until = max(work.waits_until, now + SHORTEST_WAIT_S)
-            if work.home not in {None, *self.workers} and now > work.waits_until:
+            if work.home not in there and now > work.waits_until:
                 self.open.remove(work)
                 if work.cells:
                     self._not_explained(work, "its GPU is not here any more")
@@ -244,6 +244,8 @@ class Problems(Share):
     def _earlier(self, work: Work) -> Parcel | None:
         """The run, with the attempts at problems whose keys are those of today."""
         homes = {problem: self.homes[problem] for problem in work.ids if problem in self.homes}
+        if not homes:
+            return None
         keys = keys_by_cell(homes).items()
         attempts = [a.folder for a in self.team.run.attempts() if a.record.keys.items() & keys]
         return packed(self.team.run, attempts, (RUN_FILE,)) if attempts else None
@@ -266,7 +268,7 @@ class Problems(Share):
         if not keys.items() <= arrived.record().keys.items():
             raise UsageError("it measured other kernels, sources or settings than those here")
         opened = self._opened(attempts)
-        worker = worker_of(run, arrived, environment)
+        worker = worker_of(run, arrived, environment, request.plan.seed)
         record = run.record()
         run.write_record(
             replace(record, keys={**record.keys, **keys}, opened={**record.opened, **opened})

@@ -65,7 +65,7 @@ def note_environment(run: RunFolder, environment: Environment) -> tuple[Environm
     return environments
 
 
-def worker_of(run: RunFolder, arrived: RunFolder, environment: Environment) -> Worker:
+def worker_of(run: RunFolder, arrived: RunFolder, environment: Environment, seed: int) -> Worker:
     """The GPU of an environment as attempts name it; a new one is written down.
 
     What is private to its machine, as the folder that arrived says, is taken out of all that is
@@ -73,9 +73,11 @@ def worker_of(run: RunFolder, arrived: RunFolder, environment: Environment) -> W
     """
     texts = read_json(arrived.path / MACHINE_FILE)
     write_json(run.path / MACHINE_FILE, joined_texts(run.path, texts))
+    known = worker_environments(run)
     environments = note_environment(run, environment)
-    name_no_gpu_of_several(run)
-    public = public_environment(environment, run.record().seed)
+    if environments != known:
+        name_no_gpu_of_several(run)
+    public = public_environment(environment, seed)
     chips = list(dict.fromkeys(map(_chip, environments)))
     return Worker(
         name=f"worker-{1 + chips.index(_chip(environment))}",
@@ -112,7 +114,6 @@ def add_attempt(run: RunFolder, attempt: Attempt, worker: Worker) -> Path:
 def name_no_gpu_of_several(run: RunFolder) -> None:
     """Take the UUID out of the environment of a run that several GPUs measured."""
     record = run.record()
-    several = len(set(map(_chip, worker_environments(run)))) > 1
-    if several and record.environment.gpu_uuid is not None:
+    if len(set(map(_chip, worker_environments(run)))) > 1:
         environment = replace(record.environment, gpu_uuid=None)
         run.write_record(replace(record, environment=environment))

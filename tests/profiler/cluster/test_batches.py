@@ -107,7 +107,7 @@ def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     monkeypatch.setattr(f"{module}.part_of", lambda *_: SimpleNamespace(cells=()))
     monkeypatch.setattr(
         f"{module}.worker_of",
-        lambda _run, _arrived, environment: Worker(f"worker-{environment.gpu_uuid[-1]}"),
+        lambda _run, _arrived, environment, _seed: Worker(f"worker-{environment.gpu_uuid[-1]}"),
     )
 
     def make(evaluations: int) -> Searching:
