@@ -164,18 +164,17 @@ class Problems(Share):
             keys=keys_by_cell(self.homes),
             reporter=self.team.reporter,
         )
-        cells: dict[str, list[str]] = {}
-        for cell in wanted:
-            cells.setdefault(self.team.request.plan.problem_of[cell], []).append(cell)
-        by_gpu: dict[str | None, list[str]] = {}
-        for problem in cells:
-            if problem in self.homes:
-                by_gpu.setdefault(self._gpu(problem), []).append(problem)
-            else:
+        problem_of = self.team.request.plan.problem_of
+        for problem in dict.fromkeys(problem_of[cell] for cell in wanted):
+            if problem not in self.homes:
                 self._not_explained(problem, "no worker could measure it")
-        for gpu, problems in by_gpu.items():
-            of_gpu = tuple(cell for problem in problems for cell in cells[problem])
-            yield Work(problems, gpu, cells=of_gpu, is_whole=True)
+        by_gpu: dict[str | None, list[str]] = {}
+        for cell in wanted:
+            if problem_of[cell] in self.homes:
+                by_gpu.setdefault(self._gpu(problem_of[cell]), []).append(cell)
+        for gpu, cells in by_gpu.items():
+            problems = list(dict.fromkeys(problem_of[cell] for cell in cells))
+            yield Work(problems, gpu, cells=tuple(cells), is_whole=True)
 
     # ---- giving ----
 
@@ -189,20 +188,19 @@ class Problems(Share):
                 self.open.remove(work)
                 if work.cells:
                     self._not_explained(work, "its GPU is not here any more")
-                else:
-                    self._begin_anew(work, "its GPU did not come back")
+                    continue
+                self.team.reporter.warn(f"{work} begins anew: its GPU did not come back.")
+                self.open[:0] = self._alone(work)
             elif work.error is not None and self.workers.keys() <= work.failed_on:
                 self.open.remove(work)
                 self.team.failures[work.ids[0]] = work.error
         return bool(self.open)
 
-    def _begin_anew(self, work: Work, why: str) -> None:
-        """Have another worker measure problems first: samples of two GPUs are not mixed."""
-        self.team.reporter.warn(f"{work} begins anew: {why}.")
-        self.open[:0] = self._alone(work)
-
     def _alone(self, work: Work, **changes: Any) -> Iterator[Work]:
-        """Work for each problem that is not measured, as it is where nobody has begun it."""
+        """Work for each problem that is not measured, from its beginning.
+
+        Samples of two GPUs are not mixed.
+        """
         for problem in work.ids:
             if self._is_measured(problem):
                 self._done += 1
@@ -343,8 +341,10 @@ class Problems(Share):
         wait_s = min(now - given.since, LONGEST_WAIT_S)
         if work.cells:
             wait_s = max(wait_s, SHORTEST_WAIT_S)
+        else:
+            work.home, work.is_whole = given.worker, True
         self.open.insert(0, work)
-        work.home, work.waits_until, work.is_whole = given.worker, now + wait_s, True
+        work.waits_until = now + wait_s
         self.team.reporter.warn(
             f"{work}: its worker is gone. Waiting for that GPU for {wait_s:.0f} s."
         )

@@ -161,7 +161,11 @@ def test_cells_wait_for_the_gpu_that_measured_them(problems: Problems) -> None:
 def test_cells_of_a_processor_are_explained_by_any_worker(problems: Problems) -> None:
     problems.open = [to_explain(home=None)]
     assert problems.prepare()
-    assert problems.take_next(B) is not None
+    cells = problems.take_next(B)
+    assert cells is not None
+    lose(problems, B, given(cells, B))
+    assert problems.prepare()
+    assert problems.take_next(A) is cells
 
 
 def test_cells_whose_worker_dies_wait_and_those_that_fail_do_not(problems: Problems) -> None:
