@@ -66,11 +66,16 @@ class Team:
         return Queue(self.id, client=self.client)
 
     def addresses(self) -> dict[str, str]:
-        """Address by name of the workers that are there: a UUID where it is a GPU."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        """Address by name of the workers that are there: a UUID where it is a GPU.
+
+        Raises EnvironmentUnusable where the scheduler is lost: Dask forgets it at once.
+        """
+        scheduler = self.client.scheduler_info(n_workers=-1)
+        if "workers" not in scheduler:
+            raise scheduler_lost("it is not known any more")
         return {
             str(facts["name"]): address
-            for address, facts in workers.items()
+            for address, facts in scheduler["workers"].items()
             if device_among(facts["resources"]) == self.device
         }
 

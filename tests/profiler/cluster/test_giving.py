@@ -240,3 +240,11 @@ def test_a_scheduler_that_does_not_know_the_work_any_more_is_lost(
     future.status = "lost"
     with pytest.raises(EnvironmentUnusable, match="connection to the scheduler was lost"):
         share.look("one")
+
+
+def test_a_scheduler_that_the_client_has_forgotten_is_lost(pieces: Callable[..., Pieces]) -> None:
+    share = pieces("a")
+    client: Any = share.team.client
+    client.scheduler_info.return_value = {}
+    with pytest.raises(EnvironmentUnusable, match="connection to the scheduler was lost"):
+        share.go_on()
