@@ -306,23 +306,54 @@ def kill_in_block(cluster, worker, name, block):
     end(worker)
 
 
-def test_what_a_dead_worker_had_goes_on_where_its_gpu_is(other_cluster):
-    """It costs the block that was under way."""
-    cluster = other_cluster
-    spec = write_tiles(cluster.line, rows=ROWS[:1])
+@pytest.fixture(scope="module")
+def died_twice(tmp_path_factory, command_line):
+    """The run of a worker that was killed while it measured, and while it explained; messages.
+
+    It is there again each time, at another address: Dask starts a worker anew that died.
+    """
+    cluster = Cluster(command_line(tmp_path_factory.mktemp("died_twice")))
+    cluster.start_scheduler()
+    spec = write_tiles(cluster.line, rows=ROWS[:1], collect={"explain": True})
     dying = cluster.start_worker("dying", FAKE_NCU_SLOW_S=0.1)
     coordinator = cluster.start_coordinator(spec)
     kill_in_block(cluster, dying, "dying", 3)
+    dying = cluster.start_worker("dying", FAKE_NCU_SLOW_S=0.05)
+    journals = cluster.folder / "scratch/dying"
+
+    def explains():
+        with suppress(FileNotFoundError):  # the folder of a problem that is measured goes away
+            return any(visits_of(f.parent) for f in journals.rglob("ncu-explain*/journal.jsonl"))
+        return False
+
+    wait_for(explains)
+    end(dying)
     cluster.start_worker("dying")
     progress = finish(coordinator)[2]
-    assert "(1 of 1 problems)" in progress
     (run,) = cluster.line.runs()
-    made = [set(visits_of(folder)) for folder in attempts(run)]
-    assert sum(map(len, made)) == len(set(visits(run))) == 6 * 4, "no visit was made twice"
+    yield run, progress
+    cluster.close()
+
+
+def test_what_a_dead_worker_had_goes_on_where_its_gpu_is(died_twice):
+    """It costs the block that was under way."""
+    run, progress = died_twice
+    assert "(1 of 1 problems)" in progress
+    measuring = [folder for folder in attempts(run) if not folder.name.startswith("ncu-explain")]
+    made = [set(visits_of(folder)) for folder in measuring]
+    assert sum(map(len, made)) == len(set().union(*made)) == 6 * 4, "no visit was made twice"
     assert {worker["name"] for worker in workers_of(run)} == {"worker-1"}
-    (left,) = [f for f in attempts(run) if not (f / "result.json").exists()]
+    (left,) = [f for f in measuring if not (f / "result.json").exists()]
     assert len(visits_of(left)) >= 3 * 4, "its whole blocks count"
     assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
+
+
+def test_a_worker_that_dies_while_it_explains_goes_on_when_it_is_there_again(died_twice):
+    run, progress = died_twice
+    assert "Not explained" not in progress
+    explained = [folder for folder in attempts(run) if folder.name.startswith("ncu-explain")]
+    cells = {cell for folder in explained for cell, _, _ in visits_of(folder)}
+    assert any("rows=4" in cell for cell in cells)
 
 
 def test_what_a_dead_worker_had_begins_anew_where_its_gpu_stays_away(other_cluster):
@@ -338,31 +369,6 @@ def test_what_a_dead_worker_had_begins_anew_where_its_gpu_stays_away(other_clust
     (run,) = cluster.line.runs()
     assert {worker["name"] for worker in workers_of(run)} == {"worker-1"}, "the heir"
     assert len(visits(run)) == len(set(visits(run))) == 6 * 4
-    assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
-
-
-def test_a_worker_that_dies_while_it_explains_goes_on_when_it_is_there_again(other_cluster):
-    """It has another address then: Dask starts a worker anew that died."""
-    cluster = other_cluster
-    spec = write_tiles(cluster.line, rows=ROWS[:1], collect={"explain": True})
-    dying = cluster.start_worker("dying", FAKE_NCU_SLOW_S=0.05)
-    coordinator = cluster.start_coordinator(spec)
-    journals = cluster.folder / "scratch/dying"
-
-    def explains():
-        with suppress(FileNotFoundError):  # the folder of a problem that is measured goes away
-            return any(visits_of(f.parent) for f in journals.rglob("ncu-explain*/journal.jsonl"))
-        return False
-
-    wait_for(explains)
-    end(dying)
-    cluster.start_worker("dying")
-    progress = finish(coordinator)[2]
-    assert "Not explained" not in progress
-    (run,) = cluster.line.runs()
-    explained = [folder for folder in attempts(run) if folder.name.startswith("ncu-explain")]
-    cells = {cell for folder in explained for cell, _, _ in visits_of(folder)}
-    assert cells
     assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
 
 
@@ -406,19 +412,22 @@ def test_a_lost_scheduler_ends_the_run_which_goes_on_with_the_next(other_cluster
     assert len(visits(run)) == len(set(visits(run))) == 6 * 4 * 2
 
 
-@pytest.mark.parametrize(
-    ("fault", "words"),
-    [("full_disk", "File too large"), ("corrupted", "is not the one that was sent")],
-)
-def test_a_worker_with_a_fault_is_named_and_the_others_go_on(other_cluster, fault, words):
+FAULTS = {"full_disk": "File too large", "corrupted": "is not the one that was sent"}
+
+
+def test_a_worker_with_a_fault_is_named_and_the_others_go_on(other_cluster):
+    """Each worker begins with one of the problems, and the sound one gets all in the end."""
     cluster = other_cluster
-    spec = write_tiles(cluster.line, rows=ROWS[:2])
-    cluster.start_worker("sick", fault=fault)
+    spec = write_tiles(cluster.line)
+    for fault in FAULTS:
+        cluster.start_worker(fault, fault=fault)
     cluster.start_worker("sound")
     done = cluster.measure(spec)
     assert done.code == 0, done.err
-    assert words in done.err
-    assert "another worker gets it" in done.err
+    for words in FAULTS.values():
+        named = [line for line in done.err.splitlines() if words in line]
+        assert named
+        assert all("another worker gets it" in line for line in named)
     (run,) = cluster.line.runs()
     assert {worker["name"] for worker in workers_of(run)} == {"worker-1"}
     assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}

@@ -25,7 +25,7 @@ from profiler.cluster.parcels import (
     unpacked,
 )
 from profiler.cluster.tasks import measure
-from profiler.errors import EnvironmentUnusable, ProfilerError
+from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.model import BuildResult, Environment, Plan, Span
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.workers import arrival_folder, worker_environments
@@ -285,10 +285,13 @@ class Share(ABC):
             try:
                 with arrival_folder(self.team.run) as folder:
                     arrived = unpacked(parcel, folder)
-                    (environment,) = worker_environments(arrived)
-                    require_device(environment, self.team.device)
-                    self.take(given, arrived, environment)
-                    (given.spans,) = arrived.seconds().executions
+                    environments = worker_environments(arrived)
+                    if not environments:
+                        raise UsageError("it does not say in what environment it was measured")
+                    require_device(environments[-1], self.team.device)
+                    self.take(given, arrived, environments[-1])
+                    for spans in arrived.seconds().executions:
+                        given.spans = spans
             except ProfilerError as refusal:
                 given.refusal = refusal
 

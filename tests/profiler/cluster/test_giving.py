@@ -101,11 +101,12 @@ def parcel(tmp_path: Path) -> Callable[..., Parcel]:
     """Makes what a worker sends: its run, with some attempts."""
     run = RunFolder(tmp_path / "its")
 
-    def make(attempts: int = 0, environment: Environment = GPU) -> Parcel:
+    def make(attempts: int = 0, environment: Environment | None = GPU) -> Parcel:
         run.path.mkdir(exist_ok=True)
-        run.write_record(RunRecord("sums", "2026-03-04T10:00:00+00:00", 1, environment, {}))
+        run.write_record(RunRecord("sums", "2026-03-04T10:00:00+00:00", 1, GPU, {}))
         (run.path / "private/workers.json").unlink(missing_ok=True)
-        note_environment(run, environment)
+        if environment is not None:
+            note_environment(run, environment)
         run.write_seconds(Seconds(), [SPAN])
         record = AttemptRecord("ncu-timing", "ncu", "timing", (), {})
         return packed(run, [run.new_attempt(record) for _ in range(attempts)])
@@ -226,9 +227,12 @@ def test_what_is_damaged_or_of_another_device_goes_to_others(
     share.look("one", "two")
     finish(share, share.given[0], parcel(environment=Environment(gpu="another")))
     share.look("one", "two")
-    (_, damaged), (_, other) = share.failures
+    finish(share, share.given[0], parcel(environment=None))
+    share.look("one", "two")
+    (_, damaged), (_, other), (_, unknown) = share.failures
     assert damaged.startswith(f"{REFUSED}the run folder that arrived is not the one that was sent")
     assert other.startswith(f"{REFUSED}The worker measures on another now")
+    assert unknown.startswith(f"{REFUSED}it does not say in what environment")
 
 
 def test_a_scheduler_that_does_not_know_the_work_any_more_is_lost(
