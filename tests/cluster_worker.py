@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 
 from profiler.cli import main
-from profiler.cluster import device, on_worker
+from profiler.cluster import on_worker
 from profiler.machine import requirements
 
 SMALL_DISK_BYTES = 600
@@ -22,7 +22,7 @@ def made_up(gpu):
     def probe_environment(**options):
         return replace(real(**options), **gpu)
 
-    requirements.probe_environment = device.probe_environment = probe_environment
+    requirements.probe_environment = on_worker.probe_environment = probe_environment
 
 
 def fill_disk():
@@ -32,10 +32,9 @@ def fill_disk():
 def corrupt_what_is_sent():
     real = on_worker.packed
 
-    def packed(document, files=None):
-        parcel = real(document, files)
-        changed = {name: content + b" " for name, content in parcel["files"].items()}
-        return {**parcel, "files": changed}
+    def packed(*arguments):
+        digest, archive = real(*arguments)
+        return digest, archive + b" "
 
     on_worker.packed = packed
 

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from distributed import Client, Nanny, Scheduler, Security, SpecCluster, Worker
 
 from profiler.cluster import on_worker
-from profiler.cluster.device import device_of, resources_of
-from profiler.cluster.request import ClusterRequest
+from profiler.cluster.on_worker import device_of, resources_of
+from profiler.cluster.request import CPU, ClusterRequest
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import VISIBLE_VARIABLE, probe_environment, visible_gpus
 from profiler.machine.signals import raise_if_signalled
@@ -180,7 +180,7 @@ def worker_options(environment: Environment, scratch: str) -> dict[str, Any]:
         "nthreads": 1,
         "memory_limit": 0,  # none: it holds libraries and results, and sessions are processes
         "name": name,
-        "resources": resources_of(device_of(environment), name),
+        "resources": resources_of(device_of(environment)),
         "local_directory": scratch,
         "preload": [on_worker.__name__],
         "silence_logs": logging.CRITICAL,
@@ -198,30 +198,21 @@ def _local_cluster(request: ClusterRequest, security: Security | None) -> Iterat
         "protocol": "tcp://" if security is None else "tls://",
         "security": security,
     }
-    environments = _local_environments(request.workers, cpu=request.on_cpu)
+    is_cpu = request.template.loaded.experiment.collect.device == CPU
+    environments = _local_environments(request.workers, cpu=is_cpu)
+    kind = Worker if request.dashboard else _WorkerWithoutHttp
     with temporary_folder() as scratch:
-        kind = Worker if request.dashboard else _WorkerWithoutHttp
+        options = [_nanny_options(environment, str(scratch)) for environment in environments]
         nannies = {
-            number: {
-                "cls": Nanny,
-                "options": {
-                    **at,
-                    **_nanny_options(environment, str(scratch)),
-                    "worker_class": kind,
-                },
-            }
-            for number, environment in enumerate(environments)
+            number: {"cls": Nanny, "options": {**at, **own, "worker_class": kind}}
+            for number, own in enumerate(options)
         }
         scheduler = {
             "cls": Scheduler if request.dashboard else _SchedulerWithoutHttp,
             "options": {**at, "port": 0, "dashboard_address": f"{_LOOPBACK}:0"},
         }
-        with SpecCluster(
-            scheduler=scheduler,
-            workers=nannies,
-            security=security,
-            silence_logs=logging.CRITICAL,
-        ) as cluster:
+        quiet = logging.CRITICAL
+        with SpecCluster(nannies, scheduler, security=security, silence_logs=quiet) as cluster:
             yield cluster
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
@@ -12,24 +13,24 @@ from pathlib import Path
 from distributed import CancelledError, Client
 from distributed.comm.core import CommClosedError
 
-from profiler.cluster.device import device_among, device_of, environment_from
-from profiler.cluster.device_run import DeviceRun, keys_by_cell, problems_of
-from profiler.cluster.device_search import DeviceSearch
+from profiler.cluster.batches import Batches
 from profiler.cluster.giving import Team, as_profiler_error, scheduler_lost
-from profiler.cluster.on_worker import describe_machine
-from profiler.cluster.order import path_from_here
+from profiler.cluster.on_worker import describe_machine, device_among, device_of
+from profiler.cluster.parcels import path_from_here
+from profiler.cluster.problems import Problems, homes_of, keys_by_cell
 from profiler.cluster.request import ClusterRequest
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.lock_files import take_lock
 from profiler.machine.requirements import Machine
 from profiler.machine.signals import raise_if_signalled
-from profiler.model import BuildResult, SearchPlan
+from profiler.model import BuildResult, Environment, SearchPlan
 from profiler.planning.plan import judged_plan
 from profiler.planning.session_plans import NCU
+from profiler.run_folder.documents import checked_dataclass
 from profiler.run_folder.folder import RunFolder, create_run, runs
 from profiler.run_folder.seconds import SEARCHES
 from profiler.run_folder.workers import (
-    clear_drafts,
+    clear_arrivals,
     live_environment,
     name_no_gpu_of_several,
 )
@@ -187,7 +188,8 @@ def _machine_of_worker(team: Team) -> Machine:
             on_error="return",
         )[address]
         if not isinstance(answer, Exception):
-            environment = environment_from(answer, team.device)
+            text = json.dumps(answer["environment"]).encode()
+            environment = checked_dataclass(f"the environment of {address}", text, Environment)
             return Machine(
                 environment=environment,
                 device=str(answer["device"]),
@@ -208,15 +210,14 @@ def _measure(team: Team) -> Generator[None, None, None]:
     builds = build_all(request, team.reporter, team.watch)
     stamped = build_all_stamped(request, builds, team.reporter)
     earlier = _earlier_runs(request).get(team.device) if search is None else team.run
-    problems = problems_of(request, builds, earlier)
-    keys = keys_by_cell(problems)
+    homes = {} if earlier is None else homes_of(request, builds, earlier)
     if search is None:
-        _find_run(team, earlier if keys else None)
-    _begin(team, builds, keys)
-    device_run = DeviceRun(team=team, problems=problems, builds=builds, stamped=stamped)
+        _find_run(team, earlier if homes else None)
+    _begin(team, builds, keys_by_cell(homes))
+    problems = Problems(team=team, builds=builds, stamped=stamped, homes=homes)
     try:
         with team.watch.stage(STAGE):
-            yield from device_run.measure()
+            yield from problems.measure()
     finally:
         if team.run.exists():  # it may have been deleted meanwhile
             team.run.write_record(with_stages(team.run.record(), team.watch))
@@ -239,9 +240,9 @@ def _search(team: Team, plan: SearchPlan) -> Iterator[None]:
         team.watch.stage(SEARCH_STAGE),
         everything.seconds.step(SEARCHES),
     ):
-        searching = DeviceSearch(team=team, search=search, live=live, builds=background)
-        yield from searching.measure()
-    judged = judged_plan(experiment, everything.plan, searching.finalists)
+        batches = Batches(team=team, search=search, live=live, builds=background)
+        yield from batches.measure()
+    judged = judged_plan(experiment, everything.plan, batches.finalists)
     team.request = replace(everything, plan=judged)
 
 
@@ -257,7 +258,7 @@ def _find_run(team: Team, earlier: RunFolder | None) -> None:
 
 def _begin(team: Team, builds: Sequence[BuildResult], keys: dict[str, str]) -> None:
     """Write down what is measured."""
-    clear_drafts(team.run)
+    clear_arrivals(team.run)
     begin(team.run, team.request, builds, keys)
     name_no_gpu_of_several(team.run)
 

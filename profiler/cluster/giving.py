@@ -8,21 +8,27 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from distributed import Client, Future, Queue
 
-from profiler.cluster.device import device_among, environment_from, resources_of
-from profiler.cluster.order import Order, builds_of, path_from_here
-from profiler.cluster.parcels import Parcel, content_hash, unpacked
+from profiler.cluster.on_worker import device_among, require_device, resources_of
+from profiler.cluster.parcels import (
+    Order,
+    Parcel,
+    content_hash,
+    path_from_here,
+    unpacked,
+)
 from profiler.cluster.tasks import measure
-from profiler.errors import EnvironmentUnusable, ProfilerError
-from profiler.model import BuildResult, Environment, Plan
+from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
+from profiler.model import BuildResult, Environment, Plan, Span
 from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.workers import arrival_folder, worker_environments
 from profiler.sessions.measure import MeasureRequest
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.sources import source_hashes
@@ -30,13 +36,7 @@ from profiler.sessions.stopwatch import Stopwatch
 
 _LOOK_EVERY_S = 1.0
 """How often the scheduler is asked which workers there are, and what came."""
-LONGEST_WAIT_S = 120.0
-"""How long work waits at most for the GPU that had begun it. Where it had measured less, no longer
-than that: then it costs no more to begin on another GPU."""
-
-NONE: Mapping[str, str] = MappingProxyType({})
-
-Work = TypeVar("Work")
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(eq=False)
@@ -66,11 +66,16 @@ class Team:
         return Queue(self.id, client=self.client)
 
     def addresses(self) -> dict[str, str]:
-        """Address by name of the workers that are there: a UUID where it is a GPU."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
+        """Address by name of the workers that are there: a UUID where it is a GPU.
+
+        Raises EnvironmentUnusable where the scheduler is lost: Dask forgets it at once.
+        """
+        scheduler = self.client.scheduler_info(n_workers=-1)
+        if "workers" not in scheduler:
+            raise scheduler_lost("it is not known any more")
         return {
             str(facts["name"]): address
-            for address, facts in workers.items()
+            for address, facts in scheduler["workers"].items()
             if device_among(facts["resources"]) == self.device
         }
 
@@ -86,51 +91,96 @@ class Team:
         digest = content_hash(content)
         return digest, self.client.submit(bytes, content, key=f"library-{digest}", pure=True)
 
-    def keep(self, builds: Sequence[BuildResult], stamped: Mapping[str, str] = NONE) -> None:
+    def keep(self, builds: Sequence[BuildResult], stamped: Mapping[str, str] = _NONE) -> None:
         """Have libraries stay at workers in place of those that did so far."""
         paths = (*(build.library for build in builds), *stamped.values())
         self.kept = {path: self.library(path) for path in paths if path is not None}
 
-
-@dataclass(frozen=True)
-class Arrived:
-    """Files that came of work: an attempt, or the journal of a batch."""
-
-    environment: Environment
-    """That they were measured in."""
-    facts: Mapping[str, Any]
-    """What the worker says of them."""
-    files: Mapping[str, bytes]
+    def submit(  # noqa: PLR0913 - what a task is made of, all but three by keyword
+        self,
+        address: str,
+        plan: Plan,
+        builds: Sequence[BuildResult],
+        *,
+        stamped: Mapping[str, str] = _NONE,
+        earlier: Parcel | None = None,
+        overrides: tuple[str, ...] = (),
+        **fields: Any,
+    ) -> Future[None]:
+        """Give a plan to the worker at an address, with the libraries of its variants."""
+        loaded = self.request.loaded
+        variants = {variant.id for variant in plan.variants}
+        builds = tuple(build for build in builds if build.variant in variants)
+        stamped = {id_: path for id_, path in stamped.items() if id_ in variants}
+        needed = filter(None, (*(build.library for build in builds), *stamped.values()))
+        libraries = {path: self.library(path) for path in needed}
+        order = Order(
+            run=self.id,
+            spec_text=loaded.text,
+            spec_path=path_from_here(loaded.path),
+            overrides=(*loaded.flags, *overrides),
+            plan=plan,
+            builds=builds,
+            stamped=stamped,
+            libraries={path: digest for path, (digest, _) in libraries.items()},
+            sources=source_hashes(loaded.experiment, loaded.base, plan.cells),
+            device=self.device,
+            quiet=self.local,
+            **fields,
+        )
+        return self.client.submit(
+            measure,
+            json.dumps(asdict(order)),
+            dict(libraries.values()),
+            earlier,
+            workers=[address],
+            resources=resources_of(self.device),
+            pure=False,
+        )
 
 
 @dataclass(eq=False)
-class Given(Generic[Work]):
-    """Work that one worker alone may do; Dask keeps it where that dies, until it is there again."""
+class Work:
+    """Problems to measure, cells of them to explain, or a batch of a search: for one worker."""
+
+    ids: list[str]
+    """Of problems; of a batch the variants that have no result."""
+    home: str | None = None
+    """Name of the worker that has begun it: no other one may take it. None: any may."""
+    waits_until: float = 0.0
+    """When it is waited no longer for that one, by the monotonic clock."""
+    cells: tuple[str, ...] = ()
+    """Ids of cells to explain."""
+    is_whole: bool = False
+    """Whether it is given as it is, and not along with other problems."""
+    failed_on: frozenset[str] = frozenset()
+    """Names of workers."""
+    error: ProfilerError | None = None
+    """Why the last of them failed."""
+    taken: set[str] = field(default_factory=set)
+    """Hashes of attempts that came: a worker that was started again sends what lies there again."""
+
+    def __str__(self) -> str:
+        more = f" and {len(self.ids) - 1} more" if len(self.ids) > 1 else ""
+        return f"{self.ids[0]}{more}"
+
+
+@dataclass(eq=False)
+class Given:
+    """Work that a worker has."""
 
     work: Work
     worker: str
     """Its name: that of its GPU."""
     address: str
     future: Future[None]
-    longest_wait_s: float = LONGEST_WAIT_S
     since: float = field(default_factory=time.monotonic)
-    lost: float | None = None
-    """When the worker was missed first."""
-    taken: set[str] = field(default_factory=set)
-    """Hashes of what was taken: a worker that was started again sends what lies there again."""
     refusal: ProfilerError | None = None
     """Why something that it sent was refused."""
-    end: Mapping[str, Any] = field(default_factory=dict)
-    """What it sent at its end."""
-
-    def is_given_up(self, now: float) -> bool:
-        """Whether its worker has been away longer than it is waited for."""
-        return self.lost is not None and now - self.lost > self.patience_s
-
-    @property
-    def patience_s(self) -> float:
-        """How long the worker is waited for: as long as it had measured."""
-        return 0.0 if self.lost is None else min(self.lost - self.since, self.longest_wait_s)
+    names: dict[str, str] = field(default_factory=dict)
+    """Name of an attempt at the worker → its name in the run folder."""
+    spans: tuple[Span, ...] = ()
+    """Seconds of the worker."""
 
     def error(self) -> ProfilerError | None:
         """Why work that has ended failed; None where it did not."""
@@ -161,13 +211,13 @@ def scheduler_lost(sign: str) -> EnvironmentUnusable:
 
 
 @dataclass(kw_only=True)
-class Share(ABC, Generic[Work]):
+class Share(ABC):
     """The work of one device: problems, or batches of a search."""
 
     team: Team
     workers: dict[str, str] = field(default_factory=dict)
     """Address by name of the workers that are there."""
-    given: list[Given[Work]] = field(default_factory=list)
+    given: list[Given] = field(default_factory=list)
     _looked: float = -math.inf
 
     @abstractmethod
@@ -179,20 +229,23 @@ class Share(ABC, Generic[Work]):
         """The next work for a worker that has none; None where there is none for it now."""
 
     @abstractmethod
-    def submit(self, work: Work, worker: str) -> None:
-        """Give work to a worker."""
+    def submit(self, work: Work, address: str) -> Future[None]:
+        """Give work to the worker at an address."""
 
     @abstractmethod
-    def take(self, given: Given[Work], came: Arrived) -> None:
-        """Take files that came of work; raises ProfilerError where they are of something else."""
+    def take(self, given: Given, arrived: RunFolder, environment: Environment) -> None:
+        """Take the run folder of work, measured in an environment.
+
+        Raises ProfilerError where it is of something else.
+        """
 
     @abstractmethod
-    def open_again(self, given: Given[Work], error: ProfilerError | None) -> None:
-        """Have another worker do what is left of work that ended, or whose worker stays away."""
-
-    def finish(self, given: Given[Work], error: ProfilerError | None) -> None:
+    def finish(self, given: Given, error: ProfilerError | None) -> None:
         """Take the end of work, which may have failed with an error."""
-        self.open_again(given, error)
+
+    @abstractmethod
+    def put_back(self, given: Given) -> None:
+        """Have work done that was lost with its worker, by that one or by others."""
 
     def measure(self) -> Iterator[None]:
         """Have all work done; gives nothing whenever it can but wait."""
@@ -201,52 +254,48 @@ class Share(ABC, Generic[Work]):
 
     def go_on(self) -> bool:
         """Take what has come, and give work to workers that have none; whether any is left."""
-        now = time.monotonic()
-        if now - self._looked > _LOOK_EVERY_S:
-            self._look(now)
+        if time.monotonic() - self._looked > _LOOK_EVERY_S:
+            self._look()
         for given in tuple(self.given):
-            self._take_if_ended(given, now)
+            self._take_if_ended(given)
         is_left = self.prepare()
         for worker in self.workers.keys() - {given.worker for given in self.given}:
             work = self.take_next(worker)
             if work is not None:
-                self.submit(work, worker)
+                address = self.workers[worker]
+                self.given.append(Given(work, worker, address, self.submit(work, address)))
         return is_left or bool(self.given)
 
-    def _look(self, now: float) -> None:
-        workers, warn = self.team.addresses(), self.team.reporter.warn
-        if not workers and (self.workers or self._looked < 0):
-            warn("No worker is left; waiting for one.")
-        self.workers, self._looked = workers, now
+    def _look(self) -> None:
+        """See which workers there are, and what came."""
+        workers, is_first = self.team.addresses(), self._looked < 0
+        if not workers and (self.workers or is_first):
+            self.team.reporter.warn("No worker is left; waiting for one.")
+        self.workers, self._looked = workers, time.monotonic()
         self._take_what_came()
-        for given in self.given:
-            if given.worker in workers:
-                given.lost = None
-            elif given.lost is None:
-                given.lost = now
-                if wait_s := given.patience_s:
-                    gone = f"{given.work}: its worker is gone."
-                    warn(f"{gone} Waiting for that GPU for {wait_s:.0f} s.")
 
     def _take_what_came(self) -> None:
         given_by_key = {given.future.key: given for given in self.given}
-        for key, parcel in self.team.queue.get(batch=True):
+        for key, warnings, parcel in self.team.queue.get(batch=True):
             if key not in given_by_key:  # it was given up
                 continue
             given = given_by_key[key]
+            for warning in warnings:
+                self.team.reporter.warn(f"{given.work}: {warning}")
             try:
-                facts, files = unpacked(parcel)
-                digest = content_hash(b"".join(files.values()))
-                if not files:
-                    given.end = facts
-                elif digest not in given.taken:
-                    environment = environment_from(facts, self.team.device)
-                    self.take(given, Arrived(environment, facts, files))
-                    given.taken.add(digest)
+                with arrival_folder(self.team.run) as folder:
+                    arrived = unpacked(parcel, folder)
+                    environments = worker_environments(arrived)
+                    if not environments:
+                        raise UsageError("it does not say in what environment it was measured")
+                    require_device(environments[-1], self.team.device)
+                    self.take(given, arrived, environments[-1])
+                    for spans in arrived.seconds().executions:
+                        given.spans = spans
             except ProfilerError as refusal:
                 given.refusal = refusal
 
-    def _take_if_ended(self, given: Given[Work], now: float) -> None:
+    def _take_if_ended(self, given: Given) -> None:
         """Take the end of work; raises EnvironmentUnusable where the scheduler is lost."""
         status = given.future.status
         if status in ("cancelled", "lost"):
@@ -255,53 +304,7 @@ class Share(ABC, Generic[Work]):
             self._take_what_came()  # before it ended
             self.given.remove(given)
             self.finish(given, given.error())
-        elif given.is_given_up(now):
+        elif self.workers.get(given.worker) != given.address:
             given.future.cancel()
             self.given.remove(given)
-            self.open_again(given, None)
-
-    def give(  # noqa: PLR0913 - what a task is made of
-        self,
-        work: Work,
-        worker: str,
-        *,
-        plan: Plan,
-        builds: Sequence[BuildResult],
-        longest_wait_s: float = LONGEST_WAIT_S,
-        earlier: Sequence[Parcel] = (),
-        stamped: Mapping[str, str] = NONE,
-        overrides: tuple[str, ...] = (),
-        **fields: Any,
-    ) -> None:
-        """Submit an order for a worker alone, with the libraries of the variants of its plan."""
-        loaded, team = self.team.request.loaded, self.team
-        variants = {variant.id for variant in plan.variants}
-        builds = builds_of(plan, builds)
-        stamped = {id_: path for id_, path in stamped.items() if id_ in variants}
-        needed = filter(None, (*(build.library for build in builds), *stamped.values()))
-        libraries = {path: team.library(path) for path in needed}
-        order = Order(
-            run=team.id,
-            spec_text=loaded.text,
-            spec_path=path_from_here(loaded.path),
-            overrides=(*loaded.flags, *overrides),
-            plan=plan,
-            builds=tuple(
-                replace(build, library=build.library and libraries[build.library][0])
-                for build in builds
-            ),
-            stamped={id_: libraries[path][0] for id_, path in stamped.items()},
-            sources=source_hashes(loaded.experiment, loaded.base, plan.cells),
-            device=team.device,
-            quiet=team.local,
-            **fields,
-        )
-        future = team.client.submit(
-            measure,
-            json.dumps(asdict(order)),
-            dict(libraries.values()),
-            earlier,
-            resources=resources_of(team.device, worker),
-            pure=False,
-        )
-        self.given.append(Given(work, worker, self.workers[worker], future, longest_wait_s))
+            self.put_back(given)

@@ -1,6 +1,6 @@
 """The task of a worker: to measure what its order says on its GPU, and to send what comes of it.
 
-A problem is measured in a run folder of its own with the ordinary sessions; each attempt is sent
+Problems are measured in a run folder of their own with the ordinary sessions; each attempt is sent
 when it is complete. What had been measured before comes with the order, or lies there since a
 process of this worker was killed. A batch of a search is measured with the code of a search on one
 machine, by a runner that stands between batches, and its journal is sent.
@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
@@ -22,21 +21,28 @@ from typing import Any
 from distributed import Queue, Worker, get_worker
 
 import profiler
-from profiler.cluster.device import require_device
-from profiler.cluster.order import Batch, Order, spec_of_text
-from profiler.cluster.parcels import Parcel, content_hash, files_of, packed, unpacked
+from profiler.cluster.parcels import (
+    Batch,
+    Order,
+    Parcel,
+    content_hash,
+    packed,
+    spec_of_text,
+    unpacked,
+)
 from profiler.cluster.standing import Standing, bench_kept, end_standing
 from profiler.errors import EnvironmentUnusable, Interrupted
-from profiler.machine.requirements import Machine, find_machine
-from profiler.model import BuildResult
+from profiler.machine.environment import find_gpu, probe_environment
+from profiler.machine.requirements import find_machine
+from profiler.model import BuildResult, Environment
 from profiler.planning.space import space_of
-from profiler.planning.spec import LoadedSpec
-from profiler.run_folder.documents import checked_dataclass, read_json
-from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, RunFolder
-from profiler.run_folder.redact import MACHINE_FILE
+from profiler.run_folder.documents import checked_dataclass
+from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, RunFolder, write_bytes
+from profiler.run_folder.seconds import Seconds
+from profiler.run_folder.workers import note_environment
 from profiler.search.live.journal import SearchJournal
 from profiler.search.live.records import LookedAgain, RunnerEnded
-from profiler.sessions.measure import MeasureRequest, gpu_held, keys_of, measure_in
+from profiler.sessions.measure import MeasureRequest, begin, gpu_held, keys_of, measure_in
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter, make_console
 from profiler.sessions.search.batch import BestHere, evaluate_batch
@@ -44,6 +50,57 @@ from profiler.sessions.search.bench import Subject
 from profiler.sessions.search.standing_bench import standing_bench, subject_of
 from profiler.sessions.sources import source_hashes
 from profiler.sessions.stopwatch import Stopwatch
+
+STAGE = "measures for others"
+"""Step of the seconds that a worker sends: it ends when they are sent."""
+GPU_RESOURCE = "GPU"
+"""Each worker has one, and each task takes one: so a GPU measures one thing at a time."""
+
+# ---- what a worker measures on -------------------------------------------------------------------
+
+
+def device_of(environment: Environment) -> str:
+    """Model and driver: what workers of one run have in common; without a GPU, the processor."""
+    if environment.gpu is None:
+        return environment.cpu or "an unnamed processor"
+    driver = "" if environment.driver is None else f", driver {environment.driver}"
+    return f"{environment.gpu}{driver}"
+
+
+def resources_of(device: str) -> dict[str, float]:
+    """Resources of a worker, and of a task: so Dask gives none to another model or driver."""
+    return {GPU_RESOURCE: 1, device: 1}
+
+
+def device_among(resources: object) -> str | None:
+    """Device in the resources of a worker; None where it is none of this program's."""
+    if not isinstance(resources, dict) or GPU_RESOURCE not in resources:
+        return None
+    names = [name for name in resources if name != GPU_RESOURCE]
+    return names[0] if len(names) == 1 else None
+
+
+def environment_here(*, cpu: bool) -> Environment:
+    """Environment of a worker here: of the first GPU that is visible, or of the processor.
+
+    Raises EnvironmentUnusable where no GPU is visible.
+    """
+    gpu = None if cpu else find_gpu()
+    if gpu is None and not cpu:
+        raise EnvironmentUnusable(
+            "No NVIDIA GPU is visible on this machine.",
+            remedy="`profiler doctor` shows what is missing; --device cpu measures on the CPU.",
+        )
+    return probe_environment(gpu=gpu)
+
+
+def require_device(environment: Environment, device: str) -> None:
+    """Raise EnvironmentUnusable where a worker measures on another device than was asked for."""
+    if device_of(environment) != device:
+        raise EnvironmentUnusable(
+            f"The worker measures on {device_of(environment)} now, and not on {device}.",
+            remedy="Start it again: it says what it has when it starts (--device cpu: the CPU).",
+        )
 
 
 def describe_machine(
@@ -61,22 +118,21 @@ def dask_teardown(worker: Worker) -> None:
     shutil.rmtree(_folder_of(worker), ignore_errors=True)
 
 
-def measure(text: str, libraries: Mapping[str, bytes], earlier: Sequence[Parcel]) -> None:
+def measure(text: str, libraries: Mapping[str, bytes], earlier: Parcel | None) -> None:
     """Carry out an order; what was measured is sent also where this raises.
 
-    `libraries` by the hashes of their contents; `earlier`: attempts that the coordinator has.
+    `libraries` by the hashes of their contents; `earlier`: the run of the coordinator, with the
+    attempts that count.
     """
     order = checked_dataclass("the order of the coordinator", text.encode(), Order)
-    reporter = _Reporter(make_console("auto"), make_console("auto", stderr=True), order.quiet)
-    task = _Task(order, libraries, _folder_of(get_worker()), reporter)
-    try:
-        if order.batch is None:
-            end_standing()
-            _measure_problem(task, earlier)
-        else:
-            _measure_batch(task, order.batch)
-    finally:
-        task.send_end()
+    folder = _folder_of(get_worker())
+    folder.mkdir(parents=True, exist_ok=True)
+    task = _prepared(order, libraries, folder)
+    if order.batch is None:
+        end_standing()
+        _measure_problems(task, earlier)
+    else:
+        _measure_batch(task, order.batch)
 
 
 def _folder_of(worker: Worker) -> Path:
@@ -86,6 +142,9 @@ def _folder_of(worker: Worker) -> Path:
     """
     name = content_hash(str(worker.name).encode())[:16]
     return Path(worker.local_directory).parent / f"kernel-profiler-{name}"
+
+
+# ---- a task --------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -101,60 +160,21 @@ class _Reporter(ProgressReporter):
             super().warn(text)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Task:
-    """An order that is carried out here."""
+    """An order that this machine can carry out."""
 
     order: Order
-    libraries: Mapping[str, bytes]
     folder: Path
     """The worker's."""
+    request: MeasureRequest
+    """But for the folder of the runs."""
+    builds: tuple[BuildResult, ...]
+    stamped: Mapping[str, str]
     reporter: _Reporter
-    facts: dict[str, Any] = field(default_factory=dict)
-    """What is said of everything that is sent: the environment that it was measured in, say."""
-    seconds: SecondsRecorder = field(default_factory=SecondsRecorder)
-    loaded: LoadedSpec = field(init=False)
-    machine: Machine = field(init=False)
-    builds: tuple[BuildResult, ...] = ()
-    stamped: dict[str, str] = field(default_factory=dict)
 
-    def prepare(self) -> None:
-        """Check that this machine is the one asked for, and lay the libraries down.
-
-        Raises EnvironmentUnusable where it is not, or where a library or a source is another one.
-        """
-        order = self.order
-        if order.profiler_version != profiler.__version__:
-            raise EnvironmentUnusable(
-                f"The worker has version {profiler.__version__} of the profiler, the coordinator "
-                f"{order.profiler_version}.",
-                remedy="Install the same version on both.",
-            )
-        loaded = self.loaded = spec_of_text(order.spec_path, order.spec_text, order.overrides)
-        self.machine = find_machine(loaded.experiment, loaded.base, timeline=order.timeline)
-        require_device(self.machine.environment, order.device)
-        self.facts["environment"] = asdict(self.machine.environment)
-        if source_hashes(loaded.experiment, loaded.base, order.plan.cells) != order.sources:
-            raise EnvironmentUnusable(
-                f"The files behind {order.spec_path} are not those of the coordinator.",
-                remedy="Start the worker in a copy of the same folder: sources do not travel.",
-            )
-        folder = self.folder / "libraries"
-        folder.mkdir(parents=True, exist_ok=True)
-        for digest, content in self.libraries.items():
-            if content_hash(content) != digest:
-                raise EnvironmentUnusable("A library that arrived is not the one that was built.")
-            draft = folder / f"{digest}.draft"
-            draft.write_bytes(content)
-            draft.replace(draft.with_suffix(".so"))
-        paths = {digest: str(folder / f"{digest}.so") for digest in self.libraries}
-        self.builds = tuple(
-            replace(build, library=build.library and paths[build.library]) for build in order.builds
-        )
-        self.stamped = {variant: paths[digest] for variant, digest in order.stamped.items()}
-
-    def send(self, files: Mapping[str, bytes], **document: Any) -> None:
-        """Send files at once: the task may end long after, or never.
+    def send(self, run: RunFolder, *attempts: Path) -> None:
+        """Send a run with some attempts at once: the task may end long after, or never.
 
         Raises Interrupted where nobody waits for it any more.
         """
@@ -162,94 +182,132 @@ class _Task:
         task = get_worker().state.tasks.get(key)
         if task is None or task.state == "cancelled":
             raise Interrupted("The coordinator has given this task up.")
+        run.write_seconds(Seconds(), self.request.seconds.spans)
         queue = Queue(self.order.run)
-        queue.put((key, packed({**self.facts, **document}, files)))
+        queue.put((key, self.reporter.warnings[:], packed(run, attempts)))
+        self.reporter.warnings.clear()
         queue.close()
 
-    def send_end(self) -> None:
-        """Send what is said once of the whole task, after which nothing more comes of it."""
-        seconds, spans = time.monotonic() - self.seconds.began, map(asdict, self.seconds.spans)
-        self.send({}, warnings=self.reporter.warnings, seconds=seconds, spans=list(spans))
+
+def _prepared(order: Order, libraries: Mapping[str, bytes], folder: Path) -> _Task:
+    """The task of an order, with its libraries laid down.
+
+    Raises EnvironmentUnusable where this machine is not the one asked for, or where a library or a
+    source is another one.
+    """
+    seconds = SecondsRecorder()
+    if order.profiler_version != profiler.__version__:
+        raise EnvironmentUnusable(
+            f"The worker has version {profiler.__version__} of the profiler, the coordinator "
+            f"{order.profiler_version}.",
+            remedy="Install the same version on both.",
+        )
+    loaded = spec_of_text(order.spec_path, order.spec_text, order.overrides)
+    machine = find_machine(loaded.experiment, loaded.base, timeline=order.timeline)
+    require_device(machine.environment, order.device)
+    if source_hashes(loaded.experiment, loaded.base, order.plan.cells) != order.sources:
+        raise EnvironmentUnusable(
+            f"The files behind {order.spec_path} are not those of the coordinator.",
+            remedy="Start the worker in a copy of the same folder: sources do not travel.",
+        )
+    paths = _laid_down(order.libraries, libraries, folder / "libraries")
+    console = make_console("auto", stderr=True)
+    arch = machine.resolved_architecture(loaded.experiment.build.arch)
+    request = MeasureRequest(
+        loaded=loaded,
+        plan=order.plan,
+        space=replace(space_of(loaded), arch=arch),
+        machine=machine,
+        out=folder,
+        fresh=False,
+        created=datetime.now().astimezone().isoformat(timespec="seconds"),
+        seconds=seconds,
+        timeline=order.timeline,
+        explain=order.explain,
+    )
+    return _Task(
+        order,
+        folder,
+        request,
+        builds=tuple(
+            replace(build, library=build.library and paths[build.library]) for build in order.builds
+        ),
+        stamped={variant: paths[path] for variant, path in order.stamped.items()},
+        reporter=_Reporter(console, console, order.quiet),
+    )
 
 
-# ---- a problem -----------------------------------------------------------------------------------
+def _laid_down(
+    digests: Mapping[str, str], contents: Mapping[str, bytes], folder: Path
+) -> dict[str, str]:
+    """Paths of libraries here, by those at the coordinator."""
+    for digest, content in contents.items():
+        if content_hash(content) != digest:
+            raise EnvironmentUnusable("A library that arrived is not the one that was built.")
+        if not (folder / f"{digest}.so").exists():
+            write_bytes(folder / f"{digest}.so", content)
+    return {path: str(folder / f"{digest}.so") for path, digest in digests.items()}
 
 
-def _measure_problem(task: _Task, earlier: Sequence[Parcel]) -> None:
-    """Measure what is missing of a problem in a folder that is gone afterwards.
+# ---- problems ------------------------------------------------------------------------------------
+
+
+def _measure_problems(task: _Task, earlier: Parcel | None) -> None:
+    """Measure what is missing of problems in a folder that is gone afterwards.
 
     What a killed process leaves is gone on with.
     """
     order = task.order
-    named = "\0".join((order.run, *(problem.id for problem in order.plan.problems)))
-    name = content_hash(f"{named}\0{order.explain or ''}".encode())[:16]
-    folder = task.folder / f"problem.{name}"
+    problems = (problem.id for problem in order.plan.problems)
+    name = content_hash("\0".join((order.run, *problems, *(order.explain or ()))).encode())[:16]
+    folder = task.folder / f"problems.{name}"
     run = RunFolder(folder / order.plan.experiment / "run")
-    # Attempts that are not to be sent: those that the coordinator has, or was sent by this process.
-    there = {unpacked(parcel)[0]["attempt"] for parcel in earlier}
+    sent: set[Path] = set()
 
-    def send(attempt: Path) -> None:
-        task.facts["texts"] = read_json(run.path / MACHINE_FILE)
-        task.send(files_of(attempt), attempt=attempt.name)
-        there.add(attempt.name)
+    def send(*attempts: Path) -> None:
+        task.send(run, *attempts)
+        sent.update(attempts)
 
-    try:
+    def send_rest() -> None:
+        """Send what is not sent, but for attempts that came from the coordinator."""
+        if run.exists():
+            made = (attempt for attempt in run.attempts() if attempt.worker is None)
+            send(*(attempt.folder for attempt in made if attempt.folder not in sent))
+
+    with ExitStack() as ending:
+        ending.callback(shutil.rmtree, folder, ignore_errors=True)
         if not folder.exists():
             _begin_folder(run, folder, task.folder / COMPILED_FOLDER / order.run, earlier)
-        task.prepare()
-        request = _request(task, run, send)
-        task.facts["keys"] = keys = keys_of(request, task.builds)
-        try:
-            with gpu_held(task.machine, task.seconds, task.reporter.say) as lock:
-                measure_in(
-                    run,
-                    request,
-                    builds=task.builds,
-                    keys=keys,
-                    lock_file=lock.session_file,
-                    reporter=task.reporter,
-                    watch=Stopwatch(),
-                    stamped=task.stamped,
-                )
-        finally:
-            for attempt in run.attempts():
-                if attempt.folder.name not in there:
-                    send(attempt.folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        request = replace(task.request, out=folder, on_attempt=send)
+        note_environment(run, request.machine.environment)
+        ending.callback(send_rest)
+        with (
+            request.seconds.step(STAGE),
+            gpu_held(request.machine, request.seconds, task.reporter.say) as lock,
+        ):
+            measure_in(
+                run,
+                request,
+                builds=task.builds,
+                keys=keys_of(request, task.builds),
+                lock_file=lock.session_file,
+                reporter=task.reporter,
+                watch=Stopwatch(),
+                stamped=task.stamped,
+            )
 
 
-def _request(task: _Task, run: RunFolder, send: Callable[[Path], None]) -> MeasureRequest:
-    order, machine = task.order, task.machine
-    arch = machine.resolved_architecture(task.loaded.experiment.build.arch)
-    return MeasureRequest(
-        loaded=task.loaded,
-        plan=order.plan,
-        space=replace(space_of(task.loaded), arch=arch),
-        machine=machine,
-        out=run.path.parent.parent,
-        fresh=False,
-        created=datetime.now().astimezone().isoformat(timespec="seconds"),
-        timeline=order.timeline,
-        explain=None if order.explain is None else (order.explain,),
-        seconds=task.seconds,
-        on_attempt=send,
-    )
-
-
-def _begin_folder(run: RunFolder, folder: Path, compiled: Path, earlier: Sequence[Parcel]) -> None:
+def _begin_folder(run: RunFolder, folder: Path, compiled: Path, earlier: Parcel | None) -> None:
     """Make a run folder with what the coordinator has; when it is there it is whole."""
     draft = folder.with_suffix(".draft")
     shutil.rmtree(draft, ignore_errors=True)
-    raw = draft / run.path.relative_to(folder) / "raw"
-    raw.mkdir(parents=True)
+    draft.mkdir(parents=True)
+    path = draft / run.path.relative_to(folder)
+    path.mkdir(parents=True)
+    if earlier is not None:
+        unpacked(earlier, draft).path.replace(path)
     compiled.mkdir(parents=True, exist_ok=True)
-    (raw.parent / COMPILED_FOLDER).symlink_to(compiled)
-    for document, files in map(unpacked, earlier):
-        attempt = raw / document["attempt"]
-        attempt.mkdir()
-        for name, content in files.items():
-            (attempt / name).write_bytes(content)
+    (path / COMPILED_FOLDER).symlink_to(compiled)
     draft.replace(folder)
 
 
@@ -259,49 +317,41 @@ def _begin_folder(run: RunFolder, folder: Path, compiled: Path, earlier: Sequenc
 def _measure_batch(task: _Task, batch: Batch) -> None:
     """Measure a batch, and send the journal of it, which has what came also where this raises."""
     order, terms = task.order, batch.terms
-    task.prepare()
     library_of = {build.variant: build.library for build in task.builds}
 
     def subject(variant: str) -> Subject:
         return subject_of(order.plan, terms.problems, variant, library_of.get(variant))
 
     new_bench = partial(_new_bench, task, subject(terms.baseline))
-    with bench_kept(f"{order.run} {terms.key}", new_bench) as standing:
-        journal_file = standing.run.path / SEARCH_JOURNAL_FILE
-        journal = SearchJournal(journal_file)
+    with bench_kept(f"{order.run} {terms.key}", new_bench) as (bench, run), ExitStack() as ending:
+        journal = SearchJournal(run.path / SEARCH_JOURNAL_FILE)
         journal.begin_anew()
-        standing.bench.on_runner_end = lambda cause: journal.append(RunnerEnded(cause))
-
-        try:
-            evaluate_batch(
-                standing.bench,
-                incumbent=None if batch.incumbent is None else subject(batch.incumbent),
-                candidates=[subject(variant) for variant in batch.candidates],
-                best=BestHere(terms.objective, batch.noise),
-                on_look=lambda ratios: journal.append(LookedAgain(str(batch.incumbent), ratios)),
-                on_evaluated=journal.append,
-            )
-        finally:
-            task.facts["texts"] = read_json(standing.run.path / MACHINE_FILE)
-            if journal_file.exists():
-                task.send({journal_file.name: journal_file.read_bytes()})
+        bench.on_runner_end = lambda cause: journal.append(RunnerEnded(cause))
+        ending.callback(task.send, run)
+        evaluate_batch(
+            bench,
+            incumbent=None if batch.incumbent is None else subject(batch.incumbent),
+            candidates=[subject(variant) for variant in batch.candidates],
+            best=BestHere(terms.objective, batch.noise),
+            on_look=lambda ratios: journal.append(LookedAgain(str(batch.incumbent), ratios)),
+            on_evaluated=journal.append,
+        )
 
 
 def _new_bench(task: _Task, baseline: Subject, closing: ExitStack) -> Standing:
     """A bench that holds the GPU; the files of its runners lie in a folder that is gone with it."""
     folder = Path(tempfile.mkdtemp(dir=task.folder, prefix="search."))
     closing.callback(shutil.rmtree, folder, ignore_errors=True)
-    run = RunFolder(folder / task.order.plan.experiment / "run")
-    run.path.mkdir(parents=True)
-    environment = task.machine.environment
-    run.note_machine(environment, task.order.plan.seed, task.loaded.base)
-    lock = closing.enter_context(gpu_held(task.machine, task.seconds, task.reporter.say))
+    run, request = RunFolder(folder / task.order.plan.experiment / "run"), task.request
+    begin(run, request, task.builds, {})
+    note_environment(run, request.machine.environment)
+    lock = closing.enter_context(gpu_held(request.machine, request.seconds, task.reporter.say))
     bench = standing_bench(
-        loaded=task.loaded,
-        machine=task.machine,
+        loaded=request.loaded,
+        machine=request.machine,
         run=run,
         lock_file=lock.session_file,
         baseline=baseline,
         on_runner_end=lambda _: None,
     )
-    return Standing(closing.enter_context(bench), run)
+    return closing.enter_context(bench), run

@@ -1,23 +1,114 @@
-"""What travels between a coordinator and its workers: JSON, and files with their hashes."""
+"""What travels: orders as JSON to workers, and run folders as archives with a hash, both ways."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping
+import io
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
+import profiler
 from profiler.errors import UsageError
-from profiler.run_folder.folder import TOOL_REPORT_FILE
-from profiler.run_folder.workers import is_plain_name
+from profiler.model import BuildResult, Plan
+from profiler.planning.spec import LoadedSpec, check_document
+from profiler.planning.spec.source import read_text
+from profiler.run_folder.archive import unpack, write_members
+from profiler.run_folder.folder import RUN_FILE, SEARCH_JOURNAL_FILE, TOOL_REPORT_FILE, RunFolder
+from profiler.run_folder.redact import MACHINE_FILE
+from profiler.run_folder.seconds import SECONDS_FILE
+from profiler.run_folder.workers import WORKERS_FILE
+from profiler.search.live.noise import Noise
+from profiler.search.live.records import Terms
 
+WITHOUT_EXPLANATIONS = "collect.explain=false"
+"""Override: what is explained depends on all problems, and so it is decided by the coordinator."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Configurations that a search proposes, to be measured beside the baseline."""
+
+    terms: Terms
+    """Batches of one search are measured by one standing runner."""
+    noise: Noise
+    """Noise as the search knows it, to tell who is clearly behind."""
+    incumbent: str | None
+    """The best so far, which is measured first; None while there is none."""
+    candidates: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """All versions of some problems, cells to explain, or a batch of a search: for one GPU."""
+
+    run: str
+    """Id of this execution of the coordinator: what a worker keeps is of one."""
+    spec_text: str
+    spec_path: str
+    """Path from the folder in which the coordinator works, and from that of the worker."""
+    overrides: tuple[str, ...]
+    plan: Plan
+    """The cells that are to be measured, with the sessions of the whole experiment."""
+    builds: tuple[BuildResult, ...]
+    """With paths of the coordinator, as those of `stamped`."""
+    stamped: Mapping[str, str]
+    """Variant id → path of its library with stamps."""
+    libraries: Mapping[str, str]
+    """Path of a library at the coordinator → hash of its content, by which it travels."""
+    sources: Mapping[str, str]
+    """Cell id → hash of the files behind it, which a worker must have as well."""
+    device: str
+    """Model and driver that all GPUs of the run have."""
+    timeline: bool = False
+    explain: tuple[str, ...] | None = None
+    """Ids of cells to explain; None: whatever is missing but explanations is measured."""
+    batch: Batch | None = None
+    """None: problems are measured, or cells explained."""
+    quiet: bool = False
+    """Whether the worker prints nothing, because it has the terminal of the coordinator."""
+    profiler_version: str = field(default=profiler.__version__)
+
+
+def spec_of_text(path: Path | str, text: str, overrides: Sequence[str]) -> LoadedSpec:
+    """An experiment by its text, as a file at a path; raises SpecError as `load_spec`."""
+    return check_document(read_text(Path(path), text), overrides=overrides)
+
+
+def part_of(plan: Plan, problems: Collection[str], variants: Collection[str] | None = None) -> Plan:
+    """The cells of some problems, with their visits in the sessions of the whole plan.
+
+    `variants`: of these alone; None: of all.
+    """
+    cells = tuple(
+        cell
+        for cell in plan.cells
+        if cell.problem.id in problems and (variants is None or cell.variant.id in variants)
+    )
+    ids = {cell.id for cell in cells}
+    sessions = tuple(
+        replace(session, visits=tuple(visit for visit in session.visits if visit.cell in ids))
+        for session in plan.sessions
+    )
+    return replace(plan, cells=cells, sessions=sessions, excluded=(), search=None)
+
+
+def path_from_here(path: Path) -> str:
+    """Path of a file from the working folder, absolute where it lies elsewhere."""
+    here = Path.cwd()
+    absolute = here / path
+    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)
+
+
+# ---- run folders ---------------------------------------------------------------------------------
+
+
+Parcel = tuple[str, bytes]
+"""SHA-256 of an archive, and the archive."""
+
+OF_A_WORKER = (RUN_FILE, SECONDS_FILE, MACHINE_FILE, WORKERS_FILE, SEARCH_JOURNAL_FILE)
 _STAYS = (TOOL_REPORT_FILE, f"{TOOL_REPORT_FILE}.gz")
 """ncu's own report: 60 MB for 350 launches, and what is read later of it is in the CSV."""
-
-Parcel = Mapping[str, Any]
-"""`document`: JSON with the hash of each file under `hashes`; `digest`: its own hash; `files`:
-content by name. What comes through the queue has `task` and `address` of the worker beside them."""
 
 
 def content_hash(content: bytes) -> str:
@@ -25,42 +116,41 @@ def content_hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def packed(document: Mapping[str, Any], files: Mapping[str, bytes] | None = None) -> Parcel:
-    """Parcel of a JSON object and files."""
-    files = dict(files or {})
-    hashes = {name: content_hash(content) for name, content in files.items()}
-    text = json.dumps({**document, "hashes": hashes})
-    return {"document": text, "digest": content_hash(text.encode()), "files": files}
+def packed(run: RunFolder, attempts: Iterable[Path], names: Sequence[str] = OF_A_WORKER) -> Parcel:
+    """A run with some of its attempts, but for their private files and ncu's reports.
 
-
-def unpacked(parcel: Parcel) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Document and files of a parcel.
-
-    Raises UsageError where the files are not those whose hashes the document has, or where one has
-    the name of another place.
+    `names`: its own files that go along.
     """
-    text, files = str(parcel["document"]), dict(parcel["files"])
-    if content_hash(text.encode()) != parcel["digest"]:
-        raise UsageError("the document that arrived is not the one that was sent")
-    document: dict[str, Any] = json.loads(text)
-    hashes = document.pop("hashes")
-    if hashes.keys() != files.keys():
-        raise UsageError("what arrived lacks files, or has others than were sent")
-    for name, content in files.items():
-        if not is_plain_name(name):
-            raise UsageError(f"what arrived has a file called {name!r}")
-        if content_hash(content) != hashes[name]:
-            raise UsageError(f"{name}: the content that arrived is not the one that was sent")
-    return document, files
+    files = [run.path / name for name in names]
+    for attempt in attempts:
+        files += sorted(file for file in attempt.iterdir() if _travels(file))
+    archive = io.BytesIO()
+    write_members(
+        archive,
+        ((str(file.relative_to(run.path)), file.read_bytes()) for file in files if file.exists()),
+    )
+    return content_hash(archive.getvalue()), archive.getvalue()
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    """Files of an attempt that travel: not ncu's report, and nothing of its private folder."""
-    return {
-        path.name: path.read_bytes()
-        for path in sorted(folder.iterdir())
-        if path.name not in _STAYS
-        and is_plain_name(path.name)
-        and path.is_file()
-        and not path.is_symlink()
-    }
+def _travels(file: Path) -> bool:
+    """Whether a file of an attempt is none of ncu's reports, no link, folder or draft."""
+    is_plain = file.is_file() and not file.is_symlink()
+    return is_plain and file.name not in _STAYS and not file.name.startswith(".")
+
+
+def unpacked(parcel: Parcel, folder: Path) -> RunFolder:
+    """The run of a parcel, in a folder.
+
+    Raises UsageError where it is not what was sent, or holds an attempt that cannot be read.
+    """
+    digest, content = parcel
+    if content_hash(content) != digest:
+        raise UsageError("the run folder that arrived is not the one that was sent")
+    archive = folder / "parcel.zip"
+    archive.write_bytes(content)
+    run = RunFolder(unpack(archive, folder / "run"))
+    archive.unlink()
+    listing = run.list_attempts()
+    if unreadable := (*listing.damaged, *listing.linked):
+        raise UsageError(f"what arrived has attempts that cannot be read: {', '.join(unreadable)}")
+    return run

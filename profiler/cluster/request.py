@@ -64,8 +64,3 @@ class ClusterRequest:
     certificates: Certificates = field(default_factory=Certificates)
     dashboard: bool = True
     """Whether what is started here has Dask's HTTP server."""
-
-    @property
-    def on_cpu(self) -> bool:
-        """Whether the experiment needs no GPU."""
-        return self.template.loaded.experiment.collect.device == CPU

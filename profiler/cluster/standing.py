@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 
 from profiler.run_folder.folder import RunFolder
 from profiler.sessions.search.bench import Bench
@@ -14,24 +13,14 @@ IDLE_S = 20.0
 """How long a bench stands without a batch: far longer than it takes to give one, and far shorter
 than others wait for a GPU."""
 
-
-@dataclass(eq=False)
-class Standing:
-    """A bench, and the folder that its runners write into."""
-
-    bench: Bench
-    run: RunFolder
-    search: str = ""
-    """Key of its search."""
-    closing: ExitStack = field(default_factory=ExitStack)
-    """What it holds."""
-    idle: threading.Timer | None = None
-    """Ends it where no batch comes."""
-
+Standing = tuple[Bench, RunFolder]
+"""A bench, and the run that its runners write into."""
 
 _guard = threading.RLock()
-_standing: list[Standing] = []
-"""None or one: a worker has one GPU."""
+_kept: dict[str, tuple[Standing, ExitStack]] = {}
+"""By search, what stands and what it holds: one at most, for a worker has one GPU."""
+_idle: set[threading.Thread] = set()
+"""The timer that ends it, unless another batch comes before."""
 
 
 @contextmanager
@@ -41,40 +30,31 @@ def bench_kept(search: str, make: Callable[[ExitStack], Standing]) -> Iterator[S
     It stands afterwards, until another task begins or none comes for IDLE_S; not after an error.
     """
     with _guard:
-        if not _standing or _standing[0].search != search:
+        if search not in _kept:
             end_standing()
-            with ExitStack() as closing:
-                made = make(closing)
-                made.search, made.closing = search, closing.pop_all()
-            _standing.append(made)
-        (standing,) = _standing
-        _stop_clock(standing)
+            with ExitStack() as holds:
+                _kept[search] = make(holds), holds.pop_all()
+        _idle.clear()
         try:
-            yield standing
+            yield _kept[search][0]
         except BaseException:
             end_standing()
             raise
-        standing.idle = threading.Timer(IDLE_S, _end_if_idle)
-        standing.idle.daemon = True
-        standing.idle.start()
+        timer = threading.Timer(IDLE_S, _end_if_idle)
+        timer.daemon = True
+        _idle.add(timer)
+        timer.start()
 
 
 def end_standing() -> None:
     """End the bench that stands, if there is one."""
     with _guard:
-        while _standing:
-            standing = _standing.pop()
-            _stop_clock(standing)
-            standing.closing.close()
+        while _kept:
+            _, (_, holds) = _kept.popitem()
+            holds.close()
 
 
 def _end_if_idle() -> None:
     with _guard:
-        if _standing and _standing[0].idle is threading.current_thread():
+        if threading.current_thread() in _idle:
             end_standing()
-
-
-def _stop_clock(standing: Standing) -> None:
-    if standing.idle is not None:
-        standing.idle.cancel()
-        standing.idle = None

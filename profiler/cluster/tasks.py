@@ -5,13 +5,10 @@ The scheduler imports the module of a task to read it: seconds for pandas, for n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
 
 
-def measure(
-    order: str, libraries: Mapping[str, bytes], earlier: Sequence[Mapping[str, Any]]
-) -> None:
+def measure(order: str, libraries: Mapping[str, bytes], earlier: tuple[str, bytes] | None) -> None:
     """`on_worker.measure`, on a worker."""
     from profiler.cluster import on_worker  # noqa: PLC0415 - not at the scheduler
 

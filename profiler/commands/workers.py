@@ -30,7 +30,7 @@ def run_worker(request: WorkerRequest) -> ExitCode:
     """Check the machine as `doctor` does, then measure until the scheduler is gone."""
     require_dask("profiler worker")
     from profiler.cluster.connection import check_address, say_if_plain, serve
-    from profiler.cluster.device import device_of, environment_here
+    from profiler.cluster.on_worker import device_of, environment_here
 
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     security = Certificates(request.tls_ca, request.tls_cert, request.tls_key).security()

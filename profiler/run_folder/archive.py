@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from profiler.errors import UsageError, naming
 from profiler.machine.temporary_folders import temporary_folder
@@ -40,7 +41,13 @@ def open_record(path: Path) -> RunFolder:
 
 def write_archive(target: Path, files: Iterable[tuple[str, bytes]]) -> None:
     """Write files by their names into a zip archive; the same files give the same bytes."""
-    with replacing(target) as stream, zipfile.ZipFile(stream, "w") as archive:
+    with replacing(target) as stream:
+        write_members(stream, files)
+
+
+def write_members(stream: IO[bytes], files: Iterable[tuple[str, bytes]]) -> None:
+    """Write a zip archive as `write_archive` does, into a stream."""
+    with zipfile.ZipFile(stream, "w") as archive:
         for name, content in files:
             member = zipfile.ZipInfo(name, _UNDATED)
             member.external_attr = _READABLE
@@ -72,6 +79,14 @@ def _unpacked(path: Path, _state: tuple[int, ...], only: str | None) -> Path:
     held = ExitStack()
     folder = held.enter_context(temporary_folder()) / path.stem
     atexit.register(held.close)
+    return unpack(path, folder, only)
+
+
+def unpack(path: Path, folder: Path, only: str | None = None) -> Path:
+    """Unpack the run in an archive into a folder, or one file of it; returns the run's folder.
+
+    Raises UsageError where the archive is damaged, too large, or no archive of one run.
+    """
     try:
         with naming(path), zipfile.ZipFile(path) as archive:
             top = _top(path, archive)

@@ -6,20 +6,19 @@ cells that it measured can be made again; it never leaves the run folder.
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from profiler.errors import UsageError
 from profiler.model import Environment
-from profiler.run_folder.documents import read_dataclass
+from profiler.run_folder.documents import read_dataclass, read_json
 from profiler.run_folder.folder import (
-    SESSION_FILE,
     WORKER_FILE,
+    Attempt,
     RunFolder,
     Worker,
     write_json,
@@ -27,7 +26,7 @@ from profiler.run_folder.folder import (
 from profiler.run_folder.redact import MACHINE_FILE, joined_texts, public_environment
 
 WORKERS_FILE = "private/workers.json"
-_DRAFTS = ".arriving."
+_ARRIVING = ".arriving."
 
 
 @dataclass(frozen=True)
@@ -57,18 +56,26 @@ def live_environment(run: RunFolder) -> Environment | None:
     return None if record.recording else record.environment
 
 
-def worker_of(
-    run: RunFolder, environment: Environment, seed: int, texts: Mapping[str, Any]
-) -> Worker:
-    """The GPU of an environment as attempts name it; a new one is written down.
-
-    `texts`: what is private to its machine, which is taken out of all that is shared.
-    """
-    write_json(run.path / MACHINE_FILE, joined_texts(run.path, texts))
+def note_environment(run: RunFolder, environment: Environment) -> tuple[Environment, ...]:
+    """Write down in what environment was measured; returns all in which it was so far."""
     environments = worker_environments(run)
     if environment not in environments:
         environments = (*environments, environment)
         write_json(run.path / WORKERS_FILE, asdict(_Workers(environments)))
+    return environments
+
+
+def worker_of(run: RunFolder, arrived: RunFolder, environment: Environment, seed: int) -> Worker:
+    """The GPU of an environment as attempts name it; a new one is written down.
+
+    What is private to its machine, as the folder that arrived says, is taken out of all that is
+    shared.
+    """
+    texts = read_json(arrived.path / MACHINE_FILE)
+    write_json(run.path / MACHINE_FILE, joined_texts(run.path, texts))
+    known = worker_environments(run)
+    environments = note_environment(run, environment)
+    if environments != known:
         name_no_gpu_of_several(run)
     public = public_environment(environment, seed)
     chips = list(dict.fromkeys(map(_chip, environments)))
@@ -85,39 +92,23 @@ def _chip(environment: Environment) -> tuple[str | None, ...]:
     return environment.gpu_uuid, environment.gpu, environment.driver, environment.cpu
 
 
-def add_attempt(run: RunFolder, files: Mapping[str, bytes], worker: Worker) -> Path:
-    """Make an attempt of the files of one that a worker made, in one step.
-
-    Raises UsageError for a damaged session.json.
-    """
-    session = _session_name(files)
-    draft = Path(tempfile.mkdtemp(dir=run.path, prefix=_DRAFTS))
-    draft.chmod(0o755)
-    for name, content in files.items():
-        (draft / name).write_bytes(content)
-    write_json(draft / WORKER_FILE, asdict(worker))
-    return draft.replace(run.reserve_attempt(session))
+@contextmanager
+def arrival_folder(run: RunFolder) -> Iterator[Path]:
+    """A folder for what arrives of a worker, in that of the run, and taken away afterwards."""
+    with tempfile.TemporaryDirectory(dir=run.path, prefix=_ARRIVING) as folder:
+        yield Path(folder)
 
 
-def clear_drafts(run: RunFolder) -> None:
-    """Take away what a coordinator that was killed had begun to write."""
-    for draft in run.path.glob(f"{_DRAFTS}*"):
-        shutil.rmtree(draft, ignore_errors=True)
+def clear_arrivals(run: RunFolder) -> None:
+    """Take away what a coordinator that was killed had begun to take in."""
+    for folder in run.path.glob(f"{_ARRIVING}*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _session_name(files: Mapping[str, bytes]) -> str:
-    try:
-        name = json.loads(files[SESSION_FILE])["session"]
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise UsageError(f"an attempt of a worker has no usable {SESSION_FILE}") from error
-    if not isinstance(name, str) or not is_plain_name(name):
-        raise UsageError(f"an attempt of a worker has a session called {name!r}")
-    return name
-
-
-def is_plain_name(name: str) -> bool:
-    """Whether a name is that of a file or folder right here, and of no other place."""
-    return bool(name) and name == Path(name).name and not name.startswith(".") and "\0" not in name
+def add_attempt(run: RunFolder, attempt: Attempt, worker: Worker) -> Path:
+    """Move an attempt that a worker made into a run, in one step; returns its folder there."""
+    write_json(attempt.folder / WORKER_FILE, asdict(worker))
+    return attempt.folder.replace(run.reserve_attempt(attempt.record.session))
 
 
 def name_no_gpu_of_several(run: RunFolder) -> None:

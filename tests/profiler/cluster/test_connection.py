@@ -12,7 +12,7 @@ from studies import workload_of
 
 from profiler.cluster import connection
 from profiler.cluster.connection import check_address, local_address, say_if_plain
-from profiler.cluster.device import device_among, device_of, require_device, resources_of
+from profiler.cluster.on_worker import device_among, device_of, require_device, resources_of
 from profiler.cluster.request import Certificates
 from profiler.commands.run import RunRequest, written_runs_of_workers
 from profiler.errors import EnvironmentUnusable, UsageError
@@ -119,7 +119,7 @@ def test_devices_are_told_apart_by_model_and_driver() -> None:
     device = device_of(H200)
     assert device == "NVIDIA H200, driver 580.1"
     assert device_of(Environment(cpu="a processor")) == "a processor"
-    assert device_among(resources_of(device, "GPU-1")) == device
+    assert device_among(resources_of(device)) == device
     assert device_among({"GPU": 1, device: 1}) == device
     assert device_among({}) is None
     assert device_among({"GPU": 1}) is None

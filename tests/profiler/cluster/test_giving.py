@@ -1,186 +1,238 @@
-"""Which results of workers count, and how long a dead worker is waited for."""
+"""Which results of workers count, and what becomes of work whose worker is gone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock, Mock
 
 import pytest
+from distributed import Future
 
-from profiler.cluster.device import device_of, resources_of
-from profiler.cluster.giving import LONGEST_WAIT_S, Arrived, Given, Share
+from profiler.cluster.giving import Given, Share, Team, Work
+from profiler.cluster.on_worker import device_of, resources_of
 from profiler.cluster.parcels import Parcel, packed
 from profiler.errors import EnvironmentUnusable, ProfilerError
-from profiler.model import Environment
+from profiler.model import Environment, Span
+from profiler.run_folder.folder import AttemptRecord, RunFolder, RunRecord
+from profiler.run_folder.seconds import Seconds
+from profiler.run_folder.workers import note_environment
 
 GPU = Environment(gpu="a GPU")
+SPAN = Span("ncu-timing.001", "measures", 0.0, 1.0)
 
 
 @dataclass(kw_only=True)
-class Pieces(Share[str]):
+class Pieces(Share):
     """Work that is a word."""
 
-    open: list[str]
+    open: list[Work]
     done: list[tuple[str, str]] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
-    early: list[str] = field(default_factory=list)
+    taken: list[int] = field(default_factory=list)
     sent: list[Any] = field(default_factory=list)
     is_left: bool = True
 
     def prepare(self) -> bool:
         return bool(self.open)
 
-    def take_next(self, worker: str) -> str | None:
+    def take_next(self, worker: str) -> Work | None:
         del worker
         return self.open.pop(0) if self.open else None
 
-    def submit(self, work: str, worker: str) -> None:
-        self.give(work, worker, plan=Mock(variants=()), builds=())
+    def submit(self, work: Work, address: str) -> Future[None]:
+        return self.team.submit(address, Mock(variants=()), ())
 
-    def take(self, given: Given[str], came: Arrived) -> None:
-        assert came.environment == GPU
-        self.early.append(came.facts["attempt"])
+    def take(self, given: Given, arrived: RunFolder, environment: Environment) -> None:
+        assert environment == GPU
+        self.taken.append(len(arrived.attempts()))
 
-    def finish(self, given: Given[str], error: ProfilerError | None) -> None:
+    def finish(self, given: Given, error: ProfilerError | None) -> None:
         if error is None:
-            self.done.append((given.work, given.end["by"]))
+            assert given.spans == (SPAN,)
+            self.done.append((str(given.work), given.worker))
         else:
-            self.open_again(given, error)
-
-    def open_again(self, given: Given[str], error: ProfilerError | None) -> None:
-        if error is not None:
             self.failures.append((given.worker, error.message))
+            self.put_back(given)
+
+    def put_back(self, given: Given) -> None:
         self.open.append(given.work)
 
     def look(self, *workers: str) -> None:
         """Go on with these workers."""
         team: Any = self.team
-        team.addresses.return_value = {name: f"tcp://{name}" for name in workers}
+        team.client.scheduler_info.return_value = {
+            "workers": {
+                f"tcp://{name}": {"name": name, "resources": resources_of("a GPU")}
+                for name in workers
+            }
+        }
         self._looked = 0.0
         self.is_left = self.go_on()
 
 
 @pytest.fixture
-def pieces(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pieces]:
+def pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Pieces]:
     monkeypatch.setattr("profiler.cluster.giving.source_hashes", Mock())
     monkeypatch.setattr("profiler.cluster.giving.path_from_here", Mock())
     monkeypatch.setattr("profiler.cluster.giving.Order", Mock())
     monkeypatch.setattr("profiler.cluster.giving.asdict", Mock(return_value={}))
+    run = RunFolder(tmp_path / "mine")
+    run.path.mkdir()
 
     def make(*work: str) -> Pieces:
-        team: Any = Mock(device=device_of(GPU), request=MagicMock())
-        team.client.submit.side_effect = lambda *_, **__: Mock(status="pending")
-        share = Pieces(team=team, open=list(work))
-        team.queue.get.side_effect = lambda **_: [share.sent.pop(0) for _ in share.sent[:]]
+        team = Team(Mock(), device_of(GPU), Mock(), local=False, request=MagicMock())
+        team.run = run
+        client: Any = team.client
+        client.submit.side_effect = lambda *_, **__: Mock(status="pending")
+        share = Pieces(team=team, open=[Work([word]) for word in work])
+        queue: Any = Mock()
+        queue.get.side_effect = lambda **_: [share.sent.pop(0) for _ in share.sent[:]]
+        team.queue = queue
         return share
 
     return make
 
 
-def attempt(name: str) -> Parcel:
-    facts = {"attempt": name, "environment": asdict(GPU)}
-    return packed(facts, {"session.json": name.encode()})
+@pytest.fixture
+def parcel(tmp_path: Path) -> Callable[..., Parcel]:
+    """Makes what a worker sends: its run, with some attempts."""
+    run = RunFolder(tmp_path / "its")
+
+    def make(attempts: int = 0, environment: Environment | None = GPU) -> Parcel:
+        run.path.mkdir(exist_ok=True)
+        run.write_record(RunRecord("sums", "2026-03-04T10:00:00+00:00", 1, GPU, {}))
+        (run.path / "private/workers.json").unlink(missing_ok=True)
+        if environment is not None:
+            note_environment(run, environment)
+        run.write_seconds(Seconds(), [SPAN])
+        record = AttemptRecord("ncu-timing", "ncu", "timing", (), {})
+        return packed(run, [run.new_attempt(record) for _ in range(attempts)])
+
+    return make
 
 
-def finish(
-    share: Pieces, given: Given[str], *parcels: Parcel, error: Exception | None = None
-) -> None:
+def finish(share: Pieces, given: Given, *parcels: Parcel, error: Exception | None = None) -> None:
     """Have work end after these parcels were sent of it."""
     future: Any = given.future
     future.status = "finished" if error is None else "error"
     future.exception.return_value = error
-    share.sent += [(future.key, parcel) for parcel in parcels]
+    share.sent += [(future.key, [], parcel) for parcel in parcels]
 
 
-def ended(by: str) -> Parcel:
-    return packed({"by": by, "seconds": 1})
-
-
-def test_only_what_the_newest_worker_measured_counts(pieces: Callable[..., Pieces]) -> None:
+def test_only_what_the_newest_worker_measured_counts(
+    pieces: Callable[..., Pieces], parcel: Callable[..., Parcel]
+) -> None:
     """A worker that was cut off goes on, while another has its problem already."""
     share = pieces("rows=4")
     share.look("first")
     (cut_off,) = share.given
     share.look("second")
-    share.look("second")
-    share.look("second")
     (heir,) = share.given
     assert (cut_off.worker, heir.worker) == ("first", "second")
     cut_off.future.cancel.assert_called_once()  # type: ignore[attr-defined]
-    finish(share, cut_off, ended("first"))
-    finish(share, heir, ended("second"))
+    finish(share, cut_off, parcel())
+    finish(share, heir, parcel(1))
     share.look("first", "second")
+    assert share.taken == [1]
     assert share.done == [("rows=4", "second")]
     assert not share.is_left
 
 
-def test_an_attempt_that_comes_before_its_work_has_ended_is_taken_once(
-    pieces: Callable[..., Pieces],
+def test_an_attempt_is_taken_before_its_work_has_ended(
+    pieces: Callable[..., Pieces], parcel: Callable[..., Parcel]
 ) -> None:
     share = pieces("rows=4")
     share.look("one")
     (given,) = share.given
     future: Any = given.future
-    share.sent = [(future.key, attempt("1")), ("a task given up", attempt("2"))]
+    share.sent = [(future.key, ["beware"], parcel(1)), ("a task given up", [], parcel(7))]
     share.look("one")
-    assert share.early == ["1"]
+    assert share.taken == [1]
     assert share.given == [given]
-    finish(share, given, attempt("1"), attempt("2"), ended("one"))
+    reporter: Any = share.team.reporter
+    reporter.warn.assert_called_once_with("rows=4: beware")
+    finish(share, given, parcel(2), parcel())
     share.look("one")
-    assert share.early == ["1", "2"]
+    assert share.taken == [1, 2, 0]
     assert share.done == [("rows=4", "one")]
 
 
-def test_work_waits_for_its_worker_and_no_other_one_has_it(pieces: Callable[..., Pieces]) -> None:
+def test_work_is_for_one_worker_at_one_address(pieces: Callable[..., Pieces]) -> None:
     share = pieces("rows=4")
     share.look("one")
-    (given,) = share.given
-    given.since -= 60.0
-    share.look("other")
-    assert share.given == [given]
     (asked,) = share.team.client.submit.call_args_list  # type: ignore[attr-defined]
-    assert asked.kwargs["resources"] == resources_of("a GPU", "one")
+    assert asked.kwargs["resources"] == resources_of("a GPU")
+    assert asked.kwargs["workers"] == ["tcp://one"]
+    (given,) = share.given
+    share.workers["one"] = "tcp://elsewhere"  # it died, and is there again
+    share._take_if_ended(given)
+    assert share.open == [given.work]
+
+
+def test_what_has_ended_counts_though_its_worker_is_gone(
+    pieces: Callable[..., Pieces], parcel: Callable[..., Parcel]
+) -> None:
+    share = pieces("rows=4")
     share.look("one")
-    assert given.lost is None
+    finish(share, share.given[0], parcel(1))
+    share.look()
+    assert share.done == [("rows=4", "one")]
 
 
-def test_each_worker_has_one_piece_at_a_time(pieces: Callable[..., Pieces]) -> None:
+def test_each_worker_has_one_piece_at_a_time(
+    pieces: Callable[..., Pieces], parcel: Callable[..., Parcel]
+) -> None:
     share = pieces("a", "b", "c")
     share.look("one", "two")
     assert {given.worker for given in share.given} == {"one", "two"}
-    assert share.open == ["c"]
-    finish(share, share.given[0], ended("one"))
+    assert [str(work) for work in share.open] == ["c"]
+    finish(share, share.given[0], parcel())
     share.look("one", "two")
     assert not share.open
 
 
 FULL_DISK = OSError(27, "File too large")
 FULL_DISK.filename = "ncu.csv"
+REFUSED = "What came back was refused: "
 
 
 @pytest.mark.parametrize(
-    ("parcel", "error", "words"),
+    ("error", "words"),
     [
-        ({**attempt("1"), "digest": "another"}, None, "refused: the document that arrived is not"),
-        (packed({"environment": asdict(Environment(gpu="another"))}, {"a": b""}), None, "another"),
-        (ended("one"), EnvironmentUnusable("no permission"), "no permission"),
-        (ended("one"), FULL_DISK, "ncu.csv: File too large"),
-        (ended("one"), KeyError("x"), "KeyError: 'x'"),
+        (EnvironmentUnusable("no permission"), "no permission"),
+        (FULL_DISK, "ncu.csv: File too large"),
+        (KeyError("x"), "KeyError: 'x'"),
     ],
 )
-def test_what_is_damaged_or_failed_goes_to_others(
-    parcel: Parcel, error: Exception | None, words: str, pieces: Callable[..., Pieces]
+def test_what_failed_goes_to_others(
+    error: Exception, words: str, pieces: Callable[..., Pieces], parcel: Callable[..., Parcel]
 ) -> None:
     share = pieces("a")
     share.look("one")
-    finish(share, share.given[0], parcel, error=error)
+    finish(share, share.given[0], parcel(), error=error)
     share.look("one", "two")
-    ((worker, message),) = share.failures
-    assert worker == "one"
-    assert words in message
-    assert [given.work for given in share.given] == ["a"]
+    assert share.failures == [("one", words)]
+    assert [str(given.work) for given in share.given] == ["a"]
+
+
+def test_what_is_damaged_or_of_another_device_goes_to_others(
+    pieces: Callable[..., Pieces], parcel: Callable[..., Parcel]
+) -> None:
+    share = pieces("a")
+    share.look("one")
+    finish(share, share.given[0], ("another", parcel()[1]))
+    share.look("one", "two")
+    finish(share, share.given[0], parcel(environment=Environment(gpu="another")))
+    share.look("one", "two")
+    finish(share, share.given[0], parcel(environment=None))
+    share.look("one", "two")
+    (_, damaged), (_, other), (_, unknown) = share.failures
+    assert damaged.startswith(f"{REFUSED}the run folder that arrived is not the one that was sent")
+    assert other.startswith(f"{REFUSED}The worker measures on another now")
+    assert unknown.startswith(f"{REFUSED}it does not say in what environment")
 
 
 def test_a_scheduler_that_does_not_know_the_work_any_more_is_lost(
@@ -194,15 +246,9 @@ def test_a_scheduler_that_does_not_know_the_work_any_more_is_lost(
         share.look("one")
 
 
-@pytest.mark.parametrize(
-    ("measured_s", "patience_s"), [(1.0, 1.0), (60.0, 60.0), (3600.0, LONGEST_WAIT_S)]
-)
-def test_a_gpu_is_waited_for_as_long_as_it_had_measured(
-    measured_s: float, patience_s: float
-) -> None:
-    begun = Given("rows=4", "GPU-1", "tcp://a", Mock(), since=100.0)
-    assert not begun.is_given_up(1e6), "it is there"
-    begun.lost = 100.0 + measured_s
-    assert begun.patience_s == patience_s
-    assert not begun.is_given_up(begun.lost + patience_s)
-    assert begun.is_given_up(begun.lost + patience_s + 0.1)
+def test_a_scheduler_that_the_client_has_forgotten_is_lost(pieces: Callable[..., Pieces]) -> None:
+    share = pieces("a")
+    client: Any = share.team.client
+    client.scheduler_info.return_value = {}
+    with pytest.raises(EnvironmentUnusable, match="connection to the scheduler was lost"):
+        share.go_on()

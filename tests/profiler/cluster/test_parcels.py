@@ -1,55 +1,94 @@
 """What travels arrives as it was sent, or is refused."""
 
-from collections.abc import Callable
+import io
+import zipfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from profiler.cluster.parcels import files_of, packed, unpacked
+from profiler.cluster.parcels import Parcel, content_hash, packed, unpacked
 from profiler.errors import UsageError
+from profiler.model import Environment
+from profiler.run_folder.folder import AttemptRecord, RunFolder, RunRecord
 
-FILES = {"session.json": b"{}", "ncu.csv.gz": b"\x1f\x8b"}
-
-
-def test_what_arrives_is_what_was_sent() -> None:
-    assert unpacked(packed({"kind": "attempt"}, FILES)) == ({"kind": "attempt"}, FILES)
-
-
-def _changed(parcel: dict[str, Any]) -> None:
-    parcel["files"]["ncu.csv.gz"] += b"0"
+RECORD = RunRecord("sums", "2026-03-04T10:00:00+00:00", 1, Environment(), {"cell": "key"})
+SESSION = AttemptRecord("ncu-timing", "ncu", "timing", (), {})
 
 
-def _lacking(parcel: dict[str, Any]) -> None:
-    del parcel["files"]["ncu.csv.gz"]
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    run = RunFolder(tmp_path / "run")
+    run.path.mkdir()
+    run.write_record(RECORD)
+    return run
 
 
-def _added(parcel: dict[str, Any]) -> None:
-    parcel["files"]["more.json"] = b"{}"
+@pytest.fixture
+def arrives(tmp_path: Path) -> Path:
+    (tmp_path / "arrives").mkdir()
+    return tmp_path / "arrives"
 
 
-def _cut(parcel: dict[str, Any]) -> None:
-    parcel["document"] = parcel["document"][:-1]
+def test_what_arrives_is_what_was_sent(run: RunFolder, arrives: Path) -> None:
+    attempt, other = run.new_attempt(SESSION), run.new_attempt(SESSION)
+    (attempt / "ncu.csv.gz").write_bytes(b"\x1f\x8b")
+    arrived = unpacked(packed(run, [attempt]), arrives)
+    assert arrived.record() == RECORD
+    (came,) = arrived.attempts()
+    assert came.folder.name == attempt.name != other.name
+    assert (came.folder / "ncu.csv.gz").read_bytes() == b"\x1f\x8b"
+    assert [path.name for path in arrives.iterdir()] == ["run"]
 
 
-@pytest.mark.parametrize("fault", [_changed, _lacking, _added, _cut])
-def test_what_is_not_what_was_sent_is_refused(fault: Callable[[dict[str, Any]], None]) -> None:
-    parcel = dict(packed({}, FILES))
-    fault(parcel)
+def _changed(digest: str, archive: bytes) -> Parcel:
+    return digest, archive + b"0"
+
+
+def _cut(_: str, archive: bytes) -> Parcel:
+    return content_hash(archive[:-9]), archive[:-9]
+
+
+def _another(_: str, archive: bytes) -> Parcel:
+    """An archive of something else."""
+    return _archive({"more.json": b"{}"})
+
+
+def _damaged(_: str, archive: bytes) -> Parcel:
+    with zipfile.ZipFile(io.BytesIO(archive)) as files:
+        record = files.read("run.json")
+    return _archive({"run.json": record, "raw/ncu-timing.001/session.json": b"{"})
+
+
+def _archive(files: dict[str, bytes]) -> Parcel:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return content_hash(stream.getvalue()), stream.getvalue()
+
+
+@pytest.mark.parametrize("fault", [_changed, _cut, _another, _damaged])
+def test_what_is_not_a_run_as_it_was_sent_is_refused(
+    fault: object, run: RunFolder, arrives: Path
+) -> None:
+    assert callable(fault)
     with pytest.raises(UsageError):
-        unpacked(parcel)
+        unpacked(fault(*packed(run, [run.new_attempt(SESSION)])), arrives)
 
 
-@pytest.mark.parametrize("name", ["../run.json", "/etc/passwd", "a/b", ".hidden", "", "nul\0"])
-def test_no_file_has_the_name_of_another_place(name: str) -> None:
-    with pytest.raises(UsageError, match="has a file called"):
-        unpacked(packed({}, {name: b""}))
+@pytest.mark.parametrize("name", ["../run.json", "/etc/passwd", "raw/../../run.json"])
+def test_no_file_has_the_name_of_another_place(name: str, arrives: Path) -> None:
+    parcel = _archive({"run.json": b"{}", name: b""})
+    with pytest.raises(UsageError, match="lies outside"):
+        unpacked(parcel, arrives)
 
 
-def test_private_files_and_the_report_of_ncu_stay(tmp_path: Path) -> None:
-    for name in ("session.json", "report.ncu-rep", "report.ncu-rep.gz", ".draft"):
-        (tmp_path / name).write_text(name)
-    (tmp_path / "private").mkdir()
-    (tmp_path / "private/report.nsys-rep.gz").write_text("the environment")
-    (tmp_path / "link.txt").symlink_to(tmp_path / "session.json")
-    assert files_of(tmp_path) == {"session.json": b"session.json"}
+def test_private_files_and_the_report_of_ncu_stay(run: RunFolder, arrives: Path) -> None:
+    attempt = run.new_attempt(SESSION)
+    for name in ("report.ncu-rep", "report.ncu-rep.gz", ".draft"):
+        (attempt / name).write_text(name)
+    (attempt / "private").mkdir()
+    (attempt / "private/report.nsys-rep.gz").write_text("the environment")
+    (attempt / "link.txt").symlink_to(attempt / "session.json")
+    (came,) = unpacked(packed(run, [attempt]), arrives).attempts()
+    assert [path.name for path in came.folder.iterdir()] == ["session.json"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,12 +11,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from profiler.cluster.device_search import BATCH, Candidates, DeviceSearch
+from profiler.cluster.batches import BATCH, Batches
 from profiler.cluster.giving import Given
 from profiler.cluster.parcels import packed
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.model import BuildResult, Environment, Outcome, SearchPlan
-from profiler.run_folder.folder import Worker
+from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder, RunRecord, Worker
+from profiler.run_folder.seconds import Seconds
+from profiler.run_folder.workers import note_environment
 from profiler.search.live.journal import SearchJournal
 from profiler.search.live.records import Evaluated, LookedAgain, Terms
 from profiler.search.live.state import LiveSearch
@@ -25,7 +27,6 @@ from profiler.sessions.search.background_builds import Built
 VARIANTS = {f"x={x}": {"x": x} for x in range(40)}
 WORKERS = {"GPU-a": "tcp://a", "GPU-b": "tcp://b"}
 FAILED = EnvironmentUnusable("a full disk")
-JOURNAL = "journal.jsonl"
 
 
 class InstantBuilds:
@@ -43,21 +44,18 @@ class InstantBuilds:
 
 
 @dataclass(kw_only=True)
-class Searching(DeviceSearch):
+class Searching(Batches):
     """A search that takes down the batches it gave."""
 
     folder: Path
-    batches: list[Given[Candidates]] = field(default_factory=list)
+    batches: list[Given] = field(default_factory=list)
     sent: list[Any] = field(default_factory=list)
-
-    def give(self, work: Candidates, worker: str, *_: Any, **__: Any) -> None:
-        future = cast(Any, Mock(status="pending"))
-        self.given.append(Given(work, worker, self.workers[worker], future, 0.0))
-        self.batches.append(self.given[-1])
 
     def go_on(self) -> bool:
         self._looked = 0.0
-        return super().go_on()
+        is_left = super().go_on()
+        self.batches += [given for given in self.given if given not in self.batches]
+        return is_left
 
     def step(self) -> bool:
         """Go on; gives whether the search is under way."""
@@ -70,37 +68,46 @@ class Searching(DeviceSearch):
 
 def finish(
     search: Searching,
-    batch: Given[Candidates],
+    batch: Given,
     variants: list[str],
     *,
     looks: int = 0,
     failed: Exception | None = None,
 ) -> None:
     """Have a batch end with results of some of its configurations."""
-    journal = search.folder / "of_batch.jsonl"
-    journal.unlink(missing_ok=True)
-    records = SearchJournal(journal)
+    its = RunFolder(search.folder / f"its-{len(search.batches)}-{batch.worker}")
+    its.path.mkdir(exist_ok=True)
+    environment = Environment(gpu="a GPU", gpu_uuid=f"GPU-{batch.worker == 'GPU-b':d}")
+    its.write_record(RunRecord("mine", "2026-03-04T10:00:00+00:00", 1, environment, {}))
+    its.write_seconds(Seconds(), ())
+    note_environment(its, environment)
+    records = SearchJournal(its.path / SEARCH_JOURNAL_FILE)
+    records.begin_anew()
     for _ in range(looks):
-        records.append(LookedAgain(str(batch.work.incumbent), {"small": (0.0, 0.0)}))
+        records.append(LookedAgain(str(incumbent_of(batch)), {"small": (0.0, 0.0)}))
     for variant in variants:
         ratios = (0.01 * VARIANTS[variant]["x"],) * 2
         records.append(Evaluated(variant, Outcome.MEASURED, log_ratios={"small": ratios}))
-    uuid = f"GPU-{batch.worker == 'GPU-b':d}"
-    facts = {"environment": asdict(Environment(gpu="a GPU", gpu_uuid=uuid)), "texts": {}}
     future: Any = batch.future
     future.status = "finished" if failed is None else "error"
     future.exception.return_value = failed
-    content = journal.read_bytes() if journal.exists() else b""
-    search.sent.append((future.key, packed(facts, {JOURNAL: content})))
+    search.sent.append((future.key, [], packed(its, [])))
+
+
+def incumbent_of(batch: Given) -> str | None:
+    """The best so far, which is measured beside a batch."""
+    future: Any = batch.future
+    incumbent: str | None = future.batch.incumbent
+    return incumbent
 
 
 @pytest.fixture
 def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Searching]:
-    module = "profiler.cluster.device_search"
+    module = "profiler.cluster.batches"
     monkeypatch.setattr(f"{module}.part_of", lambda *_: SimpleNamespace(cells=()))
     monkeypatch.setattr(
         f"{module}.worker_of",
-        lambda _run, environment, *_: Worker(f"worker-{environment.gpu_uuid[-1]}"),
+        lambda _run, _arrived, environment, _seed: Worker(f"worker-{environment.gpu_uuid[-1]}"),
     )
 
     def make(evaluations: int) -> Searching:
@@ -126,7 +133,8 @@ def searching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
         journal = SearchJournal(tmp_path / "journal.jsonl")
         search = Mock(terms=terms, plan=plan, builds=(), jobs=2, needs_builds=False)
         search.variants = {id_: id_ for id_ in VARIANTS}
-        team: Any = Mock(device="a GPU")
+        team: Any = Mock(device="a GPU", run=RunFolder(tmp_path))
+        team.submit.side_effect = lambda *_, batch: Mock(status="pending", batch=batch)
         team.addresses.return_value = WORKERS
         sent: list[Any] = []
         team.queue.get.side_effect = lambda **_: [sent.pop(0) for _ in sent[:]]
@@ -148,17 +156,17 @@ def test_each_worker_has_a_batch_and_nothing_is_proposed_twice(
     search = searching(12)
     search.step()
     search.step()
-    assert [len(batch.work.open) for batch in search.batches] == [BATCH, BATCH]
+    assert [len(batch.work.ids) for batch in search.batches] == [BATCH, BATCH]
     for batch in search.batches:
-        finish(search, batch, [*batch.work.open])
+        finish(search, batch, [*batch.work.ids])
     search.step()
     search.step()
     rest = search.batches[2:]
-    assert [len(batch.work.open) for batch in rest] == [1, 1], "shared out at the end"
+    assert [len(batch.work.ids) for batch in rest] == [1, 1], "shared out at the end"
     proposed = [*search.live.record.proposed]
     assert len(proposed) == len(set(proposed)) == 12
     for batch in rest:
-        finish(search, batch, [*batch.work.open], looks=1)
+        finish(search, batch, [*batch.work.ids], looks=1)
     assert not search.step()
     assert search.finalists[0] == "x=0"
     workers = [evaluated.worker for evaluated in search.live.record.evaluations]
@@ -172,7 +180,7 @@ def test_a_search_that_has_ended_gives_nothing(searching: Callable[..., Searchin
     search.step()
     search.step()
     for batch in search.batches:
-        finish(search, batch, [*batch.work.open])
+        finish(search, batch, [*batch.work.ids])
     assert not search.step()
     again = searching(2)
     assert not again.step()
@@ -181,8 +189,8 @@ def test_a_search_that_has_ended_gives_nothing(searching: Callable[..., Searchin
     more = searching(3)
     for _ in range(2):
         more.step()
-    assert [[*batch.work.open] for batch in more.batches] == [["x=2"]]
-    assert more.batches[0].work.incumbent == "x=0", "built once more"
+    assert [[*batch.work.ids] for batch in more.batches] == [["x=2"]]
+    assert incumbent_of(more.batches[0]) == "x=0", "built once more"
 
 
 def test_a_batch_that_is_begun_again_counts_each_result_once(
@@ -193,7 +201,7 @@ def test_a_batch_that_is_begun_again_counts_each_result_once(
     search.step()
     search.step()
     (lost,) = search.batches
-    variants = [*lost.work.open]
+    variants = [*lost.work.ids]
     cast(Any, search.team).addresses.return_value = {"GPU-b": "tcp://b"}
     for _ in range(3):  # its worker died, and another one gets the batch
         search.step()
@@ -212,14 +220,14 @@ def test_what_is_open_of_a_failed_batch_goes_to_others_until_there_are_none(
     search.step()
     first = next(batch for batch in search.batches if batch.worker == "GPU-a")
     second = next(batch for batch in search.batches if batch.worker == "GPU-b")
-    variants = [*first.work.open]
+    variants = [*first.work.ids]
     finish(search, first, variants[:1], failed=FAILED)
-    finish(search, second, [*second.work.open])
+    finish(search, second, [*second.work.ids])
     search.step()
     search.step()
     heir = search.batches[-1]
     assert heir.worker == "GPU-b"
-    assert set(variants[1:]) <= {*search._ready, *heir.work.open}
+    assert set(variants[1:]) <= {*search._ready, *heir.work.ids}
     assert [evaluated.variant for evaluated in search.live.record.evaluations].count(
         variants[0]
     ) == 1
@@ -235,13 +243,13 @@ def test_batches_that_end_without_a_word_are_given_again_and_not_for_ever(
     search.step()
     search.step()
     first, second = search.batches
-    open_then = set(first.work.open)
+    open_then = set(first.work.ids)
     finish(search, first, [], failed=KeyError())
     search.step()
-    finish(search, second, [*second.work.open])
+    finish(search, second, [*second.work.ids])
     search.step()
     heir = search.batches[-1]
-    assert set(heir.work.open) == open_then, "before all else"
+    assert set(heir.work.ids) == open_then, "before all else"
     finish(search, heir, [], failed=KeyError())
     with pytest.raises(EnvironmentUnusable):
         search.step()

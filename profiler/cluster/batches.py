@@ -10,14 +10,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 
-from profiler.cluster.giving import Arrived, Given, Share
-from profiler.cluster.order import Batch, part_of
+from distributed import Future
+
+from profiler.cluster.giving import Given, Share, Work
+from profiler.cluster.parcels import Batch, part_of
 from profiler.errors import ProfilerError
-from profiler.run_folder.folder import SEARCH_JOURNAL_FILE
+from profiler.model import Environment
+from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.run_folder.workers import worker_of
-from profiler.search.live.journal import parsed_records
+from profiler.search.live.journal import read_records
 from profiler.search.live.records import Evaluated, LookedAgain, RunnerEnded, WorkerJoined
 from profiler.search.live.state import LiveSearch
 from profiler.sessions.search.background_builds import BackgroundBuilds, Built
@@ -28,17 +30,8 @@ BATCH = LOOK_EVERY
 """Configurations of a batch: so the incumbent is measured as often as in a search on one GPU."""
 
 
-@dataclass(eq=False)
-class Candidates:
-    """Configurations of a batch, by variant id."""
-
-    open: list[str]
-    """Those without a result."""
-    incumbent: str | None = None
-
-
 @dataclass(kw_only=True)
-class DeviceSearch(Share[Candidates]):
+class Batches(Share):
     """Gives batches to workers, and what they send to the search."""
 
     search: Search
@@ -106,7 +99,7 @@ class DeviceSearch(Share[Candidates]):
             proposed.append(self.live.propose())
         self._build(proposed)
 
-    def take_next(self, worker: str) -> Candidates | None:
+    def take_next(self, worker: str) -> Work | None:
         """A whole batch; what is left at the end is shared out among those that are free."""
         if worker in self._excluded or not self._ready:
             return None
@@ -115,37 +108,33 @@ class DeviceSearch(Share[Candidates]):
         idle = max(1, len(self._usable) - len(self.given))
         size = min(BATCH, math.ceil(len(self._ready) / idle))
         batch, self._ready = self._ready[:size], self._ready[size:]
-        return Candidates(batch)
+        return Work(batch)
 
-    def submit(self, work: Candidates, worker: str) -> None:
-        """Give a batch to a worker, beside the baseline and the best so far."""
-        search, terms = self.search, self.search.terms
-        best = self.live.best()
-        work.incumbent = best.variant if best is not None and best.variant in self._built else None
-        beside = [terms.baseline, *([work.incumbent] if work.incumbent else [])]
-        self.give(
-            work,
-            worker,
-            plan=part_of(search.request.plan, terms.problems, [*beside, *work.open]),
-            builds=[*search.builds, *(built.result for built in self._built.values())],
-            longest_wait_s=0.0,
+    def submit(self, work: Work, address: str) -> Future[None]:
+        """Give a batch to the worker at an address, beside the baseline and the best so far."""
+        search, terms, best = self.search, self.search.terms, self.live.best()
+        incumbent = best.variant if best is not None and best.variant in self._built else None
+        beside = [terms.baseline, *([incumbent] if incumbent else [])]
+        return self.team.submit(
+            address,
+            part_of(search.request.plan, terms.problems, [*beside, *work.ids]),
+            [*search.builds, *(built.result for built in self._built.values())],
             batch=Batch(
                 terms=terms,
                 noise=self.live.noise(),
-                incumbent=work.incumbent,
-                candidates=tuple(work.open),
+                incumbent=incumbent,
+                candidates=tuple(work.ids),
             ),
         )
 
     # ---- taking ----
 
-    def take(self, given: Given[Candidates], came: Arrived) -> None:
+    def take(self, given: Given, arrived: RunFolder, environment: Environment) -> None:
         """Take the journal of a batch; what it has no result of is measured by another worker."""
-        content = came.files[Path(SEARCH_JOURNAL_FILE).name]
-        records = parsed_records(f"the journal of {given.address}", content)
-        worker = worker_of(
-            self.team.run, came.environment, self.team.request.plan.seed, came.facts["texts"]
-        )
+        journal = arrived.path / SEARCH_JOURNAL_FILE
+        records = read_records(journal) if journal.exists() else ()
+        seed = self.team.request.plan.seed
+        worker = worker_of(self.team.run, arrived, environment, seed)
         self.live.note_worker(WorkerJoined(worker.name, worker.gpu, worker.gpu_uuid))
         for record in records:
             match record:
@@ -153,8 +142,8 @@ class DeviceSearch(Share[Candidates]):
                     self.live.note_runner_end(cause)
                 case LookedAgain(variant, log_ratios):
                     self.live.take_look(variant, log_ratios, worker.name)
-                case Evaluated(variant) if variant in given.work.open:
-                    given.work.open.remove(variant)
+                case Evaluated(variant) if variant in given.work.ids:
+                    given.work.ids.remove(variant)
                     self._take_result(replace(record, worker=worker.name))
 
     def _take_result(self, evaluated: Evaluated) -> None:
@@ -163,12 +152,16 @@ class DeviceSearch(Share[Candidates]):
         self._lookahead.note(self.live.record.evaluations[-1])
         self.search.report(self.live, self.live.record.evaluations[-1])
 
-    def open_again(self, given: Given[Candidates], error: ProfilerError | None) -> None:
-        """Have other workers measure what is open of a batch, before all else.
+    def put_back(self, given: Given) -> None:
+        """Have other workers measure what is open of a batch, before all else."""
+        self._ready = [*given.work.ids, *self._ready]
 
-        Raises the error where there is none.
+    def finish(self, given: Given, error: ProfilerError | None) -> None:
+        """Have others do what a worker has no result of; it gets no further batch if it failed.
+
+        Raises the error where there is no other one.
         """
-        self._ready = [*given.work.open, *self._ready]
+        self.put_back(given)
         if error is None:
             return
         self._excluded.add(given.worker)

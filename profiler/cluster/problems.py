@@ -1,0 +1,358 @@
+"""Problems that the workers with one device measure, and cells of them that they explain."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from distributed import Future
+
+from profiler.cluster.giving import Given, Share, Work
+from profiler.cluster.parcels import WITHOUT_EXPLANATIONS, Parcel, packed, part_of
+from profiler.errors import ProfilerError, UsageError
+from profiler.model import BuildResult, Environment, Params, Plan, SessionStep, Span
+from profiler.run_folder.folder import RUN_FILE, Attempt, RunFolder
+from profiler.run_folder.load.attempts import AttemptReader
+from profiler.run_folder.seconds import Seconds
+from profiler.run_folder.workers import add_attempt, worker_environments, worker_of
+from profiler.runner import protocol
+from profiler.sessions.measure import MeasureRequest, keys_of
+from profiler.sessions.missing import cells_to_explain, is_measured
+from profiler.sessions.overlap.recorder import SecondsRecorder
+from profiler.sessions.sources import digests_now, hash_files, watched_folders
+
+LONGEST_WAIT_S = 120.0
+"""How long work waits at most for the GPU that had begun it. Where it had measured less, no longer
+than that: then it costs no more to begin on another GPU."""
+SHORTEST_WAIT_S = 20.0
+"""How long cells that nobody else can explain wait for their GPU at least: a worker that dies while
+it explains is started again within seconds, at another address."""
+TASK_S = 120.0
+"""How long a task with several problems should take at most: it comes back at its end."""
+_GROWTH = 4
+"""Times as many problems as the newest a task has at most: a single one tells little."""
+
+Homes = dict[str, tuple[Environment, Mapping[str, str]]]
+"""Problem id → environment of the GPU whose attempts at it count, and the keys of its cells there;
+of those that somebody has measured."""
+
+
+def homes_of(request: MeasureRequest, builds: Sequence[BuildResult], run: RunFolder) -> Homes:
+    """Problems that a run has as they would be measured today."""
+    recorded = run.record().keys
+    homes: Homes = {}
+    for environment in dict.fromkeys((request.machine.environment, *worker_environments(run))):
+        for problem, keys in _keys_by_problem(request, builds, environment, request.plan).items():
+            if all(recorded.get(cell) == key for cell, key in keys.items()):
+                homes[problem] = environment, keys
+    return homes
+
+
+def keys_by_cell(homes: Homes) -> dict[str, str]:
+    """Keys of the cells of all problems that were measured somewhere."""
+    return {cell: key for _, keys in homes.values() for cell, key in keys.items()}
+
+
+def _keys_by_problem(
+    request: MeasureRequest, builds: Sequence[BuildResult], environment: Environment, plan: Plan
+) -> dict[str, dict[str, str]]:
+    """Keys of the cells of a plan that is measured in an environment, by problem id."""
+    machine = replace(request.machine, environment=environment)
+    keys = keys_of(replace(request, plan=plan, machine=machine), builds)
+    by_problem: dict[str, dict[str, str]] = {}
+    for cell, key in keys.items():
+        by_problem.setdefault(plan.problem_of[cell], {})[cell] = key
+    return by_problem
+
+
+def longest_first(plan: Plan) -> list[str]:
+    """Ids of the problems of a plan: what is last should be short."""
+    cells = Counter(cell.problem.id for cell in plan.cells)
+    ordered = sorted(plan.problems, key=lambda p: (-cells[p.id], -_size(p.params)))
+    return [problem.id for problem in ordered]
+
+
+def _size(params: Params) -> float:
+    """Product of the numbers of a problem: about how its work grows."""
+    numbers = (v for v in params.values() if isinstance(v, int | float) and v > 0)
+    return math.prod(map(float, numbers))
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The newest task that ended: problems of about that size come next."""
+
+    problems: int = 1
+    seconds: float = 0.0
+    measured_s: float = 0.0
+    """Of these, those in which its sessions measured. 0: none has ended."""
+
+    def problems_of_task(self, left: int, out: int, workers: int) -> int:
+        """How many of the problems that are left the next task should have; `out` are at workers.
+
+        As many as fill TASK_S, and fewer in the end, so that all workers end together; but not so
+        few that its start takes longer than its problems.
+        """
+        if not self.measured_s:
+            return 1
+        each_s = self.measured_s / self.problems
+        worth_a_start = (self.seconds - self.measured_s) / each_s
+        share = min((left + out) / workers, max(left / workers / 2, worth_a_start))
+        return max(1, min(math.ceil(share), int(TASK_S / each_s), _GROWTH * self.problems))
+
+
+@dataclass(kw_only=True)
+class Problems(Share):
+    """Gives problems to workers, and takes what they send into one run folder."""
+
+    builds: Sequence[BuildResult]
+    stamped: Mapping[str, str]
+    """Variant id → path of its library with stamps."""
+    homes: Homes
+    open: list[Work] = field(default_factory=list)
+    """What no worker has, in the order in which it is given."""
+    pace: Pace = field(default_factory=Pace)
+    _reader: AttemptReader = field(default_factory=AttemptReader)
+    _took: Seconds = field(default_factory=Seconds)
+    _done: int = 0
+
+    def measure(self) -> Iterator[None]:
+        """Have each problem measured of which something is missing, then cells explained."""
+        self._took = self.team.run.seconds()
+        for problem in longest_first(self.team.request.plan):
+            if self._is_measured(problem):
+                self._done += 1
+                self.team.reporter.say(f"{problem}: nothing is missing.")
+            else:
+                self.open.append(Work([problem], self._gpu(problem)))
+        self.team.keep(self.builds, self.stamped)
+        yield from super().measure()
+        self.open = list(self._to_explain())
+        yield from super().measure()
+
+    def _gpu(self, problem: str) -> str | None:
+        """UUID of the GPU that measured a problem so far; None: none did, or a processor."""
+        return self.homes[problem][0].gpu_uuid if problem in self.homes else None
+
+    def _is_measured(self, problem: str) -> bool:
+        """Whether nothing but explanations is missing of a problem."""
+        if problem not in self.homes:
+            return False
+        environment, keys = self.homes[problem]
+        request = self.team.request
+        plan = part_of(request.plan, [problem])
+        machine = replace(request.machine, environment=environment)
+        return is_measured(
+            self.team.run,
+            replace(request, plan=plan, machine=machine),
+            builds=self.builds,
+            keys=keys,
+            stamped=self.stamped,
+            reader=self._reader,
+        )
+
+    def _to_explain(self) -> Iterator[Work]:
+        """The cells that the answer is about, by the GPU that measured them."""
+        wanted = cells_to_explain(
+            self.team.run,
+            self.team.request,
+            builds=self.builds,
+            keys=keys_by_cell(self.homes),
+            reporter=self.team.reporter,
+        )
+        problem_of = self.team.request.plan.problem_of
+        for problem in dict.fromkeys(problem_of[cell] for cell in wanted):
+            if problem not in self.homes:
+                self._not_explained(problem, "no worker could measure it")
+        by_gpu: dict[str | None, list[str]] = {}
+        for cell in wanted:
+            if problem_of[cell] in self.homes:
+                by_gpu.setdefault(self._gpu(problem_of[cell]), []).append(cell)
+        for gpu, cells in by_gpu.items():
+            problems = list(dict.fromkeys(problem_of[cell] for cell in cells))
+            yield Work(problems, gpu, cells=tuple(cells), is_whole=True)
+
+    # ---- giving ----
+
+    def prepare(self) -> bool:
+        """Give up what none of the workers can do that are there; whether anything is left."""
+        now, there = time.monotonic(), {None, *self.workers}
+        for work in tuple(self.open):
+            if work.cells and (not work.waits_until or work.home in there):
+                work.waits_until = max(work.waits_until, now + SHORTEST_WAIT_S)
+            if work.home not in there and now > work.waits_until:
+                self.open.remove(work)
+                if work.cells:
+                    self._not_explained(work, "its GPU is not here any more")
+                    continue
+                self.team.reporter.warn(f"{work} begins anew: its GPU did not come back.")
+                self.open[:0] = self._alone(work)
+            elif work.error is not None and self.workers.keys() <= work.failed_on:
+                self.open.remove(work)
+                self.team.failures[work.ids[0]] = work.error
+        return bool(self.open)
+
+    def _alone(self, work: Work, **changes: Any) -> Iterator[Work]:
+        """Work for each problem that is not measured, from its beginning.
+
+        Samples of two GPUs are not mixed.
+        """
+        for problem in work.ids:
+            if self._is_measured(problem):
+                self._done += 1
+            else:
+                self.homes.pop(problem, None)
+                yield replace(Work([problem]), **changes)
+
+    def take_next(self, worker: str) -> Work | None:
+        """The longest problems that a worker may take, as many as a task should have.
+
+        Problems go on where they were begun, and are explained nowhere else.
+        """
+        able = [w for w in self.open if worker not in w.failed_on and w.home in {None, worker}]
+        if not able:
+            return None
+        first = able[0]
+        if first.is_whole:
+            self.open.remove(first)
+            return first
+        alike = [w for w in able if not w.is_whole and w.home == first.home]
+        out = sum(len(given.work.ids) for given in self.given)
+        alike = alike[: self.pace.problems_of_task(len(alike), out, len(self.workers))]
+        self.open = [work for work in self.open if work not in alike]
+        return Work([problem for work in alike for problem in work.ids], first.home)
+
+    def submit(self, work: Work, address: str) -> Future[None]:
+        """Give problems to the worker at an address, with the attempts at them that count."""
+        return self.team.submit(
+            address,
+            part_of(self.team.request.plan, work.ids),
+            self.builds,
+            stamped=self.stamped,
+            earlier=self._earlier(work),
+            overrides=() if work.cells else (WITHOUT_EXPLANATIONS,),
+            timeline=self.team.request.timeline and not work.cells,
+            explain=work.cells or None,
+        )
+
+    def _earlier(self, work: Work) -> Parcel | None:
+        """The run, with the attempts at problems whose keys are those of today."""
+        homes = {problem: self.homes[problem] for problem in work.ids if problem in self.homes}
+        if not homes:
+            return None
+        keys = keys_by_cell(homes).items()
+        attempts = [a.folder for a in self.team.run.attempts() if a.record.keys.items() & keys]
+        return packed(self.team.run, attempts, (RUN_FILE,)) if attempts else None
+
+    # ---- taking ----
+
+    def take(self, given: Given, arrived: RunFolder, environment: Environment) -> None:
+        """Move attempts into the run folder, after the keys of their cells.
+
+        Raises UsageError where they measured other kernels or sources, or read another content of a
+        file that both have.
+        """
+        request, run, work = self.team.request, self.team.run, given.work
+        plan = part_of(request.plan, work.ids)
+        by_problem = _keys_by_problem(request, self.builds, environment, plan)
+        keys = {cell: key for keys in by_problem.values() for cell, key in keys.items()}
+        attempts = arrived.attempts()
+        if not attempts:
+            return
+        if not keys.items() <= arrived.record().keys.items():
+            raise UsageError("it measured other kernels, sources or settings than those here")
+        opened = self._opened(attempts)
+        worker = worker_of(run, arrived, environment, request.plan.seed)
+        record = run.record()
+        run.write_record(
+            replace(record, keys={**record.keys, **keys}, opened={**record.opened, **opened})
+        )
+        for attempt in attempts:
+            digest = hash_files(attempt.folder.iterdir())
+            if digest not in work.taken:
+                work.taken.add(digest)
+                given.names[attempt.folder.name] = add_attempt(run, attempt, worker).name
+        self.homes |= {problem: (environment, keys) for problem, keys in by_problem.items()}
+
+    def _opened(self, attempts: Sequence[Attempt]) -> dict[str, str]:
+        """Files that sessions opened; raises UsageError where one is another file here."""
+        opened: dict[str, str] = {}
+        for attempt in attempts:
+            opened |= protocol.opened_files(protocol.read_journal(attempt.journal))
+        loaded = self.team.request.loaded
+        here = digests_now(opened, watched_folders(loaded.experiment, loaded.base))
+        others = [name for name, digest in opened.items() if here.get(name, digest) != digest]
+        if others:
+            names = ", ".join(sorted(name.partition(":")[2] for name in others))
+            raise UsageError(f"it read {names}, which has another content here or is not here")
+        return opened
+
+    def finish(self, given: Given, error: ProfilerError | None) -> None:
+        """Take down the end of a task; where it failed, others get its problems one by one."""
+        work, reporter = given.work, self.team.reporter
+        seconds = self._take_seconds(given)
+        if error is None and not work.cells:
+            self._done += len(work.ids)
+            all_ = len(self.team.request.plan.problems)
+            self.pace = Pace(len(work.ids), seconds, _measured_s(given.spans))
+            done = f"({self._done} of {all_} problems)"
+            reporter.say(f"{work}: measured in {seconds:.1f} s {done}")
+        elif error is not None and work.cells and len(work.ids) > 1:
+            self.open += self._one_by_one(work)
+        elif error is not None and work.cells:
+            self._not_explained(work, f"{given.address}: {error.message}")
+        elif error is not None:
+            failed_on = work.failed_on | {given.worker}
+            ending = "another worker gets it"
+            if self.workers.keys() <= failed_on:
+                ending = "no other worker can take it"
+            reporter.warn(f"{work} failed on {given.address} ({ending}): {error.message}")
+            self.open += self._alone(work, is_whole=True, failed_on=failed_on, error=error)
+
+    def _one_by_one(self, work: Work) -> Iterator[Work]:
+        """Work that explains the cells of one problem each."""
+        problem_of = self.team.request.plan.problem_of
+        for problem in work.ids:
+            cells = tuple(cell for cell in work.cells if problem_of[cell] == problem)
+            yield replace(work, ids=[problem], cells=cells)
+
+    def _take_seconds(self, given: Given) -> float:
+        """Take down the spans of a task, as if it ended now: clocks of hosts differ.
+
+        Returns how long it took.
+        """
+        recorder = self.team.request.seconds
+        ended_s = max((span.end_s for span in given.spans), default=0.0)
+        offset = SecondsRecorder().began - recorder.began - ended_s
+        for span in given.spans:
+            if span.row in given.names:
+                begin_s, end_s = (round(at + offset, 3) for at in (span.begin_s, span.end_s))
+                recorder.spans.append(Span(given.names[span.row], span.step, begin_s, end_s))
+        self.team.run.write_seconds(self._took, recorder.spans)
+        return ended_s
+
+    def put_back(self, given: Given) -> None:
+        """Have the GPU of a worker that is gone go on, if it comes back."""
+        work, now = given.work, time.monotonic()
+        wait_s = min(now - given.since, LONGEST_WAIT_S)
+        if work.cells:
+            wait_s = max(wait_s, SHORTEST_WAIT_S)
+        else:
+            work.home, work.is_whole = given.worker, True
+        self.open.insert(0, work)
+        work.waits_until = now + wait_s
+        self.team.reporter.warn(
+            f"{work}: its worker is gone. Waiting for that GPU for {wait_s:.0f} s."
+        )
+
+    def _not_explained(self, what: object, why: str) -> None:
+        self.team.reporter.warn(f"Not explained: {what}: {why}")
+
+
+def _measured_s(spans: Sequence[Span]) -> float:
+    """Seconds in which sessions measured."""
+    return sum(span.end_s - span.begin_s for span in spans if span.step == SessionStep.MEASURES)
