@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from profiler.errors import SpecError
 from profiler.kernels.arithmetic import Arithmetic, ExpressionError, parse
-from profiler.kernels.cuda_file.description import placeholders
+from profiler.kernels.cuda_file.description import CudaFile, placeholders
 from profiler.model import Exclusion, Params, Problem, Variant, slug
 from profiler.planning.space import Space
 from profiler.planning.spec import (
@@ -348,7 +348,10 @@ def _by_program(
         if not isinstance(workload, CudaWorkload) or "torch" in candidate.params:
             yield candidate
             continue
-        compiled = _compiled_names(workload, candidate.params)
+        try:
+            compiled = _compiled_names(workload.description(loaded.base), candidate.params)
+        except ExpressionError as error:
+            raise loaded.error(candidate.field, str(error)) from error
         made: dict[object, dict[str, Value]] = {}
         for _, problem in problems:
             values = {name: problem.params[name] for name in compiled if name in problem.params}
@@ -357,10 +360,11 @@ def _by_program(
             yield _made_for(candidate, values) if values else candidate
 
 
-def _compiled_names(workload: CudaWorkload, params: Params) -> tuple[str, ...]:
-    """Names that the kernel of a variant and its macros hold, without its own parameters."""
-    texts = [str(params.get("kernel", workload.kernel) or "")]
-    texts += [value for value in (workload.define or {}).values() if isinstance(value, str)]
+def _compiled_names(description: CudaFile, params: Params) -> tuple[str, ...]:
+    """Names that the kernels of a variant and its macros hold, without its own parameters."""
+    steps = description.steps(params)
+    texts = [str(step.get("kernel", description.kernel) or "") for step in steps]
+    texts += [value for value in (description.define or {}).values() if isinstance(value, str)]
     names = (name for text in texts for name in _placeholders(text))
     return tuple(dict.fromkeys(name for name in names if name not in params))
 

@@ -28,7 +28,13 @@ from profiler.metrics.own import OwnMetric
 from profiler.model import EXPERIMENT_NAME, FLUSHED_PER_LAUNCH, MARGIN_PCT
 from profiler.planning.page_kinds import PAGE_KINDS, questions_of
 from profiler.planning.questions import Question
-from profiler.planning.spec.cuda_file import ArithmeticText, is_cuda_file, with_joined_sizes
+from profiler.planning.spec.cuda_file import (
+    ArithmeticText,
+    Launches,
+    is_cuda_file,
+    launches_text,
+    with_joined_sizes,
+)
 from profiler.planning.spec.own_formula import OwnFormula
 from profiler.planning.spec.rules import Rules
 from profiler.planning.spec.search import Search
@@ -238,11 +244,25 @@ class VariantItem(Item):
         description="As that of the experiment, for this variant; a dtype that it does not name "
         "has that of the experiment.",
     )
+    launches: Launches | None = Field(
+        default=None,
+        description="Of a `.cu` file: several launches in a row, in place of a kernel "
+        "(docs/cuda-file.md).",
+    )
     tags: Names = Field(
         default=(),
         description="Words for groups of variants, such as the library or the author: pages show "
         "them, and `--only tag=…` takes them.",
     )
+
+    @model_validator(mode="after")
+    def _launches_are_a_parameter(self) -> Self:
+        """They tell the variant from others, as its kernel would."""
+        if self.launches is not None:
+            if "kernel" in self.params:
+                raise wrong("launches: each has a kernel; leave out that of the variant")
+            self.params["launches"] = launches_text(self.launches)
+        return self
 
     @model_validator(mode="after")
     def _trust_has_a_reason(self) -> Self:
@@ -685,6 +705,13 @@ class Experiment(SpecModel):
             return FLUSHED_PER_LAUNCH
         by_ncu = isinstance(self.workload, CommandWorkload) or self.collect.replay_mode != "kernel"
         return "all" if setting == FLUSHED_PER_LAUNCH and by_ncu else setting
+
+    @model_validator(mode="after")
+    def _launches_are_of_a_cuda_file(self) -> Self:
+        listed = any(item.launches for item in self.variants.list or ())
+        if listed and not is_cuda_file(self.workload.model_dump()):
+            raise wrong("variants: launches are those of a .cu file, which the workload is not")
+        return self
 
     @model_validator(mode="after")
     def _replay_mode_fits(self) -> Self:
