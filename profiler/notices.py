@@ -37,6 +37,7 @@ class NoticeKind(StrEnum):
     OTHER_TIMER = "other_timer"
     DUPLICATE_CODE = "duplicate_code"
     RESULTS_OF_OTHER_TYPES = "results_of_other_types"
+    OTHER_ENVIRONMENTS = "other_environments"
     TUNED_OTHERWISE = "tuned_otherwise"
     ONE_DRAW = "one_draw"
     DRAWS = "draws"
@@ -196,6 +197,13 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "Not all results have the type of the baseline's: {results}. Each passed the check by the "
         "tolerance of its own type, and times are compared as they are.",
         "Where the same work is to be compared, let all variants return the same type.",
+    ),
+    NoticeKind.OTHER_ENVIRONMENTS: NoticeTemplate(
+        Severity.INFO,
+        "Variants with variables of their own were measured in processes of their own "
+        "({variants}): what two processes differ by, such as where their memory lies, is in no "
+        "interval of a comparison with them.",
+        "Run it again with --fresh, and compare the runs.",
     ),
     NoticeKind.TUNED_OTHERWISE: NoticeTemplate(
         Severity.WARNING,

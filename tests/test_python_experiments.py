@@ -588,3 +588,32 @@ def test_values_of_a_file_have_names_and_inputs_may_be_dataclasses(profiler):
     assert ("8x4", "float32", "ROW") in problems
     assert len(problems) == 4
     assert any("it writes into an input (values.pair[0])" in cause for _, cause in cells.values())
+
+
+def test_variants_of_other_environments_have_processes_of_their_own(profiler):
+    text = example("python.md", "products").replace(
+        "    pieces = ",
+        '    open("notes", "a").write(f"{os.getpid()} {os.environ.get(\'PIECES\')}\\n")\n    pieces = ',
+    )
+    file = profiler.folder / "products.py"
+    file.write_text(text)
+    settings = (file.name, *ON_CPU, *BRIEF, *TIMED)
+    plan = profiler("plan", *settings)
+    assert "PIECES=4 (in_four)" in " ".join(plan.out.split())
+    done = profiler.measure(*settings, "--json", "-")
+    assert done.code == 0, done.err
+    (run,) = profiler.runs("products")
+    assert len(attempts(run)) == 3, "the three environments"
+    commands = sorted(
+        (a / "command.txt").read_text().partition(" python")[0] for a in attempts(run)
+    )
+    assert [command.startswith("env PIECES=") for command in commands].count(True) == 2
+    notes = [line.split() for line in (profiler.folder / "notes").read_text().splitlines()]
+    by_process = {process: {v for p, v in notes if p == process} for process, _ in notes}
+    assert sorted(map(tuple, by_process.values())) == [("2",), ("4",), ("None",)]
+    cells = done.json["cells"]
+    assert {cell["outcome"] for cell in cells} == {"measured"}
+    assert "processes of their own" in json.dumps(done.json["notices"])
+    again = profiler.measure(*settings)
+    assert again.code == 0
+    assert len(attempts(run)) == 3, "nothing was measured twice"

@@ -55,6 +55,11 @@ class Candidate:
         return self.item.reason if self.item is not None and self.item.trust else ""
 
     @property
+    def env(self) -> Mapping[str, str]:
+        """Variables of its own."""
+        return {} if self.item is None else self.item.env
+
+    @property
     def tolerance(self) -> dict[str, tuple[float, float]]:
         """Bounds of its own."""
         bounds = {} if self.item is None else self.item.tolerance
@@ -163,6 +168,7 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
                 note=candidate.item.note if candidate.item is not None else "",
                 tolerance=candidate.tolerance,
                 tags=candidate.item.tags if candidate.item is not None else (),
+                env=candidate.env,
                 trust=candidate.trust or _trust(experiment.variants.trust, name, candidate.params),
             )
             for name, candidate in kept_variants
@@ -232,7 +238,7 @@ class _Stage:
         first: dict[object, Named] = {}
         for candidate in candidates:
             name = candidate.name or self.name(candidate.params)
-            key = _identity(candidate.params)
+            key = (_identity(candidate.params), frozenset(candidate.env.items()))
             if key in first:
                 first_name = first[key][0]
                 self.tally.add(f"same parameters as another {self.word}", name)

@@ -41,6 +41,7 @@ from profiler.planning.spec.search import Search
 from profiler.planning.spec.source import kind_of
 from profiler.planning.spec.values import (
     LARGEST_INTEGER,
+    PARAMETER_NAME,
     SCALAR_SCHEMA,
     Bound,
     Grid,
@@ -54,6 +55,7 @@ from profiler.planning.spec.values import (
     SpecModel,
     Text,
     as_list,
+    check_scalar,
     check_text,
     did_you_mean,
     or_else,
@@ -171,6 +173,34 @@ Tolerances = Annotated[
 ]
 
 
+def _check_environment(value: object) -> object:
+    """Names and texts of variables; a number is its text."""
+    if not isinstance(value, dict):
+        raise wrong(f"must be a mapping of variables to values, not {kind_of(value)}")
+    for name, text in value.items():
+        if not isinstance(name, str) or not PARAMETER_NAME.fullmatch(name):
+            raise wrong(f"no name of an environment variable: {name!r}")
+        if name in _OF_ALL_SESSIONS:
+            raise wrong(f"{name}: {_OF_ALL_SESSIONS[name]}")
+        if isinstance(text, bool) or not isinstance(text, str | int | float):
+            raise wrong(f"{name}: must be a text or number, not {kind_of(text)}; quote it")
+        check_scalar(text)
+    return {name: str(text) for name, text in value.items()}
+
+
+_OF_ALL_SESSIONS = {
+    "CUDA_VISIBLE_DEVICES": "the GPU is the same for all variants; choose it with --gpu",
+    "PYTHONPATH": "the runner chooses where Python imports from (docs/workloads.md)",
+}
+"""Variables that no variant may have of its own, and why."""
+
+Environment = Annotated[
+    dict[str, str],
+    BeforeValidator(_check_environment),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": ["string", "number"]}}),
+]
+
+
 class Item(SpecModel):
     """One variant or problem: a name, a mapping of its parameters, or both."""
 
@@ -248,6 +278,11 @@ class VariantItem(Item):
         default=None,
         description="Of a `.cu` file: several launches in a row, in place of a kernel "
         "(docs/cuda-file.md).",
+    )
+    env: Environment = Field(
+        default_factory=dict,
+        description="Environment variables of the process that measures it (`{NVIDIA_TF32_OVERRIDE: "
+        "1}`), which is then another one than that of variants with other variables.",
     )
     tags: Names = Field(
         default=(),
@@ -734,6 +769,10 @@ class Experiment(SpecModel):
     def _search_fits(self) -> Self:
         if self.search is None:
             return self
+        if any(item.env for item in self.variants.list or ()):
+            raise wrong(
+                "search: its process is one for all; variants with `env` are measured without"
+            )
         if isinstance(self.workload, CommandWorkload):
             raise wrong(
                 "search: an external command is a process for each visit; a search needs a "
@@ -751,6 +790,10 @@ class Experiment(SpecModel):
     def _command_needs_ncu(self) -> Self:
         if not isinstance(self.workload, CommandWorkload):
             return self
+        if any(item.env for item in self.variants.list or ()):
+            raise wrong(
+                "variants: an external command sets variables itself: `command: env MODE={mode} ./a`"
+            )
         if not all(kind.measures_commands for kind in kinds_of(self.collect.collectors)):
             able = [kind.name for kind in COLLECTORS.values() if kind.measures_commands]
             raise wrong(
