@@ -591,10 +591,8 @@ def test_values_of_a_file_have_names_and_inputs_may_be_dataclasses(profiler):
 
 
 def test_variants_of_other_environments_have_processes_of_their_own(profiler):
-    text = example("python.md", "products").replace(
-        "    pieces = ",
-        '    open("notes", "a").write(f"{os.getpid()} {os.environ.get(\'PIECES\')}\\n")\n    pieces = ',
-    )
+    noted = 'print(os.getpid(), os.environ.get("PIECES"), file=open("notes", "a"))'
+    text = example("python.md", "products").replace("    pieces", f"    {noted}\n    pieces")
     file = profiler.folder / "products.py"
     file.write_text(text)
     settings = (file.name, *ON_CPU, *BRIEF, *TIMED)

@@ -281,8 +281,9 @@ class VariantItem(Item):
     )
     env: Environment = Field(
         default_factory=dict,
-        description="Environment variables of the process that measures it (`{NVIDIA_TF32_OVERRIDE: "
-        "1}`), which is then another one than that of variants with other variables.",
+        description="Environment variables of the process that measures it "
+        "(`{NVIDIA_TF32_OVERRIDE: 1}`), which is then another one than that of variants with other "
+        "variables.",
     )
     tags: Names = Field(
         default=(),
@@ -792,7 +793,8 @@ class Experiment(SpecModel):
             return self
         if any(item.env for item in self.variants.list or ()):
             raise wrong(
-                "variants: an external command sets variables itself: `command: env MODE={mode} ./a`"
+                "variants: an external command sets variables itself: "
+                "`command: env MODE={mode} ./a`"
             )
         if not all(kind.measures_commands for kind in kinds_of(self.collect.collectors)):
             able = [kind.name for kind in COLLECTORS.values() if kind.measures_commands]
