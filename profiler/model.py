@@ -375,6 +375,8 @@ class CellStatus:
     None where that is not known."""
     copied_bytes: float | None = None
     """Of those of one dimension."""
+    streams: float | None = None
+    """Streams that a launch has kernels on; None where that is not known."""
     tuned: tuple[TunedConfig, ...] = ()
     """What a compiler's autotuner tried for it in the session whose durations count; empty where
     nothing was tuned or that was not recorded."""

@@ -51,6 +51,7 @@ class NoticeKind(StrEnum):
     TRUSTED = "trusted"
     NOT_RECHECKED = "not_rechecked"
     COPIES_NOT_TIMED = "copies_not_timed"
+    SEVERAL_STREAMS = "several_streams"
     COMPARED_IN_OWN_TYPES = "compared_in_own_types"
     ATTEMPT_LINKED = "attempt_linked"
     ATTEMPT_DAMAGED = "attempt_damaged"
@@ -287,6 +288,14 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "cudaMemsetAsync), most {most}: {copies} in a launch, {megabytes}. Durations of kernels, "
         "and verdicts on them, do not hold the time of that.",
         "`--timer` times whole launches by CUDA events; `--timeline` shows the copies.",
+    ),
+    NoticeKind.SEVERAL_STREAMS: NoticeTemplate(
+        Severity.WARNING,
+        "{count} of {cells} cells have kernels on several streams, most {most}: {streams}. ncu and "
+        "CUPTI run kernels one at a time, and their durations are added: kernels that overlap take "
+        "less together than is said here.",
+        "`--timer` times whole launches by CUDA events, overlap included; `--timeline` shows which "
+        "kernels overlap.",
     ),
     NoticeKind.COMPARED_IN_OWN_TYPES: NoticeTemplate(
         Severity.WARNING,
