@@ -8,7 +8,8 @@ norm = profiler.Experiment("layer-norm", problems={"rows": 4096, "columns": [102
 
 @norm.inputs
 def normal_bfloat16_with_float32_weights(rows, columns):
-    return torch.randn(rows, columns).bfloat16(), *torch.rand(2, columns).unbind()
+    weights = torch.rand(2, columns).bfloat16().float()  # exact in both types
+    return torch.randn(rows, columns).bfloat16(), *weights
 
 @norm.variant(baseline=True, tags="torch")
 def eager(x, weight, bias):
@@ -21,10 +22,9 @@ def compiled(x, weight, bias):
 @norm.variant(tags="library", library=["liger_kernel", "quack", "flashinfer"], setup=True)
 def library(x, weight, bias, library):
     if library == "liger_kernel":
-        from liger_kernel.transformers.functional import liger_layer_norm
-        return lambda: liger_layer_norm(x, weight, bias, 1e-6)
-    if library == "flashinfer":
-        from flashinfer.norm import layernorm as layernorm_fwd
+        from liger_kernel.transformers.functional import liger_layer_norm as layer_norm
+    elif library == "quack":
+        from quack.rmsnorm import layernorm_fwd as layer_norm
     else:
-        from quack.rmsnorm import layernorm_fwd
-    return lambda: layernorm_fwd(x, weight, bias, 1e-6)
+        from flashinfer.norm import layernorm as layer_norm
+    return lambda: layer_norm(x, weight, bias, 1e-6)

@@ -112,11 +112,10 @@ class _Checks:
 
     def _place(self, tensor: TensorArgument) -> FieldPath:
         """Where the spec describes a tensor: among the arguments, or in a struct."""
-        structs = self._description.structs.values()
         arguments: FieldPath = ("workload", "arguments")
-        described = self._loaded.experiment.workload.arguments  # type: ignore[union-attr]
-        if tensor.name in described:
+        if tensor.name in self._description.arguments:
             return (*arguments, tensor.name)
+        structs = self._description.structs.values()
         holder = next(struct.name for struct in structs if tensor.name in struct.fields)
         return (*arguments, holder, "struct", tensor.name)
 

@@ -64,7 +64,7 @@ def plan_table(
             str(len({visit.block for visit in session.visits})),
             plain(", ".join(session.metrics)),
         )
-    sessions.caption = _environments(plan) or None
+    sessions.caption = _environments(plan)
     return Group(*parts, sessions, _launches_table(launches, note))
 
 
