@@ -69,13 +69,16 @@ class Variant:
     """Absolute and relative bound by dtype, as far as it has its own."""
     tags: tuple[str, ...] = ()
     """Groups that it is one of."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the process that measures it, beside those of all."""
     label: str = ""
     """Short text that no other variant of a report has; empty until findings give it."""
 
     @property
     def remark(self) -> str:
-        """Tags and note as pages show them beside it."""
-        return ": ".join(part for part in (", ".join(self.tags), self.note) if part)
+        """Tags, variables and note as pages show them beside it."""
+        variables = " ".join(f"{name}={value}" for name, value in self.env.items())
+        return ": ".join(part for part in (", ".join(self.tags), variables, self.note) if part)
 
 
 @dataclass(frozen=True)
@@ -190,6 +193,13 @@ class SessionPlan:
     visits: tuple[Visit, ...]
     recompiles: bool = False
     """Whether each block has a process of its own, which compiles anew."""
+    by_environment: bool = False
+    """Whether variants have variables of their own: those of each environment have a process."""
+
+    @property
+    def starts_anew(self) -> bool:
+        """Whether its processes are for nothing else, and none starts before its turn."""
+        return self.recompiles or self.by_environment
 
 
 @dataclass(frozen=True)
@@ -256,6 +266,11 @@ class Plan:
     def problem_of(self) -> dict[str, str]:
         """Id of the problem of each cell, by cell id."""
         return {cell.id: cell.problem.id for cell in self.cells}
+
+    @property
+    def env_of(self) -> dict[str, Mapping[str, str]]:
+        """Variables of the process that measures a cell, by cell id."""
+        return {cell.id: cell.variant.env for cell in self.cells}
 
     @property
     def rivals(self) -> tuple[Variant, ...]:
@@ -360,6 +375,8 @@ class CellStatus:
     None where that is not known."""
     copied_bytes: float | None = None
     """Of those of one dimension."""
+    streams: float | None = None
+    """Streams that a launch has kernels on; None where that is not known."""
     tuned: tuple[TunedConfig, ...] = ()
     """What a compiler's autotuner tried for it in the session whose durations count; empty where
     nothing was tuned or that was not recorded."""

@@ -37,6 +37,7 @@ class NoticeKind(StrEnum):
     OTHER_TIMER = "other_timer"
     DUPLICATE_CODE = "duplicate_code"
     RESULTS_OF_OTHER_TYPES = "results_of_other_types"
+    OTHER_ENVIRONMENTS = "other_environments"
     TUNED_OTHERWISE = "tuned_otherwise"
     ONE_DRAW = "one_draw"
     DRAWS = "draws"
@@ -50,6 +51,7 @@ class NoticeKind(StrEnum):
     TRUSTED = "trusted"
     NOT_RECHECKED = "not_rechecked"
     COPIES_NOT_TIMED = "copies_not_timed"
+    SEVERAL_STREAMS = "several_streams"
     COMPARED_IN_OWN_TYPES = "compared_in_own_types"
     ATTEMPT_LINKED = "attempt_linked"
     ATTEMPT_DAMAGED = "attempt_damaged"
@@ -198,6 +200,13 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "tolerance of its own type, and times are compared as they are.",
         "Where the same work is to be compared, let all variants return the same type.",
     ),
+    NoticeKind.OTHER_ENVIRONMENTS: NoticeTemplate(
+        Severity.INFO,
+        "Variants with variables of their own were measured in processes of their own "
+        "({variants}): what two processes differ by, such as where their memory lies, is in no "
+        "interval of a comparison with them.",
+        "Run it again with --fresh, and compare the runs.",
+    ),
     NoticeKind.TUNED_OTHERWISE: NoticeTemplate(
         Severity.WARNING,
         "For {count} of {total} tuned cells the compiler's autotuner chose another configuration "
@@ -280,6 +289,14 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "cudaMemsetAsync), most {most}: {copies} in a launch, {megabytes}. Durations of kernels, "
         "and verdicts on them, do not hold the time of that.",
         "`--timer` times whole launches by CUDA events; `--timeline` shows the copies.",
+    ),
+    NoticeKind.SEVERAL_STREAMS: NoticeTemplate(
+        Severity.WARNING,
+        "{count} of {cells} cells have kernels on several streams, most {most}: {streams}. ncu and "
+        "CUPTI run kernels one at a time, and their durations are added: kernels that overlap take "
+        "less together than is said here.",
+        "`--timer` times whole launches by CUDA events, overlap included; `--timeline` shows which "
+        "kernels overlap.",
     ),
     NoticeKind.COMPARED_IN_OWN_TYPES: NoticeTemplate(
         Severity.WARNING,

@@ -155,6 +155,7 @@ class Experiment:
         check: Function | None = None,
         tolerance: Mapping[str, Any] | None = None,
         when: str | Function | None = None,
+        env: Mapping[str, Any] | None = None,
         tags: str | Iterable[str] = (),
         **parameters: Any,
     ) -> Callable[[F], F]: ...

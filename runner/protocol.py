@@ -289,9 +289,9 @@ LAUNCH_FACTS = ("compile_seconds", "buffer_bytes", "peak_bytes")
 """Attributes that a launch may carry: what it took to make it, and the device memory that one call
 allocates in all and at one time."""
 
-COPY_FACTS = ("copies", "copied_bytes")
+VISIT_FACTS = ("copies", "copied_bytes", "streams")
 """Of a launch under CUPTI, in the record of `warmup`: copies and fills of memory that are no
-kernels, and the bytes of those of one dimension."""
+kernels, the bytes of those of one dimension, and the streams that kernels are launched on."""
 
 STAMPS_FILE = "stamps.jsonl"
 STAMPS_END = 5
@@ -650,7 +650,7 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(
         ("max_abs_error", "max_rel_error"), lambda value: value is None or _is_real(value)
     ),
-    **dict.fromkeys((*LAUNCH_FACTS, *COPY_FACTS), _is_number),
+    **dict.fromkeys((*LAUNCH_FACTS, *VISIT_FACTS), _is_number),
     "monotonic": _is_number,
     "stamps": lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
 }

@@ -30,6 +30,8 @@ class VariantOptions:
     tolerance: Mapping[str, Any] | None = None
     when: str | Function | None = None
     """What must hold of the parameters, or it is not applicable."""
+    env: Mapping[str, Any] | None = None
+    """Variables of the process that measures it."""
     tags: str | Iterable[str] = ()
 
     def __post_init__(self) -> None:
@@ -43,6 +45,10 @@ class VariantOptions:
                 "tolerance= must be a mapping such as {'relative': 1e-2} or "
                 f"{{'float16': {{'absolute': 1e-3}}}}, not {self.tolerance!r}"
             )
+        if not isinstance(self.env, Mapping | None):
+            raise OptionError(
+                f"env= must be a mapping such as {{'NVIDIA_TF32_OVERRIDE': '1'}}, not {self.env!r}"
+            )
         if not (self.when is None or isinstance(self.when, str) or callable(self.when)):
             raise OptionError(f"when= must be a function or a text, not {self.when!r}")
 
@@ -52,6 +58,7 @@ class VariantOptions:
         return {
             **({"when": _text_of(self.when)} if self.when is not None else {}),
             **({"tolerance": dict(self.tolerance)} if self.tolerance is not None else {}),
+            **({"env": dict(self.env)} if self.env else {}),
             **({"tags": tags} if tags else {}),
         }
 

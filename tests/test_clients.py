@@ -1,27 +1,87 @@
 """The small experiments of benchmarks/clients: every habit is measured, every fault is found."""
 
-from pathlib import Path
+import importlib.util
+import json
+import linecache
+import shutil
+import subprocess
+import sys
 
 import pytest
+from whole_runs import TESTS
 
-CLIENTS = Path(__file__).parents[1] / "benchmarks/clients"
+CLIENTS = TESTS.parent / "benchmarks/clients"
 WRONG = {
     "ctypes_library": set(),
     "outputs_of_all_shapes": {"wrong_count"},
     "strided_complex": {"forgets_to_conjugate"},
     "small_integers": {"overflows"},
     "functional_gradients": set(),
+    "pybind_module": {"forgets_to_transpose"},
+    "numba_loops": {"without_last_row"},
+    "jax_jit": {"over_all"},
+    "triton_heuristics": {"by_heuristics shift=False"},
+    "argparse_script": {"largest"},
+    "sparse_products": {"without_last_row"},
+    "bf16_accumulations": {"one_after_another"},
+    "ragged_batches": {"divided_by_longest"},
+    "in_place_outputs": {"in_place_and_unsaid"},
+    "pooled_workspace": {"counts_on_the_last_call"},
 }
 """Variants with a planted fault, by file; inline_extension takes half a minute to compile."""
+NEEDED = {"pybind_module": "pybind11", "numba_loops": "numba", "jax_jit": "jax"}
+"""Packages beside torch and NumPy."""
+SLOWER = {
+    "argparse_script": ("pass_after_pass passes=6", 2),
+    "ragged_batches": ("padded", 3),
+    "numba_loops": ("eight_times", 2),
+}
+"""Variants that do several times the work of the baseline, on a CPU too, and a bound below it."""
 SHORT = ("collect.device=cpu", "collect.collectors=timer", "collect.blocks=1", "collect.repeats=1")
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_each_habit_is_measured_and_each_fault_found(profiler, name):
+    package = NEEDED.get(name)
+    if package is not None and importlib.util.find_spec(package) is None:
+        pytest.skip(f"needs {package}")
+    if name.startswith("triton"):  # runs on a CPU by the stand-in
+        profiler.environment["PYTHONPATH"] += f":{TESTS / 'fake_triton'}"
     settings = (part for setting in SHORT for part in ("--set", setting))
     done = profiler.measure(CLIENTS / f"{name}.py", *settings, "--json", "-")
-    outcomes = {(c["variant_params"]["function"], c["outcome"]) for c in done.json["cells"]}
-    wrong = {function for function, outcome in outcomes if outcome == "wrong_result"}
+    outcomes = {(cell["variant"], cell["outcome"]) for cell in done.json["cells"]}
+    wrong = {variant for variant, outcome in outcomes if outcome == "wrong_result"}
     assert wrong == WRONG[name]
-    assert {outcome for function, outcome in outcomes if function not in wrong} == {"measured"}
+    assert {outcome for variant, outcome in outcomes if variant not in wrong} == {"measured"}
     assert done.code == (4 if wrong else 0), done.err
+    if name in SLOWER:
+        slow, least = SLOWER[name]
+        of_slow = [cell for cell in done.json["cells"] if cell["variant"] == slow]
+        ratios = [cell["metrics"]["duration_ns"]["ratio"] for cell in of_slow]
+        assert max(ratios) > least
+
+
+def test_the_notebook_is_written_into_a_file_and_measured(tmp_path, monkeypatch):
+    cells = json.loads((CLIENTS / "notebook.ipynb").read_text())["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    module = type(sys)("notebook_of_clients")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.chdir(tmp_path)
+    settings = [setting.split("=") for setting in SHORT]
+    for number, source in enumerate(sources):
+        file = f"<client {number}>"
+        given = "{" + ", ".join(f"{key!r}: {value!r}" for key, value in settings) + "}"
+        cell = source.replace('{"collect.device": "auto"}', f"{given}, quiet=True")
+        linecache.cache[file] = (len(cell), None, cell.splitlines(keepends=True), file)
+        exec(compile(cell, file, "exec"), vars(module))  # noqa: S102 - it is what a notebook does
+    outcomes = {cell["variant"]: cell["outcome"] for cell in module.run.findings["cells"]}
+    assert outcomes == {"library": "measured", "by_hand": "measured", "of_columns": "wrong_result"}
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_the_project_with_a_makefile_is_built_and_planned(profiler):
+    folder = shutil.copytree(CLIENTS / "makefile_project", profiler.folder / "project")
+    subprocess.run(["make", "-s", "ARCH=sm_80"], cwd=folder, check=True)
+    done = profiler("plan", folder / "histogram.yaml")
+    assert done.code == 0, done.err
+    assert "unchecked" not in done.out + done.err, "its exit code tells whether it is right"

@@ -217,3 +217,41 @@ def test_parts_by_ranges_and_a_program_that_checks_itself(profiler, write):
         assert wrong["cause"] == "the command exited with code 1: C[3][4] is 7, not 8"
     assert {row["repeat"] for row in samples(profiler)} == {"0", "1"}
     assert all("--nvtx-include 'regex:size=.*/'" in line for line in commands(profiler))
+
+
+LAYERNORM = """#!/bin/sh
+# layernorm_forward VERSION: one launch to validate for each block size, then twenty of each.
+{{
+  for block in {blocks}; do echo "layernorm_forward_kernel$1 | (8, $block, 1) | 9999"; done
+  for block in {blocks}; do
+    for launch in $(seq 20); do
+      [ $1 = 1 ] && time=$((block * 10)) || time=$((block + 100))
+      [ $launch = 1 ] && time=$((time * 9))
+      echo "layernorm_forward_kernel$1 | (8, $block, 1) | $time"
+    done
+  done
+}} >> "${{FAKE_NCU_LAUNCHES:-/dev/null}}"
+"""
+
+
+def test_block_sizes_in_a_loop_are_parts_whatever_the_order_of_versions(profiler):
+    text = DOCS.read_text("utf-8").partition("### Block sizes in a loop")[2]
+    example = yaml.safe_load(text.split("```yaml\n")[1].partition("```")[0])
+    sizes = example["workload"]["parts"]["block_size"]
+    path = profiler.folder / "layernorm_forward"
+    path.write_text(LAYERNORM.format(blocks=" ".join(map(str, sizes))))
+    path.chmod(0o755)
+    changed = {"name": "mine", "variants": {"matrix": {"version": [2, 1]}}, "baseline": "version=1"}
+    collect = {**COLLECT, "metrics": ["duration_ns"]}
+    spec = profiler.write_spec(**{**example, **changed, "collect": collect})
+    done = profiler.measure(spec)
+    assert done.code == 0, done.err
+    found = {
+        (cell["variant_params"]["version"], cell["problem_params"]["block_size"]): cell
+        for cell in cells(profiler)
+    }
+    assert set(found) == {(version, size) for version in (1, 2) for size in sizes}
+    for size in sizes:
+        metric = found[2, size]["metrics"]["duration_ns"]
+        assert metric["median"] == pytest.approx(size + 100, rel=0.01)
+        assert metric["ratio"] == pytest.approx((size + 100) / (10 * size), rel=0.02)

@@ -370,30 +370,9 @@ def test_who_writes_inputs_is_named_and_nobody_else_is_blamed(profiler):
     assert "it writes into an input (x)" in failed["writes_the_same_again"]
 
 
-ADDRESSES = """
-import ctypes
-import torch
-import profiler
-e = profiler.Experiment("addresses", problems={"n": [1000]})
-@e.inputs
-def inputs(n): return torch.randn(n)
-@e.variant(baseline=True)
-def raw(x):
-    out = torch.empty_like(x)
-    numbers = (ctypes.c_float * x.numel()).from_address(x.data_ptr())
-    results = (ctypes.c_float * x.numel()).from_address(out.data_ptr())
-    for place, number in enumerate(numbers):
-        results[place] = 2 * number
-    return out
-@e.variant
-def twice(x): return x * 2
-@e.variant
-def wrong(x): return x * 2.1
-"""
-
-
 def test_a_baseline_that_ignores_types_is_compared_with_in_its_own(profiler):
-    cells, done = measured(profiler, "addresses", ADDRESSES)
+    wrong = "\n\n@doubled.variant\ndef wrong(x): return x * 2.1\n"
+    cells, done = measured(profiler, "addresses", example("python.md", "addresses") + wrong)
     outcomes = {cell.partition("..")[0]: outcome for cell, (outcome, _) in cells.items()}
     assert outcomes == {"raw": "measured", "twice": "measured", "wrong": "wrong_result"}
     assert "off by 0." in next(cause for _, cause in cells.values() if cause)
@@ -588,3 +567,45 @@ def test_values_of_a_file_have_names_and_inputs_may_be_dataclasses(profiler):
     assert ("8x4", "float32", "ROW") in problems
     assert len(problems) == 4
     assert any("it writes into an input (values.pair[0])" in cause for _, cause in cells.values())
+
+
+def test_variants_of_other_environments_have_processes_of_their_own(profiler):
+    noted = 'print(os.getpid(), os.environ.get("PIECES"), file=open("notes", "a"))'
+    text = example("python.md", "products").replace("    pieces", f"    {noted}\n    pieces")
+    file = profiler.folder / "products.py"
+    file.write_text(text)
+    settings = (file.name, *ON_CPU, *BRIEF, *TIMED)
+    plan = profiler("plan", *settings)
+    assert "PIECES=4 (in_four)" in " ".join(plan.out.split())
+    done = profiler.measure(*settings, "--json", "-")
+    assert done.code == 0, done.err
+    (run,) = profiler.runs("products")
+    assert len(attempts(run)) == 3, "the three environments"
+    commands = sorted(
+        (a / "command.txt").read_text().partition(" python")[0] for a in attempts(run)
+    )
+    assert [command.startswith("env PIECES=") for command in commands].count(True) == 2
+    notes = [line.split() for line in (profiler.folder / "notes").read_text().splitlines()]
+    by_process = {process: {v for p, v in notes if p == process} for process, _ in notes}
+    assert sorted(map(tuple, by_process.values())) == [("2",), ("4",), ("None",)]
+    cells = done.json["cells"]
+    assert {cell["outcome"] for cell in cells} == {"measured"}
+    assert "processes of their own" in json.dumps(done.json["notices"])
+    again = profiler.measure(*settings)
+    assert again.code == 0
+    assert len(attempts(run)) == 3, "nothing was measured twice"
+
+
+def test_what_an_autotuner_chose_is_recorded_and_its_trials_are_in_no_sample(profiler):
+    profiler.environment["PYTHONPATH"] += f":{TESTS / 'fake_triton'}"
+    cells, done = measured(profiler, "tuned", example("python.md", "tuned-scale"))
+    assert done.code == 0, done.err
+    assert {outcome for outcome, _ in cells.values()} == {"measured"}
+    for cell in done.json["cells"]:
+        tried = cell["tuned"]
+        if cell["variant_params"]["function"] == "eager":
+            assert not tried
+            continue
+        assert {config["config"]["BLOCK"] for config in tried} == {128, 512}
+        assert [config["best"] for config in tried].count(True) == 1
+        assert {config["operation"] for config in tried} == {"scale_kernel"}

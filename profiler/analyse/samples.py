@@ -150,6 +150,21 @@ def visit_of_ranges(ranges: Iterable[NvtxRange] | None) -> _Visit | None:
     return None
 
 
+def streams_by_cell(launches: pd.DataFrame) -> dict[str, int]:
+    """Most streams that a visit has kernels on, by cell id; `launches` as of ncu's file."""
+    if "stream" not in launches or launches["stream"].nunique() < 2:
+        return {}
+    of_visits: dict[_Visit, set[object]] = {}
+    for ranges, stream in zip(launches["nvtx"], launches["stream"], strict=True):
+        visit = visit_of_ranges(ranges)
+        if visit is not None:
+            of_visits.setdefault(visit, set()).add(stream)
+    most: dict[str, int] = {}
+    for (cell, _, _), streams in of_visits.items():
+        most[cell] = max(len(streams), most.get(cell, 0))
+    return most
+
+
 def _number_visits(
     nvtx: Iterable[Iterable[NvtxRange] | None], finished: Collection[_Visit] | None
 ) -> tuple[list[_Visit], Codes]:

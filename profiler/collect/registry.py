@@ -69,7 +69,7 @@ def counts(collector: str) -> bool:
 
 def overlaps(session: SessionPlan) -> bool:
     """Whether starts of sessions may overlap with this one, and its start with others."""
-    return counts(session.collector) and not session.recompiles
+    return counts(session.collector) and not session.starts_anew
 
 
 def shares_process(session: SessionPlan) -> bool:
@@ -79,7 +79,7 @@ def shares_process(session: SessionPlan) -> bool:
     compiled anew.
     """
     kind = COLLECTORS.get(session.collector)
-    return kind is not None and kind.in_journal and not session.recompiles
+    return kind is not None and kind.in_journal and not session.starts_anew
 
 
 def duration_metrics() -> Mapping[str, str]:

@@ -64,6 +64,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_failed(statuses),
         *_wrong(statuses),
         *_other_types(cells, statuses, baseline),
+        *_other_environments(cells),
         *(_draws(timing, statuses) if recompiled else _one_draw(cells, statuses)),
         *_not_measured(statuses),
         *_missing_metrics(statuses),
@@ -113,6 +114,17 @@ def _other_types(
             for (its, usual), names in variants.items()
         )
         yield Notice(NoticeKind.RESULTS_OF_OTHER_TYPES, {"results": results})
+
+
+def _other_environments(cells: Sequence[Cell]) -> Iterable[Notice]:
+    """Variants whose processes have variables of their own."""
+    variants = {cell.variant.label: cell.variant.env for cell in cells if cell.variant.env}
+    if variants:
+        named = [
+            f"{label}: {' '.join(f'{name}={value}' for name, value in env.items())}"
+            for label, env in variants.items()
+        ]
+        yield Notice(NoticeKind.OTHER_ENVIRONMENTS, {"variants": _some(named)})
 
 
 def _mixed(timing: pd.DataFrame, cells: Sequence[Cell]) -> Iterable[Notice]:

@@ -15,7 +15,7 @@ import hashlib
 import io
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,23 +65,30 @@ def code_hash(*objects: Path) -> str:
     return _digest(*(_object_digest(path) for path in objects))
 
 
-def launched_kernel(path: Path) -> str | None:
-    """Symbol of the only kernel that a launcher of ours starts; None in any other object.
+def launched_kernels(path: Path) -> tuple[str, ...]:
+    """Symbols of the only kernels that a launcher of ours starts; none in any other object.
 
-    The launcher (profiler/kernels/cuda_file/src/launcher.cu) holds its address in a section of its
-    own.
+    The launcher (profiler/kernels/cuda_file/src/launcher.cu) holds their addresses in a section of
+    its own.
     """
     with _opened(path) as elf:
-        section = elf.get_section_by_name(_LAUNCHED)
         lines = _relocations(elf).get(_LAUNCHED, [])
-        return _function_at(elf, lines[0]) if section is not None and lines else None
+        found = [_function_at(elf, line) for line in sorted(lines, key=lambda line: -line.offset)]
+        kernels = tuple(kernel for kernel in found if kernel is not None)
+        return kernels if len(kernels) == len(lines) else ()
 
 
-def kernel_hash(path: Path, kernel: str) -> str:
-    """SHA-256 over the machine code of one kernel of an object, with all device code it may reach.
+def kernels_hash(path: Path, kernels: Sequence[str]) -> str:
+    """SHA-256 over the machine code of kernels of an object that are launched in this order.
 
-    That of the other kernels does not count, nor the code that launches it.
+    With all device code that they may reach. That of other kernels does not count, nor the code
+    that launches them.
     """
+    hashes = [_kernel_hash(path, kernel) for kernel in kernels]
+    return hashes[0] if len(hashes) == 1 else _digest(*(text.encode() for text in hashes))
+
+
+def _kernel_hash(path: Path, kernel: str) -> str:
     with _opened(path) as elf:
         section = elf.get_section_by_name(_FATBIN)
         images = () if section is None else tuple(_entries(section.data()))

@@ -73,9 +73,9 @@ class _Checks:
         taken = {name for variant in variants for name in variant.params}
         taken |= {name for problem in self._problems for name in problem.params} | _MODULES
         for name in sorted(tensors & taken):
-            raise self._error(
-                ("workload", "arguments", name), "a parameter has this name, too; rename one"
-            )
+            tensor = self._description.tensor(name)
+            assert tensor is not None  # noqa: S101 - its name is one of a tensor
+            raise self._error(self._place(tensor), "a parameter has this name, too; rename one")
         if not any(tensor.output for tensor in self._description.tensors):
             raise self._error(
                 ("workload", "arguments"), "no tensor is an output: say `output: true` of one"
@@ -95,7 +95,9 @@ class _Checks:
 
     def _check_tensors(self) -> None:
         for tensor in self._description.tensors:
-            place: FieldPath = ("workload", "arguments", tensor.name)
+            if tensor.scratch:  # its sizes may be parameters of variants
+                continue
+            place = self._place(tensor)
             self._each_problem((*place, "shape"), tensor.shape_of)
             self._each_problem((*place, "dtype"), tensor.dtype_of)
             self._each_problem((*place, "shape"), partial(_require_memory, tensor))
@@ -107,6 +109,15 @@ class _Checks:
         ):
             if amount is not None:
                 self._each_problem(("workload", name), partial(_amount, amount))
+
+    def _place(self, tensor: TensorArgument) -> FieldPath:
+        """Where the spec describes a tensor: among the arguments, or in a struct."""
+        arguments: FieldPath = ("workload", "arguments")
+        if tensor.name in self._description.arguments:
+            return (*arguments, tensor.name)
+        structs = self._description.structs.values()
+        holder = next(struct.name for struct in structs if tensor.name in struct.fields)
+        return (*arguments, holder, "struct", tensor.name)
 
     def _each_problem(self, field: FieldPath, value_at: Callable[[Params], Any]) -> None:
         for problem in self._problems:
@@ -146,18 +157,25 @@ class _Checks:
     def _check_kernel(self, variant: Variant) -> None:
         description, params = self._description, variant.params
         where = f"variant '{variant.name}'"
-        compiled: dict[str, Callable[[Params], Any]] = {
-            "source": description.source_of,
-            "kernel": description.kernel_of,
-            "define": description.macros,
-        }
-        for name, value_of in compiled.items():
+        for name, value_of in (("source", description.source_of), ("define", description.macros)):
             self._value(self._field(variant, name), partial(value_of, params), where)
-        for problem in self._problems:
-            values = {**params, **problem.params}
-            at = f"{where}, problem '{problem.name}'"
-            for name, value in self._launch_values(values):
-                self._value(self._field(variant, name), value, at)
+        steps = description.steps(params)
+        for number, step in enumerate(steps):
+            launch = partial(self._launch_field, variant, number)
+            which = where if len(steps) == 1 else f"{where}, launch {number + 1}"
+            self._value(launch("kernel"), partial(description.kernel_of, step), which)
+            for problem in self._problems:
+                at = f"{which}, problem '{problem.name}'"
+                values = {**step, **problem.params}
+                for tensor in self._scratch_of(step):
+                    shape = (*self._place(tensor), "shape")
+                    self._value(shape, partial(_require_memory, tensor, values), at)
+                for name, value in self._launch_values(values):
+                    self._value(launch(name), value, at)
+
+    def _scratch_of(self, step: Params) -> Iterator[TensorArgument]:
+        tensors = map(self._description.tensor, self._description.leaves(step))
+        return (tensor for tensor in tensors if tensor is not None and tensor.scratch)
 
     def _launch_values(self, values: Params) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Functions that give what a launch needs, each with the field that says it."""
@@ -176,6 +194,15 @@ class _Checks:
                 return ("variants", "list", index, name)
         return ("variants",)
 
+    def _launch_field(self, variant: Variant, number: int, name: str) -> FieldPath:
+        """Where the spec says something of one of several launches, or of the only one."""
+        step = self._description.steps(variant.params)[number]
+        if step.get(name) == variant.params.get(name):
+            return self._field(variant, name)
+        of_variant = "launches" in variant.params
+        listed = self._field(variant, "launches") if of_variant else ("workload", "launches")
+        return (*listed, number, name)
+
     def _error(self, field: FieldPath, message: str) -> Exception:
         return self._loaded.error(field, message)
 
@@ -193,10 +220,9 @@ def _sizes(description: CudaFile, values: Params, name: str) -> list[int]:
 
 
 def _scalars(description: CudaFile, values: Params) -> list[int | float]:
-    arguments = description.arguments_of(values)
     return [
         description.scalar(argument).number(values)
-        for argument in arguments
+        for argument in description.leaves(values)
         if description.tensor(argument) is None
     ]
 

@@ -139,16 +139,19 @@ def _header_faults(description: CudaFile, plan: Plan) -> Iterator[Fault]:
 
 def _kernel_faults(description: CudaFile, variant: Variant) -> Iterator[Fault]:
     path = description.source_of(variant.params).resolve()
-    field: FieldPath = ("variants",) if "kernel" in variant.params else ("workload", "kernel")
+    of_variant = {"kernel", "launches"} & variant.params.keys()
+    of_workload = "launches" if description.launches else "kernel"
+    field: FieldPath = ("variants",) if of_variant else ("workload", of_workload)
     if not path.is_file():
         return
-    kernel = description.kernel_of(variant.params)
-    name = kernel.partition("<")[0].rpartition("::")[2].strip()
     source = read_source(path)
     macros = description.macros(variant.params)
-    if source.complete and name not in source.words and name not in macros:
-        hint = did_you_mean(name, source.kernels) or "; it has no __global__ function"
-        yield field, f"{path.name} has no kernel '{name}' (variant '{variant.name}'){hint}"
+    for step in description.steps(variant.params):
+        kernel = description.kernel_of(step)
+        name = kernel.partition("<")[0].rpartition("::")[2].strip()
+        if source.complete and name not in source.words and name not in macros:
+            hint = did_you_mean(name, source.kernels) or "; it has no __global__ function"
+            yield field, f"{path.name} has no kernel '{name}' (variant '{variant.name}'){hint}"
 
 
 def _unread(description: CudaFile, variant: Variant) -> Iterator[tuple[str, str]]:
@@ -159,7 +162,8 @@ def _unread(description: CudaFile, variant: Variant) -> Iterator[tuple[str, str]
     if not source.complete:
         return
     macros = description.macros(params)
-    read = source.words | set(_WORD.findall(description.kernel_of(params)))
+    kernels = " ".join(description.kernel_of(step) for step in description.steps(params))
+    read = source.words | set(_WORD.findall(kernels))
     read |= {word for value in macros.values() for word in _WORD.findall(str(value))}
     for name in sorted(macros.keys() - read - description.at_launch(params).keys()):
         close = _close_word(name, source)

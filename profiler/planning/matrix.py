@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from profiler.errors import SpecError
 from profiler.kernels.arithmetic import Arithmetic, ExpressionError, parse
-from profiler.kernels.cuda_file.description import placeholders
+from profiler.kernels.cuda_file.description import CudaFile, placeholders
 from profiler.model import Exclusion, Params, Problem, Variant, slug
 from profiler.planning.space import Space
 from profiler.planning.spec import (
@@ -53,6 +53,11 @@ class Candidate:
     def trust(self) -> str:
         """Why it is trusted; empty where its own entry does not say so."""
         return self.item.reason if self.item is not None and self.item.trust else ""
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """Variables of its own."""
+        return {} if self.item is None else self.item.env
 
     @property
     def tolerance(self) -> dict[str, tuple[float, float]]:
@@ -163,6 +168,7 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
                 note=candidate.item.note if candidate.item is not None else "",
                 tolerance=candidate.tolerance,
                 tags=candidate.item.tags if candidate.item is not None else (),
+                env=candidate.env,
                 trust=candidate.trust or _trust(experiment.variants.trust, name, candidate.params),
             )
             for name, candidate in kept_variants
@@ -232,7 +238,7 @@ class _Stage:
         first: dict[object, Named] = {}
         for candidate in candidates:
             name = candidate.name or self.name(candidate.params)
-            key = _identity(candidate.params)
+            key = (_identity(candidate.params), frozenset(candidate.env.items()))
             if key in first:
                 first_name = first[key][0]
                 self.tally.add(f"same parameters as another {self.word}", name)
@@ -348,7 +354,10 @@ def _by_program(
         if not isinstance(workload, CudaWorkload) or "torch" in candidate.params:
             yield candidate
             continue
-        compiled = _compiled_names(workload, candidate.params)
+        try:
+            compiled = _compiled_names(workload.description(loaded.base), candidate.params)
+        except ExpressionError as error:
+            raise loaded.error(candidate.field, str(error)) from error
         made: dict[object, dict[str, Value]] = {}
         for _, problem in problems:
             values = {name: problem.params[name] for name in compiled if name in problem.params}
@@ -357,10 +366,11 @@ def _by_program(
             yield _made_for(candidate, values) if values else candidate
 
 
-def _compiled_names(workload: CudaWorkload, params: Params) -> tuple[str, ...]:
-    """Names that the kernel of a variant and its macros hold, without its own parameters."""
-    texts = [str(params.get("kernel", workload.kernel) or "")]
-    texts += [value for value in (workload.define or {}).values() if isinstance(value, str)]
+def _compiled_names(description: CudaFile, params: Params) -> tuple[str, ...]:
+    """Names that the kernels of a variant and its macros hold, without its own parameters."""
+    steps = description.steps(params)
+    texts = [str(step.get("kernel", description.kernel) or "") for step in steps]
+    texts += [value for value in (description.define or {}).values() if isinstance(value, str)]
     names = (name for text in texts for name in _placeholders(text))
     return tuple(dict.fromkeys(name for name in names if name not in params))
 

@@ -198,6 +198,7 @@ def _cell_document(cell: Cell) -> dict[str, Any]:
         "problem": cell.problem.name,
         "variant_params": dict(cell.variant.params),
         "problem_params": dict(cell.problem.params),
+        **({"env": dict(cell.variant.env)} if cell.variant.env else {}),
     }
 
 

@@ -55,7 +55,13 @@ def _timing_session(
     blocks = range(collect.blocks[0])
     visits = tuple(block_visits(plan.cells, name, blocks, seed=collect.seed, twice=plan.baseline))
     return SessionPlan(
-        name, kind.name, SessionKind.TIMING, names, visits, recompiles=collect.recompile
+        name,
+        kind.name,
+        SessionKind.TIMING,
+        names,
+        visits,
+        recompiles=collect.recompile,
+        by_environment=_have_environments(plan.cells),
     )
 
 
@@ -202,7 +208,14 @@ def _counter_sessions(
         blocks = range(collect.counter_samples)
         visits = tuple(block_visits(of_types, name, blocks, seed=collect.seed))
         if visits:
-            yield SessionPlan(name, kind.name, SessionKind.COUNTERS, group.metrics, visits)
+            yield SessionPlan(
+                name,
+                kind.name,
+                SessionKind.COUNTERS,
+                group.metrics,
+                visits,
+                by_environment=_have_environments(of_types),
+            )
 
 
 def _stamps_session(
@@ -210,7 +223,14 @@ def _stamps_session(
 ) -> SessionPlan:
     """The session in which kernels record stamps of their stages."""
     visits = tuple(block_visits(cells, kind.name, range(1), seed=experiment.collect.seed))
-    return SessionPlan(kind.session_name, kind.name, SessionKind.IN_KERNEL, (), visits)
+    return SessionPlan(
+        kind.session_name,
+        kind.name,
+        SessionKind.IN_KERNEL,
+        (),
+        visits,
+        by_environment=_have_environments(cells),
+    )
 
 
 def timeline_session(experiment: Experiment, collector: str, cells: Sequence[Cell]) -> SessionPlan:
@@ -224,6 +244,7 @@ def timeline_session(experiment: Experiment, collector: str, cells: Sequence[Cel
         kind=SessionKind.TIMELINE,
         metrics=("duration_ns",),
         visits=visits,
+        by_environment=_have_environments(cells),
     )
 
 
@@ -239,7 +260,13 @@ def explain_session(
         kind=SessionKind.EXPLAIN,
         metrics=tuple(names),
         visits=visits,
+        by_environment=_have_environments(cells),
     )
+
+
+def _have_environments(cells: Iterable[Cell]) -> bool:
+    """Whether a process of any of these cells has variables of its own."""
+    return any(cell.variant.env for cell in cells)
 
 
 def block_visits(

@@ -97,6 +97,7 @@ def _key(cell: Cell, build: BuildResult | None, sources: str, shared: Mapping[st
         "problem": dict(cell.problem.params),
         # Only where it has one: others keep the key that they had before there was any.
         **({"tolerance": cell.variant.tolerance} if cell.variant.tolerance else {}),
+        **({"env": dict(cell.variant.env)} if cell.variant.env else {}),
         "binary": (build.code_hash or build.recipe_hash) if build else None,
     }
     text = json.dumps(document, sort_keys=True, default=str)

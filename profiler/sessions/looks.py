@@ -71,6 +71,7 @@ def empty_final(session: SessionPlan) -> SessionPlan:
         metrics=confirmation_metrics(session.metrics) if counts else session.metrics,
         visits=(),
         recompiles=session.recompiles,
+        by_environment=session.by_environment,
     )
 
 

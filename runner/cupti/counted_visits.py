@@ -50,7 +50,7 @@ class CountedVisits(Visits):
     def warm_up(self, cell: str, launch: Launch, times: int) -> Mapping[str, float]:
         """Launch a cell so many times, once at least, and note the kernels of the last.
 
-        Gives its COPY_FACTS. Raises CountersError where kernels cannot be counted.
+        Gives its VISIT_FACTS. Raises CountersError where kernels cannot be counted.
         """
         super().warm_up(cell, launch, times - 1)
         kernels, copied = self._profiler.foreseen(launch)

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct LaunchParameters {
   unsigned gridDimX, gridDimY, gridDimZ;
   unsigned blockDimX, blockDimY, blockDimZ;
   unsigned sharedMemBytes;
+  CUstream hStream;
 };
 
 struct LaunchExParameters {
@@ -58,6 +60,7 @@ struct FillParameters {
 struct Launch {
   int visit;
   std::string kernel;
+  CUstream stream;
   unsigned grid[3];
   unsigned block[3];
   unsigned dynamic_shared_bytes;
@@ -132,9 +135,10 @@ std::string demangled(const char* symbol) {
 }
 
 // What is launched outside of visits is a range like any other, and of no interest.
-void take_down(const char* name, CUfunction launched, const unsigned* sizes, unsigned shared) {
+void take_down(const char* name, CUfunction launched, const unsigned* sizes, unsigned shared, CUstream stream) {
   Launch launch{};
   launch.visit = current_visit;
+  launch.stream = stream;
   launch.kernel = name ? name : "";
   if (current_visit < 0) {
     launches.push_back(launch);
@@ -156,7 +160,7 @@ void take_down(const char* name, CUfunction launched, const unsigned* sizes, uns
 template <typename Parameters>
 void take_down_sizes(const char* name, CUfunction function, const Parameters& of) {
   const unsigned sizes[] = {of.gridDimX, of.gridDimY, of.gridDimZ, of.blockDimX, of.blockDimY, of.blockDimZ};
-  take_down(name, function, sizes, of.sharedMemBytes);
+  take_down(name, function, sizes, of.sharedMemBytes, of.hStream);
 }
 
 bool is_graph(CUpti_CallbackId id) {
@@ -224,7 +228,7 @@ void CUPTIAPI on_call(void*, CUpti_CallbackDomain, CUpti_CallbackId id, const vo
     copies += 1;
     copied_bytes += bytes_of(call.functionName, call.functionParams);
   } else if (id == CUPTI_DRIVER_TRACE_CBID_cuCtxResetPersistingL2Cache) {
-    launches.push_back(Launch{-1, "", {}, {}, 0, 0, 0, 0});  // no kernel, but CUPTI makes a range of it
+    launches.push_back(Launch{-1, "", nullptr, {}, {}, 0, 0, 0, 0});  // no kernel, but CUPTI makes a range of it
   } else {
     note_launch(call, id);
   }
@@ -362,6 +366,10 @@ void forget_launches() {
   passes_differ = launches_graph = false;
 }
 
+const char* const kGraph =
+    "a launch replays a CUDA graph, whose kernels CUPTI does not tell apart; ncu times and counts them one by one "
+    "(leave out --fast), --timer the whole replay";
+
 int wrong(const char* what) {
   message = what;
   return -1;
@@ -413,7 +421,7 @@ void cupti_listen() {
 // Number of kernels that were noted; negative where a CUDA graph was launched, whose kernels cannot be told apart.
 int cupti_heard() {
   listening = false;
-  if (launches_graph) return wrong("a launch replays a CUDA graph, whose kernels cannot be told apart");
+  if (launches_graph) return wrong(kGraph);
   return static_cast<int>(launches.size());
 }
 
@@ -421,6 +429,15 @@ int cupti_heard() {
 int cupti_copies(double* bytes) {
   *bytes = copied_bytes;
   return copies;
+}
+
+// Number of streams that kernels of the visit were launched on that was noted.
+int cupti_streams() {
+  std::set<CUstream> streams;
+  for (const Launch& launch : launches) {
+    if (launch.visit >= 0) streams.insert(launch.stream);
+  }
+  return static_cast<int>(streams.size());
 }
 
 // From here on kernels are counted, in the next pass.
@@ -454,7 +471,7 @@ int cupti_end() {
 
 // Number of kernels that were counted, after the last pass; negative where they are not those that were launched.
 int cupti_decode() {
-  if (launches_graph) return wrong("a launch replays a CUDA graph, whose kernels cannot be told apart");
+  if (launches_graph) return wrong(kGraph);
   if (passes_differ) return wrong("a launch has other kernels the next time");
   PARAMETERS(CUpti_RangeProfiler_DecodeData_Params, decoding);
   decoding.pRangeProfilerObject = profiler;

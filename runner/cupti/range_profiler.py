@@ -75,7 +75,7 @@ class RangeProfiler:
         self.most_kernels = most_kernels
 
     def foreseen(self, launch: Callable[[], Any]) -> tuple[int, dict[str, float]]:
-        """Kernels of a visit, by launching once without counting, and COPY_FACTS of it.
+        """Kernels of a visit, by launching once without counting, and VISIT_FACTS of it.
 
         What empties caches and what restores inputs, before and after, is counted too. Raises
         CountersError where the launch replays a CUDA graph.
@@ -88,8 +88,8 @@ class RangeProfiler:
             kernels = self._library.cupti_heard()
         copied_bytes = ctypes.c_double()
         copies = self._library.cupti_copies(ctypes.byref(copied_bytes))
-        copied = dict(zip(protocol.COPY_FACTS, (copies, copied_bytes.value), strict=True))
-        return self._checked(kernels), copied
+        facts = (copies, copied_bytes.value, self._library.cupti_streams())
+        return self._checked(kernels), dict(zip(protocol.VISIT_FACTS, facts, strict=True))
 
     def begin(self) -> None:
         """Count what is launched from now on; raises CountersError where CUPTI refuses."""

@@ -25,7 +25,7 @@ def measured(spec, *flags):
     done = subprocess.run(
         [*argv, *flags], cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
     )
-    (path,) = spec.parent.glob("transpose/*/summary.json")
+    (path,) = spec.parent.glob("*/*/summary.json")
     return done, json.loads(path.read_text("utf-8"))["cells"]
 
 
@@ -47,3 +47,15 @@ def test_kernels_of_a_file_are_launched_checked_and_measured(tmp_path, collector
     for cell in cells:
         if cell["outcome"] == "measured":
             assert cell["metrics"]["duration_ns"]["median"] > 0
+
+
+def test_the_example_of_several_launches_is_right_and_both_kernels_are_in_its_samples(tmp_path):
+    page = (ROOT / "docs/cuda-file.md").read_text("utf-8").partition("## Several launches")[2]
+    (tmp_path / "column_sums.cu").write_text(page.split("```cuda\n")[1].partition("```")[0])
+    spec = tmp_path / "means.yaml"
+    spec.write_text(page.split("```yaml\n")[1].partition("```")[0])
+    done, cells = measured(spec, "--blocks", "6")
+    assert done.returncode == 0, done.stderr
+    assert {cell["outcome"] for cell in cells} == {"measured"}
+    two = [cell for cell in cells if cell["variant"] == "two launches"]
+    assert {cell["metrics"]["kernels"]["median"] for cell in two} == {2}

@@ -15,7 +15,7 @@ from profiler.planning.spec import load_spec
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "experiments/transpose.yaml"
 
-TENSORS = "PROFILER_UNTYPED_TENSOR(1,x) PROFILER_UNTYPED_TENSOR(2,y)"
+TENSORS = "PROFILER_UNTYPED_TENSOR(0,1,x) PROFILER_UNTYPED_TENSOR(0,2,y)"
 
 SPEC = """\
 name: scale
@@ -63,14 +63,14 @@ def test_variants_become_recipes(planned, tmp_path):
     assert wide.included == plain.included == (LAUNCH_HEADER, tmp_path.resolve() / "scale.cu")
     assert wide.defines == {
         "PROFILER_KERNEL": "scale<4>",
-        "PROFILER_ARGUMENTS": 3,
+        "PROFILER_ARGUMENTS": "3",
         "PROFILER_TENSORS": TENSORS,
         "FAST": "true",
     }
     # Small letters make no macro, and null defines nothing.
     assert plain.defines == {
         "PROFILER_KERNEL": "plain",
-        "PROFILER_ARGUMENTS": 3,
+        "PROFILER_ARGUMENTS": "3",
         "PROFILER_TENSORS": TENSORS,
     }
 
@@ -98,7 +98,7 @@ def test_macros_that_are_named_are_the_only_ones(planned):
     plan, space = planned(text)
     assert space.recipe(plan.variants[1].params).defines == {
         "PROFILER_KERNEL": "scale<4>",
-        "PROFILER_ARGUMENTS": 3,
+        "PROFILER_ARGUMENTS": "3",
         "PROFILER_TENSORS": TENSORS,
         "WIDTH": "4",
         "DEBUG": 0,
@@ -120,10 +120,10 @@ def test_other_arguments_of_one_kernel(planned):
     text = SPEC.replace("SPARE: null", 'arguments: "n // 2, y, 0.5, x"')
     plan, space = planned(text.replace("dtype: dtype, output", "dtype: float16, output"))
     recipe = space.recipe(plan.variants[2].params)
-    assert recipe.defines["PROFILER_ARGUMENTS"] == 4
+    assert recipe.defines["PROFILER_ARGUMENTS"] == "4"
     # The dtype of x is that of the problem: only the runner knows it.
     assert recipe.defines["PROFILER_TENSORS"] == (
-        "PROFILER_TENSOR(2,y,float16,f,2) PROFILER_UNTYPED_TENSOR(4,x)"
+        "PROFILER_TENSOR(0,2,y,float16,f,2) PROFILER_UNTYPED_TENSOR(0,4,x)"
     )
     assert "(n // 2, y, 0.5, x)" in space.at_launch(plan.variants[2].params)["launch"]
 
@@ -208,6 +208,89 @@ def test_braces_are_refused_with_their_line_where_the_architecture_is_known(tmp_
     loaded = load_spec(path)
     with pytest.raises(SpecError, match=r"scale.yaml:4: workload.kernel: braces in"):
         make_plan(loaded, replace(space_of(loaded), arch="sm_90"))
+
+
+LAUNCHES = """\
+name: sums
+workload:
+  source: sums.cu
+  arguments:
+    x: {shape: [n]}
+    part: {shape: [parts, n], scratch: true}
+    p: {struct: {part, "sizes[0]": parts, scale: 1 / n, out: {shape: [n], output: true}}}
+  grid: n
+  block: threads
+  reference: x
+  launches:
+    - {kernel: "split<{parts}>", block: 32, arguments: [x, part, n]}
+    - {kernel: "join<{n}>", arguments: p}
+variants:
+  list:
+    - {name: two, parts: 2, threads: 64}
+    - {name: one, parts: 2, kernel: alone, block: 8}
+    - name: own
+      parts: 3
+      block: 8
+      launches: [{kernel: split<3>, arguments: "x, part, 2"}, {kernel: join3, arguments: p}]
+problems: {matrix: {n: [256, 512]}}
+"""
+
+
+def test_launches_of_the_workload_and_of_a_variant(planned):
+    plan, space = planned(LAUNCHES)
+    recipes = {v.name: space.recipe(v.params).defines for v in plan.variants}
+    assert {name: defines["PROFILER_KERNEL"] for name, defines in recipes.items()} == {
+        "two n=256": "split<2>, join<256>",
+        "two n=512": "split<2>, join<512>",
+        "one": "alone",
+        "own": "split<3>, join3",
+    }
+    assert recipes["own"]["PROFILER_ARGUMENTS"] == "3,1"
+    assert recipes["one"]["PROFILER_STRUCTS"].startswith("PROFILER_STRUCT(0,3,p,")
+    launched = {v.name: space.at_launch(v.params) for v in plan.variants}
+    assert launched["own"]["launch"] == (
+        "<<<n; 8; 0>>>(x, part, 2); <<<n; 8; 0>>>(part, parts, 1 / n, out)"
+    )
+    assert launched["own"]["parts"] == 3
+
+
+def test_a_variant_of_several_launches_is_called_by_their_kernels(planned):
+    plan, _ = planned(LAUNCHES.replace("name: own", "WIDE: 1").replace("{name: two, p", "{p"))
+    assert {variant.name for variant in plan.variants} == {
+        "split<2> + join<256>,threads=64",
+        "split<2> + join<512>,threads=64",
+        "one",
+        "split<3> + join3,WIDE=1,parts=3,block=8",
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("[x, part, n]", "[x, part, m]", "12: workload.launches[0].arguments: there is no 'm'"),
+        ('"x, part, 2"', '"x, part, q"', "21: variants.list[2].launches[0].arguments: there is no"),
+        ("threads: 64", "thread: 64", "9: workload.block: there is no 'threads'; did you mean"),
+        (
+            "[parts, n], scratch",
+            "[prats, n], scratch",
+            "6: workload.arguments.part.shape: there is no 'prats'",
+        ),
+        ("[parts, n], scratch", "[0 * parts, n], scratch", "the shape [0, 256] has no elements"),
+        ("scratch: true", "scratch: true, output: true", "6: workload.arguments.part: scratch: an"),
+        ("scratch: true", "scratch: true, fill: normal", "6: workload.arguments.part: fill: scra"),
+        ("sizes[0]", "sizes[i]", "7: workload.arguments.p: no field of a struct: 'sizes[i]'"),
+        ("1 / n", "1 / m", "there is no 'm'"),
+        ("out: {shape: [n]", "out: {shape: [m]", "7: workload.arguments.p.struct.out.shape: "),
+        ("reference: x", "reference: part", "10: workload.reference: there is no 'part'"),
+        ("parts: 3", "parts: 3\n      kernel: a", "leave out that of the variant"),
+        ("block: 32", "blok: 32", "12: workload.launches[0].blok: unknown key; did you mean 'blo"),
+    ],
+)
+def test_what_is_wrong_with_launches_is_refused_with_its_line(planned, old, new, line):
+    assert LAUNCHES.count(old) == 1
+    with pytest.raises(SpecError) as raised:
+        planned(LAUNCHES.replace(old, new))
+    assert line in str(raised.value)
 
 
 def test_integers_have_no_random_reals(planned):

@@ -902,3 +902,46 @@ def test_a_rule_of_trust_needs_a_reason_and_a_parameter_that_variants_have(plan)
         plan((TRUST % "method: blocked").replace("skips blocks of zeros", "''"))
     with pytest.raises(SpecError, match=r"no such parameter here.*did you mean 'method'"):
         plan(TRUST % "methods: blocked")
+
+
+ENVIRONMENTS = """\
+variants:
+  list:
+    - {name: plain, tile: 1}
+    - {name: one, tile: 1, env: {MODE: 1}}
+    - {name: two, tile: 2, env: {MODE: two, LEVEL: 0.5}}
+"""
+
+
+def test_variants_of_other_environments_are_variants_and_their_sessions_say_so(plan) -> None:
+    made = plan(ENVIRONMENTS)
+    environments = {variant.name: dict(variant.env) for variant in made.variants}
+    assert environments == {
+        "plain": {},
+        "one": {"MODE": "1"},
+        "two": {"MODE": "two", "LEVEL": "0.5"},
+    }
+    assert all(session.by_environment and session.starts_anew for session in made.sessions)
+    assert made.variants[2].remark == "MODE=two LEVEL=0.5"
+    alone = plan(ENVIRONMENTS, only="variant=plain")
+    assert not any(session.by_environment for session in alone.sessions)
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ("{MODE: true}", "MODE: must be a text or number, not true or false; quote it"),
+        ("MODE=1", "env: must be a mapping of variables to values, not "),
+        ("{A-B: 1}", "no name of an environment variable: 'A-B'"),
+        ("{CUDA_VISIBLE_DEVICES: 1}", "the GPU is the same for all variants"),
+    ],
+)
+def test_an_environment_that_is_none_is_refused_with_its_line(complaint, env, message) -> None:
+    said = complaint(ENVIRONMENTS.replace("{MODE: 1}", env))
+    assert said.startswith("spec.yaml:6: variants.list[1].env: ")
+    assert message in said
+
+
+def test_a_program_sets_its_variables_itself(complaint) -> None:
+    text = "name: x\nworkload: {command: ./a}\n" + ENVIRONMENTS
+    assert "command: env MODE={mode} ./a" in complaint(text)

@@ -119,8 +119,8 @@ def test_a_warm_up_says_what_a_launch_copies(made):
 
     session, _ = made(Library(), {"a": of("x"), "b": copying})
     assert session.found == {
-        "a": {"copies": 0, "copied_bytes": 0.0},
-        "b": {"copies": 2, "copied_bytes": 3072.0},
+        "a": {"copies": 0, "copied_bytes": 0.0, "streams": 1},
+        "b": {"copies": 2, "copied_bytes": 3072.0, "streams": 1},
     }
 
 

@@ -22,7 +22,7 @@ class Library:
     def __init__(self, *, fails=(), passes=1):
         self.calls, self.fails, self.passes = [], fails, passes
         self.visit, self.kernels, self.rounds = -1, [], []
-        self.copied = []
+        self.copied, self.streams = [], 1
 
     def copy(self, number_of_bytes):
         self.copied.append(number_of_bytes)
@@ -53,6 +53,9 @@ class Library:
     def cupti_copies(self, copied_bytes):
         copied_bytes._obj.value = sum(self.copied)
         return len(self.copied)
+
+    def cupti_streams(self):
+        return self.streams
 
     def cupti_begin(self):
         self.kernels = []

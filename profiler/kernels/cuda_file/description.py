@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,9 @@ from profiler.kernels.arithmetic import SIZES, Arithmetic, ExpressionError, Valu
 
 Params = Mapping[str, Value]
 
-OVERRIDES = ("source", "kernel", "grid", "block", "shared", "arguments", "torch")
+OF_LAUNCH = ("kernel", "grid", "block", "shared", "arguments")
+"""What each of several launches in a row may have of its own."""
+OVERRIDES = ("source", *OF_LAUNCH, "launches", "torch")
 """Parameters of a variant that stand for those of the workload, and are no macros."""
 FILLS: Mapping[str, tuple[float, ...]] = {
     "normal": (0.0, 1.0),
@@ -71,6 +74,13 @@ class Fill:
     kind: str
     numbers: tuple[float, ...] = ()
 
+    @property
+    def constant(self) -> float | None:
+        """The value of every element; None where they differ."""
+        if self.kind == "constant":
+            return self.numbers[0]
+        return {"zeros": 0.0, "ones": 1.0}.get(self.kind)
+
 
 @dataclass(frozen=True)
 class TensorArgument:
@@ -83,11 +93,17 @@ class TensorArgument:
     fill: Fill | None
     """None: an output that every launch writes whole."""
     output: bool
+    scratch: bool = False
+    """Whether it only passes between the launches of a variant, which may decide its sizes."""
 
     @property
     def is_read(self) -> bool:
         """Whether results depend on what it was filled with."""
-        return self.fill is not None and not (self.output and self.fill.kind == "zeros")
+        return (
+            self.fill is not None
+            and not self.scratch
+            and not (self.output and self.fill.kind == "zeros")
+        )
 
     def dtype_of(self, values: Params) -> str:
         """Name of the dtype; raises ExpressionError where there is no such dtype."""
@@ -104,6 +120,15 @@ class TensorArgument:
         if any(size < 1 for size in sizes):
             raise ExpressionError(f"{self.name}: the shape {list(sizes)} has no elements")
         return sizes
+
+
+@dataclass(frozen=True)
+class StructArgument:
+    """A struct that a kernel takes by value, by its fields; the others are zero."""
+
+    name: str
+    fields: Mapping[str, str]
+    """Field, as C++ writes it after a dot → name of a tensor, or arithmetic."""
 
 
 @dataclass(frozen=True)
@@ -137,8 +162,12 @@ class CudaFile:
     """Folder that names of files are relative to."""
     source: str | None
     kernel: str | None
+    launches: Sequence[Params] | None
+    """Settings of each launch of a variant that has no kernel of its own; None: there is one."""
     tensors: tuple[TensorArgument, ...]
     scalars: Mapping[str, Arithmetic]
+    """By name of the argument."""
+    structs: Mapping[str, StructArgument]
     """By name of the argument."""
     arguments: tuple[str, ...]
     """Names of tensors and scalars, in the order of the kernel's parameters."""
@@ -157,6 +186,18 @@ class CudaFile:
     def source_of(self, variant: Params) -> Path:
         """The `.cu` file of a variant; raises ExpressionError where none is named."""
         return self.base / str(self._setting(variant, "source", self.source))
+
+    def steps(self, variant: Params) -> tuple[Params, ...]:
+        """Parameters of each launch of a variant, in their order: its own with those of the launch.
+
+        What is asked of a variant below, such as its kernel, is that of one of these.
+        """
+        own = "launches" in variant
+        launches = _launches(variant["launches"]) if own else self.launches
+        if not launches or (not own and "kernel" in variant):
+            return (variant,)
+        rest = {name: value for name, value in variant.items() if name != "launches"}
+        return tuple({**rest, **launch} for launch in launches)
 
     def kernel_of(self, variant: Params) -> str:
         """Kernel of a variant with its template arguments."""
@@ -208,22 +249,42 @@ class CudaFile:
         """Tensor of a name; None where an argument is a scalar."""
         return next((tensor for tensor in self.tensors if tensor.name == name), None)
 
+    def leaves(self, variant: Params) -> tuple[str, ...]:
+        """Arguments of the kernel of a variant, those of structs field by field."""
+        arguments = self.arguments_of(variant)
+        return tuple(
+            leaf
+            for name in arguments
+            for leaf in (self.structs[name].fields.values() if name in self.structs else (name,))
+        )
+
     def at_launch(self, variant: Params) -> dict[str, Value]:
-        """Parameters that act when the kernel of a variant is launched, not when it is compiled."""
-        parts = [*(self.expressions(variant, name) for name in ("grid", "block", "shared"))]
-        arguments = [a for a in self.arguments_of(variant) if self.tensor(a) is None]
-        parts.append(tuple(self.scalar(argument) for argument in arguments))
-        texts = [", ".join(expression.text for expression in part) for part in parts]
-        used = {name for part in parts for expression in part for name in expression.names}
+        """Parameters that act when kernels of a variant are launched, not when it is compiled."""
+        launches = [self._texts_at_launch(step) for step in self.steps(variant)]
+        used = {name for _, _, names in launches for name in names}
         return {
-            "launch": f"<<<{'; '.join(texts[:3])}>>>({', '.join(self.arguments_of(variant))})",
-            "scalars": texts[3],
+            "launch": "; ".join(launch for launch, _, _ in launches),
+            "scalars": "; ".join(scalars for _, scalars, _ in launches),
             **{name: variant[name] for name in sorted(used) if name in variant},
         }
 
+    def _texts_at_launch(self, step: Params) -> tuple[str, str, set[str]]:
+        """A launch as C++ would write it, its numbers, and the names that both depend on."""
+        parts = [self.expressions(step, name) for name in ("grid", "block", "shared")]
+        arguments = [a for a in self.leaves(step) if self.tensor(a) is None]
+        parts.append(tuple(self.scalar(argument) for argument in arguments))
+        texts = [", ".join(expression.text for expression in part) for part in parts]
+        used = {name for part in parts for expression in part for name in expression.names}
+        tensors = (tensor for tensor in map(self.tensor, self.leaves(step)) if tensor is not None)
+        sizes = (size for tensor in tensors if tensor.scratch for size in tensor.shape)
+        used.update(name for size in sizes for name in size.names)
+        launch = f"<<<{'; '.join(texts[:3])}>>>({', '.join(self.leaves(step))})"
+        return launch, texts[3], used
+
     def used(self, variant: Params) -> set[str]:
         """Parameters of a variant that its program or its launch depends on."""
-        in_kernel = placeholders(str(variant.get("kernel", self.kernel) or ""))
+        kernels = (str(step.get("kernel", self.kernel) or "") for step in self.steps(variant))
+        in_kernel = (name for kernel in kernels for name in placeholders(kernel))
         templates = (str(value) for value in (self.define or {}).values())
         in_macros = (name for text in templates for name in placeholders(text))
         macros = self.macros(variant) if self.define is None else {}
@@ -250,7 +311,16 @@ class CudaFile:
 def read_description(document: Mapping[str, Any]) -> CudaFile:
     """Read the JSON form of a description; raises ExpressionError for arithmetic that is none."""
     arguments = document["arguments"]
-    tensors = {n: a for n, a in arguments.items() if isinstance(a, Mapping)}
+    structs = {n: a["struct"] for n, a in arguments.items() if _is_struct(a)}
+    given = {n: a for n, a in arguments.items() if n not in structs}
+    # Tensors may be described where a struct first has them.
+    given |= {
+        field: value
+        for fields in structs.values()
+        for field, value in fields.items()
+        if isinstance(value, Mapping)
+    }
+    tensors = {n: a for n, a in given.items() if isinstance(a, Mapping)}
     amounts = {
         name: None if document[name] is None else _named(name, document[name])
         for name in ("flops", "bytes")
@@ -259,12 +329,14 @@ def read_description(document: Mapping[str, Any]) -> CudaFile:
         base=Path(document["base"]),
         source=document["source"],
         kernel=document["kernel"],
+        launches=document["launches"],
         tensors=tuple(_tensor(name, argument) for name, argument in tensors.items()),
         scalars={
             name: _named(name, name if value is None else value)
-            for name, value in arguments.items()
+            for name, value in given.items()
             if name not in tensors
         },
+        structs={name: _struct(name, fields, tensors) for name, fields in structs.items()},
         arguments=tuple(arguments),
         grid=document["grid"],
         block=document["block"],
@@ -316,14 +388,42 @@ def fill(text: str, variant: Params) -> str:
     )
 
 
+def _launches(text: Value) -> list[dict[str, Value]]:
+    """Launches of a variant, as the spec wrote them into its parameters."""
+    try:
+        return [dict(launch) for launch in json.loads(str(text))]
+    except (ValueError, TypeError):
+        raise ExpressionError(
+            f"launches: {text!r} is no list of launches; they stand beside a variant of "
+            "`variants.list`, or in `workload`"
+        ) from None
+
+
+def _is_struct(argument: Any) -> bool:
+    return isinstance(argument, Mapping) and "struct" in argument
+
+
+def _struct(name: str, fields: Mapping[str, Any], tensors: Mapping[str, Any]) -> StructArgument:
+    """A struct, whose fields are tensors by name or arithmetic that was parsed once."""
+    read = {
+        field: field if value is None or field in tensors else str(value)
+        for field, value in fields.items()
+    }
+    for field, text in read.items():
+        _named(f"{name}: {field}", text)
+    return StructArgument(name, read)
+
+
 def _tensor(name: str, argument: Mapping[str, Any]) -> TensorArgument:
-    output = bool(argument["output"])
+    output, scratch = bool(argument["output"]), bool(argument["scratch"])
     return TensorArgument(
         name=name,
         shape=tuple(_named(f"{name}: shape", size) for size in argument["shape"]),
         dtype=argument["dtype"],
-        fill=_fill(argument["fill"], argument["dtype"], output=output),
+        # Like an output, scratch memory holds whatever is in it where nothing else is said.
+        fill=_fill(argument["fill"], argument["dtype"], output=output or scratch),
         output=output,
+        scratch=scratch,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -15,6 +16,8 @@ STATIC_LIMIT = 48 * 1024
 """Bytes of shared memory that a kernel may have unasked (CUDA C++ programming guide)."""
 
 Number = int | float
+Argument = Any
+"""A tensor or a number; of a struct a list of the names and values of its fields."""
 
 _KINDS = {getattr(torch, name): kind for name, kind in KINDS.items()}
 _WORDS = {"f": "floating", "g": "bfloat16", "i": "signed", "u": "unsigned", "b": "bool"}
@@ -29,53 +32,74 @@ class _Argument(ctypes.Structure):
 class KernelLaunch:
     """One kernel with its arguments; calling it starts it once.
 
-    `stream` gives the handle of the stream to start it on. Raises TypeError where the arguments do
-    not fit the kernel's parameters.
+    `number`: of the kernel among those of the library; `stream` gives the handle of the stream to
+    start it on. Raises TypeError where the arguments do not fit the kernel's parameters.
     """
 
     def __init__(
         self,
         library: Path,
+        number: int,
         shape: LaunchShape,
-        arguments: Sequence[tuple[str, torch.Tensor | Number]],
+        arguments: Sequence[tuple[str, Argument]],
         stream: Callable[[], int],
     ) -> None:
         functions = ctypes.CDLL(str(library))
         functions.profiler_parameters.restype = ctypes.c_char_p
-        check_parameters(functions.profiler_parameters().decode().split(), arguments)
+        check_parameters(functions.profiler_parameters(number).decode().split(), arguments)
         built = KernelLibrary(library, "profiler")
         if shape.shared > STATIC_LIMIT:
-            built.function("allow_shared", ctypes.c_int)(shape.shared)
+            built.function("allow_shared", ctypes.c_int, ctypes.c_int)(number, shape.shared)
         self._start = built.function(
             "launch",
+            ctypes.c_int,
             *(ctypes.c_void_p, ctypes.c_void_p),
             ctypes.c_size_t,
             *(ctypes.c_void_p, ctypes.c_void_p),
         )
+        self._number = number
         self._grid = (ctypes.c_uint * 3)(*shape.grid)
         self._block = (ctypes.c_uint * 3)(*shape.block)
         self._shared = shape.shared
-        self._arguments = (_Argument * len(arguments))(*(_packed(v) for _, v in arguments))
+        self._fields: list[Any] = []
+        self._arguments = self._packed(arguments)
         self._tensors = [value for _, value in arguments]  # kept, because only their addresses go
         self._stream = stream
 
     def __call__(self) -> None:
         """Start the kernel; raises RuntimeError where CUDA refuses."""
-        self._start(self._grid, self._block, self._shared, self._stream(), self._arguments)
+        self._start(
+            self._number, self._grid, self._block, self._shared, self._stream(), self._arguments
+        )
+
+    def _packed(self, arguments: Sequence[tuple[str, Argument]]) -> Any:
+        """Arguments as the launcher reads them; those of the fields of structs are kept."""
+        return (_Argument * len(arguments))(*(self._argument(value) for _, value in arguments))
+
+    def _argument(self, value: Argument) -> _Argument:
+        if not isinstance(value, list):
+            return _packed(value)
+        fields = self._packed(value)
+        self._fields.append(fields)
+        return _Argument(ctypes.addressof(fields), 0.0)
 
 
-def check_parameters(
-    parameters: Sequence[str], arguments: Sequence[tuple[str, torch.Tensor | Number]]
-) -> None:
+def check_parameters(parameters: Sequence[str], arguments: Sequence[tuple[str, Argument]]) -> None:
     """Raise TypeError where an argument does not fit its parameter, which the launcher describes.
 
-    A parameter is `*f4` for a pointer to a float, `i4` for an int, `?` for what is no number.
+    A parameter is `*f4` for a pointer to a float, `i4` for an int, `?` for what is no number, and
+    `{*f4,i4}` for a struct whose fields are set to such.
     """
     pairs = zip(parameters, arguments, strict=True)
     for place, (parameter, (name, value)) in enumerate(pairs, start=1):
-        reason = _misfit(parameter, value)
-        if reason is not None:
-            raise TypeError(f"argument {place} of the kernel ({name}): {reason}")
+        fields = [("", parameter, value)]
+        if isinstance(value, list):
+            kinds = parameter.strip("{}").split(",")
+            fields = [(f".{f}", k, v) for k, (f, v) in zip(kinds, value, strict=True)]
+        for field, kind, given in fields:
+            reason = _misfit(kind, given)
+            if reason is not None:
+                raise TypeError(f"argument {place} of the kernel ({name}{field}): {reason}")
 
 
 def _misfit(parameter: str, value: torch.Tensor | Number) -> str | None:

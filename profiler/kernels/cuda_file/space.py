@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from profiler.kernels.arithmetic import ExpressionError, Value
@@ -33,28 +34,36 @@ class CudaFileSpace:
         if "torch" in params:
             return str(params["torch"])
         try:
-            kernel = self._description.kernel_of(params)
-            inside = placeholders(str(params.get("kernel", self._description.kernel)))
+            steps = self._description.steps(params)
+            kernels = [self._description.kernel_of(step) for step in steps]
+            texts = (str(step.get("kernel", self._description.kernel)) for step in steps)
+            inside = {name for text in texts for name in placeholders(text)}
         except ExpressionError:  # said with its line once the variants are known
             return None
-        if "kernel" not in params and not inside:
+        if not {"kernel", "launches"} & params.keys() and not inside:
             return None
-        rest = {n: value for n, value in params.items() if n not in ("kernel", *inside)}
-        return ",".join((kernel, *map(_written, rest.items())))
+        told = {"kernel", "launches", *inside}
+        rest = {name: value for name, value in params.items() if name not in told}
+        return ",".join((" + ".join(kernels), *map(_written, rest.items())))
 
     def recipe(self, params: Params) -> Recipe | None:
         """Launcher with the user's file in front; None where torch runs."""
         if "torch" in params:
             return None
         description = self._description
+        steps = description.steps(params)
+        structs = " ".join(_struct_macros(description, steps))
         return Recipe(
             sources=(LAUNCHER,),
             included=(LAUNCH_HEADER, description.source_of(params).resolve()),
             defines={
                 **description.macros(params),
-                "PROFILER_KERNEL": description.kernel_of(params),
-                "PROFILER_ARGUMENTS": len(description.arguments_of(params)),
-                "PROFILER_TENSORS": _tensor_checks(description, params),
+                "PROFILER_KERNEL": ", ".join(description.kernel_of(step) for step in steps),
+                "PROFILER_ARGUMENTS": ",".join(
+                    str(len(description.arguments_of(step))) for step in steps
+                ),
+                "PROFILER_TENSORS": " ".join(_tensor_checks(description, steps)),
+                **({"PROFILER_STRUCTS": structs} if structs else {}),
             },
         )
 
@@ -62,25 +71,49 @@ class CudaFileSpace:
         """Reason why no GPU can launch this, or None."""
         if "torch" in variant_params:
             return None
-        return self._description.launch_shape(variant_params, problem_params).fault()
+        description, steps = self._description, self._description.steps(variant_params)
+        faults = (description.launch_shape(step, problem_params).fault() for step in steps)
+        return next((fault for fault in faults if fault is not None), None)
 
     def at_launch(self, params: Params) -> Params:
         """Parameters that act at a launch, with the expressions of grid, block and arguments."""
         return {} if "torch" in params else self._description.at_launch(params)
 
 
-def _tensor_checks(description: CudaFile, params: Params) -> str:
-    """Macros of launch.cuh that refuse tensors by the types of the kernel's parameters."""
-    places = enumerate(description.arguments_of(params), start=1)
-    tensors = ((place, description.tensor(name)) for place, name in places)
-    return " ".join(_tensor_check(place, tensor) for place, tensor in tensors if tensor is not None)
+def _tensor_checks(description: CudaFile, steps: Sequence[Params]) -> Iterator[str]:
+    """Macros of launch.cuh that refuse tensors by the types of the kernels' parameters."""
+    for launch, step in enumerate(steps):
+        for place, name in enumerate(description.arguments_of(step), start=1):
+            tensor = description.tensor(name)
+            if tensor is not None:
+                yield _tensor_macro("TENSOR", f"{launch},{place},{name}", tensor)
 
 
-def _tensor_check(place: int, tensor: TensorArgument) -> str:
-    kind = KINDS.get(tensor.dtype)
-    if kind is None:
-        return f"PROFILER_UNTYPED_TENSOR({place},{tensor.name})"
-    return f"PROFILER_TENSOR({place},{tensor.name},{tensor.dtype},{kind[0]},{kind[1:]})"
+def _struct_macros(description: CudaFile, steps: Sequence[Params]) -> Iterator[str]:
+    """Macros of launch.cuh that set the fields of structs, in the order of their arguments."""
+    for launch, step in enumerate(steps):
+        for place, name in enumerate(description.arguments_of(step), start=1):
+            struct = description.structs.get(name)
+            if struct is not None:
+                fields = (
+                    _field_macro(description, f"{launch},{place}", name, field, value)
+                    for field, value in struct.fields.items()
+                )
+                yield f"PROFILER_STRUCT({launch},{place},{name},{' '.join(fields)})"
+
+
+def _field_macro(description: CudaFile, at: str, struct: str, field: str, value: str) -> str:
+    tensor = description.tensor(value)
+    if tensor is None:
+        return f"PROFILER_FIELD({at},{struct}.{field},{field})"
+    return _tensor_macro("FIELD_TENSOR", f"{at},{struct}.{field},{field}", tensor)
+
+
+def _tensor_macro(kind: str, place: str, tensor: TensorArgument) -> str:
+    elements = KINDS.get(tensor.dtype)
+    if elements is None:
+        return f"PROFILER_UNTYPED_{kind}({place})"
+    return f"PROFILER_{kind}({place},{tensor.dtype},{elements[0]},{elements[1:]})"
 
 
 def _written(parameter: tuple[str, Value]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -22,7 +23,9 @@ def make_tensors(
     """
     generator = torch.Generator(device=device).manual_seed(seed)
     made = {
-        tensor.name: _make(tensor, problem, generator, device) for tensor in description.tensors
+        tensor.name: _make(tensor, problem, generator, device)
+        for tensor in description.tensors
+        if not tensor.scratch
     }
     read_outputs = (
         tensor.name for tensor in description.tensors if tensor.is_read and tensor.output
@@ -72,6 +75,21 @@ def _make(
     return drawn.to(dtype)
 
 
+def make_scratch(tensor: TensorArgument, values: Params, device: torch.device) -> torch.Tensor:
+    """Memory between launches, of sizes that parameters of variant and problem give.
+
+    Without a fill it holds what no kernel leaves: NaN, or a large pattern in integers.
+    """
+    if tensor.fill is not None:
+        return _make(tensor, values, torch.Generator(device=device), device)
+    made = torch.empty(
+        tensor.shape_of(values), dtype=dtype_named(tensor.dtype_of(values)), device=device
+    )
+    if made.dtype.is_floating_point:
+        return made.fill_(math.nan)
+    return made.fill_(made.dtype == torch.bool or torch.iinfo(made.dtype).max // 10 * 7)
+
+
 def _drawn_in(dtype: torch.dtype, fill: Fill) -> torch.dtype:
     if fill.kind == "integers":
         return torch.int64 if dtype.is_floating_point or dtype == torch.bool else dtype
@@ -90,10 +108,9 @@ def _arange(
 def _constant(
     shape: tuple[int, ...], fill: Fill, dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
-    value = {"zeros": 0.0, "ones": 1.0}.get(fill.kind)
-    value = fill.numbers[0] if value is None else value
     drawn_in = _drawn_in(dtype, fill) if dtype.is_floating_point else dtype
-    return torch.full(shape, value, dtype=drawn_in, device=device).to(dtype)
+    # Typed by torch as a number, and there only where there is one.
+    return torch.full(shape, fill.constant or 0, dtype=drawn_in, device=device).to(dtype)
 
 
 _MADE = {"arange": _arange, "zeros": _constant, "ones": _constant, "constant": _constant}

@@ -33,6 +33,8 @@ _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.LShift: operator.lshift,
     ast.RShift: operator.rshift,
 }
+_FACTORIES = frozenset({"arange", "eye", "full", "linspace", "ones", "zeros"})
+"""Functions whose results lie where the tensors do, as nobody says in an expression."""
 _UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {**SIGNS, ast.Invert: operator.invert}
 
 
@@ -103,6 +105,12 @@ def _compile_call(node: ast.Call) -> Evaluate:
         return _method(_compile(node.func.value), node.func.attr, arguments, keywords)
     module, name = function_and_module
     function = getattr(_MODULES[module], name)
+    if module == "torch" and name in _FACTORIES:
+        return lambda values: function(
+            *(argument(values) for argument in arguments),
+            **{key: value(values) for key, value in keywords.items()},
+            device=_device_of(values),
+        )
     return lambda values: function(
         *(argument(values) for argument in arguments),
         **{key: value(values) for key, value in keywords.items()},
@@ -122,6 +130,12 @@ def _method(
         )
 
     return call
+
+
+def _device_of(values: Values) -> torch.device | None:
+    """Device of the tensors among values; None where there are none."""
+    tensors = (value for value in values.values() if isinstance(value, torch.Tensor))
+    return next((tensor.device for tensor in tensors), None)
 
 
 def _of_name(name: str, values: Values) -> Any:

@@ -15,27 +15,29 @@ from profiler.kernels.arithmetic import SIZES, ExpressionError, syntax_tree
 
 MAX_CHARACTERS = 2000
 
-_BOTH = """abs all amax amin any argmax argmin argsort bincount bitwise_and bitwise_not bitwise_or
-    bitwise_xor bmm ceil chunk clamp conj cos cosh count_nonzero cummax cummin cumprod
-    cumsum diagonal diff div dot eq erf erfc erfinv exp exp2 expm1 flatten flip floor fmod
-    frac gather ge gt index_add index_copy index_fill index_select isfinite isinf isnan
-    kthvalue le lerp log log10 log1p log2 logaddexp logcumsumexp logical_and logical_not
-    logical_or logsumexp lt masked_fill matmul max maximum mean median min minimum mm
-    movedim mul mv narrow ne neg nonzero norm outer permute pow prod reciprocal relu
-    remainder repeat_interleave reshape roll round rsqrt scatter scatter_add scatter_reduce
-    select sigmoid sign sin sinh softmax sort split sqrt square squeeze std sub sum swapaxes
-    take_along_dim tan tanh tile topk transpose tril triu trunc unbind unflatten unsqueeze
-    var where"""
-_FUNCTIONS = """addmm arange baddbmm bucketize cat cdist concat cross einsum eye full full_like
-    histc hstack kron linspace log_softmax meshgrid ones ones_like searchsorted stack tensordot
-    var_mean vstack zeros zeros_like"""
+_BOTH = """abs acos all amax amin any argmax argmin argsort asin atan atan2 bincount
+    bitwise_and bitwise_not bitwise_or bitwise_xor bmm broadcast_to ceil chunk clamp conj cos
+    cosh count_nonzero cummax cummin cumprod cumsum diagonal diff div dot eq erf erfc erfinv exp
+    exp2 expm1 flatten flip floor floor_divide fmax fmin fmod frac gather ge gt hypot index_add
+    index_copy index_fill index_put index_reduce index_select isfinite isinf isnan kthvalue le
+    lerp log log10 log1p log2 logaddexp logcumsumexp logical_and logical_not logical_or
+    logsumexp lt masked_fill masked_scatter masked_select matmul max maximum mean median min
+    minimum mm movedim mul mv nan_to_num nanmean nansum narrow ne neg nonzero norm outer permute
+    pow prod reciprocal relu remainder repeat_interleave reshape roll round rsqrt scatter
+    scatter_add scatter_reduce select sigmoid sign signbit sin sinh softmax sort split sqrt
+    square squeeze std sub sum swapaxes take take_along_dim tan tanh tile topk trace transpose
+    tril triu trunc unbind unflatten unsqueeze var where"""
+_FUNCTIONS = """addmm arange baddbmm bucketize cat cdist concat cross einsum eye full
+    full_like histc hstack kron linspace log_softmax meshgrid ones ones_like searchsorted
+    segment_reduce stack std_mean tensordot var_mean vstack zeros zeros_like"""
 _NEURAL = """avg_pool1d avg_pool2d binary_cross_entropy_with_logits conv1d conv2d conv3d
-    cosine_similarity cross_entropy elu embedding gelu glu group_norm hardswish hardtanh
-    interpolate kl_div l1_loss layer_norm leaky_relu linear log_softmax max_pool1d
-    max_pool2d mish mse_loss nll_loss normalize one_hot pad relu6 rms_norm
-    scaled_dot_product_attention selu silu softplus"""
-_METHODS = """argwhere bfloat16 bool clone contiguous cpu double expand float half int long numel
-    repeat short size t to type_as view view_as unfold"""
+    conv_transpose2d cosine_similarity cross_entropy elu embedding fold gelu glu grid_sample
+    group_norm hardswish hardtanh huber_loss instance_norm interpolate kl_div l1_loss layer_norm
+    leaky_relu linear log_softmax logsigmoid max_pool1d max_pool2d mish mse_loss nll_loss
+    normalize one_hot pad pixel_shuffle prelu relu6 rms_norm scaled_dot_product_attention selu
+    silu smooth_l1_loss softmin softplus unfold"""
+_METHODS = """argwhere bfloat16 bool clone contiguous cpu double expand expand_as float half
+    int long numel repeat short size t to type_as unfold view view_as"""
 
 FUNCTIONS = frozenset((*_BOTH.split(), *_FUNCTIONS.split()))
 """Functions of `torch`; `torch.` may stand before them."""

@@ -12,11 +12,17 @@ from typing import Any
 import torch
 
 from profiler.kernels.arithmetic import Arithmetic, Value
-from profiler.kernels.cuda_file.description import CudaFile, Params, read_description
+from profiler.kernels.cuda_file.description import (
+    CudaFile,
+    Params,
+    TensorArgument,
+    read_description,
+)
 from profiler.kernels.cuda_file.launch import KernelLaunch
 from profiler.kernels.cuda_file.tensors import (
     filled_name,
     in_higher_precision,
+    make_scratch,
     make_tensors,
     readable,
 )
@@ -38,15 +44,18 @@ class CudaFileWorkload:
 
     def __init__(self, description: CudaFile) -> None:
         self._description = description
+        self._scratch_tensors: dict[tuple[str, tuple[int, ...], str], torch.Tensor] = {}
+        """Memory between launches of variants of one problem, by name, shape and dtype."""
 
     def make_inputs(self, problem: Params, device: torch.device, seed: int) -> Tensors:
         """All tensors, outputs too: the variants share them, because they may be large."""
+        self._scratch_tensors.clear()
         return make_tensors(self._description, problem, device, seed)
 
     def named_inputs(self, inputs: Tensors) -> Tensors:
         """Tensors that no kernel may write."""
         tensors = self._description.tensors
-        return {tensor.name: inputs[tensor.name] for tensor in tensors if not tensor.output}
+        return {t.name: inputs[t.name] for t in tensors if not t.output and not t.scratch}
 
     def reference(self, problem: Params, inputs: Tensors) -> Any:
         """The expression on float64 tensors, or what the user's function gives."""
@@ -82,23 +91,55 @@ class CudaFileWorkload:
         library: Path,
         stream: Callable[[], int],
     ) -> Launch:
-        """Launch of a kernel on a stream."""
+        """Launch of the kernels of a variant, one after another, on a stream."""
         description = self._description
-        values = {**variant, **problem}
-        names = description.arguments_of(variant)
-        arguments = [
-            (name, inputs[name] if name in inputs else description.scalar(name).number(values))
-            for name in names
+        steps, device = description.steps(variant), next(iter(inputs.values())).device
+        used = {name for step in steps for name in description.leaves(step)}
+        of_scratch = [t for t in description.tensors if t.scratch and t.name in used]
+        scratch = {t.name: self._scratch(t, {**variant, **problem}, device) for t in of_scratch}
+        tensors = {**inputs, **scratch}
+        launches = [
+            KernelLaunch(
+                library,
+                number,
+                description.launch_shape(step, problem),
+                self._arguments({**step, **problem}, tensors),
+                stream,
+            )
+            for number, step in enumerate(steps)
         ]
-        shape = description.launch_shape(variant, problem)
-        launch = KernelLaunch(library, shape, arguments, stream)
         outputs = [tensor for tensor in description.tensors if tensor.output]
+        filled = [t for t in (*outputs, *of_scratch) if not t.is_read]
         return OutputLaunch(
-            launch,
+            launches,
             outputs=tuple(inputs[tensor.name] for tensor in outputs),
-            zeroed=[inputs[t.name] for t in outputs if t.fill is not None and not t.is_read],
+            filled=[(tensors[t.name], t.fill.constant or 0) for t in filled if t.fill is not None],
             copied=[(inputs[t.name], inputs[filled_name(t.name)]) for t in outputs if t.is_read],
         )
+
+    def _arguments(self, values: Params, tensors: Tensors) -> list[tuple[str, Any]]:
+        """Name and value of each argument of a kernel; of a struct the same of its fields."""
+        description = self._description
+
+        def value_of(name: str) -> torch.Tensor | int | float:
+            return tensors[name] if name in tensors else description.scalar(name).number(values)
+
+        return [
+            (
+                name,
+                [(f, value_of(value)) for f, value in description.structs[name].fields.items()]
+                if name in description.structs
+                else value_of(name),
+            )
+            for name in description.arguments_of(values)
+        ]
+
+    def _scratch(self, tensor: TensorArgument, values: Params, device: torch.device) -> Any:
+        """Memory that passes between launches, NaN at first; variants share what is alike."""
+        key = (tensor.name, tensor.shape_of(values), tensor.dtype_of(values))
+        if key not in self._scratch_tensors:
+            self._scratch_tensors[key] = make_scratch(tensor, values, device)
+        return self._scratch_tensors[key]
 
     def flops(self, problem: Params) -> float | None:
         """Floating-point operations of a problem, where the description has them."""
@@ -154,37 +195,38 @@ class CudaFileWorkload:
 
 
 class OutputLaunch:
-    """A launch that carries its outputs.
+    """Launches in a row that carry their outputs.
 
     `restore` sets those that are read as well (sums that are added to, values that are changed in
-    place) to what they were filled with: with zeros, or by a copy.
+    place), and scratch memory that has a fill, to what they were filled with: a value, or a copy.
     """
 
     def __init__(
         self,
-        launch: Launch,
+        launches: Sequence[Launch],
         *,
         outputs: tuple[torch.Tensor, ...],
-        zeroed: Sequence[torch.Tensor],
+        filled: Sequence[tuple[torch.Tensor, float]],
         copied: Sequence[tuple[torch.Tensor, torch.Tensor]],
     ) -> None:
-        self._launch = launch
+        self._launches = launches
         self.outputs = outputs
-        self._zeroed = zeroed
+        self._filled = filled
         self._copied = copied
 
     def restore(self) -> None:
-        """Set outputs that are read to what they were filled with; no part of a launch."""
-        for tensor in self._zeroed:
-            tensor.zero_()
+        """Set tensors that have a fill to it; no part of a launch."""
+        for tensor, value in self._filled:
+            tensor.fill_(value)
         for tensor, original in self._copied:
             tensor.copy_(original)
 
     restart = restore
 
     def __call__(self) -> tuple[torch.Tensor, ...]:
-        """Start the kernel and give its outputs, without waiting for them."""
-        self._launch()
+        """Start the kernels and give their outputs, without waiting for them."""
+        for launch in self._launches:
+            launch()
         return self.outputs
 
 

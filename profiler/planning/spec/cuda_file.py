@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -15,6 +17,7 @@ from pydantic import (
     Strict,
     Tag,
     WithJsonSchema,
+    model_validator,
 )
 
 from profiler.kernels.arithmetic import ExpressionError, parse
@@ -23,6 +26,7 @@ from profiler.kernels.cuda_file.torch_syntax import parse_torch
 from profiler.kernels.cuda_file.user_function import split_function
 from profiler.planning.spec.source import kind_of
 from profiler.planning.spec.values import (
+    PARAMETER_NAME,
     SCALAR_SCHEMA,
     Name,
     OrSingle,
@@ -39,6 +43,8 @@ TARGET = "profiler.kernels.cuda_file.workload"
 """Module that the runner loads, with the description."""
 
 RANDOM_FILLS = tuple(name for name, numbers in FILLS.items() if numbers)
+_VARYING_FILLS = (*RANDOM_FILLS, "arange")
+_FIELD = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*|\[\d+\])*")
 
 
 def _check_arithmetic(value: object) -> str:
@@ -175,24 +181,119 @@ class TensorArgument(SpecModel):
     output: Annotated[bool, Strict()] = Field(
         default=False, description="Whether the kernel writes it, and it is checked."
     )
+    scratch: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="Whether it only passes between the launches of a variant: no input, no "
+        "result. Parameters of the variant may be its sizes; its fill is `zeros`, `ones` or a "
+        "number.",
+    )
+
+    @model_validator(mode="after")
+    def _is_scratch_alone(self) -> Self:
+        if self.scratch and self.output:
+            raise wrong("scratch: an output is none; leave one of the two out")
+        if self.scratch and (isinstance(self.fill, Mapping) or self.fill in _VARYING_FILLS):
+            raise wrong("fill: scratch memory takes zeros, ones or a number; default: it has none")
+        return self
 
 
 def _check_scalar(value: object) -> str | None:
     return None if value is None else _check_arithmetic(value)
 
 
+def _kind_of_argument(value: object) -> str:
+    if isinstance(value, StructArgument) or (isinstance(value, Mapping) and "struct" in value):
+        return "(struct)"
+    return "(tensor)" if isinstance(value, Mapping | TensorArgument) else "(scalar)"
+
+
+ScalarArgument = Annotated[
+    str | None,
+    BeforeValidator(_check_scalar),
+    WithJsonSchema({"type": ["string", "number", "null"]}),
+    Tag("(scalar)"),
+]
+FieldArgument = Annotated[
+    Annotated[TensorArgument, Tag("(tensor)")] | ScalarArgument, Discriminator(_kind_of_argument)
+]
+
+
+class StructArgument(SpecModel):
+    """A struct that a kernel takes by value."""
+
+    struct: dict[Name, FieldArgument] = Field(
+        min_length=1,
+        description="Fields in any order, as C++ has them behind a dot (`n`, `layout.stride`, "
+        "`sizes[0]`), with arithmetic, the name of a tensor, or a tensor described here; a name "
+        "alone is the parameter or tensor of that name. The compiler knows their types; fields "
+        "that are left out are zero.",
+    )
+
+    @model_validator(mode="after")
+    def _fields_are_named(self) -> Self:
+        for field, value in self.struct.items():
+            if not _FIELD.fullmatch(field):
+                raise wrong(f"no field of a struct: {field!r}; say n, layout.stride or sizes[0]")
+            if not isinstance(value, str) and not PARAMETER_NAME.fullmatch(field):
+                raise wrong(f"{field}: a field of a field is set to arithmetic or a tensor's name")
+        return self
+
+
 Argument = Annotated[
     Annotated[TensorArgument, Tag("(tensor)")]
-    | Annotated[
-        str | None,
-        BeforeValidator(_check_scalar),
-        WithJsonSchema({"type": ["string", "number", "null"]}),
-        Tag("(scalar)"),
-    ],
-    Discriminator(
-        lambda value: "(tensor)" if isinstance(value, Mapping | TensorArgument) else "(scalar)"
+    | Annotated[StructArgument, Tag("(struct)")]
+    | ScalarArgument,
+    Discriminator(_kind_of_argument),
+]
+
+
+def _check_names(value: object) -> object:
+    """A list of arguments as one text."""
+    given = ", ".join(map(str, value)) if isinstance(value, list) else value
+    if not isinstance(given, str):
+        raise wrong(f"must be names and arithmetic (`x, out, rows`), not {kind_of(given)}")
+    try:
+        parse_list(given)
+    except ExpressionError as error:
+        raise wrong(str(error)) from None
+    return given
+
+
+Kernel = Annotated[
+    Name | None,
+    Field(
+        description="Name of the kernel, with its namespace and template arguments; parameters of "
+        "the variant in braces: `tiled<{tile}, {rows}>`."
     ),
 ]
+
+
+class KernelLaunch(SpecModel):
+    """One of several launches in a row; what it does not say is that of the variant."""
+
+    kernel: Kernel = None
+    grid: Sizes | None = Field(default=None, description="Blocks in x, y and z.")
+    block: Sizes | None = Field(default=None, description="Threads of a block in x, y and z.")
+    shared: ArithmeticText | None = Field(
+        default=None, description="Dynamic shared memory of a block, in bytes."
+    )
+    arguments: Annotated[
+        str | None,
+        BeforeValidator(_check_names),
+        WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": SCALAR_SCHEMA}]}),
+    ] = Field(
+        default=None,
+        description="Names of `workload.arguments` and arithmetic, in the order of the kernel's "
+        "parameters: `x, partial, rows // 2`, or a list. Default: all of them.",
+    )
+
+
+Launches = Annotated[tuple[KernelLaunch, ...], Field(min_length=1)]
+
+
+def launches_text(launches: Launches) -> str:
+    """The launches of a variant as the value of a parameter, which has no parts."""
+    return json.dumps([launch.model_dump(mode="json", exclude_none=True) for launch in launches])
 
 
 def _check_macros(value: object) -> object:
@@ -214,21 +315,23 @@ Macros = Annotated[
 class CudaWorkload(SpecModel):
     """Kernels of a `.cu` file as it is: `__global__` functions, launched as described here.
 
-    Variants may set `source`, `kernel`, `grid`, `block`, `shared` and `arguments` as parameters.
+    Variants may set `source`, `kernel`, `grid`, `block`, `shared` and `arguments` as parameters,
+    and have `launches` of their own.
     """
 
     source: Name | None = Field(
         default=None, description="The `.cu` file, relative to the spec's folder."
     )
-    kernel: Name | None = Field(
+    kernel: Kernel = None
+    launches: Launches | None = Field(
         default=None,
-        description="Name of the kernel, with its namespace and template arguments; parameters of "
-        "the variant in braces: `tiled<{tile}, {rows}>`.",
+        description="Several launches in a row, in place of `kernel`: each a mapping of what it "
+        "has of its own of `kernel`, `grid`, `block`, `shared` and `arguments`.",
     )
     arguments: dict[ParameterName, Argument] = Field(
         min_length=1,
-        description="Arguments in the order of the kernel's parameters: tensors, and numbers as "
-        "arithmetic over parameters. A name alone is the parameter of that name.",
+        description="Arguments in the order of the kernel's parameters: tensors, structs, and "
+        "numbers as arithmetic over parameters. A name alone is the parameter of that name.",
     )
     grid: Sizes | None = Field(
         default=None,
@@ -262,7 +365,12 @@ class CudaWorkload(SpecModel):
 
     def document(self, base: Path) -> dict[str, Any]:
         """The description as JSON, with the folder of the spec."""
-        return {**self.model_dump(mode="json"), "base": str(base.resolve())}
+        launches = [launch.model_dump(exclude_none=True) for launch in self.launches or ()]
+        return {
+            **self.model_dump(mode="json"),
+            "launches": launches or None,
+            "base": str(base.resolve()),
+        }
 
     def description(self, base: Path) -> CudaFile:
         """The description as the planner and the runner read it."""

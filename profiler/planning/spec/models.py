@@ -28,13 +28,20 @@ from profiler.metrics.own import OwnMetric
 from profiler.model import EXPERIMENT_NAME, FLUSHED_PER_LAUNCH, MARGIN_PCT
 from profiler.planning.page_kinds import PAGE_KINDS, questions_of
 from profiler.planning.questions import Question
-from profiler.planning.spec.cuda_file import ArithmeticText, is_cuda_file, with_joined_sizes
+from profiler.planning.spec.cuda_file import (
+    ArithmeticText,
+    Launches,
+    is_cuda_file,
+    launches_text,
+    with_joined_sizes,
+)
 from profiler.planning.spec.own_formula import OwnFormula
 from profiler.planning.spec.rules import Rules
 from profiler.planning.spec.search import Search
 from profiler.planning.spec.source import kind_of
 from profiler.planning.spec.values import (
     LARGEST_INTEGER,
+    PARAMETER_NAME,
     SCALAR_SCHEMA,
     Bound,
     Grid,
@@ -48,6 +55,7 @@ from profiler.planning.spec.values import (
     SpecModel,
     Text,
     as_list,
+    check_scalar,
     check_text,
     did_you_mean,
     or_else,
@@ -165,6 +173,34 @@ Tolerances = Annotated[
 ]
 
 
+def _check_environment(value: object) -> object:
+    """Names and texts of variables; a number is its text."""
+    if not isinstance(value, dict):
+        raise wrong(f"must be a mapping of variables to values, not {kind_of(value)}")
+    for name, text in value.items():
+        if not isinstance(name, str) or not PARAMETER_NAME.fullmatch(name):
+            raise wrong(f"no name of an environment variable: {name!r}")
+        if name in _OF_ALL_SESSIONS:
+            raise wrong(f"{name}: {_OF_ALL_SESSIONS[name]}")
+        if isinstance(text, bool) or not isinstance(text, str | int | float):
+            raise wrong(f"{name}: must be a text or number, not {kind_of(text)}; quote it")
+        check_scalar(text)
+    return {name: str(text) for name, text in value.items()}
+
+
+_OF_ALL_SESSIONS = {
+    "CUDA_VISIBLE_DEVICES": "the GPU is the same for all variants; choose it with --gpu",
+    "PYTHONPATH": "the runner chooses where Python imports from (docs/workloads.md)",
+}
+"""Variables that no variant may have of its own, and why."""
+
+Environment = Annotated[
+    dict[str, str],
+    BeforeValidator(_check_environment),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": ["string", "number"]}}),
+]
+
+
 class Item(SpecModel):
     """One variant or problem: a name, a mapping of its parameters, or both."""
 
@@ -238,11 +274,31 @@ class VariantItem(Item):
         description="As that of the experiment, for this variant; a dtype that it does not name "
         "has that of the experiment.",
     )
+    launches: Launches | None = Field(
+        default=None,
+        description="Of a `.cu` file: several launches in a row, in place of a kernel "
+        "(docs/cuda-file.md).",
+    )
+    env: Environment = Field(
+        default_factory=dict,
+        description="Environment variables of the process that measures it "
+        "(`{NVIDIA_TF32_OVERRIDE: 1}`), which is then another one than that of variants with other "
+        "variables.",
+    )
     tags: Names = Field(
         default=(),
         description="Words for groups of variants, such as the library or the author: pages show "
         "them, and `--only tag=…` takes them.",
     )
+
+    @model_validator(mode="after")
+    def _launches_are_a_parameter(self) -> Self:
+        """They tell the variant from others, as its kernel would."""
+        if self.launches is not None:
+            if "kernel" in self.params:
+                raise wrong("launches: each has a kernel; leave out that of the variant")
+            self.params["launches"] = launches_text(self.launches)
+        return self
 
     @model_validator(mode="after")
     def _trust_has_a_reason(self) -> Self:
@@ -687,6 +743,13 @@ class Experiment(SpecModel):
         return "all" if setting == FLUSHED_PER_LAUNCH and by_ncu else setting
 
     @model_validator(mode="after")
+    def _launches_are_of_a_cuda_file(self) -> Self:
+        listed = any(item.launches for item in self.variants.list or ())
+        if listed and not is_cuda_file(self.workload.model_dump()):
+            raise wrong("variants: launches are those of a .cu file, which the workload is not")
+        return self
+
+    @model_validator(mode="after")
     def _replay_mode_fits(self) -> Self:
         collect, is_program = self.collect, isinstance(self.workload, CommandWorkload)
         if collect.replay_mode != "kernel" and "cupti" in collect.collectors:
@@ -707,6 +770,10 @@ class Experiment(SpecModel):
     def _search_fits(self) -> Self:
         if self.search is None:
             return self
+        if any(item.env for item in self.variants.list or ()):
+            raise wrong(
+                "search: its process is one for all; variants with `env` are measured without"
+            )
         if isinstance(self.workload, CommandWorkload):
             raise wrong(
                 "search: an external command is a process for each visit; a search needs a "
@@ -724,6 +791,11 @@ class Experiment(SpecModel):
     def _command_needs_ncu(self) -> Self:
         if not isinstance(self.workload, CommandWorkload):
             return self
+        if any(item.env for item in self.variants.list or ()):
+            raise wrong(
+                "variants: an external command sets variables itself: "
+                "`command: env MODE={mode} ./a`"
+            )
         if not all(kind.measures_commands for kind in kinds_of(self.collect.collectors)):
             able = [kind.name for kind in COLLECTORS.values() if kind.measures_commands]
             raise wrong(

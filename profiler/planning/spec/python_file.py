@@ -10,7 +10,7 @@ from typing import Any
 from profiler.planning.spec.source import Document, FieldPath, as_yaml, read_text
 from profiler.runner.protocol import EXPERIMENT
 
-_KEYS = ("name", "params", "note", "when", "tolerance", "tags")
+_KEYS = ("name", "params", "note", "when", "tolerance", "env", "tags")
 """Of a variant, as far as it has them."""
 
 

@@ -18,7 +18,12 @@ from pydantic import BaseModel
 
 from profiler.planning.questions import Question
 from profiler.planning.spec import json_schema
-from profiler.planning.spec.cuda_file import CudaWorkload, TensorArgument
+from profiler.planning.spec.cuda_file import (
+    CudaWorkload,
+    KernelLaunch,
+    StructArgument,
+    TensorArgument,
+)
 from profiler.planning.spec.models import (
     Build,
     Collect,
@@ -43,6 +48,8 @@ MODELS: tuple[type[BaseModel], ...] = (
     CommandWorkload,
     CudaWorkload,
     TensorArgument,
+    StructArgument,
+    KernelLaunch,
     Parts,
     Variants,
     Problems,

@@ -64,7 +64,20 @@ def plan_table(
             str(len({visit.block for visit in session.visits})),
             plain(", ".join(session.metrics)),
         )
+    sessions.caption = _environments(plan)
     return Group(*parts, sessions, _launches_table(launches, note))
+
+
+def _environments(plan: Plan) -> str:
+    """Sentence about variants that are measured in processes of their own; empty without any."""
+    names: dict[str, list[str]] = {}
+    for variant in plan.variants:
+        env = " ".join(f"{name}={value}" for name, value in variant.env.items())
+        names.setdefault(env or "without variables of their own", []).append(variant.name)
+    if len(names) == 1 and not any(variant.env for variant in plan.variants):
+        return ""
+    listed = "; ".join(f"{env} ({', '.join(variants)})" for env, variants in names.items())
+    return f"A process for each environment of a session: {listed}."
 
 
 def _search_table(search: SearchPlan) -> TextTable:

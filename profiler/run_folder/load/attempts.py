@@ -27,6 +27,7 @@ from profiler.analyse.samples import (
     samples_from_journal,
     samples_from_launches,
     samples_of_parts,
+    streams_by_cell,
     without_durations,
 )
 from profiler.analyse.why.kernel_profiles import CellProfile
@@ -97,6 +98,8 @@ class Loaded:
     """Why the launches of a command are not those of its parts; it has no samples then."""
     launches: int = 0
     """Launches that ncu profiled."""
+    streams: Mapping[str, int] = field(default_factory=dict)
+    """Most streams that a visit has kernels on, by cell id; none where all have one in common."""
     practical_roofs: Mapping[str, float] = field(default_factory=dict)
     """Shares of the hardware's roofs that plain kernels reached, by roof."""
 
@@ -345,6 +348,7 @@ def _load(
         parts=_params_by_cell(attempt, parts),
         part_fault=parts.fault if parts is not None else "",
         launches=len(table.launches) if table is not None else 0,
+        streams=streams_by_cell(table.launches) if table is not None else {},
         practical_roofs=_practical_roofs(records, table, compute_capability) if current else {},
     )
 

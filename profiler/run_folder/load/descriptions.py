@@ -11,7 +11,7 @@ _DESCRIBED = (
     *protocol.AMOUNTS,
     *("result_bytes", "max_abs_error", "max_rel_error"),
     *protocol.LAUNCH_FACTS,
-    *protocol.COPY_FACTS,
+    *protocol.VISIT_FACTS,
 )
 
 

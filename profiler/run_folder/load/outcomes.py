@@ -172,6 +172,7 @@ def gather(
         *_trust_notices(plan, objections),
         *_recheck_notices(attempts),
         *_copy_notices(plan, statuses),
+        *_stream_notices(plan, statuses, attempts),
         *_own_type_notices(plan, attempts),
         *_lost_visits(attempts, statuses),
         *_kernels_replayed(attempts, environment),
@@ -493,6 +494,28 @@ def _copy_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[No
         "megabytes": f"{(statuses[most.id].copied_bytes or 0.0) / 1e6:,.4g} MB",
     }
     yield Notice(NoticeKind.COPIES_NOT_TIMED, values)
+
+
+def _stream_notices(
+    plan: Plan, statuses: Mapping[str, CellStatus], attempts: Sequence[Loaded]
+) -> Iterator[Notice]:
+    """Notice of the cells whose launches have kernels on several streams, if any have."""
+    counts: dict[str, int] = {}
+    for cell, status in statuses.items():
+        counts[cell] = int(status.streams or 0)
+    for loaded in attempts:
+        for cell, streams in loaded.streams.items():
+            counts[cell] = max(streams, counts.get(cell, 0))
+    several = [cell for cell in plan.cells if counts.get(cell.id, 0) > 1]
+    if several:
+        most = max(several, key=lambda cell: counts[cell.id])
+        values: dict[str, str | int | float] = {
+            "count": len(several),
+            "cells": len(plan.cells),
+            "most": f"{most.variant.name} at {most.problem.name}",
+            "streams": counts[most.id],
+        }
+        yield Notice(NoticeKind.SEVERAL_STREAMS, values)
 
 
 def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:

@@ -36,7 +36,7 @@ from profiler.machine.compilers import check_arch, find_compiler
 from profiler.machine.lock_files import holder_of, take_lock, write_holder
 from profiler.machine.signals import raise_if_signalled
 from profiler.model import BuildResult, KernelFacts, Params, Variant
-from profiler.parse.machine_code import code_hash, kernel_hash, launched_kernel
+from profiler.parse.machine_code import code_hash, kernels_hash, launched_kernels
 from profiler.parse.ptxas import error_lines, parse_ptxas_log
 from profiler.planning.spec.models import DEFAULT_COMPILE_LIMIT_S
 from profiler.sessions.builds.ninja import NinjaResult, OnEnd, Progress, run_ninja
@@ -343,7 +343,9 @@ def _cached_facts(
 def _new_facts(library: Library, folder: Path, hash_once: Callable[[Path], str]) -> _Facts:
     """Facts of a library that was made, which are written beside it."""
     path = folder / library.library
-    kernel, code = _identity([folder / compilation.object for compilation in library.compilations])
+    launched, code = _identity(
+        [folder / compilation.object for compilation in library.compilations]
+    )
     logs = (folder / compilation.log for compilation in library.compilations)
     facts = _Facts(
         library=str(path),
@@ -352,7 +354,7 @@ def _new_facts(library: Library, folder: Path, hash_once: Callable[[Path], str])
             facts
             for log in logs
             for facts in parse_ptxas_log(_read(log))
-            if kernel in (None, facts.name)
+            if not launched or facts.name in launched
         ),
     )
     dependencies = _dependencies(library, folder, hash_once)
@@ -360,17 +362,17 @@ def _new_facts(library: Library, folder: Path, hash_once: Callable[[Path], str])
     return facts
 
 
-def _identity(objects: Sequence[Path]) -> tuple[str | None, str | None]:
-    """Symbol of the only kernel that is launched, where one is, and the hash of what counts.
+def _identity(objects: Sequence[Path]) -> tuple[tuple[str, ...], str | None]:
+    """Symbols of the only kernels that are launched, where some are, and the hash of what counts.
 
     Nothing of what cannot be read: the library is good all the same, it only cannot be compared
     with others.
     """
     try:
-        kernel = launched_kernel(objects[0]) if len(objects) == 1 else None
-        return kernel, code_hash(*objects) if kernel is None else kernel_hash(objects[0], kernel)
+        kernels = launched_kernels(objects[0]) if len(objects) == 1 else ()
+        return kernels, kernels_hash(objects[0], kernels) if kernels else code_hash(*objects)
     except ParseError:
-        return None, None
+        return (), None
 
 
 def _digests(library: Library, folder: Path) -> dict[str, str]:

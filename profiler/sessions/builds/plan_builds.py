@@ -5,6 +5,7 @@ Imports nothing that takes long: compilers run while what measures is imported.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -145,7 +146,14 @@ def _at_launch(variants: Sequence[Variant], space: Space) -> dict[str, Params]:
     """Parameters that act at launch, by variant id: as the space says, or found by trying."""
     named = {variant.id: space.at_launch(variant.params) for variant in variants}
     from_space = {id_: params for id_, params in named.items() if params is not None}
-    return from_space if len(from_space) == len(named) else launch_params(variants, space.recipe)
+    found = len(from_space) == len(named)
+    at_launch = from_space if found else launch_params(variants, space.recipe)
+    # Variables act there, too.
+    env_of = {variant.id: variant.env for variant in variants}
+    return {
+        id_: {**params, **({"env": json.dumps(dict(env_of[id_]))} if env_of[id_] else {})}
+        for id_, params in at_launch.items()
+    }
 
 
 def _recipes(

@@ -149,7 +149,7 @@ def _sessions(
     plan: Plan, collect: Collect, held: Mapping[str, SessionVisits], same_gpu: RunFolder | None
 ) -> Iterator[Forecast]:
     """Forecasts of sessions one after another: what the first has checked the next does not."""
-    problem_of = plan.problem_of
+    problem_of, env_of = plan.problem_of, plan.env_of
     costs = costs_of_run(same_gpu, problem_of) if same_gpu is not None else []
     around_s = START_S if same_gpu is None else around_visits(same_gpu)
     checked: set[str] = set()
@@ -163,10 +163,12 @@ def _sessions(
         rest = rest_of(session, plan.cells, collect, past, checked)
         before_s = visits_s = 0.0
         if missing and rest.has_earlier:
-            before_s = around_s * _processes(session, missing_visits) + _roofs_s(session, costs)
+            before_s = around_s * _processes(session, missing_visits, env_of) + _roofs_s(
+                session, costs
+            )
             visits_s = rest.seconds(missing, SessionCosts())
         elif missing:
-            before_s = _until_visits(session, before) * _processes(session, missing_visits)
+            before_s = _until_visits(session, before) * _processes(session, missing_visits, env_of)
             visits_s = missing.total() * visit_seconds(session)
         yield Forecast(
             session.name,
@@ -181,9 +183,14 @@ def _sessions(
         checked |= missing.keys()
 
 
-def _processes(session: SessionPlan, visits: Iterable[Visit]) -> int:
+def _processes(
+    session: SessionPlan, visits: Iterable[Visit], env_of: Mapping[str, Mapping[str, str]]
+) -> int:
     """Number of processes that make some visits, as far as the plan tells."""
-    return len({visit.block for visit in visits}) if session.recompiles else 1
+    by_block = session.recompiles
+    return len(
+        {(by_block and visit.block, tuple(env_of.get(visit.cell, {}).items())) for visit in visits}
+    )
 
 
 def _until_visits(session: SessionPlan, before: SessionPlan | None) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shlex
 import shutil
 import threading
@@ -200,10 +202,12 @@ class _RunnerSession:
         recorded = COLLECTORS[self.work.session.collector].report_file is not None
         if recorded and self.book.templates.timelines.one_visit_a_process:
             return [(visit,) for visit in self.work.missing]
-        if self.work.session.recompiles:
-            blocks = sorted({visit.block for visit in self.work.missing})
-            return [[v for v in self.work.missing if v.block == block] for block in blocks]
-        return [self.work.missing]
+        env_of, by_block = self.book.plan.env_of, self.work.session.recompiles
+        batches: dict[object, list[Visit]] = {}
+        for visit in self.work.missing:
+            key = (visit.block if by_block else 0, tuple(sorted(env_of[visit.cell].items())))
+            batches.setdefault(key, []).append(visit)
+        return [*batches.values()]
 
     def _attempt(self, visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
         """Have a process make these visits, or those with which one has begun already."""
@@ -232,9 +236,12 @@ class _RunnerSession:
             job=replace(self._job, practical_roofs=roofs),
             announced=frozenset() if self._handed else self._problems(),
             compiled=self._compiled(visits),
+            variables={**self._template.variables, **self._env(visits)},
         )
         folder = book.begin(session, book.record(session, visits), waiting)
-        book.run.write_command(folder, shlex.join(self._template.command(folder).argv))
+        set_first = ("env", *(f"{name}={text}" for name, text in self._env(visits).items()))
+        argv = (*(set_first if len(set_first) > 1 else ()), *self._template.command(folder).argv)
+        book.run.write_command(folder, shlex.join(argv))
         self._handed.update(visits)
         jobs = folder / JOBS if standing is None else standing.jobs
         goes_on = shares_process(session)
@@ -269,12 +276,23 @@ class _RunnerSession:
         book.keep_files(session, folder, result)
         return folder, result
 
+    def _env(self, visits: Sequence[Visit]) -> Mapping[str, str]:
+        """Variables of the process that makes these visits."""
+        return self.book.plan.env_of[visits[0].cell]
+
     def _compiled(self, visits: Sequence[Visit]) -> Path | None:
-        """Folder for what these visits compile; of a block its own where each compiles anew."""
-        folder, session = self._template.compiled, self.work.session
-        if folder is None or not session.recompiles:
-            return folder
-        return folder / f"{session.name}.{visits[0].block}"
+        """Folder for what these visits compile.
+
+        Of a block its own where each compiles anew; of an environment its own, because compilers
+        read variables, too.
+        """
+        folder, session, env = self._template.compiled, self.work.session, self._env(visits)
+        if folder is not None and session.recompiles:
+            folder /= f"{session.name}.{visits[0].block}"
+        if folder is not None and env:
+            text = json.dumps(dict(env), sort_keys=True)
+            folder /= f"environment-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+        return folder
 
     def _problems(self) -> Set[str]:
         """One cell of each problem that is visited; none where it would be seen in a recording."""

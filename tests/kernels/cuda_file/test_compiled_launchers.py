@@ -1,12 +1,13 @@
 """The example's kernels, compiled by nvcc: which kernel is started, its facts and its identity."""
 
 import ctypes
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from profiler.parse.machine_code import code_hash, kernel_hash, launched_kernel
+from profiler.parse.machine_code import code_hash, kernels_hash, launched_kernels
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
@@ -14,7 +15,9 @@ from profiler.sessions.builds.plan_builds import build_plan
 
 pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "experiments/transpose.yaml"
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLE = ROOT / "experiments/transpose.yaml"
+DOCS = ROOT / "docs/cuda-file.md"
 NAIVE = "_Z15transpose_naivePKfPfii"
 TILED = "_Z15transpose_tiledILi32ELi{}EEvPKfPfii"
 
@@ -47,18 +50,54 @@ def test_every_variant_compiles_and_has_the_facts_of_its_kernel_only(builds):
 
 
 def test_the_launcher_names_its_kernel_and_the_parameters(builds):
-    assert launched_kernel(objects(builds["tiled"])) == TILED.format(0)
+    assert launched_kernels(objects(builds["tiled"])) == (TILED.format(0),)
     library = ctypes.CDLL(builds["naive"].library)
     library.profiler_parameters.restype = ctypes.c_char_p
-    assert library.profiler_parameters() == b"*f4 *f4 i4 i4 "
+    assert library.profiler_parameters(0) == b"*f4 *f4 i4 i4 "
 
 
 def test_a_kernel_is_the_same_program_whatever_is_compiled_beside_it(builds):
     naive, tiled = objects(builds["naive"]), objects(builds["tiled"])
-    assert kernel_hash(naive, NAIVE) == kernel_hash(tiled, NAIVE) == builds["naive"].code_hash
+    assert kernels_hash(naive, [NAIVE]) == kernels_hash(tiled, [NAIVE]) == builds["naive"].code_hash
     assert code_hash(naive) != code_hash(tiled)
     programs = [build.program for build in builds.values() if build.library]
     assert len(set(programs)) == 3
+
+
+def test_the_example_of_several_launches_compiles_with_its_struct_and_its_kernels(tmp_path):
+    page = DOCS.read_text("utf-8").partition("## Several launches")[2]
+    (source,) = re.findall(r"```cuda\n(.*?)```", page, re.DOTALL)
+    text = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0]
+    (tmp_path / "column_sums.cu").write_text(source)
+    (tmp_path / "means.yaml").write_text(text)
+    loaded = load_spec(tmp_path / "means.yaml")
+    space = space_of(loaded)
+    plan = make_plan(loaded, space)
+    assert len(plan.cells) == 6
+    builds = build_plan(loaded.experiment, plan.variants, space, arch="sm_80", build_root=tmp_path)
+    assert [build.error for build in builds] == [""] * 3
+    kernels = [[facts.name for facts in build.kernels] for build in builds]
+    assert [len(names) for names in kernels] == [0, 1, 2]
+    library = ctypes.CDLL(builds[2].library)
+    library.profiler_parameters.restype = ctypes.c_char_p
+    assert library.profiler_parameters(0) == b"*f4 *f4 i4 i4 "
+    assert library.profiler_parameters(1) == b"{*f4,*f4,i4,i4,f4} "
+    for old, new, fault in (
+        ("{partial, out, parts", "{partial, out, part: parts", "has no member"),
+        (
+            "scale: 1 / rows",
+            "scale: x",
+            "argument 1 of the kernel (task.scale): a tensor, but",
+        ),
+    ):
+        (tmp_path / "means.yaml").write_text(text.replace(old, new))
+        loaded = load_spec(tmp_path / "means.yaml")
+        variant = make_plan(loaded, space_of(loaded)).variants[2]
+        space = space_of(loaded)
+        (build,) = build_plan(
+            loaded.experiment, [variant], space, arch="sm_80", build_root=tmp_path
+        )
+        assert fault in build.error
 
 
 def test_a_tensor_of_another_type_than_the_kernels_pointer_fails_in_the_build(tmp_path):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from profiler.kernels.cuda_file.description import KINDS
+from profiler.kernels.cuda_file.description import KINDS, read_description
 from profiler.kernels.cuda_file.launch import check_parameters
-from profiler.kernels.cuda_file.space import LAUNCH_HEADER, LAUNCHER
+from profiler.kernels.cuda_file.space import LAUNCH_HEADER, LAUNCHER, CudaFileSpace
 from profiler.kernels.cuda_file.workload import described
 from profiler.runner import check
 
@@ -19,11 +19,12 @@ HERE = Path(__file__).parent
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 
 
-def library(tmp_path, source, kernel, arguments):
-    """The launcher of a kernel, compiled for the CPU."""
-    path = tmp_path / f"{kernel}.so"
+def library(tmp_path, source, kernel, arguments, **macros):
+    """The launcher of kernels, compiled for the CPU."""
+    path = tmp_path / "launcher.so"
     command = ["g++", "-std=c++17", "-x", "c++", "-shared", "-fPIC", "-w"]
     command += [f"-I{HERE / 'fake_runtime'}", f"-DPROFILER_KERNEL={kernel}"]
+    command += [f"-D{name}={value}" for name, value in macros.items()]
     command += [f"-DPROFILER_ARGUMENTS={arguments}", "-include", str(LAUNCH_HEADER)]
     command += ["-include", str(source), str(LAUNCHER), "-o", str(path)]
     subprocess.run(command, check=True)
@@ -35,6 +36,7 @@ def document(**changes):
         "base": str(HERE),
         "source": "affine.cu",
         "kernel": None,
+        "launches": None,
         "arguments": {},
         "grid": ["1"],
         "block": ["1"],
@@ -48,7 +50,14 @@ def document(**changes):
 
 
 def tensor(**changes):
-    return {"shape": ["n"], "dtype": "float32", "fill": None, "output": False, **changes}
+    return {
+        "shape": ["n"],
+        "dtype": "float32",
+        "fill": None,
+        "output": False,
+        "scratch": False,
+        **changes,
+    }
 
 
 CPU = torch.device("cpu")
@@ -126,6 +135,69 @@ def test_an_output_that_is_read_starts_each_launch_as_it_was_filled(add_to, fill
     check.compare(check.as_tensors(torch_launch(), "it"), expected)
 
 
+SUMS = document(
+    source="sums.cu",
+    arguments={
+        "x": tensor(shape=["rows", "columns"], dtype="float64"),
+        "partial": tensor(shape=["rows", "parts"], dtype="float64", scratch=True),
+        "tally": tensor(shape=["2"], dtype="int32", fill="zeros", scratch=True),
+        "of_parts": {
+            "struct": {
+                "partial": None,
+                "out": tensor(shape=["rows"], output=True),
+                "sizes[0]": "rows",
+                "sizes[1]": "parts",
+                "scaling.by": "1 / 2",
+                "calls": "tally",
+            }
+        },
+    },
+    launches=[
+        {"kernel": "sum_parts<{parts}>", "grid": ["rows"], "arguments": "x, partial, columns"},
+        {"kernel": "add_parts", "grid": ["1"], "arguments": "of_parts"},
+    ],
+    block=["threads"],
+    reference="x.sum(1) / 2",
+)
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_launches_follow_on_one_another_with_memory_between_them_and_structs(tmp_path, parts):
+    variant, problem = {"parts": parts, "threads": parts}, {"rows": 3, "columns": 8}
+    macros = CudaFileSpace(read_description(SUMS)).recipe(variant).defines
+    kernels = macros["PROFILER_KERNEL"]
+    assert kernels == f"sum_parts<{parts}>, add_parts"
+    given = {name: macros[name] for name in ("PROFILER_STRUCTS", "PROFILER_TENSORS")}
+    built = library(tmp_path, HERE / "sums.cu", kernels, macros["PROFILER_ARGUMENTS"], **given)
+    functions = ctypes.CDLL(str(built))
+    functions.profiler_parameters.restype = ctypes.c_char_p
+    assert functions.profiler_parameters(1) == b"{*f8,*f4,i4,i4,f8,*i4} "
+    workload = described(SUMS)
+    inputs = workload.make_inputs(problem, CPU, 0)
+    assert workload.named_inputs(inputs).keys() == {"x"}
+    launch = workload.kernel_launch(variant, problem, inputs, built, lambda: 0)
+    expected = check.as_tensors(workload.reference(problem, inputs), "the reference")
+    # The kernel counts its calls, and is right at the first one only: `tally` is restored.
+    for _ in range(2):
+        check.compare(check.as_tensors(check.poisoned_result(launch), "the result"), expected)
+    launch()
+    assert not torch.allclose(launch.outputs[0], expected[0].float())
+
+
+def test_variants_share_scratch_memory_that_is_alike(tmp_path):
+    workload = described(SUMS)
+    problem = {"rows": 3, "columns": 8}
+    inputs = workload.make_inputs(problem, CPU, 0)
+    partial = read_description(SUMS).tensor("partial")
+    first, again, other = (
+        workload._scratch(partial, {**problem, "parts": parts}, CPU) for parts in (2, 2, 4)
+    )
+    assert first is again
+    assert other.shape == (3, 4)
+    assert first.isnan().all()
+    assert "partial" not in inputs
+
+
 F4, I4 = torch.zeros(2), torch.zeros(2, dtype=torch.int32)
 
 
@@ -147,6 +219,9 @@ def test_an_argument_that_does_not_fit_is_named(parameter, value, message):
     with pytest.raises(TypeError, match=r"argument 1 of the kernel \(n\): ") as raised:
         check_parameters([parameter], [("n", value)])
     assert message in str(raised.value)
+    with pytest.raises(TypeError, match=r"argument 1 of the kernel \(p.n\): ") as raised:
+        check_parameters([f"{{f4,{parameter}}}"], [("p", [("scale", 2), ("n", value)])])
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -165,20 +240,59 @@ def test_an_argument_that_fits_passes(parameter, value):
     check_parameters([parameter], [("n", value)])
 
 
-def refusals(parameters, tensors):
+def refusals(parameters, tensors, structs=""):
     """What the launcher has against a kernel of these parameters, by the host's compiler."""
-    source = f"struct __half; struct __nv_bfloat16; struct Pair; void k({parameters}) {{}}\n"
+    source = (
+        f"struct __half; struct __nv_bfloat16; struct Pair; {SIZED} void k({parameters}) {{}}\n"
+    )
     command = ["g++", "-std=c++17", "-fsyntax-only", "-w", "-x", "c++", "-DPROFILER_KERNEL=k"]
     command += [f"-I{HERE / 'fake_runtime'}", "-DPROFILER_ARGUMENTS=2"]
-    command += [f"-DPROFILER_TENSORS={tensors}"]
+    command += [
+        f"-DPROFILER_TENSORS={tensors}",
+        *([f"-DPROFILER_STRUCTS={structs}"] * bool(structs)),
+    ]
     text = f'#include "{LAUNCH_HEADER}"\n{source}#include "{LAUNCHER}"\n'
     done = subprocess.run([*command, "-"], input=text, capture_output=True, text=True, check=False)
     return [line for line in done.stderr.splitlines() if "error:" in line]
 
 
+SIZED = "struct Sized { float* x; int n; };"
+
+
+def struct(*fields):
+    return f"PROFILER_STRUCT(0,1,p,{' '.join(fields)})"
+
+
+@pytest.mark.parametrize(
+    ("fields", "refusal"),
+    [
+        (["PROFILER_FIELD_TENSOR(0,1,p.x,x,float32,f,4)", "PROFILER_FIELD(0,1,p.n,n)"], None),
+        (
+            ["PROFILER_FIELD_TENSOR(0,1,p.x,x,float16,f,2)"],
+            "argument 1 of the kernel (p.x): a tensor of float16, but the struct has a pointer to "
+            "float",
+        ),
+        (
+            ["PROFILER_UNTYPED_FIELD_TENSOR(0,1,p.n,n)"],
+            "argument 1 of the kernel (p.n): a tensor, but the struct has no pointer there",
+        ),
+        (["PROFILER_FIELD(0,1,p.m,m)"], "has no member named"),
+    ],
+)
+def test_fields_of_a_struct_are_refused_by_the_compiler(fields, refusal):
+    errors = refusals("Sized p, int", "", struct(*fields))
+    assert len(errors) == (refusal is not None)
+    assert refusal is None or refusal in errors[0]
+
+
+def test_a_struct_for_what_is_none_is_refused():
+    errors = refusals("float* p, int", "", struct("PROFILER_FIELD(0,1,p.n,n)"))
+    assert "(p): a struct, but the kernel takes none there" in errors[0]
+
+
 def checked(dtype):
     kind = KINDS[dtype]
-    return f"PROFILER_TENSOR(1,x,{dtype},{kind[0]},{kind[1:]})"
+    return f"PROFILER_TENSOR(0,1,x,{dtype},{kind[0]},{kind[1:]})"
 
 
 @pytest.mark.parametrize(
@@ -190,7 +304,11 @@ def checked(dtype):
         ("unsigned short*, int", checked("float32"), "takes a pointer to uint16"),
         ("volatile long long*, int", checked("int32"), "takes a pointer to int64"),
         ("int, const float*", checked("float32"), "(x): a tensor, but the kernel takes no pointer"),
-        ("int, int", "PROFILER_UNTYPED_TENSOR(2,x)", "argument 2 of the kernel (x): a tensor, but"),
+        (
+            "int, int",
+            "PROFILER_UNTYPED_TENSOR(0,2,x)",
+            "argument 2 of the kernel (x): a tensor, but",
+        ),
         ("float*", checked("float16"), "profiler: the kernel has another number of parameters"),
     ],
 )
@@ -210,7 +328,7 @@ def test_a_tensor_that_fits_compiles():
     }
     for pointer, dtype in fitting.items():
         assert refusals(f"{pointer} x, int", checked(dtype)) == []
-    assert refusals("float* x, int", "PROFILER_UNTYPED_TENSOR(1,x)") == []
+    assert refusals("float* x, int", "PROFILER_UNTYPED_TENSOR(0,1,x)") == []
 
 
 def test_a_kernel_is_not_launched_on_a_cpu(affine):

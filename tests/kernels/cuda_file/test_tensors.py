@@ -9,11 +9,13 @@ CPU = torch.device("cpu")
 
 
 def description(**arguments):
+    usual = {"shape": ["n", "4"], "dtype": "float32", "fill": None}
     complete = {
-        name: {"shape": ["n", "4"], "dtype": "float32", "fill": None, "output": False, **argument}
+        name: {**usual, "output": False, "scratch": False, **argument}
         for name, argument in arguments.items()
     }
-    rest = dict.fromkeys(("source", "kernel", "grid", "block", "define", "flops", "bytes"))
+    unsaid = ("source", "kernel", "launches", "grid", "block", "define", "flops", "bytes")
+    rest = dict.fromkeys(unsaid)
     return read_description(
         {"base": "/", "arguments": complete, "reference": "x", "shared": "0", **rest}
     )

@@ -91,3 +91,18 @@ def test_all_that_is_listed_exists():
         assert callable(getattr(torch.nn.functional, name)), name
     for name in (*torch_syntax.METHODS, *torch_syntax.ATTRIBUTES - {"values", "indices"}):
         assert hasattr(torch.Tensor, name), name
+
+
+def test_sums_by_key_and_what_is_made_lies_where_the_tensors_do():
+    x, keys = torch.ones(6), torch.tensor([0, 2, 2, 1, 2, 0], dtype=torch.int32)
+    values = {"x": x, "keys": keys, "bins": 4}
+    for text in (
+        "bincount(keys, minlength=bins)",
+        "zeros(bins).scatter_add(0, keys.long(), x)",
+        "zeros(bins).index_add(0, keys, x)",
+        "(arange(bins)[:, None] == keys).sum(1)",
+        "segment_reduce(x, 'sum', lengths=bincount(keys, minlength=bins))",
+    ):
+        assert compiled(parse_torch(text))(values).tolist() == [2, 1, 3, 0]
+    meta = compiled(parse_torch("zeros(bins)"))({"x": x.to("meta"), "bins": 4})
+    assert meta.device.type == "meta"

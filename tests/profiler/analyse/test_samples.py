@@ -25,6 +25,7 @@ from profiler.analyse.samples import (
     samples_from_journal,
     samples_from_launches,
     share_duplicates,
+    streams_by_cell,
     to_catalogue_metrics,
 )
 from profiler.errors import ProfilerError
@@ -55,6 +56,14 @@ def test_launches_outside_our_ranges_are_left_out() -> None:
     assert _samples(launches).empty
     with_ours = _samples([*launches, launch(ours("a", 0), gpu__time_duration=2.0)])
     assert list(with_ours["duration_ns"]) == [2.0]
+
+
+def test_streams_are_counted_in_each_visit_not_over_all_of_them() -> None:
+    visits = [("one", 0, "7"), ("one", 1, "13"), ("two", 0, "7"), ("two", 0, "13"), ("two", 1, "7")]
+    rows = [{**launch(ours(cell, block)), "stream": stream} for cell, block, stream in visits]
+    frame = pd.DataFrame([*rows, {**launch(None), "stream": "99"}])
+    assert streams_by_cell(frame) == {"one": 1, "two": 2}
+    assert streams_by_cell(frame[:1]) == streams_by_cell(frame.drop(columns="stream")) == {}
 
 
 def test_unfinished_visits_are_left_out_where_they_are_known() -> None:

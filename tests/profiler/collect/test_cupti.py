@@ -139,5 +139,5 @@ def test_the_library_is_built_with_what_the_runner_calls(tmp_path):
     exported = {symbol for symbol in symbols if symbol.startswith("cupti_")}
     called = {"configure", "begin", "visit", "end", "decode", "values", "forget", "reset", "close"}
     called |= {"error", "launch_count", "launch_visit", "launch_kernel", "launch_facts"}
-    called |= {"listen", "heard", "copies"}
+    called |= {"listen", "heard", "copies", "streams"}
     assert exported == {f"cupti_{name}" for name in called}

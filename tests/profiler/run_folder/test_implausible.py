@@ -111,6 +111,16 @@ def test_copies_that_no_kernel_makes_are_named(tmp_path):
     assert "tree at small: 2 in a launch, 3.5 MB" in text(notice)
 
 
+def test_kernels_on_several_streams_are_not_added_in_silence(tmp_path):
+    place = Workplace(tmp_path / "place")
+    visits = place.visits("ncu-timing")
+    warm = {"event": protocol.FINISHED, "phase": protocol.WARMUP}
+    told = [{**warm, "cell": TREE, "streams": 3}, {**warm, "cell": LOOP, "streams": 1}]
+    place.attempt(visits=visits, journal=[*measured(visits), *told])
+    (notice,) = [n for n in place.results().notices if n.kind is NoticeKind.SEVERAL_STREAMS]
+    assert text(notice).startswith("1 of 6 cells have kernels on several streams, most tree at sma")
+
+
 def test_the_reason_travels_with_the_plan_and_not_into_the_key(tmp_path):
     trusting = Workplace(tmp_path / "place", TRUSTING)
     plan = trusting.plan

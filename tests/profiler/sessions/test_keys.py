@@ -107,6 +107,13 @@ def test_how_it_is_measured_changes_every_key(keys, spec):
     assert len(changed(keys(), keys(spec))) == 6
 
 
+def test_variables_of_a_variant_change_its_keys_alone(keys):
+    spec = SPEC.replace("[plain, tree, loop]", "[plain, {name: tree, env: {MODE: 1}}, loop]")
+    assert {cell.partition("..")[0] for cell in changed(keys(), keys(spec))} == {"tree"}
+    other = keys(spec.replace("MODE: 1", "MODE: 2"))
+    assert {cell.partition("..")[0] for cell in changed(keys(spec), other)} == {"tree"}
+
+
 def test_a_flag_counts_like_the_spec(keys):
     assert keys(overrides=["collect.seed=3"]) == keys(SPEC.replace("blocks: 2", "seed: 3"))
 

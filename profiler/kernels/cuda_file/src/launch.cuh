@@ -19,8 +19,14 @@ struct __nv_bfloat16;
 namespace profiler_launcher {
 
 struct Argument {
-  long long whole;  // an address, or a whole number
+  long long whole;  // an address, or a whole number; of a struct the address of its fields' Arguments
   double real;
+};
+
+// Which fields of the parameter at a place of a launch are set; PROFILER_STRUCT describes some.
+template <int Launch, int Place>
+struct Fields {
+  static constexpr bool profiler_given = false;
 };
 
 template <class Value>
@@ -72,31 +78,95 @@ std::string parameter() {
     return number<Plain>();
 }
 
-template <class... Values>
-std::string parameters(void (*)(Values...)) {
-  static_assert(sizeof...(Values) == PROFILER_ARGUMENTS,
+// Goes through the fields of a struct: describes them, and sets them where it has their Arguments.
+// One type for both, so that the compiler says once what it has against a field.
+struct Visitor {
+  const Argument* next;
+  std::string kinds;
+  template <class Field>
+  void operator()(Field& field) {
+    if (next)
+      field = value_of<Field>(*next++);
+    else
+      kinds += (kinds.empty() ? "" : ",") + parameter<Field>();
+  }
+};
+
+template <class Value, class Given>
+Value made_of(const Argument& argument) {
+  if constexpr (Given::profiler_given) {
+    Visitor visitor{reinterpret_cast<const Argument*>(argument.whole), ""};
+    Value made{};
+    Given::profiler_each(made, visitor);
+    return made;
+  } else {
+    return value_of<Value>(argument);
+  }
+}
+
+// `{*f4,i4}`: the fields of a struct that are set.
+template <class Value, class Given>
+std::string parameter_given() {
+  if constexpr (Given::profiler_given) {
+    Visitor visitor{nullptr, ""};
+    Value made{};
+    Given::profiler_each(made, visitor);
+    return "{" + visitor.kinds + "}";
+  } else {
+    return parameter<Value>();
+  }
+}
+
+// How many arguments each launch gives its kernel.
+constexpr int given[] = {PROFILER_ARGUMENTS};
+
+template <int Launch, class... Values, std::size_t... Places>
+std::string parameters_at(void (*)(Values...), std::index_sequence<Places...>) {
+  static_assert(sizeof...(Values) == given[Launch],
                 "profiler: the kernel has another number of parameters than it is given arguments");
   std::string text;
-  ((text += parameter<Values>() + " "), ...);
+  ((text += parameter_given<Values, Fields<Launch, Places + 1>>() + " "), ...);
   return text;
 }
 
-template <class... Values, std::size_t... Places>
+template <int Launch, class... Values>
+std::string parameters(void (*kernel)(Values...)) {
+  return parameters_at<Launch>(kernel, std::index_sequence_for<Values...>());
+}
+
+template <int Launch, class... Values, std::size_t... Places>
 int launch_with(void (*kernel)(Values...), const unsigned* grid, const unsigned* block,
                 std::size_t shared, void* stream, const Argument* arguments,
                 std::index_sequence<Places...>) {
-  std::tuple<Values...> values{value_of<Values>(arguments[Places])...};
+  std::tuple<Values...> values{made_of<Values, Fields<Launch, Places + 1>>(arguments[Places])...};
   void* addresses[] = {static_cast<void*>(&std::get<Places>(values))..., nullptr};
   return cudaLaunchKernel(kernel, dim3(grid[0], grid[1], grid[2]),
                           dim3(block[0], block[1], block[2]), addresses, shared,
                           static_cast<cudaStream_t>(stream));
 }
 
-template <class... Values>
+template <int Launch, class... Values>
 int launch(void (*kernel)(Values...), const unsigned* grid, const unsigned* block,
            std::size_t shared, void* stream, const Argument* arguments) {
-  return launch_with(kernel, grid, block, shared, stream, arguments,
-                     std::index_sequence_for<Values...>());
+  return launch_with<Launch>(kernel, grid, block, shared, stream, arguments,
+                             std::index_sequence_for<Values...>());
+}
+
+// What `use` gives for the kernel of a launch, whose number it gets as a type.
+template <class Result, class Kernels, class Use, std::size_t... Launches>
+Result at_launch(const Kernels& kernels, int launch, Use use, std::index_sequence<Launches...>) {
+  Result result{};
+  ((launch == Launches
+        ? static_cast<void>(result = use(std::integral_constant<int, Launches>(),
+                                         std::get<Launches>(kernels)))
+        : void()),
+   ...);
+  return result;
+}
+
+template <class Result, class... Kernels, class Use>
+Result at_launch(const std::tuple<Kernels...>& kernels, int launch, Use use) {
+  return at_launch<Result>(kernels, launch, use, std::index_sequence_for<Kernels...>());
 }
 
 // Whether a kernel may read elements of a kind by a pointer to another.
@@ -123,15 +193,15 @@ constexpr Kind pointee_kind() {
 
 // What the parameter at a place (from 1) points to; unknown where the number of parameters is
 // wrong, which is said elsewhere: the arguments behind a missing one would all be at fault.
-template <class Kernel>
+template <int Launch, class Kernel>
 struct Pointees {  // of a kernel that the compiler has refused: nothing is said of it twice
   static constexpr Kind at(int) { return UNKNOWN; }
 };
 
-template <class... Values>
-struct Pointees<void (*)(Values...)> {
+template <int Launch, class... Values>
+struct Pointees<Launch, void (*)(Values...)> {
   static constexpr Kind at(int place) {
-    if (sizeof...(Values) != PROFILER_ARGUMENTS) return UNKNOWN;
+    if (sizeof...(Values) != given[Launch]) return UNKNOWN;
     constexpr Kind kinds[] = {pointee_kind<Values>()..., UNKNOWN};
     return kinds[place - 1];
   }
@@ -147,21 +217,53 @@ constexpr bool misread(Kind taken, Kind pointee, Kind elements) {
 
 // Refusals of a tensor by the type of the kernel's parameter. A message that begins with
 // `profiler: ` is shown without the compiler's words around it (profiler/parse/ptxas.py).
-#define PROFILER_TENSOR(place, name, dtype, letter, bytes)                                         \
-  PROFILER_POINTER(place, "profiler: argument " #place " of the kernel (" #name "): a tensor")     \
-  PROFILER_ELEMENTS(profiler_taken_##place, profiler_launcher::kind(#letter, bytes),               \
-                    "profiler: argument " #place " of the kernel (" #name "): a tensor of " #dtype \
+#define PROFILER_TENSOR(launch, place, name, dtype, letter, bytes)                                 \
+  PROFILER_POINTER(launch, place, PROFILER_WHICH(place, #name))                                    \
+  PROFILER_ELEMENTS(profiler_taken_##launch##_##place, profiler_launcher::kind(#letter, bytes),    \
+                    PROFILER_WHICH(place, #name) " of " #dtype                                     \
                     ", but the kernel takes a pointer to ")
 // A tensor whose dtype depends on the problem, or that may stand for several types.
-#define PROFILER_UNTYPED_TENSOR(place, name) \
-  PROFILER_POINTER(place, "profiler: argument " #place " of the kernel (" #name "): a tensor")
+#define PROFILER_UNTYPED_TENSOR(launch, place, name) \
+  PROFILER_POINTER(launch, place, PROFILER_WHICH(place, #name))
 
 // Names are texts by now: the user's file may define a macro of the same name.
-#define PROFILER_POINTER(place, tensor)                                                \
-  static constexpr profiler_launcher::Kind profiler_taken_##place =                    \
-      profiler_launcher::Pointees<std::remove_cv_t<decltype(profiler_function)>>::at(place); \
-  static_assert(profiler_taken_##place.letter != profiler_launcher::NO_POINTER.letter, \
-                tensor ", but the kernel takes no pointer there");
+#define PROFILER_WHICH(place, name) "profiler: argument " #place " of the kernel (" name "): a tensor"
+#define PROFILER_POINTER(launch, place, tensor)                                               \
+  static constexpr profiler_launcher::Kind profiler_taken_##launch##_##place =                \
+      profiler_launcher::Pointees<                                                            \
+          launch, std::tuple_element_t<launch, std::remove_cv_t<decltype(profiler_kernels)>>>:: \
+          at(place);                                                                          \
+  static_assert(                                                                              \
+      profiler_taken_##launch##_##place.letter != profiler_launcher::NO_POINTER.letter,       \
+      tensor ", but the kernel takes no pointer there");
+
+// A struct by value: which of its fields are set, in the order of their Arguments. The compiler says
+// where there is no such field.
+#define PROFILER_STRUCT(launch, place, name, profiler_fields)                                   \
+  template <>                                                                                   \
+  struct profiler_launcher::Fields<launch, place> {                                             \
+    static constexpr bool profiler_given = true;                                                \
+    template <class ProfilerStruct>                                                             \
+    static void profiler_each(ProfilerStruct& profiler_made,                                    \
+                              profiler_launcher::Visitor& profiler_visit) {                     \
+      static_assert(std::is_class_v<ProfilerStruct>, "profiler: argument " #place               \
+                    " of the kernel (" #name "): a struct, but the kernel takes none there");   \
+      profiler_fields                                                                           \
+    }                                                                                           \
+  };
+#define PROFILER_FIELD(launch, place, name, field) profiler_visit(profiler_made.field);
+#define PROFILER_UNTYPED_FIELD_TENSOR(launch, place, name, field)                                  \
+  static_assert(std::is_pointer_v<std::remove_reference_t<decltype((profiler_made.field))>>,       \
+                PROFILER_WHICH(place, #name) ", but the struct has no pointer there");             \
+  profiler_visit(profiler_made.field);
+#define PROFILER_FIELD_TENSOR(launch, place, name, field, dtype, letter, bytes)                    \
+  PROFILER_ELEMENTS(                                                                               \
+      (profiler_launcher::pointee_kind<                                                            \
+          std::remove_reference_t<decltype((profiler_made.field))>>()),                            \
+      profiler_launcher::kind(#letter, bytes),                                                     \
+      PROFILER_WHICH(place, #name) " of " #dtype ", but the struct has a pointer to ")             \
+  PROFILER_UNTYPED_FIELD_TENSOR(launch, place, name, field)
+
 #define PROFILER_ELEMENTS(taken, elements, text)             \
   PROFILER_MISREAD(taken, "f", 8, elements, text "double")   \
   PROFILER_MISREAD(taken, "f", 4, elements, text "float")    \

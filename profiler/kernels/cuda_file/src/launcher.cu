@@ -1,33 +1,47 @@
-// Starts the kernel PROFILER_KERNEL of the file that is included before this one, by launch.cuh.
+// Starts the kernels PROFILER_KERNEL of the file that is included before this one, by launch.cuh.
 
-// The only place that names the kernel, so that what the compiler has against it is said once.
-static constexpr auto* profiler_function = PROFILER_KERNEL;
+#ifdef PROFILER_STRUCTS
+PROFILER_STRUCTS
+#endif
+
+// The only place that names the kernels, so that what the compiler has against one is said once. Its
+// relocations say which kernels of the file are those that are started.
+static constexpr auto profiler_kernels
+    __attribute__((used, section(".data.rel.ro.profiler_kernel"))) = std::make_tuple(PROFILER_KERNEL);
 
 #ifdef PROFILER_TENSORS
 PROFILER_TENSORS
 #endif
 
-// Its relocation says which kernel of the file is the one that is started.
-extern "C" __attribute__((used, section(".data.rel.ro.profiler_kernel")))
-const void* const profiler_kernel = reinterpret_cast<const void*>(profiler_function);
-
 extern "C" const char* profiler_error_string(int profiler_code) {
   return cudaGetErrorString(static_cast<cudaError_t>(profiler_code));
 }
 
-extern "C" const char* profiler_parameters() {
-  static const std::string profiler_text = profiler_launcher::parameters(profiler_function);
+extern "C" const char* profiler_parameters(int profiler_launch) {
+  static std::string profiler_text;
+  profiler_text = profiler_launcher::at_launch<std::string>(
+      profiler_kernels, profiler_launch, [](auto profiler_number, auto profiler_kernel) {
+        return profiler_launcher::parameters<profiler_number()>(profiler_kernel);
+      });
   return profiler_text.c_str();
 }
 
-extern "C" int profiler_allow_shared(int profiler_bytes) {
-  return cudaFuncSetAttribute(profiler_function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                              profiler_bytes);
+extern "C" int profiler_allow_shared(int profiler_launch, int profiler_bytes) {
+  return profiler_launcher::at_launch<int>(
+      profiler_kernels, profiler_launch, [=](auto, auto profiler_kernel) {
+        return static_cast<int>(cudaFuncSetAttribute(
+            profiler_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, profiler_bytes));
+      });
 }
 
-extern "C" int profiler_launch(const unsigned* profiler_grid, const unsigned* profiler_block,
-                               std::size_t profiler_shared, void* profiler_stream,
+extern "C" int profiler_launch(int profiler_launch, const unsigned* profiler_grid,
+                               const unsigned* profiler_block, std::size_t profiler_shared,
+                               void* profiler_stream,
                                const profiler_launcher::Argument* profiler_arguments) {
-  return profiler_launcher::launch(profiler_function, profiler_grid, profiler_block, profiler_shared,
-                                   profiler_stream, profiler_arguments);
+  return profiler_launcher::at_launch<int>(
+      profiler_kernels, profiler_launch, [=](auto profiler_number, auto profiler_kernel) {
+        return profiler_launcher::launch<profiler_number()>(profiler_kernel, profiler_grid,
+                                                            profiler_block, profiler_shared,
+                                                            profiler_stream, profiler_arguments);
+      });
 }
