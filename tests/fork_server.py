@@ -10,6 +10,7 @@ not what a user has. Tests that guard that start, or kill what runs, use real in
 
 import atexit
 import contextlib
+import ctypes
 import fcntl
 import gc
 import importlib
@@ -61,6 +62,9 @@ PRELOADED = (
 READ_AT_START = ("PYTHON", "OMP_", "MKL_", "LD_")
 """Prefixes of variables that an interpreter and its libraries read once, when they start."""
 MESSAGE_BYTES = 1 << 16
+HUGE_PAGE = 2 << 20
+MADV_COLLAPSE = 25
+"""Of Linux 6.1; an older one refuses it, and nothing is lost."""
 ENDS_OF_PARENTS = []
 """What Dask does at the end of a process: closing the connections of that process."""
 FINDERS = sys.path_importer_cache
@@ -383,6 +387,24 @@ def preload():
     KNOWN_FOLDERS.update(FINDERS)
     gc.collect()
     gc.freeze()
+    collapse_memory()
+
+
+def collapse_memory():
+    """Move the server's own memory to huge pages, where the kernel can.
+
+    A fork copies, and its end frees, an entry for each page: 90,000 small ones take 20 ms, two
+    thirds of all that a fork needs that does nothing.
+    """
+    madvise = ctypes.CDLL(None).madvise
+    madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        addresses, access, _, _, file, *name = line.split()
+        if file != "0" or not access.startswith("rw") or name not in ([], ["[heap]"]):
+            continue
+        first, end = (int(address, 16) for address in addresses.split("-"))
+        for start in range(-(-first // HUGE_PAGE) * HUGE_PAGE, end - HUGE_PAGE + 1, HUGE_PAGE):
+            madvise(start, HUGE_PAGE, MADV_COLLAPSE)
 
 
 def draw_a_page():
