@@ -172,6 +172,17 @@ def without(report, **changes):
     return dataclasses.replace(report, **own)
 
 
+def unmeasured(report, cells):
+    """The report as it would be had these cells not been measured."""
+    statuses = {
+        name: CellStatus(name, Outcome.NOT_MEASURED) if name in cells else status
+        for name, status in report.statuses.items()
+    }
+    summary = report.measured.summary[~report.measured.summary["cell"].isin(cells)]
+    samples = report.measured.samples[~report.measured.samples["cell"].isin(cells)]
+    return without(report, statuses=statuses, summary=summary, samples=samples)
+
+
 def with_metrics(report, *names):
     """Give the report with these metrics only: each of twenty draws its figures on a page."""
     return without(

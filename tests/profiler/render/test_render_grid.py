@@ -8,7 +8,7 @@ import math
 import lxml.html
 import pytest
 from synthetic_grid import IMPLEMENTATIONS, make_grid
-from synthetic_report import without
+from synthetic_report import unmeasured, without
 
 from profiler.findings.find import find
 from profiler.findings.kinds.grid_axes import grids
@@ -335,17 +335,7 @@ def test_ten_by_ten_has_all_cells():
 def test_slices_that_nobody_measured_have_no_panel(run):
     """A logarithmic axis without a point cannot be drawn at all."""
     gone = {cell.id for cell in run.plan.cells if cell.problem.params["dim0"] == 128}
-    statuses = {
-        name: CellStatus(name, Outcome.NOT_MEASURED) if name in gone else status
-        for name, status in run.statuses.items()
-    }
-    part = without(
-        run,
-        statuses=statuses,
-        summary=run.measured.summary[~run.measured.summary["cell"].isin(gone)],
-        samples=run.measured.samples[~run.measured.samples["cell"].isin(gone)],
-    )
-    findings = find(part)
+    findings = find(unmeasured(run, gone))
     grid = grid_pairs_of(findings.kind).grids[0]
     table, left_out = slice_table(findings, grid, along="dim1")
     assert left_out == 0
@@ -359,25 +349,10 @@ def test_grids_of_which_nothing_was_measured_are_counted(run):
     gone = {
         cell.id for cell in run.plan.cells if cell.problem.params["operator"] != "pointwise_chain"
     }
-    statuses = {
-        name: CellStatus(name, Outcome.NOT_MEASURED) if name in gone else status
-        for name, status in run.statuses.items()
-    }
-    part = without(
-        run,
-        statuses=statuses,
-        summary=run.measured.summary[~run.measured.summary["cell"].isin(gone)],
-        samples=run.measured.samples[~run.measured.samples["cell"].isin(gone)],
-    )
-    findings = find(part)
+    findings = find(unmeasured(run, gone))
     parts = grid_view(findings).parts
     assert [one.grid.name for one in parts["grid_blocks"]] == ["pointwise_chain"]
     assert parts["left_out_grids"] == len(every) - 1
     assert "more grid of the plan: nothing of it was measured" in render_page(findings)
-    nothing = without(
-        part,
-        statuses={name: CellStatus(name, Outcome.NOT_MEASURED) for name in statuses},
-        summary=part.measured.summary.iloc[:0],
-        samples=part.measured.samples.iloc[:0],
-    )
+    nothing = unmeasured(run, run.statuses.keys())
     assert grid_view(find(nothing)).parts["left_out_grids"] == 0

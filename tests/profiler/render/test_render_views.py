@@ -7,7 +7,7 @@ from collections import Counter
 
 import pandas as pd
 import pytest
-from synthetic_report import make_report, problems, without
+from synthetic_report import make_report, problems, unmeasured, without
 
 from profiler.analyse.verdicts import Reason
 from profiler.findings.counters import nearest_peak
@@ -600,17 +600,6 @@ def test_winners_of_many_lost_problems_are_counted(findings, monkeypatch):
     monkeypatch.setattr(answer, "_MOST_LOST", 0)
     counted = ", ".join(f"{name} at {count}" for name, count in first.most_common())
     assert f"(elsewhere: {counted})" in say(findings)
-
-
-def unmeasured(report, cells):
-    """The report as it would be had these cells not been measured."""
-    statuses = {
-        name: CellStatus(name, Outcome.NOT_MEASURED) if name in cells else status
-        for name, status in report.statuses.items()
-    }
-    summary = report.measured.summary[~report.measured.summary["cell"].isin(cells)]
-    samples = report.measured.samples[~report.measured.samples["cell"].isin(cells)]
-    return without(report, statuses=statuses, summary=summary, samples=samples)
 
 
 def test_problems_that_nobody_measured_are_not_all():
