@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:  # where only kernels are tested, no browser need be installed
-    from playwright.sync_api import Browser, Locator, Page
+    from playwright.sync_api import Page
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 """Programs on PATH, the quickest first: a shell without windows takes three quarters of the CPU."""
@@ -63,19 +62,19 @@ ON_SCROLLERS = ("scrollable-region-focusable",)
 class _Shared:
     """The browser of this process: started by the first who asks, and closed at the end."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._closing = ExitStack()
-        self._browser: Browser | None = None
+        self._browser = None
         self._why_not = ""
 
-    def get(self) -> Browser:
+    def get(self):
         if self._browser is None and not self._why_not:
             self._start()
         if self._browser is None:
             pytest.skip(self._why_not)
         return self._browser
 
-    def _start(self) -> None:
+    def _start(self):
         path = next((path for name in NAMES if (path := shutil.which(name))), None)
         if path is None:
             self._why_not = f"no Chromium on PATH: {INSTALL}"
@@ -93,7 +92,7 @@ class _Shared:
             return
         self._closing.callback(self._browser.close)
 
-    def close(self) -> None:
+    def close(self):
         self._closing.close()
         self._browser = None
 
@@ -105,7 +104,7 @@ close_browser = _SHARED.close
 
 
 @cache
-def _axe() -> str:
+def _axe():
     return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 
 
@@ -118,12 +117,12 @@ class Opened:
     requests: list[str] = field(default_factory=list)
     """Addresses outside the page's own file."""
 
-    def ask(self, check: str, argument: object = None) -> Any:
+    def ask(self, check, argument=None):
         """Answer of a function of page_checks.js."""
         return self.page.evaluate(f"(argument) => pageChecks.{check}(argument)", argument)
 
 
-def open_page(browser: Browser, address: str) -> Opened:
+def open_page(browser, address):
     """Open a page in a window of its own, for mouse and touch, with page_checks.js."""
     page = browser.new_context(viewport=WIDE, has_touch=True).new_page()
     page.set_default_timeout(PATIENCE_MS)
@@ -136,12 +135,12 @@ def open_page(browser: Browser, address: str) -> Opened:
     return opened
 
 
-def _note_request(opened: Opened, url: str) -> None:
+def _note_request(opened, url):
     if not url.startswith(("file:", "data:", "blob:")):
         opened.requests.append(url)
 
 
-def accessibility(page: Page, within: str = "html", **options: Any) -> list[str]:
+def accessibility(page, within="html", **options):
     """What axe-core finds wrong with elements of a page, a sentence for each."""
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(_axe())
@@ -157,9 +156,7 @@ def accessibility(page: Page, within: str = "html", **options: Any) -> list[str]
     ]
 
 
-def findings_of(
-    opened: Opened, known: set[int], ways: Sequence[str] = WAYS
-) -> dict[str, list[str]]:
+def findings_of(opened, known, ways=WAYS):
     """What each check finds wrong with a page, by the check; the page is not usable afterwards.
 
     `known` are the looks and colours of elements that axe-core has already seen on other pages;
@@ -198,7 +195,7 @@ def findings_of(
     return found | {f"axe-core, {mode}": wrong for mode, wrong in _judged_by_axe(opened, known)}
 
 
-def _faults_of_details(opened: Opened, ways: Sequence[str]) -> Iterator[str]:
+def _faults_of_details(opened, ways):
     """What does not open the details of the first cell of the main table, or loses the focus."""
     page = opened.page
     rows = page.locator("#main-table tbody tr[data-cell]")
@@ -231,7 +228,7 @@ def _faults_of_details(opened: Opened, ways: Sequence[str]) -> Iterator[str]:
             yield f"{way}: the focus does not return to the row"
 
 
-def _becomes(element: Locator, state: Literal["visible", "hidden"]) -> bool:
+def _becomes(element, state):
     """Whether an element gets there: on a busy machine a page handles a click some time later."""
     from playwright.sync_api import TimeoutError as NotInTimeError
 
@@ -242,7 +239,7 @@ def _becomes(element: Locator, state: Literal["visible", "hidden"]) -> bool:
     return True
 
 
-def _judged_by_axe(opened: Opened, known: set[int]) -> Iterator[tuple[str, list[str]]]:
+def _judged_by_axe(opened, known):
     page = opened.page
     rules = {name: {"enabled": False} for name in ON_SCROLLERS}
     colourless = rules | {name: {"enabled": False} for name in ON_COLOURS}
@@ -256,7 +253,7 @@ def _judged_by_axe(opened: Opened, known: set[int]) -> Iterator[tuple[str, list[
     yield "390 px", accessibility(page, rules=colourless)
 
 
-def _new_colours(opened: Opened, known: set[int]) -> list[str]:
+def _new_colours(opened, known):
     """What axe-core finds wrong with colours of texts that no page had before."""
     known.update(json.loads(opened.ask("markNewColours", json.dumps([*known]))))
     if not opened.page.locator(NEW_COLOURS).count():

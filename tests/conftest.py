@@ -85,9 +85,15 @@ def pytest_collection_modifyitems(config, items):
     items.sort(key=place)
 
 
-def pytest_collection_finish():
-    """Keep what was collected from being looked through for garbage again and again."""
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Keep what is collected from being looked through for garbage, then and later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ import itertools
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,7 +18,7 @@ MOST_FIELDS = 12
 SOURCES = sorted(file for package in PACKAGES for file in (ROOT / package).rglob("*.py"))
 
 
-def module_name(file: Path) -> str:
+def module_name(file):
     """Name of an imported file: `runner` is linked from `profiler`, `kernels` is on the path."""
     top, *parts = file.relative_to(ROOT).with_suffix("").parts
     inside = {"profiler": ("profiler",), "runner": ("profiler", "runner"), "kernels": ()}[top]
@@ -27,19 +26,19 @@ def module_name(file: Path) -> str:
 
 
 @cache
-def nodes_of(file: Path) -> tuple[ast.AST, ...]:
+def nodes_of(file):
     """Imports and calls of a file: it is parsed once for all tests."""
     tree = ast.walk(ast.parse(file.read_text("utf-8")))
     return tuple(node for node in tree if isinstance(node, ast.Import | ast.ImportFrom | ast.Call))
 
 
 @cache
-def imports(file: Path) -> tuple[str, ...]:
+def imports(file):
     """Every module that a file imports, wherever the import stands."""
     return tuple(_imported(file))
 
 
-def _imported(file: Path) -> Iterator[str]:
+def _imported(file):
     for node in nodes_of(file):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -53,11 +52,11 @@ CHILD = ("profiler.runner", "profiler.kernels")
 """What the child process imports, which is no part of the orchestrator."""
 
 
-def _is_in(name: str, package: str) -> bool:
+def _is_in(name, package):
     return name == package or name.startswith(f"{package}.")
 
 
-def offenders(room: str, forbidden: tuple[str, ...]) -> list[str]:
+def offenders(room, forbidden):
     found = []
     for file in SOURCES:
         name = module_name(file)
@@ -82,11 +81,11 @@ class Room:
     paths: tuple[str, ...]
     may_import: tuple[str, ...]
 
-    def __str__(self) -> str:
+    def __str__(self):
         return self.paths[0]
 
 
-def rooms_of(document: str) -> tuple[Room, ...]:
+def rooms_of(document):
     """Rows of the table of rooms, in its order: from the command line down."""
     _, _, below = document.partition("| room | does | may import |\n")
     lines = list(itertools.takewhile(lambda line: line.startswith("|"), below.splitlines()))[1:]
@@ -102,18 +101,18 @@ MODULES = {module_name(file): file.relative_to(ROOT).as_posix() for file in SOUR
 
 
 @cache
-def room_of(path: str) -> Room:
+def room_of(path):
     """The room of a file: of those whose paths it lies in, the innermost."""
     paths = [room_path for room_path in ROOM_OF_PATH if _lies_in(path, room_path)]
     assert paths, f"{path} is in no room of the table"
     return ROOM_OF_PATH[max(paths, key=len)]
 
 
-def _lies_in(path: str, room_path: str) -> bool:
+def _lies_in(path, room_path):
     return path.startswith(room_path) if room_path.endswith("/") else path == room_path
 
 
-def arrows() -> Iterator[tuple[str, str]]:
+def arrows():
     """Pairs of files: one that imports, and one of ours that it imports."""
     for file in SOURCES:
         for other in imports(file):
@@ -121,20 +120,20 @@ def arrows() -> Iterator[tuple[str, str]]:
                 yield file.relative_to(ROOT).as_posix(), MODULES[other]
 
 
-def test_every_module_has_a_room_and_every_room_exists() -> None:
+def test_every_module_has_a_room_and_every_room_exists():
     for path in MODULES.values():
         assert room_of(path)
     for path in ROOM_OF_PATH:
         assert (ROOT / path).exists(), path
 
 
-def test_the_table_has_no_two_way_arrow() -> None:
+def test_the_table_has_no_two_way_arrow():
     for room in ROOMS:
         for path in room.may_import:
             assert ROOM_OF_PATH[path].number > room.number, f"{room} may import {path}, above it"
 
 
-def forbidden_arrows() -> dict[tuple[str, str], str]:
+def forbidden_arrows():
     """Pairs of rooms that the table does not have, with an import of each."""
     found = {}
     for path, other in arrows():
@@ -144,11 +143,11 @@ def forbidden_arrows() -> dict[tuple[str, str], str]:
     return found
 
 
-def test_every_import_between_rooms_is_in_the_table() -> None:
+def test_every_import_between_rooms_is_in_the_table():
     assert not forbidden_arrows()
 
 
-def test_an_arrow_that_is_not_in_the_table_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_arrow_that_is_not_in_the_table_is_seen(monkeypatch):
     monkeypatch.setattr(
         "test_architecture.arrows",
         lambda: iter([("profiler/parse/nsys.py", "profiler/sessions/lock.py")]),
@@ -156,7 +155,7 @@ def test_an_arrow_that_is_not_in_the_table_is_seen(monkeypatch: pytest.MonkeyPat
     assert list(forbidden_arrows()) == [("profiler/parse/", "profiler/sessions/")]
 
 
-def test_mypy_reads_every_study() -> None:
+def test_mypy_reads_every_study():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["mypy"]
     studies = {file.parent.name for file in (ROOT / "kernels").glob("*/__init__.py")}
     assert set(settings["packages"]) == {"profiler", *studies}
@@ -165,7 +164,7 @@ def test_mypy_reads_every_study() -> None:
 MOST_LOOSE, MOST_IN_A_PACKAGE = 7, 25
 
 
-def test_no_folder_is_crowded() -> None:
+def test_no_folder_is_crowded():
     beside = Counter(Path(path).parent.as_posix() for path in MODULES.values())
     assert beside.pop("profiler") <= MOST_LOOSE
     crowded = {folder: count for folder, count in beside.items() if count > MOST_IN_A_PACKAGE}
@@ -210,7 +209,7 @@ CUDA = ("torch", "triton", "cupy")
         ("profiler.runner", ("pickle", "marshal", "shelve")),
     ],
 )
-def test_rooms_take_from_outside_only_what_they_may(room: str, forbidden: tuple[str, ...]) -> None:
+def test_rooms_take_from_outside_only_what_they_may(room, forbidden):
     assert any(module_name(file).startswith(room) for file in SOURCES), f"no such room: {room}"
     assert offenders(room, forbidden) == []
 
@@ -225,28 +224,28 @@ MAY_START_PROCESSES = {
 }
 
 
-def test_only_those_named_start_processes() -> None:
+def test_only_those_named_start_processes():
     for file in SOURCES:
         name = module_name(file)
         if "subprocess" in set(imports(file)):
             assert any(_is_in(name, room) for room in MAY_START_PROCESSES), f"{name} does"
 
 
-def calls(file: Path) -> Iterator[tuple[str, ast.Call]]:
+def calls(file):
     """Every call of a file, with the dotted name of what is called."""
     for node in nodes_of(file):
         if isinstance(node, ast.Call):
             yield _dotted(node.func), node
 
 
-def _dotted(node: ast.expr) -> str:
+def _dotted(node):
     """`os.path.join` of such an expression; of what is no name, what follows it."""
     if isinstance(node, ast.Attribute):
         return f"{_dotted(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def test_no_eval_no_shell_no_unsafe_yaml() -> None:
+def test_no_eval_no_shell_no_unsafe_yaml():
     for file in SOURCES:
         for name, call in calls(file):
             assert name not in ("eval", "exec", "os.system", "os.popen"), f"{file}: {name}"
@@ -260,7 +259,7 @@ def test_no_eval_no_shell_no_unsafe_yaml() -> None:
 KEPT_IN_THE_GALLERY = ("README.md", "autotune.html")
 
 
-def test_links_of_the_docs_lead_to_what_is_kept() -> None:
+def test_links_of_the_docs_lead_to_what_is_kept():
     """`make gallery` writes pages that are not in the repository: no link may lead there."""
     texts = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
     texts += [ROOT / "reports/gallery/README.md", ROOT / "experiments/recordings/README.md"]
@@ -277,7 +276,7 @@ def test_links_of_the_docs_lead_to_what_is_kept() -> None:
 
 
 @pytest.mark.parametrize("module", ["findings/findings.py", "run_folder/load/report.py"])
-def test_what_a_page_is_made_from_is_in_records_of_a_few_fields(module: str) -> None:
+def test_what_a_page_is_made_from_is_in_records_of_a_few_fields(module):
     """Both were one record of more than thirty fields, which every function took as a whole."""
     tree = ast.parse((ROOT / "profiler" / module).read_text("utf-8"))
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
@@ -287,11 +286,11 @@ def test_what_a_page_is_made_from_is_in_records_of_a_few_fields(module: str) -> 
     assert {name: count for name, count in fields.items() if count > MOST_FIELDS} == {}
 
 
-def test_no_utils() -> None:
+def test_no_utils():
     assert not [file for file in SOURCES if re.search(r"util|helper|misc|common", file.stem)]
 
 
-def test_sources_name_no_machine() -> None:
+def test_sources_name_no_machine():
     """No home folder and no temporary folder of whoever wrote it."""
     suspicious = re.compile(r"/(?:home|Users|root|work)/[A-Za-z]")
     kept = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile")]

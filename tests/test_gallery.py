@@ -21,8 +21,8 @@ RUNS = sorted(file.stem for file in RECORDINGS.glob("*.zip"))
 PAGES = [*RUNS, *CONTENTS["comparisons"], "index"]
 AS_ANOTHER = frozenset(
     {
-        *("autotune", "fusion", "fusion_attention", "fusion_operators", "hopper"),
-        *("hopper_autotune", "hopper_causal", "layouts"),
+        *("autotune", "fusion", "fusion_attention", "fusion_grid", "fusion_operators"),
+        *("hopper_autotune", "hopper_causal", "hopper_timeline", "progression"),
         *("softmax_forms", "timers", "timing_methods"),
     }
 )

@@ -50,7 +50,7 @@ def report_of(recording):
     return report_of_recording(FOLDER / f"{recording}.zip")
 
 
-def names_in_sources(pattern: str) -> set[str]:
+def names_in_sources(pattern):
     sources = "".join(path.read_text("utf-8") for path in FOLDER.glob("*.cu"))
     return set(re.findall(pattern, sources))
 
@@ -105,7 +105,7 @@ def test_the_causes_and_parts_that_are_expected_exist(modules):
     }
 
 
-def document(cause: str, part: str) -> dict[str, object]:
+def document(cause, part):
     return {
         "account": {
             "difference_ns": 10_000.0,

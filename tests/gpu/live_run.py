@@ -9,9 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def run_live(
-    spec: Path | str, out: Path, *flags: str, timeout_s: float = 300, code: int = 0
-) -> str:
+def run_live(spec, out, *flags, timeout_s=300, code=0):
     """What a run said on stderr that ended with this code; its run folders are below `out`."""
     command = [sys.executable, "-m", "profiler", str(spec), "--live", "--out", str(out), *flags]
     done = subprocess.run(

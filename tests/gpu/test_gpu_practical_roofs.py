@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 pytestmark = pytest.mark.gpu
 
 
-def test_plain_kernels_come_near_the_roofs_and_cells_have_shares_of_both(tmp_path: Path) -> None:
+def test_plain_kernels_come_near_the_roofs_and_cells_have_shares_of_both(tmp_path):
     spec = {
         "name": "roofs",
         "workload": {"module": str(HERE / "workload.py"), "space": str(HERE / "space.py")},

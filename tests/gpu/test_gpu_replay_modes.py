@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -44,7 +43,7 @@ def two_streams(x):
 """
 
 
-def test_rows_of_replayed_ranges_belong_to_their_cells(tmp_path: Path) -> None:
+def test_rows_of_replayed_ranges_belong_to_their_cells(tmp_path):
     (tmp_path / "handshake.py").write_text(DEPENDENT)
     command = [sys.executable, "-m", "profiler", "handshake.py", "--live", "--json", "out.json"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -31,21 +31,14 @@ collect: {{blocks: {blocks}, time_limit_s: {limit}, metrics: [default]}}
 """
 
 
-def write_spec(
-    folder: Path,
-    *,
-    modes: str,
-    sizes: str = "[1048576, 16777216]",
-    blocks: int = 6,
-    limit: float = 20.0,
-) -> Path:
+def write_spec(folder, *, modes, sizes="[1048576, 16777216]", blocks=6, limit=20.0):
     path = folder / "modes.yaml"
     text = SPEC.format(here=HERE, modes=modes, sizes=sizes, blocks=blocks, limit=limit)
     path.write_text(text)
     return path
 
 
-def command(spec: Path, *flags: str) -> list[str]:
+def command(spec, *flags):
     return [
         sys.executable,
         "-m",
@@ -58,18 +51,18 @@ def command(spec: Path, *flags: str) -> list[str]:
     ]
 
 
-def run(spec: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+def run(spec, *flags):
     return subprocess.run(
         command(spec, *flags), cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
     )
 
 
-def summary(spec: Path) -> dict:
+def summary(spec):
     (path,) = spec.parent.glob("modes/*/summary.json")
     return json.loads(path.read_text("utf-8"))
 
 
-def timing_blocks(cell: dict) -> int:
+def timing_blocks(cell):
     """Samples of a cell in the timing blocks, whether or not it was confirmed after them."""
     return (cell["blocks"] or cell["metrics"])["duration_ns"]["n"]
 
@@ -99,7 +92,7 @@ def test_every_way_of_going_wrong_costs_its_own_cells(tmp_path):
     }
 
 
-def finished_visits(spec: Path) -> int:
+def finished_visits(spec):
     journals = spec.parent.glob("modes/*/raw/ncu-timing.*/journal.jsonl")
     return sum(
         '"event":"finished"' in line and '"phase":"measure"' in line

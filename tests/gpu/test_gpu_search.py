@@ -45,7 +45,7 @@ collect: {{blocks: 6, final_blocks: 0, explain: false, metrics: [timing], time_l
 """
 
 
-def run(folder: Path, text: str) -> tuple[subprocess.CompletedProcess[str], Path]:
+def run(folder, text):
     spec = folder / "spec.yaml"
     spec.write_text(text)
     done = subprocess.run(

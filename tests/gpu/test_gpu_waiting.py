@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from live_run import ROOT, run_live
@@ -15,7 +14,7 @@ AT_IMPORT = "torch.zeros(1, device='cuda')\n"
 pytestmark = pytest.mark.gpu
 
 
-def run(folder: Path, workload: Path) -> tuple[str, dict[str, list[dict]]]:
+def run(folder, workload):
     """What a run with three sessions said, and the journal of each."""
     results = ("half", "float", "double")  # two variants would have no confirmation
     spec = {
@@ -43,7 +42,7 @@ def run(folder: Path, workload: Path) -> tuple[str, dict[str, list[dict]]]:
     return said, journals
 
 
-def in_order(journals: dict[str, list[dict]]) -> list[tuple[dict[str, float], float]]:
+def in_order(journals):
     """Stamps of each session, and its last launch, in the order of their first visits."""
     sessions = [(r[0]["stamps"], r[-1]["monotonic"]) for r in journals.values()]
     return sorted(sessions, key=lambda session: session[0]["visits"])

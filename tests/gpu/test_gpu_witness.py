@@ -28,7 +28,7 @@ CHEATING = (
 pytestmark = pytest.mark.gpu
 
 
-def outcomes_of(folder: Path, collector: str, hows: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+def outcomes_of(folder, collector, hows):
     """Outcome and cause by way, of one run at a problem far larger than the L2 cache."""
     spec = {
         "name": "cheats",

@@ -1,7 +1,5 @@
 """Functions of a built library: their arguments, and their codes as exceptions."""
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess
@@ -20,7 +18,7 @@ COMPILER = shutil.which("cc")
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> KernelLibrary:
+def library(tmp_path_factory):
     if COMPILER is None:
         pytest.skip("needs a C compiler")
     folder = tmp_path_factory.mktemp("library")
@@ -30,7 +28,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> KernelLibrary:
     return KernelLibrary(Path(folder / "libtoy.so"), "toy")
 
 
-def test_arguments_are_converted_by_their_types(library: KernelLibrary) -> None:
+def test_arguments_are_converted_by_their_types(library):
     total = ctypes.c_double()
     add = library.function("add", ctypes.POINTER(ctypes.c_double), ctypes.c_int, ctypes.c_double)
     add(ctypes.byref(total), 2, 0.5)
@@ -44,13 +42,13 @@ def test_arguments_are_converted_by_their_types(library: KernelLibrary) -> None:
         (-3, r"^toy_fail failed: guarded \(code -3\)$"),
     ],
 )
-def test_a_code_is_raised_with_its_message(library: KernelLibrary, code: int, text: str) -> None:
+def test_a_code_is_raised_with_its_message(library, code, text):
     fail = library.function("fail", ctypes.c_int)
     fail(0)
     with pytest.raises(RuntimeError, match=text):
         fail(code)
 
 
-def test_a_function_that_the_library_lacks_is_an_error(library: KernelLibrary) -> None:
+def test_a_function_that_the_library_lacks_is_an_error(library):
     with pytest.raises(AttributeError):
         library.function("absent")

@@ -1,7 +1,5 @@
 """Ranges of a workload, as NVTX and torch.profiler see them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.autograd import profiler as torch_profiler

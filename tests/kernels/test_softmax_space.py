@@ -49,7 +49,6 @@ def test_every_parameter_that_acts_reaches_the_compiler():
         if not defaults:
             assert recipe is None
             continue
-        assert recipe is not None
         assert recipe.defines == {name.upper(): value for name, value in defaults.items()}
         (source,) = recipe.sources
         assert source.is_absolute()

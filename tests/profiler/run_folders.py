@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -13,10 +13,10 @@ from unittest.mock import patch
 
 from profiler.metrics import passes
 from profiler.metrics.queries import ncu_names
-from profiler.model import BuildResult, Cell, Environment, Plan, SessionPlan, Visit
+from profiler.model import Environment, Visit
 from profiler.planning.plan import make_plan
 from profiler.planning.space import load_space
-from profiler.planning.spec import LoadedSpec, load_spec
+from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import (
     CSV_FILE,
     JOURNAL_FILE,
@@ -26,8 +26,8 @@ from profiler.run_folder.folder import (
     create_run,
     finish_attempt,
 )
-from profiler.run_folder.load.attempts import AttemptReader, Loaded
-from profiler.run_folder.load.outcomes import Results, gather
+from profiler.run_folder.load.attempts import AttemptReader
+from profiler.run_folder.load.outcomes import gather
 from profiler.runner import protocol
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.kernel_checks import check_kernels
@@ -62,7 +62,7 @@ H200 = Environment(
 )
 
 
-def load_fake_ncu() -> Any:
+def load_fake_ncu():
     """The module of the stand-in for ncu, which knows how its rows look."""
     loader = SourceFileLoader("fake_ncu_rows", str(FAKE_NCU))
     spec = spec_from_loader(loader.name, loader)
@@ -78,27 +78,19 @@ VisitKey = tuple[str, int] | tuple[str, int, int]
 """Cell, block and arm; 0 where no arm is given."""
 
 
-def whole(visit: VisitKey) -> tuple[str, int, int]:
+def whole(visit):
     """A visit with its arm."""
     cell, block, *arm = visit
     return cell, block, arm[0] if arm else 0
 
 
-def ncu_csv(
-    visits: Iterable[VisitKey],
-    metrics: Sequence[str],
-    *,
-    capability: str = "9.0",
-    drop: Sequence[str] = (),
-    without_values: Sequence[VisitKey] = (),
-    kernels: int = 1,
-) -> str:
+def ncu_csv(visits, metrics, *, capability="9.0", drop=(), without_values=(), kernels=1):
     """What ncu prints for these visits: messages, header, units and a row per kernel.
 
     `drop`: raw names that do not come back. `without_values`: visits whose kernel faulted.
     """
     rows = fake_ncu.Rows([m for m in ncu_names(tuple(metrics), capability) if m not in drop])
-    made: list[dict[str, str]] = []
+    made = []
     faulted = {whole(visit) for visit in without_values}
     for cell, block, arm in map(whole, visits):
         name = protocol.range_name(cell, block, arm)
@@ -111,26 +103,24 @@ def ncu_csv(
     return f"==PROF== Connected to process 7 (python3)\n{rows.csv(made)}"
 
 
-def external_csv(kernels: Sequence[str], metrics: Sequence[str]) -> str:
+def external_csv(kernels, metrics):
     """What ncu prints for a program without ranges of ours, one row per launch."""
     rows = fake_ncu.Rows(ncu_names(tuple(metrics), "9.0"))
     return str(rows.csv([rows.make(n, 7, None, n, name, None) for n, name in enumerate(kernels)]))
 
 
-def measured(
-    visits: Iterable[VisitKey], **facts: Mapping[str, Any] | list[float]
-) -> list[dict[str, Any]]:
+def measured(visits, **facts):
     """Journal of a session in which all visits went well; `facts` go into their records."""
-    records: list[dict[str, Any]] = [{"event": protocol.SESSION_STARTED}]
+    records = [{"event": protocol.SESSION_STARTED}]
     for cell, block, arm in map(whole, visits):
-        where: dict[str, Any] = {"cell": cell, "block": block, "phase": protocol.MEASURE}
+        where = {"cell": cell, "block": block, "phase": protocol.MEASURE}
         where |= {"arm": arm} if arm else {}
         records.append({"event": protocol.STARTED, **where})
         records.append({"event": protocol.FINISHED, **where, **facts})
     return records
 
 
-def failed(cell: str, outcome: str, cause: str = "because", **more: Any) -> dict[str, Any]:
+def failed(cell, outcome, cause="because", **more):
     """Record of a cell that the runner gave up."""
     where = {"cell": cell, "phase": protocol.CHECK}
     return {"event": protocol.FAILED, **where, "outcome": outcome, "cause": cause, **more}
@@ -139,31 +129,24 @@ def failed(cell: str, outcome: str, cause: str = "because", **more: Any) -> dict
 class Workplace:
     """A spec in a folder of its own, its plan, and the run folder of its measurements."""
 
-    def __init__(
-        self,
-        folder: Path,
-        spec: str = SPEC,
-        environment: Environment = H200,
-        *,
-        begun: bool = True,
-    ) -> None:
+    def __init__(self, folder, spec=SPEC, environment=H200, *, begun=True):
         """Write the spec and plan it; the run folder too, unless it is not to be `begun`."""
         self.folder = folder
         self.environment = environment
-        self.builds: tuple[BuildResult, ...] = ()
+        self.builds = ()
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "workload.py").write_text("import torch\n", encoding="utf-8")
         (folder / "spec.yaml").write_text(spec, encoding="utf-8")
-        self.loaded: LoadedSpec = load_spec(folder / "spec.yaml")
+        self.loaded = load_spec(folder / "spec.yaml")
         space = load_space(self.loaded.experiment.workload, self.loaded.base)
         self.space = replace(space, capability=environment.compute_capability)
         with patch.object(passes, "SESSION_S", 0.0):  # two sessions of counters, as of many cells
-            self.plan: Plan = make_plan(self.loaded, self.space)
+            self.plan = make_plan(self.loaded, self.space)
         if begun:
             self.run = create_run(folder / "reports", self.plan.experiment, CREATED)
             self.begin()
 
-    def begin(self, builds: Sequence[BuildResult] = ()) -> None:
+    def begin(self, builds=()):
         """Write what stands in a run folder before anything is measured."""
         self.builds = tuple(builds)
         self.keys = cell_keys(
@@ -182,14 +165,14 @@ class Workplace:
         self.run.write_record(self.record)
 
     @property
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self):
         return self.plan.cells
 
-    def session(self, name: str) -> SessionPlan:
+    def session(self, name):
         """Session of the plan by its name."""
         return next(session for session in self.plan.sessions if session.name == name)
 
-    def visits(self, name: str) -> list[tuple[str, int, int]]:
+    def visits(self, name):
         """Cell, block and arm of every visit of a session."""
         return [(visit.cell, visit.block, visit.arm) for visit in self.session(name).visits]
 
@@ -234,28 +217,28 @@ class Workplace:
             self.check_kernels(folder)
         return folder
 
-    def check_kernels(self, folder: Path) -> None:
+    def check_kernels(self, folder):
         """Ask the space about the kernels of an attempt, as a session does when it has ended."""
         attempt = self.run.attempt(folder)
         if attempt.record.visit is None:
             loaded = AttemptReader().load(attempt, self.keys, self.environment.compute_capability)
             self.run.write_kernel_check(folder, check_kernels(loaded, self.plan, self.space))
 
-    def measure_all(self) -> None:
+    def measure_all(self):
         """One attempt per session, in which everything went well."""
         for session in self.plan.sessions:
             self.attempt(session.name)
 
-    def load(self, keys: Mapping[str, str] | None = None) -> list[Loaded]:
+    def load(self, keys=None):
         """Every attempt of the run, read with the keys of today."""
         today = self.keys if keys is None else keys
         capability = self.environment.compute_capability
         return [AttemptReader().load(attempt, today, capability) for attempt in self.run.attempts()]
 
-    def results(self) -> Results:
+    def results(self):
         """What the run folder says about every cell."""
         return gather(self.plan, self.builds, self.load(), self.environment)
 
-    def with_environment(self, **changes: Any) -> Environment:
+    def with_environment(self, **changes):
         """This environment with some fields changed."""
         return replace(self.environment, **changes)

@@ -1,10 +1,5 @@
 """What a kernel with stamps leaves in its buffer, in the layout of profiler/timeline.cuh."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Sequence
-from typing import Any
-
 HEAD, WORDS, CODE_BITS = 8, 1024, 5
 CLOCK_BITS = 32 - CODE_BITS
 ACTIVITIES = ("wait_for_keys", "start_scores", "wait_for_scores", "softmax")
@@ -15,29 +10,23 @@ STEP = {"wait_for_keys": 10, "start_scores": 40, "wait_for_scores": 160, "softma
 """Cycles of one step of a consumer: Q K^T is under way for half of its 400."""
 
 
-def words(
-    stamps: Iterable[tuple[int, int]],
-    began: tuple[int, int],
-    ended: tuple[int, int] | None,
-    sm: int = 5,
-    block: int = 0,
-) -> list[int]:
+def words(stamps, began, ended, sm=5, block=0):
     """Words of a group: `stamps` are pairs of code and clock, times of globaltimer and clock."""
     head = [block + 1, sm, *_time(*began), *(_time(*ended) if ended is not None else ())]
     head += [0] * (HEAD - len(head))
     return [*head, *(stamp(code, clock) for code, clock in stamps)]
 
 
-def stamp(code: int, clock: int) -> int:
+def stamp(code, clock):
     """Word of a stamp."""
     return clock % 2**CLOCK_BITS << CODE_BITS | code
 
 
-def _time(nanoseconds: int, clock: int) -> tuple[int, int, int]:
+def _time(nanoseconds, clock):
     return nanoseconds % 2**32, nanoseconds >> 32, clock % 2**32
 
 
-def line(written: Sequence[Any], **changes: Any) -> dict[str, Any]:
+def line(written, **changes):
     """A line of the file: one visit."""
     return {
         "cell": "plain--small",
@@ -54,9 +43,7 @@ def line(written: Sequence[Any], **changes: Any) -> dict[str, Any]:
     }
 
 
-def consumer(
-    group: int, *, delay: int, steps: int, block: int = 0, began_clock: int = 1_000_000
-) -> list[Any]:
+def consumer(group, *, delay, steps, block=0, began_clock=1000000):
     """A consumer that begins its steps so many cycles after the kernel does."""
     clock, stamps = began_clock + delay, []
     for _ in range(steps):
@@ -68,7 +55,7 @@ def consumer(
     return [block, group, words(stamps, (began_ns, began_clock), (ended_ns, clock), sm=5 + block)]
 
 
-def ping_pong(steps: int = 12, delay: int = 200, **changes: Any) -> dict[str, Any]:
+def ping_pong(steps=12, delay=200, **changes):
     """Two consumers, the second so many cycles behind: at 200, half a step, they take turns."""
     first = consumer(0, delay=0, steps=steps)
     return line([first, consumer(1, delay=delay, steps=steps)], **changes)

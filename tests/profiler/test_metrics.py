@@ -1,12 +1,9 @@
 """The catalogue against ncu's real column names, and the questions asked of it."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import gzip
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -29,20 +26,20 @@ RECORDINGS = ROOT / "tests" / "recordings" / "ncu-2025.3.1"
 EXPLAINED = ROOT / "tests/recordings/explained.zip"
 
 
-def _header(path: Path) -> list[str]:
+def _header(path):
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as stream:
         return next(csv.reader(line for line in stream if line.startswith('"ID"')))
 
 
-def test_every_name_is_a_column_that_ncu_really_writes() -> None:
+def test_every_name_is_a_column_that_ncu_really_writes():
     columns = set(_header(RECORDINGS / "ncu_import_full_raw.csv.gz"))
     columns |= set(_header(RECORDINGS / "ncu_raw_onepass_60.csv.gz"))
     columns |= set(_header(open_run(EXPLAINED).path / "raw/ncu-explain.001/ncu.csv.gz"))
     assert set(metrics.ncu_names(GROUPS["all"], "9.0")) <= columns
 
 
-def test_every_metric_is_listed_under_its_own_name_with_words() -> None:
+def test_every_metric_is_listed_under_its_own_name_with_words():
     for name, metric in CATALOGUE.items():
         assert metric.name == name
         assert metric.label
@@ -51,32 +48,32 @@ def test_every_metric_is_listed_under_its_own_name_with_words() -> None:
         assert bool(metric.ncu) == (metric.source == "ncu")
 
 
-def test_names_carry_their_unit() -> None:
+def test_names_carry_their_unit():
     suffixes = {"ns": "_ns", "byte": "_bytes", "byte/block": "_bytes", "%": "_pct"}
     for metric in CATALOGUE.values():
         if metric.unit in suffixes:
             assert metric.name.endswith(suffixes[metric.unit]), metric.name
 
 
-def test_entries_are_frozen() -> None:
+def test_entries_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        CATALOGUE["cycles"].unit = "s"  # type: ignore[misc]
+        CATALOGUE["cycles"].unit = "s"
 
 
-def test_ratios_of_sums_name_both_parts() -> None:
+def test_ratios_of_sums_name_both_parts():
     for metric in CATALOGUE.values():
         parts = (metric.numerator, metric.denominator)
         assert all(parts) == (metric.combine is Combine.RATIO_OF_SUMS)
 
 
-def test_groups_and_needs_name_only_metrics_that_exist() -> None:
+def test_groups_and_needs_name_only_metrics_that_exist():
     named = [name for group in GROUPS.values() for name in group]
     named += [need for metric in CATALOGUE.values() for need in metric.needs]
     assert set(named) <= set(CATALOGUE)
     assert not set(GROUPS) & set(CATALOGUE)
 
 
-def test_expand_keeps_the_order_and_every_name_once() -> None:
+def test_expand_keeps_the_order_and_every_name_once():
     assert metrics.expand(["cycles", "timing", "lts__t_sectors.sum", "cycles"]) == (
         "cycles",
         "duration_ns",
@@ -84,20 +81,20 @@ def test_expand_keeps_the_order_and_every_name_once() -> None:
     )
 
 
-def test_expand_refuses_an_unknown_name_and_suggests_one() -> None:
+def test_expand_refuses_an_unknown_name_and_suggests_one():
     with pytest.raises(UsageError) as caught:
         metrics.expand(["l2_hit_pc"])
     assert "'l2_hit_pct'" in str(caught.value)
 
 
 @pytest.mark.parametrize("typo", ["duration", "bank_conflict", "stall", "defalt"])
-def test_suggestions_exist(typo: str) -> None:
+def test_suggestions_exist(typo):
     close = metrics.suggest(typo)
     assert close is not None
     assert metrics.is_known(close)
 
 
-def test_no_suggestion_for_something_else_entirely() -> None:
+def test_no_suggestion_for_something_else_entirely():
     assert metrics.suggest("zzzzzz") is None
 
 
@@ -115,7 +112,7 @@ def test_no_suggestion_for_something_else_entirely() -> None:
         ("__", False),
     ],
 )
-def test_raw_names_are_told_by_their_form(name: str, raw: bool) -> None:
+def test_raw_names_are_told_by_their_form(name, raw):
     assert metrics.is_raw_name(name) is raw
 
 
@@ -134,19 +131,17 @@ def test_raw_names_are_told_by_their_form(name: str, raw: bool) -> None:
         ("lts__t_sectors.sum", "9.0", "lts__t_sectors.sum"),
     ],
 )
-def test_names_depend_on_the_architecture(
-    name: str, capability: str | None, raw: str | None
-) -> None:
+def test_names_depend_on_the_architecture(name, capability, raw):
     assert metrics.ncu_name(name, capability) == raw
 
 
-def test_what_an_architecture_does_not_have_is_said() -> None:
+def test_what_an_architecture_does_not_have_is_said():
     names = ("stall_gmma", "stall_barrier", "spill_store_bytes", "a__b.sum")
     assert metrics.absent_on(names, "8.0") == ("stall_gmma",)
     assert metrics.absent_on(names, "9.0") == ()
 
 
-def test_the_l2_hit_rate_brings_hits_and_traffic_but_not_the_rate_of_ncu() -> None:
+def test_the_l2_hit_rate_brings_hits_and_traffic_but_not_the_rate_of_ncu():
     assert metrics.ncu_names(["l2_hit_pct"]) == (
         "lts__t_sectors_lookup_hit.sum",
         "lts__t_bytes.sum",
@@ -154,14 +149,14 @@ def test_the_l2_hit_rate_brings_hits_and_traffic_but_not_the_rate_of_ncu() -> No
     assert metrics.raw_sources("l2_hit_pct") == ("lts__t_sector_hit_rate.pct",)
 
 
-def test_one_pass_metrics_bring_nothing_that_could_cost_a_pass() -> None:
+def test_one_pass_metrics_bring_nothing_that_could_cost_a_pass():
     one_pass = (PassClass.TIMING, PassClass.STATIC, PassClass.SINGLE)
     for name, metric in CATALOGUE.items():
         if metric.pass_class in one_pass and metric.ncu:
             assert metrics.ncu_names([name], "9.0") == (metrics.ncu_name(name, "9.0"),)
 
 
-def test_derived_metrics_bring_what_they_are_computed_from() -> None:
+def test_derived_metrics_bring_what_they_are_computed_from():
     assert metrics.ncu_names(["dram_gbps"]) == (
         "dram__bytes_read.sum",
         "dram__bytes_write.sum",
@@ -172,14 +167,14 @@ def test_derived_metrics_bring_what_they_are_computed_from() -> None:
 MANY = 1_000_000
 
 
-def counted(names: Sequence[str], launches: int = MANY, **costs: float) -> dict[str, list[str]]:
+def counted(names, launches=MANY, **costs):
     """Metrics of each counter session, by the end of its name, without the duration before them."""
     sessions = passes.counter_sessions(names, {(*metrics.TENSOR_TYPES,): launches}, **costs)
     assert all(session.metrics[0] == "duration_ns" for session in sessions)
     return {session.suffix: [*session.metrics[1:]] for session in sessions}
 
 
-def test_what_does_not_fit_in_one_pass_is_counted_apart_where_launches_are_many() -> None:
+def test_what_does_not_fit_in_one_pass_is_counted_apart_where_launches_are_many():
     names = ["l2_hit_pct", "registers", "dram_read_bytes"]
     assert passes.timing_metrics(names, with_cycles=False) == ("duration_ns", "registers")
     apart = {"": ["dram_read_bytes", "l2_bytes"], "-l2_hit_sectors": ["l2_hit_sectors"]}
@@ -190,18 +185,18 @@ def test_what_does_not_fit_in_one_pass_is_counted_apart_where_launches_are_many(
     assert (few, many) == (1, 2)
 
 
-def test_what_is_alone_has_the_usual_name() -> None:
+def test_what_is_alone_has_the_usual_name():
     assert counted(["l2_hit_sectors"]) == {"": ["l2_hit_sectors"]}
     assert counted(["fp32_fma"]) == {"": ["fp32_fma"]}
 
 
-def test_a_launch_that_is_replayed_counts_everything() -> None:
+def test_a_launch_that_is_replayed_counts_everything():
     assert counted(["fp32_fma", "l2_hit_pct", "dram_read_bytes"]) == {
         "-together": ["dram_read_bytes", "l2_bytes", "fp32_fma", "l2_hit_sectors"],
     }
 
 
-def test_the_roofline_of_bf16_is_counted_in_one_pass_with_its_ceilings() -> None:
+def test_the_roofline_of_bf16_is_counted_in_one_pass_with_its_ceilings():
     sessions = counted(metrics.of_types(GROUPS["tensor_roofline"], ["bf16"]))
     assert sessions.keys() == {""}
     ceilings = {"dram_peak", "dram_clock_hz", "fp32_fma_peak", "sm_clock_hz", "tensor_bf16_peak"}
@@ -210,7 +205,7 @@ def test_the_roofline_of_bf16_is_counted_in_one_pass_with_its_ceilings() -> None
     }
 
 
-def test_a_ceiling_is_of_the_launch_of_its_operations() -> None:
+def test_a_ceiling_is_of_the_launch_of_its_operations():
     asked = [*metrics.of_types(GROUPS["tensor_roofline"], ["bf16"]), "l2_hit_pct", "instructions"]
     with_operations = [
         metrics for metrics in counted(asked).values() if "tensor_bf16_ops" in metrics
@@ -220,7 +215,7 @@ def test_a_ceiling_is_of_the_launch_of_its_operations() -> None:
     assert counted(["tensor_bf16_ops"]) == {"": ["tensor_bf16_ops"]}, "nobody asked for a ceiling"
 
 
-def test_hits_of_l2_and_operations_on_bf16_are_counted_in_one_pass() -> None:
+def test_hits_of_l2_and_operations_on_bf16_are_counted_in_one_pass():
     names = ["dram_read_bytes", "tensor_bf16_ops", "l2_hit_sectors"]
     assert counted(names) == {"": names}
     apart = {"": [names[0], "instructions", names[2]], "-bf16": ["tensor_bf16_ops"]}
@@ -230,7 +225,7 @@ def test_hits_of_l2_and_operations_on_bf16_are_counted_in_one_pass() -> None:
 
 
 @pytest.mark.parametrize("capability", CHIPS)
-def test_no_two_conflicting_metrics_share_a_session_of_many_launches(capability: str) -> None:
+def test_no_two_conflicting_metrics_share_a_session_of_many_launches(capability):
     """Peaks and clocks come beside others whose conflicts are checked: they must have none."""
     singles = [name for name in CATALOGUE if metrics.pass_class(name) is PassClass.SINGLE]
     exist = [name for name in singles if metrics.ncu_name(name, capability) is not None]
@@ -253,15 +248,13 @@ def test_no_two_conflicting_metrics_share_a_session_of_many_launches(capability:
         ("6.1", "9.0"),
     ],
 )
-def test_conflicts_of_an_unknown_gpu_are_those_of_one_like_it(
-    capability: str | None, as_on: str
-) -> None:
+def test_conflicts_of_an_unknown_gpu_are_those_of_one_like_it(capability, as_on):
     assert conflicts(capability) is conflicts(as_on)
     assert not is_replayed(["l2_bytes", "tensor_bf16_ops"], capability)
     assert is_replayed(["lts__t_bytes.sum", "l2_hit_sectors"], capability), "a raw name"
 
 
-def test_conflicts_are_what_the_library_of_nvidia_says(tmp_path: Path) -> None:
+def test_conflicts_are_what_the_library_of_nvidia_says(tmp_path):
     """Where a CUDA toolkit with CUPTI is installed, and of one chip."""
     folders = [found.parent for found in Path("/usr/local").glob("cuda*/**/libnvperf_host.so")]
     if not folders:
@@ -273,7 +266,7 @@ def test_conflicts_are_what_the_library_of_nvidia_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_smallest_misfits_are_found(seed: int) -> None:
+def test_the_smallest_misfits_are_found(seed):
     random = Random(seed)  # noqa: S311 - no secret
     names = "abcdefg"
     bad = [frozenset(random.sample(names, random.choice((1, 2, 2, 3)))) for _ in range(5)]
@@ -283,13 +276,13 @@ def test_the_smallest_misfits_are_found(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_cheapest_groups_are_those_of_all_ways_to_group(seed: int) -> None:
+def test_the_cheapest_groups_are_those_of_all_ways_to_group(seed):
     random = Random(seed)  # noqa: S311 - no secret
     singles = [name for name in CATALOGUE if metrics.pass_class(name) is PassClass.SINGLE]
     sampled = [*random.sample(singles, 5), *random.sample(["fp32_fma", "stall_wait"], seed % 2)]
     launches, session_s = random.choice((1, 10, 30, 300)), random.choice((0.2, 1.0))
 
-    def cost(groups: Iterable[Sequence[str]]) -> float:
+    def cost(groups):
         return sum(session_s + launches * ncu_launch_seconds(group) for group in groups)
 
     groups = cheapest_groups(sampled, launches, session_s, None)
@@ -297,7 +290,7 @@ def test_the_cheapest_groups_are_those_of_all_ways_to_group(seed: int) -> None:
     assert cost(groups) == pytest.approx(min(map(cost, partitions(sampled))))
 
 
-def partitions(names: Sequence[str]) -> Iterator[list[list[str]]]:
+def partitions(names):
     """All ways to put names into groups."""
     if not names:
         yield []
@@ -320,7 +313,7 @@ def test_a_kernel_runs_again_where_it_is_replayed_and_longest_where_it_is_rewrit
     assert 1 == alone < replayed < rewritten
 
 
-def typed(**launches: int) -> dict[str, tuple[set[str], frozenset[passes.Types]]]:
+def typed(**launches):
     """Counters of tensor operations and types of the launches of each session of a roofline."""
     by_types = {tuple(types.split("_")): count for types, count in launches.items()}
     sessions = passes.counter_sessions(GROUPS["tensor_roofline"], by_types)
@@ -330,7 +323,7 @@ def typed(**launches: int) -> dict[str, tuple[set[str], frozenset[passes.Types]]
     }
 
 
-def test_operations_are_counted_where_the_launch_works_on_their_type() -> None:
+def test_operations_are_counted_where_the_launch_works_on_their_type():
     both = frozenset({("bf16",), ("fp16",)})
     assert typed(bf16=300, fp16=300) == {
         "": ({"tensor_bf16_ops"}, frozenset({("bf16",)})),
@@ -340,7 +333,7 @@ def test_operations_are_counted_where_the_launch_works_on_their_type() -> None:
     assert typed(bf16_fp16=300).keys() == {"-together"}, "launches that work on both"
 
 
-def test_sessions_of_the_same_kind_for_other_types_have_names_of_their_own() -> None:
+def test_sessions_of_the_same_kind_for_other_types_have_names_of_their_own():
     sessions = typed(bf16=300, tf32=300)
     assert {suffix: types for suffix, (_, types) in sessions.items()} == {
         "": frozenset({("bf16",)}),
@@ -348,11 +341,11 @@ def test_sessions_of_the_same_kind_for_other_types_have_names_of_their_own() -> 
     }
 
 
-def test_operations_that_take_several_passes_are_counted_by_parts_of_one_pass_each() -> None:
+def test_operations_that_take_several_passes_are_counted_by_parts_of_one_pass_each():
     hgmma, to_fp32, to_fp16 = CATALOGUE["tensor_fp16_ops"].parts
     asked = [*GROUPS["tensor_roofline"], "l2_hit_pct"]
 
-    def sessions(capability: str | None, launches: int) -> list[set[str]]:
+    def sessions(capability, launches):
         found = passes.counter_sessions(asked, {("fp16",): launches}, capability=capability)
         return [{n for n in s.metrics if n.endswith(("_ops", "_hit_sectors"))} for s in found]
 
@@ -364,7 +357,7 @@ def test_operations_that_take_several_passes_are_counted_by_parts_of_one_pass_ea
     assert all(sessions(other, 300) == one_pass for other in ("8.0", "10.0"))
 
 
-def test_a_ceiling_is_beside_the_first_of_the_parts() -> None:
+def test_a_ceiling_is_beside_the_first_of_the_parts():
     sessions = passes.counter_sessions(
         GROUPS["tensor_roofline"], {("fp16",): 300}, capability="9.0"
     )
@@ -373,7 +366,7 @@ def test_a_ceiling_is_beside_the_first_of_the_parts() -> None:
     assert {"tensor_fp16_peak", "sm_clock_hz"} <= {*with_first.metrics}
 
 
-def test_parts_are_counted_in_place_of_a_metric_only_where_all_of_them_exist() -> None:
+def test_parts_are_counted_in_place_of_a_metric_only_where_all_of_them_exist():
     names = ("duration_ns", "tensor_fp16_ops", "tensor_bf16_ops", "dram__bytes.sum")
     parts = CATALOGUE["tensor_fp16_ops"].parts
     assert metrics.in_parts(names, "9.0") == (names[0], *parts, *names[2:])
@@ -381,14 +374,14 @@ def test_parts_are_counted_in_place_of_a_metric_only_where_all_of_them_exist() -
     assert not {*parts} & {*GROUPS["all"]}
 
 
-def test_fp32_operations_are_no_part_of_the_roofline_of_tensor_cores() -> None:
+def test_fp32_operations_are_no_part_of_the_roofline_of_tensor_cores():
     every, cheap = (metrics.with_needs(GROUPS[name]) for name in ("roofline", "tensor_roofline"))
     assert {*every} - {*cheap} == {"fp32_fma", "fp32_add", "fp32_mul", "roof_fp32_pct"}
     assert {*cheap} <= {*every}
 
 
 @pytest.mark.parametrize("names", [[], ["duration_ns"], ["cycles"], ["registers"], GROUPS["all"]])
-def test_a_timing_session_has_cycles_where_nothing_else_counts_them(names: list[str]) -> None:
+def test_a_timing_session_has_cycles_where_nothing_else_counts_them(names):
     alone, beside = (passes.timing_metrics(names, with_cycles=cycles) for cycles in (True, False))
     assert alone[:2] == ("duration_ns", "cycles")
     assert beside == tuple(name for name in alone if name != "cycles")
@@ -397,7 +390,7 @@ def test_a_timing_session_has_cycles_where_nothing_else_counts_them(names: list[
     assert passes.confirmation_metrics(beside) == passes.confirmation_metrics(alone) == alone
 
 
-def test_the_first_counters_of_each_cell_count_cycles() -> None:
+def test_the_first_counters_of_each_cell_count_cycles():
     types = (("bf16",), ("fp16",))
     sessions = passes.counter_sessions(GROUPS["tensor_roofline"], dict.fromkeys(types, 300))
     counting = passes.counting_cycles(sessions, types)
@@ -415,11 +408,11 @@ def test_the_first_counters_of_each_cell_count_cycles() -> None:
     assert passes.counting_cycles((), types) is None
 
 
-def test_there_is_no_counter_session_for_nothing() -> None:
+def test_there_is_no_counter_session_for_nothing():
     assert counted(["cycles", "tflops", "spill_store_bytes"]) == {}
 
 
-def test_raw_names_are_sorted_by_what_is_known_of_them() -> None:
+def test_raw_names_are_sorted_by_what_is_known_of_them():
     raw = ["dram__bytes_read.sum", "launch__sm_count", "sm__throughput.max", "foo__bar.sum"]
     timing = passes.timing_metrics([*raw, "gpc__cycles_elapsed.max"], with_cycles=False)
     assert timing == ("duration_ns", "launch__sm_count", "gpc__cycles_elapsed.max")
@@ -430,7 +423,7 @@ def test_raw_names_are_sorted_by_what_is_known_of_them() -> None:
 
 
 @pytest.mark.parametrize("launches", [1, MANY])
-def test_nothing_that_ncu_measures_is_lost(launches: int) -> None:
+def test_nothing_that_ncu_measures_is_lost(launches):
     for names in (GROUPS["all"], GROUPS["default"], GROUPS["tensor_roofline"]):
         timing = passes.timing_metrics(names, with_cycles=True)
         counters = [name for group in counted(names, launches).values() for name in group]
@@ -453,17 +446,17 @@ def test_nothing_that_ncu_measures_is_lost(launches: int) -> None:
         ("launch__registers_per_thread", Combine.MAX),
     ],
 )
-def test_raw_names_say_how_they_combine(raw: str, combine: Combine) -> None:
+def test_raw_names_say_how_they_combine(raw, combine):
     assert metrics.raw_combine(raw) is combine
 
 
-def test_raw_names_have_no_direction() -> None:
+def test_raw_names_have_no_direction():
     assert metrics.better("a__b.sum") is None
     assert metrics.better("tflops") == "higher"
     assert metrics.better("registers") is None
 
 
-def test_the_reference_page_is_in_step_with_the_catalogue() -> None:
+def test_the_reference_page_is_in_step_with_the_catalogue():
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     assert page == catalogue_page.page(), (
         "run: python -m profiler.metrics.reference_page > docs/metrics.md"

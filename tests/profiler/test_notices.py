@@ -102,7 +102,7 @@ def test_braces_in_a_value_are_kept():
     assert text(notice) == "a.csv: ncu printed: {0} {text.__class__}"
 
 
-def test_several_notices_in_one_line_begin_with_the_worst() -> None:
+def test_several_notices_in_one_line_begin_with_the_worst():
     few = Notice(NoticeKind.FEW_BLOCKS, {"blocks": 3, "needed": 6})
     failed = Notice(NoticeKind.FAILED_CELLS, {"count": 2, "total": 9, "causes": "1 crashed: a, b"})
     code = Notice(NoticeKind.DUPLICATE_CODE, {"pairs": "a = b", "count": 1})
@@ -114,13 +114,13 @@ def test_several_notices_in_one_line_begin_with_the_worst() -> None:
     )
 
 
-def test_the_name_of_a_session_is_not_the_whole_clause_of_a_notice() -> None:
+def test_the_name_of_a_session_is_not_the_whole_clause_of_a_notice():
     shared = Notice(NoticeKind.GPU_SHARED, {"session": "ncu-timing", "processes": "process 7"})
     clause = "ncu-timing: other processes had the GPU open while it was measured."
     assert in_one_line(fold([shared])).endswith(f"): {clause}")
 
 
-def test_remarks_on_the_clocks_are_one_line_and_lose_nothing() -> None:
+def test_remarks_on_the_clocks_are_one_line_and_lose_nothing():
     clocks = [
         Notice(NoticeKind.UNLOCKED_CLOCKS, {"clock_control": "none"}),
         Notice(NoticeKind.POWER_CAPPED, {"session": "a", "share": "3 %", "clocks": "1 to 2"}),

@@ -1,7 +1,6 @@
 """Metrics that an experiment file defines: what is read, what is measured, what comes out."""
 
 import math
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -20,7 +19,7 @@ from profiler.planning.spec import load_spec
 NAN = math.nan
 
 
-def value(text: str, **columns: float) -> float:
+def value(text, **columns):
     """Value of a formula for one sample."""
     samples = pd.DataFrame({"cell": ["a"], **{name: [number] for name, number in columns.items()}})
     status = CellStatus("a", Outcome.MEASURED, flops=100.0)
@@ -45,9 +44,7 @@ def value(text: str, **columns: float) -> float:
         ("duration_ns + kernels", NAN),
     ],
 )
-def test_formulas_are_arithmetic_and_what_has_no_value_is_missing(
-    text: str, expected: float
-) -> None:
+def test_formulas_are_arithmetic_and_what_has_no_value_is_missing(text, expected):
     found = value(text, duration_ns=20.0, dram_read_bytes=50.0, cycles=NAN)
     assert found == pytest.approx(expected, nan_ok=True)
 
@@ -71,14 +68,14 @@ def test_formulas_are_arithmetic_and_what_has_no_value_is_missing(
         ("__import__('os')", "is not arithmetic"),
     ],
 )
-def test_anything_else_is_refused(text: str, message: str) -> None:
+def test_anything_else_is_refused(text, message):
     with pytest.raises(FormulaError) as caught:
         parse_formula(text)
     assert message in str(caught.value)
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_a_formula_or_refused(text: str) -> None:
+def test_any_text_is_a_formula_or_refused(text):
     try:
         formula = parse_formula(text)
     except FormulaError:
@@ -95,13 +92,13 @@ def test_any_text_is_a_formula_or_refused(text: str) -> None:
         ("max(cycles, 2) - 1", "max(cycles, 2) - 1"),
     ],
 )
-def test_a_formula_is_shown_as_it_is_computed(text: str, shown: str) -> None:
+def test_a_formula_is_shown_as_it_is_computed(text, shown):
     label = own_label(OwnMetric("own", parse_formula(text), "B/FLOP"))
     assert label.definition == f"Defined by the experiment file: {shown}."
     assert label.unit == "B/FLOP"
 
 
-def test_a_part_of_another_session_is_the_mean_of_the_cell() -> None:
+def test_a_part_of_another_session_is_the_mean_of_the_cell():
     samples = pd.DataFrame(
         {
             "cell": ["a", "a", "a", "b", "b"],
@@ -132,7 +129,7 @@ collect:
 """
 
 
-def test_what_formulas_need_is_measured_and_they_are_shown_in_their_place(tmp_path: Path) -> None:
+def test_what_formulas_need_is_measured_and_they_are_shown_in_their_place(tmp_path):
     path = tmp_path / "own.yaml"
     path.write_text(SPEC, encoding="utf-8")
     loaded = load_spec(path)
@@ -155,7 +152,7 @@ def test_what_formulas_need_is_measured_and_they_are_shown_in_their_place(tmp_pa
         ("- {x: cycles}\n    - {x: duration_ns}", "'x' is in the list twice"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, metrics: str, line: str) -> None:
+def test_what_is_wrong_is_said_with_its_line(tmp_path, metrics, line):
     path = tmp_path / "own.yaml"
     head = SPEC.partition("    - {name")[0]
     path.write_text(f"{head}    {metrics}\n", encoding="utf-8")

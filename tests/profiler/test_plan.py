@@ -14,7 +14,7 @@ from profiler.commands.selected_plan import selected_plan
 from profiler.errors import SpecError, UsageError
 from profiler.findings.variant_names import find_names
 from profiler.metrics.queries import CATALOGUE
-from profiler.model import Cell, Plan, Problem, SessionKind, Variant, cell_id
+from profiler.model import Cell, Problem, SessionKind, Variant, cell_id
 from profiler.planning.matrix import default_name, identify
 from profiler.planning.plan import command_values, make_plan, plan_document
 from profiler.planning.session_plans import (
@@ -32,14 +32,14 @@ SOFTMAX = Path(__file__).resolve().parents[2] / "experiments" / "softmax.yaml"
 HEAD = "name: x\nworkload: ./workload.py\n"
 
 
-def plan_file(path: Path, *, only: str | None = None, overrides: tuple[str, ...] = ()) -> Plan:
+def plan_file(path, *, only=None, overrides=()):
     loaded = load_spec(path, overrides=overrides)
     return make_plan(loaded, space_of(loaded), only=only)
 
 
 @pytest.fixture
-def plan(tmp_path: Path):
-    def plan_text(text: str, *, capability: str | None = None, **kwargs: object) -> Plan:
+def plan(tmp_path):
+    def plan_text(text, *, capability=None, **kwargs):
         path = tmp_path / "spec.yaml"
         path.write_text(HEAD + text if "workload:" not in text else text, encoding="utf-8")
         return make_plan(load_spec(path), Space(capability=capability), **kwargs)
@@ -48,8 +48,8 @@ def plan(tmp_path: Path):
 
 
 @pytest.fixture
-def complaint(plan, tmp_path: Path):
-    def complaint_of(text: str, error: type[Exception] = SpecError, **kwargs: object) -> str:
+def complaint(plan, tmp_path):
+    def complaint_of(text, error=SpecError, **kwargs):
         with pytest.raises(error) as caught:
             plan(text, **kwargs)
         return str(caught.value).replace(f"{tmp_path}/", "")
@@ -57,18 +57,18 @@ def complaint(plan, tmp_path: Path):
     return complaint_of
 
 
-def names(plan: Plan) -> list[str]:
+def names(plan):
     return list(dict.fromkeys(cell.variant.name for cell in plan.cells))
 
 
-def counted(plan: Plan) -> dict[str, int]:
+def counted(plan):
     return {f"{each.stage}: {each.reason}": each.count for each in plan.excluded}
 
 
 # ---- expansion -----------------------------------------------------------------------------------
 
 
-def test_everything_that_a_spec_can_say() -> None:
+def test_everything_that_a_spec_can_say():
     plan = plan_file(SPECS / "module.yaml")
     assert names(plan) == [
         "reference",
@@ -105,7 +105,7 @@ def test_everything_that_a_spec_can_say() -> None:
     assert (notes["special"], notes["naive"]) == ("by hand", "")
 
 
-def test_the_experiment_of_the_repository() -> None:
+def test_the_experiment_of_the_repository():
     plan = plan_file(SOFTMAX)
     assert len(names(plan)) >= 24
     assert plan.baseline == "torch"
@@ -119,22 +119,22 @@ def test_the_experiment_of_the_repository() -> None:
     assert [len(session.visits) for session in counters] == [len(plan.cells)]
 
 
-def test_a_bare_name_is_a_parameter_too(plan) -> None:
+def test_a_bare_name_is_a_parameter_too(plan):
     cells = plan("variants: {list: [one, two]}\nproblems: {list: [small]}\n").cells
     assert [cell.variant.params for cell in cells] == [{"variant": "one"}, {"variant": "two"}]
     assert cells[0].problem.params == {"problem": "small"}
 
 
-def test_without_problems_there_is_one(plan) -> None:
+def test_without_problems_there_is_one(plan):
     assert [cell.id for cell in plan("variants: {list: [one]}\n").cells] == ["one..default"]
 
 
-def test_references_are_found_by_name(plan) -> None:
+def test_references_are_found_by_name(plan):
     result = plan("variants: {list: [a, b, c]}\npage: {references: [c, b]}\n")
     assert result.references == ("c", "b")
 
 
-def test_a_reference_that_is_excluded_is_left_out(plan) -> None:
+def test_a_reference_that_is_excluded_is_left_out(plan):
     text = (
         "variants:\n"
         "  list: [{name: lib, of: lib}, {name: card, of: card}, {name: own, of: own}]\n"
@@ -148,18 +148,18 @@ def test_a_reference_that_is_excluded_is_left_out(plan) -> None:
     assert [(item.reason, item.count) for item in result.excluded] == [("needs another card", 1)]
 
 
-def test_a_reference_that_does_not_exist(complaint) -> None:
+def test_a_reference_that_does_not_exist(complaint):
     words = complaint("variants: {list: [a, b]}\npage:\n  references: [a, bb]\n")
     assert words.startswith("spec.yaml:5: page.references[1]: there is no variant 'bb'")
 
 
-def test_a_page_parameter_that_no_variant_has(complaint) -> None:
+def test_a_page_parameter_that_no_variant_has(complaint):
     text = "variants: {matrix: {width: [1, 2]}}\npage: {parameters: widht}\n"
     assert complaint(text).startswith("spec.yaml:4: page.parameters")
     assert "no variant has a parameter 'widht'; did you mean 'width'?" in complaint(text)
 
 
-def test_equal_parameters_are_merged_and_the_baseline_follows(plan) -> None:
+def test_equal_parameters_are_merged_and_the_baseline_follows(plan):
     result = plan(
         "variants:\n  list: [{name: a, x: 1}, {name: b, x: 1}]\n  matrix: {x: [1, 2]}\n"
         "baseline: b\n"
@@ -170,7 +170,7 @@ def test_equal_parameters_are_merged_and_the_baseline_follows(plan) -> None:
     assert result.baseline == "a"
 
 
-def test_values_of_different_types_differ(plan) -> None:
+def test_values_of_different_types_differ(plan):
     result = plan(
         'variants: {matrix: {x: [1, 1.0, true, "1", "true", null, "null", "a,b=c", ""]}}\n'
     )
@@ -188,7 +188,7 @@ def test_values_of_different_types_differ(plan) -> None:
     assert len({cell.id for cell in result.cells}) == 9
 
 
-def test_the_first_matching_rule_counts(plan) -> None:
+def test_the_first_matching_rule_counts(plan):
     result = plan(
         "variants:\n  matrix: {x: [1, 2, 3], y: [1, 2]}\n  exclude:\n"
         "    - {name: big, when: {x: {min: 2}}}\n    - {name: three, when: {x: 3}, reason: why}\n"
@@ -197,7 +197,7 @@ def test_the_first_matching_rule_counts(plan) -> None:
     assert result.excluded[0].examples == ("x=2,y=1", "x=2,y=2", "x=3,y=1")
 
 
-def test_a_rule_does_not_match_what_lacks_its_parameter(plan) -> None:
+def test_a_rule_does_not_match_what_lacks_its_parameter(plan):
     result = plan(
         "variants:\n  list: [{name: lib, a: lib}]\n  matrix: {a: own, x: [1, 2]}\n  exclude:\n"
         "    - {name: r, when: {x: {not: 1}}}\n"
@@ -205,7 +205,7 @@ def test_a_rule_does_not_match_what_lacks_its_parameter(plan) -> None:
     assert names(result) == ["lib", "a=own,x=1"]
 
 
-def test_rules_may_speak_of_names(plan) -> None:
+def test_rules_may_speak_of_names(plan):
     result = plan(
         "variants: {list: [a, b]}\nproblems: {list: [s, t]}\n"
         "exclude: [{name: r, when: {variant: b, problem: [t]}}]\n"
@@ -278,7 +278,7 @@ def test_rules_may_speak_of_names(plan) -> None:
         ),
     ],
 )
-def test_what_is_refused(complaint, text: str, words: str) -> None:
+def test_what_is_refused(complaint, text, words):
     assert complaint(text).startswith(words)
 
 
@@ -289,7 +289,7 @@ def test_what_is_refused(complaint, text: str, words: str) -> None:
         ("odd", "set 'odd': {'algorithm': 'wide', 'block': [1, 2]}: must be a single value"),
     ],
 )
-def test_sets_that_are_refused(name: str, words: str) -> None:
+def test_sets_that_are_refused(name, words):
     with pytest.raises(SpecError) as caught:
         plan_file(SPECS / "module.yaml", overrides=(f"variants.sets=[{name}]",))
     assert f"variants.sets[0]: {words}" in str(caught.value)
@@ -310,11 +310,11 @@ def test_sets_that_are_refused(name: str, words: str) -> None:
         ("naïve kernel", {}, "na_ve_kernel-e59d71"),
     ],
 )
-def test_ids_never_change(name: str, params: dict, expected: str | None) -> None:
+def test_ids_never_change(name, params, expected):
     assert identify(name, params) == (expected or "columns=4096.dtype=float16")
 
 
-def test_cell_ids_never_change() -> None:
+def test_cell_ids_never_change():
     cells = plan_file(SPECS / "command.yaml").cells
     assert [cell.id for cell in cells] == [
         "kernel=0..size=1024",
@@ -328,7 +328,7 @@ _names = st.text(alphabet="ab.,=_-1 é/", min_size=1, max_size=6)
 
 
 @given(st.sets(_names, min_size=2, max_size=12))
-def test_ids_of_different_pairs_differ(names: set[str]) -> None:
+def test_ids_of_different_pairs_differ(names):
     variants = [Variant(identify(name, {}), name) for name in names]
     problems = [Problem(identify(name, {}), name) for name in names]
     ids = [cell_id(*pair) for pair in itertools.product(variants, problems)]
@@ -348,7 +348,7 @@ _params = st.dictionaries(
 
 
 @given(_params, _params)
-def test_default_names_differ_where_parameters_do(one: dict, other: dict) -> None:
+def test_default_names_differ_where_parameters_do(one, other):
     same = {key: (type(v), v) for key, v in one.items()} == {
         key: (type(v), v) for key, v in other.items()
     }
@@ -361,7 +361,7 @@ def test_default_names_differ_where_parameters_do(one: dict, other: dict) -> Non
             assert identify(default_name(one), one) != identify(default_name(other), other)
 
 
-def test_ids_do_not_depend_on_order_or_neighbours(plan) -> None:
+def test_ids_do_not_depend_on_order_or_neighbours(plan):
     few = plan("variants: {list: [b c, a]}\nproblems: {matrix: {n: [2, 1]}}\n")
     many = plan("variants: {list: [z, a, 'b_c', b c]}\nproblems: {matrix: {n: [1, 3, 2]}}\n")
     assert {cell.id for cell in few.cells} <= {cell.id for cell in many.cells}
@@ -371,7 +371,7 @@ def test_ids_do_not_depend_on_order_or_neighbours(plan) -> None:
 # ---- sessions ------------------------------------------------------------------------------------
 
 
-def test_ncu_only_counts_where_it_shall_not_time() -> None:
+def test_ncu_only_counts_where_it_shall_not_time():
     settings = ("collect.collectors=[timer, ncu]", "collect.ncu_timing=false")
     plan = plan_file(SPECS / "module.yaml", overrides=settings)
     timer, counters, hits = plan.sessions
@@ -383,7 +383,7 @@ def test_ncu_only_counts_where_it_shall_not_time() -> None:
     assert len(counters.visits) == 2 * len(plan.cells)
 
 
-def test_ncu_that_only_counts_has_a_session_without_counters_too(plan) -> None:
+def test_ncu_that_only_counts_has_a_session_without_counters_too(plan):
     few = plan(
         "variants: {list: [a, b]}\n"
         "collect: {collectors: [ncu, timer], ncu_timing: false, metrics: duration_ns}\n"
@@ -394,7 +394,7 @@ def test_ncu_that_only_counts_has_a_session_without_counters_too(plan) -> None:
     ]
 
 
-def test_sessions_of_both_collectors() -> None:
+def test_sessions_of_both_collectors():
     plan = plan_file(SPECS / "module.yaml")
     timing, counters, hits, timer = plan.sessions
     cells = len(plan.cells)
@@ -413,7 +413,7 @@ def test_sessions_of_both_collectors() -> None:
     assert {visit.arm for visit in (*counters.visits, *hits.visits)} == {0}
 
 
-def test_each_timer_has_a_session_of_its_own(tmp_path) -> None:
+def test_each_timer_has_a_session_of_its_own(tmp_path):
     spec = tmp_path / "spec.yaml"
     spec.write_text(
         "name: x\nworkload: ./workload.py\nvariants: {list: [a, b]}\n"
@@ -432,7 +432,7 @@ def test_each_timer_has_a_session_of_its_own(tmp_path) -> None:
     assert {len(each.visits) for each in sessions} == {3 * 3}
 
 
-def test_without_counters_there_is_one_session() -> None:
+def test_without_counters_there_is_one_session():
     plan = plan_file(SPECS / "command.yaml")
     assert [session.name for session in plan.sessions] == ["ncu-timing"]
     assert len(plan.sessions[0].visits) == 3 * (len(plan.cells) + 2)  # two problems
@@ -442,7 +442,7 @@ HITS_AND_TRAFFIC = "collect: {metrics: [l2_hit_pct, dram_read_bytes]}\n"
 MANY = f"variants: {{list: [{', '.join(f'v{number}' for number in range(27))}]}}\n"
 
 
-def test_counters_of_few_cells_share_a_session_and_those_of_many_do_not(plan) -> None:
+def test_counters_of_few_cells_share_a_session_and_those_of_many_do_not(plan):
     _, together = plan(f"variants: {{list: [a, b, c]}}\n{HITS_AND_TRAFFIC}").sessions
     _, first, second = plan(MANY + HITS_AND_TRAFFIC).sessions
     assert together.name == "ncu-counters-together"  # none of the names that they have apart
@@ -459,7 +459,7 @@ def test_counters_of_few_cells_share_a_session_and_those_of_many_do_not(plan) ->
         ("a, b, c", ", blocks: 5", True),
     ],
 )
-def test_looks_count_cycles_where_no_confirmation_does(plan, variants, changes, counted) -> None:
+def test_looks_count_cycles_where_no_confirmation_does(plan, variants, changes, counted):
     timing, counters = plan(
         f"variants: {{list: [{variants}]}}\ncollect: {{metrics: [l2_bytes]{changes}}}"
     ).sessions
@@ -467,12 +467,12 @@ def test_looks_count_cycles_where_no_confirmation_does(plan, variants, changes, 
     assert ("cycles" in counters.metrics) is not counted
 
 
-def test_steps_are_not_in_the_confirmation_and_have_their_cycles_counted(plan) -> None:
+def test_steps_are_not_in_the_confirmation_and_have_their_cycles_counted(plan):
     steps = plan("variants: {list: [a, b, c]}\nquestions: [best, steps]\n").sessions
     assert "cycles" in steps[0].metrics
 
 
-def test_a_part_of_the_cells_goes_on_with_the_sessions_of_all(plan) -> None:
+def test_a_part_of_the_cells_goes_on_with_the_sessions_of_all(plan):
     part = plan(MANY + HITS_AND_TRAFFIC, only="variant=v1")
     all_cells = plan(MANY + HITS_AND_TRAFFIC)
     assert len(part.cells) == 2
@@ -490,7 +490,7 @@ collect: {metrics: [tensor_roofline]}
 """
 
 
-def test_tensor_operations_are_counted_where_a_cell_names_their_type(plan) -> None:
+def test_tensor_operations_are_counted_where_a_cell_names_their_type(plan):
     result = plan(MANY + TYPED)
     problem_of = {cell.id: cell.problem.params["precision"] for cell in result.cells}
     counted = {
@@ -509,7 +509,7 @@ def test_tensor_operations_are_counted_where_a_cell_names_their_type(plan) -> No
     assert names == {"ncu-timing", "ncu-counters-together"}
 
 
-def test_what_a_gpu_counts_in_parts_is_planned_so_where_the_gpu_is_known(plan) -> None:
+def test_what_a_gpu_counts_in_parts_is_planned_so_where_the_gpu_is_known(plan):
     unknown, ampere, hopper = (plan(MANY + TYPED, capability=gpu) for gpu in (None, "8.0", "9.0"))
     assert (unknown.capability, ampere.capability, hopper.capability) == (None, "8.0", "9.0")
     of_ampere = [session.name for session in ampere.sessions]
@@ -529,7 +529,7 @@ def test_what_a_gpu_counts_in_parts_is_planned_so_where_the_gpu_is_known(plan) -
     assert not planned_otherwise(bf16, "9.0")
 
 
-def test_tensor_operations_that_are_asked_for_by_name_are_counted(plan) -> None:
+def test_tensor_operations_that_are_asked_for_by_name_are_counted(plan):
     by_name = TYPED.replace("tensor_roofline", "tensor_fp8_ops")
     sessions = plan(MANY + by_name).sessions
     assert {name for session in sessions for name in session.metrics} >= {"tensor_fp8_ops"}
@@ -538,7 +538,7 @@ def test_tensor_operations_that_are_asked_for_by_name_are_counted(plan) -> None:
     assert "tensor_fp16_hgmma_ops" in {name for session in sessions for name in session.metrics}
 
 
-def test_without_a_timing_session_the_first_counters_of_each_cell_time_it(plan) -> None:
+def test_without_a_timing_session_the_first_counters_of_each_cell_time_it(plan):
     result = plan(
         MANY + TYPED.replace("metrics", "ncu_timing: false, collectors: [ncu, timer], metrics")
     )
@@ -548,7 +548,7 @@ def test_without_a_timing_session_the_first_counters_of_each_cell_time_it(plan) 
     assert visited == {cell.id: 1 for cell in result.cells}
 
 
-def test_more_samples_weigh_like_more_cells(plan) -> None:
+def test_more_samples_weigh_like_more_cells(plan):
     few, many = (
         plan(f"variants: {{list: [a, b]}}\n{HITS_AND_TRAFFIC}".replace("{m", f"{{{samples}, m"))
         for samples in ("counter_samples: 9", "counter_samples: 10")
@@ -556,12 +556,12 @@ def test_more_samples_weigh_like_more_cells(plan) -> None:
     assert (len(few.sessions), len(many.sessions)) == (2, 3)
 
 
-def test_counters_of_a_program_share_a_session(plan) -> None:
+def test_counters_of_a_program_share_a_session(plan):
     program = 'name: x\nworkload: {command: "./a {variant}"}\n'
     assert len(plan(program + MANY + HITS_AND_TRAFFIC).sessions) == 2  # each visit starts it again
 
 
-def test_a_metric_that_is_replayed_brings_all_counters_into_its_session(plan) -> None:
+def test_a_metric_that_is_replayed_brings_all_counters_into_its_session(plan):
     result = plan(
         "variants: {list: [a, b]}\ncollect: {metrics: [l2_hit_pct, fp32_fma, registers]}\n"
     )
@@ -570,8 +570,8 @@ def test_a_metric_that_is_replayed_brings_all_counters_into_its_session(plan) ->
     assert result.sessions[0].metrics == ("duration_ns", "cycles", "registers")
 
 
-def test_the_runner_empties_caches_where_ncu_replays_nothing(tmp_path) -> None:
-    def flushed(changes: str, workload: str = "./workload.py", capability: str = "9.0") -> set[str]:
+def test_the_runner_empties_caches_where_ncu_replays_nothing(tmp_path):
+    def flushed(changes, workload="./workload.py", capability="9.0"):
         path = tmp_path / "spec.yaml"
         path.write_text(
             f"name: x\nworkload: {workload}\nvariants: {{list: [a, b]}}\n"
@@ -595,12 +595,12 @@ def test_the_runner_empties_caches_where_ncu_replays_nothing(tmp_path) -> None:
     assert flushed(many, workload="{command: [./a, '{variant}']}") == set()
 
 
-def test_cycles_are_of_every_visit_where_nothing_else_is_counted(plan) -> None:
+def test_cycles_are_of_every_visit_where_nothing_else_is_counted(plan):
     (session,) = plan("variants: {list: [a, b]}\ncollect: {metrics: timing}\n").sessions
     assert session.metrics == ("duration_ns", "cycles")
 
 
-def test_visits_are_by_problem_then_block_and_complete() -> None:
+def test_visits_are_by_problem_then_block_and_complete():
     plan = plan_file(SPECS / "module.yaml")
     problem_of = {cell.id: cell.problem.id for cell in plan.cells}
     cells_of = Counter(problem_of.values())
@@ -615,7 +615,7 @@ def test_visits_are_by_problem_then_block_and_complete() -> None:
         assert len(set(session.visits)) == len(session.visits)
 
 
-def test_more_blocks_leave_earlier_orders_as_they_were() -> None:
+def test_more_blocks_leave_earlier_orders_as_they_were():
     few, many = (
         plan_file(SPECS / "module.yaml", overrides=(f"collect.blocks={blocks}",)).sessions[0]
         for blocks in (2, 9)
@@ -623,8 +623,8 @@ def test_more_blocks_leave_earlier_orders_as_they_were() -> None:
     assert [visit for visit in many.visits if visit.block < 2] == list(few.visits)
 
 
-def test_orders_differ_by_block_problem_session_and_seed() -> None:
-    def orders(seed: int) -> list[tuple[int, ...]]:
+def test_orders_differ_by_block_problem_session_and_seed():
+    def orders(seed):
         plan = plan_file(SOFTMAX, overrides=(f"collect.seed={seed}", "collect.counter_samples=8"))
         place = {name: index for index, name in enumerate(names(plan))}
         variant = {cell.id: place[cell.variant.name] for cell in plan.cells}
@@ -642,13 +642,13 @@ def test_orders_differ_by_block_problem_session_and_seed() -> None:
     assert orders(1) == first
 
 
-def test_the_order_of_the_spec_does_not_matter(plan) -> None:
+def test_the_order_of_the_spec_does_not_matter(plan):
     one = plan("variants: {list: [a, b, c, d, e]}\nbaseline: c\n")
     other = plan("variants: {list: [e, c, b, a, d]}\nbaseline: c\n")
     assert one.sessions == other.sessions
 
 
-def test_an_order_that_never_changes(plan) -> None:
+def test_an_order_that_never_changes(plan):
     result = plan("variants: {list: [a, b, c, d]}\ncollect: {blocks: 2, metrics: duration_ns}\n")
     visits = [(visit.cell[0], visit.block, visit.arm) for visit in result.sessions[0].visits]
     order = "adcAbcaAdb"  # a capital is the second visit of the baseline
@@ -661,12 +661,12 @@ def test_an_order_that_never_changes(plan) -> None:
 ABC = "variants: {list: [a, b, c]}\nproblems: {list: [p, q]}\n"
 
 
-def cells_of(plan: Plan, block: int, session: int = 0) -> Counter[tuple[str, int]]:
+def cells_of(plan, block, session=0):
     visits = plan.sessions[session].visits
     return Counter((visit.cell, visit.arm) for visit in visits if visit.block == block)
 
 
-def test_the_baseline_is_visited_twice_in_each_block_of_a_timing_session(plan) -> None:
+def test_the_baseline_is_visited_twice_in_each_block_of_a_timing_session(plan):
     result = plan(ABC + "baseline: b\ncollect: {blocks: 3, collectors: [ncu, timer]}\n")
     once = [(cell.id, 0) for cell in result.cells]
     for session in result.sessions:
@@ -676,23 +676,23 @@ def test_the_baseline_is_visited_twice_in_each_block_of_a_timing_session(plan) -
             assert Counter(made) == Counter(once + twice)
 
 
-def test_a_baseline_that_stands_alone_at_a_problem_is_visited_once(plan) -> None:
+def test_a_baseline_that_stands_alone_at_a_problem_is_visited_once(plan):
     result = plan(ABC + "exclude: [{name: x, when: {problem: q, variant: [b, c]}}]\n")
     assert cells_of(result, 0) == Counter([("a..p", 0), ("a..p", 1), *_once("b..p c..p a..q")])
     alone = plan("variants: {list: [a]}\n")
     assert {visit.arm for session in alone.sessions for visit in session.visits} == {0}
 
 
-def test_a_problem_without_the_baseline_is_visited_once(plan) -> None:
+def test_a_problem_without_the_baseline_is_visited_once(plan):
     result = plan(ABC + "exclude: [{name: x, when: {problem: q, variant: a}}]\n")
     assert cells_of(result, 0) == Counter([("a..p", 1), *_once("a..p b..p c..p b..q c..q")])
 
 
-def _once(cells: str) -> list[tuple[str, int]]:
+def _once(cells):
     return [(cell, 0) for cell in cells.split()]
 
 
-def test_the_second_visit_of_the_baseline_has_any_place_in_its_block(plan) -> None:
+def test_the_second_visit_of_the_baseline_has_any_place_in_its_block(plan):
     result = plan(ABC + "collect: {blocks: 40}\n")
     own = [visit for visit in result.sessions[0].visits if visit.cell.endswith("..p")]
     places = {0: set(), 1: set()}
@@ -702,7 +702,7 @@ def test_the_second_visit_of_the_baseline_has_any_place_in_its_block(plan) -> No
     assert places == {0: {0, 1, 2, 3}, 1: {0, 1, 2, 3}}
 
 
-def test_the_plan_has_the_visits_of_the_first_look_only(plan) -> None:
+def test_the_plan_has_the_visits_of_the_first_look_only(plan):
     text = "variants: {list: [a, b]}\ncollect: {blocks: %s, final_blocks: 7}\n"
     looks, fixed = plan(text % "[6, 9, 12]"), plan(text % "6")
     assert (looks.looks, looks.final_blocks) == ((6, 9, 12), 7)
@@ -711,7 +711,7 @@ def test_the_plan_has_the_visits_of_the_first_look_only(plan) -> None:
 
 
 @given(st.integers(0, 5), st.integers(6, 9), st.integers(0, 3))
-def test_blocks_are_ordered_whatever_else_is_asked_for(first: int, last: int, seed: int) -> None:
+def test_blocks_are_ordered_whatever_else_is_asked_for(first, last, seed):
     cells = [
         Cell(cell_id(v, Problem("p", "p")), v, Problem("p", "p"))
         for v in (Variant(name, name) for name in "abcd")
@@ -721,7 +721,7 @@ def test_blocks_are_ordered_whatever_else_is_asked_for(first: int, last: int, se
     assert part == [visit for visit in whole if first <= visit.block < last]
 
 
-def test_only_takes_the_labels_of_the_page() -> None:
+def test_only_takes_the_labels_of_the_page():
     """The names of these variants hold commas, which `--only` reads as another condition."""
     loaded = load_spec(SOFTMAX.with_name("autotune.yaml"))
     space = space_of(loaded)
@@ -751,7 +751,7 @@ def test_only_takes_the_labels_of_the_page() -> None:
         ("n=1e0,x=0x3", ["lib..n=1", "x=3..n=1"]),
     ],
 )
-def test_only_keeps_what_fits_and_the_baseline(plan, only: str, ids: list[str]) -> None:
+def test_only_keeps_what_fits_and_the_baseline(plan, only, ids):
     text = (
         "variants: {list: [{name: lib, of: lib}], matrix: {x: [1, 2, 3]}}\n"
         "problems: {matrix: {n: [1, 4]}}\n"
@@ -764,7 +764,7 @@ def test_only_keeps_what_fits_and_the_baseline(plan, only: str, ids: list[str]) 
 @pytest.mark.parametrize(
     "only", ["problem=n=4,m=2", "problem=n=4.m=2", "x=3|1,problem=n=4,m=2 | n=8,m=2,x=3", "n=4,m=2"]
 )
-def test_a_problem_is_named_as_plans_write_it_or_by_its_id(plan, only: str) -> None:
+def test_a_problem_is_named_as_plans_write_it_or_by_its_id(plan, only):
     """Its name has commas, which end a condition elsewhere."""
     text = "variants: {matrix: {x: [1, 3]}}\nproblems: {matrix: {n: [4], m: [2, 9]}}\n"
     assert {cell.problem.name for cell in plan(text, only=only).cells} == {"n=4,m=2"}
@@ -785,12 +785,12 @@ def test_a_problem_is_named_as_plans_write_it_or_by_its_id(plan, only: str) -> N
         ("block=true", "--only block=true: no cell matches"),
     ],
 )
-def test_only_that_fits_nothing(complaint, only: str, words: str) -> None:
+def test_only_that_fits_nothing(complaint, only, words):
     text = "variants: {matrix: {block: [1, 2]}}\n"
     assert complaint(text, UsageError, only=only).startswith(words)
 
 
-def test_the_remedy_does_not_list_hundreds_of_values(complaint) -> None:
+def test_the_remedy_does_not_list_hundreds_of_values(complaint):
     text = f"variants: {{matrix: {{x: {list(range(300))}}}}}\n"
     assert complaint(text, UsageError, only="x=-1").endswith("9, 10, 11, …")
 
@@ -798,7 +798,7 @@ def test_the_remedy_does_not_list_hundreds_of_values(complaint) -> None:
 # ---- external commands ---------------------------------------------------------------------------
 
 
-def test_values_of_placeholders(plan) -> None:
+def test_values_of_placeholders(plan):
     text = (
         "name: x\nworkload: {command: './a {v} {on} {size} {variant} {problem}'}\n"
         "variants: {list: [{name: fast, v: 1.5, on: null}]}\nproblems: {matrix: {size: 1024}}\n"
@@ -812,7 +812,7 @@ def test_values_of_placeholders(plan) -> None:
     }
 
 
-def test_a_placeholder_that_nothing_fills(complaint) -> None:
+def test_a_placeholder_that_nothing_fills(complaint):
     text = (
         "name: x\nworkload:\n  command: ./a {kernel} {sice}\n"
         "variants: {matrix: {kernel: 1}}\nproblems: {matrix: {size: 1}}\n"
@@ -826,7 +826,7 @@ def test_a_placeholder_that_nothing_fills(complaint) -> None:
 # ---- the document --------------------------------------------------------------------------------
 
 
-def test_the_document() -> None:
+def test_the_document():
     document = plan_document(plan_file(SPECS / "module.yaml"))
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert list(document) == [
@@ -865,7 +865,7 @@ def test_the_document() -> None:
     }
 
 
-def test_ten_thousand_cells(plan) -> None:
+def test_ten_thousand_cells(plan):
     result = plan(
         f"variants: {{matrix: {{a: {list(range(100))}}}}}\n"
         f"problems: {{matrix: {{b: {list(range(100))}}}}}\n"
@@ -886,7 +886,7 @@ problems: {matrix: {n: [1]}}
 """
 
 
-def test_rules_trust_variants_of_a_matrix_and_items_speak_for_themselves(plan) -> None:
+def test_rules_trust_variants_of_a_matrix_and_items_speak_for_themselves(plan):
     trusted = {v.name: v.trust for v in plan(TRUST % "method: blocked, block: {min: 8}").variants}
     assert trusted == {
         "own": "its own",
@@ -897,7 +897,7 @@ def test_rules_trust_variants_of_a_matrix_and_items_speak_for_themselves(plan) -
     }
 
 
-def test_a_rule_of_trust_needs_a_reason_and_a_parameter_that_variants_have(plan) -> None:
+def test_a_rule_of_trust_needs_a_reason_and_a_parameter_that_variants_have(plan):
     with pytest.raises(SpecError, match="needs a reason"):
         plan((TRUST % "method: blocked").replace("skips blocks of zeros", "''"))
     with pytest.raises(SpecError, match=r"no such parameter here.*did you mean 'method'"):

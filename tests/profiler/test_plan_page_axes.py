@@ -1,21 +1,17 @@
 """Axes of a grid page in an experiment file: found, refused with a suggestion."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from profiler.errors import SpecError
 from profiler.planning.plan import make_plan
 from profiler.planning.space import Space
-from profiler.planning.spec import Experiment, load_spec
+from profiler.planning.spec import load_spec
 
 HEAD = "name: x\nworkload: ./workload.py\nvariants: {list: [a]}\n"
 PROBLEMS = "problems: {matrix: {operator: [add, mul], dim0: [1, 2], dim1: [1, 2]}}\n"
 
 
-def read(folder: Path, page: str) -> Experiment:
+def read(folder, page):
     path = folder / "spec.yaml"
     path.write_text(f"{HEAD}{PROBLEMS}page: {page}\n", encoding="utf-8")
     loaded = load_spec(path)
@@ -23,13 +19,13 @@ def read(folder: Path, page: str) -> Experiment:
     return loaded.experiment
 
 
-def test_axes_and_split_are_parameters_of_problems(tmp_path: Path) -> None:
+def test_axes_and_split_are_parameters_of_problems(tmp_path):
     page = read(tmp_path, "{kind: grid, axes: [dim1, dim0], split: operator}").page
     assert page.axes == ("dim1", "dim0")
     assert page.split == ("operator",)
 
 
-def test_a_grid_needs_neither(tmp_path: Path) -> None:
+def test_a_grid_needs_neither(tmp_path):
     page = read(tmp_path, "{kind: grid}").page
     assert (page.axes, page.split) == ((), ())
 
@@ -52,11 +48,11 @@ def test_a_grid_needs_neither(tmp_path: Path) -> None:
         ("{kind: gird}", "grid"),
     ],
 )
-def test_wrong_axes_are_refused(tmp_path: Path, page: str, words: str) -> None:
+def test_wrong_axes_are_refused(tmp_path, page, words):
     with pytest.raises(SpecError, match=words):
         read(tmp_path, page)
 
 
-def test_three_axes_are_too_many(tmp_path: Path) -> None:
+def test_three_axes_are_too_many(tmp_path):
     with pytest.raises(SpecError, match=r"page\.axes"):
         read(tmp_path, "{axes: [dim0, dim1, operator]}")

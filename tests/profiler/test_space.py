@@ -16,10 +16,10 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def space_from(tmp_path: Path):
+def space_from(tmp_path):
     """A space whose file has this text."""
 
-    def load_text(text: str) -> Space:
+    def load_text(text):
         (tmp_path / "workload.py").write_text("raise RuntimeError('imported')\n")
         (tmp_path / "space.py").write_text(text)
         return load_space(ModuleWorkload(module="./workload.py", space="./space.py"), tmp_path)
@@ -28,7 +28,7 @@ def space_from(tmp_path: Path):
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def package(tmp_path, monkeypatch):
     """An importable package `shop` with two workloads in it."""
     for name in ("shop/nut", "shop/bolt", "shop/empty"):
         (tmp_path / name).mkdir(parents=True)
@@ -43,7 +43,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         del sys.modules[name]
 
 
-def test_every_function_has_a_default() -> None:
+def test_every_function_has_a_default():
     space = load_space(ModuleWorkload(module="./workload.py"), SPECS)
     assert space == Space()
     assert space.variant_name({"a": 1}) is None
@@ -55,7 +55,7 @@ def test_every_function_has_a_default() -> None:
     assert space.recipe({}) is None
 
 
-def test_a_space_may_know_the_kernels_of_its_variants(space_from) -> None:
+def test_a_space_may_know_the_kernels_of_its_variants(space_from):
     text = """
 def check_kernels(variant, problem, kernels):
     kernels.remove("mine")
@@ -70,11 +70,11 @@ def check_kernels(variant, problem, kernels):
         space.check_kernels({}, {}, [])
 
 
-def test_a_command_has_no_space() -> None:
+def test_a_command_has_no_space():
     assert load_space(CommandWorkload(command="./a"), SPECS) == Space()
 
 
-def test_a_users_own_file() -> None:
+def test_a_users_own_file():
     space = load_space(ModuleWorkload(module="./workload.py", space="./space.py"), SPECS)
     assert space.variant_name({"algorithm": "online", "block": 64}) == "on-64"
     assert space.check_variant({"block": 384}) == "not a power of two"
@@ -85,12 +85,12 @@ def test_a_users_own_file() -> None:
     )
 
 
-def test_a_package_brings_its_own_space(package: Path) -> None:
+def test_a_package_brings_its_own_space(package):
     assert load_space(ModuleWorkload(module="shop.nut"), package).variant_name({}) == "nut"
     assert load_space(ModuleWorkload(module="shop.bolt"), package) == Space()
 
 
-def test_a_space_of_another_package(package: Path) -> None:
+def test_a_space_of_another_package(package):
     workload = ModuleWorkload(module="shop.bolt", space="shop.nut.space")
     assert load_space(workload, package).variant_name({}) == "nut"
 
@@ -104,20 +104,19 @@ def test_a_space_of_another_package(package: Path) -> None:
         ("./absent.py", "there is no such file"),
     ],
 )
-def test_a_workload_that_does_not_exist(package: Path, module: str, words: str) -> None:
+def test_a_workload_that_does_not_exist(package, module, words):
     with pytest.raises(SpecError) as caught:
         load_space(ModuleWorkload(module=module), package)
     assert words in caught.value.message
 
 
-def test_the_old_name_of_a_workload_of_this_repository_says_the_new_one() -> None:
+def test_the_old_name_of_a_workload_of_this_repository_says_the_new_one():
     with pytest.raises(SpecError, match="has no studies any more") as caught:
         load_space(ModuleWorkload(module="profiler.kernels.waves"), Path())
-    assert caught.value.remedy is not None
     assert caught.value.remedy.endswith("from experiments/: ../kernels/waves/workload.py")
 
 
-def write_shop(folder: Path, word: str) -> None:
+def write_shop(folder, word):
     """Two packages beside each other; the space of one imports from both."""
     for name in ("nut", "thread"):
         (folder / name).mkdir(parents=True)
@@ -132,8 +131,8 @@ def write_shop(folder: Path, word: str) -> None:
 
 
 def test_a_file_in_a_package_has_the_space_beside_it_and_imports_from_packages_beside_its_own(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     before = list(sys.path), list(sys.meta_path), set(sys.modules)
     workload = ModuleWorkload(module="../nut/workload.py")
     for word in ("fine", "coarse"):
@@ -150,7 +149,7 @@ def test_a_file_in_a_package_has_the_space_beside_it_and_imports_from_packages_b
     assert load_space(workload, base) == Space()
 
 
-def test_a_package_that_fails_to_import(package: Path) -> None:
+def test_a_package_that_fails_to_import(package):
     (package / "shop/nut/__init__.py").write_text("1 / 0\n")
     with pytest.raises(
         SpecError, match=r"'shop\.nut\.workload': its package fails to import: Zero"
@@ -158,13 +157,13 @@ def test_a_package_that_fails_to_import(package: Path) -> None:
         load_space(ModuleWorkload(module="shop.nut"), package)
 
 
-def test_a_space_in_a_package_that_fails_to_import(package: Path) -> None:
+def test_a_space_in_a_package_that_fails_to_import(package):
     (package / "shop/nut/space.py").write_text("import absent_module\n")
     with pytest.raises(SpecError, match=r"space 'shop\.nut\.space': ModuleNotFoundError: .*absent"):
         load_space(ModuleWorkload(module="shop.nut"), package)
 
 
-def test_the_complaint_names_the_line_of_the_spec(tmp_path: Path) -> None:
+def test_the_complaint_names_the_line_of_the_spec(tmp_path):
     path = tmp_path / "x.yaml"
     path.write_text("name: x\nworkload: ./absent.py\nvariants: {list: [a]}\n")
     with pytest.raises(
@@ -173,7 +172,7 @@ def test_the_complaint_names_the_line_of_the_spec(tmp_path: Path) -> None:
         space_of(load_spec(path))
 
 
-def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
+def test_two_files_of_one_name_do_not_meet(tmp_path):
     spaces = []
     for name in ("one", "two"):
         folder = tmp_path / name
@@ -185,7 +184,7 @@ def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
     assert [space.variant_name({}) for space in spaces] == ["one", "two"]
 
 
-def test_a_changed_file_is_read_again(space_from) -> None:
+def test_a_changed_file_is_read_again(space_from):
     assert space_from("def variant_name(params): return 'before'").variant_name({}) == "before"
     assert space_from("def variant_name(params): return 'after!'").variant_name({}) == "after!"
 
@@ -200,13 +199,13 @@ def test_a_changed_file_is_read_again(space_from) -> None:
         ("variant_name = 'text'\n", "space.py: variant_name must be a function"),
     ],
 )
-def test_a_file_that_cannot_be_loaded(space_from, text: str, words: str) -> None:
+def test_a_file_that_cannot_be_loaded(space_from, text, words):
     with pytest.raises(SpecError) as caught:
         space_from(text)
     assert words in caught.value.message
 
 
-def test_a_file_with_dataclasses(space_from) -> None:
+def test_a_file_with_dataclasses(space_from):
     text = (
         "from __future__ import annotations\nfrom dataclasses import dataclass\n"
         "@dataclass\nclass A:\n    x: int = 1\n"
@@ -260,20 +259,20 @@ def test_a_file_with_dataclasses(space_from) -> None:
         ),
     ],
 )
-def test_functions_that_misbehave(space_from, text: str, call, words: str) -> None:
+def test_functions_that_misbehave(space_from, text, call, words):
     with pytest.raises(SpecError) as caught:
         call(space_from(text))
     assert "space.py: " in caught.value.message
     assert words in caught.value.message
 
 
-def test_functions_cannot_change_the_parameters(space_from) -> None:
+def test_functions_cannot_change_the_parameters(space_from):
     params = {"a": 1}
     assert space_from("def check_variant(params): params.clear()").check_variant(params) is None
     assert params == {"a": 1}
 
 
-def test_a_recipe(space_from) -> None:
+def test_a_recipe(space_from):
     text = (
         "from pathlib import Path\nfrom profiler.kernels.recipe import Recipe\n"
         "def recipe(params): return Recipe((Path('/a.cu'),), {'N': params['n']})\n"
@@ -281,13 +280,13 @@ def test_a_recipe(space_from) -> None:
     assert space_from(text).recipe({"n": 4}) == Recipe((Path("/a.cu"),), {"N": 4})
 
 
-def _in_a_fresh_process(code: str) -> subprocess.CompletedProcess[str]:
+def _in_a_fresh_process(code):
     return subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
 
 
-def test_planning_imports_no_torch() -> None:
+def test_planning_imports_no_torch():
     code = (
         "import sys\nfrom pathlib import Path\nfrom profiler.planning.plan import make_plan\n"
         "from profiler.planning.space import space_of\n"
@@ -300,7 +299,7 @@ def test_planning_imports_no_torch() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_space_that_imports_torch_is_refused(tmp_path: Path) -> None:
+def test_a_space_that_imports_torch_is_refused(tmp_path):
     installed = tmp_path / "installed"
     installed.mkdir()
     (installed / "torch.py").write_text("")  # stands for the real one, which takes seconds

@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from profiler.errors import ExitCode, SpecError, UsageError
 from profiler.planning.spec import (
     CommandWorkload,
-    LoadedSpec,
     ModuleWorkload,
     json_schema,
     load_spec,
@@ -29,8 +28,8 @@ MINIMAL = HEAD + VARIANTS
 
 
 @pytest.fixture
-def load(tmp_path: Path):
-    def load_text(text: str, **kwargs: object) -> LoadedSpec:
+def load(tmp_path):
+    def load_text(text, **kwargs):
         path = tmp_path / "spec.yaml"
         path.write_text(text, encoding="utf-8")
         return load_spec(path, **kwargs)
@@ -39,10 +38,10 @@ def load(tmp_path: Path):
 
 
 @pytest.fixture
-def complaints(load, tmp_path: Path):
+def complaints(load, tmp_path):
     """The lines of the error that a text gives, without the folder."""
 
-    def complaints_of(text: str, **kwargs: object) -> list[str]:
+    def complaints_of(text, **kwargs):
         with pytest.raises(SpecError) as caught:
             load(text, **kwargs)
         assert caught.value.exit_code == ExitCode.BAD_USAGE
@@ -54,7 +53,7 @@ def complaints(load, tmp_path: Path):
 # ---- what is accepted ----------------------------------------------------------------------------
 
 
-def test_every_key_is_read() -> None:
+def test_every_key_is_read():
     loaded = load_spec(SPECS / "module.yaml")
     experiment = loaded.experiment
     assert loaded.text == (SPECS / "module.yaml").read_text(encoding="utf-8")
@@ -83,7 +82,7 @@ def test_every_key_is_read() -> None:
     assert experiment.build.flags == ("--use_fast_math",)
 
 
-def test_defaults_are_those_of_the_documentation() -> None:
+def test_defaults_are_those_of_the_documentation():
     experiment = load_spec(SPECS / "minimal.yaml").experiment
     assert experiment.baseline is None
     assert experiment.title == ""
@@ -101,12 +100,12 @@ def test_defaults_are_those_of_the_documentation() -> None:
     assert experiment.tolerance == {}
 
 
-def test_a_dotted_module_is_run_by_its_workload(load) -> None:
+def test_a_dotted_module_is_run_by_its_workload(load):
     workload = load(MINIMAL.replace("./workload.py", "my_package.softmax")).experiment.workload
     assert workload.target(Path()) == "my_package.softmax.workload"
 
 
-def test_command_is_split_before_it_is_filled() -> None:
+def test_command_is_split_before_it_is_filled():
     loaded = load_spec(SPECS / "command.yaml")
     workload = loaded.experiment.workload
     assert isinstance(workload, CommandWorkload)
@@ -124,25 +123,25 @@ def test_command_is_split_before_it_is_filled() -> None:
     assert workload.folder(loaded.base) == SPECS / "bin"
 
 
-def test_values_are_literal_in_a_regular_expression() -> None:
+def test_values_are_literal_in_a_regular_expression():
     workload = load_spec(SPECS / "command.yaml").experiment.workload
     assert isinstance(workload, CommandWorkload)
     assert workload.kernel_filter({"kernel": "a+b"}) == r"regex:sgemm_a\+b_v[0-9]{1,2}"
 
 
-def test_a_command_may_be_a_list_with_numbers(load) -> None:
+def test_a_command_may_be_a_list_with_numbers(load):
     workload = load("name: x\nworkload: {command: [./a, 4096, 0.5]}\n" + VARIANTS).experiment
     assert workload.workload.arguments({}) == ("./a", "4096", "0.5")
     assert workload.workload.kernel_filter({}) is None
 
 
-def test_scientific_notation_is_a_number_and_yes_is_true(load) -> None:
+def test_scientific_notation_is_a_number_and_yes_is_true(load):
     text = HEAD + "variants: {list: [{a: 1e-3, b: 2E6, c: yes, d: '1e3', e: -1.5e+2}]}\n"
     items = load(text).experiment.variants.list
     assert items[0].params == {"a": 1e-3, "b": 2e6, "c": True, "d": "1e3", "e": -150.0}
 
 
-def test_anchors_and_merge_keys(load) -> None:
+def test_anchors_and_merge_keys(load):
     text = (
         HEAD + "variants:\n  list:\n    - &base {algorithm: a, block: 1}\n"
         "    - {<<: *base, block: 2}\n"
@@ -154,19 +153,19 @@ def test_anchors_and_merge_keys(load) -> None:
     ]
 
 
-def test_a_byte_order_mark_and_crlf_are_no_problem(tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_crlf_are_no_problem(tmp_path):
     path = tmp_path / "spec.yaml"
     path.write_bytes(b"\xef\xbb\xbf" + MINIMAL.replace("\n", "\r\n").encode())
     assert load_spec(path).experiment.name == "x"
 
 
-def test_an_experiment_cannot_be_changed() -> None:
+def test_an_experiment_cannot_be_changed():
     experiment = load_spec(SPECS / "minimal.yaml").experiment
     with pytest.raises(ValidationError):
         experiment.name = "other"
 
 
-def test_schema_is_for_editors() -> None:
+def test_schema_is_for_editors():
     schema = json_schema()
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert schema["additionalProperties"] is False
@@ -178,7 +177,7 @@ def test_schema_is_for_editors() -> None:
 # ---- what is refused -----------------------------------------------------------------------------
 
 
-def test_everything_that_is_wrong_is_said_at_once_with_its_line() -> None:
+def test_everything_that_is_wrong_is_said_at_once_with_its_line():
     with pytest.raises(SpecError) as caught:
         load_spec(SPECS / "wrong.yaml")
     folder = f"{SPECS}/"
@@ -235,7 +234,7 @@ def test_everything_that_is_wrong_is_said_at_once_with_its_line() -> None:
         (f"name: {'9' * 5000}\n", "spec.yaml:1: cannot be read as YAML"),
     ],
 )
-def test_what_is_no_spec_at_all(complaints, text: str, begin: str) -> None:
+def test_what_is_no_spec_at_all(complaints, text, begin):
     assert complaints(text)[0].startswith(begin)
 
 
@@ -272,7 +271,7 @@ def test_what_is_no_spec_at_all(complaints, text: str, begin: str) -> None:
         ),
     ],
 )
-def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
+def test_what_yaml_would_misread(complaints, text, line):
     assert line in complaints(text)
 
 
@@ -442,7 +441,7 @@ def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
         ),
     ],
 )
-def test_what_is_refused(complaints, text: str, line: str) -> None:
+def test_what_is_refused(complaints, text, line):
     assert line in complaints(text)
 
 
@@ -472,13 +471,13 @@ IN_QUOTES = "a text that begins with a brace stands in quotes"
          "4194304, or put"),
     ],
 )  # fmt: skip
-def test_the_right_form_is_said(complaints, lines, form) -> None:
+def test_the_right_form_is_said(complaints, lines, form):
     (line,) = complaints(f"name: x\nworkload: kernels.x\n{lines}\n")
     assert form in line
 
 
 @pytest.mark.parametrize("value", ["'1K'", '"1K"', "1Kx", "K1", "fp16", "1.5K", "{name: 4K, a: 1}"])
-def test_other_text_is_text(load, value) -> None:
+def test_other_text_is_text(load, value):
     load(
         f"name: x\nworkload: kernels.x\nvariants: {{list: [{{a: '1'}}]}}\ntitle: 1K\n"
         f"problems: {{list: [{value if value.startswith('{') else '{n: ' + value + '}'}]}}\n"
@@ -488,7 +487,7 @@ def test_other_text_is_text(load, value) -> None:
 @pytest.mark.parametrize(
     "text", ["1e3", "1E3", "1e-3", "4k", "2Mi", "yes", "010", "1:30", "2024-01-02", "1", "~", "x"]
 )
-def test_text_that_is_written_is_read_as_text(load, text) -> None:
+def test_text_that_is_written_is_read_as_text(load, text):
     variants = {"list": [{"name": "v", "params": {"mode": text}}]}
     data = {"problems": {"matrix": {"n": [text]}}, "variants": variants}
     written = as_yaml({"name": "x", "workload": "kernels.x", **data})
@@ -498,19 +497,19 @@ def test_text_that_is_written_is_read_as_text(load, text) -> None:
 
 
 @pytest.mark.parametrize("given", ["visit", "Visits", "progam", "program "])
-def test_a_mistyped_capture_is_no_range(load, given) -> None:
+def test_a_mistyped_capture_is_no_range(load, given):
     text = MINIMAL + f"collect: {{collectors: [ncu, nsys], timeline: {{capture: '{given}'}}}}\n"
     with pytest.raises(SpecError, match=r"did you mean (visits|program)"):
         load(text)
 
 
 @pytest.mark.parametrize("given", ["my_program", "subprogram", "revisits", "visit@app", "step_15"])
-def test_ranges_may_have_almost_any_name(load, given) -> None:
+def test_ranges_may_have_almost_any_name(load, given):
     text = MINIMAL + f"collect: {{collectors: [ncu, nsys], timeline: {{capture: '{given}'}}}}\n"
     assert load(text).experiment.collect.timeline.capture == given
 
 
-def test_timelines_have_settings_of_their_own(load) -> None:
+def test_timelines_have_settings_of_their_own(load):
     collect = load(MINIMAL).experiment.collect
     assert (collect.timeline.blocks, collect.timeline.launches) == (1, 10)
     assert collect.timeline.capture == "visits"
@@ -518,29 +517,29 @@ def test_timelines_have_settings_of_their_own(load) -> None:
     assert load(text).experiment.collect.timeline.capture == "step@app"
 
 
-def test_an_external_command_may_have_a_timeline(load, complaints) -> None:
+def test_an_external_command_may_have_a_timeline(load, complaints):
     text = "name: x\nworkload: {command: ./a}\n" + VARIANTS
     assert load(text + "collect: {collectors: [ncu, nsys]}\n").experiment
     assert complaints(text + "collect: {collectors: torch}\n")
 
 
 @pytest.mark.parametrize("metric", ["lts__t_sectors.sum", "stalls", "duration_ns"])
-def test_metrics_that_are_known(load, metric: str) -> None:
+def test_metrics_that_are_known(load, metric):
     text = MINIMAL + f"collect: {{metrics: {metric}}}\n"
     assert load(text).experiment.collect.metrics == (metric,)
 
 
-def test_an_alias_bomb_does_not_explode(complaints) -> None:
+def test_an_alias_bomb_does_not_explode(complaints):
     levels = [f"b{n}: &b{n} [{', '.join([f'*b{n - 1}'] * 9)}]" for n in range(1, 30)]
     text = MINIMAL + "b0: &b0 [1]\n" + "\n".join(levels) + "\n"
     assert all("unknown key" in line for line in complaints(text))
 
 
-def test_a_structure_that_holds_itself_is_refused(complaints) -> None:
+def test_a_structure_that_holds_itself_is_refused(complaints):
     assert "variants.list[0]" in complaints(HEAD + "variants: {list: &a [*a]}\n")[0]
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read(tmp_path):
     with pytest.raises(SpecError, match="there is no such file"):
         load_spec(tmp_path / "absent.yaml")
     with pytest.raises(SpecError, match="cannot be read"):
@@ -554,7 +553,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 # ---- overrides -----------------------------------------------------------------------------------
 
 
-def test_overrides_are_yaml_laid_over_the_file(load) -> None:
+def test_overrides_are_yaml_laid_over_the_file(load):
     flags = ["collect.blocks=16", "build.flags=[-O3]", "baseline=two", "variants.list.0=zero"]
     loaded = load(MINIMAL, overrides=flags)
     assert loaded.experiment.collect.blocks == (16,)
@@ -565,12 +564,12 @@ def test_overrides_are_yaml_laid_over_the_file(load) -> None:
     assert loaded.text == MINIMAL
 
 
-def test_the_last_override_of_a_key_wins(load) -> None:
+def test_the_last_override_of_a_key_wins(load):
     loaded = load(MINIMAL, overrides=["collect.blocks=16", "collect.blocks=4"])
     assert loaded.experiment.collect.blocks == (4,)
 
 
-def test_blocks_are_a_number_or_a_list_of_looks(load) -> None:
+def test_blocks_are_a_number_or_a_list_of_looks(load):
     for blocks, looks in (
         ("5", (5,)),
         ("[5]", (5,)),
@@ -582,7 +581,7 @@ def test_blocks_are_a_number_or_a_list_of_looks(load) -> None:
     assert loaded.experiment.collect.blocks == (6, 12)
 
 
-def test_finals_and_the_margin_are_read(load) -> None:
+def test_finals_and_the_margin_are_read(load):
     experiment = load(MINIMAL + "collect: {final_blocks: 0}\nmargin_pct: 0.25\n").experiment
     assert (experiment.collect.final_blocks, experiment.margin_pct) == (0, 0.25)
     assert load(MINIMAL + "margin_pct: 0\n").experiment.margin_pct == 0
@@ -611,7 +610,7 @@ def test_finals_and_the_margin_are_read(load) -> None:
         ),
     ],
 )
-def test_complaints_about_an_override_name_the_flag(complaints, flag: str, line: str) -> None:
+def test_complaints_about_an_override_name_the_flag(complaints, flag, line):
     assert complaints(MINIMAL, overrides=[flag]) == [line]
 
 
@@ -627,7 +626,7 @@ def test_complaints_about_an_override_name_the_flag(complaints, flag: str, line:
         ("variants.list.7=x", "variants.list has 2 entries, counted from 0"),
     ],
 )
-def test_overrides_that_cannot_be_read(load, flag: str, words: str) -> None:
+def test_overrides_that_cannot_be_read(load, flag, words):
     with pytest.raises(UsageError, match=r"^--set ") as caught:
         load(MINIMAL, overrides=[flag])
     assert words in caught.value.message
@@ -637,7 +636,7 @@ def test_overrides_that_cannot_be_read(load, flag: str, words: str) -> None:
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_read_or_refused_with_our_own_error(tmp_path_factory, text: str) -> None:
+def test_any_text_is_read_or_refused_with_our_own_error(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "any.yaml"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(SpecError):
@@ -658,7 +657,7 @@ _json = st.recursive(
     st.sampled_from(["", ".list", ".matrix", ".exclude", ".metrics", ".command", ".default"]),
     _json,
 )
-def test_any_value_in_any_place_is_read_or_refused(key: str, below: str, value: object) -> None:
+def test_any_value_in_any_place_is_read_or_refused(key, below, value):
     flag = f"{key}{below}={json.dumps(value)}"
     with contextlib.suppress(SpecError, UsageError):
         load_spec(SPECS / "minimal.yaml", overrides=[flag])
@@ -668,7 +667,7 @@ _64_bits = st.integers(-(2**63) + 1, 2**63 - 1) | st.floats(allow_nan=False, all
 
 
 @given(_64_bits | st.booleans() | st.none())
-def test_a_condition_on_a_value_holds_for_that_value_only(value: object) -> None:
+def test_a_condition_on_a_value_holds_for_that_value_only(value):
     condition = Condition.model_validate(value)
     assert condition.holds(value)
     assert not condition.holds("text")
@@ -689,7 +688,7 @@ def test_a_condition_on_a_value_holds_for_that_value_only(value: object) -> None
         ({"in": True}, [True], [1, "true"]),
     ],
 )
-def test_conditions(condition: object, holds: list, fails: list) -> None:
+def test_conditions(condition, holds, fails):
     parsed = Condition.model_validate(condition)
     assert [value for value in holds if not parsed.holds(value)] == []
     assert [value for value in fails if parsed.holds(value)] == []
@@ -698,11 +697,11 @@ def test_conditions(condition: object, holds: list, fails: list) -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [("3", 3), ("a", "a"), ("[1, b]", [1, "b"]), ("", None), ("1e3", 1000.0)]
 )
-def test_values_of_the_command_line(text: str, value: object) -> None:
+def test_values_of_the_command_line(text, value):
     assert parse_value(text) == value
 
 
-def test_a_variant_is_trusted_with_a_reason_and_only_with_one(load, complaints) -> None:
+def test_a_variant_is_trusted_with_a_reason_and_only_with_one(load, complaints):
     listed = HEAD + "variants: {{list: [{{name: a, block: 1, {}}}]}}\n"
     (item,) = load(listed.format("trust: true, reason: sparse")).experiment.variants.list
     assert (item.trust, item.reason, item.params) == (True, "sparse", {"block": 1})

@@ -24,46 +24,46 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_tables_are_those_of_the_models() -> None:
+def test_tables_are_those_of_the_models():
     assert fill_tables(PAGE) == PAGE, REMEDY
 
 
-def test_schema_file_is_that_of_the_models() -> None:
+def test_schema_file_is_that_of_the_models():
     assert (DOCS / "spec.schema.json").read_text(encoding="utf-8") == schema_text(), REMEDY
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-def test_every_key_of_every_model_is_in_the_page(model: type) -> None:
+def test_every_key_of_every_model_is_in_the_page(model):
     begin = PAGE.index(f"<!-- fields: {model.__name__} -->")
     section = PAGE[begin : PAGE.index("<!-- end -->", begin)]
     for name, field in model.model_fields.items():
         assert f"| `{field.alias or name}` |" in section
 
 
-def test_a_field_that_the_page_lacks_is_noticed() -> None:
+def test_a_field_that_the_page_lacks_is_noticed():
     assert fill_tables(PAGE.replace("| `blocks` |", "| `blobs` |")) == PAGE
 
 
-def test_writing_again_changes_nothing(tmp_path: Path) -> None:
+def test_writing_again_changes_nothing(tmp_path):
     (tmp_path / "spec.md").write_text(PAGE, encoding="utf-8")
     write(tmp_path)
     assert (tmp_path / "spec.md").read_text(encoding="utf-8") == PAGE
     assert (tmp_path / "spec.schema.json").read_text(encoding="utf-8") == schema_text()
 
 
-def _examples() -> list[str]:
+def _examples():
     blocks = [part.partition("```")[0] for part in PAGE.split("```yaml\n")[1:]]
     return [block for block in blocks if isinstance(yaml.safe_load(block), dict)]
 
 
 @pytest.mark.parametrize("text", _examples(), ids=lambda text: text.split("\n")[0])
-def test_every_example_of_the_page_is_valid(text: str, tmp_path: Path) -> None:
+def test_every_example_of_the_page_is_valid(text, tmp_path):
     path = tmp_path / "example.yaml"
     path.write_text(text, encoding="utf-8")
     assert load_spec(path).experiment.name in text
 
 
-def test_the_page_has_both_kinds_of_workload_as_examples() -> None:
+def test_the_page_has_both_kinds_of_workload_as_examples():
     assert len(_examples()) == 2
 
 

@@ -1,7 +1,5 @@
 """Parts, checks and exit codes of external commands in the experiment file."""
 
-from pathlib import Path
-
 import pytest
 import yaml
 
@@ -16,8 +14,8 @@ BY_ORDER = {"size": [128, 256], "launches": 51, "skip": 1, "take": 5}
 
 
 @pytest.fixture
-def plan(tmp_path: Path):
-    def plan_of(parts: object, page: object = None, **workload: object):
+def plan(tmp_path):
+    def plan_of(parts, page=None, **workload):
         document = {
             "name": "sgemm",
             "workload": {"command": "./sgemm {kernel}", "parts": parts, **workload},
@@ -34,7 +32,7 @@ def plan(tmp_path: Path):
     return plan_of
 
 
-def test_both_ways_to_tell_parts_apart(plan) -> None:
+def test_both_ways_to_tell_parts_apart(plan):
     assert plan(BY_ORDER).parts.reading() == OrderedParts("size", (128, 256), 51, 1, 5)
     rest = plan({"size": [128], "launches": 51, "skip": 1}).parts.reading()
     assert rest == OrderedParts("size", (128,), 51, 1, 50)
@@ -43,7 +41,7 @@ def test_both_ways_to_tell_parts_apart(plan) -> None:
     assert ranges == RangeParts("size=.*", 2, 1, 5)
 
 
-def test_pages_know_the_parameter_of_parts(plan) -> None:
+def test_pages_know_the_parameter_of_parts(plan):
     plan(BY_ORDER, page={"kind": "grid", "split": ["size"]})
     plan("nvtx", page={"kind": "grid", "split": ["whatever"]})
     with pytest.raises(SpecError, match="no problem has a parameter 'sise'; did you mean 'size'"):
@@ -68,7 +66,7 @@ def test_pages_know_the_parameter_of_parts(plan) -> None:
         (BY_ORDER, {"exit_code": 256}, "256"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(plan, parts, workload, message) -> None:
+def test_what_is_wrong_is_said_with_its_line(plan, parts, workload, message):
     with pytest.raises(SpecError) as caught:
         plan(parts, **workload)
     assert message in caught.value.message

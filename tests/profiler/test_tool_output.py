@@ -1,7 +1,5 @@
 """Commands whose output is read: each its own, side by side, and ended with this process."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 
@@ -13,11 +11,11 @@ from profiler.machine import tool_output
 from profiler.machine.tool_output import Ran, ran, ran_together
 
 
-def shell(line: str) -> Command:
+def shell(line):
     return Command(("/bin/sh", "-c", line), env={"WORD": "said"})
 
 
-def test_each_command_has_its_own_end_and_output() -> None:
+def test_each_command_has_its_own_end_and_output():
     first, missing, late, large = ran_together(
         [
             shell("echo $WORD; echo odd >&2; exit 3"),
@@ -37,17 +35,15 @@ def test_each_command_has_its_own_end_and_output() -> None:
     assert large.stdout == "x" * 3_000_000 + "\ufffd"
 
 
-def test_one_command_raises_its_error() -> None:
+def test_one_command_raises_its_error():
     with pytest.raises(EnvironmentUnusable, match="cannot be run"):
         ran(Command(("/no/such/program",)))
 
 
-def test_a_signal_ends_the_commands_and_what_they_started(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_ends_the_commands_and_what_they_started(tmp_path, monkeypatch):
     pid = tmp_path / "pid"
 
-    def signalled() -> None:
+    def signalled():
         if pid.exists() and pid.read_text().endswith("\n"):
             raise KeyboardInterrupt
 
@@ -60,7 +56,7 @@ def test_a_signal_ends_the_commands_and_what_they_started(
     assert not is_alive(int(pid.read_text()))
 
 
-def is_alive(pid: int) -> bool:
+def is_alive(pid):
     """Whether a process runs; one that has ended and nobody has waited for does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

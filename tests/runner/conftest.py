@@ -1,14 +1,10 @@
 """Jobs over the small workloads beside these tests, and what running them writes."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,23 +17,15 @@ WORKLOADS = Path(__file__).parent / "workloads"
 REPO = Path(__file__).parents[2]
 PROCESS_LIMIT_S = 120
 
-Record = dict[str, Any]
-
 
 class Workbench:
     """Makes jobs in a folder of its own and runs them, here or in a process."""
 
-    def __init__(self, folder: Path, fork_server: Any = None) -> None:
+    def __init__(self, folder, fork_server=None):
         self.folder = folder
         self.fork_server = fork_server
 
-    def job(
-        self,
-        hows: Sequence[str],
-        problems: Sequence[dict[str, Any]] = ({"rows": 5, "columns": 7},),
-        blocks: int = 2,
-        **changes: Any,
-    ) -> Job:
+    def job(self, hows, problems=({"rows": 5, "columns": 7},), blocks=2, **changes):
         cells = tuple(
             JobCell(f"{how.replace(' ', '_')}..p{n}", how, {"how": how}, f"p{n}", problem)
             for n, problem in enumerate(problems)
@@ -64,19 +52,19 @@ class Workbench:
         )
         return replace(job, **changes)
 
-    def run(self, job: Job) -> list[Record]:
+    def run(self, job):
         """Run a job in this process; returns its journal."""
         with Path(job.journal).open("a", encoding="utf-8") as stream:
             open_session(job, Journal(stream), Turn(Path(job.journal), waits=False)).run()
         return self.journal(job)
 
-    def run_process(self, job: Job) -> tuple[subprocess.CompletedProcess[str], list[Record]]:
+    def run_process(self, job):
         """Run a job as the orchestrator does; returns the finished process and its journal."""
         path = self.folder / "job.json"
         write_job(job, path)
         return run_runner(path), self.journal(job)
 
-    def run_fork(self, job: Job) -> tuple[int, str, list[Record]]:
+    def run_fork(self, job):
         """Run a job in a fork of a process that has torch; gives exit code, stderr and journal."""
         path = self.folder / "job.json"
         write_job(job, path)
@@ -90,11 +78,11 @@ class Workbench:
         return code, err, self.journal(job)
 
     @staticmethod
-    def journal(job: Job) -> list[Record]:
+    def journal(job):
         return list(read_journal(Path(job.journal)))
 
 
-def run_runner(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def run_runner(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "profiler.runner", *map(str, arguments)],
         cwd=REPO,
@@ -108,25 +96,25 @@ def run_runner(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, fork_server: Any) -> Workbench:
+def bench(tmp_path, fork_server):
     return Workbench(tmp_path, fork_server)
 
 
 @pytest.fixture(scope="session")
-def workbench() -> Callable[[Path], Workbench]:
+def workbench():
     """Make a workbench in a folder, for fixtures that live longer than a test."""
     return Workbench
 
 
 @pytest.fixture
-def runner_process() -> Callable[..., subprocess.CompletedProcess[str]]:
+def runner_process():
     return run_runner
 
 
-def select(records: list[Record], **wanted: Any) -> list[Record]:
+def select(records, **wanted):
     return [r for r in records if all(r.get(key) == value for key, value in wanted.items())]
 
 
 @pytest.fixture(name="select", scope="session")
-def select_fixture() -> Callable[..., list[Record]]:
+def select_fixture():
     return select

@@ -1,7 +1,5 @@
 """Visits that are counted together: which kernels are whose, and what becomes of one that fails."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Counters in the runner itself: what is asked of CUPTI's library, and what is made of it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Poison and comparison of outputs with their references."""
 
-from __future__ import annotations
-
 import math
 import re
 

@@ -1,7 +1,5 @@
 """Errors that only a device reports, late or for ever, from a device made up for it."""
 
-from __future__ import annotations
-
 import pytest
 
 from profiler.runner.device import CpuDevice
@@ -18,13 +16,13 @@ ILLEGAL = "CUDA error: an illegal memory access was encountered"
 class FaultyDevice(CpuDevice):
     """Reports an error at its nth settling, `times` times in a row."""
 
-    def __init__(self, nth: int, times: int, message: str = ILLEGAL) -> None:
+    def __init__(self, nth, times, message=ILLEGAL):
         super().__init__()
         self._faulty = range(nth, nth + times)
         self._message = message
         self._settled = 0
 
-    def wait(self) -> None:
+    def wait(self):
         self._settled += 1
         if self._settled in self._faulty:
             raise RuntimeError(self._message)

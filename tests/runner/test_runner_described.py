@@ -1,7 +1,5 @@
 """A described workload in a session: what torch can do of it, checked as any other."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The example of docs/workloads.md runs as it stands there."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Experiments in Python files: what the decorators take, and how the runner calls the functions."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

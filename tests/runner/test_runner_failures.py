@@ -1,7 +1,5 @@
 """From exceptions to outcomes; the messages are those of CUDA, torch and NumPy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What only a CUDA device can show: events, and errors that take the context with them."""
 
-from __future__ import annotations
-
 import pytest
 
 from profiler.runner import protocol

@@ -1,7 +1,5 @@
 """Practical roofs in the runner: ranges of their own, before any cell, and no cell's failure."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """The runner as a process: exit codes, and a journal that names the failing cell."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Jobs and journals survive the way through a file."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import string

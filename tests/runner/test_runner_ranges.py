@@ -1,7 +1,5 @@
 """The NVTX range around a visit, seen as it is pushed."""
 
-from __future__ import annotations
-
 import pytest
 
 from profiler.runner import ranges

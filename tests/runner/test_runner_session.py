@@ -1,7 +1,5 @@
 """The walk over a job, in this process: order, findings, and failures that cost one cell."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import weakref

@@ -1,7 +1,5 @@
 """The softmax workload through the runner: its torch variants need no GPU and no compiler."""
 
-from __future__ import annotations
-
 import pytest
 from studies import workload_of
 

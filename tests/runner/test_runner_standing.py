@@ -1,7 +1,5 @@
 """A standing session: cells come with its orders, failures cost their variant, inputs are kept."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

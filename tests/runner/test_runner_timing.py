@@ -1,7 +1,5 @@
 """Stopwatches on the CPU."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import time

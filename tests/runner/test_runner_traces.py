@@ -1,7 +1,5 @@
 """Visits under torch.profiler, through the runner as a process: traces, ranges, operators."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

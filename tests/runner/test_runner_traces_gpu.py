@@ -1,7 +1,5 @@
 """Visits under torch.profiler on a CUDA device: kernels, launches, and who launched what."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Visits of timelines: which ranges, how many launches, what is waited for and switched on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

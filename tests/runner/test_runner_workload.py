@@ -1,7 +1,5 @@
 """Loading workloads: this repo's modules, and users' own files."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

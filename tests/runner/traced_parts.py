@@ -1,7 +1,5 @@
 """What a trace says about the parts of a launch."""
 
-from __future__ import annotations
-
 from profiler.parse.nsys_attribution import NO_STACK
 
 

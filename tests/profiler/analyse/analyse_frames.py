@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -18,32 +17,25 @@ class Range(NamedTuple):
     name: str
 
 
-def ours(cell: str, block: int, arm: int = 0) -> tuple[Range, ...]:
+def ours(cell, block, arm=0):
     """The ranges around a launch inside a visit."""
     return (Range("", "outer"), Range("profiler", range_name(cell, block, arm)))
 
 
-def launch(nvtx: tuple[Range, ...], kernel: str = "k", **raw: float | None) -> dict[str, object]:
+def launch(nvtx, kernel="k", **raw):
     """One launch; raw names with `__` and without a roll-up get `.sum`."""
     values = {name if name.startswith("launch__") else f"{name}.sum": raw[name] for name in raw}
     shape = {"grid_size": "(8, 1, 1)", "block_size": "(128, 1, 1)"}
     return {"id": 0, "kernel": kernel, "nvtx": nvtx, **shape, **values}
 
 
-def make_cell(variant: str, problem: str = "p") -> Cell:
+def make_cell(variant, problem="p"):
     """A cell whose ids are its names."""
     first, second = Variant(variant, variant, label=variant), Problem(problem, problem)
     return Cell(cell_id(first, second), first, second)
 
 
-def samples_of(
-    values: Mapping[str, Sequence[float]],
-    metric: str = "duration_ns",
-    *,
-    collector: str = "ncu",
-    kind: str = "timing",
-    arm: int = 0,
-) -> pd.DataFrame:
+def samples_of(values, metric="duration_ns", *, collector="ncu", kind="timing", arm=0):
     """One sample per block; keys are cell ids."""
     rows = [
         {

@@ -1,7 +1,5 @@
 """The account of a difference adds up, whatever the counters are, and is that of real kernels."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -65,14 +63,12 @@ CUDNN_STALLS = {
 }
 
 
-def profile(
-    values: dict[str, float], stalls: dict[str, float], name: str = "kernel"
-) -> KernelProfile:
+def profile(values, stalls, name="kernel"):
     waits = {stall_per_issue(reason): cycles for reason, cycles in stalls.items()}
     return KernelProfile(name, {**values, **waits})
 
 
-def parts_of(account: accounts.Account) -> dict[str, float]:
+def parts_of(account):
     return {part.name: part.ns for part in account.parts}
 
 

@@ -1,7 +1,5 @@
 """The unit that is close to its peak where no roof of bytes or operations is near."""
 
-from __future__ import annotations
-
 import pytest
 
 from profiler.analyse.why.busy_units import BUSY_UNITS, busy_unit
@@ -35,9 +33,7 @@ RAW = {
         ({}, None, None),
     ],
 )
-def test_the_busiest_unit_is_named_where_it_is_close_to_its_peak(
-    counted: dict[str, float], name: str | None, share: float | None
-) -> None:
+def test_the_busiest_unit_is_named_where_it_is_close_to_its_peak(counted, name, share):
     unit = busy_unit(KernelProfile("kernel", {RAW[key]: value for key, value in counted.items()}))
     assert (unit and unit.name, unit and unit.share) == (name, pytest.approx(share))
     assert name is None or name in BUSY_UNITS

@@ -82,7 +82,7 @@ VALUES = {
 }
 """Counters of a product of matrices with tensor cores."""
 
-ROWS: Mapping[str, Mapping[str, Any]] = {
+ROWS = {
     "LDG.E.128": {"executed": 2e3, "access_size": "128", "global_sectors": 3.2e4},
     "STG.E.128": {"executed": 1e3, "access_size": "128", "global_sectors": 1.6e4},
     "LDS.128": {"executed": 4e3, "access_size": "128"},
@@ -101,7 +101,7 @@ class Planted(NamedTuple):
     rows: Mapping[str, Mapping[str, Any]] = {}
 
 
-def _excessive(opcode: str) -> dict[str, dict[str, float]]:
+def _excessive(opcode):
     return {opcode: {"global_sectors": 3.2e8, "global_sectors_excessive": 3e8}}
 
 
@@ -118,7 +118,7 @@ _LOCAL = {
     LSU: 90.0,
 }
 _LOCAL_ROWS = {"LDL": {"executed": 2e4}, "STL.64": {"executed": 1e4}}
-PLANTED: Mapping[str, Planted] = {
+PLANTED = {
     "uncoalesced_loads": Planted({L2: 90.0}, rows=_excessive("LDG.E.128")),
     "uncoalesced_stores": Planted({L2: 90.0}, rows=_excessive("STG.E.128")),
     "bank_conflicts": Planted(
@@ -217,7 +217,7 @@ PLANTED: Mapping[str, Planted] = {
 }
 
 
-def kernel(planted: Planted) -> KernelProfile:
+def kernel(planted):
     stalls = {**STALLS, **planted.stalls}
     waits = {stall_per_issue(reason): cycles for reason, cycles in stalls.items()}
     opcodes = dict.fromkeys((*ROWS, *planted.rows))
@@ -236,22 +236,22 @@ def kernel(planted: Planted) -> KernelProfile:
     return KernelProfile("kernel()", values, listing=Listing("kernel()", instructions))
 
 
-def shares(profile: KernelProfile) -> dict[str, float]:
+def shares(profile):
     return {cause.name: cause.share for cause in causes(profile, LEAST_BYTES)}
 
 
-def test_every_cause_is_planted_here() -> None:
+def test_every_cause_is_planted_here():
     assert set(PLANTED) == set(CAUSES)
 
 
 @pytest.mark.parametrize("name", CAUSES)
-def test_a_cause_is_listed_where_counters_show_it_and_only_there(name: str) -> None:
+def test_a_cause_is_listed_where_counters_show_it_and_only_there(name):
     assert shares(kernel(PLANTED[name])).get(name, 0.0) > LARGE
     assert name not in shares(kernel(Planted()))
 
 
 @pytest.mark.parametrize("name", CAUSES)
-def test_shares_are_parts_of_the_duration_largest_first_with_evidence(name: str) -> None:
+def test_shares_are_parts_of_the_duration_largest_first_with_evidence(name):
     listed = causes(kernel(PLANTED[name]), LEAST_BYTES)
     assert [cause.share for cause in listed] == sorted(
         (cause.share for cause in listed), reverse=True
@@ -262,7 +262,7 @@ def test_shares_are_parts_of_the_duration_largest_first_with_evidence(name: str)
         assert all(evidence.metric and evidence.unit for evidence in cause.evidence.values())
 
 
-def test_what_was_not_counted_is_no_cause() -> None:
+def test_what_was_not_counted_is_no_cause():
     assert causes(KernelProfile("kernel()", {})) == ()
     stalls = {stall_per_issue("selected"): 1.0}
     assert causes(KernelProfile("kernel()", stalls)) == ()
@@ -271,21 +271,21 @@ def test_what_was_not_counted_is_no_cause() -> None:
 # ---- at most what other units leave --------------------------------------------------------------
 
 
-def test_shorter_waits_save_no_more_than_the_busiest_unit_leaves() -> None:
+def test_shorter_waits_save_no_more_than_the_busiest_unit_leaves():
     """19 % for chains were once told of attention at 96 % of the tensor cores' peak."""
     chain = PLANTED["dependent_chain"]
     at_roof = kernel(chain._replace(values={**chain.values, TENSOR: 96.0}))
     assert shares(at_roof)["dependent_chain"] == pytest.approx(0.04)
 
 
-def test_what_fills_a_unit_itself_is_not_bounded_by_it() -> None:
+def test_what_fills_a_unit_itself_is_not_bounded_by_it():
     conflicts = PLANTED["bank_conflicts"]
     assert shares(kernel(conflicts))["bank_conflicts"] == pytest.approx(0.7), "L2 is 30 % busy"
     at_roof = kernel(conflicts._replace(values={**conflicts.values, TENSOR: 90.0}))
     assert shares(at_roof)["bank_conflicts"] == pytest.approx(0.1)
 
 
-def test_of_causes_that_a_unit_bounds_alike_the_larger_one_comes_first() -> None:
+def test_of_causes_that_a_unit_bounds_alike_the_larger_one_comes_first():
     stalls = {"wait": 9.0, "dispatch_stall": 6.0, "no_instruction": 3.0}
     bounded = causes(kernel(Planted({ISSUING: 15.0, TENSOR: 95.0}, stalls)), LEAST_BYTES)
     assert [cause.name for cause in bounded[:3]] == [
@@ -295,7 +295,7 @@ def test_of_causes_that_a_unit_bounds_alike_the_larger_one_comes_first() -> None
     ]
 
 
-def test_the_limit_of_warps_comes_before_the_waits_that_more_warps_would_hide() -> None:
+def test_the_limit_of_warps_comes_before_the_waits_that_more_warps_would_hide():
     """Of attention with one block to an SM longer waits for tensor cores once came first."""
     limits = {
         "launch__occupancy_limit_shared_mem": 1.0,
@@ -314,7 +314,7 @@ def test_the_limit_of_warps_comes_before_the_waits_that_more_warps_would_hide() 
     assert causes(free, LEAST_BYTES)[0].name == "tensor_core_waits"
 
 
-def test_wide_accesses_move_no_more_bytes_in_a_wavefront_than_whole_words() -> None:
+def test_wide_accesses_move_no_more_bytes_in_a_wavefront_than_whole_words():
     """4 bytes of each thread fill the 128 of a wavefront, 1 byte a quarter of it."""
     for size, most in (("32", 0.05), ("8", 0.48)):
         rows = {"LDG.E": {"executed": 5e4, "access_size": size}}
@@ -322,7 +322,7 @@ def test_wide_accesses_move_no_more_bytes_in_a_wavefront_than_whole_words() -> N
         assert shares(narrow).get("narrow_accesses", 0.0) == pytest.approx(most, abs=0.05)
 
 
-def test_stores_of_a_kernel_that_loads_by_tma_are_a_part_of_all_traffic() -> None:
+def test_stores_of_a_kernel_that_loads_by_tma_are_a_part_of_all_traffic():
     """29 % for the epilogue of an attention kernel: its loads are on no source page."""
     stores = {"STG.E": {"executed": 1e3, "global_sectors": 3.2e5, "global_sectors_excessive": 3e5}}
     few = kernel(Planted({L2: 90.0, L2_BYTES: 3.2e5 * 32 * 200}, rows=stores))
@@ -331,37 +331,37 @@ def test_stores_of_a_kernel_that_loads_by_tma_are_a_part_of_all_traffic() -> Non
     assert shares(all_of_it)["uncoalesced_stores"] > 0.7
 
 
-def test_traffic_to_idle_device_memory_costs_nothing() -> None:
+def test_traffic_to_idle_device_memory_costs_nothing():
     """4 % for it were once told of attention that used 1 % of the bandwidth of DRAM."""
     moved = PLANTED["l2_reuse"].values
     from_l2 = kernel(Planted({**moved, L2_BYTES: 400 * LEAST_BYTES}, {"long_scoreboard": 9.0}))
     assert "l2_reuse" not in shares(from_l2)
 
 
-def test_atomics_that_meet_at_a_word_are_no_bank_conflicts() -> None:
+def test_atomics_that_meet_at_a_word_are_no_bank_conflicts():
     counted = {"executed": 2e4, "shared_wavefronts": 8e5, "shared_wavefronts_excessive": 7e5}
     found = shares(kernel(PLANTED["shared_atomics"]._replace(rows={"ATOMS.ADD": counted})))
     assert "bank_conflicts" not in found
     assert found["shared_atomics"] == pytest.approx(0.7), "L2 is 30 % busy"
 
 
-def test_branches_that_are_not_taken_are_no_threads_switched_off() -> None:
+def test_branches_that_are_not_taken_are_no_threads_switched_off():
     loop = {"BRA": {"executed": 2e5, "thread_executed": 64e5, "predicated_on": 0.0}}
     assert "predicated_threads" not in shares(kernel(Planted(rows=loop)))
 
 
-def test_the_pipe_of_special_functions_is_a_cause_where_it_limits() -> None:
+def test_the_pipe_of_special_functions_is_a_cause_where_it_limits():
     planted = PLANTED["special_functions"]
     assert "special_functions" not in shares(kernel(planted._replace(values={XU: 48.0})))
 
 
-def test_what_another_pipe_does_takes_as_many_issue_slots() -> None:
+def test_what_another_pipe_does_takes_as_many_issue_slots():
     busy = {XU: 95.0, UNITS["issue"]: 70.0}
     found = shares(kernel(PLANTED["special_functions"]._replace(values=busy)))
     assert found["special_functions"] == pytest.approx(0.3)
 
 
-def test_conversions_of_doubles_keep_the_pipe_busy_for_them_alone() -> None:
+def test_conversions_of_doubles_keep_the_pipe_busy_for_them_alone():
     """Two of three instructions go with them, and a third of the issue slots stays."""
     rows = {
         **{name: {"executed": 0.0} for name in ROWS},
@@ -375,7 +375,7 @@ def test_conversions_of_doubles_keep_the_pipe_busy_for_them_alone() -> None:
     assert "special_functions" not in found
 
 
-def test_cycles_without_an_instruction_go_to_what_warps_wait_for_in_them() -> None:
+def test_cycles_without_an_instruction_go_to_what_warps_wait_for_in_them():
     """All samples would count warps that are ready, of which only one can issue."""
     fetched = Planted(
         {ISSUING: 50.0},
@@ -391,7 +391,7 @@ def test_cycles_without_an_instruction_go_to_what_warps_wait_for_in_them() -> No
     assert shares(without)["instruction_fetch"] == pytest.approx(0.5 * 3.0 / not_ready)
 
 
-def test_memory_is_as_busy_as_its_busiest_slice() -> None:
+def test_memory_is_as_busy_as_its_busiest_slice():
     few = PLANTED["few_loads_in_flight"]
     uneven = few._replace(values={**few.values, SLICES.format("max"): 60.0})
     found = shares(kernel(uneven))["few_loads_in_flight"]
@@ -401,7 +401,7 @@ def test_memory_is_as_busy_as_its_busiest_slice() -> None:
 # ---- blocks and warps ----------------------------------------------------------------------------
 
 
-def test_each_missing_warp_is_counted_once() -> None:
+def test_each_missing_warp_is_counted_once():
     waits = {"long_scoreboard": 9.0}
     few = {**_FEW_WARPS, "launch__occupancy_limit_registers": 1.0}
     of_memory = shares(kernel(Planted({**few, OCCUPANCY: 50.0, WARPS: 25.0}, waits)))
@@ -420,9 +420,7 @@ def test_each_missing_warp_is_counted_once() -> None:
         (2000, "occupancy_registers"),
     ],
 )
-def test_a_limit_keeps_warps_away_only_where_the_grid_has_blocks_for_more(
-    blocks: int, named: str
-) -> None:
+def test_a_limit_keeps_warps_away_only_where_the_grid_has_blocks_for_more(blocks, named):
     """A grid of exactly one wave was made by its limit: one block for each SM."""
     limited = {**PLANTED["occupancy_registers"].values, "launch__grid_size": float(blocks)}
     found = shares(kernel(Planted(limited, {"long_scoreboard": 9.0})))
@@ -430,7 +428,7 @@ def test_a_limit_keeps_warps_away_only_where_the_grid_has_blocks_for_more(
     assert not {"small_grid", "occupancy_registers"} - {named} & found.keys()
 
 
-def test_one_block_is_no_block_that_takes_longer_than_others() -> None:
+def test_one_block_is_no_block_that_takes_longer_than_others():
     """Waves have two decimals in ncu's table: 0.0 of one block of 32 threads."""
     one = {
         "launch__grid_size": 1.0,
@@ -451,7 +449,7 @@ def test_one_block_is_no_block_that_takes_longer_than_others() -> None:
     assert not names & {"block_imbalance", "tail_wave", "occupancy_shared_memory"}
 
 
-def test_without_shared_memory_it_does_not_limit() -> None:
+def test_without_shared_memory_it_does_not_limit():
     """ncu gives the most blocks of an SM as its limit then."""
     small_blocks = {**_FEW_WARPS, OCCUPANCY: 50.0, WARPS: 49.0, "launch__grid_size": 1e5}
     limits = {
@@ -465,13 +463,13 @@ def test_without_shared_memory_it_does_not_limit() -> None:
     assert "occupancy_shared_memory" not in found
 
 
-def test_cycles_of_two_passes_are_no_launch_overhead() -> None:
+def test_cycles_of_two_passes_are_no_launch_overhead():
     """A kernel of 10 ms whose two counters of cycles differ by 2.3 %, which are 230 µs."""
     long = {ELAPSED: 17.2e6, BUSIEST_SM: 16.8e6, AVERAGE_SM: 16.7e6}
     assert "launch_overhead" not in shares(kernel(Planted(long)))
 
 
-def test_waits_for_memory_are_of_few_warps_or_of_few_loads_in_each() -> None:
+def test_waits_for_memory_are_of_few_warps_or_of_few_loads_in_each():
     waits = {"long_scoreboard": 9.0}
     few_warps = shares(kernel(PLANTED["occupancy_registers"]))
     assert few_warps["occupancy_registers"] > 4 * few_warps["few_loads_in_flight"]
@@ -480,19 +478,19 @@ def test_waits_for_memory_are_of_few_warps_or_of_few_loads_in_each() -> None:
 
 
 @pytest.mark.parametrize("name", ["uncoalesced_loads", "bank_conflicts", "narrow_accesses"])
-def test_causes_of_instructions_need_a_source_page(name: str) -> None:
+def test_causes_of_instructions_need_a_source_page(name):
     with_page = kernel(PLANTED[name])
     assert name not in shares(KernelProfile("kernel()", with_page.values))
 
 
-def test_traffic_is_too_much_only_beside_what_the_workload_states() -> None:
+def test_traffic_is_too_much_only_beside_what_the_workload_states():
     moved = kernel(PLANTED["l2_reuse"])
     assert "l2_reuse" in {cause.name for cause in causes(moved, LEAST_BYTES)}
     assert "l2_reuse" not in {cause.name for cause in causes(moved, math.nan)}
     assert "l2_reuse" not in {cause.name for cause in causes(moved, 5 * LEAST_BYTES)}
 
 
-def test_a_large_ratio_of_little_work_comes_last() -> None:
+def test_a_large_ratio_of_little_work_comes_last():
     """35 times more conflicts that are 0.2 % of the wavefronts are no cause."""
     little = Planted({LSU: 95.0}, rows={"LDS.128": {"shared_wavefronts_excessive": 2e3}})
     assert "bank_conflicts" not in shares(kernel(little))
@@ -501,7 +499,7 @@ def test_a_large_ratio_of_little_work_comes_last() -> None:
 # ---- several kernels -----------------------------------------------------------------------------
 
 
-def launches(*moved: float) -> list[KernelProfile]:
+def launches(*moved):
     """Kernels of 1 ms that move so many bytes and are near the bandwidth of DRAM."""
     return [
         KernelProfile(
@@ -512,9 +510,8 @@ def launches(*moved: float) -> list[KernelProfile]:
     ]
 
 
-def test_results_that_kernels_hand_on_through_memory_are_a_cause_of_all_of_them() -> None:
+def test_results_that_kernels_hand_on_through_memory_are_a_cause_of_all_of_them():
     cause = unfused(launches(2e9, 2e9), LEAST_BYTES)
-    assert cause is not None
     assert cause.name == UNFUSED
     assert cause.share == pytest.approx(0.75 * 0.8), "3 of 4 GB, times how busy memory is"
     assert [evidence.value for evidence in cause.evidence.values()] == [4e9, LEAST_BYTES]
@@ -525,18 +522,16 @@ def test_results_that_kernels_hand_on_through_memory_are_a_cause_of_all_of_them(
     [((4e9,), LEAST_BYTES), ((5e8, 4e8), LEAST_BYTES), ((5.1e8, 5e8), LEAST_BYTES)],
     ids=["one kernel", "less than is needed", "hardly more"],
 )
-def test_nothing_is_handed_on_where_no_more_is_moved_than_is_needed(
-    moved: tuple[float, ...], least: float
-) -> None:
+def test_nothing_is_handed_on_where_no_more_is_moved_than_is_needed(moved, least):
     assert unfused(launches(*moved), least) is None
 
 
-def test_without_stated_or_counted_bytes_nothing_is_claimed_of_several_kernels() -> None:
+def test_without_stated_or_counted_bytes_nothing_is_claimed_of_several_kernels():
     assert unfused(launches(2e9, 2e9)) is None
     assert unfused(launches(2e9, math.nan), LEAST_BYTES) is None
 
 
-def test_comparisons_of_floats_are_no_integer_arithmetic() -> None:
+def test_comparisons_of_floats_are_no_integer_arithmetic():
     """Row maxima of a softmax were once told as addresses and loops."""
     for opcode in ("FMNMX", "FSETP.GT.AND", "HMNMX2", "DSETP.LT.AND", "VHMNMX"):
         floats = kernel(Planted(rows={opcode: {"executed": 2e5}}))

@@ -1,16 +1,10 @@
 """Causes of recorded kernels that an engineer knows the reason of."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from pathlib import Path
-
 import pytest
 from recorded import CAUSES, RECORDINGS, report_of_recording
 
-from profiler.analyse.why.causes import Cause, causes
+from profiler.analyse.why.causes import causes
 from profiler.analyse.why.facts import UNITS
-from profiler.analyse.why.kernel_profiles import KernelProfile
 
 GRID = CAUSES / "fusion_grid.zip"
 EXPLAINED = (
@@ -20,13 +14,13 @@ EXPLAINED = (
 )
 
 
-def kernels_of(recording: Path) -> Mapping[str, KernelProfile]:
+def kernels_of(recording):
     """First kernel of each explained cell, by cell."""
     report = report_of_recording(recording)
     return {cell: profile.kernels[0] for cell, profile in report.details.profiles.items()}
 
 
-def first_causes(recording: Path, cell: str) -> list[Cause]:
+def first_causes(recording, cell):
     first_kernels = kernels_of(recording)
     cell_id = next(name for name in first_kernels if name.startswith(cell))
     return list(causes(first_kernels[cell_id]))
@@ -35,7 +29,7 @@ def first_causes(recording: Path, cell: str) -> list[Cause]:
 @pytest.mark.parametrize(
     "recording", EXPLAINED, ids=lambda folder: f"{folder.parent.name}-{folder.stem}"
 )
-def test_no_wait_costs_more_than_the_tensor_cores_or_device_memory_leave(recording: Path) -> None:
+def test_no_wait_costs_more_than_the_tensor_cores_or_device_memory_leave(recording):
     waits = {"dependent_chain", "barrier_waits", "few_loads_in_flight", "dispatch_stalls"}
     for kernel in kernels_of(recording).values():
         busiest = max(kernel.value(UNITS[unit]) for unit in ("dram", "tensor"))
@@ -70,14 +64,12 @@ def test_no_wait_costs_more_than_the_tensor_cores_or_device_memory_leave(recordi
         (RECORDINGS / "hopper.zip", "step-02", "occupancy_shared_memory", 0.3),
     ],
 )
-def test_the_first_cause_is_what_an_engineer_would_name(
-    recording: Path, cell: str, name: str, least: float
-) -> None:
+def test_the_first_cause_is_what_an_engineer_would_name(recording, cell, name, least):
     first = first_causes(recording, cell)[0]
     assert (first.name, first.share >= least) == (name, True), first
 
 
-def test_the_limit_of_warps_stands_before_the_waits_that_follow_from_it() -> None:
+def test_the_limit_of_warps_stands_before_the_waits_that_follow_from_it():
     """wgmma.wait_group straight after each product, and no other block that computes meanwhile."""
     limit, symptom = first_causes(RECORDINGS / "hopper.zip", "step-02")[:2]
     assert (limit.name, symptom.name) == ("occupancy_shared_memory", "tensor_core_waits")
@@ -86,7 +78,7 @@ def test_the_limit_of_warps_stands_before_the_waits_that_follow_from_it() -> Non
     assert cudnn[:3] == ["occupancy_registers", "occupancy_shared_memory", "tensor_core_waits"]
 
 
-def test_the_epilogue_of_a_kernel_that_loads_by_tma_is_no_cause() -> None:
+def test_the_epilogue_of_a_kernel_that_loads_by_tma_is_no_cause():
     """ncu's rule says 50 % (global) of it: half of the sectors that its page has are in excess.
 
     They are 0.4 % of what L2 served.

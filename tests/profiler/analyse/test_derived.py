@@ -21,22 +21,20 @@ from profiler.analyse.samples import missing_metrics, samples_from_launches
 from profiler.analyse.summary import summarise
 from profiler.metrics import passes
 from profiler.metrics.catalogue import CATALOGUE, Combine, Metric, PassClass
-from profiler.metrics.formulas import Formula, Number, Quantity, metric, of_gpu, stated
+from profiler.metrics.formulas import Number, Quantity, metric, of_gpu, stated
 from profiler.model import BuildResult, CellStatus, Environment, KernelFacts, Outcome
 
 SESSION = {"session": "timing-0", "collector": "ncu", "kind": "timing"}
 
 
-def _samples(
-    launches: list[dict[str, object]], metrics: tuple[str, ...] = ("duration_ns",)
-) -> pd.DataFrame:
+def _samples(launches, metrics=("duration_ns",)):
     return samples_from_launches(pd.DataFrame(launches), metrics=metrics, **SESSION)
 
 
 # ---- an entry is enough --------------------------------------------------------------------------
 
 
-def _entry(name: str, formula: Formula) -> Metric:
+def _entry(name, formula):
     return Metric(
         name,
         name,
@@ -49,7 +47,7 @@ def _entry(name: str, formula: Formula) -> Metric:
     )
 
 
-def _extend(monkeypatch: pytest.MonkeyPatch, *entries: Metric) -> None:
+def _extend(monkeypatch, *entries):
     """Make every module that holds the catalogue see it with these entries at its end."""
     extended = MappingProxyType({**CATALOGUE, **{entry.name: entry for entry in entries}})
     for name, module in list(sys.modules.items()):
@@ -57,9 +55,7 @@ def _extend(monkeypatch: pytest.MonkeyPatch, *entries: Metric) -> None:
             monkeypatch.setattr(module, "CATALOGUE", extended)
 
 
-def test_a_new_derived_entry_has_its_numbers_in_samples_and_summary(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_new_derived_entry_has_its_numbers_in_samples_and_summary(monkeypatch):
     clock = _entry("clock_of_peak", metric("cycles") / metric("duration_ns") / of_gpu("sm_count"))
     twice = _entry("twice_of_peak", 2 * metric("clock_of_peak") + stated("flops") - 1)
     _extend(monkeypatch, clock, twice)
@@ -77,9 +73,7 @@ def test_a_new_derived_entry_has_its_numbers_in_samples_and_summary(
     assert rows["rank"].to_dict() == {"a..p": 2.0, "b..p": 1.0}
 
 
-def test_what_a_new_derived_entry_needs_is_collected_with_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_a_new_derived_entry_needs_is_collected_with_it(monkeypatch):
     first = _entry("first", metric("instructions") / metric("cycles"))
     _extend(monkeypatch, first, _entry("second", metric("first") / metric("l2_bytes")))
     assert passes.timing_metrics(["second"], with_cycles=True) == ("duration_ns", "cycles")
@@ -87,7 +81,7 @@ def test_what_a_new_derived_entry_needs_is_collected_with_it(
     assert set(session.metrics) == {"duration_ns", "instructions", "l2_bytes"}
 
 
-def test_what_three_sessions_counted_in_parts_is_one_number_beside_the_first_of_them() -> None:
+def test_what_three_sessions_counted_in_parts_is_one_number_beside_the_first_of_them():
     parts = CATALOGUE["tensor_fp16_ops"].parts
     frames = [
         samples_of({"a..p": [2.0e9, 4.0e9], "b..p": [8.0e9]}, part, kind="counters").assign(
@@ -108,18 +102,18 @@ def test_what_three_sessions_counted_in_parts_is_one_number_beside_the_first_of_
     assert "tensor_fp16_ops" not in add_wholes(frames[0])
 
 
-def test_every_derived_entry_has_a_formula_and_no_other_has_one() -> None:
+def test_every_derived_entry_has_a_formula_and_no_other_has_one():
     for entry in CATALOGUE.values():
         assert (entry.formula is not None) == (entry.source == "derived"), entry.name
         assert (entry.pass_class is PassClass.DERIVED) == (entry.source == "derived"), entry.name
 
 
-def test_every_part_of_a_formula_exists_and_stands_before_it() -> None:
+def test_every_part_of_a_formula_exists_and_stands_before_it():
     fields = {
         "cell": {field.name for field in dataclasses.fields(CellStatus)},
         "gpu": {field.name for field in dataclasses.fields(Environment)},
     }
-    before: set[str] = set()
+    before = set()
     for name, entry in CATALOGUE.items():
         if entry.formula is not None:
             parts = list(entry.formula.quantities())
@@ -129,7 +123,7 @@ def test_every_part_of_a_formula_exists_and_stands_before_it() -> None:
         before.add(name)
 
 
-def test_every_metric_of_build_and_runner_names_the_field_of_its_value() -> None:
+def test_every_metric_of_build_and_runner_names_the_field_of_its_value():
     of_status = {field.name for field in dataclasses.fields(CellStatus)}
     of_kernel = {field.name for field in dataclasses.fields(KernelFacts)}
     for entry in CATALOGUE.values():
@@ -152,20 +146,20 @@ def test_every_metric_of_build_and_runner_names_the_field_of_its_value() -> None
         (Number(2) * Quantity("a"), "2 · a"),
     ],
 )
-def test_a_formula_is_written_with_the_brackets_that_it_needs(formula: Formula, text: str) -> None:
+def test_a_formula_is_written_with_the_brackets_that_it_needs(formula, text):
     assert str(formula) == text
 
 
 # ---- values --------------------------------------------------------------------------------------
 
 
-def _derived(status: CellStatus, environment: Environment, **raw: float) -> pd.Series:  # type: ignore[type-arg]
+def _derived(status, environment, **raw):
     metrics = ("duration_ns", "cycles", "dram_read_bytes", "dram_write_bytes")
     samples = _samples([launch(ours("a", 0), **raw)], metrics)
     return add_derived(samples, {"a": status}, environment).iloc[0]
 
 
-def test_derived_metrics_follow_from_time_traffic_and_statements() -> None:
+def test_derived_metrics_follow_from_time_traffic_and_statements():
     raw = launch(
         ours("a", 0), gpu__time_duration=1000.0, dram__bytes_read=3e6, dram__bytes_write=1e6
     ) | {"sm__cycles_elapsed.max": 1500.0}
@@ -182,26 +176,24 @@ def test_derived_metrics_follow_from_time_traffic_and_statements() -> None:
     assert row["sm_clock_ghz"] == pytest.approx(1.5)
 
 
-def test_what_nothing_is_known_for_is_not_derived() -> None:
+def test_what_nothing_is_known_for_is_not_derived():
     status = CellStatus("a", Outcome.MEASURED)
     row = _derived(status, Environment(), gpu__time_duration=10.0)
     assert not {"tflops", "gbps", "dram_gbps", "peak_dram_pct"} & set(row.index)
 
 
-def test_nothing_is_divided_by_zero() -> None:
+def test_nothing_is_divided_by_zero():
     status = CellStatus("a", Outcome.MEASURED, flops=1.0, bytes=1.0)
     row = _derived(status, Environment(), dram__bytes_read=0.0, dram__bytes_write=0.0)
     assert not {"memory_efficiency_pct", "arithmetic_intensity"} & set(row.index)
 
 
-def test_cells_without_a_status_have_no_derived_metrics() -> None:
+def test_cells_without_a_status_have_no_derived_metrics():
     samples = _samples([launch(ours("a", 0), gpu__time_duration=1.0)])
     assert "tflops" not in add_derived(samples, {}, Environment()).columns
 
 
-def _counted(
-    session: str, *visits: tuple[str, int, int], kind: str = "counters", **raw: float
-) -> pd.DataFrame:
+def _counted(session, *visits, kind="counters", **raw):
     """Samples of one session with `l2_hit_sectors` or `l2_bytes`."""
     launches = [launch(ours(*visit), gpu__time_duration=1.0, **raw) for visit in visits]
     metrics = ("l2_hit_sectors",) if "lts__t_sectors_lookup_hit" in raw else ("l2_bytes",)
@@ -209,7 +201,7 @@ def _counted(
     return samples_from_launches(pd.DataFrame(launches), metrics=metrics, **facts)
 
 
-def _hit_rates(*frames: pd.DataFrame) -> dict[tuple[str, int, int], float]:
+def _hit_rates(*frames):
     samples = pd.concat(frames, ignore_index=True)
     derived = add_derived(samples, {}, Environment()).reindex(columns=[*samples, "l2_hit_pct"])
     found = derived[derived["l2_hit_pct"].notna()]
@@ -217,7 +209,7 @@ def _hit_rates(*frames: pd.DataFrame) -> dict[tuple[str, int, int], float]:
     return dict(zip(visits, found["l2_hit_pct"], strict=True))
 
 
-def test_the_l2_hit_rate_is_put_together_from_two_sessions_of_a_visit() -> None:
+def test_the_l2_hit_rate_is_put_together_from_two_sessions_of_a_visit():
     a, again, b = ("a", 0, 0), ("a", 1, 0), ("b", 0, 0)
     traffic = [
         _counted("ncu-counters", visit, lts__t_bytes=32.0 * sectors)
@@ -227,7 +219,7 @@ def test_the_l2_hit_rate_is_put_together_from_two_sessions_of_a_visit() -> None:
     assert _hit_rates(*traffic, hits) == pytest.approx({a: 50.0, again: 25.0, b: 5.0})
 
 
-def test_hits_of_one_visit_are_not_divided_by_the_traffic_of_another() -> None:
+def test_hits_of_one_visit_are_not_divided_by_the_traffic_of_another():
     hits = _counted("ncu-counters-2", ("a", 0, 0), lts__t_sectors_lookup_hit=50.0)
     elsewhere = [
         _counted("ncu-counters", ("a", 1, 0), lts__t_bytes=3200.0),
@@ -238,13 +230,13 @@ def test_hits_of_one_visit_are_not_divided_by_the_traffic_of_another() -> None:
     assert _hit_rates(*elsewhere, hits) == {}
 
 
-def test_the_l2_hit_rate_comes_from_one_session_where_it_has_both() -> None:
+def test_the_l2_hit_rate_comes_from_one_session_where_it_has_both():
     raw = launch(ours("a", 0), lts__t_sectors_lookup_hit=25.0, lts__t_bytes=3200.0)
     samples = _samples([raw], ("l2_hit_sectors", "l2_bytes"))
     assert add_derived(samples, {}, Environment())["l2_hit_pct"][0] == pytest.approx(25.0)
 
 
-def test_a_hit_rate_of_passes_that_disagree_is_missing_and_came_back() -> None:
+def test_a_hit_rate_of_passes_that_disagree_is_missing_and_came_back():
     raw = launch(ours("a", 0), lts__t_sectors_lookup_hit=102.0, lts__t_bytes=3200.0)
     samples = add_derived(_samples([raw], ("l2_hit_sectors", "l2_bytes")), {}, Environment())
     assert "l2_hit_pct" not in samples.columns
@@ -254,7 +246,7 @@ def test_a_hit_rate_of_passes_that_disagree_is_missing_and_came_back() -> None:
     }
 
 
-def test_without_traffic_there_is_no_hit_rate() -> None:
+def test_without_traffic_there_is_no_hit_rate():
     raw = launch(ours("a", 0), lts__t_sectors_lookup_hit=0.0, lts__t_bytes=0.0)
     samples = _samples([raw], ("l2_hit_sectors", "l2_bytes"))
     assert "l2_hit_pct" not in add_derived(samples, {}, Environment()).columns
@@ -263,7 +255,7 @@ def test_without_traffic_there_is_no_hit_rate() -> None:
 # ---- from the runner -----------------------------------------------------------------------------
 
 
-def test_what_the_runner_said_of_a_cell_is_in_all_its_samples() -> None:
+def test_what_the_runner_said_of_a_cell_is_in_all_its_samples():
     samples = _samples([launch(ours(cell, block)) for cell in "ab" for block in range(2)])
     statuses = {
         "a": CellStatus("a", Outcome.MEASURED, compile_seconds=1.5, buffer_bytes=64.0),
@@ -278,7 +270,7 @@ def test_what_the_runner_said_of_a_cell_is_in_all_its_samples() -> None:
     assert "compile_s" not in samples, "a new frame"
 
 
-def test_every_metric_of_the_runner_has_a_place_in_a_status() -> None:
+def test_every_metric_of_the_runner_has_a_place_in_a_status():
     names = [name for name, metric in CATALOGUE.items() if metric.source == "runner"]
     status = CellStatus(
         "a",
@@ -295,7 +287,7 @@ def test_every_metric_of_the_runner_has_a_place_in_a_status() -> None:
     assert frame[names].notna().all(axis=None)
 
 
-def test_cells_without_a_status_have_no_facts_of_the_runner() -> None:
+def test_cells_without_a_status_have_no_facts_of_the_runner():
     samples = _samples([launch(ours("a", 0))])
     assert "flops" not in add_status_facts(samples, {}, ["flops"])
 
@@ -303,7 +295,7 @@ def test_cells_without_a_status_have_no_facts_of_the_runner() -> None:
 # ---- from the build ------------------------------------------------------------------------------
 
 
-def test_a_build_gives_the_largest_of_its_kernels() -> None:
+def test_a_build_gives_the_largest_of_its_kernels():
     samples = _samples([launch(ours(cell, 0), gpu__time_duration=1.0) for cell in "abc"])
     kernels = [KernelFacts("k", spill_store_bytes=value) for value in (4, 16, None)]
     builds = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import pytest
 from analyse_frames import samples_of
@@ -14,7 +13,7 @@ from profiler.analyse.effects import effects, judge_steps, moves, over_problems,
 from profiler.analyse.intervals import NO_OFFSETS
 from profiler.analyse.judge import Judge, Rules, times_of
 from profiler.analyse.verdicts import Reason
-from profiler.model import Cell, Params, Problem, SessionKind, Variant, Verdict, cell_id
+from profiler.model import Cell, Problem, SessionKind, Variant, Verdict, cell_id
 
 small = st.fixed_dictionaries(
     {"tile": st.sampled_from([32, 64, 128]), "async": st.booleans()},
@@ -23,17 +22,17 @@ small = st.fixed_dictionaries(
 spaces = st.lists(small, min_size=1, max_size=10, unique_by=lambda one: str(sorted(one.items())))
 
 
-def named(params: Params) -> Variant:
+def named(params):
     name = ",".join(f"{key}={value}" for key, value in params.items())
     return Variant(name, name, params)
 
 
-def blocks(values: Mapping[str, list[float]]) -> dict[tuple[str, str], dict[int, float]]:
+def blocks(values):
     return {(name, "p"): dict(enumerate(row)) for name, row in values.items()}
 
 
 @given(spaces)
-def test_the_two_of_a_pair_differ_in_their_parameter_only(space: list[Params]) -> None:
+def test_the_two_of_a_pair_differ_in_their_parameter_only(space):
     for step in steps([named(params) for params in space]):
         for before, after in step.pairs:
             keys = {*before.params, *after.params}
@@ -44,7 +43,7 @@ def test_the_two_of_a_pair_differ_in_their_parameter_only(space: list[Params]) -
 
 
 @given(spaces)
-def test_every_pair_that_differs_in_one_parameter_is_found_once(space: list[Params]) -> None:
+def test_every_pair_that_differs_in_one_parameter_is_found_once(space):
     variants = [named(params) for params in space]
     found = [frozenset((a.id, b.id)) for step in steps(variants) for a, b in step.pairs]
     wanted = {
@@ -58,14 +57,14 @@ def test_every_pair_that_differs_in_one_parameter_is_found_once(space: list[Para
     assert wanted <= set(found)
 
 
-def test_values_go_up_and_what_is_not_set_comes_first() -> None:
-    space: list[Params] = [{"k": 128}, {"k": 32}, {}, {"k": 64}]
+def test_values_go_up_and_what_is_not_set_comes_first():
+    space = [{"k": 128}, {"k": 32}, {}, {"k": 64}]
     found = [(step.before, step.after) for step in steps([named(variant) for variant in space])]
     assert found == [(None, 32), (None, 64), (None, 128), (32, 64), (32, 128), (64, 128)]
 
 
-def test_only_the_parameters_that_were_asked_for() -> None:
-    space: list[Params] = [{"a": x, "b": y} for x in (1, 2) for y in (1, 2)]
+def test_only_the_parameters_that_were_asked_for():
+    space = [{"a": x, "b": y} for x in (1, 2) for y in (1, 2)]
     variants = [named(variant) for variant in space]
     assert [step.parameter for step in steps(variants, ["b", "nowhere"])] == ["b"]
 
@@ -76,10 +75,8 @@ def test_only_the_parameters_that_were_asked_for() -> None:
     st.lists(st.floats(1.0, 1e6), min_size=3, max_size=8),
     st.lists(st.floats(1.0, 1e6), min_size=3, max_size=8),
 )
-def test_drift_that_both_of_a_pair_share_cancels_out(
-    factor: float, first: list[float], second: list[float]
-) -> None:
-    space: list[Params] = [{"on": on, "tile": tile} for tile in (1, 2) for on in (False, True)]
+def test_drift_that_both_of_a_pair_share_cancels_out(factor, first, second):
+    space = [{"on": on, "tile": tile} for tile in (1, 2) for on in (False, True)]
     variants = [named(variant) for variant in space]
     rows = (first, [x * factor for x in first], second, [x * factor for x in second])
     values = blocks({one.id: list(row) for one, row in zip(variants, rows, strict=True)})
@@ -89,8 +86,8 @@ def test_drift_that_both_of_a_pair_share_cancels_out(
         assert number == pytest.approx(factor, rel=1e-9)
 
 
-def test_the_mean_is_geometric_and_the_range_is_that_of_the_pairs() -> None:
-    space: list[Params] = [{"on": on, "tile": tile} for tile in (1, 2) for on in (False, True)]
+def test_the_mean_is_geometric_and_the_range_is_that_of_the_pairs():
+    space = [{"on": on, "tile": tile} for tile in (1, 2) for on in (False, True)]
     variants = [named(variant) for variant in space]
     values = {(one.id, "p"): {0: time} for one, time in zip(variants, (10, 5, 10, 40), strict=True)}
     ((effect,),) = effects(steps(variants, ["on"]), values, ["p"])
@@ -99,9 +96,9 @@ def test_the_mean_is_geometric_and_the_range_is_that_of_the_pairs() -> None:
     assert math.isnan(effect.low)
 
 
-def test_ratios_are_quotients_of_the_medians_of_the_pairs() -> None:
+def test_ratios_are_quotients_of_the_medians_of_the_pairs():
     """One pair is slow in blocks of its own: the median of ratios is none of durations."""
-    space: list[Params] = [{"on": on, "tile": tile} for tile in (1, 2) for on in (False, True)]
+    space = [{"on": on, "tile": tile} for tile in (1, 2) for on in (False, True)]
     variants = [named(variant) for variant in space]
     before, after = [10.0, 11.0, 12.0, 13.0, 14.0], [15.0, 9.0, 14.0, 11.0, 12.0]
     rows = (before, after, before, before)
@@ -117,8 +114,8 @@ def test_ratios_are_quotients_of_the_medians_of_the_pairs() -> None:
     assert effect.ratio == pytest.approx(math.sqrt(13 / 12))
 
 
-def test_a_pair_that_lacks_a_value_or_a_common_block_does_not_count() -> None:
-    space: list[Params] = [{"on": on, "tile": tile} for tile in (1, 2, 3) for on in (False, True)]
+def test_a_pair_that_lacks_a_value_or_a_common_block_does_not_count():
+    space = [{"on": on, "tile": tile} for tile in (1, 2, 3) for on in (False, True)]
     variants = [named(variant) for variant in space]
     rows = ({0: 2.0}, {0: 4.0}, {0: 2.0}, {}, {0: 2.0}, {1: 9.0})
     values = {(one.id, "p"): row for one, row in zip(variants, rows, strict=True)}
@@ -130,13 +127,13 @@ def test_a_pair_that_lacks_a_value_or_a_common_block_does_not_count() -> None:
     assert over_problems(found[0][1:]).pairs == 0
 
 
-def test_no_steps_no_effects() -> None:
+def test_no_steps_no_effects():
     assert effects((), {}, ["p"]) == ()
     assert effects(steps([named({"a": 1}), named({"a": 2})]), {}, []) == ((),)
 
 
-def test_counters_are_compared_by_their_means() -> None:
-    space: list[Params] = [{"on": on, "tile": tile} for tile in (1, 2) for on in (False, True)]
+def test_counters_are_compared_by_their_means():
+    space = [{"on": on, "tile": tile} for tile in (1, 2) for on in (False, True)]
     variants = [named(variant) for variant in space]
     (step,) = steps(variants, ["on"])
     medians = {(one.id, "p"): number for one, number in zip(variants, (0.0, 4, 8, 0), strict=True)}
@@ -150,7 +147,7 @@ def test_counters_are_compared_by_their_means() -> None:
 STEADY = [100.0, 101.0, 102.0, 103.0, 104.0, 105.0, 106.0, 107.0]
 
 
-def judge_of(values: Mapping[str, list[float]], variants: list[Variant]) -> Judge:
+def judge_of(values, variants):
     """Durations by variant id at the problem p, with cycles that agree."""
     problem = Problem("p", "p")
     cells = [Cell(cell_id(one, problem), one, problem) for one in variants]
@@ -159,11 +156,11 @@ def judge_of(values: Mapping[str, list[float]], variants: list[Variant]) -> Judg
     return Judge(times, None, Rules(), NO_OFFSETS)
 
 
-def ids_of(variants: list[Variant]) -> dict[tuple[str, str], str]:
+def ids_of(variants):
     return {(one.id, "p"): f"{one.id}..p" for one in variants}
 
 
-def test_a_step_of_one_pair_has_the_verdict_of_that_pair() -> None:
+def test_a_step_of_one_pair_has_the_verdict_of_that_pair():
     variants = [named({"k": 1}), named({"k": 2}), named({"k": 3})]
     values = {
         "k=1": STEADY,
@@ -181,7 +178,7 @@ def test_a_step_of_one_pair_has_the_verdict_of_that_pair() -> None:
         assert found[name].tolist() == pytest.approx(alone[name].tolist())
 
 
-def test_pairs_of_a_step_are_judged_by_their_mean() -> None:
+def test_pairs_of_a_step_are_judged_by_their_mean():
     variants = [named({"k": k, "j": j}) for j in (1, 2) for k in (1, 2)]
     values = {one.id: STEADY for one in variants}
     values["k=2,j=1"] = [0.9 * time for time in STEADY]
@@ -195,7 +192,7 @@ def test_pairs_of_a_step_are_judged_by_their_mean() -> None:
     assert effect.ratio == pytest.approx(row["ratio"])
 
 
-def test_blocks_that_lack_a_pair_are_left_out() -> None:
+def test_blocks_that_lack_a_pair_are_left_out():
     variants = [named({"k": k, "j": j}) for j in (1, 2) for k in (1, 2)]
     values = {one.id: STEADY for one in variants}
     values["k=2,j=2"] = STEADY[:6]
@@ -204,7 +201,7 @@ def test_blocks_that_lack_a_pair_are_left_out() -> None:
     assert row["blocks"] == 6
 
 
-def test_a_pair_without_any_block_does_not_count() -> None:
+def test_a_pair_without_any_block_does_not_count():
     variants = [named({"k": k, "j": j}) for j in (1, 2) for k in (1, 2)]
     values = {one.id: STEADY for one in variants if one.id != "k=2,j=2"}
     cells = ids_of(variants)

@@ -1,7 +1,5 @@
 """The funnel: what is left after each stage, in cells and in variants."""
 
-from __future__ import annotations
-
 import itertools
 from types import SimpleNamespace
 
@@ -16,14 +14,14 @@ from profiler.model import CellStatus, Exclusion, Outcome
 CELLS = [make_cell(variant, problem) for variant in "abcd" for problem in "pq"]
 
 
-def of(*outcomes: Outcome) -> dict[str, tuple[int, int]]:
+def of(*outcomes):
     pairs = zip(CELLS, outcomes, strict=False)
     statuses = {cell.id: CellStatus(cell.id, outcome) for cell, outcome in pairs}
     return {one.name: (one.variants, one.cells) for one in funnel(CELLS, statuses, ())}
 
 
 @given(st.lists(st.sampled_from(list(Outcome)), max_size=len(CELLS)))
-def test_nothing_comes_back(outcomes: list[Outcome]) -> None:
+def test_nothing_comes_back(outcomes):
     counts = list(of(*outcomes).values())
     assert counts[0] == (4, 8)
     for before, after in itertools.pairwise(counts):
@@ -32,7 +30,7 @@ def test_nothing_comes_back(outcomes: list[Outcome]) -> None:
     assert counts[-1][1] == outcomes.count(Outcome.MEASURED)
 
 
-def test_each_stage_loses_its_own() -> None:
+def test_each_stage_loses_its_own():
     lost = (Outcome.COMPILE_FAILED,) * 2 + (Outcome.DUPLICATE,) * 2 + (Outcome.WRONG_RESULT,)
     assert of(*lost, Outcome.MEASURED, Outcome.TIMED_OUT, Outcome.MEASURED) == {
         "planned": (4, 8),
@@ -43,7 +41,7 @@ def test_each_stage_loses_its_own() -> None:
     }
 
 
-def test_what_rules_left_out_comes_first() -> None:
+def test_what_rules_left_out_comes_first():
     rules = [
         Exclusion("r", 172, "variant"),
         Exclusion("s", 3, "cell"),
@@ -55,7 +53,7 @@ def test_what_rules_left_out_comes_first() -> None:
 
 
 @pytest.mark.parametrize(("search", "first"), [(None, "possible"), ("a search", "planned")])
-def test_finalists_do_not_add_up_with_what_rules_left_out(search: str | None, first: str) -> None:
+def test_finalists_do_not_add_up_with_what_rules_left_out(search, first):
     rules = (Exclusion("too large", 7, "variant"),)
     plan = SimpleNamespace(cells=CELLS, excluded=rules)
     stages = run_funnel(SimpleNamespace(plan=plan, statuses={}, search=search))

@@ -1,7 +1,5 @@
 """Bootstrap intervals: guarded, repeatable, independent of the rows beside them."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np
@@ -16,28 +14,28 @@ from profiler.analyse.intervals import median_intervals
 GENERATOR = np.random.default_rng(7)
 
 
-def test_fewer_than_three_values_have_no_interval() -> None:
+def test_fewer_than_three_values_have_no_interval():
     for n in (1, 2):
         low, high = median_intervals(np.ones((4, n)))
         assert np.isnan(low).all()
         assert np.isnan(high).all()
 
 
-def test_equal_values_are_their_own_interval() -> None:
+def test_equal_values_are_their_own_interval():
     low, high = median_intervals(np.array([[2.0, 2.0, 2.0], [1.0, 2.0, 3.0]]))
     assert (low[0], high[0]) == (2.0, 2.0)
     assert low[1] < high[1]
 
 
 @pytest.mark.parametrize("n", range(3, 27))
-def test_the_network_finds_the_median_of_every_resample(n: int) -> None:
+def test_the_network_finds_the_median_of_every_resample(n):
     rows = GENERATOR.integers(0, n, size=(3, n)).astype(float)  # with equal values
     resamples = rows[:, intervals._resamples(n)]
     assert np.array_equal(intervals.resampled_medians(rows), np.median(resamples, axis=-1))
 
 
 @pytest.mark.parametrize("n", [3, 4, 8, 16])
-def test_rows_agree_with_scipy_one_at_a_time(n: int) -> None:
+def test_rows_agree_with_scipy_one_at_a_time(n):
     rows = GENERATOR.lognormal(size=(5, n))
     low, high = median_intervals(rows)
     for index, row in enumerate(rows):
@@ -51,13 +49,13 @@ def test_rows_agree_with_scipy_one_at_a_time(n: int) -> None:
             assert (low[index], high[index]) == pytest.approx((alone.low, alone.high))
 
 
-def test_an_outlier_that_never_moves_the_median_still_leaves_an_interval() -> None:
+def test_an_outlier_that_never_moves_the_median_still_leaves_an_interval():
     low, high = median_intervals(np.array([[1.0, 1.0, 1.0, 1.0, 1.0, 9.0]]))
     assert low[0] == 1.0
     assert 1.0 <= high[0] <= 9.0
 
 
-def test_many_rows_are_answered_like_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_answered_like_few(monkeypatch):
     rows = GENERATOR.normal(size=(7, 6))
     whole = median_intervals(rows)
     monkeypatch.setattr(intervals, "_CHUNK_VALUES", 16)
@@ -66,12 +64,12 @@ def test_many_rows_are_answered_like_few(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @example([1.0, *[954781772.71639] * 3, 954781773.0, *[954781772.71639] * 2])
 @given(st.lists(st.floats(1e-3, 1e9), min_size=3, max_size=12))
-def test_an_interval_lies_within_the_data_around_its_median(values: list[float]) -> None:
+def test_an_interval_lies_within_the_data_around_its_median(values):
     low, high = median_intervals(np.array([values]))
     assert min(values) <= low[0] <= high[0] <= max(values)
 
 
-def test_the_interval_covers_the_true_median_about_as_often_as_it_says() -> None:
+def test_the_interval_covers_the_true_median_about_as_often_as_it_says():
     rows = GENERATOR.normal(10.0, 1.0, size=(400, 16))
     low, high = median_intervals(rows)
     covered = ((low <= 10.0) & (high >= 10.0)).mean()

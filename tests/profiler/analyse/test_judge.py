@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from profiler.analyse.judge import MEDIANS, TIME_COLUMNS, Judge, Rules, times_of
 from profiler.analyse.samples import empty_samples
 from profiler.analyse.verdicts import COLUMNS, Reason, compare, noise_floors, still_in_the_race
 from profiler.errors import ProfilerError
-from profiler.model import Cell, SessionKind, Verdict
+from profiler.model import SessionKind, Verdict
 
 CELLS = tuple(make_cell(variant, problem) for problem in "pq" for variant in "abc")
 WIGGLE = np.array([-3, 1, -1, 2, -2, 3, 0.5, -0.5]) / 1000
@@ -23,25 +22,20 @@ WIGGLE = np.array([-3, 1, -1, 2, -2, 3, 0.5, -0.5]) / 1000
 OTHER = np.roll(WIGGLE, 3)
 
 
-def run(
-    values: Mapping[str, Sequence[float] | np.ndarray],
-    again: Mapping[str, Sequence[float] | np.ndarray] | None = None,
-    *,
-    cycles: float | None = 1.8,
-) -> pd.DataFrame:
+def run(values, again=None, *, cycles=1.8):
     """Samples of a timing session; `again` are second visits. Cycles follow the time."""
     arms = [samples_of(values, arm=0), samples_of(again or {}, arm=1)]
     frame = pd.concat([arm for arm in arms if len(arm)], ignore_index=True)
     return frame if cycles is None else frame.assign(cycles=frame["duration_ns"] * cycles)
 
 
-def around(value: float, wiggle: np.ndarray = WIGGLE) -> np.ndarray:
+def around(value, wiggle=WIGGLE):
     return value * np.exp(wiggle)
 
 
-def judge(samples: pd.DataFrame, baseline: str | None = "a", **rules: float) -> Judge:
+def judge(samples, baseline="a", **rules):
     times = times_of(samples, CELLS, SessionKind.TIMING)
-    return Judge(times, baseline, Rules(**rules), NO_OFFSETS)  # type: ignore[arg-type]
+    return Judge(times, baseline, Rules(**rules), NO_OFFSETS)
 
 
 RACE = run(
@@ -54,7 +48,7 @@ RACE = run(
 # ---- durations -----------------------------------------------------------------------------------
 
 
-def test_times_have_the_plan_beside_them() -> None:
+def test_times_have_the_plan_beside_them():
     times = times_of(RACE, CELLS, SessionKind.TIMING)
     assert tuple(times.columns) == TIME_COLUMNS
     assert len(times) == 4 * 8
@@ -68,7 +62,7 @@ def test_times_have_the_plan_beside_them() -> None:
     assert list(second["cycles"]) == pytest.approx(1.8 * around(1000, OTHER))
 
 
-def test_ncu_is_believed_before_the_timer() -> None:
+def test_ncu_is_believed_before_the_timer():
     ncu = samples_of({"a..p": [5.0]})
     timer = samples_of({"a..p": [9.0, 9.0], "b..p": [9.0]}, collector="timer")
     both = pd.concat([timer, ncu], ignore_index=True)
@@ -79,20 +73,20 @@ def test_ncu_is_believed_before_the_timer() -> None:
     assert alone["cycles"].isna().all()
 
 
-def test_ncu_without_a_duration_leaves_the_timer_its_say() -> None:
+def test_ncu_without_a_duration_leaves_the_timer_its_say():
     ncu = samples_of({"a..p": [math.nan]})
     timer = samples_of({"a..p": [9.0]}, collector="timer")
     found = times_of(pd.concat([ncu, timer], ignore_index=True), CELLS, SessionKind.TIMING)
     assert list(found["duration_ns"]) == [9.0]
 
 
-def counted(cells: Mapping[str, float], **where: str) -> pd.DataFrame:
+def counted(cells, **where):
     """A sample of each cell in a counters session: 2 µs at so many GHz."""
     frame = samples_of({cell: [2000.0] for cell in cells}, **{"kind": "counters"} | where)
     return frame.assign(cycles=frame["duration_ns"] * frame["cell"].map(cells))
 
 
-def test_cycles_are_those_that_a_visit_counted_itself() -> None:
+def test_cycles_are_those_that_a_visit_counted_itself():
     """Those of another launch times a clock would say what the duration says."""
     timing = run({"a..p": [1000.0, 1010.0, 1020.0]}, cycles=1.8)
     timing.loc[1, "cycles"] = math.nan
@@ -101,7 +95,7 @@ def test_cycles_are_those_that_a_visit_counted_itself() -> None:
     assert list(found["cycles"].fillna(0.0)) == pytest.approx([1800.0, 0.0, 1836.0])
 
 
-def test_kinds_of_sessions_do_not_mix() -> None:
+def test_kinds_of_sessions_do_not_mix():
     kinds = {kind.value: float(number) for number, kind in enumerate(SessionKind)}
     frames = [samples_of({"a..p": [time]}, kind=kind) for kind, time in kinds.items()]
     samples = pd.concat(frames, ignore_index=True)
@@ -109,31 +103,31 @@ def test_kinds_of_sessions_do_not_mix() -> None:
         assert list(times_of(samples, CELLS, kind)["duration_ns"]) == [kinds[kind.value]]
 
 
-def test_only_the_first_blocks_where_so_many_are_asked_for() -> None:
+def test_only_the_first_blocks_where_so_many_are_asked_for():
     assert set(times_of(RACE, CELLS, SessionKind.TIMING, 3)["block"]) == {0, 1, 2}
     assert len(times_of(RACE, CELLS, SessionKind.TIMING, 3)) == 4 * 3
     assert times_of(RACE, CELLS, SessionKind.TIMING, 0).empty
 
 
-def test_repeats_of_a_visit_count_as_their_median() -> None:
+def test_repeats_of_a_visit_count_as_their_median():
     samples = samples_of({"a..p": [1.0, 7.0, 3.0, 8.0]}, collector="timer")
     samples["block"], samples["repeat"], samples["arm"] = 0, range(4), [0, 0, 0, 1]
     found = times_of(samples, CELLS, SessionKind.TIMING)
     assert found[["arm", "duration_ns"]].to_numpy().tolist() == [[0, 3.0], [1, 8.0]]
 
 
-def test_cells_outside_the_plan_and_missing_values_are_left_out() -> None:
+def test_cells_outside_the_plan_and_missing_values_are_left_out():
     samples = samples_of({"x..p": [1.0], "a..p": [math.nan, 2.0]})
     found = times_of(samples, CELLS, SessionKind.TIMING)
     assert found[["cell", "block"]].to_numpy().tolist() == [["a..p", 1]]
 
 
-def test_what_are_no_samples_is_refused() -> None:
+def test_what_are_no_samples_is_refused():
     with pytest.raises(ProfilerError, match="arm"):
         times_of(RACE.drop(columns="arm"), CELLS, SessionKind.TIMING)
 
 
-def test_of_no_samples_there_are_no_times_and_no_verdicts() -> None:
+def test_of_no_samples_there_are_no_times_and_no_verdicts():
     for samples in (empty_samples(), samples_of({"x..p": [1.0]})):
         times = times_of(samples, CELLS, SessionKind.TIMING)
         assert tuple(times.columns) == TIME_COLUMNS
@@ -149,7 +143,7 @@ def test_of_no_samples_there_are_no_times_and_no_verdicts() -> None:
 # ---- noise floors --------------------------------------------------------------------------------
 
 
-def test_the_floor_of_a_problem_comes_from_the_two_arms_of_the_baseline() -> None:
+def test_the_floor_of_a_problem_comes_from_the_two_arms_of_the_baseline():
     samples = run(
         {"a..p": around(1000), "a..q": around(7, OTHER), "b..p": around(5)},
         {"a..p": around(1000, OTHER), "a..q": around(7), "b..p": around(9)},
@@ -163,7 +157,7 @@ def test_the_floor_of_a_problem_comes_from_the_two_arms_of_the_baseline() -> Non
     assert expected > 0
 
 
-def test_only_blocks_with_both_arms_make_a_floor() -> None:
+def test_only_blocks_with_both_arms_make_a_floor():
     arms = {"a..p": around(1000)}
     few = run(arms, {"a..p": around(1000, OTHER)[:5]})
     assert np.isnan(judge(few).floors.loc["p", "duration_ns"])
@@ -171,7 +165,7 @@ def test_only_blocks_with_both_arms_make_a_floor() -> None:
     assert judge(enough).floors.loc["p", "duration_ns"] > 0
 
 
-def test_without_cycles_or_a_second_arm_there_is_no_floor_of_them() -> None:
+def test_without_cycles_or_a_second_arm_there_is_no_floor_of_them():
     timed = judge(run({"a..p": around(1)}, {"a..p": around(1, OTHER)}, cycles=None)).floors
     assert timed.loc["p", "duration_ns"] > 0
     assert np.isnan(timed.loc["p", "cycles"])
@@ -179,7 +173,7 @@ def test_without_cycles_or_a_second_arm_there_is_no_floor_of_them() -> None:
     assert judge(RACE, baseline=None).floors.empty
 
 
-def test_a_floor_widens_the_margin() -> None:
+def test_a_floor_widens_the_margin():
     far = np.array([-5, 4, -4, 5, -5, 4, 5, -4]) / 50
     samples = run({"a..p": around(1000), "b..p": around(970, OTHER)}, {"a..p": around(1000, far)})
     (row,) = judge(samples).compare([("b..p", "a..p")]).to_dict("records")
@@ -196,7 +190,7 @@ def test_a_floor_widens_the_margin() -> None:
 # ---- verdicts ------------------------------------------------------------------------------------
 
 
-def test_a_verdict_is_that_of_compare_on_the_log_ratios_by_block() -> None:
+def test_a_verdict_is_that_of_compare_on_the_log_ratios_by_block():
     judged = judge(RACE, looks=3, delta=0.02)
     asked = [("b..p", "a..p"), ("c..p", "a..p"), ("b..p", "c..p")]
     found = judged.compare(asked)
@@ -220,7 +214,7 @@ def test_a_verdict_is_that_of_compare_on_the_log_ratios_by_block() -> None:
     )
 
 
-def test_the_ratio_is_the_quotient_of_the_medians_beside_it() -> None:
+def test_the_ratio_is_the_quotient_of_the_medians_beside_it():
     """The median of quotients is another number: whoever divided what was shown found so."""
     first, other = [100.0, 110, 130, 90, 100, 120, 95, 105], [50.0, 50, 60, 40, 55, 50, 45, 52]
     (row,) = (
@@ -232,7 +226,7 @@ def test_the_ratio_is_the_quotient_of_the_medians_beside_it() -> None:
     assert row["ratio_low"] <= row["ratio"] <= row["ratio_high"]
 
 
-def test_blocks_are_paired_by_their_number_and_the_second_arm_never_is() -> None:
+def test_blocks_are_paired_by_their_number_and_the_second_arm_never_is():
     drift = np.exp(np.arange(8.0))
     samples = run(
         {"a..p": around(1000) * drift, "b..p": around(900, OTHER) * drift},
@@ -244,7 +238,7 @@ def test_blocks_are_paired_by_their_number_and_the_second_arm_never_is() -> None
     assert shuffled.iloc[0].to_dict() == row
 
 
-def test_only_common_blocks_count_and_a_missing_partner_is_no_data() -> None:
+def test_only_common_blocks_count_and_a_missing_partner_is_no_data():
     samples = run({"a..p": around(1000), "b..p": around(900, OTHER)[:6], "b..q": around(900)})
     asked = [("b..p", "a..p"), ("c..p", "a..p"), ("b..p", "c..p"), ("b..q", "a..q"), ("x", "y")]
     found = judge(samples).compare(asked)
@@ -254,41 +248,39 @@ def test_only_common_blocks_count_and_a_missing_partner_is_no_data() -> None:
     assert found["ratio"][1:].isna().all()
 
 
-def test_nothing_asked_nothing_answered() -> None:
+def test_nothing_asked_nothing_answered():
     found = judge(RACE).compare([])
     assert found.empty
     assert list(found.columns) == ["cell", "against", "problem", *COLUMNS, *MEDIANS]
 
 
-def test_without_cycles_the_time_decides() -> None:
+def test_without_cycles_the_time_decides():
     samples = RACE.drop(columns="cycles")
     found = judge(samples).compare([("b..p", "a..p")])
     assert list(found["reason"]) == [Reason.DECIDED_BY_TIME]
 
 
 @pytest.mark.parametrize("clocks", [{"a..p": 1.8, "b..p": 1.8}, {"a..p": 1.7, "b..p": 1.9}])
-def test_the_clock_of_one_launch_neither_confirms_nor_denies_a_difference(
-    clocks: dict[str, float],
-) -> None:
+def test_the_clock_of_one_launch_neither_confirms_nor_denies_a_difference(clocks):
     samples = pd.concat([RACE.drop(columns="cycles"), counted(clocks)], ignore_index=True)
     row = judge(samples).with_baseline(CELLS).set_index("cell").loc["b..p"]
     assert (row["verdict"], row["reason"]) == (Verdict.FASTER, Reason.DECIDED_BY_TIME)
 
 
-def test_a_difference_that_cycles_deny_is_a_clock() -> None:
+def test_a_difference_that_cycles_deny_is_a_clock():
     samples = RACE.copy()
     samples["cycles"] = 1800 * np.exp(np.tile(WIGGLE, 4))
     (row,) = judge(samples).compare([("b..p", "a..p")]).to_dict("records")
     assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.CLOCK)
 
 
-def test_a_time_that_is_not_positive_was_not_measured() -> None:
+def test_a_time_that_is_not_positive_was_not_measured():
     samples = run({"a..p": around(1000), "b..p": [0.0, *around(900, OTHER)[1:]]})
     (row,) = judge(samples).compare([("b..p", "a..p")]).to_dict("records")
     assert row["blocks"] == 7
 
 
-def test_a_family_is_a_problem() -> None:
+def test_a_family_is_a_problem():
     values = {f"{one}..p": around(1000, np.roll(WIGGLE, n)) for n, one in enumerate("ab")}
     samples = run(
         {
@@ -309,7 +301,7 @@ def test_a_family_is_a_problem() -> None:
 # ---- against the baseline ------------------------------------------------------------------------
 
 
-def test_every_cell_is_judged_against_the_baseline_of_its_problem() -> None:
+def test_every_cell_is_judged_against_the_baseline_of_its_problem():
     found = judge(RACE).with_baseline(CELLS).set_index("cell")
     assert list(found.index) == ["b..p", "c..p", "b..q", "c..q"]
     assert list(found["against"]) == ["a..p", "a..p", "a..q", "a..q"]
@@ -318,19 +310,19 @@ def test_every_cell_is_judged_against_the_baseline_of_its_problem() -> None:
 
 
 @pytest.mark.parametrize("baseline", [None, "nobody"])
-def test_without_a_baseline_nothing_is_judged_against_it(baseline: str | None) -> None:
+def test_without_a_baseline_nothing_is_judged_against_it(baseline):
     assert judge(RACE, baseline=baseline).with_baseline(CELLS).empty
 
 
-def test_a_problem_without_its_baseline_has_no_verdicts() -> None:
-    cells: list[Cell] = [cell for cell in CELLS if cell.id != "a..q"]
+def test_a_problem_without_its_baseline_has_no_verdicts():
+    cells = [cell for cell in CELLS if cell.id != "a..q"]
     assert set(judge(RACE).with_baseline(cells)["problem"]) == {"p"}
 
 
 # ---- who may be the best -------------------------------------------------------------------------
 
 
-def test_contenders_are_those_of_the_variants_that_are_not_slower_than_the_best() -> None:
+def test_contenders_are_those_of_the_variants_that_are_not_slower_than_the_best():
     judged = judge(RACE, looks=3)
     found = judged.contenders({"b", "c"}).set_index("variant")
     assert dict(found["best"]) == {"b": True, "c": False}
@@ -340,7 +332,7 @@ def test_contenders_are_those_of_the_variants_that_are_not_slower_than_the_best(
     assert judged.contenders(()).empty
 
 
-def test_contenders_are_those_of_still_in_the_race() -> None:
+def test_contenders_are_those_of_still_in_the_race():
     judged = judge(RACE, looks=3, delta=0.05)
     first = judged.times[(judged.times["arm"] == 0) & (judged.times["variant"] != "a")]
     floors = judged.floors["duration_ns"]
@@ -348,23 +340,23 @@ def test_contenders_are_those_of_still_in_the_race() -> None:
     pd.testing.assert_frame_equal(judged.contenders({"b", "c"}), expected)
 
 
-def test_within_the_margin_of_the_best_is_in_the_race() -> None:
+def test_within_the_margin_of_the_best_is_in_the_race():
     samples = run({"b..p": around(1000), "c..p": around(1040, OTHER)})
     assert not judge(samples).contenders({"b", "c"})["contender"].all()
     assert judge(samples, delta=0.06).contenders({"b", "c"})["contender"].all()
 
 
-def test_below_six_blocks_nobody_leaves_the_race() -> None:
+def test_below_six_blocks_nobody_leaves_the_race():
     samples = run({"b..p": around(1000)[:5], "c..p": around(9000)[:5]})
     assert judge(samples).contenders({"b", "c"})["contender"].all()
 
 
-def test_who_left_after_a_look_keeps_the_verdict_of_that_look() -> None:
+def test_who_left_after_a_look_keeps_the_verdict_of_that_look():
     """What others do in later blocks adds comparisons, and would undo it."""
     many = tuple(make_cell(variant, "p") for variant in "abcdef")
     rng = np.random.default_rng(7)
 
-    def blocks(value: float, count: int) -> np.ndarray:
+    def blocks(value, count):
         return value * np.exp(rng.normal(0, 0.001, count))
 
     slower = {f"{name}..p": blocks(1025, 8) for name in "bcd"}
@@ -373,7 +365,7 @@ def test_who_left_after_a_look_keeps_the_verdict_of_that_look() -> None:
     came_back = {f"{name}..p": blocks(1000, 32) for name in "cd"}
     again = {"a..p": blocks(1000, 32)}
 
-    def verdict(values: Mapping[str, np.ndarray]) -> object:
+    def verdict(values):
         times = times_of(run(values, again), many, SessionKind.TIMING)
         found = Judge(times, "a", Rules(looks=3)).compare([(f"{x}..p", "a..p") for x in "bcdef"])
         return found.set_index("cell").loc["b..p", "verdict"]
@@ -385,7 +377,7 @@ def test_who_left_after_a_look_keeps_the_verdict_of_that_look() -> None:
     assert verdict(same | left | first_eight) is Verdict.SLOWER
 
 
-def test_the_lowest_of_equal_cells_reads_too_low_by_what_chance_gives_it() -> None:
+def test_the_lowest_of_equal_cells_reads_too_low_by_what_chance_gives_it():
     """The mean of the lowest of three medians of 15 normal values, 1 % each, is 0.27 % below."""
     generator = np.random.default_rng(3)
     biases = []
@@ -402,7 +394,7 @@ def test_the_lowest_of_equal_cells_reads_too_low_by_what_chance_gives_it() -> No
     assert np.mean(biases) == pytest.approx(expected, rel=0.15)
 
 
-def test_one_cell_or_few_blocks_have_no_selection_bias() -> None:
+def test_one_cell_or_few_blocks_have_no_selection_bias():
     assert math.isnan(judge(RACE).selection_bias(["a..p"]))
     few = run({"a..p": around(1000)[:5], "b..p": around(1000, OTHER)[:5]})
     assert math.isnan(judge(few).selection_bias(["a..p", "b..p"]))
@@ -411,7 +403,7 @@ def test_one_cell_or_few_blocks_have_no_selection_bias() -> None:
 # ---- offsets between sessions --------------------------------------------------------------------
 
 
-def test_a_short_kernel_differs_only_beyond_what_sessions_differ_by() -> None:
+def test_a_short_kernel_differs_only_beyond_what_sessions_differ_by():
     """3.5 times 0.6 % below 50 us; the same ratio of a long kernel is a difference."""
     verdicts = {}
     for factor in (1, 100):
@@ -428,11 +420,11 @@ def test_a_short_kernel_differs_only_beyond_what_sessions_differ_by() -> None:
     assert verdicts[100] == (Verdict.FASTER, pytest.approx(0.01))
 
 
-def test_offsets_that_two_sessions_show_are_estimated_beside_what_is_known() -> None:
+def test_offsets_that_two_sessions_show_are_estimated_beside_what_is_known():
     """400 pairs with 2 %, and 20 of 0.6 % that are known: the root of the mean of the squares."""
     generator = np.random.default_rng(5)
 
-    def session() -> pd.DataFrame:
+    def session():
         offsets = np.repeat(generator.normal(0, 0.02, 400), 16)
         return pd.DataFrame(
             {

@@ -1,18 +1,16 @@
 """What limits a kernel, from its throughputs and stall reasons."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
 
 from profiler.analyse.summary import summarise
-from profiler.findings.limits import Limit, LimitKind, limit
+from profiler.findings.limits import LimitKind, limit
 
 CELL = make_cell("a")
 
 
-def _limit(**metrics: float) -> Limit:
+def _limit(**metrics):
     samples = samples_of({CELL.id: [1.0]}).assign(**metrics)
     return limit(summarise(samples, cells=[CELL]), CELL.id)
 
@@ -28,20 +26,20 @@ def _limit(**metrics: float) -> Limit:
         (18.0, 16.9, LimitKind.LATENCY),
     ],
 )
-def test_the_busier_side_limits(compute: float, memory: float, kind: LimitKind) -> None:
+def test_the_busier_side_limits(compute, memory, kind):
     found = _limit(compute_throughput_pct=compute, memory_throughput_pct=memory)
     assert found.kind is kind
     assert (found.compute_pct, found.memory_pct) == (compute, memory)
 
 
-def test_without_throughputs_nothing_is_claimed() -> None:
+def test_without_throughputs_nothing_is_claimed():
     found = _limit(compute_throughput_pct=95.0)
     assert found.kind is LimitKind.UNKNOWN
     assert found.memory_pct is None
     assert found.stalls == ()
 
 
-def test_stalls_are_sorted_and_shares_add_up() -> None:
+def test_stalls_are_sorted_and_shares_add_up():
     found = _limit(
         stall_barrier=1.0,
         stall_long_scoreboard=3.0,
@@ -53,6 +51,6 @@ def test_stalls_are_sorted_and_shares_add_up() -> None:
     assert [stall.share_pct for stall in found.stalls] == [75.0, 25.0]
 
 
-def test_a_cell_without_a_summary_has_an_unknown_limit() -> None:
+def test_a_cell_without_a_summary_has_an_unknown_limit():
     empty = pd.DataFrame({"cell": [], "metric": [], "median": []})
     assert limit(empty, "nobody").kind is LimitKind.UNKNOWN

@@ -16,7 +16,7 @@ RECORDINGS = Path(__file__).parents[2] / "recordings" / "ncu-2025.3.1"
 PARTS = OrderedParts("size", (64, 128), launches=4, skip=1, take=2)
 
 
-def launches(*paths: str, processes: tuple[int, ...] = ()) -> pd.DataFrame:
+def launches(*paths, processes=()):
     """Launches in these ranges (`outer/inner`, empty for none)."""
     frame = pd.DataFrame(
         {
@@ -33,7 +33,7 @@ def launches(*paths: str, processes: tuple[int, ...] = ()) -> pd.DataFrame:
     return frame
 
 
-def test_each_part_by_order_has_its_own_launches() -> None:
+def test_each_part_by_order_has_its_own_launches():
     counted = part_samples(launches(*[""] * 7), PARTS, counted=True)
     assert counted.fault == ""
     assert counted.codes.tolist() == [0, 1, -1, -1, 2, 3, -1]  # the first of eight was let pass
@@ -54,26 +54,26 @@ def test_each_part_by_order_has_its_own_launches() -> None:
         (5, False, "of 6 to profile it made 5"),
     ],
 )
-def test_another_number_of_launches_gives_no_sample(made: int, counted: bool, words: str) -> None:
+def test_another_number_of_launches_gives_no_sample(made, counted, words):
     samples = part_samples(launches(*[""] * made), PARTS, counted=counted)
     assert words in samples.fault
     assert samples.params == ()
     assert set(samples.codes) == {-1}
 
 
-def test_launches_of_several_processes_have_no_order() -> None:
+def test_launches_of_several_processes_have_no_order():
     frame = launches(*[""] * 7, processes=(1, 1, 1, 2, 2, 2, 2))
     assert "2 processes" in part_samples(frame, PARTS, counted=True).fault
 
 
-def test_all_launches_that_follow_on_one_another_in_a_range_are_one_sample() -> None:
+def test_all_launches_that_follow_on_one_another_in_a_range_are_one_sample():
     frame = launches("size=1", "size=1", "", "size=1", "size=2", "")
     samples = part_samples(frame, RangeParts("size=.*"), counted=False)
     assert samples.codes.tolist() == [0, 0, -1, 1, 2, -1]
     assert samples.params == ({"size": 1}, {"size": 1}, {"size": 2})
 
 
-def test_ranges_of_a_number_of_launches_are_told_apart_and_left_out() -> None:
+def test_ranges_of_a_number_of_launches_are_told_apart_and_left_out():
     parts = RangeParts("size=.*", kernels=2, skip=1, take=1)
     frame = launches(*["size=1"] * 6, *["size=2/inner"] * 4)
     samples = part_samples(frame, parts, counted=False)
@@ -97,11 +97,11 @@ def test_ranges_of_a_number_of_launches_are_told_apart_and_left_out() -> None:
         (("size=nan",), {"size": "nan"}),
     ],
 )
-def test_names_of_ranges_give_parameters(path: tuple[str, ...], params: dict[str, object]) -> None:
+def test_names_of_ranges_give_parameters(path, params):
     assert path_params(path) == params
 
 
-def test_ranges_of_a_real_capture() -> None:
+def test_ranges_of_a_real_capture():
     table = read_ncu_csv(RECORDINGS / "ncu_raw_nvtx_domains.csv.gz")
     of_default = part_samples(table.launches, RangeParts(".*"), counted=False)
     assert of_default.params == (
@@ -114,7 +114,7 @@ def test_ranges_of_a_real_capture() -> None:
     assert lib.params == ({"range": "lib"},)
 
 
-def test_samples_name_kernel_grid_and_block_of_what_was_taken() -> None:
+def test_samples_name_kernel_grid_and_block_of_what_was_taken():
     table = read_ncu_csv(RECORDINGS / "ncu_raw_onepass_60.csv.gz")
     parts = OrderedParts("shape", tuple(range(20)), launches=3, skip=1, take=2)
     # The capture holds all 60; a session with these parts lets the first of them pass.

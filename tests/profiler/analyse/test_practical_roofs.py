@@ -1,7 +1,5 @@
 """Shares of the hardware's roofs that plain kernels reached, from rows of ncu."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 
@@ -23,13 +21,13 @@ COPY = {
 PEAK = 1504.0 * 3.2e9
 
 
-def row(name: str, duration_ns: float, **changes: float) -> dict[str, object]:
+def row(name, duration_ns, **changes):
     ranges = (NvtxRange("profiler", name, "push/pop", "1"),)
     duration = {"gpu__time_duration.sum": duration_ns}
     return {"kernel": "neg", "nvtx": ranges, **duration, **COPY, **changes}
 
 
-def test_the_best_launch_of_a_finished_roof_counts() -> None:
+def test_the_best_launch_of_a_finished_roof_counts():
     rows = [
         row("roof=dram;launch=0", 500_000.0),
         row("roof=dram;launch=1", 480_000.0),
@@ -41,7 +39,7 @@ def test_the_best_launch_of_a_finished_roof_counts() -> None:
     assert practical_shares(pd.DataFrame(rows), [], "9.0") == {}
 
 
-def test_what_the_runner_counted_itself_is_as_what_ncu_counted() -> None:
+def test_what_the_runner_counted_itself_is_as_what_ncu_counted():
     kernels = [
         {"kernel": "neg", "launch": number, "gpu__time_duration.sum": time, **COPY}
         for number, time in enumerate((500_000.0, 480_000.0))
@@ -55,7 +53,7 @@ def test_what_the_runner_counted_itself_is_as_what_ncu_counted() -> None:
     assert practical_shares(roof_launches_of_journal(records[1:]), ["fp32"], "9.0") == {}
 
 
-def test_a_product_of_torch_tells_a_roof_by_the_first_part_of_its_operations() -> None:
+def test_a_product_of_torch_tells_a_roof_by_the_first_part_of_its_operations():
     part, *others = CATALOGUE["tensor_fp16_ops"].parts
     beside = ("duration_ns", "tensor_fp16_peak", "sm_clock_hz")
     assert roofs_countable((*beside, part)) == ("tensor_fp16",)
@@ -70,7 +68,7 @@ def test_a_product_of_torch_tells_a_roof_by_the_first_part_of_its_operations() -
     assert shares == {"tensor_fp16": pytest.approx(0.8)}
 
 
-def test_a_kernel_has_its_share_of_the_practical_roof_beside_that_of_the_hardware() -> None:
+def test_a_kernel_has_its_share_of_the_practical_roof_beside_that_of_the_hardware():
     profile = KernelProfile("kernel", {**COPY, "gpu__time_duration.sum": 500_000.0})
     (roof,) = roofs(profile, "9.0", {"dram": 0.9})
     assert roof.practical_share == pytest.approx(roof.share / 0.9)
@@ -78,7 +76,7 @@ def test_a_kernel_has_its_share_of_the_practical_roof_beside_that_of_the_hardwar
     assert bare.practical_share != bare.practical_share, "missing is NaN"
 
 
-def test_a_session_tells_the_roofs_of_which_it_has_every_counter() -> None:
+def test_a_session_tells_the_roofs_of_which_it_has_every_counter():
     names = of_types(expand(["roofline"]), ["bf16"])
     timing = timing_metrics(names, with_cycles=True)
     (session,) = counter_sessions(names, {("bf16",): 1})

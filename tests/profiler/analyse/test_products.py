@@ -1,7 +1,5 @@
 """Waits for warpgroup matrix instructions are found among those at barriers, on real recordings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd
@@ -16,7 +14,7 @@ from profiler.findings.why.hot_lines import hot_lines
 ROOT = Path(__file__).parents[3]
 
 
-def longest_kernels(run: str) -> dict[str, KernelProfile]:
+def longest_kernels(run):
     """Longest kernel of each explained cell of a recording, by cell."""
     profiles = report_of_recording(ROOT / run).details.profiles
     return {
@@ -26,18 +24,16 @@ def longest_kernels(run: str) -> dict[str, KernelProfile]:
 
 
 @pytest.fixture(scope="module")
-def attention() -> dict[str, KernelProfile]:
+def attention():
     return longest_kernels("experiments/recordings/hopper.zip")
 
 
 @pytest.fixture(scope="module")
-def cudnn(attention: dict[str, KernelProfile]) -> KernelProfile:
+def cudnn(attention):
     return next(kernel for cell, kernel in attention.items() if cell.startswith("sdpa_cudnn"))
 
 
-def test_cudnns_attention_waits_for_its_products_and_hardly_for_other_warps(
-    cudnn: KernelProfile,
-) -> None:
+def test_cudnns_attention_waits_for_its_products_and_hardly_for_other_warps(cudnn):
     assert share_of_barrier_waits(cudnn.instructions) == pytest.approx(345_848 / 365_734)
     stalls = cudnn.stalls()
     assert stalls["gmma"] / cudnn.latency == pytest.approx(0.257, abs=0.005)
@@ -48,23 +44,20 @@ def test_cudnns_attention_waits_for_its_products_and_hardly_for_other_warps(
     assert "barrier_waits" not in found
 
 
-def test_without_the_source_page_the_counters_stay_as_they_are(cudnn: KernelProfile) -> None:
+def test_without_the_source_page_the_counters_stay_as_they_are(cudnn):
     stalls = KernelProfile(cudnn.name, cudnn.values).stalls()
     assert stalls["barrier"] / sum(stalls.values()) == pytest.approx(0.262, abs=0.002)
 
 
-def test_the_instruction_that_waits_for_products_says_so(cudnn: KernelProfile) -> None:
+def test_the_instruction_that_waits_for_products_says_so(cudnn):
     lines = hot_lines(cudnn.instructions_by_wait, 2)
     assert all(line.text.startswith("WARPGROUP.DEPBAR") for line in lines)
     assert [line.reason for line in lines] == ["gmma", "gmma"]
 
 
-def test_samples_that_no_column_has_are_those_of_products(
-    attention: dict[str, KernelProfile],
-) -> None:
+def test_samples_that_no_column_has_are_those_of_products(attention):
     for kernel in attention.values():
         instructions = kernel.instructions
-        assert instructions is not None
         named = with_products_named(instructions)
         if not instructions["opcode"].str.contains("GMMA").any():
             assert named is instructions
@@ -76,13 +69,13 @@ def test_samples_that_no_column_has_are_those_of_products(
         )
 
 
-def test_kernels_that_wait_for_other_warps_still_do() -> None:
+def test_kernels_that_wait_for_other_warps_still_do():
     kernels = longest_kernels("benchmarks/why/recording.zip")
     planted = next(kernel for cell, kernel in kernels.items() if cell == "planted..barrier_waits")
     assert share_of_barrier_waits(planted.instructions) == 0
     assert planted.stalls()["barrier"] / planted.latency == pytest.approx(0.83, abs=0.01)
 
 
-def test_a_kernel_that_issued_nothing_has_no_stalls_by_instruction() -> None:
+def test_a_kernel_that_issued_nothing_has_no_stalls_by_instruction():
     counters = {"smsp__inst_issued.sum": 0.0, "smsp__warps_launched.sum": 4.0}
     assert KernelProfile("kernel", counters).stalls() == {}

@@ -1,7 +1,5 @@
 """Roofs of a kernel, by counters of real launches, and the account of two under one roof."""
 
-from __future__ import annotations
-
 import pytest
 
 from profiler.analyse.why.kernel_profiles import KernelProfile
@@ -35,50 +33,50 @@ STEP = PEAKS | {
 }
 
 
-def roofs_of(values: dict[str, float], capability: str | None = "9.0") -> dict[str, Roof]:
+def roofs_of(values, capability="9.0"):
     return {roof.name: roof for roof in roofs(KernelProfile("kernel", values), capability)}
 
 
 @pytest.mark.parametrize("values", [FLASH, STEP])
-def test_counted_operations_are_those_that_attention_needs(values: dict[str, float]) -> None:
+def test_counted_operations_are_those_that_attention_needs(values):
     tensor = roofs_of(values)["tensor_fp16"]
     assert tensor.amount == pytest.approx(FLOPS, rel=1e-3)
     assert tensor.unit == OPERATIONS
 
 
-def test_the_roof_of_tensor_cores_is_that_of_dense_inputs() -> None:
+def test_the_roof_of_tensor_cores_is_that_of_dense_inputs():
     """4,096 operations per SM and cycle on an H200, 132 SMs; ncu's peak is of sparse inputs."""
     tensor = roofs_of(FLASH)["tensor_fp16"]
     assert tensor.ceiling == pytest.approx(4096 * 132 * 1797934691.9)
     assert tensor.share == pytest.approx(FLOPS / 6046912e-9 / tensor.ceiling)
 
 
-def test_the_roof_of_device_memory_is_that_of_the_data_sheet() -> None:
+def test_the_roof_of_device_memory_is_that_of_the_data_sheet():
     memory = roofs_of(FLASH)["dram"]
     assert memory.ceiling == pytest.approx(4.8e12, rel=0.01)
     assert (memory.amount, memory.unit) == (1146803968.0, BYTES)
 
 
-def test_a_multiply_add_counts_twice() -> None:
+def test_a_multiply_add_counts_twice():
     arithmetic = roofs_of(FLASH)["fp32"]
     assert arithmetic.amount == 2 * 276824064 + 8598323200 + 13421772800
     assert arithmetic.ceiling == pytest.approx(2 * 128 * 132 * 1797934691.9)
 
 
-def test_the_nearest_roof_comes_first() -> None:
+def test_the_nearest_roof_comes_first():
     shares = [roof.share for roof in roofs(KernelProfile("kernel", FLASH), "9.0")]
     assert shares == sorted(shares, reverse=True)
     assert next(iter(roofs_of(FLASH))) == "tensor_fp16"
 
 
-def test_what_was_not_counted_has_no_roof() -> None:
+def test_what_was_not_counted_has_no_roof():
     assert set(roofs_of(STEP)) == {"tensor_fp16", "dram"}
     assert roofs_of({}) == {}
     without_clock = {name: value for name, value in STEP.items() if "per_second" not in name}
     assert roofs_of(without_clock) == {}
 
 
-def test_tensor_cores_that_do_nothing_are_no_roof() -> None:
+def test_tensor_cores_that_do_nothing_are_no_roof():
     idle = FLASH | {"sm__ops_path_tensor_src_fp16.sum": 0.0}
     assert "tensor_fp16" not in roofs_of(idle)
 
@@ -86,14 +84,13 @@ def test_tensor_cores_that_do_nothing_are_no_roof() -> None:
 # ---- two kernels under one roof ------------------------------------------------------------------
 
 
-def memory_roof(amount: float, duration_ns: float, ceiling: float = 4.8e12) -> list[Roof]:
+def memory_roof(amount, duration_ns, ceiling=4800000000000.0):
     return [Roof("dram", amount, BYTES, amount / duration_ns * 1e9, ceiling)]
 
 
-def test_parts_under_a_roof_add_up_to_the_difference() -> None:
+def test_parts_under_a_roof_add_up_to_the_difference():
     first, second = memory_roof(1.2e9, 276e3), memory_roof(1.3e9, 329e3, 4.7e12)
     account = roof_account(first, second, (276e3, 329e3))
-    assert account is not None
     parts = account.amount_ns + account.share_ns + account.ceiling_ns
     assert parts == pytest.approx(276e3 - 329e3, rel=1e-9)
     assert account.amount_ns < 0, "the first moves less"
@@ -101,7 +98,7 @@ def test_parts_under_a_roof_add_up_to_the_difference() -> None:
     assert account.ceiling_ns < 0, "which is higher"
 
 
-def test_roofs_of_several_kernels_are_those_of_their_sums() -> None:
+def test_roofs_of_several_kernels_are_those_of_their_sums():
     compute = Roof("tensor_bf16", 4e11, OPERATIONS, 4e11 / 300e3 * 1e9, 8e14)
     short, long = memory_roof(1.2e9, 300e3, 4.8e12), memory_roof(0.9e9, 600e3, 4.2e12)
     tensor, dram = roofs_together([([compute, *short], 300e3), (long, 600e3)])
@@ -112,13 +109,13 @@ def test_roofs_of_several_kernels_are_those_of_their_sums() -> None:
     assert tensor.rate == pytest.approx(4e11 / 900e3 * 1e9), "over the time of both"
 
 
-def test_several_kernels_have_no_roof_where_the_bytes_of_one_were_not_counted() -> None:
+def test_several_kernels_have_no_roof_where_the_bytes_of_one_were_not_counted():
     compute = Roof("fp32", 4e11, OPERATIONS, 4e11 / 300e3 * 1e9, 8e14)
     assert roofs_together([(memory_roof(1.2e9, 300e3), 300e3), ([compute], 600e3)]) == ()
     assert roofs_together([]) == ()
 
 
-def test_kernels_that_are_not_near_the_same_roof_have_no_such_account() -> None:
+def test_kernels_that_are_not_near_the_same_roof_have_no_such_account():
     near, far = memory_roof(1.2e9, 276e3), memory_roof(1.2e9, 600e3)
     other = [Roof("l2", 1.2e9, BYTES, 1.2e9 / 276e3 * 1e9, 4.8e12)]
     assert roof_account(near, far, (276e3, 600e3)) is None

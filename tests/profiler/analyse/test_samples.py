@@ -37,11 +37,11 @@ ALL = ("duration_ns", "registers", "l1_hit_pct", "dram_read_bytes", "stall_wait"
 STALL = "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio"
 
 
-def _samples(launches: list[dict[str, object]], metrics: tuple[str, ...] = ALL) -> pd.DataFrame:
+def _samples(launches, metrics=ALL):
     return samples_from_launches(pd.DataFrame(launches), metrics=metrics, **SESSION)
 
 
-def test_one_row_per_cell_and_block_in_launch_order() -> None:
+def test_one_row_per_cell_and_block_in_launch_order():
     visits = [("b", 0), ("a", 0), ("a", 1)]
     frame = _samples([launch(ours(*visit), gpu__time_duration=5.0) for visit in visits])
     assert list(zip(frame["cell"], frame["block"], strict=True)) == visits
@@ -50,15 +50,15 @@ def test_one_row_per_cell_and_block_in_launch_order() -> None:
     assert list(frame["duration_ns"]) == [5.0, 5.0, 5.0]
 
 
-def test_launches_outside_our_ranges_are_left_out() -> None:
+def test_launches_outside_our_ranges_are_left_out():
     others = [(), (Range("", "cell=a;block=0"),), (Range("profiler", "warm-up"),), None]
-    launches = [launch(nvtx, gpu__time_duration=1.0) for nvtx in others]  # type: ignore[arg-type]
+    launches = [launch(nvtx, gpu__time_duration=1.0) for nvtx in others]
     assert _samples(launches).empty
     with_ours = _samples([*launches, launch(ours("a", 0), gpu__time_duration=2.0)])
     assert list(with_ours["duration_ns"]) == [2.0]
 
 
-def test_streams_are_counted_in_each_visit_not_over_all_of_them() -> None:
+def test_streams_are_counted_in_each_visit_not_over_all_of_them():
     visits = [("one", 0, "7"), ("one", 1, "13"), ("two", 0, "7"), ("two", 0, "13"), ("two", 1, "7")]
     rows = [{**launch(ours(cell, block)), "stream": stream} for cell, block, stream in visits]
     frame = pd.DataFrame([*rows, {**launch(None), "stream": "99"}])
@@ -66,7 +66,7 @@ def test_streams_are_counted_in_each_visit_not_over_all_of_them() -> None:
     assert streams_by_cell(frame[:1]) == streams_by_cell(frame.drop(columns="stream")) == {}
 
 
-def test_unfinished_visits_are_left_out_where_they_are_known() -> None:
+def test_unfinished_visits_are_left_out_where_they_are_known():
     launches = pd.DataFrame([launch(ours("a", block), gpu__time_duration=1.0) for block in (0, 1)])
     frame = samples_from_launches(
         launches, metrics=("duration_ns",), finished=[("a", 0, 0)], **SESSION
@@ -74,7 +74,7 @@ def test_unfinished_visits_are_left_out_where_they_are_known() -> None:
     assert list(frame["block"]) == [0]
 
 
-def test_kernels_of_one_range_are_combined_as_the_catalogue_says() -> None:
+def test_kernels_of_one_range_are_combined_as_the_catalogue_says():
     first = launch(
         ours("a", 0),
         "k1",
@@ -103,7 +103,7 @@ def test_kernels_of_one_range_are_combined_as_the_catalogue_says() -> None:
     assert row["l2_hit_sectors"] == 90
 
 
-def test_a_hit_rate_is_weighted_by_time() -> None:
+def test_a_hit_rate_is_weighted_by_time():
     launches = [
         launch(ours("a", 0), gpu__time_duration=time) | {"l1tex__t_sector_hit_rate.pct": hit}
         for time, hit in ((100.0, 90.0), (300.0, 10.0))
@@ -111,12 +111,12 @@ def test_a_hit_rate_is_weighted_by_time() -> None:
     assert _samples(launches)["l1_hit_pct"][0] == pytest.approx(30.0)
 
 
-def test_a_single_kernel_keeps_what_ncu_reported() -> None:
+def test_a_single_kernel_keeps_what_ncu_reported():
     row = launch(ours("a", 0)) | {"l1tex__t_sector_hit_rate.pct": 12.5}
     assert _samples([row])["l1_hit_pct"][0] == 12.5
 
 
-def test_both_arms_of_a_block_are_samples_of_their_own() -> None:
+def test_both_arms_of_a_block_are_samples_of_their_own():
     launches = [
         launch(ours("a", 0, arm), gpu__time_duration=time)
         for arm, time in ((1, 2.0), (0, 3.0), (1, 4.0))
@@ -126,7 +126,7 @@ def test_both_arms_of_a_block_are_samples_of_their_own() -> None:
     assert frame["arm"].dtype == "int64"
 
 
-def test_of_two_arms_only_the_finished_one_counts() -> None:
+def test_of_two_arms_only_the_finished_one_counts():
     launches = pd.DataFrame([launch(ours("a", 0, arm), gpu__time_duration=1.0) for arm in (0, 1)])
     frame = samples_from_launches(
         launches, metrics=("duration_ns",), finished=[("a", 0, 1)], **SESSION
@@ -134,7 +134,7 @@ def test_of_two_arms_only_the_finished_one_counts() -> None:
     assert list(frame["arm"]) == [1]
 
 
-def test_stalls_are_weighted_by_issued_instructions() -> None:
+def test_stalls_are_weighted_by_issued_instructions():
     launches = [
         launch(ours("a", 0), gpu__time_duration=time, smsp__inst_issued=issued) | {STALL: stall}
         for time, issued, stall in ((1.0, 300.0, 1.0), (99.0, 100.0, 5.0))
@@ -142,7 +142,7 @@ def test_stalls_are_weighted_by_issued_instructions() -> None:
     assert _samples(launches)["stall_wait"][0] == pytest.approx(2.0)
 
 
-def test_a_value_missing_for_one_kernel_is_missing_for_the_range() -> None:
+def test_a_value_missing_for_one_kernel_is_missing_for_the_range():
     launches = [
         launch(
             ours("a", 0),
@@ -159,13 +159,13 @@ def test_a_value_missing_for_one_kernel_is_missing_for_the_range() -> None:
     assert np.isnan(row["l1_hit_pct"])
 
 
-def test_metrics_that_did_not_come_back_are_columns_of_nan() -> None:
+def test_metrics_that_did_not_come_back_are_columns_of_nan():
     names = ("duration_ns", "l2_hit_sectors", "foo__bar.sum")
     frame = _samples([launch(ours("a", 0))], names)
     assert frame[list(names)].isna().all(axis=None)
 
 
-def test_raw_names_combine_by_their_roll_up() -> None:
+def test_raw_names_combine_by_their_roll_up():
     launches = [
         launch(ours("a", 0), gpu__time_duration=10.0) | {"x__y.sum": value, "x__y.max": value}
         for value in (1.0, 4.0)
@@ -174,12 +174,12 @@ def test_raw_names_combine_by_their_roll_up() -> None:
     assert (row["x__y.sum"], row["x__y.max"]) == (5.0, 4.0)
 
 
-def test_sectors_of_local_memory_become_bytes() -> None:
+def test_sectors_of_local_memory_become_bytes():
     raw = launch(ours("a", 0), l1tex__t_sectors_pipe_lsu_mem_local_op_ld=3.0)
     assert _samples([raw], ("local_load_bytes",))["local_load_bytes"][0] == 96.0
 
 
-def test_an_architecture_has_its_own_names() -> None:
+def test_an_architecture_has_its_own_names():
     raw = launch(ours("a", 0), dram__bytes_op_read=7.0)
     frame = samples_from_launches(
         pd.DataFrame([raw]), metrics=("dram_read_bytes",), compute_capability="12.0", **SESSION
@@ -187,18 +187,18 @@ def test_an_architecture_has_its_own_names() -> None:
     assert frame["dram_read_bytes"][0] == 7.0
 
 
-def test_derived_and_build_metrics_are_no_columns_of_launches() -> None:
+def test_derived_and_build_metrics_are_no_columns_of_launches():
     frame = _samples([launch(ours("a", 0))], ("tflops", "spill_store_bytes", "cycles"))
     assert metric_columns(frame) == ("cycles",)
 
 
-def test_no_launches_give_an_empty_frame_of_samples() -> None:
+def test_no_launches_give_an_empty_frame_of_samples():
     frame = samples_from_launches(pd.DataFrame(), metrics=ALL, **SESSION)
     assert frame.empty
     check_samples(frame)
 
 
-def test_a_frame_that_is_none_is_refused() -> None:
+def test_a_frame_that_is_none_is_refused():
     with pytest.raises(ProfilerError, match="kernel_names"):
         check_samples(pd.DataFrame({"cell": []}))
 
@@ -210,9 +210,9 @@ def test_a_frame_that_is_none_is_refused() -> None:
         max_size=30,
     )
 )
-def test_durations_of_a_range_always_add_up(rows: list[tuple[str, int, float]]) -> None:
+def test_durations_of_a_range_always_add_up(rows):
     frame = _samples([launch(ours(c, b), gpu__time_duration=t) for c, b, t in rows])
-    expected: dict[tuple[str, int], float] = {}
+    expected = {}
     for cell, block, time in rows:
         expected[cell, block] = expected.get((cell, block), 0.0) + time
     found = {(r.cell, r.block): r.duration_ns for r in frame.itertuples()}
@@ -223,13 +223,13 @@ def test_durations_of_a_range_always_add_up(rows: list[tuple[str, int, float]]) 
 # ---- external commands ---------------------------------------------------------------------------
 
 
-def _command(launches: list[dict[str, object]]) -> pd.DataFrame:
+def _command(launches):
     return samples_from_command(
         pd.DataFrame(launches), visit=Visit("v..p", 3), metrics=("duration_ns",), **SESSION
     )
 
 
-def test_a_command_gives_one_cell_per_kernel_grid_and_block() -> None:
+def test_a_command_gives_one_cell_per_kernel_grid_and_block():
     launches = [launch((), kernel, gpu__time_duration=1.0) for kernel in ("f<int>", "g", "g")]
     launches[2]["grid_size"] = "(16, 2, 1)"
     frame = _command(launches)
@@ -240,32 +240,32 @@ def test_a_command_gives_one_cell_per_kernel_grid_and_block() -> None:
     assert set(frame["block"]) == {3}
 
 
-def test_launches_of_one_kind_are_repeats() -> None:
+def test_launches_of_one_kind_are_repeats():
     frame = _command([launch((), gpu__time_duration=float(time)) for time in (3, 1, 2)])
     assert list(frame["repeat"]) == [0, 1, 2]
     assert list(frame["duration_ns"]) == [3.0, 1.0, 2.0]
 
 
-def test_a_range_replay_row_has_no_shape() -> None:
+def test_a_range_replay_row_has_no_shape():
     row = launch((), "range", gpu__time_duration=1.0) | {"grid_size": None, "block_size": None}
     assert _command([row])["cell"][0] == "v..p..range..g..b"
 
 
-def test_a_command_has_the_arm_of_its_visit() -> None:
+def test_a_command_has_the_arm_of_its_visit():
     frame = samples_from_command(
         pd.DataFrame([launch(())]), visit=Visit("v..p", 2, 1), metrics=(), **SESSION
     )
     assert list(zip(frame["block"], frame["arm"], strict=True)) == [(2, 1)]
 
 
-def test_a_command_with_one_kernel_stays_comparable() -> None:
+def test_a_command_with_one_kernel_stays_comparable():
     cell = make_cell("v")
     (found,) = command_cells(_command([launch(())]), [cell])
     assert found.id == "v..p..k..g8x1x1..b128x1x1"
     assert (found.variant, found.problem) == (cell.variant, cell.problem)
 
 
-def test_a_command_with_several_kernels_has_a_problem_for_each() -> None:
+def test_a_command_with_several_kernels_has_a_problem_for_each():
     frame = _command([launch((), "k1"), launch((), "k2")])
     first, second = command_cells(frame, [make_cell("v"), make_cell("other")])
     assert (first.variant.id, second.variant.id) == ("v", "v")
@@ -275,8 +275,8 @@ def test_a_command_with_several_kernels_has_a_problem_for_each() -> None:
     assert len({first.problem.id, second.problem.id, "p"}) == 3
 
 
-def test_the_same_part_of_two_commands_is_the_same_problem() -> None:
-    def of(variant: str) -> pd.DataFrame:
+def test_the_same_part_of_two_commands_is_the_same_problem():
+    def of(variant):
         grids = ("(8, 1, 1)", "(16, 1, 1)")
         launches = pd.DataFrame([launch(()) | {"grid_size": grid} for grid in grids])
         cell = f"{variant}..p"
@@ -289,7 +289,7 @@ def test_the_same_part_of_two_commands_is_the_same_problem() -> None:
     assert {cell.problem.params["launch_grid"] for cell in found} == {"8x1x1", "16x1x1"}
 
 
-def test_a_cell_does_not_take_the_parts_of_one_whose_id_begins_alike() -> None:
+def test_a_cell_does_not_take_the_parts_of_one_whose_id_begins_alike():
     cells = [make_cell("v"), make_cell("v", "p..q")]
     samples = samples_from_command(
         pd.DataFrame([launch(())]), visit=Visit("v..p..q", 0), metrics=(), **SESSION
@@ -301,11 +301,11 @@ def test_a_cell_does_not_take_the_parts_of_one_whose_id_begins_alike() -> None:
 # ---- timer ---------------------------------------------------------------------------------------
 
 
-def _record(event: str, phase: str, **values: object) -> dict[str, object]:
+def _record(event, phase, **values):
     return json.loads(json.dumps({"event": event, "phase": phase, "cell": "a", **values}))
 
 
-def test_each_timed_launch_of_a_finished_visit_is_a_sample() -> None:
+def test_each_timed_launch_of_a_finished_visit_is_a_sample():
     records = [
         _record("started", "measure", block=0),
         _record("finished", "measure", block=0, durations_ns=[5, 4]),
@@ -321,7 +321,7 @@ def test_each_timed_launch_of_a_finished_visit_is_a_sample() -> None:
     assert set(frame["collector"]) == {"timer"}
 
 
-def test_the_timer_tells_arms_apart() -> None:
+def test_the_timer_tells_arms_apart():
     records = [
         _record("finished", "measure", block=3, arm=1, durations_ns=[7]),
         _record("finished", "measure", block=3, durations_ns=[8, 9]),
@@ -331,7 +331,7 @@ def test_the_timer_tells_arms_apart() -> None:
     assert found == [[3, 1, 0, 7], [3, 0, 0, 8], [3, 0, 1, 9]]
 
 
-def test_a_journal_without_measurements_gives_no_samples() -> None:
+def test_a_journal_without_measurements_gives_no_samples():
     frame = samples_from_journal([], session="timer-0")
     assert frame.empty
     check_samples(frame)
@@ -340,7 +340,7 @@ def test_a_journal_without_measurements_gives_no_samples() -> None:
 # ---- missing, duplicates, import -----------------------------------------------------------------
 
 
-def test_missing_metrics_are_named_by_cell() -> None:
+def test_missing_metrics_are_named_by_cell():
     both = ("duration_ns", "l1_hit_pct", "nosuch__metric.sum")
     full = launch(ours("a", 0), gpu__time_duration=1.0) | {"l1tex__t_sector_hit_rate.pct": 0.0}
     part = launch(ours("b", 0), gpu__time_duration=1.0)
@@ -350,7 +350,7 @@ def test_missing_metrics_are_named_by_cell() -> None:
     }
 
 
-def test_a_metric_that_came_back_once_is_not_missing() -> None:
+def test_a_metric_that_came_back_once_is_not_missing():
     launches = [
         launch(ours("a", 0), gpu__time_duration=1.0),
         launch(ours("a", 1), gpu__time_duration=math.nan),
@@ -358,21 +358,21 @@ def test_a_metric_that_came_back_once_is_not_missing() -> None:
     assert missing_metrics(_samples(launches), ("duration_ns",)) == {}
 
 
-def test_a_metric_without_a_column_is_missing() -> None:
+def test_a_metric_without_a_column_is_missing():
     assert missing_metrics(_samples([launch(ours("a", 0))]), ("cycles",)) == {"a": ("cycles",)}
 
 
-def test_what_the_build_says_or_the_gpu_lacks_is_not_missing() -> None:
+def test_what_the_build_says_or_the_gpu_lacks_is_not_missing():
     samples = _samples([launch(ours("a", 0))])
     assert missing_metrics(samples, ("spill_store_bytes", "stall_gmma"), "8.0") == {}
     assert missing_metrics(samples, ("stall_gmma",), "9.0") == {"a": ("stall_gmma",)}
 
 
-def test_no_samples_miss_nothing() -> None:
+def test_no_samples_miss_nothing():
     assert missing_metrics(empty_samples(), ("cycles",)) == {}
 
 
-def test_duplicates_share_the_samples_of_the_measured_twin() -> None:
+def test_duplicates_share_the_samples_of_the_measured_twin():
     samples = _samples([launch(ours("a", block), gpu__time_duration=2.0) for block in (0, 1)])
     statuses = {
         "b": CellStatus("b", Outcome.DUPLICATE, duplicate_of="a"),
@@ -385,7 +385,7 @@ def test_duplicates_share_the_samples_of_the_measured_twin() -> None:
     assert len(samples) == 2
 
 
-def test_an_imported_file_has_our_names_beside_its_own() -> None:
+def test_an_imported_file_has_our_names_beside_its_own():
     launches = pd.DataFrame(
         {
             "gpu__time_duration.avg": [4864.0, math.nan],
@@ -407,7 +407,7 @@ def test_an_imported_file_has_our_names_beside_its_own() -> None:
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "ncu-2025.3.1"
 
 
-def test_a_captured_full_report_has_its_known_numbers() -> None:
+def test_a_captured_full_report_has_its_known_numbers():
     launches = read_ncu_csv(RECORDINGS / "ncu_import_full_raw.csv.gz").launches
     gemm = to_catalogue_metrics(launches).iloc[0]
     assert gemm["duration_ns"] == pytest.approx(180_544)
@@ -418,7 +418,7 @@ def test_a_captured_full_report_has_its_known_numbers() -> None:
     assert gemm["shared_dynamic_bytes"] == pytest.approx(213_188)
 
 
-def test_a_captured_gemm_and_softmax_in_one_range() -> None:
+def test_a_captured_gemm_and_softmax_in_one_range():
     launches = read_ncu_csv(RECORDINGS / "ncu_import_full_raw.csv.gz").launches
     launches["nvtx"] = [ours("a", 0), ours("a", 0)]
     # Sectors of 32 bytes: this capture counted them, and no bytes.
@@ -434,7 +434,7 @@ def test_a_captured_gemm_and_softmax_in_one_range() -> None:
     assert 75.25 < row["compute_throughput_pct"] < 90.32
 
 
-def test_names_of_ours_in_an_imported_file_are_taken_as_they_are() -> None:
+def test_names_of_ours_in_an_imported_file_are_taken_as_they_are():
     launches = pd.DataFrame({"local_store_bytes": [64.0], "l2_hit_pct": [50.0]})
     metrics = to_catalogue_metrics(launches)
     assert metrics["local_store_bytes"][0] == 64

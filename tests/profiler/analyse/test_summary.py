@@ -1,7 +1,5 @@
 """Summaries: block medians, intervals, paired ratios, ranks, and what must never change them."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -14,7 +12,6 @@ from hypothesis import strategies as st
 from profiler.analyse.samples import empty_samples
 from profiler.analyse.summary import SUMMARY_COLUMNS, block_values, summarise
 from profiler.errors import ProfilerError
-from profiler.model import Cell
 
 A, B, C = make_cell("a"), make_cell("b"), make_cell("c")
 CELLS = (A, B, C)
@@ -22,13 +19,13 @@ CELLS = (A, B, C)
 times = st.lists(st.floats(1.0, 1e6), min_size=4, max_size=4)
 
 
-def _row(summary: pd.DataFrame, cell: Cell, metric: str = "duration_ns") -> pd.Series:  # type: ignore[type-arg]
+def _row(summary, cell, metric="duration_ns"):
     rows = summary[(summary["cell"] == cell.id) & (summary["metric"] == metric)]
     assert len(rows) == 1
     return rows.iloc[0]
 
 
-def test_columns_and_order_of_rows() -> None:
+def test_columns_and_order_of_rows():
     samples = samples_of({B.id: [2.0], A.id: [1.0]}).assign(cycles=5.0)
     summary = summarise(samples, cells=CELLS)
     assert tuple(summary.columns) == SUMMARY_COLUMNS
@@ -37,14 +34,14 @@ def test_columns_and_order_of_rows() -> None:
     assert list(summary["variant"].unique()) == ["a", "b"]
 
 
-def test_statistics_of_blocks() -> None:
+def test_statistics_of_blocks():
     row = _row(summarise(samples_of({A.id: [4.0, 1.0, 2.0, 9.0]}), cells=CELLS), A)
     assert (row["n"], row["median"], row["mean"]) == (4, 3.0, 4.0)
     assert (row["min"], row["max"]) == (1.0, 9.0)
     assert row["min"] <= row["low"] <= row["median"] <= row["high"] <= row["max"]
 
 
-def test_a_block_counts_once_whatever_its_repeats() -> None:
+def test_a_block_counts_once_whatever_its_repeats():
     samples = samples_of({A.id: [1.0, 5.0, 6.0, 10.0]}, collector="timer")
     samples["block"] = [0, 1, 1, 1]
     samples["repeat"] = [0, 0, 1, 2]
@@ -52,7 +49,7 @@ def test_a_block_counts_once_whatever_its_repeats() -> None:
     assert (row["n"], row["median"]) == (2, 3.5)
 
 
-def test_the_second_visit_of_the_baseline_and_finals_do_not_count() -> None:
+def test_the_second_visit_of_the_baseline_and_finals_do_not_count():
     first = samples_of({A.id: [1.0, 2.0, 3.0], B.id: [4.0, 4.0, 4.0]})
     second = samples_of({A.id: [100.0, 200.0, 300.0]}, arm=1)
     final = samples_of({A.id: [50.0], B.id: [60.0]}, kind="final")
@@ -62,7 +59,7 @@ def test_the_second_visit_of_the_baseline_and_finals_do_not_count() -> None:
     )
 
 
-def test_block_values_are_those_of_the_summary() -> None:
+def test_block_values_are_those_of_the_summary():
     first = samples_of({A.id: [1.0, 2.0]}).assign(cycles=7.0)
     second = samples_of({A.id: [100.0]}, arm=1)
     found = block_values(pd.concat([first, second], ignore_index=True), CELLS, "duration_ns")
@@ -73,13 +70,13 @@ def test_block_values_are_those_of_the_summary() -> None:
     assert block_values(first, CELLS, "registers").empty
 
 
-def test_below_three_blocks_there_is_no_interval() -> None:
+def test_below_three_blocks_there_is_no_interval():
     row = _row(summarise(samples_of({A.id: [1.0, 2.0]}), cells=CELLS), A)
     assert row["n"] == 2
     assert np.isnan([row["low"], row["high"]]).all()
 
 
-def test_missing_values_are_not_counted_and_never_zero() -> None:
+def test_missing_values_are_not_counted_and_never_zero():
     samples = samples_of({A.id: [1.0, math.nan, 3.0], B.id: [math.nan, math.nan, math.nan]})
     summary = summarise(samples, cells=CELLS, baseline="b")
     row = _row(summary, A)
@@ -89,19 +86,19 @@ def test_missing_values_are_not_counted_and_never_zero() -> None:
     assert list(durations["cell"]) == [A.id]
 
 
-def test_cells_that_are_not_in_the_plan_are_left_out() -> None:
+def test_cells_that_are_not_in_the_plan_are_left_out():
     summary = summarise(samples_of({A.id: [1.0], "x..p": [2.0]}), cells=CELLS)
     assert set(summary["cell"]) == {A.id}
 
 
-def test_no_samples_give_an_empty_summary() -> None:
+def test_no_samples_give_an_empty_summary():
     for samples in (empty_samples(), samples_of({"x..p": [1.0]})):
         summary = summarise(samples, cells=CELLS, baseline="a")
         assert summary.empty
         assert tuple(summary.columns) == SUMMARY_COLUMNS
 
 
-def test_something_else_than_samples_is_refused() -> None:
+def test_something_else_than_samples_is_refused():
     with pytest.raises(ProfilerError):
         summarise(pd.DataFrame({"cell": [A.id]}), cells=CELLS)
 
@@ -109,7 +106,7 @@ def test_something_else_than_samples_is_refused() -> None:
 # ---- one kind of session per metric --------------------------------------------------------------
 
 
-def test_durations_of_counter_sessions_do_not_mix_with_timing() -> None:
+def test_durations_of_counter_sessions_do_not_mix_with_timing():
     timing = samples_of({A.id: [10.0, 10.0]})
     counters = samples_of({A.id: [99.0], B.id: [99.0]}, kind="counters").assign(l2_hit_pct=50.0)
     summary = summarise(pd.concat([timing, counters], ignore_index=True), cells=CELLS)
@@ -118,14 +115,14 @@ def test_durations_of_counter_sessions_do_not_mix_with_timing() -> None:
     assert B.id not in set(summary[summary["metric"] == "duration_ns"]["cell"])
 
 
-def test_durations_of_ncu_and_timer_are_two_metrics() -> None:
+def test_durations_of_ncu_and_timer_are_two_metrics():
     both = [samples_of({A.id: [10.0]}), samples_of({A.id: [7.0]}, collector="timer")]
     summary = summarise(pd.concat(both, ignore_index=True), cells=CELLS)
     assert _row(summary, A)["median"] == 10.0
     assert _row(summary, A, "timer_duration_ns")["median"] == 7.0
 
 
-def test_the_timer_alone_gives_the_duration() -> None:
+def test_the_timer_alone_gives_the_duration():
     summary = summarise(samples_of({A.id: [7.0]}, collector="timer"), cells=CELLS)
     assert list(summary["metric"]) == ["duration_ns"]
 
@@ -133,7 +130,7 @@ def test_the_timer_alone_gives_the_duration() -> None:
 # ---- ratios --------------------------------------------------------------------------------------
 
 
-def test_ratios_are_paired_by_block() -> None:
+def test_ratios_are_paired_by_block():
     drifting = [100.0, 200.0, 400.0, 800.0]
     samples = samples_of({A.id: drifting, B.id: [2 * time for time in drifting]})
     row = _row(summarise(samples, cells=CELLS, baseline="a"), B)
@@ -141,13 +138,13 @@ def test_ratios_are_paired_by_block() -> None:
     assert (row["ratio_low"], row["ratio_high"]) == pytest.approx((2.0, 2.0))
 
 
-def test_only_blocks_that_both_have_are_paired() -> None:
+def test_only_blocks_that_both_have_are_paired():
     samples = samples_of({A.id: [1.0, 1.0, 1.0], B.id: [3.0, 3.0, 3.0, 500.0]})
     row = _row(summarise(samples, cells=CELLS, baseline="a"), B)
     assert row["ratio"] == pytest.approx(3.0)
 
 
-def test_without_a_common_block_the_medians_are_compared_without_an_interval() -> None:
+def test_without_a_common_block_the_medians_are_compared_without_an_interval():
     samples = samples_of({A.id: [2.0, 2.0, 2.0], B.id: [6.0, 6.0, 6.0]})
     samples.loc[samples["cell"] == B.id, "block"] += 10
     row = _row(summarise(samples, cells=CELLS, baseline="a"), B)
@@ -156,12 +153,12 @@ def test_without_a_common_block_the_medians_are_compared_without_an_interval() -
 
 
 @pytest.mark.parametrize("baseline", [None, "c", "nobody"])
-def test_without_a_baseline_there_is_no_ratio(baseline: str | None) -> None:
+def test_without_a_baseline_there_is_no_ratio(baseline):
     summary = summarise(samples_of({A.id: [1.0] * 3}), cells=CELLS, baseline=baseline)
     assert summary[["ratio", "ratio_low", "ratio_high"]].isna().all(axis=None)
 
 
-def test_a_baseline_of_zero_gives_no_ratio_and_a_count_of_zero_does() -> None:
+def test_a_baseline_of_zero_gives_no_ratio_and_a_count_of_zero_does():
     samples = samples_of({A.id: [0.0], B.id: [5.0]}, "bank_conflicts")
     assert np.isnan(
         _row(summarise(samples, cells=CELLS, baseline="a"), B, "bank_conflicts")["ratio"]
@@ -169,7 +166,7 @@ def test_a_baseline_of_zero_gives_no_ratio_and_a_count_of_zero_does() -> None:
     assert _row(summarise(samples, cells=CELLS, baseline="b"), A, "bank_conflicts")["ratio"] == 0
 
 
-def test_a_baseline_stands_for_its_own_problem_only() -> None:
+def test_a_baseline_stands_for_its_own_problem_only():
     cells = [make_cell(v, p) for v in "ab" for p in ("p", "q")]
     values = {"a..p": [1.0], "b..p": [2.0], "a..q": [10.0], "b..q": [5.0]}
     summary = summarise(samples_of(values), cells=cells, baseline="a")
@@ -179,7 +176,7 @@ def test_a_baseline_stands_for_its_own_problem_only() -> None:
 
 @given(times)
 @settings(max_examples=20)
-def test_identical_data_has_the_ratio_one(values: list[float]) -> None:
+def test_identical_data_has_the_ratio_one(values):
     samples = samples_of({A.id: values, B.id: values})
     row = _row(summarise(samples, cells=CELLS, baseline="a"), B)
     assert (row["ratio"], row["ratio_low"], row["ratio_high"]) == (1.0, 1.0, 1.0)
@@ -187,7 +184,7 @@ def test_identical_data_has_the_ratio_one(values: list[float]) -> None:
 
 @given(times, times)
 @settings(max_examples=20)
-def test_swapping_inverts_the_ratio(first: list[float], second: list[float]) -> None:
+def test_swapping_inverts_the_ratio(first, second):
     samples = samples_of({A.id: first, B.id: second})
     forth = _row(summarise(samples, cells=CELLS, baseline="a"), B)
     back = _row(summarise(samples, cells=CELLS, baseline="b"), A)
@@ -196,9 +193,7 @@ def test_swapping_inverts_the_ratio(first: list[float], second: list[float]) -> 
 
 @given(times, times, st.floats(1e-3, 1e3))
 @settings(max_examples=20)
-def test_the_unit_of_time_changes_no_ratio_and_no_rank(
-    first: list[float], second: list[float], factor: float
-) -> None:
+def test_the_unit_of_time_changes_no_ratio_and_no_rank(first, second, factor):
     samples = samples_of({A.id: first, B.id: second})
     scaled = samples.assign(duration_ns=samples["duration_ns"] * factor)
     one, other = (summarise(frame, cells=CELLS, baseline="a") for frame in (samples, scaled))
@@ -209,9 +204,7 @@ def test_the_unit_of_time_changes_no_ratio_and_no_rank(
 
 @given(st.permutations(range(12)), times, times, times)
 @settings(max_examples=20)
-def test_the_order_of_samples_changes_nothing(
-    order: list[int], first: list[float], second: list[float], third: list[float]
-) -> None:
+def test_the_order_of_samples_changes_nothing(order, first, second, third):
     samples = samples_of({A.id: first, B.id: second, C.id: third})
     shuffled = samples.iloc[order]
     pd.testing.assert_frame_equal(
@@ -220,7 +213,7 @@ def test_the_order_of_samples_changes_nothing(
     )
 
 
-def test_a_cell_has_the_same_interval_whoever_stands_beside_it() -> None:
+def test_a_cell_has_the_same_interval_whoever_stands_beside_it():
     values = {A.id: [3.0, 1.0, 2.0, 8.0], B.id: [1.0, 2.0, 3.0, 5.0]}
     alone = _row(summarise(samples_of({A.id: values[A.id]}), cells=CELLS), A)
     beside = _row(summarise(samples_of(values), cells=CELLS), A)
@@ -230,7 +223,7 @@ def test_a_cell_has_the_same_interval_whoever_stands_beside_it() -> None:
 # ---- ranks ---------------------------------------------------------------------------------------
 
 
-def test_ranks_follow_the_better_direction() -> None:
+def test_ranks_follow_the_better_direction():
     values = {A.id: [3.0], B.id: [1.0], C.id: [2.0]}
     lower = summarise(samples_of(values), cells=CELLS)
     higher = summarise(samples_of(values, "tflops"), cells=CELLS)
@@ -240,14 +233,14 @@ def test_ranks_follow_the_better_direction() -> None:
     assert neither[neither["metric"] == "registers"]["rank"].isna().all()
 
 
-def test_wrong_cells_have_no_rank_and_take_none_away() -> None:
+def test_wrong_cells_have_no_rank_and_take_none_away():
     values = {A.id: [1.0], B.id: [2.0]}
     summary = summarise(samples_of(values), cells=CELLS, ranked={B.id})
     assert np.isnan(_row(summary, A)["rank"])
     assert _row(summary, B)["rank"] == 1
 
 
-def test_equal_medians_share_a_rank_and_problems_are_apart() -> None:
+def test_equal_medians_share_a_rank_and_problems_are_apart():
     cells = [make_cell("a"), make_cell("b"), make_cell("a", "q")]
     summary = summarise(samples_of({"a..p": [1.0], "b..p": [1.0], "a..q": [9.0]}), cells=cells)
     assert list(summary[summary["metric"] == "duration_ns"]["rank"]) == [1, 1, 1]

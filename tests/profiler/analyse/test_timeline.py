@@ -68,7 +68,7 @@ def ranges(*rows):
 def stacks(*rows):
     """Stacks from (parent, range)."""
     frame = pd.DataFrame(rows, columns=["parent", "range"]).astype("int64")
-    depths: list[int] = []
+    depths = []
     for parent in frame["parent"]:
         depths.append(1 if parent < 0 else depths[parent] + 1)
     return frame.assign(depth=np.array(depths, dtype=np.int64))

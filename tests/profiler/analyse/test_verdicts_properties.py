@@ -1,7 +1,5 @@
 """What holds for any data: sides, units, order and missing values."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from hypothesis import given, settings
@@ -19,7 +17,7 @@ TICKS = st.integers(900, 1000)
 
 
 @st.composite
-def measured(draw: st.DrawFn, fewest: int = 0, most: int = 20) -> pd.DataFrame:
+def measured(draw, fewest=0, most=20):
     """Durations and cycles of both sides of a few pairs, block by block."""
     rows = []
     for pair in range(draw(st.integers(1, 4))):
@@ -33,9 +31,7 @@ def measured(draw: st.DrawFn, fewest: int = 0, most: int = 20) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def judged(
-    times: pd.DataFrame, floor: float = np.nan, looks: int = 1, *, cycles: bool = True
-) -> pd.DataFrame:
+def judged(times, floor=np.nan, looks=1, *, cycles=True):
     with np.errstate(all="ignore"):
         blocks = pd.DataFrame(
             {
@@ -53,9 +49,7 @@ def judged(
 
 @settings(max_examples=30)
 @given(measured(), FLOORS, LOOKS, st.booleans())
-def test_swapping_the_sides_flips_the_verdict(
-    times: pd.DataFrame, floor: float, looks: int, cycles: bool
-) -> None:
+def test_swapping_the_sides_flips_the_verdict(times, floor, looks, cycles):
     there = judged(times, floor, looks, cycles=cycles)
     names = {"before": "after", "cycles_before": "cycles_after"}
     swapped = times.rename(columns=names | {new: old for old, new in names.items()})
@@ -68,9 +62,7 @@ def test_swapping_the_sides_flips_the_verdict(
 
 @settings(max_examples=30)
 @given(measured(), st.floats(1e-6, 1e6), st.floats(1e-6, 1e6), FLOORS, LOOKS)
-def test_the_unit_of_time_changes_nothing(
-    times: pd.DataFrame, factor: float, cycles_factor: float, floor: float, looks: int
-) -> None:
+def test_the_unit_of_time_changes_nothing(times, factor, cycles_factor, floor, looks):
     scaled = times.copy()
     scaled[["before", "after"]] *= factor
     scaled[["cycles_before", "cycles_after"]] *= cycles_factor
@@ -81,7 +73,7 @@ def test_the_unit_of_time_changes_nothing(
         np.testing.assert_allclose(one[column], other[column], rtol=1e-9, atol=1e-12)
 
 
-def test_equal_ratios_stay_equal_in_any_unit() -> None:
+def test_equal_ratios_stay_equal_in_any_unit():
     """0.99 three times: in another unit they differ in last digits, which moved the interval."""
     before = [1000.0, 1000.0, 1000.0, 900.0, 900.0, 900.0]
     after = [970.0, 990.0, 990.0, 891.0, 918.0, 882.0]
@@ -96,9 +88,7 @@ def test_equal_ratios_stay_equal_in_any_unit() -> None:
 
 @settings(max_examples=25)
 @given(measured(), FLOORS, LOOKS)
-def test_identical_data_is_the_same_or_unclear(
-    times: pd.DataFrame, floor: float, looks: int
-) -> None:
+def test_identical_data_is_the_same_or_unclear(times, floor, looks):
     times = times.assign(after=times["before"], cycles_after=times["cycles_before"])
     found = judged(times, floor, looks)
     measured_ones = found[found["blocks"] > 0]
@@ -108,7 +98,7 @@ def test_identical_data_is_the_same_or_unclear(
 
 @settings(max_examples=25)
 @given(measured(most=FEWEST_BLOCKS - 1), st.floats(0.01, 100), LOOKS)
-def test_few_blocks_never_give_a_verdict(times: pd.DataFrame, factor: float, looks: int) -> None:
+def test_few_blocks_never_give_a_verdict(times, factor, looks):
     found = judged(times.assign(after=times["after"] * factor), looks=looks)
     assert set(found["verdict"]) <= {Verdict.UNCLEAR, Verdict.NO_DATA}
     assert set(found["reason"]) <= {Reason.FEW_BLOCKS, Reason.NOT_MEASURED}
@@ -116,9 +106,7 @@ def test_few_blocks_never_give_a_verdict(times: pd.DataFrame, factor: float, loo
 
 @settings(max_examples=25)
 @given(measured(), st.integers(0, 2**32 - 1), FLOORS, LOOKS)
-def test_the_order_of_the_blocks_changes_nothing(
-    times: pd.DataFrame, seed: int, floor: float, looks: int
-) -> None:
+def test_the_order_of_the_blocks_changes_nothing(times, seed, floor, looks):
     shuffled = times.sample(frac=1, random_state=seed)
     one, other = judged(times, floor, looks), judged(shuffled, floor, looks)
     pd.testing.assert_frame_equal(one, other)
@@ -130,9 +118,7 @@ def test_the_order_of_the_blocks_changes_nothing(
     st.lists(st.sampled_from([np.nan, 0.0, np.inf]), min_size=1, max_size=8),
     st.integers(0, 2**32 - 1),
 )
-def test_missing_and_zero_values_are_blocks_that_were_not_measured(
-    times: pd.DataFrame, bad: list[float], seed: int
-) -> None:
+def test_missing_and_zero_values_are_blocks_that_were_not_measured(times, bad, seed):
     generator = np.random.default_rng(seed)
     times = times.astype(float)
     times["pair"] = times["pair"].astype(int)
@@ -150,9 +136,7 @@ def test_missing_and_zero_values_are_blocks_that_were_not_measured(
 
 @settings(max_examples=25)
 @given(measured(fewest=1), st.integers(-20, 20).map(lambda power: 2.0**power))
-def test_the_race_has_one_best_that_contends_in_any_unit(
-    times: pd.DataFrame, factor: float
-) -> None:
+def test_the_race_has_one_best_that_contends_in_any_unit(times, factor):
     arms = pd.DataFrame(
         {
             "problem": "p",

@@ -1,7 +1,5 @@
 """What warps wait for is named after the instruction that they wait for, not after ncu's reason."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 
@@ -24,7 +22,7 @@ COUNTERS = {
 }
 
 
-def code(*sampled: tuple[str, float], column: str = RESULT, text: str = "y = x;") -> pd.DataFrame:
+def code(*sampled, column=RESULT, text="y = x;"):
     """Instructions with their samples in one column of the source page."""
     rows = pd.DataFrame(sampled, columns=["sass", column])
     return rows.assign(
@@ -63,21 +61,19 @@ def code(*sampled: tuple[str, float], column: str = RESULT, text: str = "y = x;"
         ("MUFU.EX2 R5, R5\nMOV R5, R6", "FMUL R5, R5, R2", None),
     ],
 )  # fmt: skip
-def test_a_result_is_of_the_unit_that_gives_it(
-    producer: str, consumer: str, unit: str | None
-) -> None:
+def test_a_result_is_of_the_unit_that_gives_it(producer, consumer, unit):
     before = [(sass, 0.0) for sass in producer.split("\n")]
     named = by_wait(code(*before, (consumer, 10.0)))
     assert shares_by_unit(named, "short_scoreboard") == ({unit: 1.0} if unit else {})
 
 
-def test_room_in_the_queue_is_for_the_instruction_itself() -> None:
+def test_room_in_the_queue_is_for_the_instruction_itself():
     sampled = (("LDC R5, c[0x3][R4]", 30.0), ("STS [R9], R5", 10.0), ("FADD R1, R5, R5", 60.0))
     shares = shares_by_unit(by_wait(code(*sampled, column=QUEUE)), "mio_throttle")
     assert shares == {"constant_memory": 0.3, "shared_memory": 0.1}
 
 
-def profile(sass: tuple[str, ...], cycles: float, *, listed: bool = True) -> KernelProfile:
+def profile(sass, cycles, *, listed=True):
     """A kernel whose last instruction waits `cycles` for the one before it."""
     rows = code(*((text, 0.0) for text in sass[:-1]), (sass[-1], 50.0))
     values = {
@@ -88,12 +84,11 @@ def profile(sass: tuple[str, ...], cycles: float, *, listed: bool = True) -> Ker
     return KernelProfile("kernel", values, listing=Listing("kernel", rows) if listed else None)
 
 
-def test_the_account_names_constant_memory_and_no_shared_memory() -> None:
+def test_the_account_names_constant_memory_and_no_shared_memory():
     """18.9 ms of indexed constants were once told as 14.2 ms of shared memory."""
     indexed = profile(("LDC R5, c[0x3][R4]", "FADD R2, R5, R3"), 9.0)
     plain = profile(("LDS R5, [R4]", "FADD R2, R5, R3"), 3.0)
     found = account([indexed], [plain])
-    assert found is not None
     parts = {part.name: part.ns for part in found.parts}
     assert parts[f"{STALL}short_scoreboard:constant_memory"] == pytest.approx(0.9e6)
     assert parts[f"{STALL}short_scoreboard:shared_memory"] == pytest.approx(-0.75e6)
@@ -102,11 +97,10 @@ def test_the_account_names_constant_memory_and_no_shared_memory() -> None:
     assert part_words(found.parts[0]) == "more waiting for constant memory"
     # Units of one side alone would be differences that are none.
     unlisted = account([profile(("FADD R2, R5, R3",), 9.0, listed=False)], [plain])
-    assert unlisted is not None
     assert {part.name for part in unlisted.parts} >= {f"{STALL}short_scoreboard"}
 
 
-def test_words_of_waits_name_no_unit_that_is_not_known() -> None:
+def test_words_of_waits_name_no_unit_that_is_not_known():
     assert waited_for("short_scoreboard:constant_memory") == "for constant memory"
     assert waited_for("mio_throttle:special_functions") == "for the MIO queue (special functions)"
     assert waited_for("mio_throttle") == "for the MIO queue"
@@ -114,7 +108,7 @@ def test_words_of_waits_name_no_unit_that_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("text", ["<Unable to open source file>", "<No source available>", ""])
-def test_without_its_source_a_line_is_machine_code_and_what_it_waits_for(text: str) -> None:
+def test_without_its_source_a_line_is_machine_code_and_what_it_waits_for(text):
     """As ncu prints it of CuPy, nvrtc and code that was compiled elsewhere."""
     sampled = (("LDC R5, c[0x3][R4]", 0.0), ("FADD R2, R5, R3", 9.0), ("EXIT", 1.0))
     (line,) = hot_lines(by_wait(code(*sampled, text=text)), 5)
@@ -123,6 +117,6 @@ def test_without_its_source_a_line_is_machine_code_and_what_it_waits_for(text: s
     assert line.reason == "short_scoreboard:constant_memory"
 
 
-def test_a_template_argument_is_source() -> None:
+def test_a_template_argument_is_source():
     (line,) = hot_lines(by_wait(code(("FADD R2, R5, R3", 9.0), text="<float>")), 5)
     assert line.text == "<float>"

@@ -1,7 +1,5 @@
 """Counters as a witness: right work is left in peace at every bound, and what is not counted."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.collect import STDERR, STDOUT, Collector
+from profiler.collect import STDERR, STDOUT
 from profiler.collect.nsys import (
     EXPORT,
     RAW,
@@ -176,7 +176,7 @@ class TestCommand:
 
 class TestCollector:
     def test_is_a_collector(self):
-        collector: Collector = Nsys(Path("/opt/nsys"))
+        collector = Nsys(Path("/opt/nsys"))
         assert (collector.name, collector.wraps_target) == ("nsys", True)
 
     def test_session_runs_the_runner(self, tmp_path):

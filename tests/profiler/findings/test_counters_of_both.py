@@ -1,9 +1,6 @@
 """Counters of two explained cells side by side: their sums, their order, what is left out."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
 
 import pandas as pd
 import pytest
@@ -17,7 +14,6 @@ from profiler.findings.why.counters import (
     GROUPS,
     MEMORY,
     SHARED,
-    CounterOfBoth,
     counters_of_both,
 )
 from profiler.parse.ncu_source import Listing
@@ -43,14 +39,7 @@ VALUES = {
 DRAM = Roof("dram", 1e9, "byte", 1e12, 4e12)
 
 
-def kernel(
-    listing: Listing | None = None,
-    roofs: Sequence[Roof] | None = None,
-    *,
-    wavefronts: float = 1e8,
-    dram_bytes: float = 1e9,
-    **changes: float,
-) -> KernelWhy:
+def kernel(listing=None, roofs=None, *, wavefronts=100000000.0, dram_bytes=1000000000.0, **changes):
     """A launch with VALUES, but for changes."""
     values = {
         **VALUES,
@@ -65,13 +54,7 @@ def kernel(
     return KernelWhy(profile, under, waits=(), causes=(), lines=(), advice=(), time=None)
 
 
-def rows(
-    first: KernelWhy | list[KernelWhy],
-    second: KernelWhy,
-    account: Account | None = None,
-    *,
-    near_roof: bool = False,
-) -> dict[str, CounterOfBoth]:
+def rows(first, second, account=None, *, near_roof=False):
     kernels = first if isinstance(first, list) else [first]
     sides = CellWhy("a", tuple(kernels)), CellWhy("b", (second,))
     counters = counters_of_both(*sides, account, near_roof=near_roof)
@@ -79,7 +62,7 @@ def rows(
     return {row.name: row for row in counters}
 
 
-def test_amounts_are_sums_and_what_cannot_be_added_is_of_the_longest() -> None:
+def test_amounts_are_sums_and_what_cannot_be_added_is_of_the_longest():
     short = kernel(launch__registers_per_thread=255.0, **{"gpu__time_duration.sum": 1e5})
     counters = rows([kernel(), short], kernel())
     assert counters["dram_bytes"].first.value == 2e9
@@ -88,7 +71,7 @@ def test_amounts_are_sums_and_what_cannot_be_added_is_of_the_longest() -> None:
     assert counters["registers"].first.value == counters["registers"].second.value == 64
 
 
-def test_what_is_a_tiny_share_of_the_work_comes_after_what_moved() -> None:
+def test_what_is_a_tiny_share_of_the_work_comes_after_what_moved():
     """35 times the bank conflicts that are 0.2 % of all wavefronts come first by their ratio."""
     counters = rows(kernel(**{CONFLICTS: 7e6}), kernel())
     assert counters["conflict_wavefronts"].ratio == 35
@@ -102,7 +85,7 @@ def test_what_is_a_tiny_share_of_the_work_comes_after_what_moved() -> None:
     assert names.index("conflict_wavefronts") < names.index("shared_wavefronts"), "the same last"
 
 
-def test_parts_stand_in_the_order_of_the_account() -> None:
+def test_parts_stand_in_the_order_of_the_account():
     first = kernel(wavefronts=2e8, dram_bytes=3e9, launch__registers_per_thread=128.0)
     parts = (Part("stall:mio_throttle", 5e5), Part("warps_in_flight", -3e5), Part("clock", 1.0))
     account = Account(2e6, 1e6, parts, (0.0, 0.0))
@@ -112,7 +95,7 @@ def test_parts_stand_in_the_order_of_the_account() -> None:
     assert next(iter(under_roof)) == "dram_bytes"
 
 
-def test_the_same_account_in_several_stalls_is_one_part() -> None:
+def test_the_same_account_in_several_stalls_is_one_part():
     """Two waits for memory that go against each other add up to their difference."""
     parts = (Part("stall:long_scoreboard", 5e5), Part("stall:lg_throttle", -4.9e5))
     account = Account(2e6, 1e6, (*parts, Part("stall:short_scoreboard", 1e5)), (0.0, 0.0))
@@ -121,7 +104,7 @@ def test_the_same_account_in_several_stalls_is_one_part() -> None:
     assert moved[0] == SHARED
 
 
-def test_what_one_lacks_is_left_out_and_so_is_what_both_have_none_of() -> None:
+def test_what_one_lacks_is_left_out_and_so_is_what_both_have_none_of():
     without = kernel(sass__inst_executed_register_spilling=0.0, **{"lts__t_bytes.sum": math.nan})
     other = kernel(sass__inst_executed_register_spilling=0.0)
     counters = rows(without, other)
@@ -132,7 +115,7 @@ def test_what_one_lacks_is_left_out_and_so_is_what_both_have_none_of() -> None:
     assert rows(spilling, other)["spill_instructions"].second.value == 0
 
 
-def test_the_limit_of_occupancy_is_named_and_no_shared_memory_is_none() -> None:
+def test_the_limit_of_occupancy_is_named_and_no_shared_memory_is_none():
     by_shared = kernel(launch__occupancy_limit_shared_mem=8.0)
     limit = rows(kernel(), by_shared)["occupancy_limit"]
     assert (limit.first.text, limit.second.text) == ("registers", "registers and shared memory")
@@ -141,7 +124,7 @@ def test_the_limit_of_occupancy_is_named_and_no_shared_memory_is_none() -> None:
     assert rows(blocks, kernel())["occupancy_limit"].first.text == "blocks per SM"
 
 
-def test_a_type_of_operations_that_a_cell_did_none_of_is_nothing() -> None:
+def test_a_type_of_operations_that_a_cell_did_none_of_is_nothing():
     tensor = Roof("tensor_bf16", 8e12, "op", 4e14, 9e14)
     counters = rows(kernel(roofs=(DRAM, tensor)), kernel())
     assert counters["tensor_bf16"].second.value == 0
@@ -149,12 +132,12 @@ def test_a_type_of_operations_that_a_cell_did_none_of_is_nothing() -> None:
     assert "fp32" not in rows(kernel(roofs=(Roof("fp32", 1e9, "op", 1e12, 6e13),)), kernel())
 
 
-def listing(*instructions: tuple[str, float, float, float]) -> Listing:
+def listing(*instructions):
     columns = ["opcode", "executed", "global_sectors", "shared_wavefronts_excessive"]
     return Listing("kernel()", pd.DataFrame(instructions, columns=columns))
 
 
-def test_sectors_are_of_the_requests_that_have_any() -> None:
+def test_sectors_are_of_the_requests_that_have_any():
     narrow = listing(("LDG.E", 10.0, 160.0, math.nan), ("IADD3", 1000.0, math.nan, math.nan))
     wide = listing(("LDG.E.128", 10.0, 160.0, math.nan), ("STG.E", 30.0, 120.0, math.nan))
     sectors = rows(kernel(narrow), kernel(wide))["sectors_per_request"]
@@ -163,12 +146,12 @@ def test_sectors_are_of_the_requests_that_have_any() -> None:
     assert "sectors_per_request" not in rows(kernel(none), kernel(wide)), "copies by TMA alone"
 
 
-def test_lanes_of_atomics_that_meet_are_no_bank_conflicts() -> None:
+def test_lanes_of_atomics_that_meet_are_no_bank_conflicts():
     atomics = listing(("ATOMS.ADD", 10.0, math.nan, 1.5e5), ("LDS", 10.0, math.nan, 5e4))
     assert rows(kernel(atomics), kernel())["conflict_wavefronts"].first.value == 5e4
 
 
 @pytest.mark.parametrize("name", COUNTERS)
-def test_every_counter_belongs_to_a_part(name: str) -> None:
+def test_every_counter_belongs_to_a_part(name):
     counters = rows(kernel(), kernel())
     assert name not in counters or counters[name].group in GROUPS

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pydantic
 import pytest
@@ -29,16 +27,16 @@ DOCS = Path(__file__).parents[3] / "docs"
         (ComparisonDocument, "comparison"),
     ],
 )
-def test_the_schema_in_docs_is_that_of_the_document(kind: type[JsonObject], name: str) -> None:
+def test_the_schema_in_docs_is_that_of_the_document(kind, name):
     assert (DOCS / f"{name}.schema.json").read_text("utf-8") == kind.schema_text(), (
         f"run: python -m {kind.__module__} > docs/{name}.schema.json"
     )
 
 
 @pytest.fixture(scope="module")
-def summary() -> dict[str, Any]:
+def summary():
     text = dump(report_document(findings_of_recording(RECORDINGS / "softmax.zip")))
-    document: dict[str, Any] = json.loads(text)
+    document = json.loads(text)
     SummaryDocument.model().model_validate(document)
     return document
 
@@ -63,9 +61,7 @@ def summary() -> dict[str, Any]:
         lambda document: document["cells"][0]["metrics"]["duration_ns"].update(source="timer"),
     ],
 )
-def test_a_document_that_is_not_as_declared_is_refused(
-    summary: dict[str, Any], damage: Callable[[dict[str, Any]], object]
-) -> None:
+def test_a_document_that_is_not_as_declared_is_refused(summary, damage):
     document = copy.deepcopy(summary)
     damage(document)
     with pytest.raises(pydantic.ValidationError):
@@ -91,7 +87,7 @@ class WholeDocument(JsonObject, is_open=True):
     others = get.others(lambda _: {"more": 1})
 
 
-def test_keys_stand_in_the_order_of_the_fields_and_may_be_absent() -> None:
+def test_keys_stand_in_the_order_of_the_fields_and_may_be_absent():
     assert list(WholeDocument.document(3.0).items()) == [
         ("part", {"half": 1.5}),
         ("half", 1.5),

@@ -7,7 +7,6 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -22,13 +21,10 @@ from profiler.findings.document import (
     judged_table,
     summary_table,
 )
-from profiler.findings.findings import Findings
-from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.document import MOST_BYTES, ExplanationDocument, explain_document
 from profiler.findings.why.find import find_why
-from profiler.findings.why.pairs import PairWhy
 from profiler.metrics.catalogue import ROOF_PREFIX
-from profiler.model import Cell, Outcome
+from profiler.model import Outcome
 from profiler.render.console.explain import COLUMNS, explain_text
 from profiler.render.console.tables import final_summary
 from profiler.render.embed import payload
@@ -51,7 +47,7 @@ MOST_LINES = 60
 """Of what `profiler explain` prints."""
 
 
-def column(table: dict[str, Any], name: str, count: int) -> list[Any]:
+def column(table, name, count):
     """A column of the page's data, whichever of its short forms it has."""
     values = table[name]
     if isinstance(values, str):
@@ -64,20 +60,20 @@ def column(table: dict[str, Any], name: str, count: int) -> list[Any]:
 
 
 @pytest.fixture(scope="module", params=RUNS, ids=lambda recording: recording.stem)
-def findings(request: pytest.FixtureRequest) -> Findings:
+def findings(request):
     return findings_of_recording(request.param)
 
 
-def test_there_are_recordings_of_all_experiments_that_have_one() -> None:
+def test_there_are_recordings_of_all_experiments_that_have_one():
     assert len(RUNS) >= 14
 
 
-def test_no_cell_of_an_experiment_is_implausible(findings: Findings) -> None:
+def test_no_cell_of_an_experiment_is_implausible(findings):
     outcomes = {findings.programs.status(cell).outcome for cell in findings.programs.plan.cells}
     assert Outcome.IMPLAUSIBLE not in outcomes
 
 
-def test_one_number_for_each_cell_everywhere(findings: Findings) -> None:
+def test_one_number_for_each_cell_everywhere(findings):
     document = json.loads(summary_text(findings))
     SummaryDocument.model().model_validate(document)
     cells = {cell["id"]: cell for cell in document["cells"]}
@@ -122,14 +118,14 @@ def test_one_number_for_each_cell_everywhere(findings: Findings) -> None:
     assert compared == len(findings.programs.correct_cells)
 
 
-def same(value: float | None, wanted: float, digits: int | None = None) -> bool:
+def same(value, wanted, digits=None):
     """Whether two numbers are the same, or both missing; `digits`: it may be rounded to so many."""
     if value is None or pd.isna(value):
         return not math.isfinite(wanted)
     return value == wanted or (digits is not None and value == float(f"{wanted:.{digits}g}"))
 
 
-def test_the_summary_holds_at_80_columns(findings: Findings) -> None:
+def test_the_summary_holds_at_80_columns(findings):
     stream = io.StringIO()
     Console(file=stream, width=80, color_system=None).print(final_summary(findings))
     lines = stream.getvalue().splitlines()
@@ -142,7 +138,7 @@ def test_the_summary_holds_at_80_columns(findings: Findings) -> None:
     assert any(line.startswith(first.label) for line in lines), "a name is on one line"
 
 
-def test_no_two_labels_are_equal(findings: Findings) -> None:
+def test_no_two_labels_are_equal(findings):
     labels = [variant.label for variant in findings.programs.plan.variants]
     assert len(set(labels)) == len(labels)
     assert {
@@ -150,7 +146,7 @@ def test_no_two_labels_are_equal(findings: Findings) -> None:
     } <= set(labels)
 
 
-def test_the_console_prints_the_numbers_of_the_winners(findings: Findings) -> None:
+def test_the_console_prints_the_numbers_of_the_winners(findings):
     stream = io.StringIO()
     console = Console(file=stream, width=400, color_system=None, highlight=False)
     console.print(final_summary(findings, verbose=True))
@@ -171,7 +167,7 @@ def test_the_console_prints_the_numbers_of_the_winners(findings: Findings) -> No
         assert any(all(part in line for part in (problem.name, *parts)) for line in lines), parts
 
 
-def test_ranks_and_answers_follow_the_numbers(findings: Findings) -> None:
+def test_ranks_and_answers_follow_the_numbers(findings):
     primary = findings.numbers.primary.name
     for problem, winner in findings.ranking.winners.items():
         values = {
@@ -200,7 +196,7 @@ def test_ranks_and_answers_follow_the_numbers(findings: Findings) -> None:
         assert (rank.regret.worst == 1) >= wins
 
 
-def test_the_account_of_time_closes_on_every_explained_cell(findings: Findings) -> None:
+def test_the_account_of_time_closes_on_every_explained_cell(findings):
     """Passes of a kernel of microseconds differ by more; then the sentence says by how much."""
     run = find_why(findings)
     for cell, why in run.cells.items():
@@ -217,7 +213,7 @@ def test_the_account_of_time_closes_on_every_explained_cell(findings: Findings) 
         assert all("off the duration of" in why_sentence(pair) for pair in pairs if pair.told), cell
 
 
-def test_parts_of_every_account_add_up(findings: Findings) -> None:
+def test_parts_of_every_account_add_up(findings):
     for pair in find_why(findings).pairs:
         assert (pair.account is not None) == pair.told
         if pair.account is None:
@@ -231,7 +227,7 @@ def test_parts_of_every_account_add_up(findings: Findings) -> None:
             assert together == pytest.approx(pair.account.difference_ns, rel=1e-9)
 
 
-def test_counters_of_both_add_up_and_what_matters_comes_first(findings: Findings) -> None:
+def test_counters_of_both_add_up_and_what_matters_comes_first(findings):
     for pair in find_why(findings).pairs:
         assert bool(pair.counters) == pair.told
         moved = [row.moved for row in pair.counters]
@@ -248,7 +244,7 @@ def test_counters_of_both_add_up_and_what_matters_comes_first(findings: Findings
                 assert amount.value == counted
 
 
-def test_the_nearest_roof_stands_in_the_table_and_on_the_card(findings: Findings) -> None:
+def test_the_nearest_roof_stands_in_the_table_and_on_the_card(findings):
     label = nearest_roof_label(findings.numbers)
     *_, card = cards(findings)
     assert re.search(r"nearest roof.*: .*, \d+\.\d\u202f%|\d\u202f% of its roof", card.detail)
@@ -270,11 +266,9 @@ def test_the_nearest_roof_stands_in_the_table_and_on_the_card(findings: Findings
     assert compared == len(cells)
 
 
-def test_every_explanation_fits_a_terminal_and_a_reader_of_json(findings: Findings) -> None:
+def test_every_explanation_fits_a_terminal_and_a_reader_of_json(findings):
     cells = {cell.id: cell for cell in findings.programs.cells}
-    explained: list[tuple[Cell, CellWhy, PairWhy | None]] = [
-        (pair.cell, pair.first, pair) for pair in find_why(findings).pairs
-    ]
+    explained = [(pair.cell, pair.first, pair) for pair in find_why(findings).pairs]
     explained += [(cells[cell], why, None) for cell, why in find_why(findings).cells.items()]
     for cell, why, pair in explained:
         lines = explain_text(findings, cell, why, pair).splitlines()
@@ -285,7 +279,7 @@ def test_every_explanation_fits_a_terminal_and_a_reader_of_json(findings: Findin
         ExplanationDocument.model().model_validate_json(text)
 
 
-def test_without_an_account_timelines_say_how_long_the_gpu_was_idle() -> None:
+def test_without_an_account_timelines_say_how_long_the_gpu_was_idle():
     why = answer_document(findings_of_recording(RECORDINGS / "mlp.zip"))["why"]
     assert (why["variant"], why["against"], why["verdict"]) == ("graphs", "eager", "faster")
     assert why["account"] is None

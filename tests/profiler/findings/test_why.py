@@ -9,7 +9,6 @@ import math
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -23,7 +22,6 @@ from profiler.commands.report import read_run
 from profiler.errors import UsageError
 from profiler.findings.document import SummaryDocument
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
 from profiler.findings.verdicts import SAME_PROGRAM, PairVerdicts
 from profiler.findings.why.cells import LATENCY, cell_why
 from profiler.findings.why.document import (
@@ -33,7 +31,6 @@ from profiler.findings.why.document import (
     explain_document,
 )
 from profiler.findings.why.find import find_why
-from profiler.findings.why.pairs import PairWhy
 from profiler.model import CellStatus, Outcome, Verdict
 from profiler.run_folder.archive import open_run
 
@@ -46,32 +43,32 @@ NOT_TOLD = [Verdict.SAME, Verdict.UNCLEAR, Verdict.NO_DATA, None]
 
 
 @pytest.fixture(scope="module")
-def findings() -> Findings:
+def findings():
     return findings_of(SOFTMAX)
 
 
 @functools.cache
-def findings_of(run: Path) -> Findings:
+def findings_of(run):
     return find(read_run(open_run(run)).report)
 
 
 @pytest.fixture(autouse=True)
-def _found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def _found_once(monkeypatch):
     """Commands read and find a run that no test changes once."""
     monkeypatch.setattr(command, "read_run", lambda run: SimpleNamespace(report=run.named))
     monkeypatch.setattr(command, "find", findings_of)
 
 
 @pytest.fixture(scope="module")
-def pair(findings: Findings) -> PairWhy:
+def pair(findings):
     return answer_pair(findings)
 
 
-def document_of(findings: Findings, pair: PairWhy) -> dict[str, Any]:
+def document_of(findings, pair):
     return explain_document(findings, pair.cell, pair.first, pair)
 
 
-def test_the_answer_is_the_best_against_the_baseline(findings: Findings, pair: PairWhy) -> None:
+def test_the_answer_is_the_best_against_the_baseline(findings, pair):
     assert set(find_why(findings).cells) == {TORCH, BEST}
     assert find_why(findings).pairs == (pair,)
     assert (pair.cell.id, pair.against.id) == (BEST, TORCH)
@@ -81,11 +78,10 @@ def test_the_answer_is_the_best_against_the_baseline(findings: Findings, pair: P
     assert pair.cell.variant.id not in compared
 
 
-def test_the_answer_is_explained_where_a_difference_is_shown() -> None:
+def test_the_answer_is_explained_where_a_difference_is_shown():
     """A tie at the problem that takes longest once left the answer without its why."""
     findings = findings_of(TRANSPOSE)
     answer = find_why(findings).answer
-    assert answer is not None
     assert answer.cell.problem == findings.ranking.largest_problem
     # Its L2 is 97 % busy with single sectors, at 37 % of its bandwidth: that is no latency.
     assert (answer.second.kernels[0].limit, answer.first.kernels[0].limit) == (
@@ -108,7 +104,7 @@ def test_the_answer_is_explained_where_a_difference_is_shown() -> None:
 # ---- what is told, and of which pairs ------------------------------------------------------------
 
 
-def test_a_difference_that_is_shown_is_explained(pair: PairWhy) -> None:
+def test_a_difference_that_is_shown_is_explained(pair):
     for verdict, towards in ((Verdict.FASTER, -1), (Verdict.SLOWER, 1)):
         told = with_verdict(pair, verdict)
         assert told.account is not None
@@ -118,9 +114,7 @@ def test_a_difference_that_is_shown_is_explained(pair: PairWhy) -> None:
 
 
 @pytest.mark.parametrize("verdict", NOT_TOLD)
-def test_nothing_is_explained_where_no_difference_is_shown(
-    findings: Findings, pair: PairWhy, verdict: Verdict | None
-) -> None:
+def test_nothing_is_explained_where_no_difference_is_shown(findings, pair, verdict):
     same = with_verdict(pair, verdict)
     assert (same.account, same.roof_account, same.causes) == (None, None, ())
     document = document_of(findings, same)
@@ -130,13 +124,13 @@ def test_nothing_is_explained_where_no_difference_is_shown(
     assert document["tree"]["limit"] == "dram", "what limits it is told all the same"
 
 
-def test_causes_that_cost_more_in_the_slower_one_come_by_what_they_cost(pair: PairWhy) -> None:
+def test_causes_that_cost_more_in_the_slower_one_come_by_what_they_cost(pair):
     costs = [abs(change.difference_ns) for change in pair.causes]
     assert costs == sorted(costs, reverse=True)
     assert [change.name for change in pair.causes[:2]] == ["barrier_waits", "few_loads_in_flight"]
 
 
-def test_a_cell_that_is_wrong_or_was_not_measured_is_not_explained(findings: Findings) -> None:
+def test_a_cell_that_is_wrong_or_was_not_measured_is_not_explained(findings):
     for cell, why in find_why(findings).cells.items():
         assert cell in findings.programs.correct_cells
         assert why.kernels
@@ -145,14 +139,14 @@ def test_a_cell_that_is_wrong_or_was_not_measured_is_not_explained(findings: Fin
 # Sums on every recording: test_recordings_agree.py.
 
 
-def test_stall_shares_are_of_all_of_a_warps_time(pair: PairWhy) -> None:
+def test_stall_shares_are_of_all_of_a_warps_time(pair):
     for kernel in (*pair.first.kernels, *pair.second.kernels):
         shares = [wait.share for wait in kernel.waits]
         assert shares == sorted(shares, reverse=True)
         assert 0 < sum(shares) < 1, "issuing and being ready are no waits"
 
 
-def test_a_speedup_of_the_launch_comes_before_larger_ones_of_a_part_of_it(pair: PairWhy) -> None:
+def test_a_speedup_of_the_launch_comes_before_larger_ones_of_a_part_of_it(pair):
     estimates = [("a", 60.0, "local"), ("b", math.nan, None), ("c", 5.0, "global")]
     rules = pd.DataFrame(estimates, columns=["rule", "speedup_pct", "speedup_type"])
     launch = pair.first.kernels[0].profile
@@ -174,12 +168,7 @@ def test_a_speedup_of_the_launch_comes_before_larger_ones_of_a_part_of_it(pair: 
         ((math.nan, 328_540.0), (False, False)),
     ],
 )
-def test_launches_that_differ_otherwise_than_the_timed_ones_are_told(
-    findings: Findings,
-    pair: PairWhy,
-    timed_ns: tuple[float, float],
-    off: tuple[bool, bool],
-) -> None:
+def test_launches_that_differ_otherwise_than_the_timed_ones_are_told(findings, pair, timed_ns, off):
     timed = dataclasses.replace(pair, timed_ns=timed_ns)
     assert timed.off_timing == off
     difference = document_of(findings, timed)["account"]["timed_difference_ns"]
@@ -190,9 +179,7 @@ def test_launches_that_differ_otherwise_than_the_timed_ones_are_told(
 # ---- the document --------------------------------------------------------------------------------
 
 
-def test_long_names_cost_rows_and_the_document_stays_small(
-    findings: Findings, pair: PairWhy
-) -> None:
+def test_long_names_cost_rows_and_the_document_stays_small(findings, pair):
     variant = dataclasses.replace(pair.cell.variant, name="x" * 700)
     cell = dataclasses.replace(pair.cell, variant=variant)
     document = explain_document(findings, cell, pair.first, dataclasses.replace(pair, cell=cell))
@@ -204,7 +191,7 @@ def test_long_names_cost_rows_and_the_document_stays_small(
     assert listed + account["rest_ns"] == pytest.approx(account["difference_ns"], rel=1e-3)
 
 
-def test_the_summary_has_the_why_of_the_answer(findings: Findings) -> None:
+def test_the_summary_has_the_why_of_the_answer(findings):
     document = report_document(findings)
     SummaryDocument.model().model_validate(document)
     why = document["answer"]["why"]
@@ -216,15 +203,12 @@ def test_the_summary_has_the_why_of_the_answer(findings: Findings) -> None:
 # ---- the command ---------------------------------------------------------------------------------
 
 
-def explained(capsys: pytest.CaptureFixture[str], **flags: str) -> dict[str, Any]:
+def explained(capsys, **flags):
     explain(ExplainRequest(SOFTMAX, json_target="-", **flags))
-    document: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return document
+    return json.loads(capsys.readouterr().out)
 
 
-def test_the_command_explains_the_answer_or_the_cells_that_are_named(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_the_command_explains_the_answer_or_the_cells_that_are_named(capsys):
     answer = explained(capsys)
     assert (answer["variant"], answer["against"]) == ("vector-b256-r1-v4", "torch")
     assert answer["answer"]["verdict"] == "faster"
@@ -236,9 +220,7 @@ def test_the_command_explains_the_answer_or_the_cells_that_are_named(
     assert set(alone["answer"]) == {"duration_ns"}
 
 
-def test_the_command_names_files_that_are_damaged(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_names_files_that_are_damaged(tmp_path, capsys):
     run = tmp_path / "run"
     shutil.copytree(open_run(SOFTMAX).path, run)
     (run / "raw/ncu-explain.001/sass.csv.gz").write_bytes(b"\xff\xfe")
@@ -246,9 +228,7 @@ def test_the_command_names_files_that_are_damaged(
     assert "ncu-explain.001/sass.csv.gz is damaged" in capsys.readouterr().err
 
 
-def test_a_problem_is_named_as_pages_or_plans_do(
-    findings: Findings, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_problem_is_named_as_pages_or_plans_do(findings, capsys):
     answer = explained(capsys)
     (problem,) = findings.programs.problems
     names = (problem.name, problem.id, problem.id.replace(".", ","))
@@ -268,12 +248,12 @@ def test_a_problem_is_named_as_pages_or_plans_do(
         ({"problem": "small"}, "No cell of problem 'small' was explained; known: 16384 "),
     ],
 )
-def test_what_was_not_explained_is_refused(flags: dict[str, str], message: str) -> None:
+def test_what_was_not_explained_is_refused(flags, message):
     with pytest.raises(UsageError, match=message):
         explain(ExplainRequest(SOFTMAX, **flags))
 
 
-def with_alias(findings: Findings, name: str, of: str) -> Findings:
+def with_alias(findings, name, of):
     """The same run, in which every cell of a variant has the machine code of another's."""
     cells = {(cell.variant.name, cell.problem.id): cell for cell in findings.programs.plan.cells}
     statuses = dict(findings.programs.statuses)
@@ -291,34 +271,28 @@ def with_alias(findings: Findings, name: str, of: str) -> Findings:
     return find(dataclasses.replace(report, statuses=statuses, measured=measured))
 
 
-def test_a_variant_with_the_machine_code_of_another_is_the_same(findings: Findings) -> None:
+def test_a_variant_with_the_machine_code_of_another_is_the_same(findings):
     aliased = with_alias(findings, "torch-naive", of="vector-b256-r1-v4")
     asked = ExplainRequest(SOFTMAX, variant="torch-naive", against="vector-b256-r1-v4")
     cell, pair = explained_pair(aliased, asked)
-    assert pair is not None
     assert (pair.verdict, pair.account) == (SAME_PROGRAM, None)
     answer = explain_document(aliased, cell, pair.first, pair)["answer"]
     assert (answer["verdict"], answer["reason"], answer["ratio"]) == ("same", "same_program", 1)
     assert answer["duration_ns"] == answer["against_ns"]
     _, other = explained_pair(aliased, dataclasses.replace(asked, against="torch"))
-    assert other is not None
     assert other.verdict == answer_pair(findings).verdict, "what was measured of the other name"
 
 
-def test_named_variants_are_compared_at_the_problem_of_the_answer() -> None:
+def test_named_variants_are_compared_at_the_problem_of_the_answer():
     findings = findings_of(TRANSPOSE)
     answer = find_why(findings).answer
-    assert answer is not None
     assert len({pair.cell.problem.id for pair in find_why(findings).pairs}) == 2
     names = {"variant": answer.cell.variant.name, "against": answer.against.variant.name}
     cell, pair = explained_pair(findings, ExplainRequest(TRANSPOSE, **names))
-    assert pair is not None
     assert (cell, pair.against, pair.verdict) == (answer.cell, answer.against, answer.verdict)
 
 
-def test_timelines_tell_why_where_nothing_was_explained(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_timelines_tell_why_where_nothing_was_explained(capsys):
     explain(ExplainRequest(MLP, json_target="-"))
     document = json.loads(capsys.readouterr().out)
     ExplanationDocument.model().model_validate(document)
@@ -328,7 +302,7 @@ def test_timelines_tell_why_where_nothing_was_explained(
     assert "By their timelines the GPU is busy 88.8" in capsys.readouterr().out
 
 
-def test_a_run_that_explained_nothing_says_how_to() -> None:
+def test_a_run_that_explained_nothing_says_how_to():
     with pytest.raises(UsageError, match="nothing was explained") as raised:
         explain(ExplainRequest(MLP, variant="graphs"))
     assert "--explain" in raised.value.remedy

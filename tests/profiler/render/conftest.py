@@ -1,7 +1,6 @@
 """One synthetic run of more than 400 cells and its page, shared by the tests of this folder."""
 
 import functools
-from collections.abc import Callable
 
 import lxml.html
 import pytest
@@ -9,17 +8,15 @@ from markupsafe import Markup
 from synthetic_report import make_report, problems, with_metrics, without
 
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
 from profiler.render.figures import svg
 from profiler.render.page import render_page
-from profiler.run_folder.load.report import Report
 
 FEW = ("duration_ns", "cycles", "registers")
 """Metrics of the pages that are drawn of every kind; `page` has all."""
 
 
 @pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+def undrawn(monkeypatch):
     """Figures are made and not drawn, for tests of words and tables: two thirds of a page's time.
 
     Not for tests that ask `page_of`: others get the page that it keeps.
@@ -28,34 +25,34 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session")
-def report() -> Report:
+def report():
     return make_report(variant_count=34)
 
 
 @pytest.fixture(scope="session")
-def findings_of(report: Report) -> Callable[[str], Findings]:
+def findings_of(report):
     """The findings of the run by its kind of page; each are found once."""
     return functools.cache(lambda kind: find(without(report, kind=kind)))
 
 
 @pytest.fixture(scope="session")
-def findings(report: Report, findings_of: Callable[[str], Findings]) -> Findings:
+def findings(report, findings_of):
     return findings_of(report.settings.kind)
 
 
 @pytest.fixture(scope="session")
-def page_of() -> Callable[[str], str]:
+def page_of():
     """The page of a smaller run, with fewer metrics, by its kind; each is drawn once."""
     small = with_metrics(make_report(variant_count=12, problem_list=problems()[:3]), *FEW)
     return functools.cache(lambda kind: render_page(find(without(small, kind=kind))))
 
 
 @pytest.fixture(scope="session")
-def page(findings: Findings) -> str:
+def page(findings):
     """The page of the run, drawn once: it takes seconds."""
     return render_page(findings)
 
 
 @pytest.fixture(scope="session")
-def tree(page: str) -> lxml.html.HtmlElement:
+def tree(page):
     return lxml.html.document_fromstring(page)

@@ -3,10 +3,7 @@
 It has every outcome that a grid page must tell apart; no numbers here were measured.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -55,11 +52,8 @@ KERNELS = {
 
 
 def make_grid(
-    operators: Sequence[str] = OPERATORS,
-    sizes: Sequence[int] = (128, 1024, 8192, 65536),
-    implementations: Sequence[str] = IMPLEMENTATIONS,
-    blocks: int = 8,
-) -> Report:
+    operators=OPERATORS, sizes=(128, 1024, 8192, 65536), implementations=IMPLEMENTATIONS, blocks=8
+):
     """Build a run of every operator and implementation on `sizes` by `sizes`.
 
     In the first operator the largest problem does not fit for the second implementation, which
@@ -97,16 +91,14 @@ def make_grid(
     )
 
 
-def problem_of(operator: str, rows: int, columns: int) -> Problem:
+def problem_of(operator, rows, columns):
     """Problem of an operator on a matrix."""
     name = f"operator={operator},dim0={rows},dim1={columns}"
     params = {"operator": operator, "dim0": rows, "dim1": columns}
     return Problem(name.replace(",", "."), name, params)
 
 
-def _status(
-    cell: Cell, operators: Sequence[str], sizes: Sequence[int], implementations: Sequence[str]
-) -> CellStatus:
+def _status(cell, operators, sizes, implementations):
     params = cell.problem.params
     at = (params["dim0"], params["dim1"])
     if params["operator"] == operators[0] and cell.variant.id == implementations[1]:
@@ -120,9 +112,7 @@ def _status(
     return CellStatus(cell.id, Outcome.MEASURED, max_abs_error=1e-6, max_rel_error=1e-5)
 
 
-def _samples(
-    cells: Sequence[Cell], statuses: Mapping[str, CellStatus], blocks: int
-) -> pd.DataFrame:
+def _samples(cells, statuses, blocks):
     generator = np.random.default_rng(11)
     seen = (Outcome.MEASURED, Outcome.FELL_BACK)
     rows = []
@@ -138,9 +128,7 @@ def _samples(
     return pd.DataFrame(rows)
 
 
-def _sample(
-    cell: Cell, block: int, arm: int, values: Mapping[str, float], noise: float
-) -> dict[str, object]:
+def _sample(cell, block, arm, values, noise):
     names = KERNELS[str(cell.variant.params["implementation"])]
     return {
         "session": "ncu-timing",
@@ -158,7 +146,7 @@ def _sample(
     }
 
 
-def _values(cell: Cell) -> dict[str, float]:
+def _values(cell):
     params = cell.problem.params
     elements = float(params["dim0"] or 1) * float(params["dim1"] or 1)
     matrices = {"eager": 7.0, "compile": 2.0, "triton": 2.0}
@@ -179,7 +167,7 @@ def _values(cell: Cell) -> dict[str, float]:
     }
 
 
-def _plan(cells: tuple[Cell, ...], baseline: str, blocks: int) -> Plan:
+def _plan(cells, baseline, blocks):
     visits = tuple(Visit(cell.id, block) for cell in cells for block in range(blocks))
     session = SessionPlan("ncu-timing", "ncu", SessionKind.TIMING, METRICS, visits)
     return Plan("fusion", 42, cells, (), (session,), baseline=baseline)

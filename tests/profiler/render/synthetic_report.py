@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -68,7 +66,7 @@ ONCE = {"l2_hit_pct", "memory_throughput_pct", "compute_throughput_pct", "dram_t
 _KERNELS = ("naive", "shared", "shuffle", "online", "vector")
 
 
-def variants(count: int = 28) -> tuple[Variant, ...]:
+def variants(count=28):
     """The baseline, a hostile name, and a matrix of kernels."""
     found = [
         Variant("torch", "torch.softmax", {"kernel": "torch"}, note="the library"),
@@ -83,7 +81,7 @@ def variants(count: int = 28) -> tuple[Variant, ...]:
     return tuple(found)
 
 
-def problems() -> tuple[Problem, ...]:
+def problems():
     """Three widths, two heights, two types; one parameter is the same everywhere."""
     return tuple(
         Problem(
@@ -98,14 +96,8 @@ def problems() -> tuple[Problem, ...]:
 
 
 def make_report(
-    variant_count: int = 28,
-    problem_list: tuple[Problem, ...] | None = None,
-    blocks: int = 8,
-    baseline: str | None = "torch",
-    final_blocks: int = 0,
-    *,
-    equal: bool = False,
-) -> Report:
+    variant_count=28, problem_list=None, blocks=8, baseline="torch", final_blocks=0, *, equal=False
+):
     """Build a run of `variant_count` variants on all problems, with failures of several kinds.
 
     The baseline is in every block twice. With `final_blocks` the first three rivals of each problem
@@ -166,10 +158,10 @@ def make_report(
     )
 
 
-def without(report: Report, **changes: object) -> Report:
+def without(report, **changes):
     """Give the report with some fields changed, of itself or of the records in it."""
 
-    def of(record: object) -> dict[str, Any]:
+    def of(record):
         return {name: changes.pop(name) for name in vars(record) if name in changes}
 
     own = of(report)
@@ -180,14 +172,25 @@ def without(report: Report, **changes: object) -> Report:
     return dataclasses.replace(report, **own)
 
 
-def with_metrics(report: Report, *names: str) -> Report:
+def unmeasured(report, cells):
+    """The report as it would be had these cells not been measured."""
+    statuses = {
+        name: CellStatus(name, Outcome.NOT_MEASURED) if name in cells else status
+        for name, status in report.statuses.items()
+    }
+    summary = report.measured.summary[~report.measured.summary["cell"].isin(cells)]
+    samples = report.measured.samples[~report.measured.samples["cell"].isin(cells)]
+    return without(report, statuses=statuses, summary=summary, samples=samples)
+
+
+def with_metrics(report, *names):
     """Give the report with these metrics only: each of twenty draws its figures on a page."""
     return without(
         report, summary=report.measured.summary[report.measured.summary["metric"].isin(names)]
     )
 
 
-def _status(cell: Cell, chosen: tuple[Variant, ...]) -> CellStatus | None:
+def _status(cell, chosen):
     number = next(index for index, one in enumerate(chosen) if one == cell.variant)
     columns = int(cell.problem.params.get("columns") or 0)
     if number == 5:
@@ -213,14 +216,7 @@ def _status(cell: Cell, chosen: tuple[Variant, ...]) -> CellStatus | None:
     )
 
 
-def _samples(
-    cells: tuple[Cell, ...],
-    statuses: Mapping[str, CellStatus],
-    blocks: int,
-    baseline: str | None,
-    *,
-    equal: bool,
-) -> pd.DataFrame:
+def _samples(cells, statuses, blocks, baseline, *, equal):
     generator, noises = np.random.default_rng(7), np.random.default_rng(8)
     rows = []
     for index, cell in enumerate(cells):
@@ -235,7 +231,7 @@ def _samples(
         arms = (0, 1) if cell.variant.id == baseline else (0,)
         for block, arm in itertools.product(range(blocks), arms):
             noise = math.exp(noises.normal(0, 0.004))
-            row: dict[str, object] = {
+            row = {
                 "session": "timing",
                 "collector": "ncu",
                 "kind": SessionKind.TIMING.value,
@@ -255,13 +251,7 @@ def _samples(
     return pd.DataFrame(rows)
 
 
-def _finals(
-    samples: pd.DataFrame,
-    cells: tuple[Cell, ...],
-    statuses: Mapping[str, CellStatus],
-    blocks: int,
-    baseline: str | None,
-) -> pd.DataFrame:
+def _finals(samples, cells, statuses, blocks, baseline):
     """The three lowest medians of each problem and the baseline, a little slower than before."""
     medians = samples.groupby("cell")["duration_ns"].median()
     generator = np.random.default_rng(11)
@@ -286,7 +276,7 @@ def _finals(
     return pd.DataFrame(rows)
 
 
-def _values(index: int, cell: Cell, generator: np.random.Generator) -> dict[str, float]:
+def _values(index, cell, generator):
     params = cell.problem.params
     size = float(params.get("rows") or 1) * float(params.get("columns") or 1)
     width = 2.0 if params.get("dtype") == "fp16" else 4.0
@@ -320,7 +310,7 @@ def _values(index: int, cell: Cell, generator: np.random.Generator) -> dict[str,
     }
 
 
-def _plan(cells: tuple[Cell, ...], blocks: int, baseline: str | None) -> Plan:
+def _plan(cells, blocks, baseline):
     visits = tuple(
         Visit(cell.id, block, arm)
         for cell in cells
@@ -335,7 +325,7 @@ def _plan(cells: tuple[Cell, ...], blocks: int, baseline: str | None) -> Plan:
     return Plan("softmax", 42, cells, excluded, (session,), baseline)
 
 
-def _builds(chosen: tuple[Variant, ...]) -> list[BuildResult]:
+def _builds(chosen):
     found = []
     for number, variant in enumerate(chosen):
         if number == 0:
@@ -358,7 +348,7 @@ def _builds(chosen: tuple[Variant, ...]) -> list[BuildResult]:
     return found
 
 
-def _notices() -> tuple[Notice, ...]:
+def _notices():
     """What is noticed when a run is read; the rest is found in its numbers."""
     return (
         Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": "ncu.csv", "text": "<b>12</b> compile"}),

@@ -4,10 +4,8 @@ import dataclasses
 
 from synthetic_report import make_report, problems, without
 
-from profiler.run_folder.load.report import Report
 
-
-def tile_report(count: int = 14, sizes: int = 4) -> Report:
+def tile_report(count=14, sizes=4):
     """A run whose variants have long names made of their parameters, as of a space to tune."""
     report = without(
         make_report(variant_count=count, problem_list=problems()[:sizes]), kind="autotune"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,7 +12,6 @@ from profiler.analyse.timelines.cell_timeline import CellTimeline
 from profiler.model import Problem
 from profiler.parse.nsys import API_COLUMNS, OPERATION_COLUMNS, RANGE_COLUMNS, Timeline
 from profiler.parse.nsys_attribution import attribute
-from profiler.run_folder.load.report import Report
 from profiler.runner.protocol import NVTX_DOMAIN, launch_range_name, range_name
 
 PROCESS = 0x1000001
@@ -21,8 +19,6 @@ MAIN, BACKWARD = (PROCESS << 24) + 1, (PROCESS << 24) + 2
 WIDTHS = Problem("width=1024", "width=1024", {"width": 1024})
 _TEXT = ("kind", "name", "demangled", "copy_kind")
 _WHOLE = ("start_ns", "end_ns")
-PER_LAYER = 3
-"""Kernels of a layer in each pass."""
 
 
 @dataclass
@@ -38,17 +34,17 @@ class Recorder:
     ranges: list[dict[str, object]] = field(default_factory=list)
     calls: list[tuple[int, int, str, int, int, int]] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         self.random = np.random.default_rng(self.seed)
 
-    def call(self, name: str, ns: int, thread: int = MAIN) -> int:
+    def call(self, name, ns, thread=MAIN):
         """A CUDA call; gives its correlation id."""
         correlation = len(self.calls) + 1
         self.calls.append((self.now, self.now + ns, name, PROCESS, thread, correlation))
         self.now += ns
         return correlation
 
-    def operation(self, kind: str, name: str, ns: float, thread: int = MAIN) -> None:
+    def operation(self, kind, name, ns, thread=MAIN):
         """Launch something that takes about that long."""
         call = {"kernel": "cudaLaunchKernel", "memset": "cudaMemsetAsync"}.get(kind)
         begun = self.now
@@ -56,7 +52,7 @@ class Recorder:
         self.run(kind, name, ns, correlation, begun)
         self.now += int(self.random.integers(500, 4000))
 
-    def run(self, kind: str, name: str, ns: float, correlation: int, begun: int) -> None:
+    def run(self, kind, name, ns, correlation, begun):
         """What runs on the GPU, after all before it."""
         start = max(self.gpu, begun + 4000)
         self.gpu = start + int(ns * self.speed * self.random.uniform(0.9, 1.1)) + 300
@@ -79,18 +75,18 @@ class Recorder:
             }
         )
 
-    def open(self, name: str, domain: str = "") -> int:
+    def open(self, name, domain=""):
         """Begin a range."""
         self.ranges.append({"name": name, "domain": domain, "start_ns": self.now})
         self.now += 200
         return len(self.ranges) - 1
 
-    def close(self, number: int) -> None:
+    def close(self, number):
         """End a range."""
         self.ranges[number]["end_ns"] = self.now
         self.now += 200
 
-    def timeline(self) -> Timeline:
+    def timeline(self):
         """Frames as the parser gives them."""
         operations = pd.DataFrame(self.operations, columns=list(OPERATION_COLUMNS))
         for name in OPERATION_COLUMNS:
@@ -108,7 +104,7 @@ class Recorder:
         return Timeline(operations, ranges, api)
 
 
-def train(recorder: Recorder, step: int, layers: int, gpu: bool) -> None:
+def train(recorder, step, layers, gpu):
     """One step: forward, backward (on a thread of its own), optimizer."""
     whole = recorder.open(f"step_{step}")
     if gpu:
@@ -134,7 +130,7 @@ def train(recorder: Recorder, step: int, layers: int, gpu: bool) -> None:
     recorder.close(whole)
 
 
-def replay(recorder: Recorder, layers: int) -> None:
+def replay(recorder, layers):
     """One step as a CUDA graph: one call launches all."""
     around = recorder.open("step_0")
     begun, correlation = recorder.now, recorder.call("cudaGraphLaunch", 9000)
@@ -144,17 +140,17 @@ def replay(recorder: Recorder, layers: int) -> None:
 
 
 def mlp(
-    cell: str,
+    cell,
     *,
-    launches: int = 10,
-    steps: int = 1,
-    layers: int = 8,
-    speed: float = 1.0,
-    graph: bool = False,
-    gpu: bool = True,
-    collector: str = "nsys",
-    seed: int = 0,
-) -> CellTimeline:
+    launches=10,
+    steps=1,
+    layers=8,
+    speed=1.0,
+    graph=False,
+    gpu=True,
+    collector="nsys",
+    seed=0,
+):
     """A visit of some launches, each of some steps; a step has about ten kernels a layer."""
     recorder = Recorder(seed, speed, graph)
     visit = recorder.open(range_name(cell, 0, 0), NVTX_DOMAIN)
@@ -182,7 +178,7 @@ def mlp(
     )
 
 
-def on_cpu(timeline: CellTimeline) -> CellTimeline:
+def on_cpu(timeline):
     """The same as torch.profiler tells it of a CPU: operations are operators, and the calls."""
     nothing = pd.array([pd.NA] * len(timeline.operations), dtype="Int64")
     operations = timeline.operations.assign(
@@ -196,7 +192,7 @@ def on_cpu(timeline: CellTimeline) -> CellTimeline:
     return replace(timeline, collector="torch", operations=operations)
 
 
-def operators() -> pd.DataFrame:
+def operators():
     """Three operators of torch.profiler, one with a hostile stack."""
     columns = ("name", "calls", "self_cpu_us", "cpu_us", "self_device_us", "device_us", "stack")
     rows = [
@@ -215,9 +211,7 @@ def operators() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(columns))
 
 
-def timeline_report(
-    timelines: Sequence[CellTimeline] | None = None, *, kind: str = "timeline", count: int = 6
-) -> Report:
+def timeline_report(timelines=None, *, kind="timeline", count=6):
     """A run of some variants at one problem, with a timeline of each."""
     report = with_metrics(
         make_report(variant_count=count, problem_list=(WIDTHS,)), "duration_ns", "gbps", "tflops"

@@ -1,9 +1,6 @@
 """A made-up run of grids that are counted in waves; no numbers here were measured."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
 
 import pandas as pd
 
@@ -36,7 +33,7 @@ WAVES = (0.5, 0.99, 1, 1.01, 1.5, 2, 4, 4.01, 8, 8.01, 8.5, 9, 9.01, 10)
 RESIDENT = (1, 4)
 
 
-def make_waves(waves: Sequence[float] = WAVES, blocks: int = 8, *, grids: bool = True) -> Report:
+def make_waves(waves=WAVES, blocks=8, *, grids=True):
     """Build a run of one kernel with 1 and with 4 blocks on a multiprocessor.
 
     Each wave takes `WAVE_NS`. Without `grids`, neither grid sizes nor waves were collected.
@@ -69,7 +66,7 @@ def make_waves(waves: Sequence[float] = WAVES, blocks: int = 8, *, grids: bool =
     )
 
 
-def _sample(cell: Cell, block: int, arm: int, *, grids: bool) -> dict[str, object]:
+def _sample(cell, block, arm, *, grids):
     per_wave = MULTIPROCESSORS * int(cell.variant.params["blocks_per_sm"] or 0)
     blocks = blocks_of(float(cell.problem.params["waves"] or 0), per_wave)
     waves = blocks / per_wave

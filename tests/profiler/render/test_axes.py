@@ -19,7 +19,7 @@ from profiler.render.figures.canvas import FEW_DECADES
 from profiler.render.figures.drawing import Drawing
 
 
-def drawn_by_matplotlib(values: list[float], *, logarithmic: bool) -> tuple[list[float], list[str]]:
+def drawn_by_matplotlib(values, *, logarithmic):
     """Limits of the upright axis, and the labels that lie within them."""
     with mpl.rc_context({"axes.formatter.useoffset": False}):
         figure = Figure(figsize=(6, 4))
@@ -56,7 +56,7 @@ def drawn_by_matplotlib(values: list[float], *, logarithmic: bool) -> tuple[list
         ([10.0, 10.0], True),
     ],
 )
-def test_limits_and_ticks_are_those_of_matplotlib(values: list[float], logarithmic: bool) -> None:
+def test_limits_and_ticks_are_those_of_matplotlib(values, logarithmic):
     expected, labels = drawn_by_matplotlib(values, logarithmic=logarithmic)
     ends = limits(values, logarithmic=logarithmic)
     assert ends == pytest.approx(expected)
@@ -66,18 +66,18 @@ def test_limits_and_ticks_are_those_of_matplotlib(values: list[float], logarithm
     assert (ticks.factor != "") == (min(values) > 1e6 and not logarithmic)
 
 
-def test_a_scale_goes_from_its_start_to_its_end() -> None:
+def test_a_scale_goes_from_its_start_to_its_end():
     level = Axes(Drawing(100.0, 50.0), 10.0, 5.0, 90.0, 45.0)
     across, upwards = level.across((1.0, 100.0), logarithmic=True), level.upwards((0.0, 4.0))
     assert [across.at(value) for value in (1.0, 10.0, 100.0)] == pytest.approx([10.0, 50.0, 90.0])
     assert [upwards.at(value) for value in (0.0, 1.0, 4.0)] == pytest.approx([45.0, 35.0, 5.0])
 
 
-def test_limits_without_values() -> None:
+def test_limits_without_values():
     assert limits([]) == (0.0, 1.0)
 
 
-def test_rows_lie_one_below_the_other_inside_their_axes() -> None:
+def test_rows_lie_one_below_the_other_inside_their_axes():
     rows = row_axes(["a", "b", "c"])
     middles = [rows.y(row) for row in range(3)]
     assert middles == sorted(middles)

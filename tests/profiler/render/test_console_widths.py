@@ -5,7 +5,6 @@ Names may be wrapped between their words, and words that are longer than `WHOLE`
 
 import io
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,9 +21,8 @@ from synthetic_waves import make_waves
 
 from profiler.comparison.run_entries import RunEntry
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
 from profiler.importers.registry import read_files
-from profiler.model import BuildResult, KernelFacts, Plan, TunedConfig, Variant
+from profiler.model import BuildResult, KernelFacts, TunedConfig, Variant
 from profiler.render.console import lists
 from profiler.render.console import tables as console
 from profiler.render.console.plan import plan_table
@@ -48,47 +46,47 @@ class Printed:
     names: tuple[str, ...]
 
 
-def lines_of(shown: RenderableType, width: int) -> list[str]:
+def lines_of(shown, width):
     stream = io.StringIO()
     Console(file=stream, width=width, color_system=None, highlight=False).print(shown)
     return stream.getvalue().splitlines()
 
 
-def summary(findings: Findings, *, verbose: bool) -> Printed:
+def summary(findings, *, verbose):
     names = [rank.variant.label for rank in findings.ranking.ranks[:4]]
     return Printed(console.final_summary(findings, verbose=verbose), tuple(names))
 
 
-def run_summary(*, verbose: bool) -> Printed:
+def run_summary(*, verbose):
     return summary(find(tile_report()), verbose=verbose)
 
 
-def one_problem() -> Printed:
+def one_problem():
     return summary(find(make_report(variant_count=6, problem_list=problems()[:1])), verbose=False)
 
 
-def grid() -> Printed:
+def grid():
     return summary(find(make_grid()), verbose=True)
 
 
-def waves() -> Printed:
+def waves():
     findings = find(make_waves())
     names = tuple(variant.label for variant in findings.programs.variants)
     return Printed(console.final_summary(findings), names)
 
 
-def timeline() -> Printed:
+def timeline():
     findings = find(timeline_report())
     return Printed(console.final_summary(findings), (findings.programs.variants[0].name,))
 
 
-def plan() -> Printed:
-    made: Plan = make_report(variant_count=4).plan
+def plan():
+    made = make_report(variant_count=4).plan
     shown = plan_table(made, launch_counts(made), launches_note(made))
     return Printed(shown, tuple(problem.name for problem in made.problems))
 
 
-def build() -> Printed:
+def build():
     variants = [Variant(f"v{number}", f"variant-number-{number}-" * 3) for number in range(3)]
     kernel = KernelFacts("_Z4kernILi128EEvPf" * 4, registers=40, spill_store_bytes=123456)
     builds = [BuildResult(variant.id, ok=True, kernels=(kernel,)) for variant in variants]
@@ -103,12 +101,12 @@ class Check:
     remedy: str = "Install it from NVIDIA's page and put it on the path; then run this again. " * 2
 
 
-def doctor() -> Printed:
+def doctor():
     names = ("GPU", "counters", "ncu", "nsys", "disk")
     return Printed(lists.doctor_table([Check(name) for name in names]), names)
 
 
-def listed() -> Printed:
+def listed():
     names = tuple(f"autotune/20260102-03040{number}" for number in range(3))
     runs = [
         RunEntry(
@@ -138,7 +136,7 @@ LONG_KERNELS = tuple(
 )
 
 
-def imported() -> Printed:
+def imported():
     count = len(LONG_KERNELS)
     launches = pd.DataFrame(
         {
@@ -161,7 +159,7 @@ def imported() -> Printed:
     return Printed(console.import_table(group_launches(launches)), ("(256,", *LONG_KERNELS, *grids))
 
 
-def imported_timeline() -> Printed:
+def imported_timeline():
     parts = [
         timeline_part(file.file, file.recorded_by, file.overview, file.unread)
         for file in read_files([NSYS])[0].timelines
@@ -169,7 +167,7 @@ def imported_timeline() -> Printed:
     return Printed(timelines_console(parts), ("run_0", "cudaLaunchKernel"))
 
 
-def tuned() -> Printed:
+def tuned():
     config = {"BLOCK_M": 128, "BLOCK_N": 64, "num_warps": 4, "num_stages": 3}
     choices = tuple(f"triton_mm_{number}_with_a_long_name_of_its_own" for number in range(3))
     rows = [
@@ -179,13 +177,13 @@ def tuned() -> Printed:
     return Printed(console.Group(*console_tables(rows)), choices)
 
 
-def empty() -> Printed:
+def empty():
     shown = table("Nothing was found")
     columns(shown, "a", "b", right=True)
     return Printed(shown, ())
 
 
-COMMANDS: dict[str, Callable[[], Printed]] = {
+COMMANDS = {
     "run": lambda: run_summary(verbose=False),
     "run verbose": lambda: run_summary(verbose=True),
     "run one problem": one_problem,
@@ -203,7 +201,7 @@ COMMANDS: dict[str, Callable[[], Printed]] = {
 }
 
 
-def check(printed: Printed) -> None:
+def check(printed):
     for width in WIDTHS:
         lines = lines_of(printed.shown, width)
         assert max(map(cell_len, lines)) <= width
@@ -214,11 +212,11 @@ def check(printed: Printed) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_tables_hold_at_any_width(command: str) -> None:
+def test_tables_hold_at_any_width(command):
     check(COMMANDS[command]())
 
 
-def test_the_tables_of_compare_hold_at_any_width(tmp_path: Path) -> None:
+def test_the_tables_of_compare_hold_at_any_width(tmp_path):
     pair = Pair(tmp_path)
     comparison = pair.compare(pair.copy({"plain": 1.5}))
     names = tuple(variant.name for variant in comparison.runs[0].report.plan.variants)
@@ -248,7 +246,7 @@ def wide_table():
         (36, "No room here for: interval, verdict.", 2),
     ],
 )
-def test_the_least_important_columns_go_first(width: int, left_out: str, name_lines: int) -> None:
+def test_the_least_important_columns_go_first(width, left_out, name_lines):
     lines = lines_of(wide_table(), width)
     assert [line for line in lines if "No room" in line] == ([left_out] if left_out else [])
     named = [line for line in lines if line.startswith("a")]
@@ -256,7 +254,7 @@ def test_the_least_important_columns_go_first(width: int, left_out: str, name_li
     assert len(named[0].split()[0]) >= 24
 
 
-def test_a_short_summary_is_the_answer_and_ten_rows() -> None:
+def test_a_short_summary_is_the_answer_and_ten_rows():
     findings = find(tile_report())
     lines = lines_of(console.final_summary(findings), 80)
     rule = next(number for number, line in enumerate(lines) if line.startswith("\u2500"))

@@ -3,8 +3,6 @@
 `python tests/profiler/render/test_explain_docs.py` writes the outputs again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -31,7 +29,7 @@ MOST_LINES = 30
 WIDTH = 118
 
 
-def printed(*, as_json: bool) -> str:
+def printed(*, as_json):
     """What the command prints of the recording where nothing says how wide a terminal is."""
     unset = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     stdout = contextlib.redirect_stdout(io.StringIO())
@@ -41,7 +39,7 @@ def printed(*, as_json: bool) -> str:
     return "\n".join(textwrap.wrap(text, WIDTH, break_long_words=False)) if as_json else text
 
 
-def filled(page: str) -> str:
+def filled(page):
     """The page with both outputs written again."""
     for kind in ("text", "json"):
         output = printed(as_json=kind == "json").rstrip("\n")
@@ -51,25 +49,23 @@ def filled(page: str) -> str:
     return page
 
 
-def test_the_outputs_are_those_of_today() -> None:
+def test_the_outputs_are_those_of_today():
     assert filled(PAGE) == PAGE, "run: python tests/profiler/render/test_explain_docs.py"
 
 
 @pytest.mark.parametrize("name", [*CAUSES, *SECTIONS[:1]])
-def test_every_cause_is_described(name: str) -> None:
+def test_every_cause_is_described(name):
     assert f"`{name}`" in PAGE
 
 
-def test_the_loop_takes_what_is_faster_and_stops_at_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_loop_takes_what_is_faster_and_stops_at_the_same(tmp_path, monkeypatch, capsys):
     loop = PAGE.split("```python\n")[1].split("```")[0]
     assert len(loop.splitlines()) <= MOST_LINES
     document = json.loads(printed(as_json=True).replace("\n", " "))
     verdicts = iter(["faster", None, "slower", "same"])
     seen = []
 
-    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+    def run(command, **_):
         if command[3] == "run":
             return subprocess.CompletedProcess(command, 4, "kernel.cu(3): error", "")
         verdict = next(verdicts)
@@ -77,12 +73,12 @@ def test_the_loop_takes_what_is_faster_and_stops_at_the_same(
         text = json.dumps({**document, "answer": answer})
         return subprocess.CompletedProcess(command, 0 if verdict else 2, text, "")
 
-    def rewrite(source: str, why: dict[str, object] | None) -> str:
+    def rewrite(source, why):
         seen.append(why)
         return f"{source}+"
 
     writer = types.ModuleType("my_writer")
-    writer.rewrite = rewrite  # type: ignore[attr-defined]
+    writer.rewrite = rewrite
     monkeypatch.setitem(sys.modules, "my_writer", writer)
     monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.chdir(tmp_path)
@@ -92,7 +88,6 @@ def test_the_loop_takes_what_is_faster_and_stops_at_the_same(
     assert (tmp_path / "old.cu").read_text() == "kernel+", "one rewrite was faster"
     first, faster, failed, slower = seen
     assert first is None
-    assert faster is not None
     assert faster["account"] == document["account"]
     assert failed == {"error": "kernel.cu(3): error"}
     assert slower is not None

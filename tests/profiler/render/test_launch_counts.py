@@ -4,22 +4,22 @@ import dataclasses
 
 from synthetic_report import make_report, problems
 
-from profiler.model import Plan, SessionKind, SessionPlan
+from profiler.model import SessionKind, SessionPlan
 from profiler.sessions import looks
 from profiler.sessions.launch_counts import GO_ON, MOST_FINALISTS, launch_counts
 
 
-def plan_of(**changes: object) -> Plan:
+def plan_of(**changes):
     """The baseline and eleven rivals at one problem; 8 blocks with the baseline twice."""
     plan = make_report(variant_count=12, problem_list=problems()[:1]).plan
-    return dataclasses.replace(plan, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(plan, **changes)
 
 
-def counted(plan: Plan) -> list[tuple[int, int]]:
+def counted(plan):
     return [(one.expected, one.most) for one in launch_counts(plan)]
 
 
-def test_visits_of_timelines_are_no_counters() -> None:
+def test_visits_of_timelines_are_no_counters():
     plan = plan_of(looks=(8,))
     visits = plan.sessions[0].visits[:3]
     timeline = SessionPlan("nsys", "nsys", SessionKind.TIMELINE, (), visits)
@@ -31,11 +31,11 @@ def test_visits_of_timelines_are_no_counters() -> None:
     assert found["together"] == found["first look"] + 6
 
 
-def test_a_fixed_number_of_blocks_is_known_exactly() -> None:
+def test_a_fixed_number_of_blocks_is_known_exactly():
     assert counted(plan_of(looks=(8,))) == [(13 * 8, 13 * 8)] * 2
 
 
-def test_later_looks_take_a_tenth_of_the_cells_and_at_most_all() -> None:
+def test_later_looks_take_a_tenth_of_the_cells_and_at_most_all():
     assert GO_ON == 0.1
     first, second, third, whole = launch_counts(plan_of(looks=(8, 16, 32)))
     assert (second.expected, second.most) == ((2 + 2) * 8, 13 * 8)
@@ -45,7 +45,7 @@ def test_later_looks_take_a_tenth_of_the_cells_and_at_most_all() -> None:
     assert "8 blocks" in first.part
 
 
-def test_finals_have_at_most_so_many_finalists_and_all_references() -> None:
+def test_finals_have_at_most_so_many_finalists_and_all_references():
     plan = plan_of(looks=(8,), final_blocks=8)
     *_, final, _ = launch_counts(plan)
     assert (final.expected, final.most) == ((2 + 2) * 8, (MOST_FINALISTS + 2) * 8)
@@ -54,16 +54,16 @@ def test_finals_have_at_most_so_many_finalists_and_all_references() -> None:
     assert final.most == (MOST_FINALISTS + 3) * 8
 
 
-def test_no_final_where_its_blocks_could_tell_nothing() -> None:
+def test_no_final_where_its_blocks_could_tell_nothing():
     assert len(launch_counts(plan_of(looks=(8,), final_blocks=5))) == 2
     assert len(launch_counts(plan_of(looks=(5,), final_blocks=8))) == 2
 
 
-def test_the_number_of_finalists_is_that_of_the_looks() -> None:
+def test_the_number_of_finalists_is_that_of_the_looks():
     assert looks.MOST_FINALISTS == MOST_FINALISTS
 
 
-def test_counters_count_and_other_timers_make_the_first_look_only() -> None:
+def test_counters_count_and_other_timers_make_the_first_look_only():
     plan = plan_of(looks=(8, 16))
     (timing,) = plan.sessions
     counters = SessionPlan("counters", "ncu", SessionKind.COUNTERS, (), timing.visits[:12])
@@ -76,7 +76,7 @@ def test_counters_count_and_other_timers_make_the_first_look_only() -> None:
     assert two[-2] == (12, 12)
 
 
-def test_a_problem_of_one_cell_is_never_looked_at_again() -> None:
+def test_a_problem_of_one_cell_is_never_looked_at_again():
     plan = plan_of(looks=(8, 16), final_blocks=8)
     plan = dataclasses.replace(plan, cells=plan.cells[:1])
     assert [one.most for one in launch_counts(plan)][1:-1] == [0]

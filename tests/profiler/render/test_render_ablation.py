@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any
 
 import lxml.html
 import pytest
@@ -13,39 +12,37 @@ from synthetic_report import make_report, problems, with_metrics, without
 from profiler.analyse.effects import Effect, Move
 from profiler.findings.counters import counters, medians_of
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
 from profiler.metrics.labels import label
 from profiler.render.kinds.ablation import MOST_STEPS, ablation_view
 from profiler.render.page import render_page
 from profiler.render.tables.moved import move_datum, moved_table
 from profiler.render.words.answer import answer_of
 from profiler.render.words.steps import effect_excludes_one, step_summary
-from profiler.run_folder.load.report import Report
 
 
 @pytest.fixture(scope="module")
-def ablated(report: Report) -> Report:
+def ablated(report):
     return without(report, kind="ablation", parameters=("vec",))
 
 
 @pytest.fixture(scope="module")
-def ablation(ablated: Report) -> Findings:
+def ablation(ablated):
     return find(ablated)
 
 
-def test_without_names_all_parameters_that_differ(ablated: Report) -> None:
+def test_without_names_all_parameters_that_differ(ablated):
     findings = find(without(ablated, parameters=()))
     names = {one.step.parameter for one in findings.kind.parameter_steps}
     assert names == {"kernel", "block", "vec"}
 
 
-def test_named_references_are_not_paired(ablated: Report) -> None:
+def test_named_references_are_not_paired(ablated):
     shared = [cell.variant.id for cell in ablated.plan.cells if cell.variant.params.get("vec") == 4]
     plan = dataclasses.replace(ablated.plan, references=tuple(dict.fromkeys(shared)))
     assert find(without(ablated, plan=plan)).kind.parameter_steps == ()
 
 
-def test_one_problem_has_its_interval_in_the_sentence() -> None:
+def test_one_problem_has_its_interval_in_the_sentence():
     small = make_report(30, problem_list=problems()[:1])
     findings = find(without(small, kind="ablation", parameters=("vec",)))
     (found,) = findings.kind.parameter_steps
@@ -55,7 +52,7 @@ def test_one_problem_has_its_interval_in_the_sentence() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_many_steps_are_counted_in_the_answer() -> None:
+def test_many_steps_are_counted_in_the_answer():
     # Many variants make many steps; each is drawn over the problems, of which two are enough.
     many = make_report(34, problem_list=problems()[:2])
     findings = find(without(many, kind="ablation"))
@@ -68,30 +65,29 @@ def test_many_steps_are_counted_in_the_answer() -> None:
     assert parts["left_out_steps"] == total - len(parts["ablations"])
 
 
-def test_an_interval_that_reaches_one_does_not_exclude_it() -> None:
+def test_an_interval_that_reaches_one_does_not_exclude_it():
     assert effect_excludes_one(Effect("p", 1, 0.9, 0.8, 0.99))
     assert not effect_excludes_one(Effect("p", 1, 0.9, 0.8, 1.0))
     assert not effect_excludes_one(Effect("p", 1, 0.9))
 
 
-def test_counters_that_follow_from_the_time_explain_nothing(ablation: Findings) -> None:
+def test_counters_that_follow_from_the_time_explain_nothing(ablation):
     names = {metric.name for metric in counters(ablation.numbers)}
     assert names.isdisjoint({"duration_ns", "cycles", "gbps", "tflops"})
     assert {"registers", "instructions", "stall_barrier", "l2_hit_pct"} <= names
 
 
-def test_counters_stand_by_how_far_they_moved(ablation: Findings) -> None:
+def test_counters_stand_by_how_far_they_moved(ablation):
     findings = ablation
     (found,) = findings.kind.parameter_steps
     medians = medians_of(findings.numbers, counters(findings.numbers))
     table = moved_table(findings.programs, found.step, medians)
-    assert table is not None
     assert "Instructions" not in [row.name for row in table.rows], "the same in all variants"
     still = {label("instructions"): medians[label("instructions")]}
     assert moved_table(findings.programs, found.step, still) is None
 
 
-def test_percentages_change_in_points_and_counts_by_a_factor() -> None:
+def test_percentages_change_in_points_and_counts_by_a_factor():
     assert move_datum(label("l2_hit_pct"), Move(1, 50.0, 62.5)).text == "+12.5 points"
     assert move_datum(label("l2_hit_pct"), Move(1, 50.0, 49.99)).text == "\u00b10.0 points"
     assert move_datum(label("l2_hit_pct"), Move(1, 50.0, 48.2)).text == "\u22121.8 points"
@@ -101,14 +97,14 @@ def test_percentages_change_in_points_and_counts_by_a_factor() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_page_says_went_with() -> None:
+def test_the_page_says_went_with():
     small = without(
         make_report(13, problem_list=problems()[:2]), kind="ablation", parameters=("vec",)
     )
-    tree: Any = lxml.html.document_fromstring(render_page(find(small)))
+    tree = lxml.html.document_fromstring(render_page(find(small)))
     heads = [one.text_content() for one in tree.xpath("//section[@id='figures']//h3")]
     assert heads[:2] == ["All steps", "vec: 1 \u2192 4"]
     assert tree.xpath("//h4[text()='Counters that went with it']")
     bare = with_metrics(without(small, parameters=("torch",)), "duration_ns")
-    alone: Any = lxml.html.document_fromstring(render_page(find(bare)))
+    alone = lxml.html.document_fromstring(render_page(find(bare)))
     assert "No two measured variants differ" in alone.text_content()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
 
 import lxml.html
 import pandas as pd
@@ -12,10 +10,8 @@ import pytest
 from synthetic_report import HOSTILE_NAME, without
 
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
 from profiler.render.kinds.autotune import NEEDS, autotune_view, needs_table
 from profiler.render.tables.effects import effect_table, parameter_effects
-from profiler.render.tables.rows import Heat
 from profiler.render.tables.slowdowns import (
     SLOWDOWN_EDGES,
     single_choice_rows,
@@ -25,32 +21,31 @@ from profiler.render.tables.slowdowns import (
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards
 from profiler.render.words.steps import value_name
-from profiler.run_folder.load.report import Report
 
 
 @pytest.fixture(scope="module")
-def tuned(report: Report) -> Report:
+def tuned(report):
     return without(report, kind="autotune")
 
 
 @pytest.fixture(scope="module")
-def tuning(tuned: Report) -> Findings:
+def tuning(tuned):
     return find(tuned)
 
 
-def whole_heat(findings: Findings) -> Heat:
+def whole_heat(findings):
     """The heat map of a run in which every variant runs on every problem."""
     (one,) = slowdown_heats(findings)
     assert one.name == ""
     return one.heat
 
 
-def with_reference(tuned: Report, variant: str) -> Findings:
+def with_reference(tuned, variant):
     plan = dataclasses.replace(tuned.plan, references=(variant,))
     return find(without(tuned, plan=plan))
 
 
-def test_rows_stand_by_their_worst_case_and_references_below(tuning: Findings) -> None:
+def test_rows_stand_by_their_worst_case_and_references_below(tuning):
     heat = whole_heat(tuning)
     complete = [
         row for row, one in zip(heat.rows, tuning.ranking.ranks, strict=True) if one.complete
@@ -63,14 +58,14 @@ def test_rows_stand_by_their_worst_case_and_references_below(tuning: Findings) -
     assert heat.rows.index(baseline) >= len(complete)
 
 
-def test_each_problem_has_one_best_at_one(tuning: Findings) -> None:
+def test_each_problem_has_one_best_at_one(tuning):
     heat = whole_heat(tuning)
     for column in range(2, 2 + len(heat.problems)):
         best = [row.data[column] for row in heat.rows if "top" in row.data[column].css]
         assert [(one.text, one.raw) for one in best] == [("1.000", "1")]
 
 
-def test_worst_and_mean_are_those_of_the_row(tuning: Findings) -> None:
+def test_worst_and_mean_are_those_of_the_row(tuning):
     for row in whole_heat(tuning).rows:
         behind = [float(one.raw) for one in row.data[2:] if one.raw is not None]
         if row.data[0].raw is not None:
@@ -80,7 +75,7 @@ def test_worst_and_mean_are_those_of_the_row(tuning: Findings) -> None:
             )
 
 
-def test_ties_are_marked_by_a_sign_and_by_words(tuning: Findings) -> None:
+def test_ties_are_marked_by_a_sign_and_by_words(tuning):
     ties = [one for row in whole_heat(tuning).rows for one in row.data if "tied" in one.css]
     assert ties
     for one in ties:
@@ -89,15 +84,14 @@ def test_ties_are_marked_by_a_sign_and_by_words(tuning: Findings) -> None:
         assert "within" in one.title
 
 
-def test_failures_are_crossed_and_say_why(tuning: Findings) -> None:
+def test_failures_are_crossed_and_say_why(tuning):
     failed = [one for row in whole_heat(tuning).rows for one in row.data if one.text == "\u2715"]
     assert failed
     assert all(one.css == "failed" and one.raw is None and one.title for one in failed)
 
 
-def test_a_reference_is_never_best_and_may_be_ahead(tuned: Report, tuning: Findings) -> None:
+def test_a_reference_is_never_best_and_may_be_ahead(tuned, tuning):
     best = tuning.ranking.best
-    assert best is not None
     apart = with_reference(tuned, best.id)
     assert apart.ranking.best is not None
     assert apart.ranking.best != best
@@ -110,22 +104,20 @@ def test_a_reference_is_never_best_and_may_be_ahead(tuned: Report, tuning: Findi
     assert best.name not in [row.name for row in single_choice_rows(apart.ranking)]
 
 
-def test_classes_have_a_word_each() -> None:
+def test_classes_have_a_word_each():
     assert len(slowdown_legend()) == len(SLOWDOWN_EDGES) + 1
 
 
-def test_the_answer_says_first_which_to_use_everywhere(tuning: Findings) -> None:
+def test_the_answer_says_first_which_to_use_everywhere(tuning):
     first, *_, last = ["".join(part.text for part in one) for one in sentences(tuning)]
-    assert tuning.ranking.best is not None
     assert first.startswith(f"{tuning.ranking.best.name} has the lowest number at ")
     assert "used everywhere, at most" in first
     assert last.startswith("384 of 408 cells measured")
     assert "used everywhere" in cards(tuning)[0].detail
 
 
-def test_steps_of_parameters_are_named_in_words(tuning: Findings) -> None:
+def test_steps_of_parameters_are_named_in_words(tuning):
     found = parameter_effects(tuning)
-    assert found is not None
     names = [row.name for row in found.table.rows]
     assert "vec: 1 \u2192 4" in names
     assert not any("torch" in name for name in names), "a reference is no configuration"
@@ -133,14 +125,14 @@ def test_steps_of_parameters_are_named_in_words(tuning: Findings) -> None:
     assert [value_name(one) for one in (None, True, 0.5, "x")] == ["not set", "true", "0.5", "x"]
 
 
-def test_nothing_to_pair_is_no_section(report: Report) -> None:
+def test_nothing_to_pair_is_no_section(report):
     cells = [cell for cell in report.plan.cells if cell.variant.id == "torch"]
     alone = without(report, plan=dataclasses.replace(report.plan, cells=tuple(cells)))
     assert parameter_effects(find(without(alone, kind="autotune"))) is None
     assert effect_table([]).empty
 
 
-def test_needs_leave_out_what_was_not_collected(tuning: Findings) -> None:
+def test_needs_leave_out_what_was_not_collected(tuning):
     problem = tuning.ranking.largest_problem
     assert problem is not None
     table = needs_table(tuning, problem)
@@ -148,7 +140,7 @@ def test_needs_leave_out_what_was_not_collected(tuning: Findings) -> None:
     assert table["x"].notna().all()
 
 
-def test_shared_memory_is_both_kinds_together(tuned: Report) -> None:
+def test_shared_memory_is_both_kinds_together(tuned):
     rows = tuned.measured.summary[tuned.measured.summary["metric"] == "registers"]
     both = [
         rows.assign(metric=f"shared_{kind}_bytes", median=1536.0) for kind in ("static", "dynamic")
@@ -160,8 +152,8 @@ def test_shared_memory_is_both_kinds_together(tuned: Report) -> None:
     assert set(table.loc[table["panel"] == NEEDS[1], "x"]) == {3.0}
 
 
-def test_the_page_has_its_sections(tuned: Report, page_of: Callable[[str], str]) -> None:
-    tree: Any = lxml.html.document_fromstring(page_of("autotune"))
+def test_the_page_has_its_sections(tuned, page_of):
+    tree = lxml.html.document_fromstring(page_of("autotune"))
     heads = [one.text_content() for one in tree.xpath("//section[@id='figures']//h3")]
     assert heads[:3] == [
         "Duration \u00f7 that of the best of each problem",
@@ -175,8 +167,8 @@ def test_the_page_has_its_sections(tuned: Report, page_of: Callable[[str], str])
     assert autotune_view(find(tuned)).template == "autotune.html"
 
 
-def test_variants_that_run_on_other_problems_are_no_rivals(tuned: Report) -> None:
-    def belongs(name: str, dtype: object) -> bool:
+def test_variants_that_run_on_other_problems_are_no_rivals(tuned):
+    def belongs(name, dtype):
         return name == "torch" or (name.endswith("v1") == (dtype == "fp16"))
 
     cells = [

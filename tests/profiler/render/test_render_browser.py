@@ -7,8 +7,6 @@ import csv
 import io
 import json
 import math
-from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import lxml.etree
@@ -19,15 +17,12 @@ from browser_pages import shared_browser
 from synthetic_report import make_report, problems
 
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
-from profiler.model import Cell
 from profiler.render.page import render_page
 from profiler.render.tables.details import problem_facts, timing_blocks
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import why_missing
 from profiler.render.words.ranks import best_word
 from profiler.render.words.verdicts import details, word_of
-from profiler.run_folder.load.report import Report
 
 # What a test adds to the page: it acts as a reader would, and writes down what came of it.
 PROBE = r"""
@@ -135,23 +130,23 @@ PROBE = r"""
 
 
 @pytest.fixture(scope="module")
-def small() -> Report:
+def small():
     return make_report(variant_count=9, problem_list=problems()[:2])
 
 
 @pytest.fixture(scope="module")
-def findings(small: Report) -> Findings:
+def findings(small):
     return find(small)
 
 
 @pytest.fixture(scope="module")
-def file(findings: Findings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(findings, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "index.html"
     path.write_text(render_page(findings), encoding="utf-8")
     return path
 
 
-def opened(file: Path, state: str = "") -> Any:
+def opened(file, state=""):
     """The page after its script ran, with this state in its address."""
     with shared_browser().new_context() as context:
         page = context.new_page()
@@ -162,12 +157,12 @@ def opened(file: Path, state: str = "") -> Any:
 
 
 @pytest.fixture(scope="module")
-def plain(file: Path) -> Any:
+def plain(file):
     return opened(file)
 
 
 @pytest.fixture(scope="module")
-def acted(file: Path) -> Any:
+def acted(file):
     path = file.with_name("acted.html")
     page = file.read_text(encoding="utf-8")
     path.write_text(page.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
@@ -175,16 +170,16 @@ def acted(file: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def result(acted: Any) -> Any:
+def result(acted):
     (text,) = acted.xpath("//pre[@id='result']/text()")
     return json.loads(text)
 
 
-def rows(tree: Any) -> list[Any]:
+def rows(tree):
     return list(tree.xpath("//table[@id='main-table']/tbody/tr"))
 
 
-def test_figures_and_tables_are_saved_as_they_are_shown(result: Any, plain: Any) -> None:
+def test_figures_and_tables_are_saved_as_they_are_shown(result, plain):
     endings = [name.rpartition(".")[2] for name in result["saved"]]
     assert endings == ["svg", "csv", "png"]
     drawing = lxml.etree.fromstring(result["svg"].encode())
@@ -197,7 +192,7 @@ def test_figures_and_tables_are_saved_as_they_are_shown(result: Any, plain: Any)
     assert float(lines[1][lines[0].index("ratio")]) > 0
 
 
-def test_csv_has_every_number(small: Report, findings: Findings, result: Any) -> None:
+def test_csv_has_every_number(small, findings, result):
     assert result["names"] == ["softmax.csv", "softmax.json"]
     table = pd.read_csv(io.StringIO(result["csv"]))
     assert {"cell", "variant", "dtype", "rows", "columns", "outcome", "metric"} <= set(table)
@@ -217,9 +212,7 @@ def test_csv_has_every_number(small: Report, findings: Findings, result: Any) ->
     assert table.loc[table["metric"] != "duration_ns", "verdict"].isna().all()
 
 
-def test_json_has_every_cell_with_its_metrics(
-    small: Report, findings: Findings, result: Any
-) -> None:
+def test_json_has_every_cell_with_its_metrics(small, findings, result):
     data = json.loads(result["json"])
     assert data["schema_version"] == 1
     cells = {cell["id"]: cell for cell in data["cells"]}
@@ -242,7 +235,7 @@ def test_json_has_every_cell_with_its_metrics(
                 assert found["n"] == value.n
 
 
-def test_a_click_on_a_row_opens_its_details(findings: Findings, result: Any) -> None:
+def test_a_click_on_a_row_opens_its_details(findings, result):
     cell = findings.programs.cells[2]
     clicked = result["clicked"]
     assert not clicked["hidden"]
@@ -265,21 +258,20 @@ def test_a_click_on_a_row_opens_its_details(findings: Findings, result: Any) -> 
     assert clicked["command"].endswith(f" --fresh --only problem={problem},variant={variant}")
 
 
-def test_a_kept_cell_stands_beside_another(findings: Findings, result: Any) -> None:
+def test_a_kept_cell_stands_beside_another(findings, result):
     cell = findings.programs.cells[2]
-    assert findings.programs.baseline is not None
     assert result["beside"]["title"].startswith(f"{cell.variant.label}, ")
     assert f" {findings.programs.baseline.name}, {cell.problem.name}" in result["beside"]["title"]
     assert result["beside"]["columns"] == 3
     assert "beside=" in result["beside"]["hash"]
 
 
-def test_focus_goes_back_where_it_came_from(result: Any) -> None:
+def test_focus_goes_back_where_it_came_from(result):
     assert result["closed"] == {"hidden": True, "focus": True, "hash": ""}
     assert result["returned"]
 
 
-def test_rows_marks_and_heat_maps_open_details(findings: Findings, result: Any) -> None:
+def test_rows_marks_and_heat_maps_open_details(findings, result):
     cell = findings.programs.cells[int(result["entered"]["cell"])]
     assert result["entered"]["title"] == f"{cell.variant.label}, {cell.problem.name}"
     variant = findings.programs.variants[int(result["mark"])]
@@ -288,7 +280,7 @@ def test_rows_marks_and_heat_maps_open_details(findings: Findings, result: Any) 
     assert result["heat"] == f"{cell.variant.label}, {cell.problem.name}"
 
 
-def test_the_address_opens_two_cells(file: Path, findings: Findings) -> None:
+def test_the_address_opens_two_cells(file, findings):
     first, second = findings.programs.cells[1], findings.programs.cells[3]
     state = urlencode({"cell": first.id, "beside": second.id})
     tree = opened(file, f"#?{state}")
@@ -299,7 +291,7 @@ def test_the_address_opens_two_cells(file: Path, findings: Findings) -> None:
     assert tree.xpath("//button[@id='pin']/@aria-pressed") == ["true"]
 
 
-def test_the_filter_is_one_key_away_and_says_where_nothing_passes(result: Any) -> None:
+def test_the_filter_is_one_key_away_and_says_where_nothing_passes(result):
     assert result["finds"]
     hidden, text = result["empty"]
     assert not hidden
@@ -308,21 +300,19 @@ def test_the_filter_is_one_key_away_and_says_where_nothing_passes(result: Any) -
     assert result["stops"] == [False], "the Tab key reaches a row that is shown"
 
 
-def test_rows_and_marks_of_a_variant_light_up(result: Any) -> None:
+def test_rows_and_marks_of_a_variant_light_up(result):
     _, marks, lit = result["lit"]
     assert marks > 3
     assert lit > 3
 
 
-def test_without_state_everything_is_shown(plain: Any, small: Report) -> None:
+def test_without_state_everything_is_shown(plain, small):
     assert len(rows(plain)) == len(small.plan.cells)
     assert not [row for row in rows(plain) if row.get("hidden") is not None]
     assert plain.xpath("string(//output[@id='count'])") == "18 rows"
 
 
-def test_state_filters_sorts_and_changes_the_baseline(
-    file: Path, small: Report, findings: Findings
-) -> None:
+def test_state_filters_sorts_and_changes_the_baseline(file, small, findings):
     tree = opened(file, "#?find=shuffle&baseline=best&sort=2.descending")
     head = tree.xpath("//table[@id='main-table']/thead//th")[2]
     assert "Duration" in head.text_content()
@@ -347,9 +337,7 @@ def test_state_filters_sorts_and_changes_the_baseline(
             assert row.get("data-verdict") in said.get("class")
 
 
-def test_rows_are_filtered_by_the_verdict_against_the_chosen_baseline(
-    file: Path, small: Report
-) -> None:
+def test_rows_are_filtered_by_the_verdict_against_the_chosen_baseline(file, small):
     tree = opened(file, "#?baseline=best&verdicts=is-slower")
     shown = [row for row in rows(tree) if row.get("hidden") is None]
     assert 0 < len(shown) < len(small.plan.cells)
@@ -358,7 +346,7 @@ def test_rows_are_filtered_by_the_verdict_against_the_chosen_baseline(
     assert [box.get("data-verdict") for box in boxes] == ["is-slower"]
 
 
-def test_check_boxes_filter(file: Path, small: Report) -> None:
+def test_check_boxes_filter(file, small):
     """The first value of the first group is unchecked: half of the cells go."""
     first = small.plan.cells[0].problem.params["columns"]
     tree = opened(file, "#?off=0.0")
@@ -369,14 +357,14 @@ def test_check_boxes_filter(file: Path, small: Report) -> None:
         assert cell.problem.params["columns"] != first
 
 
-def test_a_link_to_a_cell_opens_its_details(file: Path, findings: Findings) -> None:
+def test_a_link_to_a_cell_opens_its_details(file, findings):
     cell = findings.programs.cells[-1]
     tree = opened(file, f"#cell-{cell.id}")
     title = tree.xpath("string(//h2[@id='details-h'])")
     assert title == f"{cell.variant.label}, {cell.problem.name}"
 
 
-def test_tables_far_from_the_window_are_not_laid_out_at_the_start(file: Path, plain: Any) -> None:
+def test_tables_far_from_the_window_are_not_laid_out_at_the_start(file, plain):
     assert not plain.xpath("//style[@id='stuck']"), "it measures the columns of the main table"
     with shared_browser().new_context() as context:
         page = context.new_page()
@@ -388,9 +376,7 @@ def test_tables_far_from_the_window_are_not_laid_out_at_the_start(file: Path, pl
         assert 0 <= top["y"] < 100, "a link leads to its section, and stays there"
 
 
-def test_the_table_of_a_metric_is_made_when_it_is_opened(
-    findings: Findings, plain: Any, result: Any
-) -> None:
+def test_the_table_of_a_metric_is_made_when_it_is_opened(findings, plain, result):
     assert not plain.xpath("//details[@data-metric]//table")
     assert "duration_ns" in result["medians"]
     variants = [rank.variant for rank in findings.ranking.ranks]
@@ -426,9 +412,7 @@ def test_the_table_of_a_metric_is_made_when_it_is_opened(
                 assert text == wanted[place] + (why if missing else "")
 
 
-def test_a_table_that_was_made_sorts_saves_and_opens_details(
-    findings: Findings, result: Any
-) -> None:
+def test_a_table_that_was_made_sorts_saves_and_opens_details(findings, result):
     sorted_values = [float(text) for text in result["sorted"] if text != numbers.MISSING]
     assert len(sorted_values) > 2
     assert sorted_values == sorted(sorted_values)
@@ -440,14 +424,14 @@ def test_a_table_that_was_made_sorts_saves_and_opens_details(
     assert result["median"] == f"{best.name}, {findings.programs.problems[1].name}"
 
 
-def test_details_have_what_no_table_says(tmp_path: Path) -> None:
+def test_details_have_what_no_table_says(tmp_path):
     """Aliases, timing blocks beside a confirmation, facts of the problem, causes, and counters."""
     report = make_report(variant_count=10, problem_list=problems()[:1], final_blocks=8)
     findings = find(report)
     path = tmp_path / "index.html"
     path.write_text(render_page(findings), encoding="utf-8")
 
-    def pane(cell: Cell) -> str:
+    def pane(cell):
         tree = opened(path, f"#?{urlencode({'cell': cell.id})}")
         return " ".join(tree.xpath("string(//*[@id='details-body'])").split())
 

@@ -18,13 +18,13 @@ TEXT = 4.5  # WCAG 2.1, 1.4.3
 GRAPHICS = 3.0  # WCAG 2.1, 1.4.11
 
 
-def luminance(colour: str) -> float:
+def luminance(colour):
     channels = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(one, other):
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
@@ -45,13 +45,13 @@ def contrast(one: str, other: str) -> float:
         *((f"b{step}-ink", f"b{step}") for step in range(7)),
     ],
 )
-def test_text_can_be_read(ink: str, ground: str, scheme: int) -> None:
+def test_text_can_be_read(ink, ground, scheme):
     assert contrast(PAIRS[ink][scheme], PAIRS[ground][scheme]) >= TEXT
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 @pytest.mark.parametrize("mark", ["other", *PHASE_NAMES])
-def test_marks_stand_out_from_the_page(mark: str, scheme: int) -> None:
+def test_marks_stand_out_from_the_page(mark, scheme):
     assert contrast(PAIRS[mark][scheme], PAIRS["page"][scheme]) >= GRAPHICS
 
 
@@ -60,7 +60,7 @@ TINT = 0.3
 """Opacity of a bar of a timeline that words stand on: of the still figure and of the script's."""
 
 
-def tinted(colour: str, ground: str) -> str:
+def tinted(colour, ground):
     pairs = ((int(one[i : i + 2], 16) for i in (1, 3, 5)) for one in (colour, ground))
     mixed = (round(TINT * top + (1 - TINT) * below) for top, below in zip(*pairs, strict=True))
     return "#" + "".join(f"{channel:02x}" for channel in mixed)
@@ -68,12 +68,12 @@ def tinted(colour: str, ground: str) -> str:
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 @pytest.mark.parametrize("phase", [*PHASE_NAMES, "other", "muted"])
-def test_words_on_the_bars_of_a_timeline_can_be_read(phase: str, scheme: int) -> None:
+def test_words_on_the_bars_of_a_timeline_can_be_read(phase, scheme):
     ground = tinted(PAIRS[phase][scheme], PAIRS["page"][scheme])
     assert contrast(PAIRS["ink"][scheme], ground) >= TEXT
 
 
-def test_the_style_of_timelines_uses_the_pages_colours() -> None:
+def test_the_style_of_timelines_uses_the_pages_colours():
     used = set(re.findall(r"var\(--([\w-]+)", TIMELINE)) - {"phase", "in"}
     assert used <= set(PAIRS)
     assert not re.search(r"#[0-9a-f]{3,6}\b", TIMELINE)
@@ -81,7 +81,7 @@ def test_the_style_of_timelines_uses_the_pages_colours() -> None:
         assert f".p-{name} {{ --phase: var(--{name}); }}" in TIMELINE
 
 
-def test_better_is_blue_and_worse_is_orange() -> None:
+def test_better_is_blue_and_worse_is_orange():
     for step in range(2, 7):
         for scheme in (0, 1):
             red, _, blue = (int(PAIRS[f"h-{step}"][scheme][i : i + 2], 16) for i in (1, 3, 5))
@@ -90,11 +90,11 @@ def test_better_is_blue_and_worse_is_orange() -> None:
             assert red > blue
 
 
-def test_every_class_of_the_heat_map_has_its_colours() -> None:
+def test_every_class_of_the_heat_map_has_its_colours():
     for step in range(-6, 7):
         assert f".h{step} {{ --cell: var(--h{step}); color: var(--h{step}-ink); }}" in CSS
 
 
-def test_every_variable_that_is_used_is_defined() -> None:
+def test_every_variable_that_is_used_is_defined():
     used = set(re.findall(r"var\(--([\w-]+)", CSS)) - {"cell", "w"}
     assert used <= set(PAIRS)

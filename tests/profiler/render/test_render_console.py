@@ -5,32 +5,30 @@ import io
 from dataclasses import dataclass
 
 import pytest
-from rich.console import Console, RenderableType
+from rich.console import Console
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
-from profiler.model import BuildResult, CellStatus, KernelFacts, Outcome, Plan, Problem, Variant
+from profiler.model import BuildResult, CellStatus, KernelFacts, Outcome, Problem, Variant
 from profiler.render.console import lists
 from profiler.render.console import tables as console
 from profiler.render.console.plan import plan_table
 from profiler.render.console.terminal import plain
 from profiler.render.words import numbers
-from profiler.run_folder.load.report import Report
 from profiler.sessions.launch_counts import launch_counts, launches_note
 
 
-def shown(table: RenderableType, width: int = 200) -> str:
+def shown(table, width=200):
     stream = io.StringIO()
     Console(file=stream, width=width, color_system=None, highlight=False).print(table)
     return stream.getvalue()
 
 
-def table_of(plan: Plan) -> RenderableType:
+def table_of(plan):
     return plan_table(plan, launch_counts(plan), launches_note(plan))
 
 
-def test_summary_has_best_top_failures_and_answer(findings: Findings) -> None:
+def test_summary_has_best_top_failures_and_answer(findings):
     text = shown(console.final_summary(findings, verbose=True))
     for part in (
         "Winner per problem",
@@ -43,7 +41,7 @@ def test_summary_has_best_top_failures_and_answer(findings: Findings) -> None:
     assert HOSTILE_NAME in text, "rich must not read markup from names"
 
 
-def test_summary_of_a_single_problem_needs_no_second_table() -> None:
+def test_summary_of_a_single_problem_needs_no_second_table():
     findings = find(make_report(variant_count=3, problem_list=problems()[:1]))
     text = shown(console.final_summary(findings))
     assert "Geometric means" not in text
@@ -51,7 +49,7 @@ def test_summary_of_a_single_problem_needs_no_second_table() -> None:
     assert "Failed" not in text
 
 
-def test_summary_of_nothing_measured() -> None:
+def test_summary_of_nothing_measured():
     full = make_report(variant_count=3, problem_list=problems()[:1])
     empty = without(full, statuses={}, summary=full.measured.summary.iloc[:0])
     assert "No variant has a correct and measured result." in shown(
@@ -59,7 +57,7 @@ def test_summary_of_nothing_measured() -> None:
     )
 
 
-def test_build_table_shows_facts_states_and_errors() -> None:
+def test_build_table_shows_facts_states_and_errors():
     variants = [Variant("a", "a [red]"), Variant("b", "b"), Variant("c", "c"), Variant("d", "d")]
     kernel = KernelFacts(HOSTILE, registers=40, spill_store_bytes=16, shared_bytes=None)
     builds = [
@@ -75,7 +73,7 @@ def test_build_table_shows_facts_states_and_errors() -> None:
     assert "no build step" in text
 
 
-def test_an_error_that_variants_share_is_printed_once() -> None:
+def test_an_error_that_variants_share_is_printed_once():
     variants = [Variant(str(place), f"tile{place}") for place in range(5)]
     error = "a.cu(3): error: no such thing\n    float tile[{}];\n          ^"
     failed = [BuildResult(str(n), ok=False, error=error.format(n)) for n in range(4)]
@@ -87,7 +85,7 @@ def test_an_error_that_variants_share_is_printed_once() -> None:
     assert "tile4: a.cu(9): error: another" in text
 
 
-def test_cells_that_the_compiler_refused_alike_are_one_row_of_what_failed() -> None:
+def test_cells_that_the_compiler_refused_alike_are_one_row_of_what_failed():
     full = make_report(variant_count=4, problem_list=problems()[:2])
     first, *_, last = full.plan.variants
     statuses = dict(full.statuses)
@@ -104,7 +102,7 @@ def test_cells_that_the_compiler_refused_alike_are_one_row_of_what_failed() -> N
     assert "2 problems" in text
 
 
-def test_plan_table_counts_cells_exclusions_and_visits(report: Report) -> None:
+def test_plan_table_counts_cells_exclusions_and_visits(report):
     text = shown(table_of(report.plan), 240)
     assert "softmax: 408 cells, seed 42" in text
     assert "a row does not fit into <shared> memory" in text
@@ -120,29 +118,29 @@ class Check:
     remedy: str = ""
 
 
-def test_doctor_table_shows_state_and_remedy() -> None:
+def test_doctor_table_shows_state_and_remedy():
     text = shown(lists.doctor_table([Check("ncu", "missing", "not [found]", "install it")]))
     for part in ("ncu", "missing", "not [found]", "install it"):
         assert part in text
 
 
-def test_without_runs_the_list_says_so() -> None:
+def test_without_runs_the_list_says_so():
     assert "No runs here yet." in shown(lists.runs_table([]))
 
 
-def test_control_characters_never_reach_the_terminal() -> None:
+def test_control_characters_never_reach_the_terminal():
     text = shown(lists.doctor_table([Check("a\x1b[31mred", "ok", "b\x07")]))
     assert "\x1b" not in text
     assert "\x07" not in text
 
 
-def test_narrow_spaces_of_numbers_stay_as_they_are() -> None:
+def test_narrow_spaces_of_numbers_stay_as_they_are():
     number = numbers.show(60.23e6, "")
     assert "\u202f" in number
     assert plain(number).plain == number
 
 
-def plan_of(count: int) -> Plan:
+def plan_of(count):
     sizes = tuple(
         Problem(f"n{n}-{kind}", f"n={n},kind={kind}", {"n": n, "kind": kind})
         for n in range(count // 2)
@@ -152,13 +150,13 @@ def plan_of(count: int) -> Plan:
 
 
 @pytest.mark.parametrize("count", [2, 40])
-def test_titles_stay_on_one_line(count: int) -> None:
+def test_titles_stay_on_one_line(count):
     plan = dataclasses.replace(plan_of(count), experiment="some-experiment", seed=123456789)
     title = f"some-experiment: {2 * count} cells, seed 123456789"
     assert title in shown(table_of(plan), 100).splitlines()[0]
 
 
-def test_many_problems_are_told_by_their_values() -> None:
+def test_many_problems_are_told_by_their_values():
     few = shown(table_of(plan_of(4)))
     assert "n=1,kind=half" in few
     many = shown(table_of(plan_of(40)))
@@ -168,7 +166,7 @@ def test_many_problems_are_told_by_their_values() -> None:
     assert "40" in many
 
 
-def test_problems_are_short_and_their_order_is_told() -> None:
+def test_problems_are_short_and_their_order_is_told():
     sizes = tuple(
         Problem(f"p{n}", f"m={n},n={2 * n},dtype=fp{n}", {"m": n, "n": 2 * n, "dtype": f"fp{n}"})
         for n in (16, 32)
@@ -179,11 +177,11 @@ def test_problems_are_short_and_their_order_is_told() -> None:
     assert "16 \u00d7 32 fp16" in text
 
 
-def test_problems_that_nobody_measured_are_counted_not_called_wrong(report: Report) -> None:
+def test_problems_that_nobody_measured_are_counted_not_called_wrong(report):
     problem = report.plan.cells[0].problem
     cells = {cell.id for cell in report.plan.cells if cell.problem == problem}
 
-    def with_outcome(outcome: Outcome) -> str:
+    def with_outcome(outcome):
         statuses = {
             name: CellStatus(name, outcome) if name in cells else status
             for name, status in report.statuses.items()

@@ -2,7 +2,6 @@
 
 import math
 import re
-from typing import Any
 
 import lxml.etree
 import pandas as pd
@@ -10,7 +9,6 @@ import pytest
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import text_to_path
 
-from profiler.findings.findings import Findings
 from profiler.metrics.labels import label
 from profiler.model import Problem
 from profiler.render.figures import charts, svg
@@ -20,11 +18,11 @@ from profiler.render.figures.fonts import text_size
 from profiler.render.words.names import shorten
 
 
-def parsed(text: str) -> Any:
+def parsed(text):
     return lxml.etree.fromstring(text)
 
 
-def bars_of(**changes: object) -> pd.DataFrame:
+def bars_of(**changes):
     rows = {
         "name": ["a", "b", "c"],
         "value": [1e6, 2e6, math.nan],
@@ -37,40 +35,40 @@ def bars_of(**changes: object) -> pd.DataFrame:
     return pd.DataFrame(rows | changes)
 
 
-def draw(table: pd.DataFrame, prefix: str = "f") -> Any:
+def draw(table, prefix="f"):
     figure = figures.bars(table, Axis("Duration", "ns"))
     return parsed(svg.to_svg(figure, prefix, "Bars", "What they show"))
 
 
-def marked(drawing: Any) -> list[str]:
+def marked(drawing):
     """Variants of the elements that light up, in drawing order."""
     return [one.get("data-variant") for one in drawing.iter() if one.get("data-variant")]
 
 
-def texts(drawing: Any) -> list[str]:
+def texts(drawing):
     return ["".join(element.itertext()) for element in drawing.iter("text")]
 
 
-def test_bars_carry_names_values_reasons_and_a_unit() -> None:
+def test_bars_carry_names_values_reasons_and_a_unit():
     drawing = draw(bars_of())
     for text in ("a", "b", "c", "1 ms", "2 ms", "crashed", "Duration (ms)"):
         assert text in texts(drawing)
     assert marked(drawing) == ["3", "0", "7"]
 
 
-def test_bars_of_nothing_but_failures() -> None:
+def test_bars_of_nothing_but_failures():
     nothing = [math.nan] * 3
     assert "crashed" in texts(draw(bars_of(value=nothing, low=nothing, high=nothing)))
 
 
-def test_text_is_text_and_hostile_names_stay_text() -> None:
+def test_text_is_text_and_hostile_names_stay_text():
     hostile = '<script>"$x$" & id="f-1" --></svg>'
     drawing = draw(bars_of(name=[hostile, "b", "c"]))
     assert hostile in texts(drawing)
     assert not list(drawing.iter("script"))
 
 
-def draw_lines(prefix: str = "f") -> Any:
+def draw_lines(prefix="f"):
     table = pd.DataFrame(
         [
             {"panel": panel, "name": name, "role": role, "mark": mark, "x": x, "value": x * 10.0}
@@ -86,20 +84,20 @@ def draw_lines(prefix: str = "f") -> Any:
     return parsed(svg.to_svg(figure, prefix, "l", "d"))
 
 
-def test_two_figures_share_no_id() -> None:
+def test_two_figures_share_no_id():
     first, second = (set(draw_lines(prefix).xpath("//@id")) for prefix in ("f1", "f2"))
     assert first
     assert not first & second
 
 
-def test_every_reference_has_its_target() -> None:
+def test_every_reference_has_its_target():
     drawing = draw_lines()
     targets = drawing.xpath("//@href")
     assert targets
     assert {target.removeprefix("#") for target in targets} <= set(drawing.xpath("//@id"))
 
 
-def test_styles_are_classes_whose_rules_come_with_the_figure() -> None:
+def test_styles_are_classes_whose_rules_come_with_the_figure():
     drawing = draw_lines()
     (sheet,) = drawing.xpath("//style/text()")
     classes = {name for value in drawing.xpath("//@class") for name in value.split()} - {
@@ -110,12 +108,12 @@ def test_styles_are_classes_whose_rules_come_with_the_figure() -> None:
     assert drawing.xpath("./*//@style") == []
 
 
-def test_svg_is_the_same_every_time() -> None:
+def test_svg_is_the_same_every_time():
     one, two = (svg.to_svg(figures.bars(bars_of(), Axis("D", "ns")), "f", "l", "d") for _ in "12")
     assert one == two
 
 
-def test_dots_mark_every_variant_and_the_baseline_line() -> None:
+def test_dots_mark_every_variant_and_the_baseline_line():
     table = pd.DataFrame(
         {
             "name": ["a", "b"],
@@ -132,13 +130,13 @@ def test_dots_mark_every_variant_and_the_baseline_line() -> None:
     assert "0.620\u00d7 \u25bc" in texts(drawing)
 
 
-def test_lines_have_a_panel_each_and_all_series() -> None:
+def test_lines_have_a_panel_each_and_all_series():
     drawing = draw_lines()
     assert {"p1", "p2", "columns", "a", "b", "2 others", "16384"} <= set(texts(drawing))
     assert sorted(marked(drawing)) == sorted("0123" * 2)
 
 
-def test_long_names_keep_both_ends() -> None:
+def test_long_names_keep_both_ends():
     name = "kernel_" + "x" * 80 + "_v7"
     assert len(shorten(name)) <= 48
     assert shorten(name).startswith("kernel_")
@@ -146,7 +144,7 @@ def test_long_names_keep_both_ends() -> None:
     assert shorten("short") == "short"
 
 
-def test_bar_table_puts_failures_last_with_their_reason(findings: Findings) -> None:
+def test_bar_table_puts_failures_last_with_their_reason(findings):
     problem = findings.ranking.largest_problem
     assert problem is not None
     table, left_out = charts.bar_table(findings, label("duration_ns"), problem)
@@ -157,7 +155,7 @@ def test_bar_table_puts_failures_last_with_their_reason(findings: Findings) -> N
     assert set(table["text"].tail(2)) == {"compile failed", "wrong result"}
 
 
-def test_a_far_longer_bar_is_cut_and_says_so(findings: Findings) -> None:
+def test_a_far_longer_bar_is_cut_and_says_so(findings):
     values = pd.Series([1.0, 1.1, 1.2, 1.3, 40.0])
     assert charts._limit(values) == pytest.approx(2.5 * 1.3)
     assert charts._limit(values[:4]) == math.inf
@@ -169,14 +167,14 @@ def test_a_far_longer_bar_is_cut_and_says_so(findings: Findings) -> None:
     assert "9" not in texts(drawing), "the axis ends where the bar is cut"
 
 
-def test_metrics_without_direction_go_by_value(findings: Findings) -> None:
+def test_metrics_without_direction_go_by_value(findings):
     problem = findings.ranking.largest_problem
     assert problem is not None
     table, _ = charts.bar_table(findings, label("registers"), problem)
     assert table["value"].dropna().is_monotonic_increasing
 
 
-def test_dot_table_keeps_the_baseline_and_counts_the_rest(findings: Findings) -> None:
+def test_dot_table_keeps_the_baseline_and_counts_the_rest(findings):
     problem = findings.programs.problems[0]
     table, left_out = charts.dot_table(findings, problem)
     assert "torch.softmax" in set(table["name"])
@@ -199,14 +197,12 @@ def test_dot_table_keeps_the_baseline_and_counts_the_rest(findings: Findings) ->
         ([{"n": 1}], None),
     ],
 )
-def test_line_figures_find_their_parameter(
-    rows: list[dict[str, Any]], expected: str | None
-) -> None:
+def test_line_figures_find_their_parameter(rows, expected):
     problems = [Problem(str(number), "", row) for number, row in enumerate(rows)]
     assert charts.main_parameter(problems) == expected
 
 
-def test_wrong_results_are_in_no_figure(findings: Findings) -> None:
+def test_wrong_results_are_in_no_figure(findings):
     """The synthetic wrong result would be ten times as fast as the best."""
     parameter = charts.main_parameter(findings.programs.problems)
     assert parameter == "columns"
@@ -216,7 +212,7 @@ def test_wrong_results_are_in_no_figure(findings: Findings) -> None:
     assert wrong["value"].isna().all()
 
 
-def test_labels_that_would_cover_each_other_are_left_out() -> None:
+def test_labels_that_would_cover_each_other_are_left_out():
     waves = [0.25, 0.99, 1, 1.01, 1.5, 1.99, 2, 2.01, 11, 11.01, 12]
     assert figures.apart(waves, 24, logarithmic=False) == [0.25, 1, 1.5, 2, 11, 12]
     sizes = [2.0**n for n in range(7, 17)]
@@ -227,7 +223,7 @@ def test_labels_that_would_cover_each_other_are_left_out() -> None:
 @pytest.mark.parametrize("text", ["128 \u00d7 64, AVAToe \u00b12 %", "\u65e5 a", "", "\u2192 b"])
 @pytest.mark.parametrize("weight", ["normal", "bold"])
 @pytest.mark.filterwarnings("ignore:Glyph")
-def test_texts_have_the_sizes_that_matplotlib_gives_them(text: str, weight: str) -> None:
+def test_texts_have_the_sizes_that_matplotlib_gives_them(text, weight):
     properties = FontProperties(size=7.5, weight=weight)
     given = text_to_path.get_text_width_height_descent(text, properties, ismath=False)
     assert text_size(text, properties) == given

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import lxml.html
 import pandas as pd
@@ -18,7 +16,6 @@ from synthetic_waves import make_waves
 from profiler.analyse.timers import OVERALL_COLUMNS, TIMER_COLUMNS
 from profiler.findings.answer import ReferenceLead
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
 from profiler.findings.kinds.timers import TimerComparison
 from profiler.model import Verdict
 from profiler.planning.page_kinds import PAGE_KINDS
@@ -34,18 +31,18 @@ from profiler.render.words.headline import headline, lead_words
 MOST_WORDS = 45
 
 
-def words_of(findings: Findings) -> str:
+def words_of(findings):
     return "".join(part.text for part in headline(findings))
 
 
 @pytest.fixture(scope="module", params=list(PAGE_KINDS))
-def answer(request: pytest.FixtureRequest, page_of: Callable[[str], str]) -> Any:
+def answer(request, page_of):
     """The section of the answer on the page of a kind."""
     tree = lxml.html.document_fromstring(page_of(request.param))
     return tree.xpath("//section[@id='answer']")[0]
 
 
-def test_it_is_one_sentence_four_cards_and_at_most_one_figure(answer: Any) -> None:
+def test_it_is_one_sentence_four_cards_and_at_most_one_figure(answer):
     shown = [child for child in answer if child.tag != "h2"]
     tags = [child.get("class") or child.tag for child in shown]
     assert tags[:2] == ["answer", "cards"]
@@ -61,13 +58,13 @@ def test_it_is_one_sentence_four_cards_and_at_most_one_figure(answer: Any) -> No
         assert texts[0] not in ("", "\u2013"), "a card says what is known, in a phrase"
 
 
-def test_most_kinds_have_their_figure_on_it(page_of: Callable[[str], str]) -> None:
+def test_most_kinds_have_their_figure_on_it(page_of):
     for kind in ("versions", "autotune", "ablation", "progression"):
         assert 'id="figure-first"' in page_of(kind), kind
 
 
-def test_a_variant_has_one_colour_in_all_figures(tree: Any) -> None:
-    colours: dict[str, set[str]] = defaultdict(set)
+def test_a_variant_has_one_colour_in_all_figures(tree):
+    colours = defaultdict(set)
     for drawing in tree.xpath("//figure//svg"):
         rules = dict(re.findall(r"\.(s\w+)\{([^}]*)\}", drawing.findtext("style") or ""))
         for mark in drawing.xpath(".//*[@data-variant]"):
@@ -82,21 +79,20 @@ def test_a_variant_has_one_colour_in_all_figures(tree: Any) -> None:
 # ---- sentences -----------------------------------------------------------------------------------
 
 
-def test_a_baseline_that_is_ahead_comes_first() -> None:
+def test_a_baseline_that_is_ahead_comes_first():
     best = find(make_report(variant_count=6, problem_list=problems()[:2])).ranking.best
-    assert best is not None
     led = find(make_report(variant_count=6, problem_list=problems()[:2], baseline=best.id))
     assert words_of(led).startswith(f"{best.name}, the baseline, is ahead; of the rest, ")
 
 
-def test_one_problem_is_said_with_its_number_and_verdict() -> None:
+def test_one_problem_is_said_with_its_number_and_verdict():
     report = make_report(variant_count=6, problem_list=problems()[:1])
     text = words_of(find(report))
     assert re.search(r"(is the best|has the lowest time), [\d.]+\u202f(µs|ms)", text)
     assert "FASTER" in text or "SAME" in text or "UNCLEAR" in text
 
 
-def test_nothing_correct_is_said_plainly() -> None:
+def test_nothing_correct_is_said_plainly():
     small = make_report(2, problem_list=problems()[:1], blocks=1, baseline=None)
     nothing = without(
         small, samples=small.measured.samples.iloc[:0], summary=small.measured.summary.iloc[:0]
@@ -104,7 +100,7 @@ def test_nothing_correct_is_said_plainly() -> None:
     assert words_of(find(nothing)) == "No variant has a correct and measured result."
 
 
-def test_waves_say_from_where_on_all_are_good() -> None:
+def test_waves_say_from_where_on_all_are_good():
     text = words_of(find(make_waves()))
     assert text.startswith(
         "Every variant keeps at least 90.0\u202f% of the rate of full waves from "
@@ -113,7 +109,7 @@ def test_waves_say_from_where_on_all_are_good() -> None:
     assert "keep" not in never, "where none is good, the sentence is another"
 
 
-def test_a_reference_is_faster_only_where_verdicts_show_it(findings: Findings) -> None:
+def test_a_reference_is_faster_only_where_verdicts_show_it(findings):
     variant = findings.programs.variants[0]
     shown = ReferenceLead(variant, 0.5, 3, {Verdict.FASTER.value: 3})
     ratio = "takes 0.500\u00d7 the time of the best of these"
@@ -125,7 +121,7 @@ def test_a_reference_is_faster_only_where_verdicts_show_it(findings: Findings) -
 # ---- timers --------------------------------------------------------------------------------------
 
 
-def timers_of(means: dict[str, float], cell: str = "a") -> TimerComparison:
+def timers_of(means, cell="a"):
     overall = pd.DataFrame(
         [(name, 4, mean, mean, mean, cell, cell) for name, mean in means.items()],
         columns=list(OVERALL_COLUMNS),
@@ -134,14 +130,14 @@ def timers_of(means: dict[str, float], cell: str = "a") -> TimerComparison:
     return TimerComparison("ncu", tuple(means), medians, overall, pd.DataFrame(), None)
 
 
-def test_a_run_is_about_timers_from_three_beside_the_primary_one() -> None:
+def test_a_run_is_about_timers_from_three_beside_the_primary_one():
     assert not timers_of({"nsys": 0.9, "timer": 1.2}).compared
     timers = timers_of({"nsys": 0.9, "timer": 3.0, "wall_clock": 0.2})
     assert timers.compared
     assert timers.nearest == "nsys", "nearest as a factor, in either direction"
 
 
-def test_cards_of_timers_are_about_timers(findings: Findings) -> None:
+def test_cards_of_timers_are_about_timers(findings):
     cell = findings.programs.cells[0].id
     timers = timers_of({"nsys": 0.9, "timer": 3.0, "wall_clock": 0.2}, cell)
     shown = cards(replace(findings, timers=replace(timers, wall_clock=timers.medians)))
@@ -154,9 +150,7 @@ def test_cards_of_timers_are_about_timers(findings: Findings) -> None:
 # ---- figures -------------------------------------------------------------------------------------
 
 
-def test_the_strip_has_a_dot_for_each_configuration_and_lines_for_references(
-    findings_of: Callable[[str], Findings],
-) -> None:
+def test_the_strip_has_a_dot_for_each_configuration_and_lines_for_references(findings_of):
     findings = findings_of("autotune")
     dots, lines = strip_tables(findings, findings.programs.problems)
     correct = {findings.programs.cell_numbers[cell] for cell in findings.programs.correct_cells}
@@ -164,14 +158,12 @@ def test_the_strip_has_a_dot_for_each_configuration_and_lines_for_references(
     references = {findings.programs.marks[variant] for variant in findings.programs.references}
     assert set(lines["mark"]) == references
     assert not references & set(dots["mark"])
-    assert findings.programs.baseline is not None
     of_baseline = lines[lines["mark"] == findings.programs.marks[findings.programs.baseline.id]]
     assert of_baseline["ratio"].tolist() == [1.0] * len(findings.programs.problems)
 
 
-def test_panels_show_the_best_of_each_problem_first(findings: Findings) -> None:
+def test_panels_show_the_best_of_each_problem_first(findings):
     chart = versions_chart(findings)
-    assert chart is not None
     tree = lxml.html.fromstring(str(chart.drawing))
     first_problem = findings.programs.problems[0]
     best = findings.ranking.winners[first_problem.id].cell
@@ -189,19 +181,17 @@ def test_panels_show_the_best_of_each_problem_first(findings: Findings) -> None:
     assert baselines <= set(numbers), "what all are compared with is in each panel"
 
 
-def test_without_a_baseline_panels_are_relative_to_the_best() -> None:
+def test_without_a_baseline_panels_are_relative_to_the_best():
     findings = find(make_report(variant_count=4, problem_list=problems()[:2], baseline=None))
     chart = versions_chart(findings)
-    assert chart is not None
     texts = lxml.html.fromstring(str(chart.drawing)).xpath(".//text/text()")
     assert "Duration \u00f7 that of the best" in texts
     assert texts.count("1.000\u00d7") == 2, "the best of each problem"
 
 
-def test_maps_of_a_grid_say_same_and_unclear_in_signs() -> None:
+def test_maps_of_a_grid_say_same_and_unclear_in_signs():
     findings = find(make_grid())
     chart = grid_chart(findings, grid_pairs_of(findings.kind))
-    assert chart is not None
     texts = lxml.html.fromstring(str(chart.drawing)).xpath(".//text/text()")
     assert "compile \u00f7 eager, pointwise_chain" in texts
     assert not any(text.startswith("eager \u00f7") for text in texts), "no map twice"
@@ -209,8 +199,8 @@ def test_maps_of_a_grid_say_same_and_unclear_in_signs() -> None:
     assert "\N{MULTIPLICATION X}" in texts, "a cell without a result"
 
 
-def test_as_many_maps_stand_beside_each_other_as_can_be_read() -> None:
-    def of(columns: int) -> HeatMap:
+def test_as_many_maps_stand_beside_each_other_as_can_be_read():
+    def of(columns):
         cell = MapCell(0, 0, "0.50", -2, 0, 0)
         return HeatMap("t", ("a",), tuple(map(str, range(columns))), (cell,))
 
@@ -223,7 +213,7 @@ def test_as_many_maps_stand_beside_each_other_as_can_be_read() -> None:
     ("ends", "expected"),
     [((0.84, 1.06), 1.0), ((0.2, 20.0), 10.0), ((0.5, 1.4), 0.9)],
 )
-def test_ticks_of_ratios_are_round_and_have_one(ends: tuple[float, float], expected: float) -> None:
+def test_ticks_of_ratios_are_round_and_have_one(ends, expected):
     ticks = ratio_ticks(*ends)
     assert {1.0, expected} <= set(ticks)
     assert len(ticks) <= 15

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 import lxml.html
 import pytest
 from synthetic_grid import IMPLEMENTATIONS, make_grid
-from synthetic_report import without
+from synthetic_report import unmeasured, without
 
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
 from profiler.findings.kinds.grid_axes import grids
 from profiler.findings.kinds.grid_pairs import (
-    GridPairs,
     with_ratio,
 )
 from profiler.model import CellStatus, Outcome, Problem, Verdict
@@ -33,39 +30,38 @@ from profiler.render.tables.grid_heats import Quantity, metric_heats, pair_heat
 from profiler.render.tables.grid_kernels import Kernels
 from profiler.render.tables.heat_scale import scale_of
 from profiler.render.words.verdicts import details, word_of
-from profiler.run_folder.load.report import Report
 
 SCALE = scale_of([0.02, 1.0, 50.0])
 
 
 @pytest.fixture(scope="module")
-def run() -> Report:
+def run():
     return make_grid()
 
 
 @pytest.fixture(scope="module")
-def findings(run: Report) -> Findings:
+def findings(run):
     return find(run)
 
 
 @pytest.fixture(scope="module")
-def pairs(findings: Findings) -> GridPairs:
+def pairs(findings):
     return grid_pairs_of(findings.kind)
 
 
 @pytest.fixture(scope="module")
-def html(findings: Findings) -> Any:
+def html(findings):
     return lxml.html.document_fromstring(render_page(findings))
 
 
-def _problems(*rows: dict[str, Any]) -> list[Problem]:
+def _problems(*rows):
     return [Problem(str(number), str(number), row) for number, row in enumerate(rows)]
 
 
 # ---- axes ----------------------------------------------------------------------------------------
 
 
-def test_the_two_numbers_with_most_values_are_the_axes() -> None:
+def test_the_two_numbers_with_most_values_are_the_axes():
     rows = [
         {"operator": op, "batch": b, "dim0": x, "dim1": y}
         for op in ("a", "b", "c", "d", "e")
@@ -81,7 +77,7 @@ def test_the_two_numbers_with_most_values_are_the_axes() -> None:
     assert sum(len(one.problems) for one in found) == len(rows)
 
 
-def test_wanted_axes_and_split_come_first() -> None:
+def test_wanted_axes_and_split_come_first():
     rows = [
         {"op": op, "dtype": dtype, "m": m, "n": n}
         for op in ("a", "b")
@@ -94,8 +90,8 @@ def test_wanted_axes_and_split_come_first() -> None:
     assert [one.name for one in found] == ["fp16, a", "fp32, a", "fp16, b", "fp32, b"]
 
 
-def test_problems_with_other_parameters_have_axes_of_their_own() -> None:
-    rows: list[dict[str, Any]] = [
+def test_problems_with_other_parameters_have_axes_of_their_own():
+    rows = [
         {"batch": b, "seq_len": s, "heads": h}
         for h in (16, 32)
         for b in (1, 2, 4)
@@ -115,7 +111,7 @@ def test_problems_with_other_parameters_have_axes_of_their_own() -> None:
     ]
 
 
-def test_one_number_is_the_columns_and_words_are_the_rows() -> None:
+def test_one_number_is_the_columns_and_words_are_the_rows():
     rows = [{"n": n, "layout": one} for n in (1, 2, 3) for one in ("rows", "columns")]
     (found,) = grids(_problems(*rows))
     assert (found.rows, found.columns) == ("layout", "n")
@@ -126,7 +122,7 @@ def test_one_number_is_the_columns_and_words_are_the_rows() -> None:
     assert len(single.problems) == 1
 
 
-def test_grids_of_one_name_are_told_apart() -> None:
+def test_grids_of_one_name_are_told_apart():
     rows = [{"op": "a", "m": 1, "n": n} for n in (1, 2)]
     rows += [{"op": "a", "m": m, "k": k} for m in (1, 2) for k in (1, 2)]
     names = [one.name for one in grids(_problems(*rows), split=("op",))]
@@ -136,7 +132,7 @@ def test_grids_of_one_name_are_told_apart() -> None:
 # ---- pairs and heat maps -------------------------------------------------------------------------
 
 
-def test_verdicts_follow_the_measured_times(pairs: GridPairs) -> None:
+def test_verdicts_follow_the_measured_times(pairs):
     chain, softmax = pairs.grids
     fast = with_ratio(pairs.of(pairs.shown[1], chain))
     assert {one.verdict.verdict for one in fast} == {Verdict.FASTER}
@@ -147,11 +143,8 @@ def test_verdicts_follow_the_measured_times(pairs: GridPairs) -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_titles_state_the_direction_and_no_map_is_the_reciprocal_of_another(
-    findings: Findings, pairs: GridPairs
-) -> None:
+def test_titles_state_the_direction_and_no_map_is_the_reciprocal_of_another(findings, pairs):
     both = pair_heat(findings.programs, pairs, pairs.shown[0], pairs.grids[0], SCALE)
-    assert both is not None
     assert both.heat.title == "compile / eager, time: below 1 is better"
     titles = [
         heat.heat.title
@@ -165,9 +158,8 @@ def test_titles_state_the_direction_and_no_map_is_the_reciprocal_of_another(
     assert "FASTER [" in one.title
 
 
-def test_failures_are_crossed_with_their_words(findings: Findings, pairs: GridPairs) -> None:
+def test_failures_are_crossed_with_their_words(findings, pairs):
     both = pair_heat(findings.programs, pairs, pairs.shown[0], pairs.grids[0], SCALE)
-    assert both is not None
     rows = dict(both.heat.rows)
     wrong, fell, memory = rows["128"][0], rows["65536"][2], rows["65536"][3]
     assert (wrong.text, wrong.css) == ("WRONG RESULT", "crossed")
@@ -176,7 +168,6 @@ def test_failures_are_crossed_with_their_words(findings: Findings, pairs: GridPa
     assert "16.00 GiB" in memory.title
     assert memory.raw is None
     behind = pair_heat(findings.programs, pairs, pairs.shown[2], pairs.grids[0], SCALE)
-    assert behind is not None
     assert dict(behind.heat.rows)["65536"][3].text == "compile: OUT OF MEMORY"
 
 
@@ -184,9 +175,7 @@ def test_failures_are_crossed_with_their_words(findings: Findings, pairs: GridPa
     ("verdict", "mark"),
     [(Verdict.UNCLEAR, "unclear"), (Verdict.SAME, "tied"), (Verdict.FASTER, "")],
 )
-def test_marks_of_verdicts(
-    findings: Findings, pairs: GridPairs, verdict: Verdict, mark: str
-) -> None:
+def test_marks_of_verdicts(findings, pairs, verdict, mark):
     softmax = pairs.of(pairs.shown[1], pairs.grids[1])
     changed = tuple(
         dataclasses.replace(one, verdict=dataclasses.replace(one.verdict, verdict=verdict))
@@ -195,29 +184,27 @@ def test_marks_of_verdicts(
     key = (pairs.shown[1].over.id, pairs.shown[1].under.id, pairs.grids[1].name)
     own = dataclasses.replace(pairs, cells={**pairs.cells, key: changed})
     both = pair_heat(findings.programs, own, pairs.shown[1], pairs.grids[1], SCALE)
-    assert both is not None
     assert {" ".join(d.css.split()[1:]) for _, row in both.heat.rows for d in row} == {mark}
 
 
-def test_few_blocks_give_no_verdict() -> None:
+def test_few_blocks_give_no_verdict():
     rows = with_ratio(grid_pairs_of(find(make_grid(blocks=3)).kind).with_baseline())
     assert {one.verdict.verdict for one in rows} == {Verdict.UNCLEAR}
     assert "3 blocks; a verdict needs 6" in details(rows[0].verdict)
 
 
-def test_same_says_within_which_margin(pairs: GridPairs) -> None:
+def test_same_says_within_which_margin(pairs):
     even = [one.verdict for one in with_ratio(pairs.of(pairs.shown[1], pairs.grids[1]))]
     words = [word_of(one) for one in even if one.verdict is Verdict.SAME]
     assert words
     assert all(one.startswith(("= SAME within \u00b11", "= SAME within \u00b12")) for one in words)
 
 
-def test_magnitudes_share_one_logarithmic_scale(findings: Findings, pairs: GridPairs) -> None:
+def test_magnitudes_share_one_logarithmic_scale(findings, pairs):
     quantity = Quantity(
         "Time", "ns", lambda cell: findings.numbers.value(cell, "duration_ns").median
     )
     found = metric_heats(findings.programs, quantity, pairs.grids[0], findings.programs.variants)
-    assert found is not None
     assert [one.title for one in found.heats] == [f"{name}, time" for name in IMPLEMENTATIONS]
     assert len(found.legend) == grid_heats.SHADES
     data = [d for heat in found.heats for _, row in heat.rows for d in row if d.raw]
@@ -230,7 +217,7 @@ def test_magnitudes_share_one_logarithmic_scale(findings: Findings, pairs: GridP
     )
 
 
-def test_values_are_short() -> None:
+def test_values_are_short():
     assert grid_heats.short_value(4.0, "") == "4"
     assert grid_heats.short_value(1523.0, "ns") == "1.52 \N{MICRO SIGN}s"
     assert grid_heats.short_value(999.9, "ns") == "1.00 \N{MICRO SIGN}s"
@@ -242,7 +229,7 @@ def test_values_are_short() -> None:
 # ---- what figures are given ----------------------------------------------------------------------
 
 
-def test_scatter_has_only_cells_known_on_both_sides(findings: Findings, pairs: GridPairs) -> None:
+def test_scatter_has_only_cells_known_on_both_sides(findings, pairs):
     table = saved_table(findings, pairs.grids[0])
     assert list(table.columns) == ["name", "role", "mark", "bytes", "speed", "place"]
     assert table["name"].value_counts().to_dict() == {"triton": 16, "compile": 13}
@@ -250,7 +237,7 @@ def test_scatter_has_only_cells_known_on_both_sides(findings: Findings, pairs: G
     assert (table["speed"] > 1).all()
 
 
-def test_slices_hold_every_variant_and_no_failed_cell(findings: Findings, pairs: GridPairs) -> None:
+def test_slices_hold_every_variant_and_no_failed_cell(findings, pairs):
     grid = pairs.grids[0]
     table, left_out = slice_table(findings, grid, along="dim1")
     assert left_out == 0
@@ -270,7 +257,7 @@ def test_slices_hold_every_variant_and_no_failed_cell(findings: Findings, pairs:
 # ---- tables --------------------------------------------------------------------------------------
 
 
-def test_the_overview_counts_verdicts(findings: Findings, pairs: GridPairs) -> None:
+def test_the_overview_counts_verdicts(findings, pairs):
     lines = overview(findings)
     assert len(lines) == 2 * 3
     assert "FASTER at 13" in lines[0].data[1].text
@@ -280,16 +267,15 @@ def test_the_overview_counts_verdicts(findings: Findings, pairs: GridPairs) -> N
         assert shown.text.endswith(f"({one.row} \u00d7 {one.column})")
 
 
-def test_what_nobody_measured_is_not_counted_as_no_data(run: Report, pairs: GridPairs) -> None:
+def test_what_nobody_measured_is_not_counted_as_no_data(run, pairs):
     first = next(one for one in pairs.of(pairs.shown[0], pairs.grids[0]) if one.verdict.ratio > 0)
-    assert first.over is not None
     status = CellStatus(first.over.id, Outcome.NOT_MEASURED)
     statuses = {**run.statuses, first.over.id: status}
     said = overview(find(dataclasses.replace(run, statuses=statuses)))[0].data[1].text
     assert "NO DATA at 3 of 15 problems" in said
 
 
-def test_without_kernel_names_there_are_no_lists(run: Report) -> None:
+def test_without_kernel_names_there_are_no_lists(run):
     samples = run.measured.samples.assign(kernel_names=None)
     findings = find(without(run, samples=samples))
     assert Kernels(findings).names == {}
@@ -298,17 +284,17 @@ def test_without_kernel_names_there_are_no_lists(run: Report) -> None:
 # ---- the page ------------------------------------------------------------------------------------
 
 
-def test_the_kind_is_registered() -> None:
+def test_the_kind_is_registered():
     assert "grid" in PAGE_KINDS
 
 
-def test_the_page_answers_with_verdicts(html: Any) -> None:
+def test_the_page_answers_with_verdicts(html):
     answer = html.get_element_by_id("answer").text_content()
     assert "compile / eager, time: " in answer
     assert "93 of 96 cells measured (1 wrong result, 1 out of memory, 1 fell back)." in answer
 
 
-def test_every_drawing_has_a_description(html: Any) -> None:
+def test_every_drawing_has_a_description(html):
     drawings = html.xpath("//section[@id='figures']//*[local-name()='svg']")
     assert len(drawings) == 2 * 3, "one scatter and two slices a grid"
     assert all(one.get("role") == "img" and one.get("aria-label") for one in drawings)
@@ -316,13 +302,13 @@ def test_every_drawing_has_a_description(html: Any) -> None:
     assert len(captions) == len(html.xpath("//div[@class='grid-map']/table"))
 
 
-def test_links_resolve(html: Any) -> None:
+def test_links_resolve(html):
     identifiers = set(html.xpath("//@id"))
     targets = {one[1:] for one in html.xpath("//a/@href") if one.startswith("#")}
     assert targets <= identifiers
 
 
-def test_nothing_correct_is_still_a_page(run: Report) -> None:
+def test_nothing_correct_is_still_a_page(run):
     statuses = {
         cell: dataclasses.replace(status, outcome=Outcome.OUT_OF_MEMORY)
         for cell, status in run.statuses.items()
@@ -332,7 +318,7 @@ def test_nothing_correct_is_still_a_page(run: Report) -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_ten_by_ten_has_all_cells() -> None:
+def test_ten_by_ten_has_all_cells():
     sizes = [128 << step for step in range(10)]
     findings = find(make_grid(("pointwise_chain",), sizes, ("eager", "compile"), blocks=6))
     (block,) = grid_view(findings).parts["grid_blocks"]
@@ -346,20 +332,10 @@ def test_ten_by_ten_has_all_cells() -> None:
     assert len(block.slices) == 2
 
 
-def test_slices_that_nobody_measured_have_no_panel(run: Report) -> None:
+def test_slices_that_nobody_measured_have_no_panel(run):
     """A logarithmic axis without a point cannot be drawn at all."""
     gone = {cell.id for cell in run.plan.cells if cell.problem.params["dim0"] == 128}
-    statuses = {
-        name: CellStatus(name, Outcome.NOT_MEASURED) if name in gone else status
-        for name, status in run.statuses.items()
-    }
-    part = without(
-        run,
-        statuses=statuses,
-        summary=run.measured.summary[~run.measured.summary["cell"].isin(gone)],
-        samples=run.measured.samples[~run.measured.samples["cell"].isin(gone)],
-    )
-    findings = find(part)
+    findings = find(unmeasured(run, gone))
     grid = grid_pairs_of(findings.kind).grids[0]
     table, left_out = slice_table(findings, grid, along="dim1")
     assert left_out == 0
@@ -368,30 +344,15 @@ def test_slices_that_nobody_measured_have_no_panel(run: Report) -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_grids_of_which_nothing_was_measured_are_counted(run: Report) -> None:
+def test_grids_of_which_nothing_was_measured_are_counted(run):
     every = {cell.problem.params["operator"] for cell in run.plan.cells}
     gone = {
         cell.id for cell in run.plan.cells if cell.problem.params["operator"] != "pointwise_chain"
     }
-    statuses = {
-        name: CellStatus(name, Outcome.NOT_MEASURED) if name in gone else status
-        for name, status in run.statuses.items()
-    }
-    part = without(
-        run,
-        statuses=statuses,
-        summary=run.measured.summary[~run.measured.summary["cell"].isin(gone)],
-        samples=run.measured.samples[~run.measured.samples["cell"].isin(gone)],
-    )
-    findings = find(part)
+    findings = find(unmeasured(run, gone))
     parts = grid_view(findings).parts
     assert [one.grid.name for one in parts["grid_blocks"]] == ["pointwise_chain"]
     assert parts["left_out_grids"] == len(every) - 1
     assert "more grid of the plan: nothing of it was measured" in render_page(findings)
-    nothing = without(
-        part,
-        statuses={name: CellStatus(name, Outcome.NOT_MEASURED) for name in statuses},
-        summary=part.measured.summary.iloc[:0],
-        samples=part.measured.samples.iloc[:0],
-    )
+    nothing = unmeasured(run, run.statuses.keys())
     assert grid_view(find(nothing)).parts["left_out_grids"] == 0

@@ -11,7 +11,7 @@ from profiler.render.tables.heat_scale import scale_of
     ("ratio", "expected"),
     [(1.0, "h0"), (1.01, "h0"), (0.9, "h-2"), (0.2, "h-6"), (4.0, "h6"), (1.1, "h1")],
 )
-def test_heat_classes_are_symmetric(ratio: float, expected: str) -> None:
+def test_heat_classes_are_symmetric(ratio, expected):
     scale = scale_of([0.25, 1.0, 4.0])
     assert scale.css(ratio) == expected
     mirrored = expected.replace("h-", "h") if "-" in expected else expected.replace("h", "h-")
@@ -19,7 +19,7 @@ def test_heat_classes_are_symmetric(ratio: float, expected: str) -> None:
     assert scale.css(ratio, lower_is_better=False) == scale.css(1 / ratio)
 
 
-def test_a_scale_of_colours_fits_its_numbers_and_says_where_it_is_clipped() -> None:
+def test_a_scale_of_colours_fits_its_numbers_and_says_where_it_is_clipped():
     near = scale_of([0.99, 1.0, 1.2])
     assert near.step(1.2) == 5, "a fifth is far, where nothing else is further"
     assert near.legend == ((-1, "<0.996"), (0, "1"), (1, ">1.004"), (2, ">1.02"),

@@ -2,7 +2,6 @@
 
 import io
 import math
-from collections.abc import Sequence
 
 import lxml.html
 import pandas as pd
@@ -30,13 +29,11 @@ LAUNCHES = pd.DataFrame(
 )
 
 
-def imported_page(
-    launches: pd.DataFrame, notices: Sequence[Notice], files: Sequence[str], csv: str = ""
-) -> str:
+def imported_page(launches, notices, files, csv=""):
     return render_import_page(launches, group_launches(launches), notices, files, csv=csv)
 
 
-def test_groups_by_kernel_grid_and_block_with_medians() -> None:
+def test_groups_by_kernel_grid_and_block_with_medians():
     groups = group_launches(LAUNCHES)
     assert [(one.kernel, one.grid, one.count) for one in groups.rows] == [
         ("gemm", "132", 1),
@@ -53,18 +50,18 @@ def test_groups_by_kernel_grid_and_block_with_medians() -> None:
     assert math.isnan(unknown.total_ns), "an unknown time is not 0"
 
 
-def test_no_launches() -> None:
+def test_no_launches():
     assert group_launches(LAUNCHES.iloc[:0]).rows == ()
     assert "0 launches of 0 kinds" in imported_page(LAUNCHES.iloc[:0], (), ["a.csv"])
 
 
-def test_without_durations_the_most_frequent_is_no_time() -> None:
+def test_without_durations_the_most_frequent_is_no_time():
     groups = group_launches(LAUNCHES.drop(columns="duration_ns"))
     assert all(math.isnan(one.total_ns) for one in groups.rows)
     assert len(groups.rows) == 3
 
 
-def test_page_escapes_and_says_what_is_missing() -> None:
+def test_page_escapes_and_says_what_is_missing():
     notice = Notice(NoticeKind.CSV_TRUNCATED, {"file": "<a>.csv", "rows": 4})
     page = imported_page(LAUNCHES, (notice,), ["<a>.csv"])
     tree = lxml.html.document_fromstring(page)
@@ -84,7 +81,7 @@ def test_page_escapes_and_says_what_is_missing() -> None:
     assert len(tree.xpath("//section[@id='launches']//tbody/tr")) == 4
 
 
-def test_long_traces_are_cut_with_a_word() -> None:
+def test_long_traces_are_cut_with_a_word():
     many = pd.concat([LAUNCHES] * 600, ignore_index=True)
     tree = lxml.html.document_fromstring(imported_page(many, (), ["a.csv"]))
     assert len(tree.xpath("//section[@id='launches']//tbody/tr")) == 2000
@@ -95,7 +92,7 @@ LONG = f"void kernel<{'Policy, ' * 20}float>(float *)"
 """182 characters."""
 
 
-def kernels_at(width: int, *names: str) -> list[str]:
+def kernels_at(width, *names):
     """First column of the table of launches of these kernels."""
     launches = pd.DataFrame(
         {
@@ -117,7 +114,7 @@ def kernels_at(width: int, *names: str) -> list[str]:
     return [line.partition("  ")[0] for line in lines if "(1, 1, 1)" in line]
 
 
-def test_a_kernel_is_cut_only_where_its_column_has_no_room() -> None:
+def test_a_kernel_is_cut_only_where_its_column_has_no_room():
     assert kernels_at(270, LONG) == [LONG]
     (cut,) = kernels_at(240, LONG)
     assert "\u2026" in cut
@@ -132,7 +129,7 @@ def test_a_kernel_is_cut_only_where_its_column_has_no_room() -> None:
     assert len(third) > 180
 
 
-def test_console_table() -> None:
+def test_console_table():
     stream = io.StringIO()
     Console(file=stream, width=160, color_system=None).print(import_table(group_launches(LAUNCHES)))
     text = stream.getvalue()

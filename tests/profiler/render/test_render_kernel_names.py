@@ -22,12 +22,12 @@ VECTOR = "_ZN7softmax14softmax_vectorI6__halfLi16EEEvPKT_PS2_xx"
         ("_Z1kIXadL_Z1fvEEEvv", "_Z1kIXadL_Z1fvEEEvv"),
     ],
 )
-def test_names(mangled: str, expected: str) -> None:
+def test_names(mangled, expected):
     assert readable_kernel(mangled) == expected
 
 
 @given(cut=st.integers(2, len(VECTOR)), rest=st.text("NSTEILX_0123456789abPKZv<", max_size=8))
-def test_damaged_names_never_fail(cut: int, rest: str) -> None:
+def test_damaged_names_never_fail(cut, rest):
     assert readable_kernel(VECTOR[:cut] + rest)
 
 

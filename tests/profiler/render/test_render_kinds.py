@@ -1,10 +1,6 @@
 """What holds for every kind of page: one safe file with all shared sections."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
-from typing import Any
 
 import lxml.html
 import pytest
@@ -20,16 +16,16 @@ SECTIONS = ("answer", "figures", "table", "why", "build", "method")
 
 
 @pytest.fixture(scope="module", params=[kind for kind in PAGE_KINDS if kind != "versions"])
-def page_of_kind(request: pytest.FixtureRequest, page_of: Callable[[str], str]) -> str:
+def page_of_kind(request, page_of):
     return page_of(request.param)
 
 
 @pytest.fixture(scope="module")
-def tree_of_kind(page_of_kind: str) -> Any:
+def tree_of_kind(page_of_kind):
     return lxml.html.document_fromstring(page_of_kind)
 
 
-def test_the_page_is_one_safe_file(page_of_kind: str, tree_of_kind: Any) -> None:
+def test_the_page_is_one_safe_file(page_of_kind, tree_of_kind):
     shared.test_is_one_file_of_bearable_size(page_of_kind)
     shared.test_ids_are_unique(tree_of_kind)
     shared.test_links_inside_the_page_have_targets(tree_of_kind)
@@ -37,17 +33,17 @@ def test_the_page_is_one_safe_file(page_of_kind: str, tree_of_kind: Any) -> None
     shared.test_hostile_names_are_text_only(page_of_kind, tree_of_kind)
 
 
-def test_shared_sections_are_in_every_page(tree_of_kind: Any) -> None:
+def test_shared_sections_are_in_every_page(tree_of_kind):
     assert [one.get("id") for one in tree_of_kind.xpath("//main/section")] == list(SECTIONS)
 
 
-def test_every_figure_says_what_it_shows(tree_of_kind: Any) -> None:
+def test_every_figure_says_what_it_shows(tree_of_kind):
     drawings = tree_of_kind.xpath("//figure//svg")
     assert drawings
     assert all(one.get("role") == "img" and one.get("aria-label") for one in drawings)
 
 
-def test_only_verdicts_say_faster_or_slower(tree_of_kind: Any) -> None:
+def test_only_verdicts_say_faster_or_slower(tree_of_kind):
     for text in tree_of_kind.xpath("//body//text()[not(parent::script)]"):
         assert not re.search(r"(?i)\b(regression|improvement)\b", text), text
         rest = shared.without_slowdowns(text)
@@ -55,7 +51,7 @@ def test_only_verdicts_say_faster_or_slower(tree_of_kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", list(PAGE_KINDS))
-def test_a_kind_renders_with_hardly_anything_to_show(kind: str) -> None:
+def test_a_kind_renders_with_hardly_anything_to_show(kind):
     small = make_report(2, problem_list=shared.problems()[:1], blocks=1, baseline=None)
     nothing = {
         "samples": small.measured.samples.iloc[:0],
@@ -65,6 +61,6 @@ def test_a_kind_renders_with_hardly_anything_to_show(kind: str) -> None:
         assert "<h1>" in render_page(find(without(one, kind=kind)))
 
 
-def test_the_spec_offers_the_kinds_that_can_be_rendered() -> None:
+def test_the_spec_offers_the_kinds_that_can_be_rendered():
     page = json_schema()["$defs"]["Page"]["properties"]["kind"]
     assert tuple(page["enum"]) == tuple(PAGE_KINDS)

@@ -1,7 +1,6 @@
 """Names of variants on a page: chips and labels are shown, full names are within reach."""
 
 import json
-from typing import Any
 
 import lxml.html
 import pytest
@@ -10,7 +9,6 @@ from synthetic_tiles import tile_report
 
 from profiler.commands.output import report_document
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
 from profiler.render.figures import svg
 from profiler.render.figures.canvas import legend_columns
 from profiler.render.figures.charts import bar_table, dot_table
@@ -20,18 +18,18 @@ from profiler.render.words.names import key_to_names
 
 
 @pytest.fixture(scope="module")
-def findings() -> Findings:
+def findings():
     return find(tile_report(count=7, sizes=2))
 
 
 @pytest.fixture(scope="module")
-def tree(findings: Findings) -> Any:
+def tree(findings):
     with pytest.MonkeyPatch.context() as patch:  # drawing takes ten times as long as all the rest
         patch.setattr(svg, "to_svg", lambda *_: "")
         return lxml.html.document_fromstring(render_page(findings))
 
 
-def test_the_main_table_has_chips_and_the_full_name(findings: Findings, tree: Any) -> None:
+def test_the_main_table_has_chips_and_the_full_name(findings, tree):
     rows = tree.xpath("//table[@id='main-table']/tbody/tr")
     assert len(rows) == len(findings.programs.cells)
     for row in rows:
@@ -44,7 +42,7 @@ def test_the_main_table_has_chips_and_the_full_name(findings: Findings, tree: An
         assert name.shortened or shown.text_content() == name.full
 
 
-def test_what_all_share_is_said_once(findings: Findings, tree: Any) -> None:
+def test_what_all_share_is_said_once(findings, tree):
     words = key_to_names(findings.programs)
     assert words == (
         "Names: tile_m\u00d7tile_n \u00b7 load_tiles \u00b7 buffer. "
@@ -56,7 +54,7 @@ def test_what_all_share_is_said_once(findings: Findings, tree: Any) -> None:
     )
 
 
-def test_no_two_marks_of_a_figure_have_the_same_name(findings: Findings) -> None:
+def test_no_two_marks_of_a_figure_have_the_same_name(findings):
     for problem in findings.programs.problems:
         for table in (
             bar_table(findings, findings.numbers.primary, problem)[0],
@@ -66,7 +64,7 @@ def test_no_two_marks_of_a_figure_have_the_same_name(findings: Findings) -> None
             assert table["name"].str.len().max() <= 48
 
 
-def test_files_have_full_names(findings: Findings, tree: Any) -> None:
+def test_files_have_full_names(findings, tree):
     data = json.loads(tree.xpath("//script[@id='data']")[0].text)
     pairs = [(variant["name"], variant["label"]) for variant in data["variants"]]
     names = [findings.programs.names.of(variant) for variant in findings.programs.variants]
@@ -85,7 +83,7 @@ def test_files_have_full_names(findings: Findings, tree: Any) -> None:
     assert best["label"] == findings.ranking.best.label
 
 
-def test_a_reference_that_is_ahead_is_named_first() -> None:
+def test_a_reference_that_is_ahead_is_named_first():
     """As the baseline is here, whose kernel none of the others reaches."""
     report = make_report(variant_count=4, problem_list=problems()[:2], baseline="torch")
     ahead = report.measured.samples["cell"].str.startswith("torch..")
@@ -100,5 +98,5 @@ def test_a_reference_that_is_ahead_is_named_first() -> None:
     ("lengths", "columns"),
     [([5, 5, 5], 3), ([44] * 5, 3), ([44] * 3, 3), ([180, 180], 1), ([10] * 8, 6)],
 )
-def test_a_legend_is_no_wider_than_its_figure(lengths: list[int], columns: int) -> None:
+def test_a_legend_is_no_wider_than_its_figure(lengths, columns):
     assert legend_columns(["x" * length for length in lengths], 13.0) == columns

@@ -33,17 +33,17 @@ SPACE = "\u202f"
         (370.6e12, "op/s", f"370.6{SPACE}Top/s"),
     ],
 )
-def test_shows_the_prefix_that_reads_best(value: float, unit: str, text: str) -> None:
+def test_shows_the_prefix_that_reads_best(value, unit, text):
     assert numbers.show(value, unit) == text
 
 
 @pytest.mark.parametrize("value", [None, math.nan, math.inf])
-def test_missing_is_a_dash_and_never_zero(value: float | None) -> None:
+def test_missing_is_a_dash_and_never_zero(value):
     assert numbers.show(value, "ns") == "\u2013"
     assert numbers.ratio(value) == "\u2013"
 
 
-def test_a_metric_called_by_its_unit_has_no_other_unit_in_its_head() -> None:
+def test_a_metric_called_by_its_unit_has_no_other_unit_in_its_head():
     """A column of GFLOP/s was once called TFLOP/s (GFLOP/s)."""
     rate, cycles = labels(("tflops", "cycles"))
     assert with_unit(rate, "GFLOP/s") == "GFLOP/s"
@@ -51,7 +51,7 @@ def test_a_metric_called_by_its_unit_has_no_other_unit_in_its_head() -> None:
     assert with_unit(cycles, "M cycle") == "Cycles (M cycle)"
 
 
-def test_ratios_and_intervals() -> None:
+def test_ratios_and_intervals():
     assert numbers.ratio(0.6204) == "0.620\u00d7"
     assert numbers.ratio(41.26) == "41.3\u00d7"
     assert numbers.interval(0.61, 0.6304) == "[0.610, 0.630]"
@@ -62,25 +62,25 @@ def test_ratios_and_intervals() -> None:
     assert numbers.half_width(0, 0, 0) == ""
 
 
-def test_no_ratio_is_rounded_to_nothing() -> None:
+def test_no_ratio_is_rounded_to_nothing():
     assert numbers.ratio(0.00042) == "0.000420\u00d7"
     assert numbers.change(1 / 1203) == f"1{SPACE}200\u00d7 fewer"
     assert numbers.change(1 / 133) == "133\u00d7 fewer"
 
 
-def test_seconds_read_as_a_clock() -> None:
+def test_seconds_read_as_a_clock():
     assert numbers.seconds(3.21) == "3.2 s"
     assert numbers.seconds(245) == "4 min 05 s"
     assert numbers.seconds(3725) == "1 h 02 min"
 
 
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 123456789.0, 2**53, -4.5e-7, 1e300])
-def test_raw_numbers_keep_six_digits(value: float) -> None:
+def test_raw_numbers_keep_six_digits(value):
     assert float(numbers.raw(value)) == pytest.approx(value, rel=5e-6)
     assert numbers.raw(123456789.0) == "123456789"
 
 
-def test_columns_have_one_unit_and_numbers_that_sort() -> None:
+def test_columns_have_one_unit_and_numbers_that_sort():
     unit, texts = numbers.column([3312.0, math.nan, 12400.0, 1.02e6], "ns")
     assert unit == "\u00b5s"
     assert texts == ("3.312", numbers.MISSING, "12.40", "1020")
@@ -89,7 +89,7 @@ def test_columns_have_one_unit_and_numbers_that_sort() -> None:
     assert numbers.column([math.nan], "byte")[1] == (numbers.MISSING,)
 
 
-def test_units_of_counts_have_to_be_said_elsewhere() -> None:
+def test_units_of_counts_have_to_be_said_elsewhere():
     for unit in ("ns", "byte", "pct", "TFLOP/s"):
         assert numbers.says_unit(unit)
         assert not numbers.show(1.0, unit).isdigit()
@@ -97,7 +97,7 @@ def test_units_of_counts_have_to_be_said_elsewhere() -> None:
     assert numbers.show(80.0, "register/thread") == "80"
 
 
-def test_axes_take_one_unit_for_all_values() -> None:
+def test_axes_take_one_unit_for_all_values():
     assert numbers.scale(2.5e6, "ns") == (1e6, "ms")
     assert numbers.scale(12.0, "%") == (1.0, "%")
     assert numbers.scale(3e7, "inst") == (1e6, "M inst")

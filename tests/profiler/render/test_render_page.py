@@ -7,8 +7,6 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
 from lxml.html import document_fromstring
@@ -23,7 +21,6 @@ from synthetic_report import (
 
 from profiler.errors import UsageError
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
 from profiler.model import Outcome
 from profiler.notices import Notice, NoticeKind
 from profiler.render import embed
@@ -31,33 +28,30 @@ from profiler.render.page import moment, render_page
 from profiler.render.tables import rows
 from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.verdicts import details
-from profiler.run_folder.load.report import Report
-
-Tree = Any
 
 
-def words(element: Tree) -> str:
+def words(element):
     return " ".join(element.text_content().split())
 
 
-def test_is_one_file_of_bearable_size(page: str) -> None:
+def test_is_one_file_of_bearable_size(page):
     assert page.startswith("<!DOCTYPE html>")
     assert len(page.encode()) < 2_000_000
 
 
-def test_ids_are_unique(tree: Tree) -> None:
+def test_ids_are_unique(tree):
     counts = Counter(tree.xpath("//@id"))
     assert [name for name, count in counts.items() if count > 1] == []
 
 
-def test_links_inside_the_page_have_targets(tree: Tree) -> None:
+def test_links_inside_the_page_have_targets(tree):
     ids = set(tree.xpath("//@id"))
     for link in tree.xpath("//@href"):
         assert link.startswith("#"), link
         assert link[1:] in ids, link
 
 
-def test_nothing_is_fetched(page: str, tree: Tree) -> None:
+def test_nothing_is_fetched(page, tree):
     for attribute in ("src", "href", "action", "data", "poster", "srcset"):
         for value in tree.xpath(f"//@{attribute}"):
             assert not re.match(r"(?i)\s*(https?:)?//", value)
@@ -70,7 +64,7 @@ def test_nothing_is_fetched(page: str, tree: Tree) -> None:
     assert "default-src 'none'" in policy
 
 
-def test_hostile_names_are_text_only(page: str, tree: Tree) -> None:
+def test_hostile_names_are_text_only(page, tree):
     assert tree.xpath("//img") == []
     assert len(tree.xpath("//script")) == 2
     assert tree.xpath("//b[text()='quoted' or contains(., 'quoted')]") == []
@@ -82,13 +76,13 @@ def test_hostile_names_are_text_only(page: str, tree: Tree) -> None:
     assert "</script><img" not in page
 
 
-def data_of(tree: Tree) -> Any:
+def data_of(tree):
     (source,) = tree.xpath("//script[@id='data']/text()")
     assert not set("<>&") & set(source)
     return json.loads(source)
 
 
-def column(table: Any, name: str | int, size: int) -> list[Any]:
+def column(table, name, size):
     """One column of the page's data, whichever form it was written in."""
     one = table[name]
     if isinstance(one, str):
@@ -104,7 +98,7 @@ def column(table: Any, name: str | int, size: int) -> list[Any]:
     return [value] * size
 
 
-def summaries_of(data: Any) -> dict[str, Any]:
+def summaries_of(data):
     """Columns of each metric, with those that stand in another metric's table in their places."""
     summaries = {metric["name"]: metric["summary"] for metric in data["metrics"]}
     for summary in summaries.values():
@@ -115,7 +109,7 @@ def summaries_of(data: Any) -> dict[str, Any]:
     return summaries
 
 
-def test_embedded_data_parses_back(findings: Findings, tree: Tree) -> None:
+def test_embedded_data_parses_back(findings, tree):
     data = data_of(tree)
     assert data["schema_version"] == 1
     assert data["variants"][1]["name"] == HOSTILE_NAME
@@ -149,7 +143,7 @@ def test_embedded_data_parses_back(findings: Findings, tree: Tree) -> None:
                 assert got is None
 
 
-def test_every_comparison_covers_every_cell(findings: Findings, tree: Tree) -> None:
+def test_every_comparison_covers_every_cell(findings, tree):
     data, cells = data_of(tree), findings.programs.cells
     assert [one["key"] for one in data["comparisons"]] == ["reference", "best", "first", "previous"]
     by_key = {comparison["key"]: comparison["ratios"] for comparison in data["comparisons"]}
@@ -168,9 +162,7 @@ def test_every_comparison_covers_every_cell(findings: Findings, tree: Tree) -> N
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_a_page_of_very_many_cells_says_nothing_twice(
-    findings: Findings, page: str, tree: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_of_very_many_cells_says_nothing_twice(findings, page, tree, monkeypatch):
     monkeypatch.setattr(rows, "MANY_CELLS", len(findings.programs.cells) - 1)
     html = render_page(findings)
     large = document_fromstring(html)
@@ -184,7 +176,7 @@ def test_a_page_of_very_many_cells_says_nothing_twice(
     assert {link.removeprefix("#") for link in links} <= targets
 
 
-def test_every_figure_says_what_it_shows_and_has_a_table(tree: Tree) -> None:
+def test_every_figure_says_what_it_shows_and_has_a_table(tree):
     drawings = tree.xpath("//svg")
     assert len(drawings) > 20
     for drawing in drawings:
@@ -199,7 +191,7 @@ def test_every_figure_says_what_it_shows_and_has_a_table(tree: Tree) -> None:
         assert twins, figure.get("id")
 
 
-def test_figures_use_colours_of_the_page_only(tree: Tree) -> None:
+def test_figures_use_colours_of_the_page_only(tree):
     sheets = tree.xpath("//svg/style/text()")
     assert len(sheets) == len(tree.xpath("//svg"))
     for style in sheets:
@@ -207,7 +199,7 @@ def test_figures_use_colours_of_the_page_only(tree: Tree) -> None:
             assert colour == "none" or colour.startswith("var(--"), style
 
 
-def test_raw_numbers_stand_beside_the_formatted_ones(tree: Tree) -> None:
+def test_raw_numbers_stand_beside_the_formatted_ones(tree):
     values = tree.xpath("//@data-value")
     assert len(values) > 1000
     for value in values:
@@ -222,7 +214,7 @@ def test_raw_numbers_stand_beside_the_formatted_ones(tree: Tree) -> None:
         assert cell.get("title"), "a missing value says why"
 
 
-def test_heads_sort_by_real_buttons(tree: Tree) -> None:
+def test_heads_sort_by_real_buttons(tree):
     heads = tree.xpath("//table[contains(@class, 'sortable')]/thead//th")
     assert heads
     for head in heads:
@@ -230,7 +222,7 @@ def test_heads_sort_by_real_buttons(tree: Tree) -> None:
         assert head.find("button").get("type") == "button"
 
 
-def test_main_table_has_every_cell_once(findings: Findings, tree: Tree) -> None:
+def test_main_table_has_every_cell_once(findings, tree):
     rows = tree.xpath("//table[@id='main-table']/tbody/tr")
     assert len(rows) == len(findings.programs.cells)
     assert {int(row.get("data-cell")) for row in rows} == set(range(len(rows)))
@@ -238,9 +230,7 @@ def test_main_table_has_every_cell_once(findings: Findings, tree: Tree) -> None:
     assert lengths == {len(tree.xpath("//table[@id='main-table']/thead//th"))}
 
 
-def test_an_alias_is_a_name_in_the_rows_of_the_program_it_is(
-    report: Report, findings: Findings, tree: Tree
-) -> None:
+def test_an_alias_is_a_name_in_the_rows_of_the_program_it_is(report, findings, tree):
     """What is planned twice is measured once: no row is missing, each names both."""
     ((owner, (alias,)),) = findings.programs.aliases.items()
     assert len(findings.programs.cells) == len(report.plan.cells) - len(findings.programs.problems)
@@ -257,7 +247,7 @@ def test_an_alias_is_a_name_in_the_rows_of_the_program_it_is(
     assert all(name in row and alias in row for row in rows)
 
 
-def test_wrong_results_are_never_ranked(findings: Findings, tree: Tree) -> None:
+def test_wrong_results_are_never_ranked(findings, tree):
     """The wrong kernel of the synthetic run is ten times as fast as anything else."""
     wrong = {
         number
@@ -283,7 +273,7 @@ def test_wrong_results_are_never_ranked(findings: Findings, tree: Tree) -> None:
     assert not wrong & set(map(int, drawn))
 
 
-def test_replay_is_said_before_everything_else(tree: Tree) -> None:
+def test_replay_is_said_before_everything_else(tree):
     body = tree.xpath("//body/*[not(@class='skip')]")
     assert "replayed" in body[0].get("class")
     said = words(body[0])
@@ -291,13 +281,13 @@ def test_replay_is_said_before_everything_else(tree: Tree) -> None:
         assert part in said
 
 
-def test_every_section_is_there_in_order(tree: Tree) -> None:
+def test_every_section_is_there_in_order(tree):
     sections = tree.xpath("//main/section/@id")
     assert sections == ["answer", "figures", "table", "why", "build", "method"]
     assert tree.xpath("//nav/a/@href") == [f"#{name}" for name in sections]
 
 
-def test_every_cell_has_its_row_outcome_and_cause(findings: Findings, tree: Tree) -> None:
+def test_every_cell_has_its_row_outcome_and_cause(findings, tree):
     rows = {
         int(row.get("data-cell")): row for row in tree.xpath("//table[@id='main-table']/tbody/tr")
     }
@@ -309,7 +299,7 @@ def test_every_cell_has_its_row_outcome_and_cause(findings: Findings, tree: Tree
         assert (causes[number] or "") == status.cause
 
 
-def test_without_the_script_the_page_says_where_all_metrics_are(tree: Tree) -> None:
+def test_without_the_script_the_page_says_where_all_metrics_are(tree):
     (said,) = tree.xpath("//section[@id='table']//p[contains(@class, 'without-js')]")
     assert "summary.csv and summary.json beside this page" in words(said)
     tables = tree.xpath("//details[@data-metric]")
@@ -318,7 +308,7 @@ def test_without_the_script_the_page_says_where_all_metrics_are(tree: Tree) -> N
         assert "summary.csv beside this page" in words(table)
 
 
-def test_the_compiler_is_quoted(tree: Tree) -> None:
+def test_the_compiler_is_quoted(tree):
     (error,) = tree.xpath("//section[@id='build']//details[@class='error']//pre/text()")
     assert error.startswith("softmax.cu(12): error:")
 
@@ -330,30 +320,30 @@ SLOWDOWN = re.compile(
 """What a slowdown is called: how far a number is from the lowest one, which is no verdict."""
 
 
-def without_slowdowns(text: str) -> str:
+def without_slowdowns(text):
     return SLOWDOWN.sub("", text)
 
 
-def test_only_verdicts_say_faster_or_slower(tree: Tree) -> None:
+def test_only_verdicts_say_faster_or_slower(tree):
     """A verdict is written in capitals; beside it only slowdowns, which have a number."""
     text_of_page = without_slowdowns(" ".join(tree.xpath("//main//text()")))
     for word in ("faster", "slower", "Faster", "Slower"):
         assert word not in text_of_page
 
 
-def test_same_report_gives_the_same_page() -> None:
+def test_same_report_gives_the_same_page():
     small = make_report(variant_count=6, problem_list=problems()[:2], final_blocks=8)
     assert render_page(find(small)) == render_page(find(small))
 
 
-def test_unknown_kind_is_refused(report: Report) -> None:
+def test_unknown_kind_is_refused(report):
     with pytest.raises(UsageError, match="mosaic"):
         render_page(find(without(report, kind="mosaic")))
 
 
 @pytest.mark.parametrize("baseline", [None, "not-in-the-plan"])
 @pytest.mark.usefixtures("undrawn")
-def test_page_without_a_baseline(baseline: str | None) -> None:
+def test_page_without_a_baseline(baseline):
     small = make_report(variant_count=4, problem_list=problems()[:2], baseline=None)
     plan = dataclasses.replace(small.plan, baseline=baseline)
     page = render_page(find(without(small, plan=plan, replay=None)))
@@ -363,14 +353,14 @@ def test_page_without_a_baseline(baseline: str | None) -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_page_of_one_problem() -> None:
+def test_page_of_one_problem():
     page = render_page(find(make_report(variant_count=4, problem_list=problems()[:1])))
     assert "At fp16 512\u00d71024 the best is" in page
     assert "figure-lines-duration_ns" not in page
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_page_of_nothing_measured() -> None:
+def test_page_of_nothing_measured():
     full = make_report(variant_count=4, problem_list=problems()[:2])
     empty = without(
         full,
@@ -386,7 +376,7 @@ def test_page_of_nothing_measured() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_page_with_few_blocks_has_no_interval() -> None:
+def test_page_with_few_blocks_has_no_interval():
     report = make_report(variant_count=4, problem_list=problems()[:2], blocks=1)
     page = render_page(find(with_metrics(report, "duration_ns")))
     assert "1 blocks; a verdict needs 6" in page
@@ -394,7 +384,7 @@ def test_page_with_few_blocks_has_no_interval() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_more_problems_than_figures_are_counted() -> None:
+def test_more_problems_than_figures_are_counted():
     many = tuple(
         type(problems()[0])(f"p{n}", f"p{n}", {"rows": n, "columns": 1024}) for n in range(1, 19)
     )
@@ -404,20 +394,20 @@ def test_more_problems_than_figures_are_counted() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_notices_without_remedy_and_of_a_timer_run() -> None:
+def test_notices_without_remedy_and_of_a_timer_run():
     small = make_report(variant_count=3, problem_list=problems()[:1])
     notice = Notice(NoticeKind.DUPLICATE_CODE, {"count": 1, "pairs": "<i>a</i> = b"})
     page = render_page(find(with_metrics(without(small, notices=(notice,)), "duration_ns")))
     assert "&lt;i&gt;a&lt;/i&gt; = b" in page
 
 
-def test_times_read_well() -> None:
+def test_times_read_well():
     assert moment("2026-03-04T05:06:07+00:00") == "2026-03-04 05:06 UTC"
     assert moment("2026-03-04T05:06:07") == "2026-03-04 05:06"
     assert moment("yesterday") == "yesterday"
 
 
-def test_script_is_valid(tmp_path: Path, tree: Tree) -> None:
+def test_script_is_valid(tmp_path, tree):
     node = shutil.which("node")
     if node is None:
         pytest.skip("node checks the script; it is not on PATH")

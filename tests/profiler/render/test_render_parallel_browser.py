@@ -3,18 +3,13 @@
 Skipped where there is no Chromium, or none that starts.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from synthetic_report import make_report, problems, without
 from test_render_browser import opened
 
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
 
 PROBE = r"""
 <script>
@@ -53,13 +48,13 @@ PROBE = r"""
 
 
 @pytest.fixture(scope="module")
-def tuning() -> Findings:
+def tuning():
     small = make_report(variant_count=12, problem_list=problems()[:3])
     return find(without(small, kind="autotune"))
 
 
 @pytest.fixture(scope="module")
-def result(page_of: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Any:
+def result(page_of, tmp_path_factory):
     path = tmp_path_factory.mktemp("parallel") / "index.html"
     page = page_of("autotune").replace("</body>", f"{PROBE}</body>")
     path.write_text(page, encoding="utf-8")
@@ -67,13 +62,11 @@ def result(page_of: Callable[[str], str], tmp_path_factory: pytest.TempPathFacto
     return json.loads(text)
 
 
-def rows_of(text: str) -> int:
+def rows_of(text):
     return int(text.split(maxsplit=1)[0])
 
 
-def test_every_correct_configuration_has_a_line_the_best_on_top(
-    tuning: Findings, result: Any
-) -> None:
+def test_every_correct_configuration_has_a_line_the_best_on_top(tuning, result):
     (problem,) = [one for one in tuning.programs.problems if one.name == result["problem"]]
     assert problem == tuning.ranking.largest_problem
     slowdowns = [
@@ -87,7 +80,7 @@ def test_every_correct_configuration_has_a_line_the_best_on_top(
     assert result["title"] == f"{best.name}, {problem.name}"
 
 
-def test_a_value_is_a_check_box_of_the_filter(tuning: Findings, result: Any) -> None:
+def test_a_value_is_a_check_box_of_the_filter(tuning, result):
     brushed = result["brushed"]
     assert brushed["checked"] == "false"
     assert brushed["boxes"] == 1
@@ -104,7 +97,7 @@ def test_a_value_is_a_check_box_of_the_filter(tuning: Findings, result: Any) -> 
     assert result["back"] == ["true", f"{len(tuning.programs.cells)} rows", 0]
 
 
-def test_the_slider_leaves_out_what_is_slower(tuning: Findings, result: Any) -> None:
+def test_the_slider_leaves_out_what_is_slower(tuning, result):
     count, out, words = result["quick"]
     quick = [
         cell

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any
 
 import lxml.html
 import pandas as pd
@@ -13,8 +12,7 @@ from synthetic_report import make_report, problems, with_metrics, without
 
 from profiler.findings.counters import counters, medians_of
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
-from profiler.findings.kinds.steps import Rung, largest_step
+from profiler.findings.kinds.steps import largest_step
 from profiler.metrics.labels import label
 from profiler.render.figures import ladder_figures, svg
 from profiler.render.kinds.progression import (
@@ -29,40 +27,37 @@ from profiler.render.kinds.progression import (
 )
 from profiler.render.page import render_page
 from profiler.render.words.answer import answer_of
-from profiler.run_folder.load.report import Report
 
 
 @pytest.fixture(scope="module")
-def laddered() -> Report:
+def laddered():
     """Twelve versions, of which one fails to compile and others fail somewhere."""
     return without(make_report(13), kind="progression")
 
 
 @pytest.fixture(scope="module")
-def climbing(laddered: Report) -> Findings:
+def climbing(laddered):
     return find(laddered)
 
 
 @pytest.fixture(scope="module")
-def ladder(climbing: Findings) -> tuple[Rung, ...]:
+def ladder(climbing):
     return climbing.kind.ladder
 
 
-def test_versions_stand_in_the_order_of_the_spec_without_references(
-    climbing: Findings, ladder: tuple[Rung, ...]
-) -> None:
+def test_versions_stand_in_the_order_of_the_spec_without_references(climbing, ladder):
     assert [one.variant for one in ladder] == list(climbing.programs.variants[1:])
     assert [one.number for one in ladder] == [*range(1, 9), *range(10, 13)], "9 is an alias"
 
 
-def test_a_step_skips_versions_that_have_no_result(ladder: tuple[Rung, ...]) -> None:
+def test_a_step_skips_versions_that_have_no_result(ladder):
     (failed,) = [one for one in ladder if one.cumulative is None]
     after = ladder[failed.number]
     assert failed.before is None
     assert after.before == ladder[failed.number - 2].variant
 
 
-def test_steps_multiply_to_the_whole_where_all_are_measured(ladder: tuple[Rung, ...]) -> None:
+def test_steps_multiply_to_the_whole_where_all_are_measured(ladder):
     product = 1.0
     for one in ladder[1:4]:
         product *= one.step.effects[0].ratio
@@ -70,26 +65,21 @@ def test_steps_multiply_to_the_whole_where_all_are_measured(ladder: tuple[Rung, 
     assert ladder[0].cumulative.overall.ratio == 1.0
 
 
-def test_the_largest_step_counts_up_and_down(ladder: tuple[Rung, ...]) -> None:
+def test_the_largest_step_counts_up_and_down(ladder):
     most = largest_step(ladder)
-    assert most is not None
     sizes = [abs(math.log(one.step.overall.ratio)) for one in ladder if one.step]
     assert abs(math.log(most.step.overall.ratio)) == pytest.approx(max(sizes))
     assert largest_step(()) is None
 
 
-def test_the_ladder_has_no_tread_without_a_result(
-    climbing: Findings, ladder: tuple[Rung, ...]
-) -> None:
+def test_the_ladder_has_no_tread_without_a_result(climbing, ladder):
     table = ladder_table(climbing.ranking, ladder)
     assert len(table) == len([one for one in ladder if one.cumulative is not None])
     assert table["text"].iloc[0] == ""
     assert table[["value", "low", "high"]].notna().all(axis=None)
 
 
-def test_every_version_has_a_line_in_the_ledger(
-    climbing: Findings, ladder: tuple[Rung, ...]
-) -> None:
+def test_every_version_has_a_line_in_the_ledger(climbing, ladder):
     lines = ledger(climbing, ladder)
     assert [one.number for one in lines] == [one.number for one in ladder]
     assert lines[0].counters == "the first version"
@@ -100,9 +90,7 @@ def test_every_version_has_a_line_in_the_ledger(
     assert lines[1].row.data[3].css.startswith("verdict is-")
 
 
-def test_counters_that_moved_are_few_stalls_and_have_bars(
-    climbing: Findings, ladder: tuple[Rung, ...]
-) -> None:
+def test_counters_that_moved_are_few_stalls_and_have_bars(climbing, ladder):
     findings = climbing
     medians = medians_of(findings.numbers, counters(findings.numbers))
     problem = findings.ranking.largest_problem
@@ -116,7 +104,7 @@ def test_counters_that_moved_are_few_stalls_and_have_bars(
     assert counter_bars(ladder[0], problem, medians) == ()
 
 
-def test_small_multiples_share_their_places(climbing: Findings, ladder: tuple[Rung, ...]) -> None:
+def test_small_multiples_share_their_places(climbing, ladder):
     problem = climbing.ranking.largest_problem
     assert problem is not None
     panels = panels_of(climbing.numbers)
@@ -130,7 +118,7 @@ def test_small_multiples_share_their_places(climbing: Findings, ladder: tuple[Ru
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_one_version_is_no_ladder() -> None:
+def test_one_version_is_no_ladder():
     report = without(make_report(2, problem_list=problems()[:1]), kind="progression")
     findings = find(report)
     assert progression_view(findings).parts["ladder"] is None
@@ -138,7 +126,7 @@ def test_one_version_is_no_ladder() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_without_a_baseline_there_is_no_percentage(laddered: Report) -> None:
+def test_without_a_baseline_there_is_no_percentage(laddered):
     plan = dataclasses.replace(laddered.plan, baseline=None)
     findings = find(without(laddered, plan=plan))
     parts = progression_view(findings).parts
@@ -146,7 +134,7 @@ def test_without_a_baseline_there_is_no_percentage(laddered: Report) -> None:
     assert parts["ladder"] is not None
 
 
-def test_marks_in_figures_belong_to_versions() -> None:
+def test_marks_in_figures_belong_to_versions():
     table = pd.DataFrame(
         {
             "name": ["1 a", "2 b"],
@@ -165,10 +153,10 @@ def test_marks_in_figures_belong_to_versions() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_page_says_went_with_and_shows_notes_where_there_are_any() -> None:
+def test_the_page_says_went_with_and_shows_notes_where_there_are_any():
     whole = without(make_report(13, problem_list=problems()[:2]), kind="progression")
     small = with_metrics(whole, "duration_ns", "cycles", "instructions", "dram_read_bytes")
-    tree: Any = lxml.html.document_fromstring(render_page(find(small)))
+    tree = lxml.html.document_fromstring(render_page(find(small)))
     text = tree.xpath("//section[@id='figures']")[0].text_content()
     assert "they went with the step" in text
     heads = [one.text_content() for one in tree.xpath("//table[contains(@class, 'ledger')]//th")]
@@ -178,6 +166,6 @@ def test_the_page_says_went_with_and_shows_notes_where_there_are_any() -> None:
         for one in small.plan.cells
     ]
     plan = dataclasses.replace(small.plan, cells=tuple(cells))
-    noted: Any = lxml.html.document_fromstring(render_page(find(without(small, plan=plan))))
+    noted = lxml.html.document_fromstring(render_page(find(without(small, plan=plan))))
     (table,) = noted.xpath("//table[contains(@class, 'ledger')]")
     assert "wide <loads>" in table.text_content()

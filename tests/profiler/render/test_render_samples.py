@@ -7,18 +7,16 @@ import pytest
 from synthetic_report import make_report, problems, without
 
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
-from profiler.model import Cell
 from profiler.render.tables import samples as module
 from profiler.render.tables.samples import CellSamples
 
 
 @pytest.fixture(scope="module")
-def small() -> Findings:
+def small():
     return find(make_report(variant_count=9, problem_list=problems()[:2], final_blocks=8))
 
 
-def unpacked(findings: Findings, metric: str) -> list[dict[str, list[float]]]:
+def unpacked(findings, metric):
     """Samples of each cell by the name of their set, as the page's script reads them."""
     data = json.loads(json.dumps(CellSamples(findings).packed()))
     written = data["metrics"][metric]
@@ -35,14 +33,14 @@ def unpacked(findings: Findings, metric: str) -> list[dict[str, list[float]]]:
     ]
 
 
-def measured(findings: Findings, cell: Cell, metric: str, kind: str, arm: int) -> list[float]:
+def measured(findings, cell, metric, kind, arm):
     frame = findings.report.measured.samples
     rows = frame[(frame["cell"] == cell.id) & (frame["kind"] == kind) & (frame["arm"] == arm)]
     return [float(value) for value in rows[metric].dropna()]
 
 
 @pytest.mark.parametrize("metric", ["duration_ns", "cycles"])
-def test_every_sample_comes_back_in_the_order_of_measurement(small: Findings, metric: str) -> None:
+def test_every_sample_comes_back_in_the_order_of_measurement(small, metric):
     found = unpacked(small, metric)
     assert len(found) == len(small.programs.cells)
     sets = {"timing": ("timing", 0), "timing again": ("timing", 1), "confirmation": ("final", 0)}
@@ -56,7 +54,7 @@ def test_every_sample_comes_back_in_the_order_of_measurement(small: Findings, me
     assert compared > 10
 
 
-def test_what_is_the_same_in_all_samples_is_not_written(small: Findings) -> None:
+def test_what_is_the_same_in_all_samples_is_not_written(small):
     metrics = CellSamples(small).packed()["metrics"]
     assert "registers" not in metrics, "a static fact"
     assert "tflops" not in metrics, "follows from the time"
@@ -66,7 +64,7 @@ def test_what_is_the_same_in_all_samples_is_not_written(small: Findings) -> None
         assert not CellSamples(small).of(cell, "duration_ns")
 
 
-def test_the_same_metric_of_two_tools_is_never_mixed(small: Findings) -> None:
+def test_the_same_metric_of_two_tools_is_never_mixed(small):
     report = small.report
     first = report.measured.samples[report.measured.samples["cell"] == report.plan.cells[0].id]
     timer = first.assign(collector="timer", session="timer", duration_ns=first["duration_ns"] * 2)
@@ -77,9 +75,7 @@ def test_the_same_metric_of_two_tools_is_never_mixed(small: Findings) -> None:
     assert sets["timer timing"] == pytest.approx(doubled, rel=1e-5)
 
 
-def test_many_samples_are_cut_to_the_shown_metrics(
-    small: Findings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_samples_are_cut_to_the_shown_metrics(small, monkeypatch):
     monkeypatch.setattr(module, "MOST_SAMPLES", 10)
     noisy = small.report.measured.samples.assign(
         stall_wait=range(len(small.report.measured.samples))

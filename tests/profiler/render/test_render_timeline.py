@@ -7,7 +7,6 @@ import json
 import re
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import lxml.html
 import pandas as pd
@@ -23,18 +22,17 @@ from profiler.analyse.timelines.cell_timeline import CellTimeline, Original
 from profiler.commands.output import dump, report_document
 from profiler.findings.find import find
 from profiler.findings.timelines.cells import CellTimelineFindings, TimelineFindings, find_timelines
-from profiler.model import Plan, SessionKind, SessionPlan
+from profiler.model import SessionKind, SessionPlan
 from profiler.parse.nsys_attribution import attribute
 from profiler.render.console.tables import final_summary
 from profiler.render.console.timeline import timeline_tables
 from profiler.render.page import render_page
-from profiler.render.timeline.section import TimelineSection, make_section, named_timelines
+from profiler.render.timeline.section import make_section, named_timelines
 from profiler.render.timeline.timeline_tables import (
     MOST_GAPS,
     MOST_KERNELS,
     NamedTimeline,
     NamedTimelines,
-    SmallTable,
     call_table,
     kernel_table,
     operator_rows,
@@ -44,26 +42,25 @@ from profiler.render.timeline.timeline_tables import (
     tree_table,
 )
 from profiler.render.words import numbers
-from profiler.run_folder.load.report import Report
 
 REPORT = Original("nsys", "raw/nsys.002/private/report.nsys-rep.gz")
 TRACE = Original("torch", "raw/torch.001/private/trace.3.json.gz")
 
 
-def findings(timeline: CellTimeline, **more: Any) -> CellTimelineFindings:
+def findings(timeline, **more):
     return CellTimelineFindings(timeline, **more)
 
 
-def section_of(report: Report) -> TimelineSection | None:
+def section_of(report):
     return make_section(named_timelines(find(report)))
 
 
-def texts(table: SmallTable, name: str) -> list[list[str]]:
+def texts(table, name):
     """Texts of the rows of this name."""
     return [[datum.text for datum in line.data] for line in table.lines if line.name == name]
 
 
-def nothing(cell: str = "c") -> CellTimeline:
+def nothing(cell="c"):
     """A timeline in which nothing was recorded."""
     found = attribute(Recorder(0).timeline())
     frames = (found.operations, found.ranges, found.stacks, found.api)
@@ -71,7 +68,7 @@ def nothing(cell: str = "c") -> CellTimeline:
 
 
 @pytest.fixture(scope="module")
-def report() -> Report:
+def report():
     kinds = (
         mlp("c", launches=4, layers=3),
         mlp("c", launches=4, layers=3, speed=0.2, collector="torch"),
@@ -92,29 +89,28 @@ def report() -> Report:
 
 
 @pytest.fixture(scope="module")
-def page(report: Report) -> str:
+def page(report):
     return render_page(find(report))
 
 
 @pytest.fixture(scope="module")
-def tree(page: str) -> Any:
+def tree(page):
     return lxml.html.document_fromstring(page)
 
 
 # ---- tables --------------------------------------------------------------------------------------
 
 
-def test_a_report_without_timelines_has_no_section() -> None:
+def test_a_report_without_timelines_has_no_section():
     report = make_report(variant_count=3, problem_list=problems()[:1])
     assert section_of(report) is None
     page = render_page(find(report))
     assert "timeline" not in page.partition("</style>")[2].lower()
 
 
-def test_ranges_stand_as_the_tree_has_them() -> None:
+def test_ranges_stand_as_the_tree_has_them():
     timeline = mlp("c", launches=4, layers=2)
     table = tree_table(findings(timeline))
-    assert table is not None
     wanted = range_tree(timeline.operations, phased(timeline).ranges, timeline.stacks)
     assert [line.name for line in table.lines] == wanted["name"].tolist()
     assert [line.depth + 1 for line in table.lines] == wanted["depth"].tolist()
@@ -123,7 +119,7 @@ def test_ranges_stand_as_the_tree_has_them() -> None:
     assert [line.data[3].raw for line in table.lines] == [str(n) for n in wanted["gpu_ns"]]
 
 
-def test_counters_join_by_path_and_add_up_under_a_star() -> None:
+def test_counters_join_by_path_and_add_up_under_a_star():
     timeline = mlp("c", launches=4, layers=2)
     paths = [("step_0", "forward"), ("step_1", "forward"), ("step_0",), ("step_1",)]
     counters = pd.DataFrame(
@@ -135,7 +131,6 @@ def test_counters_join_by_path_and_add_up_under_a_star() -> None:
         }
     )
     table = tree_table(findings(timeline, counters=counters))
-    assert table is not None
     assert table.heads[-1][0] == "DRAM read, ncu, one launch", (
         "instructions were not collected here"
     )
@@ -146,7 +141,7 @@ def test_counters_join_by_path_and_add_up_under_a_star() -> None:
     assert tree_table(findings(timeline)).heads[-1][0] == "idle inside"
 
 
-def test_a_path_that_was_merged_for_ncu_too_is_taken_as_it_is() -> None:
+def test_a_path_that_was_merged_for_ncu_too_is_taken_as_it_is():
     timeline = mlp("c", launches=4, layers=2)
     paths = [("step_*", "forward"), ("step_0", "forward")]
     counters = pd.DataFrame({"cell": "c", "path": paths, "dram_read_bytes": [7e6, 1e6]})
@@ -154,11 +149,10 @@ def test_a_path_that_was_merged_for_ncu_too_is_taken_as_it_is() -> None:
     assert forward[-1] == "7.000\u202fMB"
 
 
-def test_kernels_are_those_of_the_summary() -> None:
+def test_kernels_are_those_of_the_summary():
     timeline = mlp("c")
     table = kernel_table(findings(timeline))
     wanted = kernel_summary(timeline.operations)
-    assert table is not None
     assert [line.name for line in table.lines[: len(wanted)]] == wanted["name"].tolist()
     for line, total, count in zip(
         table.lines, wanted["total_ns"], wanted["instances"], strict=False
@@ -167,21 +161,19 @@ def test_kernels_are_those_of_the_summary() -> None:
     assert table.lines[-1].name == "[CUDA memcpy Host-to-Device]"
 
 
-def test_many_kernels_are_cut_and_the_rest_is_counted() -> None:
+def test_many_kernels_are_cut_and_the_rest_is_counted():
     timeline = mlp("c")
     names = [f"k{n}" for n in range(len(timeline.operations))]
     operations = timeline.operations.assign(demangled=pd.Categorical(names))
     table = kernel_table(findings(replace(timeline, operations=operations)))
     kernels = int((operations["kind"] == "kernel").sum())
-    assert table is not None
     assert table.left_out == kernels - MOST_KERNELS
 
 
-def test_calls_of_each_form_per_launch() -> None:
+def test_calls_of_each_form_per_launch():
     eager, graph = mlp("a", steps=2, layers=4), mlp("b", graph=True)
     report = timeline_report([eager, graph], count=2)
     table = call_table(named_timelines(find(report)))
-    assert table is not None
     heads = [name for name, _ in table.heads]
     by_cell = [
         dict(zip(heads, (datum.text for datum in line.data), strict=True)) for line in table.lines
@@ -194,13 +186,12 @@ def test_calls_of_each_form_per_launch() -> None:
     assert "cudaDeviceSynchronize" not in heads, "it lies after the last launch"
 
 
-def test_on_a_cpu_operations_are_operators_and_no_calls() -> None:
+def test_on_a_cpu_operations_are_operators_and_no_calls():
     report = timeline_report([on_cpu(mlp("c", launches=4, layers=3))], count=2)
     named = named_timelines(find(report))
     assert call_table(named) is None
     assert "CPU time" in [head for head, _ in phase_table(named).heads]
     section = section_of(report)
-    assert section is not None
     assert section.device == "CPU"
     cell = section.cells[0]
     assert re.match(
@@ -214,14 +205,13 @@ def test_on_a_cpu_operations_are_operators_and_no_calls() -> None:
     data = json.loads(section.data)["cells"][0]
     assert [kind for kind, _ in data["rows"]] == ["range"] * 4 + ["gpu"]
     assert data["rows"][-1][1] == "operators on the CPU"
-    assert cell.chart is not None
     assert "torch's operators" in cell.chart.reading
     text = printed(report)
     assert "CPU busy share by phase" in text
     assert "GPU" not in text.partition("CPU busy")[2].partition("Medians")[0]
 
 
-def test_phases_of_every_cell() -> None:
+def test_phases_of_every_cell():
     report = timeline_report([mlp("a"), mlp("b", gpu=False)], count=2)
     table = phase_table(named_timelines(find(report)))
     first = report.plan.cells[0].variant.name
@@ -238,7 +228,7 @@ def test_phases_of_every_cell() -> None:
         assert row[-1] != "\u2013"
 
 
-def test_operators_by_their_own_device_time() -> None:
+def test_operators_by_their_own_device_time():
     rows, left_out = operator_rows(findings(mlp("c", collector="torch")))
     assert [row.name for row in rows] == ["aten::addmm", HOSTILE_NAME, "aten::zero_"]
     assert rows[0].data[1].text == "4.000\u202fms"
@@ -248,16 +238,15 @@ def test_operators_by_their_own_device_time() -> None:
     assert none == ()
 
 
-def test_operators_of_a_cpu_by_their_cpu_time() -> None:
+def test_operators_of_a_cpu_by_their_cpu_time():
     timeline = mlp("c", gpu=False, collector="torch")
     operators = timeline.operators.assign(self_device_us=0.0, self_cpu_us=[1.0, 2.0, 3.0])
     rows, _ = operator_rows(findings(replace(timeline, operators=operators)))
     assert rows[0].name == "aten::zero_"
 
 
-def test_a_gap_table_has_room_for_the_largest() -> None:
+def test_a_gap_table_has_room_for_the_largest():
     section = section_of(timeline_report([mlp("c", layers=12)], count=2))
-    assert section is not None
     gaps = next(table for table in section.cells[0].tables if table.first == "between")
     assert len(gaps.lines) == MOST_GAPS
     assert gaps.left_out > 0
@@ -268,7 +257,7 @@ def test_a_gap_table_has_room_for_the_largest() -> None:
 # ---- the page ------------------------------------------------------------------------------------
 
 
-def test_the_page_is_one_safe_file(page: str, tree: Any) -> None:
+def test_the_page_is_one_safe_file(page, tree):
     shared.test_is_one_file_of_bearable_size(page)
     shared.test_ids_are_unique(tree)
     shared.test_links_inside_the_page_have_targets(tree)
@@ -280,7 +269,7 @@ def test_the_page_is_one_safe_file(page: str, tree: Any) -> None:
     assert not tree.xpath("//@*[starts-with(name(), 'on')]")
 
 
-def test_the_data_are_escaped_and_parse_back(tree: Any, report: Report) -> None:
+def test_the_data_are_escaped_and_parse_back(tree, report):
     (source,) = tree.xpath("//script[@id='timeline-data']/text()")
     assert not set("<>&") & set(source)
     data = json.loads(source)
@@ -291,7 +280,7 @@ def test_the_data_are_escaped_and_parse_back(tree: Any, report: Report) -> None:
     assert data["cells"][1]["name"] == HOSTILE_NAME
 
 
-def test_every_figure_says_what_it_shows_and_has_a_table(tree: Any) -> None:
+def test_every_figure_says_what_it_shows_and_has_a_table(tree):
     drawings = tree.xpath("//section[@id='figures']//div[@class='still']//svg")
     assert len(drawings) == 4, "all but the timeline without anything"
     for drawing in drawings:
@@ -303,7 +292,7 @@ def test_every_figure_says_what_it_shows_and_has_a_table(tree: Any) -> None:
     shared.test_figures_use_colours_of_the_page_only(tree)
 
 
-def test_a_missing_number_says_why(tree: Any) -> None:
+def test_a_missing_number_says_why(tree):
     section = tree.xpath("//section[@id='figures']")[0]
     cells = section.xpath(".//td[normalize-space(.)='\u2013' and not(contains(@class, 'prose'))]")
     assert cells
@@ -311,7 +300,7 @@ def test_a_missing_number_says_why(tree: Any) -> None:
         assert cell.get("title"), lxml.html.tostring(cell.getparent())
 
 
-def test_what_was_placed_by_time_and_graphs_are_said(tree: Any) -> None:
+def test_what_was_placed_by_time_and_graphs_are_said(tree):
     blocks = tree.xpath("//details[contains(@class, 'timeline-of')]")
     words = [shared.words(block) for block in blocks]
     assert "placed by time" in words[0]
@@ -320,7 +309,7 @@ def test_what_was_placed_by_time_and_graphs_are_said(tree: Any) -> None:
     assert "Nothing was recorded that could be drawn" in words[4]
 
 
-def test_the_originals_are_named_and_stay_private(tree: Any) -> None:
+def test_the_originals_are_named_and_stay_private(tree):
     section = shared.words(tree.xpath("//section[@id='figures']")[0])
     report, trace = REPORT.path, TRACE.path
     assert section.count(report) == 2, "one file of several cells: its path and the command"
@@ -331,11 +320,11 @@ def test_the_originals_are_named_and_stay_private(tree: Any) -> None:
     assert "not part of a recording" in section
 
 
-def test_a_recording_that_slows_the_host_is_said() -> None:
+def test_a_recording_that_slows_the_host_is_said():
     timeline = mlp("c", launches=6, layers=2)
     launch_ns = findings(timeline).launch_ns
 
-    def words(*cells: CellTimelineFindings) -> str:
+    def words(*cells):
         names = ("eager", "compile")[: len(cells)]
         named = tuple(
             NamedTimeline(name, "", 0, cell) for name, cell in zip(names, cells, strict=True)
@@ -351,22 +340,19 @@ def test_a_recording_that_slows_the_host_is_said() -> None:
     assert words(findings(on_cpu(timeline), timed_ns=1.0)) == ""
 
 
-def test_launches_are_counted_as_english_has_it() -> None:
+def test_launches_are_counted_as_english_has_it():
     steps = findings(mlp("c", launches=4, steps=2, layers=1))
     assert NamedTimeline("v", "", 0, steps).units == "8 step_*"
     for count, words in ((1, "1 launch"), (8, "8 launches")):
         launches = SimpleNamespace(unit=LAUNCH, units=count)
-        assert NamedTimeline("v", "", 0, launches).units == words  # type: ignore[arg-type]
+        assert NamedTimeline("v", "", 0, launches).units == words
 
 
-def test_the_page_has_one_busy_share_of_a_step() -> None:
+def test_the_page_has_one_busy_share_of_a_step():
     report = timeline_report([mlp("a", launches=6, layers=2, speed=0.2)], count=2)
     section = section_of(report)
-    assert section is not None
     (cell,) = find_timelines(report).cells
     unit, visit = cell.whole_unit, cell.visit
-    assert unit is not None
-    assert visit is not None
     of_unit, of_visit = percent(unit.busy_share), percent(visit.busy_share)
     assert of_unit != of_visit
     sentence = section.cells[0].sentence
@@ -381,9 +367,7 @@ def test_the_page_has_one_busy_share_of_a_step() -> None:
     assert told["phases"][0]["busy_share"] == unit.busy_share
 
 
-def test_a_timeline_is_read_once_for_everything_that_shows_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_timeline_is_read_once_for_everything_that_shows_it(monkeypatch):
     calls = []
     monkeypatch.setattr(
         "profiler.findings.timelines.cells.phased",
@@ -398,7 +382,7 @@ def test_a_timeline_is_read_once_for_everything_that_shows_it(
 
 
 @pytest.mark.parametrize("kind", ["versions", "grid"])
-def test_a_page_of_any_kind_gets_the_section(kind: str) -> None:
+def test_a_page_of_any_kind_gets_the_section(kind):
     page = render_page(find(timeline_report([mlp("c", launches=2, layers=2)], kind=kind, count=3)))
     tree = lxml.html.document_fromstring(page)
     assert len(tree.xpath("//section[@id='timeline']")) == 1
@@ -406,18 +390,18 @@ def test_a_page_of_any_kind_gets_the_section(kind: str) -> None:
     shared.test_ids_are_unique(tree)
 
 
-def test_the_page_of_timelines_shows_them_once(tree: Any) -> None:
+def test_the_page_of_timelines_shows_them_once(tree):
     assert not tree.xpath("//section[@id='timeline']")
     assert len(tree.xpath("//details[contains(@class, 'timeline-of')]")) == 5
 
 
-def test_a_page_of_timelines_without_any_says_so() -> None:
+def test_a_page_of_timelines_without_any_says_so():
     page = render_page(find(timeline_report([], count=2)))
     assert "No timeline was recorded" in page
     assert 'id="timeline-data"' not in page
 
 
-def test_a_picture_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_picture_that_is_cut_says_so(monkeypatch):
     timeline = mlp("c", launches=5, layers=2)
     of_one = len(timeline.operations) // 5
     monkeypatch.setattr("profiler.render.timeline.section.MOST_OPERATIONS", int(of_one * 3.5))
@@ -425,7 +409,7 @@ def test_a_picture_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.search(r"holds the first 3 launches of 5; \d+ more\s+operations", page)
 
 
-def test_pictures_have_an_end_and_tables_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_have_an_end_and_tables_do_not(monkeypatch):
     monkeypatch.setattr("profiler.render.timeline.section.MOST_PICTURES", 1)
     report = timeline_report([mlp("c", launches=2, layers=2)] * 3, count=3)
     tree = lxml.html.document_fromstring(render_page(find(report)))
@@ -437,28 +421,28 @@ def test_pictures_have_an_end_and_tables_do_not(monkeypatch: pytest.MonkeyPatch)
 # ---- the terminal --------------------------------------------------------------------------------
 
 
-def printed(report: Report) -> str:
+def printed(report):
     console = Console(width=160, file=io.StringIO())
     with console.capture() as captured:
         console.print(final_summary(find(report)))
     return captured.get()
 
 
-def test_the_terminal_says_how_busy_each_phase_was(report: Report) -> None:
+def test_the_terminal_says_how_busy_each_phase_was(report):
     text = printed(report)
     assert "GPU busy share by phase" in text
     assert re.search(r"torch\.softmax +4 step_\* +[\d.]+\s%", text)
     assert "optimizer_step" in text
 
 
-def test_the_terminal_leaves_it_to_the_page_where_timings_are_the_answer(report: Report) -> None:
+def test_the_terminal_leaves_it_to_the_page_where_timings_are_the_answer(report):
     assert "GPU busy share" not in printed(without(report, kind="versions"))
     only = tuple(one for one in report.plan.sessions if one.kind is SessionKind.TIMELINE)
-    plan: Plan = replace(report.plan, sessions=only)
+    plan = replace(report.plan, sessions=only)
     assert "GPU busy share" in printed(without(report, kind="versions", plan=plan))
 
 
-def test_programs_get_the_busy_shares_of_the_page() -> None:
+def test_programs_get_the_busy_shares_of_the_page():
     report = timeline_report([mlp("a", steps=4, layers=2)], count=2)
     cells = json.loads(dump(report_document(find(report))))["cells"]
     having = [cell for cell in cells if cell["timeline"]]

@@ -3,10 +3,7 @@
 Skipped where there is no Chromium, or none that starts.
 """
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import pytest
 from synthetic_timeline import mlp, timeline_report
@@ -83,7 +80,7 @@ TRAINING = mlp("c", launches=3, layers=2, speed=0.3)
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def result(tmp_path_factory):
     path = tmp_path_factory.mktemp("timeline") / "index.html"
     page = render_page(find(timeline_report([TRAINING, mlp("c", gpu=False)], count=2)))
     path.write_text(page.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
@@ -91,7 +88,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return json.loads(text)
 
 
-def test_the_picture_takes_the_place_of_the_still_figure(result: Any) -> None:
+def test_the_picture_takes_the_place_of_the_still_figure(result):
     assert result["hidden"] == [False, "none"]
     bars, strip = result["colours"]
     assert len(bars) > 5, "ranges and operations in the colours of their phases"
@@ -99,14 +96,14 @@ def test_the_picture_takes_the_place_of_the_still_figure(result: Any) -> None:
     assert "tables below" in result["label"]
 
 
-def test_keys_zoom_and_move(result: Any) -> None:
+def test_keys_zoom_and_move(result):
     views = [result[name] for name in ("first", "all", "nearer", "later")]
     assert len(set(views)) == 4
     assert result["all"].startswith("0\u202fns to ")
     assert result["back"] == result["first"]
 
 
-def test_every_bar_tells_its_name_duration_and_ranges(result: Any) -> None:
+def test_every_bar_tells_its_name_duration_and_ranges(result):
     timeline = phased(TRAINING)
     picture = make_picture(find_bars(timeline, MOST_OPERATIONS), timeline.phases)
     paths = [" / ".join(path) for path in bar_paths(picture.bars[RANGE])]
@@ -121,11 +118,11 @@ def test_every_bar_tells_its_name_duration_and_ranges(result: Any) -> None:
     assert result["before"] == result["walked"][-2]
 
 
-def test_hover_tells_what_is_under_it(result: Any) -> None:
+def test_hover_tells_what_is_under_it(result):
     assert result["tip"].startswith("launch=0")
 
 
-def test_dark_and_a_cell_that_is_looked_at_later(result: Any) -> None:
+def test_dark_and_a_cell_that_is_looked_at_later(result):
     assert len(result["dark"]) > 5
     assert result["dark"] != result["colours"][0]
     assert (result["made"], result["after"]) == (2, 4), "a picture is made when it is looked at"

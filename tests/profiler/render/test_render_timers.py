@@ -48,7 +48,6 @@ def test_each_cell_has_every_timer_and_its_ratio():
     report = with_timers(timer=1.5, wall_clock=4.0)
     findings = find(report)
     table = timer_table(findings)
-    assert table is not None
     assert (table.reference, table.timers) == ("ncu", ("CUDA events", "wall clock"))
     correct = [cell for cell in report.plan.cells if findings.programs.correct(cell)]
     assert [(row.problem, row.variant) for row in table.rows] == [
@@ -68,8 +67,6 @@ def test_cells_that_are_wrong_are_left_out():
     wrong = replace(report.statuses[cell], outcome=Outcome.WRONG_RESULT)
     table = timer_table(find(replace(report, statuses={**report.statuses, cell: wrong})))
     before = timer_table(find(report))
-    assert table is not None
-    assert before is not None
     assert len(table.rows) == len(before.rows) - 1
 
 
@@ -85,7 +82,6 @@ def test_the_error_of_the_wall_clock_has_two_parts():
     report = with_timers(wall_clock=4.0, nsys=0.75)
     findings = find(report)
     table = timer_table(findings)
-    assert table is not None
     assert len(table.wall_clock) == len(table.rows)
     cell = next(one for one in report.plan.cells if findings.programs.correct(one))
     time = findings.numbers.value(cell, "duration_ns").median
@@ -102,9 +98,7 @@ def test_the_error_of_the_wall_clock_has_two_parts():
 def test_without_nsys_the_parts_are_not_known():
     findings = find(with_timers(wall_clock=4.0))
     table = timer_table(findings)
-    assert table is not None
     assert table.wall_clock == ()
-    assert table.furthest is not None
     assert (table.furthest.ratio, table.furthest.parts) == ("4.000\u00d7", "")
     assert "Error of the wall clock" not in render_page(findings)
 
@@ -134,8 +128,6 @@ def test_an_error_below_one_counts_as_well():
     worst = (summary["cell"] == chosen.id) & (summary["metric"] == "wall_clock_duration_ns")
     summary.loc[worst, "median"] /= 2.2
     timers = find(without(report, summary=summary)).timers
-    assert timers is not None
-    assert timers.furthest is not None
     assert timers.furthest.cell == chosen.id
     assert timers.furthest.ratio == pytest.approx(0.5)
 
@@ -145,9 +137,7 @@ def test_without_ncu_nothing_is_said_of_an_error():
     samples = report.measured.samples.assign(collector="timer")
     findings = find(without(report, samples=samples))
     table = timer_table(findings)
-    assert table is not None
     assert (table.wall_clock, table.furthest) == ((), None)
-    assert findings.timers is not None
     assert findings.timers.furthest is None
     assert findings.timers.wall_clock.empty
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import math
-from typing import Any
 
 import lxml.html
 import pandas as pd
@@ -20,7 +19,6 @@ from profiler.commands.output import report_document
 from profiler.findings.answer import answer_of
 from profiler.findings.document import judged_table, summary_table
 from profiler.findings.find import find
-from profiler.findings.findings import Findings
 from profiler.findings.values import FINAL
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.findings.winners import leader_of
@@ -43,31 +41,30 @@ from profiler.render.words.verdicts import (
     reason_words,
     symbol,
 )
-from profiler.run_folder.load.report import Report
 
 
 @pytest.fixture(scope="module")
-def measured_again() -> Report:
+def measured_again():
     return make_report(variant_count=12, problem_list=problems()[:3], final_blocks=8)
 
 
 @pytest.fixture(scope="module")
-def again(measured_again: Report) -> Findings:
+def again(measured_again):
     return find(measured_again)
 
 
 @pytest.fixture(scope="module")
-def equal() -> Report:
+def equal():
     """Twelve names of one kernel."""
     report = make_report(variant_count=12, problem_list=problems()[:3], final_blocks=8, equal=True)
     return with_metrics(report, "duration_ns", "cycles")
 
 
-def say(findings: Findings) -> str:
+def say(findings):
     return " ".join("".join(part.text for part in one) for one in sentences(findings))
 
 
-def shown(report: Report) -> str:
+def shown(report):
     stream = io.StringIO()
     table = console.final_summary(find(report), verbose=True)
     Console(file=stream, width=220, color_system=None, highlight=False).print(table)
@@ -79,7 +76,7 @@ def shown(report: Report) -> str:
 
 @pytest.mark.parametrize("kind", PAGE_KINDS)
 @pytest.mark.usefixtures("undrawn")
-def test_equal_kernels_are_never_called_faster_or_best(equal: Report, kind: str) -> None:
+def test_equal_kernels_are_never_called_faster_or_best(equal, kind):
     report = without(equal, kind=kind)
     findings = find(report)
     said = say(findings)
@@ -88,12 +85,12 @@ def test_equal_kernels_are_never_called_faster_or_best(equal: Report, kind: str)
     for word in ("FASTER", "SLOWER", "faster", "the best is"):
         assert word not in said
     assert best_word(findings.ranking) != "best"
-    tree: Any = lxml.html.document_fromstring(render_page(findings))
+    tree = lxml.html.document_fromstring(render_page(findings))
     judged = tree.xpath("//td[contains(@class, 'is-faster') or contains(@class, 'is-slower')]")
     assert judged == []
 
 
-def test_the_console_claims_no_more_than_the_page(equal: Report) -> None:
+def test_the_console_claims_no_more_than_the_page(equal):
     _, _, tables = shown(equal).partition("Winner per problem")
     table, _, rest = tables.partition("Geometric means")
     assert "the same as " in table or "not told apart from " in table
@@ -102,9 +99,7 @@ def test_the_console_claims_no_more_than_the_page(equal: Report) -> None:
     assert "\u25bc 1" not in rest
 
 
-def test_ties_are_counted_where_they_are_many_and_named_where_they_are_few(
-    equal: Report, again: Findings
-) -> None:
+def test_ties_are_counted_where_they_are_many_and_named_where_they_are_few(equal, again):
     findings = find(equal)
     winner = findings.ranking.winners[findings.programs.problems[0].id]
     assert winner.final
@@ -124,7 +119,7 @@ def test_ties_are_counted_where_they_are_many_and_named_where_they_are_few(
     assert "FASTER" in say(again)
 
 
-def test_few_blocks_give_no_verdict_and_no_tie_by_verdict() -> None:
+def test_few_blocks_give_no_verdict_and_no_tie_by_verdict():
     report = make_report(variant_count=6, problem_list=problems()[:1], blocks=5)
     findings = find(report)
     assert "best" not in say(findings).lower()
@@ -138,7 +133,7 @@ def test_few_blocks_give_no_verdict_and_no_tie_by_verdict() -> None:
     assert "lowest median, not judged" in shown(report)
 
 
-def test_blocks_that_no_look_could_decide_are_no_verdict() -> None:
+def test_blocks_that_no_look_could_decide_are_no_verdict():
     """All of 6 blocks on one side have p = 1/64, and three looks ask for 1/120."""
     base = PairVerdict(Verdict.UNCLEAR, Reason.MORE_BLOCKS_NEEDED, blocks=6)
     assert base.tested
@@ -147,7 +142,7 @@ def test_blocks_that_no_look_could_decide_are_no_verdict() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_other_metrics_have_intervals_and_no_verdict(measured_again: Report) -> None:
+def test_other_metrics_have_intervals_and_no_verdict(measured_again):
     report = with_metrics(without(measured_again, primary="cycles"), "duration_ns", "cycles")
     findings = find(report)
     assert not findings.verdicts.given
@@ -161,7 +156,7 @@ def test_other_metrics_have_intervals_and_no_verdict(measured_again: Report) -> 
 # ---- finals --------------------------------------------------------------------------------------
 
 
-def test_the_winner_has_the_number_of_the_final(again: Findings, measured_again: Report) -> None:
+def test_the_winner_has_the_number_of_the_final(again, measured_again):
     findings = again
     samples = measured_again.measured.samples
     finals = samples[samples["kind"] == "final"]
@@ -176,7 +171,7 @@ def test_the_winner_has_the_number_of_the_final(again: Findings, measured_again:
         assert winner.value.median == rivals.groupby("cell")["duration_ns"].median().min()
 
 
-def test_a_final_speaks_where_both_were_in_it(again: Findings, measured_again: Report) -> None:
+def test_a_final_speaks_where_both_were_in_it(again, measured_again):
     findings = again
     problem = findings.programs.problems[0]
     winner = findings.ranking.rival_winners[problem.id].cell
@@ -198,7 +193,7 @@ def test_a_final_speaks_where_both_were_in_it(again: Findings, measured_again: R
     assert not findings.verdicts.at(loser, problem).final
 
 
-def test_page_files_and_gate_have_one_number_for_each_cell(again: Findings) -> None:
+def test_page_files_and_gate_have_one_number_for_each_cell(again):
     cells = {cell["id"]: cell for cell in report_document(again)["cells"]}
     gate = judged_table(again.verdicts).set_index("cell")
     table = summary_table(again).set_index(["cell", "metric"])
@@ -222,7 +217,7 @@ def test_page_files_and_gate_have_one_number_for_each_cell(again: Findings) -> N
     assert 0 < finals < len(again.programs.correct_cells), "finalists are some of all"
 
 
-def test_without_a_final_every_number_is_of_the_blocks() -> None:
+def test_without_a_final_every_number_is_of_the_blocks():
     findings = find(make_report(variant_count=4, problem_list=problems()[:2]))
     assert {value.source for value in findings.numbers.values.values()} == {"blocks"}
     cells = report_document(findings)["cells"]
@@ -232,7 +227,7 @@ def test_without_a_final_every_number_is_of_the_blocks() -> None:
     assert {cell["id"] for cell in cells if cell["metrics"]} == set(findings.programs.correct_cells)
 
 
-def test_a_final_that_differs_from_the_timing_says_so() -> None:
+def test_a_final_that_differs_from_the_timing_says_so():
     pair = PairVerdict(
         Verdict.UNCLEAR,
         Reason.MORE_BLOCKS_NEEDED,
@@ -249,7 +244,7 @@ def test_a_final_that_differs_from_the_timing_says_so() -> None:
 
 
 @pytest.mark.parametrize("reason", list(Reason))
-def test_every_reason_has_words(reason: Reason) -> None:
+def test_every_reason_has_words(reason):
     known = PairVerdict(
         Verdict.UNCLEAR, reason, blocks=8, margin=0.01, noise_floor=0.004, detectable=0.02
     )
@@ -258,19 +253,19 @@ def test_every_reason_has_words(reason: Reason) -> None:
         assert "nan" not in reason_words(pair)
 
 
-def test_the_card_says_where_its_ratio_is_from(again: Findings, report: Report) -> None:
+def test_the_card_says_where_its_ratio_is_from(again, report):
     confirmed, timed = cards(again)[1].detail, cards(find(report))[1].detail
     assert "; confirmed; chosen as the lowest, it may read 0." in confirmed
     assert "; not confirmed" in timed
 
 
-def test_the_console_shows_the_number_of_the_final(measured_again: Report) -> None:
+def test_the_console_shows_the_number_of_the_final(measured_again):
     text = shown(measured_again)
     assert "Numbers of the confirmation (8 blocks" in text
     assert "\u25bc FASTER" in text
 
 
-def test_a_variant_that_left_the_race_does_not_win() -> None:
+def test_a_variant_that_left_the_race_does_not_win():
     """Its few blocks were measured while all ran faster; only those that stayed are ranked."""
     report = make_report(variant_count=4, problem_list=problems()[:1], blocks=16)
     quitter = next(cell for cell in report.plan.cells if cell.variant.id == "naive-b64-v1")
@@ -283,7 +278,7 @@ def test_a_variant_that_left_the_race_does_not_win() -> None:
     assert winner.cell != quitter
 
 
-def test_a_final_with_nothing_right_but_the_baseline_decides_nothing(again: Findings) -> None:
+def test_a_final_with_nothing_right_but_the_baseline_decides_nothing(again):
     """A recheck that found the finalists wrong once left the baseline ahead of faster ones."""
     problem = again.programs.problems[0].id
     measured = [
@@ -305,7 +300,7 @@ def test_a_final_with_nothing_right_but_the_baseline_decides_nothing(again: Find
 # ---- named baselines -----------------------------------------------------------------------------
 
 
-def test_every_named_baseline_asks_the_same_judge(findings: Findings) -> None:
+def test_every_named_baseline_asks_the_same_judge(findings):
     by_key = {one.key: one for one in findings.verdicts.baselines}
     report = findings.report
     times = times_of(report.measured.samples, report.plan.cells, SessionKind.TIMING)
@@ -320,7 +315,7 @@ def test_every_named_baseline_asks_the_same_judge(findings: Findings) -> None:
     assert why_no_verdict(findings.verdicts, by_key["reference"], own) == "compared with itself"
 
 
-def test_verdicts_of_the_reference_are_those_of_the_judge(findings: Findings) -> None:
+def test_verdicts_of_the_reference_are_those_of_the_judge(findings):
     report = findings.report
     times = times_of(report.measured.samples, report.plan.cells, SessionKind.TIMING)
     judge = Judge(times, report.plan.baseline, report.rules)
@@ -329,7 +324,7 @@ def test_verdicts_of_the_reference_are_those_of_the_judge(findings: Findings) ->
     assert dict(zip(table["cell"], table["verdict"], strict=True)) == verdicts
 
 
-def test_an_alias_is_a_name_of_what_was_measured_and_no_variant(findings: Findings) -> None:
+def test_an_alias_is_a_name_of_what_was_measured_and_no_variant(findings):
     aliases = {
         cell.variant.id: status.duplicate_of
         for cell in findings.programs.plan.cells
@@ -354,7 +349,7 @@ def test_an_alias_is_a_name_of_what_was_measured_and_no_variant(findings: Findin
             assert row["median"] == table.loc[(owner, "duration_ns")]["median"]
 
 
-def test_wrong_results_have_no_verdict(findings: Findings) -> None:
+def test_wrong_results_have_no_verdict(findings):
     wrong = [
         cell
         for cell in findings.programs.cells
@@ -368,7 +363,7 @@ def test_wrong_results_have_no_verdict(findings: Findings) -> None:
             assert one.others[cell.id] not in {each.id for each in wrong}
 
 
-def test_rows_can_be_filtered_by_verdict(tree: Any) -> None:
+def test_rows_can_be_filtered_by_verdict(tree):
     boxes = tree.xpath("//input[@data-verdict]/@data-verdict")
     assert len(boxes) == len(Verdict)
     rows = tree.xpath("//table[@id='main-table']/tbody/tr/@data-verdict")
@@ -377,7 +372,7 @@ def test_rows_can_be_filtered_by_verdict(tree: Any) -> None:
     assert "verdict" in heads
 
 
-def test_without_common_blocks_there_is_no_data_but_a_ratio() -> None:
+def test_without_common_blocks_there_is_no_data_but_a_ratio():
     report = make_report(variant_count=3, problem_list=problems()[:1])
     moved = report.measured.samples.copy()
     moved.loc[moved["cell"].str.startswith("torch"), "block"] += 100
@@ -390,10 +385,10 @@ def test_without_common_blocks_there_is_no_data_but_a_ratio() -> None:
     assert verdict_datum(pair).raw is None
 
 
-def test_no_pair_has_two_verdicts_on_one_page(again: Findings, findings: Findings) -> None:
+def test_no_pair_has_two_verdicts_on_one_page(again, findings):
     """Whichever family it is asked for in, and whichever way round."""
     for one in (again, findings):
-        told: dict[frozenset[str], set[object]] = {}
+        told = {}
         for each in one.verdicts.baselines:
             for cell, other in each.others.items():
                 pair = each.verdicts[cell]
@@ -404,7 +399,7 @@ def test_no_pair_has_two_verdicts_on_one_page(again: Findings, findings: Finding
         assert all(len(verdicts) == 1 for verdicts in told.values())
 
 
-def test_the_other_side_of_a_ruling() -> None:
+def test_the_other_side_of_a_ruling():
     one = PairVerdict(Verdict.FASTER, ratio=0.8, low=0.5, high=1.0, blocks=8, before=Verdict.SLOWER)
     other = one.reversed
     assert (other.verdict, other.before) == (Verdict.SLOWER, Verdict.FASTER)
@@ -417,7 +412,7 @@ def test_the_other_side_of_a_ruling() -> None:
 # ---- heat maps, steps and ladders ----------------------------------------------------------------
 
 
-def test_unclear_is_hatched_and_same_is_dotted(findings: Findings) -> None:
+def test_unclear_is_hatched_and_same_is_dotted(findings):
     found = set()
     for row in tables.heat(findings).rows:
         variant = findings.programs.variants[row.mark]
@@ -431,7 +426,7 @@ def test_unclear_is_hatched_and_same_is_dotted(findings: Findings) -> None:
     assert {Verdict.FASTER, Verdict.SLOWER, Verdict.UNCLEAR, Verdict.SAME} <= found
 
 
-def test_behind_the_best_follows_the_verdicts(equal: Report) -> None:
+def test_behind_the_best_follows_the_verdicts(equal):
     findings = find(without(equal, kind="autotune"))
     (one,) = slowdown_heats(findings)
     marks = [datum.css for row in one.heat.rows for datum in row.data[2:] if datum.raw is not None]
@@ -445,7 +440,7 @@ def test_behind_the_best_follows_the_verdicts(equal: Report) -> None:
     assert len(told) >= len(marks) - 3, "equal kernels tie, whatever their medians are"
 
 
-def test_steps_of_an_ablation_have_a_verdict_for_each_problem(report: Report) -> None:
+def test_steps_of_an_ablation_have_a_verdict_for_each_problem(report):
     findings = find(without(report, kind="ablation", parameters=("vec",)))
     (found,) = findings.kind.parameter_steps
     assert len(found.verdicts) == len(findings.programs.problems) == len(found.effects)
@@ -460,7 +455,7 @@ def test_steps_of_an_ablation_have_a_verdict_for_each_problem(report: Report) ->
     assert f"{worst:.3f}\u00d7" in said.title
 
 
-def test_every_rung_has_a_verdict_on_its_step_and_on_the_whole(report: Report) -> None:
+def test_every_rung_has_a_verdict_on_its_step_and_on_the_whole(report):
     findings = find(without(report, kind="progression"))
     measured = [rung for rung in findings.kind.ladder if rung.cumulative is not None]
     first, second, third, *_ = measured
@@ -479,7 +474,7 @@ def test_every_rung_has_a_verdict_on_its_step_and_on_the_whole(report: Report) -
         assert step.verdicts[0].verdict is not None
 
 
-def test_counts_say_one_word_where_all_agree() -> None:
+def test_counts_say_one_word_where_all_agree():
     fast, same = PairVerdict(Verdict.FASTER, blocks=8), PairVerdict(Verdict.SAME, blocks=8)
     assert counts([]) == counts([NO_VERDICT]) == ""
     assert counts([fast]) == "\u25bc FASTER"
@@ -491,7 +486,7 @@ def test_counts_say_one_word_where_all_agree() -> None:
     assert counts_datum([]).title == "no verdict"
 
 
-def test_verdicts_are_told_by_word_symbol_and_colour() -> None:
+def test_verdicts_are_told_by_word_symbol_and_colour():
     assert len(set(SYMBOLS.values())) == len(Verdict)
     for verdict in Verdict:
         datum = verdict_datum(PairVerdict(verdict, blocks=8))
@@ -499,7 +494,7 @@ def test_verdicts_are_told_by_word_symbol_and_colour() -> None:
         assert datum.css.startswith("verdict is-")
 
 
-def test_a_report_without_arms_in_finals_still_renders(measured_again: Report) -> None:
+def test_a_report_without_arms_in_finals_still_renders(measured_again):
     """As of recordings from before there were second arms: the noise floor is not known."""
     samples = measured_again.measured.samples
     old = samples[(samples["arm"] == 0) & (samples["kind"] == "timing")]

@@ -1,20 +1,17 @@
 """What is read of an explain session: counters, rules and instructions of each launch."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io
 import json
 import math
 import shutil
-from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from profiler.analyse.why.kernel_profiles import EXECUTED, CellProfile
+from profiler.analyse.why.kernel_profiles import EXECUTED
 from profiler.commands.report import read_run
 from profiler.metrics.explain import SECTIONS
 from profiler.model import Outcome, SessionKind
@@ -22,9 +19,9 @@ from profiler.notices import NoticeKind
 from profiler.parse.ncu_csv import read_ncu_csv
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import EXPLAIN_FILES, RunFolder
-from profiler.run_folder.load.attempts import AttemptReader, Loaded
+from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.explained import cell_profiles, finished_cells
-from profiler.run_folder.load.outcomes import Results, failures, gather
+from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.recording import write_recording
 from profiler.run_folder.redact import private_texts, with_folders
 
@@ -36,59 +33,56 @@ RULES, SASS, SOURCE = (f"{name}.gz" for name in EXPLAIN_FILES)
 
 
 @pytest.fixture(scope="module")
-def loaded() -> Loaded:
+def loaded():
     run = RunFolder(RECORDING)
     return AttemptReader().load(run.attempt(RECORDING / ATTEMPT), run.record().keys, "9.0")
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Path:
+def copy(tmp_path):
     """A copy of the recording that may be damaged."""
     return Path(shutil.copytree(RECORDING, tmp_path / "run"))
 
 
-def attempts_of(folder: Path) -> list[Loaded]:
+def attempts_of(folder):
     """Every attempt of the copy, without the statistics of a report."""
     run = RunFolder(folder)
     keys = run.record().keys
     return [AttemptReader().load(attempt, keys, "9.0") for attempt in run.attempts()]
 
 
-def explained(folder: Path) -> Loaded:
+def explained(folder):
     return next(loaded for loaded in attempts_of(folder) if loaded.profiles is not None)
 
 
-def profiles_of(loaded: Loaded) -> Mapping[str, CellProfile]:
+def profiles_of(loaded):
     assert loaded.profiles is not None
     return loaded.profiles
 
 
-def results_of(folder: Path) -> Results:
+def results_of(folder):
     run = RunFolder(folder)
     return gather(run.plan(), run.builds(), attempts_of(folder), run.record().environment)
 
 
-def test_a_launch_has_its_counters_rules_and_instructions(loaded: Loaded) -> None:
+def test_a_launch_has_its_counters_rules_and_instructions(loaded):
     assert set(profiles_of(loaded)) == {TORCH, BEST}
     (kernel,) = profiles_of(loaded)[BEST].kernels
     assert kernel.name.startswith("void softmax::softmax_vector<float, (int)16>")
     assert len(kernel.values) > 500
     assert all(math.isfinite(value) for value in kernel.values.values())
     assert set(kernel.rules["rule"]) >= {"CPIStall", "IssueSlotUtilization"}
-    assert kernel.instructions is not None
     listed = kernel.instructions["executed"].sum()
     assert listed == pytest.approx(kernel.value(EXECUTED), rel=1e-3)
 
 
-def test_lines_are_those_of_kernels_that_have_them(loaded: Loaded) -> None:
+def test_lines_are_those_of_kernels_that_have_them(loaded):
     (torch,), (best,) = (profiles_of(loaded)[cell].kernels for cell in (TORCH, BEST))
-    assert torch.listing is not None
     assert not torch.listing.has_lines
-    assert best.instructions is not None
     assert "./kernels/softmax/src/vector.cu" in set(best.instructions["file"])
 
 
-def test_explain_sessions_give_profiles_and_no_samples(loaded: Loaded) -> None:
+def test_explain_sessions_give_profiles_and_no_samples(loaded):
     assert loaded.samples.empty
     assert {visit.cell for visit in loaded.visits()} == {TORCH, BEST}
     report = read_run(RunFolder(RECORDING)).report
@@ -96,21 +90,21 @@ def test_explain_sessions_give_profiles_and_no_samples(loaded: Loaded) -> None:
     assert SessionKind.EXPLAIN.value not in set(report.measured.samples["kind"])
 
 
-def test_an_explain_session_that_ended_early_has_no_samples_to_keep(copy: Path) -> None:
+def test_an_explain_session_that_ended_early_has_no_samples_to_keep(copy):
     (copy / ATTEMPT / "result.json").unlink()
     (notice,) = results_of(copy).notices
     assert notice.kind is NoticeKind.EXPLAINING_DIED
     assert notice.values["kept"] == 2
 
 
-def test_cells_of_another_key_are_left_out() -> None:
+def test_cells_of_another_key_are_left_out():
     run = RunFolder(RECORDING)
     keys = {**run.record().keys, BEST: "edited since"}
     other = AttemptReader().load(run.attempt(RECORDING / ATTEMPT), keys, "9.0")
     assert set(other.profiles or {}) == {TORCH}
 
 
-def test_a_cell_whose_visit_was_not_finished_has_no_profile() -> None:
+def test_a_cell_whose_visit_was_not_finished_has_no_profile():
     table = read_ncu_csv(RECORDING / ATTEMPT / "ncu.csv.gz")
     profiles, notices = cell_profiles(
         RECORDING / ATTEMPT, table, partial(finished_cells, finished={TORCH})
@@ -122,7 +116,7 @@ def test_a_cell_whose_visit_was_not_finished_has_no_profile() -> None:
     )
 
 
-def test_a_listing_of_another_launch_is_not_used(copy: Path) -> None:
+def test_a_listing_of_another_launch_is_not_used(copy):
     """Instructions are joined by order; a launch that executed others has none."""
     page = copy / ATTEMPT / SASS
     lines = gzip.decompress(page.read_bytes()).decode().splitlines(keepends=True)
@@ -137,11 +131,8 @@ def test_a_listing_of_another_launch_is_not_used(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("instruction", "used"), [("SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R4]", True), ("NOP", False)]
 )
-def test_a_launch_that_polls_barriers_may_execute_more_when_it_is_listed(
-    copy: Path, instruction: str, used: bool
-) -> None:
+def test_a_launch_that_polls_barriers_may_execute_more_when_it_is_listed(copy, instruction, used):
     (kernel,) = profiles_of(explained(copy))[BEST].kernels
-    assert kernel.instructions is not None
     first = kernel.instructions.iloc[0]
     more = int(first["executed"] + 0.2 * kernel.value(EXECUTED))
     page = copy / ATTEMPT / SASS
@@ -159,7 +150,7 @@ def test_a_launch_that_polls_barriers_may_execute_more_when_it_is_listed(
 
 
 @pytest.mark.parametrize("name", [RULES, SASS, SOURCE])
-def test_a_page_that_is_absent_costs_that_page(copy: Path, name: str) -> None:
+def test_a_page_that_is_absent_costs_that_page(copy, name):
     (copy / ATTEMPT / name).unlink()
     loaded = explained(copy)
     (kernel,) = profiles_of(loaded)[BEST].kernels
@@ -172,7 +163,7 @@ def test_a_page_that_is_absent_costs_that_page(copy: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "content", [b"no gzip", gzip.compress(b"no page of ncu\n")], ids=["packed", "text"]
 )
-def test_a_damaged_page_costs_that_page_and_is_named(copy: Path, name: str, content: bytes) -> None:
+def test_a_damaged_page_costs_that_page_and_is_named(copy, name, content):
     (copy / ATTEMPT / name).write_bytes(content)
     loaded = explained(copy)
     assert set(profiles_of(loaded)) == {TORCH, BEST}
@@ -180,11 +171,11 @@ def test_a_damaged_page_costs_that_page_and_is_named(copy: Path, name: str, cont
     assert notice.values["file"] == name
 
 
-def _no_counters(attempt: Path) -> None:
+def _no_counters(attempt):
     (attempt / "ncu.csv.gz").write_bytes(b"no gzip")
 
 
-def _failed(attempt: Path) -> None:
+def _failed(attempt):
     """ncu died in the kernel of a cell, and the journal names it."""
     journal = attempt / "journal.jsonl.gz"
     records = gzip.decompress(journal.read_bytes()).decode().splitlines()
@@ -202,9 +193,7 @@ def _failed(attempt: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [_no_counters, _failed, shutil.rmtree])
-def test_an_attempt_that_failed_costs_no_cell_its_outcome(
-    copy: Path, damage: Callable[[Path], None]
-) -> None:
+def test_an_attempt_that_failed_costs_no_cell_its_outcome(copy, damage):
     before = results_of(copy)
     damage(copy / ATTEMPT)
     after = results_of(copy)
@@ -217,7 +206,7 @@ def test_an_attempt_that_failed_costs_no_cell_its_outcome(
     assert not any(BEST in profiles for profiles in remaining)
 
 
-def test_a_cell_that_failed_when_it_was_explained_is_not_explained_again(copy: Path) -> None:
+def test_a_cell_that_failed_when_it_was_explained_is_not_explained_again(copy):
     _failed(copy / ATTEMPT)
     plan, attempts = RunFolder(copy).plan(), attempts_of(copy)
     assert failures(plan, attempts) == {}
@@ -232,7 +221,7 @@ def test_a_cell_that_failed_when_it_was_explained_is_not_explained_again(copy: P
 OUTSIDE = "/data/team-of-somebody/kernels"
 
 
-def test_recordings_hold_the_pages_and_no_folder_of_the_sources(copy: Path, tmp_path: Path) -> None:
+def test_recordings_hold_the_pages_and_no_folder_of_the_sources(copy, tmp_path):
     page = copy / ATTEMPT / SOURCE
     text = gzip.decompress(page.read_bytes()).decode()
     text = text.replace("./kernels/softmax", OUTSIDE)
@@ -250,13 +239,12 @@ def test_recordings_hold_the_pages_and_no_folder_of_the_sources(copy: Path, tmp_
         assert b"somebody" not in plain, file.name
         assert str(Path.cwd()).encode() not in plain, file.name
     instructions = profiles_of(explained(target))[BEST].kernels[0].instructions
-    assert instructions is not None
     files = set(instructions["file"].dropna())
     assert {"SOURCES1/vector.cu", "SOURCES1/reduce.cuh"} <= files
     assert any(file.startswith("./sm_30") for file in files)
 
 
-def test_folders_of_toolkits_and_below_the_working_folder_are_kept() -> None:
+def test_folders_of_toolkits_and_below_the_working_folder_are_kept():
     private = [("/srv/project", "."), ("/home/me", "HOME")]
     folders = ["/usr/local/cuda/include", "/srv/project/src", "/home/me/x", "src", "/data/b"]
     assert dict(with_folders(private, [*folders, "/data/b/deep"])) == {
@@ -267,6 +255,6 @@ def test_folders_of_toolkits_and_below_the_working_folder_are_kept() -> None:
     }
 
 
-def test_the_recording_was_made_with_the_sections_of_today() -> None:
+def test_the_recording_was_made_with_the_sections_of_today():
     command = (RECORDING / ATTEMPT / "command.txt").read_text()
     assert all(f"--section {section}" in command for section in SECTIONS)

@@ -1,7 +1,5 @@
 """Cells whose numbers cannot be right: a failure like others, unless their variant is trusted."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 from run_folders import SPEC, Workplace, failed, measured

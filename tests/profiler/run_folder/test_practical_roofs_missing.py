@@ -1,7 +1,5 @@
 """Which practical roofs a session that goes on has still to measure."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 
@@ -16,9 +14,7 @@ COUNTERS = counter_sessions(of_types(expand(["roofline"]), ["bf16"]), {("bf16",)
 ALL = ("dram", "tensor_bf16", "fp32")
 
 
-def attempt(
-    *started: str, measured: dict[str, float], faults: dict[str, str], **samples: list[float]
-) -> SimpleNamespace:
+def attempt(*started, measured, faults, **samples):
     records = [{"event": "roof_started", "roof": roof} for roof in started]
     return SimpleNamespace(
         records=records,
@@ -52,15 +48,15 @@ KILLED = attempt("dram", measured={}, faults={})
         "nothing counted",
     ],
 )
-def test_what_is_measured_or_given_up_is_not_missing(earlier, missing) -> None:
+def test_what_is_measured_or_given_up_is_not_missing(earlier, missing):
     assert missing_roofs(COUNTERS, earlier) == missing
 
 
-def test_a_session_that_does_not_count_the_roofline_measures_none() -> None:
+def test_a_session_that_does_not_count_the_roofline_measures_none():
     assert missing_roofs(("duration_ns", "cycles"), []) == ()
 
 
-def test_a_fault_is_told_only_of_what_no_attempt_measured() -> None:
+def test_a_fault_is_told_only_of_what_no_attempt_measured():
     failed = attempt(measured={}, faults={"dram": "out of memory", "fp32": "out of memory"})
     later = attempt(measured={"dram": 0.9}, faults={})
     assert roof_faults([failed, later]) == {"fp32": "out of memory"}

@@ -1,15 +1,9 @@
 """Which cells ncu explains: those that the answer is about, or those that are asked for."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
-from pathlib import Path
-
 import pandas as pd
 import pytest
 
 from profiler.errors import UsageError
-from profiler.model import Plan
 from profiler.planning.plan import make_plan
 from profiler.planning.space import Space
 from profiler.planning.spec import load_spec
@@ -38,12 +32,11 @@ page: {kind: progression}
 """
 TIMES = {"plain": 100.0, "library": 90.0, "other library": 120.0, "tree": 80.0, "loop": 85.0}
 """Durations at the problem `small`, in ns."""
-PlanOf = Callable[[str], Plan]
 
 
 @pytest.fixture
-def plan_of(tmp_path: Path) -> PlanOf:
-    def plan_of(text: str) -> Plan:
+def plan_of(tmp_path):
+    def plan_of(text):
         (tmp_path / "workload.py").write_text("import torch\n", encoding="utf-8")
         (tmp_path / "spec.yaml").write_text(text, encoding="utf-8")
         return make_plan(load_spec(tmp_path / "spec.yaml"), Space())
@@ -51,7 +44,7 @@ def plan_of(tmp_path: Path) -> PlanOf:
     return plan_of
 
 
-def samples(plan: Plan, times: Mapping[str, float], kind: str = "timing") -> pd.DataFrame:
+def samples(plan, times, kind="timing"):
     """Two blocks of timing samples, by variant, problem or cell; 10 times longer at `large`."""
     rows = []
     for cell in plan.cells:
@@ -65,11 +58,11 @@ def samples(plan: Plan, times: Mapping[str, float], kind: str = "timing") -> pd.
     )
 
 
-def names(cells: object) -> list[str]:
-    return [f"{cell.variant.name}/{cell.problem.name}" for cell in cells]  # type: ignore[attr-defined]
+def names(cells):
+    return [f"{cell.variant.name}/{cell.problem.name}" for cell in cells]
 
 
-def test_at_most_six_cells_the_best_the_baseline_and_the_best_reference(plan_of: PlanOf) -> None:
+def test_at_most_six_cells_the_best_the_baseline_and_the_best_reference(plan_of):
     plan = plan_of(VERSIONS)
     # The largest change is at `middle`; `large` takes longest.
     times = {**TIMES, "loop/middle": 20.0, "loop/large": 70.0}
@@ -79,7 +72,7 @@ def test_at_most_six_cells_the_best_the_baseline_and_the_best_reference(plan_of:
     ]
 
 
-def test_the_leader_is_explained_where_it_differs_most(plan_of: PlanOf) -> None:
+def test_the_leader_is_explained_where_it_differs_most(plan_of):
     """It once was not at all, where another variant differs more and the longest is a tie."""
     plan = plan_of(VERSIONS)
     # `tree` leads; `loop` was measured at `middle` alone, and is far ahead there.
@@ -98,7 +91,7 @@ def test_the_leader_is_explained_where_it_differs_most(plan_of: PlanOf) -> None:
     ]
 
 
-def test_each_of_two_leaders_is_explained_where_rivals_share_the_problems(plan_of: PlanOf) -> None:
+def test_each_of_two_leaders_is_explained_where_rivals_share_the_problems(plan_of):
     """Which of them leads by a hair is found out by the confirmation, after this."""
     plan = plan_of(VERSIONS)
     times = {"plain": 100.0, "library": 90.0, "tree/small": 79.0, "tree/middle": 80.0}
@@ -109,13 +102,13 @@ def test_each_of_two_leaders_is_explained_where_rivals_share_the_problems(plan_o
     ]
 
 
-def test_one_problem_where_the_largest_has_the_largest_change(plan_of: PlanOf) -> None:
+def test_one_problem_where_the_largest_has_the_largest_change(plan_of):
     plan = plan_of(VERSIONS)
     explained = explain_cells(plan, samples(plan, {**TIMES, "tree/large": 30.0}))
     assert names(explained) == ["plain/large", "library/large", "tree/large"]
 
 
-def test_the_confirmation_decides_which_is_the_best(plan_of: PlanOf) -> None:
+def test_the_confirmation_decides_which_is_the_best(plan_of):
     plan = plan_of(VERSIONS)
     times = {"plain/large": 100.0, "tree/large": 88.0, "loop/large": 84.0}
     confirmed = samples(plan, times, "final")
@@ -124,7 +117,7 @@ def test_the_confirmation_decides_which_is_the_best(plan_of: PlanOf) -> None:
     assert "tree/large" not in names(explain_cells(plan, both))
 
 
-def test_a_clock_of_the_confirmation_makes_no_other_variant_the_fastest(plan_of: PlanOf) -> None:
+def test_a_clock_of_the_confirmation_makes_no_other_variant_the_fastest(plan_of):
     """Medians of two sessions were once compared: what was not confirmed seemed to be ahead."""
     plan = plan_of(VERSIONS)
     times = {"plain": 100.0, "tree": 80.0, "loop": 81.0}
@@ -133,7 +126,7 @@ def test_a_clock_of_the_confirmation_makes_no_other_variant_the_fastest(plan_of:
     assert names(explain_cells(plan, both)) == ["plain/large", "tree/large"]
 
 
-def test_the_leader_of_tuning_is_who_loses_least_at_its_worst(plan_of: PlanOf) -> None:
+def test_the_leader_of_tuning_is_who_loses_least_at_its_worst(plan_of):
     """As on its page: the least geometric mean may be far behind at one problem."""
     plan = plan_of(VERSIONS)
     times = {"plain": 100.0, "tree": 20.0, "tree/large": 95.0, "loop": 23.0, "loop/large": 80.0}
@@ -141,7 +134,7 @@ def test_the_leader_of_tuning_is_who_loses_least_at_its_worst(plan_of: PlanOf) -
     assert "loop/small" in names(explain_cells(plan, samples(plan, times), tunes=True))
 
 
-def test_noise_does_not_choose_another_problem_when_cells_are_explained(plan_of: PlanOf) -> None:
+def test_noise_does_not_choose_another_problem_when_cells_are_explained(plan_of):
     """Attention takes about as long in one 16-bit type as in the other."""
     plan = plan_of(VERSIONS)
     middle = {"plain/middle": 333.0, "library/middle": 300.0, "tree/middle": 268.0}
@@ -163,12 +156,12 @@ def test_noise_does_not_choose_another_problem_when_cells_are_explained(plan_of:
     assert "tree/middle" in names(later), "that is no noise"
 
 
-def test_explained_cells_count_where_they_tell_of_a_leader(plan_of: PlanOf) -> None:
+def test_explained_cells_count_where_they_tell_of_a_leader(plan_of):
     """Else the fastest of a hair, or the other of two leaders, costs a session of its own."""
     plan = plan_of(VERSIONS)
     timed = samples(plan, {"plain": 100.0, "library": 90.0, "tree": 80.0, "loop/large": 79.0})
 
-    def of(*variants: str) -> set[str]:
+    def of(*variants):
         here = [cell for cell in plan.cells if cell.problem.name != "middle"]
         return {cell.id for cell in here if cell.variant.name in variants}
 
@@ -190,15 +183,13 @@ def test_explained_cells_count_where_they_tell_of_a_leader(plan_of: PlanOf) -> N
         {"tree/small": 98.5, "tree/middle": 99.9, "tree/large": 99.8},
     ],
 )
-def test_a_small_difference_is_explained_where_it_is(
-    plan_of: PlanOf, times: dict[str, float]
-) -> None:
+def test_a_small_difference_is_explained_where_it_is(plan_of, times):
     plan = plan_of(VERSIONS)
     explained = names(explain_cells(plan, samples(plan, {"plain": 100.0, **times})))
     assert {"plain/small", "tree/small"} <= set(explained)
 
 
-def test_a_problem_that_takes_ncu_minutes_is_not_the_longest(plan_of: PlanOf) -> None:
+def test_a_problem_that_takes_ncu_minutes_is_not_the_longest(plan_of):
     plan = plan_of(VERSIONS)
     # The largest change is at `small`; those of `large` take more than 50 ms.
     times = {name: 1e5 * time for name, time in {**TIMES, "tree/small": 20.0}.items()}
@@ -209,7 +200,7 @@ def test_a_problem_that_takes_ncu_minutes_is_not_the_longest(plan_of: PlanOf) ->
     assert found == {"small", "large"}  # nothing is shorter
 
 
-def test_every_version_of_a_ladder_at_the_problem_that_takes_longest(plan_of: PlanOf) -> None:
+def test_every_version_of_a_ladder_at_the_problem_that_takes_longest(plan_of):
     plan = plan_of(LADDER)
     times = {"first": 9.0, "second": 8.0, "third": 7.0}
     assert names(explain_cells(plan, samples(plan, times))) == [
@@ -217,7 +208,7 @@ def test_every_version_of_a_ladder_at_the_problem_that_takes_longest(plan_of: Pl
     ]
 
 
-def test_cells_without_a_duration_are_not_explained(plan_of: PlanOf) -> None:
+def test_cells_without_a_duration_are_not_explained(plan_of):
     plan = plan_of(VERSIONS)
     assert explain_cells(plan, samples(plan, {})) == ()
     rest = {name: time for name, time in TIMES.items() if name not in ("plain", "tree")}
@@ -234,22 +225,20 @@ def test_cells_without_a_duration_are_not_explained(plan_of: PlanOf) -> None:
         (["tree..small, plain..small"], ["plain", "tree"]),
     ],
 )
-def test_cells_that_are_asked_for(
-    plan_of: PlanOf, asked: list[str], expected: int | list[str]
-) -> None:
+def test_cells_that_are_asked_for(plan_of, asked, expected):
     cells = asked_cells(plan_of(VERSIONS), asked)
     variants = [cell.variant.name for cell in cells]
     assert (len(cells) if isinstance(expected, int) else variants) == expected
 
 
 @pytest.mark.parametrize("asked", [["large,tre"], ["large", "tre"], ["all", "tre"]])
-def test_a_name_that_no_cell_has_is_refused(plan_of: PlanOf, asked: list[str]) -> None:
+def test_a_name_that_no_cell_has_is_refused(plan_of, asked):
     with pytest.raises(UsageError, match="no cell and no problem is called 'tre'") as raised:
         asked_cells(plan_of(VERSIONS), asked)
     assert "profiler plan" in raised.value.remedy
 
 
-def test_cells_of_many_kernels_are_explained_only_where_they_are_asked_for(plan_of: PlanOf) -> None:
+def test_cells_of_many_kernels_are_explained_only_where_they_are_asked_for(plan_of):
     plan = plan_of(VERSIONS)
     frame = samples(plan, TIMES)
     tree = frame["cell"].str.startswith("tree")

@@ -1,7 +1,5 @@
 """Pages of a report that are kept beside the counters of an explain session."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -19,7 +17,7 @@ FAKE_NCU = Path(__file__).parents[2] / "fake_ncu/ncu"
 EXECUTED = "smsp__inst_executed.sum"
 
 
-def write_report(folder: Path, names: str = "ab", *, source: bool = True) -> None:
+def write_report(folder, names="ab", *, source=True):
     """Report and log of the stand-in with a launch for each letter."""
     sections = ["Occupancy", "SourceCounters"]
     head = {"metrics": EXECUTED, "sections": sections, "source": source}
@@ -30,11 +28,11 @@ def write_report(folder: Path, names: str = "ab", *, source: bool = True) -> Non
     (folder / LOG).write_text("==PROF== Profiling\n" + rows.csv(launches), encoding="utf-8")
 
 
-def kept(folder: Path, name: str) -> bytes:
+def kept(folder, name):
     return gzip.decompress((folder / f"{name}.gz").read_bytes())
 
 
-def test_pages_are_kept_and_of_the_details_only_rules(tmp_path: Path) -> None:
+def test_pages_are_kept_and_of_the_details_only_rules(tmp_path):
     write_report(tmp_path)
     keep_pages(Ncu(FAKE_NCU), tmp_path)
     rules = read_ncu_csv(tmp_path / f"{RULES}.gz").rules
@@ -46,9 +44,7 @@ def test_pages_are_kept_and_of_the_details_only_rules(tmp_path: Path) -> None:
     assert all(listing.has_lines for listing in parse_source_page(kept(tmp_path, SOURCE), kernels))
 
 
-def test_pages_of_shares_of_the_launches_are_the_whole_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_of_shares_of_the_launches_are_the_whole_page(tmp_path, monkeypatch):
     pages = []
     for cores, commands in ((2, 3), (16, 9)):
         folder = tmp_path / f"{cores}"
@@ -68,7 +64,7 @@ def test_pages_of_shares_of_the_launches_are_the_whole_page(
     assert len(parse_source_page(pages[0][1], [f"{name}()" for name in "abcde"])) == 5
 
 
-def test_a_page_that_is_there_is_not_printed_twice(tmp_path: Path) -> None:
+def test_a_page_that_is_there_is_not_printed_twice(tmp_path):
     write_report(tmp_path)
     (tmp_path / f"{SASS}.gz").write_bytes(b"earlier")
     keep_pages(Ncu(FAKE_NCU), tmp_path)
@@ -76,14 +72,14 @@ def test_a_page_that_is_there_is_not_printed_twice(tmp_path: Path) -> None:
     assert (tmp_path / f"{RULES}.gz").exists()
 
 
-def test_a_report_without_source_counters_has_rules_only(tmp_path: Path) -> None:
+def test_a_report_without_source_counters_has_rules_only(tmp_path):
     write_report(tmp_path, source=False)
     keep_pages(Ncu(FAKE_NCU), tmp_path)
     assert {file.name for file in tmp_path.glob("*.gz")} == {f"{RULES}.gz"}
 
 
 @pytest.mark.parametrize("program", ["#!/bin/sh\nexit 3\n", "#!/bin/sh\necho nonsense\n", ""])
-def test_nothing_is_kept_where_ncu_prints_nothing(tmp_path: Path, program: str) -> None:
+def test_nothing_is_kept_where_ncu_prints_nothing(tmp_path, program):
     ncu = tmp_path / "ncu"
     ncu.write_text(program, encoding="utf-8")
     ncu.chmod(0o755 if program else 0o644)
@@ -92,6 +88,6 @@ def test_nothing_is_kept_where_ncu_prints_nothing(tmp_path: Path, program: str) 
     assert not list(tmp_path.glob("*.gz"))
 
 
-def test_nothing_is_kept_without_a_report(tmp_path: Path) -> None:
+def test_nothing_is_kept_without_a_report(tmp_path):
     keep_pages(Ncu(FAKE_NCU), tmp_path)
     assert not list(tmp_path.iterdir())

@@ -39,7 +39,7 @@ def step(event, cell, block=0, **more):
 def target(tmp_path):
     """Make the command of a small Python program that writes a journal."""
 
-    def make(body: str) -> tuple[Command, Path]:
+    def make(body):
         script, journal = tmp_path / "target.py", tmp_path / "journal.jsonl"
         script.write_text(PRELUDE + textwrap.dedent(body))
         return Command((sys.executable, str(script), str(journal))), journal
@@ -47,12 +47,12 @@ def target(tmp_path):
     return make
 
 
-def pids(journal: Path) -> list[int]:
+def pids(journal):
     records = [json.loads(line) for line in journal.read_text().splitlines()]
     return [record["pid"] for record in records if "pid" in record]
 
 
-def alive(pid: int) -> bool:
+def alive(pid):
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 

@@ -1,10 +1,7 @@
 """What is measured after the first look: open questions, and the finalists."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +12,7 @@ from profiler.analyse.samples import empty_samples
 from profiler.analyse.verdicts import DELTA
 from profiler.collect.registry import is_judged
 from profiler.errors import SpecError
-from profiler.model import Plan, SessionKind, SessionPlan
+from profiler.model import SessionKind
 from profiler.planning.plan import make_plan
 from profiler.planning.space import Space
 from profiler.planning.spec import load_spec
@@ -34,18 +31,11 @@ NOISY = np.array([-60, 50, -40, 55, -65, 45, 58, -48]) / 1000
 class Bench:
     """A plan, and samples in which every variant has the duration that a test says."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan):
         self.plan = plan
         self.cells = {cell.id: cell for cell in plan.cells}
 
-    def samples(
-        self,
-        times: Mapping[str, float | Sequence[float]],
-        *,
-        blocks: int = 8,
-        scatter: np.ndarray = WIGGLE,
-        collector: str = "ncu",
-    ) -> pd.DataFrame:
+    def samples(self, times, *, blocks=8, scatter=WIGGLE, collector="ncu"):
         """Timing samples by cell id or variant; the baseline has both arms."""
         rows = []
         for number, cell in enumerate(self.plan.cells):
@@ -61,34 +51,29 @@ class Bench:
         facts = {"session": f"{collector}-timing", "collector": collector, "kind": "timing"}
         return frame.assign(**facts, repeat=0, kernels=1.0, kernel_names="k")
 
-    def look(
-        self,
-        samples: pd.DataFrame,
-        look: int = 1,
-        delta: float = DELTA,
-    ) -> SessionPlan:
+    def look(self, samples, look=1, delta=DELTA):
         session = self.plan.sessions[0]
         return later_session(self.plan, session, samples, look, delta=delta)
 
-    def without_pairs(self) -> Bench:
+    def without_pairs(self):
         return Bench(replace(self.plan, pairs=()))
 
-    def final(self, samples: pd.DataFrame) -> SessionPlan:
+    def final(self, samples):
         return final_session(self.plan, self.plan.sessions[0], samples)
 
 
-def visited(session: SessionPlan) -> set[str]:
+def visited(session):
     """Cells that a session visits."""
     return {visit.cell for visit in session.visits}
 
 
-def variants_of(session: SessionPlan) -> set[str]:
+def variants_of(session):
     return {cell.partition("..")[0] for cell in visited(session)}
 
 
 @pytest.fixture
 def bench(tmp_path):
-    def make(variants: str = "[base, one, two, three]", **more: str) -> Bench:
+    def make(variants="[base, one, two, three]", **more):
         text = f"name: x\nworkload: ./workload.py\nvariants: {{list: {variants}}}\n"
         fields = {"collect": "{blocks: [8, 16, 32]}", **more}
         text += "".join(f"{key}: {value}\n" for key, value in fields.items())
