@@ -14,7 +14,6 @@ import gzip
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -292,9 +291,6 @@ def _level(
 
 # ---- runs ----------------------------------------------------------------------------------------
 
-_VISITS_AT_ONCE = 10_000
-_ID = re.compile(r'^"(\d+)"', re.MULTILINE)
-
 BLOCKS_SPEC = """\
 name: blocks
 workload: ./workload.py
@@ -312,10 +308,11 @@ collect: {blocks: ATTEMPTS, final_blocks: 0, metrics: [duration_ns], explain: fa
 
 
 def run_of_blocks(place: Path, *, blocks: int, variants: int) -> Path:
-    """A run folder whose cells were measured in so many blocks under ncu, by one session."""
-    from run_folders import Workplace, ncu_csv  # noqa: PLC0415 - imports pandas
+    """A run folder whose cells were measured in so many blocks, by as many processes of ncu."""
+    from run_folders import Workplace  # noqa: PLC0415 - imports pandas
 
     from profiler.run_folder.folder import AttemptResult, finish_attempt  # noqa: PLC0415
+    from profiler.sessions.recovery import MAX_VISITS_PER_SESSION  # noqa: PLC0415
 
     existing = list(place.glob("run/reports/blocks/*/run.json"))
     if existing:
@@ -325,22 +322,11 @@ def run_of_blocks(place: Path, *, blocks: int, variants: int) -> Path:
     workplace = Workplace(place / "run", spec)
     for session in workplace.plan.sessions:
         visits = workplace.visits(session.name)
-        text = "".join(_csv_in_parts(ncu_csv, visits, session.metrics))
-        folder = workplace.attempt(session.name, csv=text, result=None)
-        finish_attempt(folder, AttemptResult("finished", 1.0))
+        for first in range(0, len(visits), MAX_VISITS_PER_SESSION):
+            some = visits[first : first + MAX_VISITS_PER_SESSION]
+            folder = workplace.attempt(session.name, visits=some, result=None)
+            finish_attempt(folder, AttemptResult("finished", 1.0))
     return workplace.run.path
-
-
-def _csv_in_parts(
-    csv_of: Callable[..., str], visits: Sequence[tuple[str, int, int]], metrics: Sequence[str]
-) -> Iterator[str]:
-    """Parts of the CSV of many visits: the rows of all of them together take gigabytes."""
-    for first in range(0, len(visits), _VISITS_AT_ONCE):
-        part = csv_of(visits[first : first + _VISITS_AT_ONCE], metrics)
-        message, header, units, rows = part.split("\n", 3)
-        if first == 0:
-            yield f"{message}\n{header}\n{units}\n"
-        yield _ID.sub(lambda number, first=first: f'"{int(number[1]) + first}"', rows)
 
 
 def run_of_attempts(place: Path, *, attempts: int) -> Path:

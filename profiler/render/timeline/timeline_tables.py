@@ -332,10 +332,7 @@ def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
         TimelineRow(
             f"{row['before']} \u2192 {row['after']}",
             (
-                Datum(
-                    _between(*(" / ".join(row[f"{side}_path"]) for side in ("before", "after"))),
-                    css="prose",
-                ),
+                Datum(_between(row["before_path"], row["after_path"]), css="prose"),
                 _time(row["total_ns"]),
                 _number(row["count"]),
                 _time(row["med_ns"]),
