@@ -101,7 +101,10 @@ def test_attempts_that_are_deleted_meanwhile_are_named(measuring, profiler):
     [
         (OSError(errno.EIO, "Input/output error", "/data/x"), "/data/x: Input/output error."),
         (OSError(errno.EMFILE, "Too many open files", "y"), "y: Too many open files."),
+        (OSError(errno.EAGAIN, "Resource temporarily unavailable"), "temporarily unavailable."),
+        (OSError(errno.ENAMETOOLONG, "File name too long", "z" * 300), "File name too long."),
         (MemoryError(), "There is not enough memory."),
+        (RuntimeError("can't start new thread"), "No further thread can be started."),
     ],
 )
 def test_what_the_host_refuses_is_no_internal_error(monkeypatch, capsys, error, words):
