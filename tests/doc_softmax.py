@@ -3,7 +3,6 @@
 import io
 import re
 import tempfile
-import textwrap
 from pathlib import Path
 
 from doc_tables import WIDTH, cell_of, findings_of, median, plain, table, time, word
@@ -25,10 +24,10 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def twelve_lines():
-    """What the example of README says where it is replayed: its answer, as a quotation."""
+    """What the console says first where the example of README is replayed."""
     (lines,) = re.findall(r"## Twelve lines\n\n```yaml\n(.*?)\n```", README.read_text(), re.DOTALL)
     quiet = Console(file=io.StringIO())
-    shown = Console(file=io.StringIO(), width=10_000)
+    shown = Console(file=io.StringIO(), width=WIDTH)
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "kernels").symlink_to(README.with_name("kernels"))
         spec = Path(folder, "softmax.yaml")
@@ -38,8 +37,7 @@ def twelve_lines():
         )
         run_experiment(request, ProgressReporter(shown, quiet))
     answer = plain(shown.file.getvalue()).strip().split("\n\n")[0]
-    wrapped = textwrap.wrap(answer, WIDTH, break_on_hyphens=False)
-    return "".join(f"> {line}\n" for line in wrapped)
+    return f"```text\n{answer}\n```\n"
 
 
 def largest_problem():

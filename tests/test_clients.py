@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import linecache
+import os
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,12 @@ WRONG = {
     "pooled_workspace": {"counts_on_the_last_call"},
 }
 """Variants with a planted fault, by file; inline_extension takes half a minute to compile."""
+ALWAYS = {
+    *("ctypes_library", "outputs_of_all_shapes", "small_integers", "functional_gradients"),
+    *("argparse_script", "sparse_products", "pooled_workspace"),
+}
+"""Files that no other test stands for. `CLIENTS=all python -m pytest tests/test_clients.py` tries
+the others, too."""
 NEEDED = {"pybind_module": "pybind11", "numba_loops": "numba", "jax_jit": "jax"}
 """Packages beside torch and NumPy."""
 SLOWER = {
@@ -40,7 +47,7 @@ SLOWER = {
 SHORT = ("collect.device=cpu", "collect.collectors=timer", "collect.blocks=1", "collect.repeats=1")
 
 
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", WRONG if os.environ.get("CLIENTS") == "all" else sorted(ALWAYS))
 def test_each_habit_is_measured_and_each_fault_found(profiler, name):
     package = NEEDED.get(name)
     if package is not None and importlib.util.find_spec(package) is None:

@@ -17,7 +17,7 @@ from profiler.sessions import guard
 
 SEED = 20261122
 KILLS = int(os.environ.get("KILLS", "20"))
-REFUSALS = 12
+REFUSALS = 6
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS.parent / "docs/reliability.md"
 LEAST_ROWS = 120
-_TEST = re.compile(r"`(?P<file>[\w/]*test_\w+\.py)?(?:::)?(?P<name>test_\w+)?`")
+_TEST = re.compile(r"`(?P<file>[\w/]*test_\w+\.py)?(?:::(?:Test\w+::)?)?(?P<name>test_\w+)?`")
 
 
 def tables():
@@ -36,7 +36,7 @@ ROWS = list(tables())
 
 @cache
 def names_in(file):
-    return set(re.findall(r"^(?:async )?def (test_\w+)\(", file.read_text("utf-8"), re.MULTILINE))
+    return set(re.findall(r"^(?: {4})?def (test_\w+)\(", file.read_text("utf-8"), re.MULTILINE))
 
 
 @pytest.mark.parametrize("section", sorted({row[0] for row in ROWS}))

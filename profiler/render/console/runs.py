@@ -10,11 +10,11 @@ from rich.text import Text
 from profiler.comparison.edits import EditedFile
 from profiler.findings.runs.comparison import RunComparison
 from profiler.model import Verdict
+from profiler.render.console.answer import answer_lines
 from profiler.render.console.terminal import (
     Paragraph,
     TextTable,
     add_rest_caption,
-    answer_lines,
     columns,
     plain,
     table,

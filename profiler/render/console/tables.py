@@ -15,8 +15,9 @@ from rich.text import Text
 from profiler.findings.findings import Findings
 from profiler.metrics.labels import label
 from profiler.model import BuildResult, KernelFacts, Variant
+from profiler.render.console.answer import answer_lines
 from profiler.render.console.run import run_tables
-from profiler.render.console.terminal import Paragraph, TextTable, answer_lines
+from profiler.render.console.terminal import Paragraph, TextTable
 from profiler.render.console.terminal import add_rest_caption as _add_rest_caption
 from profiler.render.console.terminal import columns as _columns
 from profiler.render.console.terminal import plain as _plain

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from profiler.outside_text import safe
-from profiler.render.words.answer import Sentence, spoken
 
 NAME_WIDTH = 24
 """Characters that a column of names keeps."""
@@ -208,17 +207,6 @@ class Paragraph:
             text = Text(safe(text), style=self.style)
         for line in _wrapped(console, text, options.max_width - len(self.indent)):
             yield Text(self.indent) + line
-
-
-def answer_lines(sentences: Sequence[Sentence]) -> RenderableType:
-    """A sentence, a line for each of those that say more of it, and an empty line."""
-    first, *lines = sentences
-    below = (Paragraph(_with_strong_parts(line), indent="  ") for line in lines)
-    return Group(Paragraph(spoken(first), "bold"), *below, Text())
-
-
-def _with_strong_parts(sentence: Sentence) -> Text:
-    return Text.assemble(*((safe(part.text), "bold" if part.strong else "") for part in sentence))
 
 
 def table(title: str) -> TextTable:
