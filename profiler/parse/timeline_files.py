@@ -130,7 +130,10 @@ def _table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
                 lineterminator="\n",
             )
         return _typed(frame[list(columns)])
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, ArithmeticError) as error:
+    except (
+        *(OSError, EOFError, zlib.error, ValueError, KeyError, ArithmeticError),
+        TypeError,  # of a fraction where a whole number belongs
+    ) as error:
         raise ParseError(f"{path}: damaged: {error}") from error
 
 

@@ -4,6 +4,7 @@ Each reader (readers.py) gets a fixed number of damaged versions, the same ones 
 was found with more of them by hand (`benchmarks/faults/damaged_files.py`) is kept in FOUND.
 """
 
+import gzip
 import json
 import random
 import re
@@ -207,6 +208,18 @@ def test_a_file_of_which_nothing_can_be_read(tmp_path, capsys):
 def test_a_cleaned_timeline_of_brackets(tmp_path):
     write_timeline(tmp_path, read_nsys(EXPORT), TimelineFacts("nsys", "cuda", "visits", "1", "2"))
     survives(lambda path: read_timeline(path.parent), [TOO_DEEP], tmp_path / "timeline.json")
+
+
+def test_a_fraction_where_a_whole_number_belongs_is_a_message(tmp_path):
+    write_timeline(tmp_path, read_nsys(EXPORT), TimelineFacts("nsys", "cuda", "visits", "1", "2"))
+    path = tmp_path / "operations.csv.gz"
+    head, first, *rest = gzip.decompress(path.read_bytes()).decode().split("\n")
+    place = head.split(",").index("device")
+    cells = first.split(",")
+    cells[place] = "0.5"
+    path.write_bytes(gzip.compress("\n".join([head, ",".join(cells), *rest]).encode()))
+    with pytest.raises(ProfilerError, match=r"operations\.csv\.gz: damaged"):
+        read_timeline(tmp_path)
 
 
 def test_bytes_that_are_no_utf_8_become_letters_of_a_page(tmp_path):
