@@ -181,11 +181,20 @@ def launch(number: int, source: random.Random) -> Iterator[dict[str, object]]:
     """Events of one operator that launches one kernel."""
     at = 4439576510000.0 + 20 * number
     host = {"ph": "X", "pid": 4321, "tid": 4321}
-    facts = {"External id": number, "Ev Idx": number, "Sequence number": number, "Fwd thread id": 0}
-    shapes = {"Input Dims": [[64, 1024], [1024, 1024]], "Input type": ["c10::Half", "c10::Half"]}
     if number % 100 == 0:
         name = f"step_{number // 100}"
         yield {**host, "cat": "user_annotation", "name": name, "ts": at, "dur": 1990.0}
+    more = {"queued": 0, "blocks per SM": 1.5, "warps per SM": 12.0}
+    yield from launch_events(number, at, 10 + source.random(), more)
+
+
+def launch_events(
+    number: int, at: float, kernel_us: float, more: dict[str, object]
+) -> Iterator[dict[str, object]]:
+    """An operator, its call and the kernel that it launches; `more`: facts of the kernel."""
+    host = {"ph": "X", "pid": 4321, "tid": 4321}
+    facts = {"External id": number, "Ev Idx": number, "Sequence number": number, "Fwd thread id": 0}
+    shapes = {"Input Dims": [[64, 1024], [1024, 1024]], "Input type": ["c10::Half", "c10::Half"]}
     yield {
         **host,
         "cat": "cpu_op",
@@ -209,20 +218,18 @@ def launch(number: int, source: random.Random) -> Iterator[dict[str, object]]:
         "pid": 0,
         "tid": 7,
         "ts": at + 8,
-        "dur": 10 + source.random(),
+        "dur": kernel_us,
         "name": f"void gemm_kernel<{number % 7}, float>(float const*, float*, int)",
         "args": {
-            "queued": 0,
             "device": 0,
             "context": 1,
             "stream": 7,
             "correlation": number + 1,
             "registers per thread": 128,
             "shared memory": 49152,
-            "blocks per SM": 1.5,
-            "warps per SM": 12.0,
             "grid": [64, 8, 1],
             "block": [128, 1, 1],
+            **more,
         },
     }
 

@@ -25,7 +25,9 @@ from itertools import cycle
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "profiler")]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks"), str(ROOT / "tests" / "profiler")]
+
+from large_inputs import launch_events  # noqa: E402
 
 CAPTURES = ROOT / "tests" / "recordings" / "ncu-2025.3.1"
 MEGABYTE = 10**6
@@ -41,9 +43,9 @@ class Row:
 
     make: Callable[[Path], Path]
     arguments: Callable[[Path, Path], Sequence[str]]
-    """Of the command line, from the input and a folder for what it writes."""
+    """Arguments of the command line, from the input and a folder for what it writes."""
     most_seconds: float = WITHOUT_BAR
-    """Of the processor, which other processes hardly change."""
+    """Seconds of the processor, which other processes hardly change."""
     most_megabytes: float = WITHOUT_BAR
     most_times_input: float = WITHOUT_BAR
     """Peak memory beyond that of a small input, in sizes of the input."""
@@ -59,7 +61,7 @@ class Took:
     code: int
     seconds: float
     processor_seconds: float
-    """Of the process, and of the system for it."""
+    """Seconds of the process, and of the system for it."""
     peak_megabytes: float
 
 
@@ -242,51 +244,7 @@ def _level(
         "dur": round(end - at, 3),
     }
     for launch in range(launches):
-        key, start = number + launch, at + 20 * (launch + 1)
-        facts = {
-            "External id": key,
-            "Ev Idx": key,
-            "Sequence number": key,
-            "Fwd thread id": 0,
-            "Input Dims": [[64, 1024], [1024, 1024]],
-            "Input type": ["c10::Half", "c10::Half"],
-        }
-        yield {
-            **host,
-            "cat": "cpu_op",
-            "name": "aten::mm",
-            "ts": start,
-            "dur": 12.5,
-            "args": facts,
-        }
-        call = {"External id": key, "cbid": 211, "correlation": key + 1}
-        yield {
-            **host,
-            "cat": "cuda_runtime",
-            "name": "cudaLaunchKernel",
-            "ts": start + 2,
-            "dur": 4.25,
-            "args": call,
-        }
-        yield {
-            "ph": "X",
-            "cat": "kernel",
-            "pid": 0,
-            "tid": 7,
-            "ts": start + 8,
-            "dur": 10.5,
-            "name": f"void gemm_kernel<{key % 7}, float>(float const*, float*, int)",
-            "args": {
-                "device": 0,
-                "context": 1,
-                "stream": 7,
-                "correlation": key + 1,
-                "registers per thread": 128,
-                "shared memory": 49152,
-                "grid": [64, 8, 1],
-                "block": [128, 1, 1],
-            },
-        }
+        yield from launch_events(number + launch, at + 20 * (launch + 1), 10.5, {})
 
 
 # ---- runs ----------------------------------------------------------------------------------------

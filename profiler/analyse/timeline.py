@@ -479,7 +479,7 @@ def _neighbours(
     ends = sorted(rows, key=end.__getitem__)
     running: list[tuple[int, int]] = []
     since: dict[tuple[int, int], int] = {}
-    """Of the pair that begins with an operation."""
+    """Pair of neighbours → when they became that."""
     finished = 0
     for row in (*rows, None):
         while finished < len(ends) and (row is None or end[ends[finished]] <= start[row]):

@@ -144,7 +144,7 @@ class Work:
     """Problems to measure, cells of them to explain, or a batch of a search: for one worker."""
 
     ids: list[str]
-    """Of problems; of a batch the variants that have no result."""
+    """Ids of problems, or of the variants of a batch that have no result."""
     home: str | None = None
     """Name of the worker that has begun it: no other one may take it. None: any may."""
     waits_until: float = 0.0
@@ -154,7 +154,7 @@ class Work:
     is_whole: bool = False
     """Whether it is given as it is, and not along with other problems."""
     failed_on: frozenset[str] = frozenset()
-    """Names of workers."""
+    """Names of workers on which it failed."""
     error: ProfilerError | None = None
     """Why the last of them failed."""
     taken: set[str] = field(default_factory=set)

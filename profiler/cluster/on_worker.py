@@ -166,9 +166,9 @@ class _Task:
 
     order: Order
     folder: Path
-    """The worker's."""
+    """Folder of the worker."""
     request: MeasureRequest
-    """But for the folder of the runs."""
+    """What is measured; the folder of its runs is known later."""
     builds: tuple[BuildResult, ...]
     stamped: Mapping[str, str]
     reporter: _Reporter

@@ -89,7 +89,7 @@ class Pace:
     problems: int = 1
     seconds: float = 0.0
     measured_s: float = 0.0
-    """Of these, those in which its sessions measured. 0: none has ended."""
+    """Seconds in which its sessions measured. 0: none has ended."""
 
     def problems_of_task(self, left: int, out: int, workers: int) -> int:
         """How many of the problems that are left the next task should have; `out` are at workers.

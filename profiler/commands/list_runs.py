@@ -38,8 +38,8 @@ def list_runs(request: ListRequest) -> ExitCode:
         shown = {folder for name in request.names for folder in _named(name, entries, request.out)}
         named = tuple(entry for entry in entries if _path(request.out, entry) in shown)
     if request.json_target is not None:
-        chosen = {entry.folder for entry in named}
-        rows = [row for folder, row in _rows(request.out, entries) if folder in chosen]
+        named_folders = {entry.folder for entry in named}
+        rows = [row for folder, row in _rows(request.out, entries) if folder in named_folders]
         write_json_target({"schema_version": SCHEMA_VERSION, "runs": rows}, request.json_target)
     if request.json_target != "-":
         from profiler.render.console.lists import runs_table

@@ -18,6 +18,8 @@ from profiler.parse.bounded_files import GZIP_MAGIC, is_packed, read_content, un
 
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+SQLITE = "SQLite format 3\0"
+"""What an SQLite database begins with."""
 HEAD_BYTES = 1 << 18
 """Facts about devices and processes stand before the events of a trace."""
 

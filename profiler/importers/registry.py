@@ -59,10 +59,10 @@ def read_files(
                 "stands for what it matches.",
             )
     parts = [
-        each.read(file)
+        other.read(file)
         for file, found in recognised
-        for each in found
-        if each.gives is found[0].gives
+        for other in found
+        if other.gives is found[0].gives
     ]
     notices = [
         Notice(NoticeKind.IMPORT_NOT_READ, {"file": file.name, "what": other.name})

@@ -77,7 +77,7 @@ class Applicability:
 
     @classmethod
     def of(cls, candidate: Candidate) -> Applicability | None:
-        """What limits a variant to some problems; None where it can do all."""
+        """Problems that a variant can do; None where it can do all."""
         item = candidate.item
         if item is None or item.when is None:
             return None

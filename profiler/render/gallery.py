@@ -8,6 +8,7 @@ from profiler.model import Environment
 from profiler.render.index import IndexEntry
 from profiler.render.runs.answer import headline as comparison_headline
 from profiler.render.runs.rows import Names
+from profiler.render.words.answer import spoken
 from profiler.render.words.headline import headline_text
 
 
@@ -32,7 +33,7 @@ def page_of_comparison(comparison: RunComparison, title: str, file: str) -> Inde
         title=title,
         machines=tuple(_machine(report.environment) for report in reports),
         dates=tuple(report.execution.created for report in reports),
-        answer="".join(part.text for part in sentence),
+        answer=spoken(sentence),
     )
 
 

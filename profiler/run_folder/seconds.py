@@ -90,12 +90,10 @@ def seconds_line(spans: Collection[Span], total_s: float) -> str:
     """
     if not spans:
         return f"{total_s:.1f} s."
-    explaining_s = seconds_in_sessions(spans) - seconds_in_sessions(
-        span for span in spans if not _explains(span)
-    )
+    measuring_s = seconds_in_sessions(span for span in spans if not _explains(span))
     parts_s = {
-        "measuring": seconds_in_sessions(spans) - explaining_s,
-        "explaining": explaining_s,
+        "measuring": measuring_s,
+        "explaining": seconds_in_sessions(spans) - measuring_s,
         "building": seconds_beside_sessions(spans, (BUILDS,)),
         "waiting for the GPU": seconds_beside_sessions(spans, (WAITS_FOR_GPU,)),
     }

@@ -43,7 +43,7 @@ class CacheEntry:
 
     params: Mapping[str, Value]
     time_ms: float | None
-    """As kernel_tuner judges it; None where it failed, or where the file has none."""
+    """Time by which kernel_tuner judges it; None where it failed, or where the file has none."""
     failure: str
     """Name of the failure; empty where there is a time."""
     runs_ms: tuple[float, ...] = ()

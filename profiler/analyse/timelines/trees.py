@@ -66,9 +66,9 @@ class Tree:
             )
         while (left != right).any():
             beyond = jumps[left] == jumps[right]
-            apart = left != right
+            differ = left != right
             left, right = (
-                np.where(apart, np.where(beyond, parents[side], jumps[side]), side)
+                np.where(differ, np.where(beyond, parents[side], jumps[side]), side)
                 for side in (left, right)
             )
         return left

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 
-from profiler.importers.given_file import GivenFile
+from profiler.importers.formats import ncu_csv
 from profiler.importers.importer import Importer
-from profiler.importers.launches import ImportedLaunches
-from profiler.parse.ncu_csv import read_ncu_csv
 
 _MESSAGE = re.compile(r"^==(?:PROF|WARNING|ERROR)== ", re.MULTILINE)
 
@@ -16,15 +14,11 @@ def _is_in(text: str) -> bool:
     return _MESSAGE.search(text) is not None
 
 
-def _read(file: GivenFile) -> ImportedLaunches:
-    return ImportedLaunches.of(read_ncu_csv(file.path, limit=file.limit))
-
-
 IMPORTER = Importer(
     name="messages of ncu",
     files="messages of ncu without a table: the error says them",
     gives=None,
-    read=_read,
+    read=ncu_csv.IMPORTER.read,
     is_in=_is_in,
     among_others=True,
 )

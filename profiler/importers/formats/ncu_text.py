@@ -59,16 +59,8 @@ _LONGEST_LINE = 1 << 16
 """Names of kernels are long, but not so long."""
 
 
-def details_csv(text: str) -> str | None:
-    """CSV of the details page with the metrics of a text page; None where it has no launch."""
-    if _OF_LAUNCHES not in text:
-        return None
-    read = _Text(text)
-    return read.csv if read.launches else None
-
-
-class _Text:
-    """What a text page holds; launches are numbered as they come."""
+class TextPage:
+    """What a text holds; launches are numbered as they come."""
 
     def __init__(self, text: str) -> None:
         self.launches = 0
@@ -94,6 +86,7 @@ class _Text:
         if self._columns is not None and self._has_rows:
             self.unread["table that was cut off"] += 1
         self.csv = written.getvalue()
+        """CSV of the details page with the metrics of the text."""
 
     def _read(self, line: str) -> tuple[str, ...] | None:
         """A row of the CSV, where a line is one of a table."""
@@ -213,7 +206,7 @@ def _is_in(text: str) -> bool:
 
 
 def _read(file: GivenFile) -> ImportedLaunches:
-    read = _Text(file.text)
+    read = TextPage(file.text)
     if not read.launches:
         raise ParseError(
             f"{file.name}: launches of ncu without their metrics",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiler.importers.given_file import GivenFile
+from profiler.importers.given_file import SQLITE, GivenFile
 from profiler.importers.importer import Importer
 from profiler.importers.timelines import ImportedTimelines, imported_timeline
 from profiler.parse.nsys import read_nsys
@@ -12,7 +12,7 @@ _OF_OTHERS = ("StringTable", "rocpd_")
 
 
 def _is_in(text: str) -> bool:
-    is_database = text.startswith("SQLite format 3\0")
+    is_database = text.startswith(SQLITE)
     return is_database and not any(table in text for table in _OF_OTHERS)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from profiler.importers.given_file import SQLITE
 from profiler.importers.importer import not_read
 
 _OUTPUT = re.compile(
@@ -16,7 +17,7 @@ _OUTPUT = re.compile(
 
 
 def _is_in(text: str) -> bool:
-    if text.startswith("SQLite format 3\0"):
+    if text.startswith(SQLITE):
         return "StringTable" in text and "CUPTI_ACTIVITY_KIND" in text
     return _OUTPUT.search(text) is not None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from profiler.importers.given_file import SQLITE
 from profiler.importers.importer import not_read
 
 _TABLE = re.compile(
@@ -15,7 +16,7 @@ _TABLE = re.compile(
 
 
 def _is_in(text: str) -> bool:
-    if text.startswith("SQLite format 3\0"):
+    if text.startswith(SQLITE):
         return "rocpd_" in text
     return _TABLE.search(text) is not None or '"rocprofiler-sdk-tool"' in text
 

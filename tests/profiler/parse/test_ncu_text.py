@@ -9,7 +9,7 @@ import pytest
 from ncu_samples import capture
 
 from profiler.errors import ParseError
-from profiler.importers.formats.ncu_text import details_csv
+from profiler.importers.formats.ncu_text import TextPage
 from profiler.importers.registry import read_files
 from profiler.parse.ncu_csv import LAUNCH_COLUMNS, parse_ncu_csv
 
@@ -64,7 +64,7 @@ def numbers(table):
 @pytest.mark.parametrize("heads", [True, False])
 def test_the_numbers_are_those_of_the_csv(rows, heads):
     from_csv = parse_ncu_csv(capture(NAME), NAME)
-    from_text = parse_ncu_csv(details_csv(text_of(rows, heads=heads)), "text")
+    from_text = parse_ncu_csv(TextPage(text_of(rows, heads=heads)).csv, "text")
     expected = numbers(from_csv)
     pd.testing.assert_frame_equal(numbers(from_text)[expected.columns], expected)
     for name in ("kernel", "block_size", "grid_size"):
@@ -89,9 +89,9 @@ def test_what_an_old_version_prints(tmp_path):
 def test_a_text_cut_off_anywhere_is_read_as_far_as_it_goes(rows):
     text = text_of(rows)
     for end in range(0, len(text), 997):
-        details = details_csv(text[:end])
-        if details is not None and details.count("\n") > 1:
-            assert len(parse_ncu_csv(details, "cut").launches)
+        page = TextPage(text[:end])
+        if page.launches and page.csv.count("\n") > 1:
+            assert len(parse_ncu_csv(page.csv, "cut").launches)
 
 
 @pytest.mark.parametrize(
