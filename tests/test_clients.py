@@ -38,12 +38,6 @@ ALWAYS = {
 the others, too."""
 NEEDED = {"pybind_module": "pybind11", "numba_loops": "numba", "jax_jit": "jax"}
 """Packages beside torch and NumPy."""
-SLOWER = {
-    "argparse_script": ("pass_after_pass passes=6", 2),
-    "ragged_batches": ("padded", 3),
-    "numba_loops": ("eight_times", 2),
-}
-"""Variants that do several times the work of the baseline, on a CPU too, and a bound below it."""
 SHORT = ("collect.device=cpu", "collect.collectors=timer", "collect.blocks=1", "collect.repeats=1")
 
 
@@ -61,11 +55,6 @@ def test_each_habit_is_measured_and_each_fault_found(profiler, name):
     assert wrong == WRONG[name]
     assert {outcome for variant, outcome in outcomes if variant not in wrong} == {"measured"}
     assert done.code == (4 if wrong else 0), done.err
-    if name in SLOWER:
-        slow, least = SLOWER[name]
-        of_slow = [cell for cell in done.json["cells"] if cell["variant"] == slow]
-        ratios = [cell["metrics"]["duration_ns"]["ratio"] for cell in of_slow]
-        assert max(ratios) > least
 
 
 def test_the_notebook_is_written_into_a_file_and_measured(tmp_path, monkeypatch):
