@@ -12,7 +12,6 @@ import faulthandler
 import resource
 import sys
 import tempfile
-import time
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -41,6 +40,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="folder for what was found")
     asked = parser.parse_args()
     keep = asked.keep or Path(tempfile.mkdtemp(prefix="damaged-files-"))
+    keep.mkdir(parents=True, exist_ok=True)
     tried = faults = ended = 0
     print(f"{'reader':40} {'tries':>8} {'read':>8} {'faults':>6} {'s':>7} {'slowest s':>9} MB")
     for reader in (reader for reader in READERS.values() if asked.only in reader.name):
@@ -56,7 +56,7 @@ def main() -> int:
 
 def of_process(reader: Reader, tries: int, seed: int, keep: Path) -> Tally | None:
     """Tally of a reader in a fork; None where that ended early."""
-    began = time.perf_counter()
+    began = resource.getrusage(resource.RUSAGE_CHILDREN)
     context = get_context("fork")
     end, other = context.Pipe(duplex=False)
     process = context.Process(target=try_one, args=(reader, tries, seed, other))
@@ -69,7 +69,8 @@ def of_process(reader: Reader, tries: int, seed: int, keep: Path) -> Tally | Non
         print(f"{reader.name:40} ended early: exit code {process.exitcode}", flush=True)
         return None
     process.join()
-    seconds = time.perf_counter() - began
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime
     print(
         f"{reader.name:40} {tally.tries:8,} {tally.read:8,} {sum(tally.kinds.values()):6} "
         f"{seconds:7.1f} {tally.slowest_s:9.2f} {peak_mb}",

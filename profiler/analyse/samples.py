@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from profiler.analyse.combine import Codes, Ranges, combine_metric
@@ -196,7 +197,7 @@ def _with_metrics(
 ) -> pd.DataFrame:
     measured = [name for name in metrics if name not in CATALOGUE or CATALOGUE[name].ncu]
     columns = {name: combine_metric(ranges, name, compute_capability) for name in measured}
-    return typed_samples(pd.DataFrame({**identity, **columns}))
+    return pd.DataFrame({**identity, **columns})
 
 
 def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one session
@@ -222,7 +223,7 @@ def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one sessio
         origin,
         visit,
         cells_by_shape(launches, visit.cell),
-        kernels=1,
+        kernels=1.0,
         kernel_names=_kernels(launches),
     )
     ranges = Ranges(launches, np.arange(len(launches), dtype=np.intp), len(launches))
@@ -244,7 +245,7 @@ def _command_identity(
     visit: Visit,
     cells: list[str],
     *,
-    kernels: int | Codes,
+    kernels: float | npt.NDArray[np.float64],
     kernel_names: list[str],
 ) -> dict[str, Any]:
     """Where samples of a visit of a command come from; those of one cell are its repeats.
@@ -288,7 +289,7 @@ def samples_of_parts(  # noqa: PLR0913 - keyword-only facts about one session
     ranges = Ranges(shaped, parts.codes[taken], len(parts.params))
     cells = [cell_of_part(visit.cell, params) for params in parts.params]
     origin = (session, collector, kind)
-    counts, names = ranges.kernels(), _kernel_names(ranges)
+    counts, names = ranges.kernels().astype("float64"), _kernel_names(ranges)
     identity = _command_identity(origin, visit, cells, kernels=counts, kernel_names=names)
     return _with_metrics(identity, ranges, metrics, compute_capability)
 

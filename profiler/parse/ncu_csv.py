@@ -10,8 +10,9 @@ file that has rows is said in notices.
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal, TextIO
@@ -20,12 +21,12 @@ import pandas as pd
 
 from profiler.errors import ParseError
 from profiler.notices import Notice, NoticeKind
-from profiler.parse.bounded_files import require_regular
+from profiler.parse.bounded_files import read_content, require_regular
 from profiler.parse.byte_lines import EXPORT_REMEDY, ByteStream, LineSource
 from profiler.parse.ncu_details import DetailsTable, RuleRow
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS, BadCells, Launches
 from profiler.parse.ncu_lines import Header, Scanner
-from profiler.parse.ncu_raw import CONSTANT_PREFIXES, RawTable
+from profiler.parse.ncu_raw import ATTRIBUTE_PREFIX, CONSTANT_PREFIXES, RawTable
 from profiler.parse.nvtx_cells import NvtxRange, RangeKind
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "NvtxRange",
     "RangeKind",
     "parse_ncu_csv",
+    "read_alike",
     "read_ncu_csv",
 ]
 
@@ -49,6 +51,13 @@ _SHOWN_MESSAGES = 3
 _NO_REASON = ("==PROF==", "==WARNING== Note:")
 """Messages that never say why there is no table."""
 _NOTHING = "==WARNING== No kernels were profiled"
+_TOGETHER = 256
+"""Files that are read as one."""
+_SMALL_BYTES = 2**18
+_PLAIN_TABLE = re.compile(
+    rb'(?:==(?!ERROR).*\n)*(?P<head>"ID",.*\n"",.*\n)(?P<rows>(?:"[0-9]+",.*\n)+)(?:==(?!ERROR).*\n)*'
+)
+"""A raw page with messages of ncu before and after it, none of them an error, and nothing else."""
 
 
 class NothingProfiledError(ParseError):
@@ -114,6 +123,55 @@ def parse_ncu_csv(
     if isinstance(source, io.TextIOBase):
         return parse_ncu_csv(source.read(), name, columns=columns)
     return _parse(source, name, columns)  # type: ignore[arg-type]  # a TextIO that is no TextIOBase
+
+
+def read_alike(paths: Sequence[Path]) -> dict[Path, NcuTable]:
+    """Tables by file of small raw pages that differ in their rows alone; of others none.
+
+    A frame takes pandas as long whatever it holds: of a thousand files of ten rows one is made.
+    """
+    tables: dict[Path, NcuTable] = {}
+    for first in range(0, len(paths), _TOGETHER):
+        alike: dict[tuple[bytes, ...], dict[Path, re.Match[bytes]]] = {}
+        for path in paths[first : first + _TOGETHER]:
+            match = _plain_table(path)
+            if match is not None:
+                alike.setdefault((match["head"], *_device_cells(match)), {})[path] = match
+        for (head, *device), matches in alike.items():
+            if device and len(matches) > 1:
+                tables |= _tables_of_one(head, matches)
+    return tables
+
+
+def _plain_table(path: Path) -> re.Match[bytes] | None:
+    try:
+        if path.stat().st_size > _SMALL_BYTES:
+            return None
+        return _PLAIN_TABLE.fullmatch(read_content(path, _SMALL_BYTES))
+    except (OSError, ParseError):
+        return None
+
+
+def _device_cells(match: re.Match[bytes]) -> Iterator[bytes]:
+    """Attributes of the device in the first row, which also show how numbers are written."""
+    names, cells = (match[part].partition(b"\n")[0].split(b'","') for part in ("head", "rows"))
+    for name, cell in zip(names, cells, strict=False):
+        if name.startswith(ATTRIBUTE_PREFIX.encode()):
+            yield cell
+
+
+def _tables_of_one(head: bytes, matches: Mapping[Path, re.Match[bytes]]) -> dict[Path, NcuTable]:
+    """Tables of files with this header; none where any of their rows is odd."""
+    table = parse_ncu_csv(head + b"".join(match["rows"] for match in matches.values()))
+    counts = [match["rows"].count(b"\n") for match in matches.values()]
+    if table.notices or len(table.launches) != sum(counts):
+        return {}
+    tables, start = {}, 0
+    for path, count in zip(matches, counts, strict=True):
+        launches = table.launches.iloc[start : start + count].reset_index(drop=True)
+        tables[path] = replace(table, launches=launches)
+        start += count
+    return tables
 
 
 @dataclass

@@ -40,7 +40,7 @@ from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, TunedConfig, V
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.clock_file import CLOCKS_FILE, empty_clocks, read_clocks
 from profiler.parse.inductor import tuned_of_record
-from profiler.parse.ncu_csv import NcuTable, NothingProfiledError, read_ncu_csv
+from profiler.parse.ncu_csv import NcuTable, NothingProfiledError, read_alike, read_ncu_csv
 from profiler.parse.stamps import KernelStamps, read_stamps
 from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt
@@ -284,8 +284,9 @@ def _load(
     journal: protocol.JournalContent,
     current: set[str],
     compute_capability: str | None,
+    table: NcuTable | None,
 ) -> Loaded:
-    """Results of an attempt, of the cells that count."""
+    """Results of an attempt, of the cells that count; `table`: of its CSV, if it was read ahead."""
     record = attempt.record
     records = tuple(
         record for record in journal.records if "cell" not in record or record["cell"] in current
@@ -307,7 +308,7 @@ def _load(
             clocks=clocks,
             stamps=stamps,
         )
-    table, unreadable = _read_csv(attempt, journal.records)
+    table, unreadable = _read_csv(attempt, journal.records, table)
     of_table = () if table is None else table.notices
     if record.kind == SessionKind.EXPLAIN:
         cells = partial(_explained_cells, attempt, records, current, table)
@@ -323,14 +324,16 @@ def _load(
             profiles=profiles,
         )
     parts = _part_samples(attempt, table)
-    samples = _samples(attempt, records, table, compute_capability, parts)
-    samples = _with_values(_of_cells(samples, attempt, current))
+    samples = _with_values(_samples(attempt, records, table, compute_capability, parts))
+    if record.visit is not None and record.visit["cell"] not in current:
+        samples = samples.iloc[:0]
     if record.collector == cuda_events.KIND.name:
         samples = add_power(samples, measured_visits(records), clocks)
     impossible = impossible_durations(samples)
+    possible = _with_values(without_durations(samples, impossible)) if impossible.any() else samples
     return Loaded(
         attempt=attempt,
-        samples=_with_values(without_durations(samples, impossible)),
+        samples=possible,
         records=records,
         current=frozenset(current),
         of_reading=(
@@ -378,6 +381,14 @@ class AttemptReader:
 
     def __init__(self) -> None:
         self._loaded: dict[Path, Loaded] = {}
+        self._tables: dict[Path, NcuTable] = {}
+        """What was read ahead, by the folder of the attempt."""
+
+    def read_ahead(self, attempts: Iterable[Attempt]) -> None:
+        """Read the tables of attempts that are loaded next, those that are alike as one."""
+        new = (attempt for attempt in attempts if attempt.folder not in self._loaded)
+        tables = read_alike([path for attempt in new if (path := attempt.csv()) is not None])
+        self._tables = {path.parent: table for path, table in tables.items()}
 
     def load(
         self,
@@ -394,16 +405,17 @@ class AttemptReader:
         (RunRecord.opened).
         """
         loaded = self._loaded.get(attempt.folder)
+        table = self._tables.pop(attempt.folder, None)
         if loaded is None or loaded.unreadable:
             journal = protocol.read_whole_journal(attempt.journal)
             read = protocol.opened_files(journal.records)
             current = _counted(attempt, keys, settings, opened, read)
-            loaded = _load(attempt, journal, current, compute_capability)
+            loaded = _load(attempt, journal, current, compute_capability, table)
         else:
             current = _counted(attempt, keys, settings, opened, loaded.opened)
             if loaded.current != current:
                 journal = protocol.read_whole_journal(attempt.journal)
-                loaded = _load(attempt, journal, current, compute_capability)
+                loaded = _load(attempt, journal, current, compute_capability, table)
             elif loaded.attempt != attempt:
                 loaded = replace(loaded, attempt=attempt)
         self._loaded[attempt.folder] = loaded
@@ -569,14 +581,6 @@ def _read_stamps(attempt: Attempt, current: set[str]) -> tuple[dict[Visit, Kerne
     return {visit: recorded for visit, recorded in stamps.items() if visit.cell in current}, ""
 
 
-def _of_cells(samples: pd.DataFrame, attempt: Attempt, current: set[str]) -> pd.DataFrame:
-    visit = attempt.record.visit
-    if visit is not None:  # its samples have ids of their own, one per kernel, grid and block
-        return samples if visit["cell"] in current else samples.iloc[:0]
-    counted = samples["cell"].isin(current)
-    return samples if counted.all() else samples[counted]
-
-
 def _with_values(samples: pd.DataFrame) -> pd.DataFrame:
     metrics = list(metric_columns(samples))
     if not metrics:
@@ -662,7 +666,7 @@ def _rules(attempt: Attempt, table: NcuTable | None, current: set[str]) -> pd.Da
 
 
 def _read_csv(
-    attempt: Attempt, records: Sequence[Mapping[str, Any]]
+    attempt: Attempt, records: Sequence[Mapping[str, Any]], table: NcuTable | None
 ) -> tuple[NcuTable | None, str]:
     """The tool's table; or None, and the name of its file where that cannot be read.
 
@@ -673,7 +677,7 @@ def _read_csv(
     if path is None:
         return None, ""
     try:
-        return _each_launch_once(read_ncu_csv(path), path.name), ""
+        return _each_launch_once(table or read_ncu_csv(path), path.name), ""
     except NothingProfiledError:
         measured = attempt.record.visit is not None or any(protocol.measured(records))
         return None, path.name if measured else ""

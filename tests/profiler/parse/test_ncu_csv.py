@@ -26,6 +26,7 @@ from profiler.parse.ncu_csv import (
     RULE_COLUMNS,
     NothingProfiledError,
     parse_ncu_csv,
+    read_alike,
     read_ncu_csv,
 )
 
@@ -357,6 +358,52 @@ def test_few_rows_are_read_without_pandas_and_say_the_same(name, monkeypatch):
     many = parse_ncu_csv(content, name)
     pd.testing.assert_frame_equal(few.launches, many.launches)
     assert few.notices == many.notices
+
+
+def test_small_files_that_are_alike_are_read_as_one_and_say_the_same(tmp_path):
+    first, units, *rows = rows_of("ncu_raw_onepass_60")
+    message = b"==PROF== Connected to process 7\n"
+    paths = [tmp_path / f"{number}.csv" for number in range(20)]
+    for number, path in enumerate(paths):
+        path.write_bytes(b"".join([message, first, units, *rows[number : number + 5]]))
+    alike = read_alike(paths)
+    assert list(alike) == paths
+    for path, table in alike.items():
+        alone = read_ncu_csv(path)
+        pd.testing.assert_frame_equal(table.launches, alone.launches, check_exact=True)
+        assert (table.units, table.attributes) == (alone.units, alone.attributes)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda page: page.replace(b"NVIDIA H200", b"NVIDIA H100"),
+        lambda page: page + b"==ERROR== Profiling failed\n",
+        lambda page: page[:-20],
+        lambda page: page + b"out of the program\n",
+        lambda page: page.replace(b'"ID"', b'"Id"'),
+        lambda page: b"",
+    ],
+)
+def test_a_file_that_is_not_as_the_others_is_read_alone(tmp_path, change):
+    page = b"".join(rows_of("ncu_raw_onepass_60")[:6])
+    for name, content in {"a": page, "b": page, "other": change(page)}.items():
+        (tmp_path / name).write_bytes(content)
+    paths = [tmp_path / name for name in ("a", "other", "b", "absent")]
+    assert list(read_alike(paths)) == [tmp_path / "a", tmp_path / "b"]
+
+
+def test_of_files_with_an_odd_row_none_is_read_with_the_others(tmp_path):
+    page = b"".join(rows_of("ncu_raw_onepass_60")[:6])
+    (tmp_path / "a").write_bytes(page)
+    (tmp_path / "b").write_bytes(page + b'"7","8","9"\n')
+    assert read_alike([tmp_path / "a", tmp_path / "b"]) == {}
+
+
+def rows_of(name):
+    """Header, units and rows of a capture, without what else was printed."""
+    content = capture(name)
+    return content[content.index(b'"ID"') :].splitlines(keepends=True)
 
 
 # --- what stands in the cells --------------------------------------------------------------------
