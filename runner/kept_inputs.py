@@ -82,6 +82,11 @@ class InputSums:
     def _sums_now(self) -> dict[str, int]:
         return {name: int(c.sum(dtype=torch.int64)) for name, c in self._contents.items()}
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the inputs that have a sum."""
+        return frozenset(self._sums)
+
     def changed(self) -> tuple[str, ...]:
         """Names of the inputs that are no longer what they were."""
         return tuple(name for name, total in self._sums_now().items() if total != self._sums[name])

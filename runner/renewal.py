@@ -9,6 +9,7 @@ shuffled results, and the right result is made only when every variant has launc
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,9 @@ memory, and a result that was kept is wrong almost everywhere."""
 SLACK = 4.0
 """How many times the tolerance an element may be off: bounds were set with values of another
 seed."""
+
+_MOST_PARTS = 10_000
+"""Objects that inputs are searched for tensors in."""
 
 MOST_WRONG = 0.01
 """Share of the sampled elements that may be off by more than that, for the same reason."""
@@ -246,6 +250,25 @@ class _Walk:
             raise NotRenewableError(f"{place} is {type(old).__name__}, which cannot be overwritten")
         if old != new and (old, new) != self._seeds:
             raise NotRenewableError(f"{place} is no tensor and depends on the seed")
+
+
+def tensors_in(value: Any, place: str = "inputs") -> dict[str, torch.Tensor]:
+    """Tensors of torch in inputs, each once, by where in them they lie: `inputs.values`.
+
+    Of objects that lead to very many others only the first are looked at.
+    """
+    found: dict[int, tuple[str, Any]] = {}
+    seen: dict[int, Any] = {}
+    left = deque([(place, value)])
+    while left and len(seen) < _MOST_PARTS:
+        place, value = left.popleft()
+        if id(value) not in seen:
+            seen[id(value)] = value
+            if type(value) in (torch.Tensor, torch.nn.Parameter):
+                found[id(value)] = (place, value)
+            elif not is_array(value):
+                left += [(name, part) for name, part, _ in _parts(value, value, place) or ()]
+    return dict(found.values())
 
 
 def _parts(old: Any, new: Any, place: str) -> list[tuple[str, Any, Any]] | None:

@@ -32,6 +32,7 @@ from profiler.runner.renewal import (
     other_seed,
     require_right,
     require_same,
+    tensors_in,
 )
 from profiler.runner.seal import ImplausibleError, Seal, refuse_replaced
 from profiler.runner.timing import Launch, restore
@@ -85,6 +86,8 @@ class Session:
         self._failed: set[str] = set()
         self._set_up_s = 0.0
         """Seconds that inputs, launches and warm-ups of this problem took where they lie now."""
+        self._unwritten: frozenset[str] = frozenset()
+        """Tensors that no check of this problem wrote, where the workload names no inputs."""
 
     def following(self, job: Job, journal: Journal) -> Session:
         """The session of another job in this process, with its workload and device.
@@ -193,9 +196,11 @@ class Session:
             inputs, expected = self._set_up(cells)
         except PhaseFailedError:
             return
+        before = self._sums_before_checks(cells, inputs)
         launches = self._make_launches(cells, inputs, expected)
         del expected
         self._device.release()
+        self._unwritten = before.names.difference(before.changed())
         sums = self._input_sums(inputs, launches)
         # Only after memory was given back: warm launches find theirs in the allocator's cache.
         for cell in cells:
@@ -275,12 +280,28 @@ class Session:
         watched = named is not None and any(cell.check for cell in cells)
         return KeptInputs(named(inputs) if named is not None and watched else {})
 
+    def _sums_before_checks(self, cells: Sequence[JobCell], inputs: Any) -> InputSums:
+        """Sums of what may be inputs, where the workload does not say which are.
+
+        What a launch writes when it is checked is none. So none is known where a cell is not.
+        """
+        if self._workload.named_inputs is not None or not all(cell.check for cell in cells):
+            return InputSums({}, ())
+        with suppress(Exception):  # whatever objects of a workload do when they are looked into
+            return InputSums(tensors_in(inputs), ())
+        return InputSums({}, ())
+
     def _input_sums(self, inputs: Any, launches: Mapping[str, Launch]) -> InputSums:
         """Sums of the inputs that no launch gives as its outputs."""
         declared = (getattr(launch, "outputs", None) for launch in launches.values())
         outputs = [check.as_tensors(value, "`outputs`") for value in declared if value is not None]
-        named = self._workload.named_inputs if inputs is not None else None
-        return InputSums({} if named is None else named(inputs), tuple(chain(*outputs)))
+        named = self._workload.named_inputs
+        if named is not None:
+            watched = named(inputs) if inputs is not None else {}
+        else:
+            tensors = tensors_in(inputs) if self._unwritten else {}
+            watched = {name: t for name, t in tensors.items() if name in self._unwritten}
+        return InputSums(watched, tuple(chain(*outputs)))
 
     def _say_changed(self, sums: InputSums, launches: Mapping[str, Launch]) -> None:
         """Journal that inputs were overwritten after all checks: what was timed had other data."""

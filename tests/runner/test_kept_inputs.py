@@ -118,3 +118,49 @@ def test_inputs_that_are_overwritten_after_the_check_are_said(bench, select, tmp
     passed_over = select(records, event="not_rechecked")
     assert {record["cell"] for record in passed_over} == {"plain..p0", "late..p0"}
     assert passed_over[0]["cause"] == "a variant overwrote x while it was measured"
+
+
+MODULE = """\
+import torch
+from dataclasses import dataclass, field
+calls = []
+@dataclass
+class Inputs:
+    values: torch.Tensor
+    result: torch.Tensor
+    workspace: dict = field(default_factory=dict)
+def make_inputs(problem, device, seed):
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randn(problem["n"], generator=generator)
+    return Inputs(values, torch.empty_like(values), {"partial": torch.zeros(4)})
+def reference(problem, inputs):
+    return torch.relu(inputs.values)
+class Launch:
+    def __init__(self, variant, inputs):
+        self.late, self.inputs, self.outputs = variant["late"], inputs, (inputs.result,)
+    def __call__(self):
+        calls.append(1)
+        self.inputs.workspace["partial"].fill_(len(calls))
+        torch.clamp(self.inputs.values, min=0, out=self.inputs.result)
+        if self.late and len(calls) > 4:
+            self.inputs.values.copy_(self.inputs.result)
+        return self.inputs.result
+def prepare(variant, problem, inputs, library):
+    return Launch(variant, inputs)
+"""
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_so_are_those_of_a_workload_module_but_not_what_launches_write_anyway(
+    bench, select, tmp_path, late
+):
+    (tmp_path / "module.py").write_text(MODULE)
+    job = bench.job(["plain", "late"], [{"n": 1000}], workload=str(tmp_path / "module.py"))
+    cells = tuple(
+        replace(cell, variant_params={"late": late and cell.variant == "late"})
+        for cell in job.cells
+    )
+    records = bench.run(replace(job, cells=cells))
+    causes = {record["cause"] for record in select(records, event="not_rechecked")}
+    written = "a variant overwrote inputs.values while it was measured"
+    assert causes == ({written} if late else set())
