@@ -91,12 +91,12 @@ def imported_timeline(
 
 
 def _overview(timeline: CellTimeline, ranges: pd.DataFrame) -> TimelineOverview:
-    """Tables of a timeline; where no operation was read, what a range has of them is not known.
+    """Tables of a timeline; what ranges have of operations is unknown where all calls are.
 
     `ranges`: with the names that they have in the file.
     """
     made = overview(timeline.operations, ranges, timeline.stacks, timeline.api)
-    if made.operations:
+    if timeline.operations["launch"].notna().any():
         return made
     return replace(made, ranges=made.ranges.assign(**dict.fromkeys(_OF_OPERATIONS, math.nan)))
 

@@ -23,7 +23,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import groupby
 from pathlib import Path
@@ -59,8 +59,18 @@ _OLD_NAMES = {
     "runtime": "cuda_runtime",
     "memcpy": "gpu_memcpy",
     "memset": "gpu_memset",
+    "mtia_ccp_events": "kernel",
 }
-"""Categories of kineto before torch 1.12, which wrote them with capitals, and what they are now."""
+"""Categories of earlier kinetos, before torch 1.12 with capitals, and what they are now."""
+_ASCEND_CALL = "ascend_runtime"
+_ASCEND_TASKS: Mapping[str, str] = {
+    **dict.fromkeys(("AI_CORE", "AI_VECTOR_CORE", "AIV_SQE", "MIX_AIC", "MIX_AIV"), "kernel"),
+    **dict.fromkeys(("AI_CPU", "FFTS_PLUS", "DSA_SQE", "COMMUNICATION"), "kernel"),
+    **dict.fromkeys(("KERNEL_AICORE", "KERNEL_AIVEC", "KERNEL_AICPU"), "kernel"),
+    **dict.fromkeys(("KERNEL_MIX_AIC", "KERNEL_MIX_AIV"), "kernel"),
+    **dict.fromkeys(("SDMA_SQE", "PCIE_DMA_SQE", "MEMCPY_ASYNC"), "gpu_memcpy"),
+}
+"""Kinds of tasks of an NPU that work; others wait, record events and notify."""
 _NOT_READ = frozenset(
     {
         *("trace", "python_function", "ac2g", "fwdbwd", "gpu_user_annotation", "overhead"),
@@ -385,6 +395,7 @@ def _event(record: object, names: dict[str, str]) -> _Event | str | None:
     """
     if not isinstance(record, dict):
         return "no event"
+    record = _in_words_of_kineto(record)
     written = record.get("cat")
     if record.get("ph") != "X" or not isinstance(written, str):
         return _uncategorised(record) if record.get("ph") == "X" else None
@@ -410,6 +421,29 @@ def _event(record: object, names: dict[str, str]) -> _Event | str | None:
         if isinstance(facts, dict)
         else {},
     )
+
+
+def _in_words_of_kineto(record: dict[str, Any]) -> dict[str, Any]:
+    """A task of Ascend's NPUs, or a call of their library: its tracer gives them no category."""
+    facts = record.get("args")
+    if record.get("cat") or not isinstance(facts, dict):
+        return record
+    task = facts.get("Task Type")
+    if isinstance(task, str):
+        category = _ASCEND_TASKS.get(task, f"{task} of Ascend")
+    elif "level" in facts and "connection_id" in facts:
+        category = _ASCEND_CALL
+    else:
+        return record
+    named = {}
+    if category == "gpu_memcpy" and isinstance(facts.get("operation"), str):
+        named["name"] = f"copy_{facts['operation'].replace(' ', '_')}"
+    translated = {
+        "correlation": facts.get("connection_id"),
+        "stream": facts.get("Physic Stream Id", facts.get("Stream Id")),
+        "bytes": facts.get("size(B)"),
+    }
+    return {**record, **named, "cat": category, "args": translated}
 
 
 def _is_of_device(category: str) -> bool:
@@ -460,7 +494,8 @@ class _Rows:
 
     def add(self, number: int, trace: _Trace, shift_ns: int, *, on_gpu: bool) -> None:
         """Add the events of one trace, `shift_ns` later than it says."""
-        hosts = Counter(e.process for e in trace.events if e.category not in _ON_DEVICE)
+        elsewhere = (*_ON_DEVICE, _ASCEND_CALL)  # where calls of Ascend are shown is no process
+        hosts = Counter(e.process for e in trace.events if e.category not in elsewhere)
         process = hosts.most_common(1)[0][0] if hosts else MISSING
         platform = _platform(trace.events)
         for event in trace.events:
@@ -469,7 +504,10 @@ class _Rows:
                 self.ranges.append(_range(event) | times)
                 continue
             correlation = self._correlation(number, event.facts.get("correlation"))
-            if event.category.endswith(_CALL_ENDS):
+            if event.category == _ASCEND_CALL:
+                made = replace(event, pid=process if hosts else None)
+                self.api.append(_call(made, correlation) | times)
+            elif event.category.endswith(_CALL_ENDS):
                 self.api.append(_call(event, correlation) | times)
             elif event.category in _ON_DEVICE:
                 row = _operation(event, process, platform) | {"correlation": correlation}

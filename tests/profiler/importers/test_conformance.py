@@ -597,7 +597,8 @@ def test_files_that_are_known_and_not_read_are_named(read, tool, content):
     ("category", "what"),
     [
         ("kernel", 3), ("Kernel", 3), ("gpu_memcpy", 3), ("Memcpy", 3), ("Memset", 3),
-        ("mtia_ccp_events", 0), ("Ascend Hardware", 0), ("hpu_kernel", 0), ("XpuKernel", 0),
+        ("mtia_ccp_events", 3), ("mtia_insight", 0), ("Ascend Hardware", 0), ("hpu_kernel", 0),
+        ("XpuKernel", 0),
     ],
 )  # fmt: skip
 def test_events_of_any_accelerator_are_read_or_counted(read, tmp_path, category, what):
@@ -656,6 +657,46 @@ def test_events_without_a_category_are_counted_by_their_process(read, tmp_path):
     assert facts == Counter({("aten::mm", 2500): 1})
     assert '"of Ascend Hardware": 2' in said
     assert '"of no category (process 40)": 1' in said
+
+
+def of_ascend(name: str, pid: int, start_us: float, task: dict) -> str:
+    """An event as Ascend's tracer writes it: no category, times as texts."""
+    times = {"ts": f"{1707012345678000 + start_us:.2f}", "dur": 4.5}
+    return json.dumps({"ph": "X", "name": name, "pid": pid, "tid": 7, **times, "args": task})
+
+
+def test_tasks_and_calls_of_ascend_are_read_and_what_waits_is_counted(read, tmp_path):
+    """The process of its calls is where they are shown; they are made by threads of Python."""
+    range_of_python = {"ts": "1707012345678000.0", "dur": "50.0", "pid": 10, "tid": 7}
+    stream = {"Physic Stream Id": 3}
+    call, kernel = {"level": "node", "connection_id": 41}, {"Task Type": "AI_CORE"}
+    copy = {"Task Type": "PCIE_DMA_SQE", "operation": "host to device", "size(B)": 4096}
+    lines = [
+        event(1, cat="user_annotation", name="step", **range_of_python),
+        of_ascend("Node@launch", 20, 5, call),
+        of_ascend("aclnnMm_MatMulV2", 30, 20, {**kernel, "connection_id": 41, **stream}),
+        of_ascend("MEMCPY_ASYNC", 30, 40, {**copy, **stream}),
+        of_ascend("EVENT_WAIT", 30, 45, {"Task Type": "EVENT_WAIT_SQE", **stream}),
+        of_ascend("Add", 30, 46, stream),
+    ]
+    facts, said = read("[" + ",\n".join(lines) + "]")
+    assert facts == Counter(
+        {("aclnnMm_MatMulV2", 4500): 1, ("[ASCEND memcpy Host-to-Device]", 4500): 1}
+    )
+    assert '"of the category EVENT_WAIT_SQE of Ascend": 1' in said
+    assert '"of no category (process 30)": 1' in said
+    (timeline,) = json.loads((tmp_path / "out.json").read_text())["timelines"]
+    assert [(tree["name"], tree["operations"]) for tree in timeline["ranges"]] == [("step", 1)]
+    assert [row["avg_ns"] for row in timeline["launch_latency"]] == [15_000]
+
+
+def test_ranges_have_unknown_operations_where_no_call_is_known(read, tmp_path):
+    form = next(form for form in FORMATS if form.name == "trace of torch")
+    step = event(0, cat="user_annotation", name="step", ts=0, dur=99_999.0)
+    read(form.text((event(1, cat="kernel"),), (step,)), form.file)
+    (timeline,) = json.loads((tmp_path / "out.json").read_text())["timelines"]
+    (tree,) = timeline["ranges"]
+    assert [tree[key] for key in ("operations", "gpu_ns", "idle_ns")] == [None] * 3
 
 
 # ---- exports of nsys: tables, and no lines -------------------------------------------------------
