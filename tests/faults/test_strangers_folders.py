@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +14,7 @@ from profiler.commands import gallery, output
 from profiler.commands.list_runs import list_runs
 from profiler.commands.output import csv_text, write_results
 from profiler.commands.requests import GalleryRequest, ListRequest
-from profiler.errors import ParseError, ProfilerError, SpecError, UsageError
+from profiler.errors import ParseError, ProfilerError, UsageError
 from profiler.findings.find import find
 from profiler.kernels.arithmetic import parse
 from profiler.machine import lock_files
@@ -121,11 +120,9 @@ def test_contents_of_a_gallery_that_grow_without_end_are_refused(contents):
         "a0: &a0 [x]",
         *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)),
     ]
-    began = time.monotonic()
-    with pytest.raises((UsageError, SpecError)) as raised:
+    with pytest.raises(UsageError, match="comparisons: Input should be") as raised:
         contents("\n".join([*levels, "comparisons: *a8", ""]))
     assert len(str(raised.value)) < 1000
-    assert time.monotonic() - began < 5
 
 
 def test_contents_of_a_gallery_out_of_a_fifo_are_not_waited_for(tmp_path):
@@ -160,10 +157,8 @@ def test_patterns_that_people_write_are_taken(pattern):
 
 
 def test_the_slowest_pattern_that_is_taken_ends():
-    began = time.monotonic()
     assert not matches(".*.*=x", "a" * MAX_MATCHED)
     assert not matches(".*", "a" * (MAX_MATCHED + 1))
-    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+b", "("])
@@ -184,10 +179,8 @@ def test_stamps_of_no_layout_are_damaged(tmp_path, changes):
     line = {"cell": "a", "block": 0, "arm": 0, "activities": "load", "head": 8, "words": 64}
     line |= {"code_bits": 8, "written": [[0, 0, [1, 0, 0, 0, 0, 5, 0, 9, 257]]]} | changes
     (tmp_path / "stamps.jsonl.gz").write_bytes(gzip.compress(json.dumps(line).encode()))
-    began = time.monotonic()
-    with pytest.raises(ParseError, match="damaged"):
+    with pytest.raises(ParseError, match=r"damaged: .*(bits of a code|a visit without a number)"):
         read_stamps(tmp_path)
-    assert time.monotonic() - began < 5
 
 
 def test_many_conditions_on_many_configurations_are_refused(monkeypatch):

@@ -21,18 +21,18 @@ def test_each_command_has_its_own_end_and_output():
             shell("echo $WORD; echo odd >&2; exit 3"),
             Command(("/no/such/program",)),
             shell("sleep 60"),
-            shell("head -c 3000000 /dev/zero | tr '\\0' x; printf '\\377'"),
+            shell("head -c 300000 /dev/zero | tr '\\0' x; printf '\\377'"),
         ],
-        timeout_s=1.0,
+        timeout_s=4.0,
     )
     assert first == Ran(3, "said\n", "odd\n")
     assert first.printed == "said\n\nodd\n"
     assert isinstance(missing, EnvironmentUnusable)
     assert "cannot be run" in missing.message
     assert isinstance(late, EnvironmentUnusable)
-    assert "did not end within 1 s" in late.message
+    assert "did not end within 4 s" in late.message
     assert isinstance(large, Ran)
-    assert large.stdout == "x" * 3_000_000 + "\ufffd"
+    assert large.stdout == "x" * 300_000 + "\ufffd"
 
 
 def test_one_command_raises_its_error():
@@ -50,7 +50,7 @@ def test_a_signal_ends_the_commands_and_what_they_started(tmp_path, monkeypatch)
     monkeypatch.setattr(tool_output, "raise_if_signalled", signalled)
     with pytest.raises(KeyboardInterrupt):
         ran_together([shell(f"sleep 60 & echo $! > {pid}; wait"), shell("sleep 60")], 30.0)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while is_alive(int(pid.read_text())) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not is_alive(int(pid.read_text()))

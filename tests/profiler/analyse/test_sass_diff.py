@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import time
 from pathlib import Path
 
 import numpy as np
@@ -227,16 +226,15 @@ def test_the_padding_of_a_kernel_is_none_of_its_instructions():
     assert not diff_sass(listing(*PROGRAM[:-1]), listing(*PROGRAM)).is_empty
 
 
-def test_twenty_thousand_instructions_are_aligned_in_bounded_time(torch_listings):
-    sass = torch_listings[0].instructions["sass"].tolist() * 6
+def test_twenty_thousand_instructions_are_aligned_exactly(torch_listings):
+    """Where difflib drops what occurs often, or takes hours."""
+    sass = (torch_listings[0].instructions["sass"].tolist() * 6)[:20_000]
     generator = np.random.default_rng(1)
     fewer = [
         text for text, drop in zip(sass, generator.random(len(sass)) < 0.1, strict=True) if not drop
     ]
-    started = time.monotonic()
-    diff = diff_sass(listing(*sass[:20_000]), listing(*fewer[:20_000]))
-    assert diff.aligned
-    assert time.monotonic() - started < 20
+    assert len(sass) ** 2 <= sass_diff.MOST_PAIRS
+    assert len(sass_diff._common_subsequence(sass, fewer)) == len(fewer)
 
 
 def test_more_than_that_is_not_aligned(monkeypatch):
