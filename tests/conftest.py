@@ -32,10 +32,6 @@ READ_RECORDINGS = frozenset(
     }
 )
 """Files of tests that share the findings of recordings (recorded.py): one worker runs them."""
-COMPILE = frozenset(
-    {"tests/kernels/fusion/test_fusion_workload.py", "tests/kernels/mlp/test_mlp_workload.py"}
-)
-"""Files of tests that compile with inductor: one worker imports it, and builds its C++ once."""
 RENDER = "tests/profiler/render/"
 """Folder of tests that share the pages of one synthetic run: one worker runs them."""
 STARTS_PROCESSES = ("tests/test_", "tests/faults/", "tests/kernels/")
@@ -46,11 +42,9 @@ settings.load_profile("patient")
 
 
 def _scope(file):
-    """What one worker runs: the tests of a file, of READ_RECORDINGS, of COMPILE, or of RENDER."""
+    """What one worker runs: the tests of a file, of READ_RECORDINGS, or of RENDER."""
     if file in READ_RECORDINGS:
         return "recordings"
-    if file in COMPILE:
-        return "tests/kernels/compile"
     return RENDER if file.startswith(RENDER) else file
 
 
@@ -101,14 +95,6 @@ def shared_folder(tmp_path_factory, request):
     """A folder of this run of the tests, which all workers have."""
     base = tmp_path_factory.getbasetemp()
     return base.parent if hasattr(request.config, "workerinput") else base
-
-
-@pytest.fixture(scope="session")
-def inductor_cache(tmp_path_factory):
-    """What inductor compiles in this worker: a piece of C++ is in all of it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -23,8 +23,6 @@ class Compiled:
     call: Call
     seconds: float
     """From handing the function to the compiler to the end of the first call."""
-    cached: bool | None = None
-    """Whether the compiler took its result from its cache on disk; None where that is not known."""
     tuned: tuple[autotuned.Row, ...] = ()
     """What inductor's autotuner tried."""
 
@@ -46,7 +44,6 @@ class FusionLaunch:
     call: Call
     compile_seconds: float | None = None
     """Compilation and first call; None where nothing is compiled."""
-    compile_cached: bool | None = None
     buffer_bytes: int | None = None
     """None where the device does not count (a CPU)."""
     peak_bytes: int | None = None
@@ -64,7 +61,6 @@ def make_launch(call: Call, device: torch.device, compiled: Compiled | None = No
     return FusionLaunch(
         call=call,
         compile_seconds=None if compiled is None else compiled.seconds,
-        compile_cached=None if compiled is None else compiled.cached,
         buffer_bytes=None if memory is None else memory.buffer_bytes,
         peak_bytes=None if memory is None else memory.peak_bytes,
         tuned=() if compiled is None else compiled.tuned,
@@ -131,9 +127,7 @@ def _compile(function: Function, arguments: Sequence[torch.Tensor], mode: str) -
     # two that it takes.
     import torch._inductor.compile_fx
     import torch._inductor.config as inductor_config
-    from torch._dynamo.utils import counters
 
-    hits = counters["inductor"]["fxgraph_cache_hit"]
     _wait(arguments[0].device)
     start = time.perf_counter()
     # In this process and thread: workers would still be there while others are measured.
@@ -143,8 +137,7 @@ def _compile(function: Function, arguments: Sequence[torch.Tensor], mode: str) -
         compiled(*arguments)
         _wait(arguments[0].device)
         seconds = time.perf_counter() - start
-    cached = counters["inductor"]["fxgraph_cache_hit"] > hits
-    return Compiled(functools.partial(compiled, *arguments), seconds, cached, tuple(tuned))
+    return Compiled(functools.partial(compiled, *arguments), seconds, tuple(tuned))
 
 
 def fresh(function: Function) -> Function:

@@ -46,7 +46,6 @@ from profiler.sessions.forecasts.session_costs import read_costs
 
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT / "tests/recordings"
-EXPERIMENTS = ROOT / "experiments"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ import pytest
 from damage import SEED, WHOLE_TEXTS, damaged_lines, damaged_versions
 from readers import (
     CLOCKS,
-    EXPERIMENTS,
     LOG,
     READERS,
     RECORDINGS,
@@ -44,7 +43,7 @@ from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.recording import write_recording
 from profiler.search.t1 import read_t1
 
-BUDGET = 48
+BUDGET = 32
 EXPORT = RECORDINGS / "nsys-2025.3/three_iterations.sqlite"
 
 
@@ -79,12 +78,6 @@ def with_odd_letters(content, budget):
         yield bytes(damaged)
 
 
-@pytest.mark.parametrize("name", ["async_copy", "fusion_grid", "mlp", "waves"])
-def test_experiment_files(tmp_path, name):
-    content = (EXPERIMENTS / f"{name}.yaml").read_bytes()
-    survives(planned, damaged_versions(content, 12), tmp_path / "spec.yaml")
-
-
 def test_files_that_are_no_experiment(tmp_path):
     assert survives(planned, WHOLE_TEXTS, tmp_path / "spec.yaml") == []
 
@@ -93,7 +86,7 @@ def test_journals(tmp_path):
     """No line of a journal stops a report, or is a number that JSON has not."""
     run = timed(tmp_path / "timed").run
     (attempt,) = run.attempts()
-    contents = [*damaged_lines(attempt.journal.read_bytes(), 6), *FOUND_JOURNALS]
+    contents = [*damaged_lines(attempt.journal.read_bytes(), 2), *FOUND_JOURNALS]
     texts = survives(lambda _: document(run), contents, attempt.journal)
     assert len(texts) == len(contents)
     assert not any("NaN" in text or "Infinity" in text for text in texts)

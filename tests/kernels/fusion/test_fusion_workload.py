@@ -27,21 +27,6 @@ def test_eager_code_is_right(operator):
     assert excess(launch, variant, problem, inputs) < 1
 
 
-# Importing inductor imports what torch itself has deprecated.
-# A chain of elementwise steps is compiled and checked in test_fusion_live.py.
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-@pytest.mark.usefixtures("inductor_cache")
-@pytest.mark.parametrize("operator", ["layer_norm", "matmul_add_relu"])
-def test_compiled_code_is_right(operator):
-    problem = SMALL[operator]
-    with torch.no_grad():
-        launch, variant, inputs = prepared("compile", problem, CPU)
-        assert excess(launch, variant, problem, inputs) < 1
-    assert launch.compile_seconds > 0
-    assert launch.compile_cached is False
-    assert launch.buffer_bytes is None, "a CPU does not count"
-
-
 def test_compiling_often_never_falls_back():
     """Each cell is compiled as if it were the first: dynamo gives up on code, not on functions."""
     code = []
