@@ -3,6 +3,7 @@
 import json
 import linecache
 import re
+import shutil
 import subprocess
 import sys
 
@@ -597,7 +598,7 @@ def test_variants_of_other_environments_have_processes_of_their_own(profiler):
 
 
 def test_what_an_autotuner_chose_is_recorded_and_its_trials_are_in_no_sample(profiler):
-    profiler.environment["PYTHONPATH"] += f":{TESTS / 'fake_triton'}"
+    shutil.copytree(TESTS / "fake_triton/triton", profiler.folder / "triton")
     cells, done = measured(profiler, "tuned", example("python.md", "tuned-scale"))
     assert done.code == 0, done.err
     assert {outcome for outcome, _ in cells.values()} == {"measured"}
