@@ -46,7 +46,8 @@ SCRIPTS = (
 """What forks run by path: compiled once, not in each of hundreds."""
 PRELOADED = (
     "torch",
-    "torch._inductor",
+    "torch._inductor.select_algorithm",
+    "torch._inductor.runtime.triton_heuristics",
     "torch.fx.experimental.symbolic_shapes",
     "scipy.stats",
     "matplotlib.backends.backend_svg",
