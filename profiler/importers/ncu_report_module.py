@@ -1,8 +1,9 @@
-"""Reports of ncu by NVIDIA's Python module `ncu_report`, as the raw page that ncu would print.
+"""Reports of ncu by NVIDIA's Python module `ncu_report`, as the pages that ncu would print.
 
-The module comes with Nsight Compute (`extras/python`) and works without the rest of it. Its
-documentation: docs.nvidia.com/nsight-compute, PythonReportInterface and NvRulesAPI. Values are in
-base units; it does not say which process launched a kernel.
+The module comes with Nsight Compute (`extras/python`) and as a package (`pip install ncu-report`),
+and works without the rest of it. Its documentation: docs.nvidia.com/nsight-compute,
+PythonReportInterface and NvRulesAPI. Values are in base units; it does not say which process
+launched a kernel. Of instructions it has what was executed, samples and source lines.
 """
 
 from __future__ import annotations
@@ -11,12 +12,26 @@ import csv
 import importlib
 import io
 import math
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from profiler.errors import ParseError
 from profiler.parse.ncu_launches import PUSH_POP_HEADER, START_END_HEADER
+from profiler.parse.ncu_source import (
+    ADDRESS,
+    FILE,
+    LINE,
+    SASS,
+    TEXT,
+    Listing,
+    parse_source_page,
+    with_lines,
+)
 
 _MODULE = "ncu_report"
 _NVTX = "PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
@@ -27,6 +42,8 @@ _IDENTITY = (
 )
 _COUNTED = "inst_executed"
 """Metric whose instances are the counts of single instructions."""
+_SAMPLED = re.compile(r"smsp__pcsamp_warps_issue_(stalled_\w+?)(_not_issued)?")
+"""Metrics whose instances are samples of single instructions, by reason."""
 
 
 def report_module() -> Any | None:
@@ -37,25 +54,34 @@ def report_module() -> Any | None:
         return None
 
 
-def raw_page(module: Any, report: Path, name: str) -> tuple[str, int]:
-    """Raw page of a report as CSV, and how many launches have counters of instructions.
+def read_report(module: Any, report: Path, name: str) -> tuple[str, tuple[Listing, ...]]:
+    """Raw page of a report as CSV, and listings of launches whose instructions were counted.
 
     Raises ParseError where the module cannot read it.
     """
     try:
         actions = list(_actions(module.load_report(str(report))))
-        metrics = list(dict.fromkeys(metric for a in actions for metric in a.metric_names()))
-        units: dict[str, str] = {}
-        rows = [_row(number, action, metrics, units) for number, action in enumerate(actions)]
-        counted = sum(_is_counted(action) for action in actions)
+        pages = _raw_page(actions), tuple(_listing(a) for a in actions if _is_counted(a))
     except Exception as error:  # whatever a library of others raises
         raise ParseError(f"{name}: the module {_MODULE} cannot read it: {error}") from error
+    if not actions:  # it says nothing of a file that is no report
+        raise ParseError(f"{name}: the module {_MODULE} finds no launch in it")
+    return pages
+
+
+def _raw_page(actions: list[Any]) -> str:
+    metrics = list(dict.fromkeys(metric for a in actions for metric in a.metric_names()))
+    units: dict[str, str] = {}
+    rows = [_row(number, action, metrics, units) for number, action in enumerate(actions)]
+    header = [*_IDENTITY, *metrics]
+    of_units = [*[""] * len(_IDENTITY), *(units.get(metric, "") for metric in metrics)]
+    return _csv([header, of_units, *rows])
+
+
+def _csv(rows: list[list[str]]) -> str:
     written = io.StringIO()
-    writer = csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    writer.writerow([*_IDENTITY, *metrics])
-    writer.writerow([*[""] * len(_IDENTITY), *(units.get(metric, "") for metric in metrics)])
-    writer.writerows(rows)
-    return written.getvalue(), counted
+    csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+    return written.getvalue()
 
 
 def _actions(context: Any) -> Iterator[Any]:
@@ -120,3 +146,64 @@ def _item(domain: str, name: str) -> str:
 def _is_counted(action: Any) -> bool:
     metric = action.metric_by_name(_COUNTED)
     return metric is not None and metric.num_instances() > 0
+
+
+def _listing(action: Any) -> Listing:
+    """Instructions of a launch, from the page that ncu would print, with their source lines."""
+    columns = {
+        "Instructions Executed": _by_address(action.metric_by_name(_COUNTED)),
+        **_samples(action),
+    }
+    addresses = sorted({address for counts in columns.values() for address in counts})
+    rows = [
+        [
+            hex(address),
+            action.sass_by_pc(address),
+            *(str(of.get(address, 0)) for of in columns.values()),
+        ]
+        for address in addresses
+    ]
+    kernel = action.name(action.NameBase_DEMANGLED)
+    page = _csv([["Kernel Name", kernel], ["Address", "Source", *columns], *rows])
+    (listing,) = parse_source_page(page)
+    return with_lines(listing, replace(listing, instructions=_lined(action, listing)))
+
+
+def _samples(action: Any) -> dict[str, dict[int, float]]:
+    """Samples of each instruction by the title of ncu's column: for each reason, and all."""
+    by_title: dict[str, dict[int, float]] = {}
+    for name in action.metric_names():
+        match = _SAMPLED.fullmatch(name)
+        if match is None:
+            continue
+        sampled, reason = ("Not-issued", " (Not Issued)") if match[2] else ("All", "")
+        counts = _by_address(action.metric_by_name(name))
+        total = by_title.setdefault(f"Warp Stall Sampling ({sampled} Samples)", {})
+        for address, count in counts.items():
+            total[address] = total.get(address, 0) + count
+        by_title[f"{match[1].replace('stalled', 'stall', 1)}{reason}"] = counts
+    return by_title
+
+
+def _by_address(metric: Any) -> dict[int, float]:
+    """Values of a metric's instances by the address of the instruction."""
+    addresses = metric.correlation_ids()
+    return {addresses.as_uint64(n): metric.as_double(n) for n in range(metric.num_instances())}
+
+
+def _lined(action: Any, listing: Listing) -> pd.DataFrame:
+    """File, line and text of each instruction of a listing."""
+    texts = {file: text.splitlines() for file, text in action.source_files().items()}
+    code = listing.instructions[[ADDRESS, SASS]]
+    places = [_place(action.source_info(address), texts) for address in code[ADDRESS].tolist()]
+    return code.join(pd.DataFrame(places, columns=[FILE, LINE, TEXT], dtype=object))
+
+
+def _place(
+    info: Any | None, texts: dict[str, list[str]]
+) -> tuple[str | None, int | Any, str | None]:
+    if info is None:
+        return None, pd.NA, None
+    file, line = info.file_name(), info.line()
+    lines = texts.get(file, [])
+    return file, line, lines[line - 1].strip() if 0 < line <= len(lines) else None

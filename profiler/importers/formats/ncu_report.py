@@ -1,4 +1,4 @@
-"""Reports of ncu: it prints their pages; else NVIDIA's module `ncu_report` has the launches."""
+"""Reports of ncu: it prints their pages; else NVIDIA's module `ncu_report` has what is in them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from profiler.errors import EnvironmentUnusable, ParseError, naming
 from profiler.importers.given_file import GivenFile
 from profiler.importers.importer import Importer
 from profiler.importers.launches import ImportedLaunches
-from profiler.importers.ncu_report_module import raw_page, report_module
+from profiler.importers.ncu_report_module import read_report, report_module
 from profiler.importers.source_listings import listed_kernels
-from profiler.importers.unread import unread_notices
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.machine.tool_output import Ran, ran_together
 from profiler.notices import Notice
@@ -50,19 +49,17 @@ def _read(file: GivenFile) -> ImportedLaunches:
 
 def _by_module(module: Any, file: GivenFile) -> ImportedLaunches:
     with file.unpacked() as report:
-        page, counted = raw_page(module, report, file.name)
+        page, listings = read_report(module, report, file.name)
     read = ImportedLaunches.of(parse_ncu_csv(page, file.name))
-    unread = {"launches with counts of instructions, which ncu itself would list": counted}
-    notices = unread_notices(file.name, unread if counted else {})
-    return replace(read, notices=(*read.notices, *notices))
+    return replace(read, kernels=listed_kernels(file.name, listings))
 
 
 def _no_ncu(file: GivenFile, error: EnvironmentUnusable) -> EnvironmentUnusable:
     name = file.plain_name
     return EnvironmentUnusable(
         f"{file.name} is a report, which only ncu can read: {error.message}",
-        remedy=f"{error.remedy} Or put the module ncu_report of Nsight Compute (extras/python) on "
-        "PYTHONPATH. Or print its pages where ncu is, and import those: "
+        remedy=f"{error.remedy} Or install NVIDIA's module for reports (pip install ncu-report). "
+        "Or print its pages where ncu is, and import those: "
         f"ncu --import {name} --csv --page raw --print-units base > launches.csv; "
         f"ncu --import {name} --csv --page source --print-source sass > source.csv",
     )
@@ -93,8 +90,8 @@ def _listings(
 IMPORTER = Importer(
     name="a report of ncu",
     files="`.ncu-rep` and `.ncu-repz`, where ncu is installed (`PROFILER_NCU`, PATH, NVIDIA's "
-    "folders), or else its Python module `ncu_report` can be imported; by ncu also what a source "
-    "page shows, of launches whose instructions were counted (section `SourceCounters`)",
+    "folders), or else its Python module `ncu_report` can be imported; also what a source page "
+    "shows, of launches whose instructions were counted (section `SourceCounters`)",
     gives=ImportedLaunches,
     read=_read,
     endings=(".ncu-rep", ".ncu-repz"),

@@ -130,10 +130,13 @@ def test_without_ncu_the_error_says_what_to_run_elsewhere(report, tmp_path):
 class Metric:
     """A metric as NVIDIA's module has it."""
 
-    def __init__(self, value, unit="", instances=0):
+    def __init__(self, value, unit="", instances=None):
         self.value, self.unit = (lambda: value), (lambda: unit)
         self.has_value = lambda: value is not None
-        self.num_instances = lambda: instances
+        counts = instances or {}
+        self.num_instances = lambda: len(counts)
+        self.as_double = [*map(float, counts.values())].__getitem__
+        self.correlation_ids = lambda: SimpleNamespace(as_uint64=[*counts].__getitem__)
 
 
 class Action:
@@ -141,7 +144,11 @@ class Action:
 
     NameBase_DEMANGLED = 2
 
-    def __init__(self, name, metrics, ranges=()):
+    def __init__(self, name, metrics, ranges=(), code=None):
+        code = code or {}
+        self.sass_by_pc = lambda address: code[address][0]
+        self.source_info = lambda address: code[address][1]
+        self.source_files = lambda: {"/src/a.cu": "int a;\n  x[i] = y[i];\n", "/src/b.cuh": ""}
         self.name = lambda base: {2: name}[base]
         self.metric_names = lambda: tuple(metrics)
         self.metric_by_name = metrics.get
@@ -152,6 +159,13 @@ class Action:
         )
         state = SimpleNamespace(domains=lambda: (0,), domain_by_id=lambda _: domain)
         self.nvtx_state = lambda: state if ranges else None
+
+
+STALLED = "smsp__pcsamp_warps_issue_stalled_"
+
+
+def line(file, number):
+    return SimpleNamespace(file_name=lambda: file, line=lambda: number)
 
 
 @pytest.fixture
@@ -167,10 +181,19 @@ def module(monkeypatch):
     first = {"gpu__time_duration.sum": Metric(1500.5, "nsecond"), **sizes, **facts}
     second = {
         "gpu__time_duration.sum": Metric(None, "nsecond"),
-        "inst_executed": Metric(7, "inst", instances=3),
+        "inst_executed": Metric(7, "inst", instances={64: 4, 80: 3, 96: 2}),
+        f"{STALLED}long_scoreboard": Metric(9, instances={80: 8, 96: 1}),
+        f"{STALLED}long_scoreboard_not_issued": Metric(8, instances={64: 2, 80: 6}),
+        f"{STALLED}selected": Metric(1, instances={64: 1}),
         "l1tex__t_sector_hit_rate.pct": Metric(float("nan"), "%"),
     }
-    actions = [Action("void k<int, 2>(int *)", first, ("outer", "in:ner")), Action("relu", second)]
+    code = {
+        64: ("      LDG.E R2, [R4]", line("/src/a.cu", 2)),
+        80: ("      FADD R2, R2, R3", line("/src/b.cuh", 7)),
+        96: ("      EXIT", None),
+    }
+    in_ranges = Action("void k<int, 2>(int *)", first, ("outer", "in:ner"))
+    actions = [in_ranges, Action("relu", second, code=code)]
     a_range = SimpleNamespace(num_actions=lambda: 2, action_by_idx=actions.__getitem__)
 
     def load_report(path):
@@ -195,13 +218,28 @@ def test_without_ncu_its_python_module_gives_the_launches(tmp_path, module, name
     assert second["kernel"] == "relu"
     assert second["metrics"]["duration_ns"] is None
     assert second["metrics"]["l1tex__t_sector_hit_rate.pct"] is None
-    (warning,) = document["warnings"]
-    assert "1 launches with counts of instructions" in warning["text"]
+    assert document["warnings"] == []
+    (kernel,) = document["kernels"]
+    assert kernel["kernel"] == "relu"
+    assert kernel["executed"] == {"load_global": 4, "fma": 3, "control": 2}
+    lines = [[line[key] for key in ("file", "line", "text", "share")] for line in kernel["lines"]]
+    assert lines == [
+        ["b.cuh", 7, "FADD R2, R2, R3 ← LDG.E R2, [R4]", 0.75],
+        ["a.cu", 2, "x[i] = y[i];", 0.25],
+    ]
 
 
 def test_what_the_module_says_of_a_bad_report_is_in_the_error(tmp_path, module):
     (tmp_path / "a.ncu-rep").touch()
     with pytest.raises(ParseError, match=r"a\.ncu-rep.*Could not open report"):
+        read_files([tmp_path / "a.ncu-rep"], environ={"PROFILER_NCU": "/nowhere", "PATH": ""})
+
+
+def test_a_report_in_which_the_module_finds_nothing_is_refused(tmp_path, monkeypatch):
+    nothing = SimpleNamespace(load_report=lambda _: SimpleNamespace(num_ranges=lambda: 0))
+    monkeypatch.setitem(sys.modules, "ncu_report", nothing)
+    (tmp_path / "a.ncu-rep").touch()
+    with pytest.raises(ParseError, match=r"a\.ncu-rep.*finds no launch"):
         read_files([tmp_path / "a.ncu-rep"], environ={"PROFILER_NCU": "/nowhere", "PATH": ""})
 
 
