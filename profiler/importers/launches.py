@@ -10,6 +10,7 @@ import pandas as pd
 
 from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.samples import to_catalogue_metrics
+from profiler.analyse.timeline import MOST_NUMBERED
 from profiler.findings.why.hot_lines import ListedKernel
 from profiler.importers.importer import Imported
 from profiler.importers.json_values import json_value, notices_document
@@ -20,11 +21,9 @@ from profiler.parse.ncu_csv import LAUNCH_COLUMNS, NcuTable, NvtxRange
 from profiler.parse.nvtx_cells import grouped_names, without_identifiers
 from profiler.runner import protocol
 
-_RANGE = "range"
-"""Column of the paths of ranges, of all files together."""
+_RANGE, _FULL_RANGE = "range", "full_range"
+"""Columns of the paths of ranges, of all files together: as groups have them, and whole."""
 _ROWS_AT_ONCE = 1000
-_MOST_NUMBERED = 20
-"""More ranges than that whose names differ in numbers alone are steps, requests or addresses."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +45,12 @@ class ImportedLaunches(Imported):
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
         """Launches of all files, with the paths of their ranges."""
-        frames = [part.launches.drop(columns=_RANGE, errors="ignore") for part in parts]
+        columns = [_RANGE, _FULL_RANGE]
+        frames = [part.launches.drop(columns=columns, errors="ignore") for part in parts]
         launches = pd.concat(frames, ignore_index=True)
         launches.insert(len(LAUNCH_COLUMNS), _RANGE, range_paths(launches["nvtx"]))
+        whole = [" / ".join(map(_range, around or ())) for around in launches["nvtx"]]
+        launches.insert(len(LAUNCH_COLUMNS), _FULL_RANGE, whole)
         return safe_frames(
             cls(
                 launches,
@@ -60,7 +62,7 @@ class ImportedLaunches(Imported):
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of all metrics."""
-        others = (*LAUNCH_COLUMNS, _RANGE)
+        others = (*LAUNCH_COLUMNS, _RANGE, _FULL_RANGE)
         return tuple(str(name) for name in self.launches.columns if name not in others)
 
     def document(self) -> dict[str, Any]:
@@ -83,7 +85,7 @@ def range_paths(ranges: Iterable[tuple[NvtxRange, ...]]) -> list[str]:
     what stays.
     """
     paths = [" / ".join(filter(None, map(_label, around or ()))) for around in ranges]
-    groups = grouped_names(set(paths), _MOST_NUMBERED)
+    groups = grouped_names(set(paths), MOST_NUMBERED)
     return [groups[path] for path in paths]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from profiler.analyse.timeline import MOST_NUMBERED
 from profiler.commands.importing import ImportRequest, import_files
 from profiler.commands.output import dump
 from profiler.errors import ParseError, UsageError
@@ -70,6 +71,24 @@ def test_ranges_around_a_launch_are_named():
         for name in launch["nvtx"]
     ]
     assert any("dom range" in name and "profiler" in name for name in named)
+
+
+STEPS = """\
+"ID","Kernel Name","thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg",\
+"gpu__time_duration.sum"
+"","","","ns"
+"""
+
+
+def test_a_page_groups_ranges_by_what_stays_and_each_launch_has_its_whole_name(tmp_path):
+    names = [f"step_{number}" for number in range(MOST_NUMBERED + 1)]
+    cells = [f'7  ""<default domain>:{name}:none:none:none:none:none:none"" ' for name in names]
+    rows = [f'"{number}","k","{cell}","9"\n' for number, cell in enumerate(cells)]
+    (tmp_path / "steps.csv").write_text(STEPS + "".join(rows))
+    import_files(ImportRequest([tmp_path / "steps.csv"], page=tmp_path / "page.html"))
+    html = (tmp_path / "page.html").read_text()
+    assert '<td class="words">step_*</td>' in html
+    assert all(f'<td class="words">{name}</td>' in html for name in names)
 
 
 def test_both_pages_give_the_same_names():
