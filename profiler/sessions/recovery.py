@@ -22,7 +22,7 @@ from profiler.model import Outcome, Visit
 from profiler.notices import Notice, NoticeKind
 from profiler.runner import protocol
 from profiler.sessions.attempt import JOURNAL, journal_visits
-from profiler.sessions.process import Cause, SessionResult
+from profiler.sessions.process import Cause, FailingCell, SessionResult, failing_cell
 from profiler.sessions.watchdog import Record
 
 MAX_VISITS_PER_SESSION = 1500
@@ -189,7 +189,7 @@ class _State:
             nothing_ever = not got and not self.measured and not self.has_samples
             error = self.collector.nothing_seen(folder) if nothing_ever else None
         if error is None and result.cause is Cause.DIED:
-            error = ended_from_outside(result)
+            error = ended_from_outside(folder, result)
         if error is not None:
             raise error
 
@@ -273,16 +273,29 @@ def session_failed(result: SessionResult, records: Sequence[Record]) -> Profiler
     return None
 
 
-def ended_from_outside(result: SessionResult) -> ProfilerError | None:
-    """Interruption that the exit code of a session stands for, or None."""
+def ended_from_outside(folder: Path, result: SessionResult) -> ProfilerError | None:
+    """Interruption that the exit code of a session stands for, or None.
+
+    None where the attempt before ended there, too: a variant may signal its own process.
+    """
     outside = (protocol.EXIT_INTERRUPTED, protocol.EXIT_TERMINATED, -signal.SIGINT, -signal.SIGTERM)
-    if result.returncode not in outside:
+    if result.returncode not in outside or _ended_there_before(folder, result.failing_cell):
         return None
     return Interrupted(
         f"The session was ended from outside ({ending(result.returncode)}); what was measured is "
         "kept.",
         remedy="Run the same command again: it goes on with what is missing.",
     )
+
+
+def _ended_there_before(folder: Path, failing: FailingCell | None) -> bool:
+    """Whether the attempt before this one ended in the same phase of the same cell."""
+    session, _, number = folder.name.rpartition(".")
+    if failing is None or not number.isdecimal():
+        return False
+    before = folder.with_name(f"{session}.{int(number) - 1:03d}")
+    ended = failing_cell(protocol.read_journal(before / JOURNAL))
+    return ended is not None and (ended.cell, ended.phase) == (failing.cell, failing.phase)
 
 
 def fault_of_host(

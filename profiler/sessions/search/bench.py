@@ -208,7 +208,7 @@ class Bench:
         error = error or fault_of_host(end.folder, end.result)
         error = error or self.collector.diagnose(end.folder, end.result.returncode)
         if error is None and end.result.cause is Cause.DIED:
-            error = ended_from_outside(end.result)
+            error = ended_from_outside(end.folder, end.result)
         return error
 
 

@@ -14,7 +14,13 @@ from profiler.notices import NoticeKind, text
 from profiler.runner.protocol import parse_range_name
 from profiler.sessions.attempt import journal_visits, run_attempt
 from profiler.sessions.process import Cause, FailingCell, SessionResult
-from profiler.sessions.recovery import chunk, ending, run_visits, signal_of
+from profiler.sessions.recovery import (
+    chunk,
+    ended_from_outside,
+    ending,
+    run_visits,
+    signal_of,
+)
 
 
 def csv_visits(folder):
@@ -282,6 +288,23 @@ def test_a_visit_that_was_not_seen_is_made_again(tmp_path, timer):
 def test_a_session_ended_from_outside_is_an_interruption(scripted, code):
     with pytest.raises(Interrupted):
         scripted([Visit("a", 0)], [(code, Cause.DIED, FailingCell("a", "measure", 0), [])])
+
+
+@pytest.mark.parametrize(
+    ("cell", "phase", "is_blamed"),
+    [("a", "check", True), ("a", "prepare", False), ("b", "check", False), (None, "", False)],
+)
+def test_a_cell_that_signals_its_own_process_is_blamed_the_second_time(
+    tmp_path, cell, phase, is_blamed
+):
+    for number in ("001", "002"):
+        (tmp_path / f"s.{number}").mkdir()
+    started = {"event": "started", "cell": cell, "phase": phase}
+    lines = [json.dumps(started)] if cell else []
+    (tmp_path / "s.001" / "journal.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    end = SessionResult(130, Cause.DIED, FailingCell("a", "check"), 1.0)
+    assert isinstance(ended_from_outside(tmp_path / "s.001", end), Interrupted)
+    assert (ended_from_outside(tmp_path / "s.002", end) is None) == is_blamed
 
 
 def test_each_attempt_is_reported_with_its_blame(scripted):
