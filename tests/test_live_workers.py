@@ -426,7 +426,7 @@ def test_a_worker_with_a_fault_is_named_and_the_others_go_on(other_cluster):
     assert done.code == 0, done.err
     for words in FAULTS.values():
         named = [line for line in done.err.splitlines() if words in line]
-        assert named
+        assert named, done.err
         assert all("another worker gets it" in line for line in named)
     (run,) = cluster.line.runs()
     assert {worker["name"] for worker in workers_of(run)} == {"worker-1"}

@@ -82,22 +82,6 @@ def test_the_example_of_several_launches_compiles_with_its_struct_and_its_kernel
     library.profiler_parameters.restype = ctypes.c_char_p
     assert library.profiler_parameters(0) == b"*f4 *f4 i4 i4 "
     assert library.profiler_parameters(1) == b"{*f4,*f4,i4,i4,f4} "
-    for old, new, fault in (
-        ("{partial, out, parts", "{partial, out, part: parts", "has no member"),
-        (
-            "scale: 1 / rows",
-            "scale: x",
-            "argument 1 of the kernel (task.scale): a tensor, but",
-        ),
-    ):
-        (tmp_path / "means.yaml").write_text(text.replace(old, new))
-        loaded = load_spec(tmp_path / "means.yaml")
-        variant = make_plan(loaded, space_of(loaded)).variants[2]
-        space = space_of(loaded)
-        (build,) = build_plan(
-            loaded.experiment, [variant], space, arch="sm_80", build_root=tmp_path
-        )
-        assert fault in build.error
 
 
 def test_a_tensor_of_another_type_than_the_kernels_pointer_fails_in_the_build(tmp_path):
