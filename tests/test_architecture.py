@@ -220,7 +220,7 @@ MAY_START_PROCESSES = {
     "profiler.machine.compilers": "asks nvcc what it can build",
     "profiler.machine.tool_output": "asks tools for versions, exports and pages",
     "profiler.machine.environment": "asks tools for their versions",
-    "profiler.machine.torch_install": "asks torch what it is and can do, in another process",
+    "profiler.machine.installs": "asks torch what it is and can do, in another process",
 }
 
 

@@ -98,7 +98,7 @@ def test_commands_without_statistics_do_not_load_them():
 
 
 def test_commands_that_answer_at_once_load_nothing_heavy():
-    modules = ("commands.list_runs", "commands.doctor", "commands.new", "render.console.lists")
+    modules = ("commands.index", "commands.new", "render.console.lists")
     code = (
         f"import sys, {', '.join('profiler.' + name for name in (*modules, 'machine.doctor'))}\n"
         "sys.exit(', '.join({'matplotlib', 'scipy', 'pandas', 'torch'} & set(sys.modules)))"

@@ -12,9 +12,8 @@ import pytest
 from lxml import html
 
 from profiler.commands import index as index_module
-from profiler.commands import list_runs as list_module
-from profiler.commands.index import write_index
-from profiler.commands.list_runs import ListRequest, list_runs
+from profiler.commands import index as list_module
+from profiler.commands.index import ListRequest, list_runs, write_index
 from profiler.commands.output import dump
 from profiler.comparison import run_entries
 from profiler.comparison.find_run import find_run

@@ -13,8 +13,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from profiler.search.replay import recorded_space, replay
-from profiler.search.summary import summarise
+from profiler.search.replay import recorded_space, replay, summarise
 from profiler.search.t1 import read_t1
 from profiler.search.t4 import read_t4
 

@@ -30,9 +30,12 @@ from profiler.run_folder.archive import open_run  # noqa: E402
 from profiler.run_folder.folder import AttemptRecord, RunFolder  # noqa: E402
 from profiler.runner import protocol  # noqa: E402
 from profiler.sessions.forecasts.forecast import rest_of  # noqa: E402
-from profiler.sessions.forecasts.past import costs_of_sessions, past_of_run  # noqa: E402
 from profiler.sessions.forecasts.rest import Rest  # noqa: E402
-from profiler.sessions.forecasts.session_costs import CostReader  # noqa: E402
+from profiler.sessions.forecasts.session_costs import (  # noqa: E402
+    CostReader,
+    costs_of_sessions,
+    past_of_run,
+)
 from profiler.sessions.watchdog import Record  # noqa: E402
 
 BAR = 0.3

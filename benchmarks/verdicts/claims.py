@@ -33,7 +33,7 @@ from profiler.analyse.intervals import selection_bias
 from profiler.analyse.summary import slow_of
 from profiler.analyse.verdicts import compare
 from profiler.model import Verdict
-from profiler.sessions.launch_counts import MOST_FINALISTS
+from profiler.sessions.forecasts.launch_counts import MOST_FINALISTS
 
 FALSE_BAR, NAMED_BAR = 0.01, 0.9
 SMOOTH_ONES = tuple(

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from profiler.machine.one_range import built_library
+from profiler.machine.installs import built_library
 from profiler.runner.cupti.range_profiler import RangeProfiler, load_library
 from profiler.runner.device import Device, open_device
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from profiler.collect import cuda_events, nsys, wall_clock
+from profiler.collect import nsys, timer
 from profiler.collect.registry import duration_metrics, primary_timer
 from profiler.model import SessionKind
 
@@ -17,7 +17,7 @@ OVERALL_COLUMNS = ("collector", "cells", "mean", "least", "most", "least_at", "m
 WALL_CLOCK_COLUMNS = ("cell", "wall_clock", "traced", "reference", "host", "caches", "ratio")
 
 _JUDGED = "duration_ns"
-_WALL_CLOCK = duration_metrics()[wall_clock.KIND.name]
+_WALL_CLOCK = duration_metrics()[timer.WALL_CLOCK.name]
 _TRACED = duration_metrics()[nsys.KIND.name]
 """Kernel time in a timeline of nsys: launches follow each other, with caches as they leave them."""
 
@@ -53,7 +53,7 @@ def compare_timers(summary: pd.DataFrame) -> pd.DataFrame:
 
 def timer_medians(samples: pd.DataFrame, summary: pd.DataFrame) -> dict[str, float]:
     """Median duration by cell id, in nanoseconds, by CUDA events; also where these are primary."""
-    events = cuda_events.KIND
+    events = timer.CUDA_EVENTS
     events_metric = duration_metrics()[events.name]
     metric = _JUDGED if reference_collector(samples) == events.name else events_metric
     return {str(cell): float(value) for cell, value in _medians(summary, metric).items()}

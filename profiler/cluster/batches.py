@@ -19,8 +19,13 @@ from profiler.errors import ProfilerError
 from profiler.model import Environment
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.run_folder.workers import worker_of
-from profiler.search.live.journal import read_records
-from profiler.search.live.records import Evaluated, LookedAgain, RunnerEnded, WorkerJoined
+from profiler.search.live.journal import (
+    Evaluated,
+    LookedAgain,
+    RunnerEnded,
+    WorkerJoined,
+    read_records,
+)
 from profiler.search.live.state import LiveSearch
 from profiler.sessions.search.background_builds import BackgroundBuilds, Built
 from profiler.sessions.search.loop import LOOK_EVERY, Budget, Lookahead, failed_build

@@ -20,7 +20,7 @@ from profiler.cluster.parcels import path_from_here
 from profiler.cluster.problems import Problems, homes_of, keys_by_cell
 from profiler.cluster.request import ClusterRequest
 from profiler.errors import EnvironmentUnusable, ProfilerError
-from profiler.machine.lock_files import take_lock
+from profiler.machine.locks import take_lock
 from profiler.machine.requirements import Machine
 from profiler.machine.signals import raise_if_signalled
 from profiler.model import BuildResult, Environment, SearchPlan
@@ -35,14 +35,13 @@ from profiler.run_folder.workers import (
     name_no_gpu_of_several,
 )
 from profiler.sessions.builds.plan_builds import build_all, build_all_stamped
+from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.measure import MeasureRequest, begin, keys_of, with_stages
 from profiler.sessions.measuring.work import Meanwhile
-from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds
-from profiler.sessions.search.search import Search, run_of_search
-from profiler.sessions.search.search_terms import terms_of
-from profiler.sessions.search.standing_bench import STAGE as SEARCH_STAGE
+from profiler.sessions.search.bench import STAGE as SEARCH_STAGE
+from profiler.sessions.search.search import Search, run_of_search, terms_of
 
 _FIRST_WORKER_S = 60.0
 """How long to wait for a first worker."""

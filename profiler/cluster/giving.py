@@ -29,10 +29,10 @@ from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.model import BuildResult, Environment, Plan, Span
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.workers import arrival_folder, worker_environments
+from profiler.sessions.execution import Stopwatch
 from profiler.sessions.measure import MeasureRequest
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.sources import source_hashes
-from profiler.sessions.stopwatch import Stopwatch
 
 _LOOK_EVERY_S = 1.0
 """How often the scheduler is asked which workers there are, and what came."""

@@ -40,16 +40,13 @@ from profiler.run_folder.documents import checked_dataclass
 from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, RunFolder, write_bytes
 from profiler.run_folder.seconds import Seconds
 from profiler.run_folder.workers import note_environment
-from profiler.search.live.journal import SearchJournal
-from profiler.search.live.records import LookedAgain, RunnerEnded
+from profiler.search.live.journal import LookedAgain, RunnerEnded, SearchJournal
+from profiler.sessions.execution import SecondsRecorder, Stopwatch
 from profiler.sessions.measure import MeasureRequest, begin, gpu_held, keys_of, measure_in
-from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter, make_console
-from profiler.sessions.search.batch import BestHere, evaluate_batch
-from profiler.sessions.search.bench import Subject
-from profiler.sessions.search.standing_bench import standing_bench, subject_of
+from profiler.sessions.search.bench import Subject, standing_bench, subject_of
+from profiler.sessions.search.evaluator import BestHere, evaluate_batch
 from profiler.sessions.sources import source_hashes
-from profiler.sessions.stopwatch import Stopwatch
 
 STAGE = "measures for others"
 """Step of the seconds that a worker sends: it ends when they are sent."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from profiler.collect import STDERR, STDOUT, Command, read_text
-from profiler.collect.find import Installed, find_tool
 from profiler.collect.kind import CollectorKind, Need, Records, Tools
+from profiler.collect.programs import Installed, find_tool
 from profiler.collect.timer import diagnose_runner, runner_argv
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Outcome

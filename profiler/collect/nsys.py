@@ -15,9 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profiler.collect import STDERR, STDOUT, Command, read_text, tail
-from profiler.collect.find import Installed, find_tool
-from profiler.collect.kind import CollectorKind, Need, Records, Tools
-from profiler.collect.nsys_window import NvtxWindow, ProfilerApiWindow, Window
+from profiler.collect.kind import (
+    CollectorKind,
+    Need,
+    NvtxWindow,
+    ProfilerApiWindow,
+    Records,
+    Tools,
+    Window,
+)
+from profiler.collect.programs import Installed, find_tool
 from profiler.collect.timer import diagnose_runner, runner_argv
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Outcome

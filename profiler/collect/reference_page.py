@@ -17,8 +17,9 @@ This page is written from the registry:
 never mixed: the first of them, in this order, that measured gives `duration_ns`, and verdicts are
 about it. What another one measured is a metric of its own.
 
-To add one: a file in `profiler/collect/` with a `KIND`, a line in `profiler/collect/registry.py`,
-a stopwatch in `runner/timing.py` where the runner times it, and its metric in the catalogue.
+To add one: a `CollectorKind` in `profiler/collect/` (in `timer.py` where the runner measures
+alone), a line in `profiler/collect/registry.py`, a stopwatch in `runner/timing.py` where the runner
+times it, and its metric in the catalogue.
 """
 
 _RECORDS = {

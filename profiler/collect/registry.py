@@ -1,19 +1,10 @@
-"""Every collector there is. Another one is a file with a `KIND`, and a line here."""
+"""Every collector there is. Another one is a `CollectorKind`, and a line here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from profiler.collect import (
-    cuda_events,
-    cupti,
-    in_kernel,
-    ncu,
-    nsys,
-    profiler_kernels,
-    profiler_timeline,
-    wall_clock,
-)
+from profiler.collect import cupti, ncu, nsys, timer
 from profiler.collect.kind import CollectorKind, Need, Records
 from profiler.model import Plan, SessionKind, SessionPlan
 
@@ -22,12 +13,12 @@ COLLECTORS: dict[str, CollectorKind] = {
     for kind in (
         ncu.KIND,
         cupti.KIND,
-        cuda_events.KIND,
-        profiler_kernels.KIND,
-        wall_clock.KIND,
+        timer.CUDA_EVENTS,
+        timer.PROFILER_KERNELS,
+        timer.WALL_CLOCK,
         nsys.KIND,
-        profiler_timeline.KIND,
-        in_kernel.KIND,
+        timer.PROFILER_TIMELINE,
+        timer.IN_KERNEL,
     )
 }
 """By name. The first of those that measured is the primary timer: verdicts are about its durations.

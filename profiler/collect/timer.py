@@ -1,4 +1,4 @@
-"""The runner without a tool around it: it times its own launches.
+"""The runner without a tool around it: the collectors that time or record its own launches.
 
 Also what the runner's own errors say about the machine, because every collector starts it.
 """
@@ -10,9 +10,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import profiler
 from profiler.collect import STDERR, Command, read_text, tail
+from profiler.collect.kind import CollectorKind, Need, Records
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Outcome
 
@@ -103,3 +105,75 @@ class Timer:
         """None: results are in the journal as soon as they are measured."""
         del folder
         return None
+
+
+def _kind(name: str, **facts: Any) -> CollectorKind:
+    """A collector whose sessions are those of the runner alone."""
+    return CollectorKind(name=name, create=lambda tools: Timer(tools.python, name), **facts)
+
+
+CUDA_EVENTS = _kind(
+    "timer",
+    alias="cuda_events",
+    title="CUDA events",
+    measures="launches by CUDA events, gaps between their kernels included; on a CPU by the "
+    "process clock",
+    records=Records.TIMES,
+    metric="timer_duration_ns",
+    judged=True,
+    in_journal=True,
+    settings=("repeats",),
+)
+PROFILER_KERNELS = _kind(
+    "torch_kernels",
+    alias="profiler_kernels",
+    title="torch.profiler kernels",
+    measures="the kernels of a launch as torch.profiler reports them, with a cold L2 cache; "
+    "on a CPU the time that operators took themselves",
+    records=Records.TIMES,
+    metric="profiler_duration_ns",
+    judged=True,
+    in_journal=True,
+    needs=frozenset({Need.TORCH}),
+    visit_s=2e-3,
+)
+WALL_CLOCK = _kind(
+    "wall_clock",
+    alias="plain_timer",
+    title="wall clock",
+    measures="the wall clock from a launch until the device is idle again, mean of three "
+    "launches: what a quick benchmark does",
+    records=Records.TIMES,
+    metric="wall_clock_duration_ns",
+    judged=True,
+    in_journal=True,
+    launches=4,
+    visit_s=2e-4,
+)
+PROFILER_TIMELINE = _kind(
+    "torch",
+    alias="profiler_timeline",
+    title="torch.profiler timeline",
+    measures="the kernels of a launch on the timeline of torch.profiler, launches one after "
+    "another without a flush of caches; on a CPU the launch",
+    records=Records.TIMELINE,
+    metric="torch_duration_ns",
+    judged=False,
+    in_journal=False,
+    needs=frozenset({Need.TORCH}),
+    visit_s=0.05,
+    settings=("timeline",),
+)
+IN_KERNEL = _kind(
+    "in_kernel",
+    alias=None,
+    title="in-kernel timeline",
+    measures="when each warpgroup of a few blocks of a kernel began what, in a build with "
+    "stamps that nothing else measures; for kernels that include `profiler/timeline.cuh`",
+    records=Records.STAMPS,
+    metric=None,
+    judged=False,
+    in_journal=False,
+    needs=frozenset({Need.GPU, Need.TORCH}),
+    visit_s=3e-3,
+)

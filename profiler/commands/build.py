@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from profiler.commands.output import write_json_target
+from profiler.commands.plan import selected_plan
 from profiler.commands.requests import BuildRequest
-from profiler.commands.selected_plan import selected_plan
 from profiler.errors import EnvironmentUnusable, ExitCode
 from profiler.model import SCHEMA_VERSION, BuildResult, Plan
 from profiler.planning.readiness import check_ready
@@ -20,8 +20,7 @@ from profiler.sessions.progress import ProgressReporter
 def show_build(request: BuildRequest) -> ExitCode:
     """Compile and print the static facts; SOME_CELLS_FAILED where a variant does not compile."""
     from profiler.machine.environment import resolved_architecture
-    from profiler.sessions.builds.parameter_effects import without_effect
-    from profiler.sessions.builds.plan_builds import build_plan
+    from profiler.sessions.builds.plan_builds import build_plan, without_effect
 
     arch_override = () if request.arch is None else (f"build.arch={request.arch}",)
     loaded = load_experiment(request.spec, overrides=(*(request.settings or ()), *arch_override))

@@ -21,7 +21,7 @@ from profiler.findings.why.find import find_why, pair_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell, Problem, Variant
 from profiler.notices import NoticeKind
-from profiler.planning.problem_lookup import problems_called
+from profiler.planning.cell_filter import problems_called
 from profiler.planning.spec import did_you_mean
 from profiler.run_folder.archive import open_run
 from profiler.sessions.progress import make_console

@@ -48,9 +48,9 @@ def write_figures(request: FiguresRequest) -> ExitCode:
 def write_space(request: ExportSpaceRequest) -> ExitCode:
     """Write the variants of an experiment as a T1 file."""
     from profiler.planning.matrix import expand
+    from profiler.planning.searched import largest_group
     from profiler.planning.space import space_of
-    from profiler.search.derived_conditions import derived_conditions
-    from profiler.search.parameter_groups import largest_group
+    from profiler.search.conditions import derived_conditions
     from profiler.search.space import SearchSpace
     from profiler.search.t1 import TuningProblem, t1_document
     from profiler.sessions.experiment_files import load_experiment

@@ -9,9 +9,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.commands.output import csv_parts, write_json_target
+from profiler.commands.output import Stages, csv_parts, write_json_target
 from profiler.commands.requests import ImportRequest
-from profiler.commands.stages import Stages
 from profiler.commands.targets import is_own_page, is_table, write_page, write_table
 from profiler.errors import ExitCode, UsageError
 from profiler.notices import Notice, NoticeKind, remedy, text

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from profiler.commands.output import write_json_target
+from profiler.commands.requests import ListRequest
+from profiler.comparison.find_run import find_run
 from profiler.comparison.run_entries import (
     NO_DOCUMENTS,
+    RunEntry,
     State,
+    cached_entries,
     keep_entries,
+    newest_listed,
     read_entries,
+    read_recordings,
     run_states,
 )
-from profiler.errors import ProfilerError
-from profiler.run_folder.folder import write_atomic
+from profiler.errors import ExitCode, ProfilerError
+from profiler.findings.runs.history import BestChange, changes
+from profiler.model import SCHEMA_VERSION
+from profiler.outside_text import safe, safe_values
+from profiler.run_folder.folder import recordings_here, write_atomic
+from profiler.sessions.progress import make_console
 
 _OURS = 'content="kernel-profiler"'
 _HEAD = 2000
@@ -65,3 +79,80 @@ def _may_replace(target: Path) -> bool:
         return True
     with target.open(encoding="utf-8", errors="replace") as stream:
         return _OURS in stream.read(_HEAD)
+
+
+def list_runs(request: ListRequest) -> ExitCode:
+    """Print the runs by experiment, the newest first, each with its answer and its verdict."""
+    entries = _read(request.out)
+    entries += read_recordings(recordings_here().values(), _say)
+    named = entries
+    if request.names:
+        shown = {folder for name in request.names for folder in _named(name, entries, request.out)}
+        named = tuple(entry for entry in entries if _path(request.out, entry) in shown)
+    if request.json_target is not None:
+        named_folders = {entry.folder for entry in named}
+        rows = [row for folder, row in _rows(request.out, entries) if folder in named_folders]
+        write_json_target({"schema_version": SCHEMA_VERSION, "runs": rows}, request.json_target)
+    if request.json_target != "-":
+        from profiler.render.console.lists import runs_table
+
+        listed = newest_listed(named)
+        left_out = len(named) - len(listed)
+        make_console(request.color).print(runs_table(safe_values(listed), left_out))
+    return ExitCode.COMPLETE
+
+
+def _read(out: Path) -> tuple[RunEntry, ...]:
+    """Entries of the runs under a folder; what had to be read is kept for the next time."""
+    states, cached = run_states(out), cached_entries(out)
+    entries = read_entries(out, states, _say, cached=cached)
+    if any(folder not in cached or cached[folder].state != states[folder] for folder in states):
+        with contextlib.suppress(OSError, ProfilerError):  # the folder may be read-only
+            keep_entries(out, states, entries)
+    return entries
+
+
+def _named(name: str, entries: Sequence[RunEntry], out: Path) -> set[Path]:
+    """Folders of the runs that a name stands for; raises UsageError where there are none."""
+    of_experiment = {_path(out, entry) for entry in entries if name == entry.experiment}
+    if of_experiment:
+        return of_experiment
+    folder = find_run(name, out).resolve()
+    return {path for entry in entries if (path := _path(out, entry)).resolve() == folder}
+
+
+def _path(out: Path, entry: RunEntry) -> Path:
+    return Path(entry.folder) if entry.recording else out / entry.folder
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"profiler: {safe(text)}\n")
+
+
+def _rows(out: Path, entries: Sequence[RunEntry]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Folder and row of each run."""
+    for _, of_experiment in groupby(entries, lambda entry: entry.experiment):
+        runs = tuple(of_experiment)
+        changed = changes(runs)
+        for run in runs:
+            yield run.folder, _row(out, run, changed.get(run.folder))
+
+
+def _row(out: Path, run: RunEntry, change: BestChange | None) -> dict[str, Any]:
+    return {
+        "run": str(_path(out, run)),
+        "experiment": run.experiment,
+        "created": run.created,
+        "replayed": run.replayed,
+        "recording": run.recording,
+        "gpu": run.gpu or None,
+        "commit": run.commit or None,
+        "cells": run.cells,
+        "answer": run.answer or None,
+        "baseline": run.baseline,
+        "ratio": run.ratio,
+        "ratio_low": run.ratio_low,
+        "ratio_high": run.ratio_high,
+        "verdict": change and change.verdict.value,
+        "against": change and str(out / change.older.folder),
+    }

@@ -1,16 +1,23 @@
-"""`profiler new`: a folder with an experiment that works; `profiler schema`: for its editor."""
+"""What comes before a first run: `profiler new`, `profiler schema` and `profiler doctor`.
+
+A folder with an experiment that works; the JSON Schema for its editor; everything that a run needs,
+and what is missing.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
+from dataclasses import asdict
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from profiler.commands.requests import NewRequest, SchemaRequest
+from profiler.commands.output import write_json_target
+from profiler.commands.requests import DoctorRequest, NewRequest, SchemaRequest
 from profiler.errors import ExitCode, UsageError
+from profiler.model import SCHEMA_VERSION
 from profiler.planning.spec import json_schema
 from profiler.planning.spec.values import did_you_mean
 from profiler.run_folder.folder import write_atomic
@@ -61,3 +68,17 @@ def show_schema(_: SchemaRequest) -> ExitCode:
     """Print the JSON Schema of the experiment file."""
     sys.stdout.write(json.dumps(json_schema(), indent=2) + "\n")
     return ExitCode.COMPLETE
+
+
+def show_doctor(request: DoctorRequest) -> ExitCode:
+    """Print every check with its remedy; ENVIRONMENT where something essential is missing."""
+    from profiler.machine.doctor import essential_missing, examine
+
+    checks = examine()
+    document = {"schema_version": SCHEMA_VERSION, "checks": [asdict(check) for check in checks]}
+    write_json_target(document, request.json_target)
+    if request.json_target != "-":
+        from profiler.render.console.lists import doctor_table
+
+        make_console(request.color).print(doctor_table(checks))
+    return ExitCode.ENVIRONMENT if essential_missing(checks) else ExitCode.COMPLETE

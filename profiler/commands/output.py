@@ -1,4 +1,4 @@
-"""Writes the results of a run: page, CSV and JSON."""
+"""Writes the results of a run (page, CSV and JSON), and prints what a command says beside them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import io
 import json
 import math
 import re
+import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -260,3 +263,30 @@ def write_json_target(
         write_stdout(parts)
     else:
         write_json_file(Path(target), parts)
+
+
+PATIENCE_S = 2.0
+
+
+class Stages:
+    """Stages of a command that reads and writes files; a quick one says nothing."""
+
+    def __init__(self, color: str) -> None:
+        self._console = make_console(color, stderr=True)
+        self._began = time.monotonic()
+
+    @contextmanager
+    def stage(self, text: str) -> Iterator[None]:
+        """Print `text` while the body runs, as soon as the command has taken two seconds."""
+        left = self._began + PATIENCE_S - time.monotonic()
+        timer = threading.Timer(max(0.0, left), self._say, [text])
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
+
+    def _say(self, text: str) -> None:
+        self._console.print(f"{text} …", markup=False, highlight=False, soft_wrap=True)

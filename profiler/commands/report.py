@@ -1,4 +1,8 @@
-"""`profiler report`: page, CSV and JSON of a run again, from its raw files."""
+"""`profiler report`: page, CSV and JSON of a run again; `profiler record`: its recording.
+
+Both read its raw files; a recording is what a replay needs, without what is private to this
+machine.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,14 @@ from pathlib import Path
 
 from profiler.commands.index import write_index
 from profiler.commands.output import (
+    Stages,
     print_notices,
     require_one_stdout,
     write_json_target,
     write_markdown_target,
     write_results,
 )
-from profiler.commands.requests import ReportRequest
-from profiler.commands.stages import Stages
+from profiler.commands.requests import RecordRequest, ReportRequest
 from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode
 from profiler.findings.find import find
@@ -23,6 +27,8 @@ from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder, create_run, why_read_only
 from profiler.run_folder.load.assemble import Finished, assemble
 from profiler.run_folder.load.planned import plan_of
+from profiler.run_folder.recording import write_recording
+from profiler.run_folder.redact import private_names, private_texts
 from profiler.sessions.progress import make_console
 
 
@@ -77,3 +83,12 @@ def _results_folder(run: RunFolder, request: ReportRequest) -> Path:
         )
     now = datetime.now().astimezone().isoformat(timespec="seconds")
     return create_run(request.out, run.record().experiment, now).path
+
+
+def make_recording(request: RecordRequest) -> ExitCode:
+    """Write the recording; raises UsageError where the target holds anything but an older one."""
+    run = open_run(find_run(str(request.run_folder), request.reports))
+    private, names = private_texts(run.path), private_names(run.path)
+    target = write_recording(run, request.target, private, names)
+    make_console("auto").print(f"Recording: {target}", markup=False, soft_wrap=True)
+    return ExitCode.COMPLETE

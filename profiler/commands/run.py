@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.cluster.request import Certificates, ClusterRequest
-from profiler.commands.ahead import import_ahead, measuring_imported
-from profiler.commands.garbage import kept_from_collector
+from profiler.commands.ahead import import_ahead, kept_from_collector, measuring_imported
 from profiler.commands.output import (
     notice_lines,
     require_one_stdout,
@@ -23,8 +22,8 @@ from profiler.commands.output import (
     write_markdown_target,
     write_results,
 )
+from profiler.commands.plan import selected_plan
 from profiler.commands.requests import RunRequest
-from profiler.commands.selected_plan import selected_plan
 from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError, UsageError
 from profiler.findings.gates import Gate, not_judged, parse_gate, regressions, tripped_message
 from profiler.machine.requirements import Machine, find_machine
@@ -44,10 +43,9 @@ from profiler.run_folder.folder import (
     require_folder,
 )
 from profiler.run_folder.seconds import Seconds, seconds_line
+from profiler.sessions.early import EarlyStart, started_early
+from profiler.sessions.execution import Execution, SecondsRecorder
 from profiler.sessions.experiment_files import load_experiment
-from profiler.sessions.overlap.early import EarlyStart, started_early
-from profiler.sessions.overlap.likely_start import Execution
-from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
@@ -298,7 +296,7 @@ def _measure_beside(
 ) -> _Results:
     """Build and measure while the process of the first session loads, if there is one."""
     from profiler.sessions.builds.plan_builds import build_all
-    from profiler.sessions.stopwatch import Stopwatch
+    from profiler.sessions.execution import Stopwatch
 
     watch = Stopwatch()
     searches = execution.plan.search is not None

@@ -9,8 +9,14 @@ from profiler.commands.output import write_json_target
 from profiler.commands.requests import SimulateRequest
 from profiler.errors import ExitCode
 from profiler.search.kernel_tuner import read_tuner_cache
-from profiler.search.replay import RecordedSpace, Replay, recorded_space, replay
-from profiler.search.summary import replay_document, summarise
+from profiler.search.replay import (
+    RecordedSpace,
+    Replay,
+    recorded_space,
+    replay,
+    replay_document,
+    summarise,
+)
 from profiler.search.t1 import TuningProblem, read_t1
 from profiler.search.t4 import RecordedResult, Statistic, read_t4
 from profiler.sessions.progress import make_console

@@ -26,11 +26,8 @@ from profiler.machine.environment import (
     nvcc_version,
     package_version,
 )
-from profiler.machine.gpu_lock import is_free
-from profiler.machine.lock_files import FOLDER_VARIABLE, own_cache_folder
-from profiler.machine.nsys_install import importer_fault, nsys_version
-from profiler.machine.one_range import duration_by_cupti
-from profiler.machine.torch_install import ask_torch
+from profiler.machine.installs import ask_torch, duration_by_cupti, importer_fault, nsys_version
+from profiler.machine.locks import FOLDER_VARIABLE, is_free, own_cache_folder
 
 _ENOUGH_DISK_BYTES = 2 * 1024**3
 """A report of ncu 2025.3.1 had 6 MB and 17 kB more for each launch with one-pass metrics; a large

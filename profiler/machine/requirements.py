@@ -21,7 +21,7 @@ from profiler.machine.environment import (
     visible_gpus,
 )
 from profiler.machine.inquiry import Inquiry, inquire
-from profiler.machine.nsys_install import importer_fault, nsys_version
+from profiler.machine.installs import importer_fault, nsys_version
 from profiler.model import Environment
 from profiler.planning.spec import CommandWorkload, CudaWorkload, Experiment
 

@@ -15,8 +15,7 @@ from profiler.kernels.cuda_file.description import (
     TensorArgument,
     placeholders,
 )
-from profiler.kernels.cuda_file.torch_syntax import parse_torch
-from profiler.kernels.cuda_file.user_function import split_function
+from profiler.kernels.cuda_file.torch_syntax import parse_torch, split_function
 from profiler.model import Params, Problem, Variant
 from profiler.planning.spec import CudaWorkload, LoadedSpec
 from profiler.planning.spec.source import FieldPath

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from profiler.kernels.cuda_file.description import OVERRIDES, CudaFile
-from profiler.kernels.cuda_file.user_function import split_function
+from profiler.kernels.cuda_file.torch_syntax import split_function
 from profiler.model import Plan, Variant
 from profiler.planning.python_files import function_faults
 from profiler.planning.spec import CudaWorkload, LoadedSpec, did_you_mean

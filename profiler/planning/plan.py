@@ -33,7 +33,7 @@ from profiler.planning.matrix import (
     nothing_left,
     value_text,
 )
-from profiler.planning.questions import pairs_asked
+from profiler.planning.page_kinds import pairs_asked
 from profiler.planning.searched import search_plan
 from profiler.planning.session_plans import planned_sessions
 from profiler.planning.space import Space

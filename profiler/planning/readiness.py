@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from profiler.collect.command import find_program
+from profiler.collect.programs import find_program
 from profiler.errors import SpecError, nearest_file
 from profiler.metrics.queries import is_raw_name
 from profiler.metrics.raw_names import COMMONEST, misspelling

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from profiler.model import Plan, Problem, SearchPlan, Variant
 from profiler.planning.spec import LoadedSpec, did_you_mean
 from profiler.planning.spec.search import GEOMEAN, WORST, Search, duration_seconds
-from profiler.search.parameter_groups import largest_group
 
 FEWEST_CONFIGURATIONS = 2
 
@@ -43,6 +43,16 @@ def search_plan(loaded: LoadedSpec, plan: Plan) -> SearchPlan:
         seconds=seconds,
         left_out=len(group) - len(able),
     )
+
+
+def largest_group(variants: Sequence[Variant]) -> tuple[Variant, ...]:
+    """The variants that have the most frequent set of parameter names, in their order.
+
+    References of another library have other parameters than the kernel that is tuned.
+    """
+    counts = Counter(frozenset(variant.params) for variant in variants)
+    most = max(counts, key=lambda names: (counts[names], sorted(names)))
+    return tuple(variant for variant in variants if frozenset(variant.params) == most)
 
 
 def _objective(

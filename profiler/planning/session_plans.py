@@ -16,7 +16,7 @@ from profiler.metrics import queries as metrics
 from profiler.metrics.conflicts import conflicts, is_replayed
 from profiler.metrics.passes import CounterSession, Types
 from profiler.model import FLUSHED_PER_LAUNCH, Cell, Plan, SessionKind, SessionPlan, Visit
-from profiler.planning.questions import Question
+from profiler.planning.page_kinds import Question
 from profiler.planning.spec import CommandWorkload, Experiment
 
 NCU = "ncu"

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from profiler.errors import UsageError
 from profiler.findings.findings import CellNumbers, Findings, Programs
 from profiler.model import Cell, Problem, Verdict
-from profiler.planning.problem_lookup import problems_called
+from profiler.planning.cell_filter import problems_called
 from profiler.render.figures.canvas import Axis
 
 MOST_PANELS = 12

@@ -17,7 +17,6 @@ from profiler.model import Visit
 from profiler.run_folder.folder import write_atomic
 from profiler.runner import protocol
 from profiler.runner.standing.orders import append_line
-from profiler.sessions.overlap.waiting import Gates, Waiting
 from profiler.sessions.preloaded import Preloaded
 from profiler.sessions.process import (
     SessionResult,
@@ -26,6 +25,7 @@ from profiler.sessions.process import (
     start,
     stopped_on_leaving,
 )
+from profiler.sessions.waiting import Gates, Waiting
 from profiler.sessions.watchdog import Limits, Record
 
 JOB = "job.json"

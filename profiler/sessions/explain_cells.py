@@ -11,8 +11,8 @@ import pandas as pd
 from profiler.analyse.judge import times_of
 from profiler.errors import UsageError
 from profiler.model import Cell, Plan, SessionKind
-from profiler.planning.problem_lookup import problems_called
-from profiler.planning.questions import Question
+from profiler.planning.cell_filter import problems_called
+from profiler.planning.page_kinds import Question
 
 ALL = "all"
 MOST_CELLS = 6

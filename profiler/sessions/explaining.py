@@ -15,6 +15,7 @@ from profiler.model import SessionPlan
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.planning.session_plans import NCU, explain_session
 from profiler.run_folder.load.part_cells import planned_cell
+from profiler.sessions.execution import Execution, Stopwatch
 from profiler.sessions.explain_cells import (
     MOST_KERNELS,
     asked_cells,
@@ -22,9 +23,7 @@ from profiler.sessions.explain_cells import (
     many_kernels,
 )
 from profiler.sessions.measurement import Measurement
-from profiler.sessions.overlap.likely_start import Execution
 from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.stopwatch import Stopwatch
 
 
 @dataclass

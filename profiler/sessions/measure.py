@@ -11,7 +11,7 @@ from typing import Any
 
 from profiler.collect.registry import is_judged
 from profiler.errors import UsageError
-from profiler.machine.gpu_lock import GpuLock, gpu_lock
+from profiler.machine.locks import GpuLock, gpu_lock
 from profiler.machine.requirements import Machine
 from profiler.model import BuildResult, Plan, SessionPlan
 from profiler.planning.session_plans import timeline_session
@@ -25,28 +25,28 @@ from profiler.run_folder.folder import (
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.redact import public_environment
 from profiler.run_folder.seconds import WAITS_FOR_GPU
-from profiler.sessions.builds.plan_builds import build_all_stamped, build_range_profiler
-from profiler.sessions.cell_keys import cell_keys
-from profiler.sessions.explaining import Explaining
-from profiler.sessions.looks import final_session, later_session, timeline_cells
-from profiler.sessions.measurement import Measurement
-from profiler.sessions.measuring.attempt_book import AttemptBook
-from profiler.sessions.overlap.agenda import (
+from profiler.sessions.agenda import (
     Confirmation,
     Explanation,
     Foresight,
     LaterLooks,
     Planned,
     Step,
+    final_session,
+    later_session,
     steps,
+    timeline_cells,
 )
-from profiler.sessions.overlap.early import EarlyStart
-from profiler.sessions.overlap.likely_start import Execution
-from profiler.sessions.overlap.recorder import SecondsRecorder
+from profiler.sessions.builds.plan_builds import build_all_stamped, build_range_profiler
+from profiler.sessions.cell_keys import cell_keys
+from profiler.sessions.early import EarlyStart
+from profiler.sessions.execution import Execution, SecondsRecorder, Stopwatch
+from profiler.sessions.explaining import Explaining
+from profiler.sessions.measurement import Measurement
+from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.recorded_sources import recorded_sources
 from profiler.sessions.sources import edited_files, opened_now
-from profiler.sessions.stopwatch import Stopwatch
 from profiler.sessions.timeline_tools import NSYS, TimelineTools
 
 LOCK_TIMEOUT_S = 3600.0

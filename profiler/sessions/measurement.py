@@ -21,20 +21,20 @@ from profiler.run_folder.load.attempts import Loaded, median_durations
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.seconds import Seconds
 from profiler.sessions.forecasts.forecast import newest_run, rest_of
-from profiler.sessions.forecasts.past import (
+from profiler.sessions.forecasts.rest import Rest
+from profiler.sessions.forecasts.session_costs import (
+    SessionCosts,
     costs_of_run,
     costs_of_sessions,
     oldest_first,
     past_of_run,
 )
-from profiler.sessions.forecasts.rest import Rest
-from profiler.sessions.forecasts.session_costs import SessionCosts
 from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.measuring.program_sessions import ProgramSessions
 from profiler.sessions.measuring.runner_sessions import RunnerSessions
 from profiler.sessions.measuring.work import Meanwhile, Work
-from profiler.sessions.overlap.waiting import Waiting
 from profiler.sessions.progress import ProgressReporter, VisitProgress
+from profiler.sessions.waiting import Waiting
 
 
 @dataclass

@@ -14,11 +14,11 @@ from rich.console import Console
 from profiler.model import BuildResult
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.attempts import AttemptReader
+from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.explaining import Explaining
 from profiler.sessions.measure import MeasureRequest, decide_steps
 from profiler.sessions.measurement import Measurement
 from profiler.sessions.measuring.attempt_book import AttemptBook
-from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
 
 

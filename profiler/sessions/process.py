@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.collect import STDERR, STDOUT, Command
 from profiler.errors import Interrupted
-from profiler.machine.lock_files import open_lock_file
+from profiler.machine.locks import open_lock_file
 from profiler.machine.signals import raise_if_signalled
 from profiler.runner import protocol
 from profiler.sessions.watchdog import JournalTail, Limits, Record, Watchdog

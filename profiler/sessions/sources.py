@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from profiler import runner
-from profiler.collect.command import find_program
+from profiler.collect.programs import find_program
 from profiler.errors import SpecError
 from profiler.model import Cell
 from profiler.planning.plan import command_values

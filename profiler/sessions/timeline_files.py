@@ -23,7 +23,7 @@ from profiler.collect.nsys import (
     export_failed,
 )
 from profiler.errors import EnvironmentUnusable, ParseError, naming
-from profiler.machine.nsys_install import importer_fault
+from profiler.machine.installs import importer_fault
 from profiler.machine.tool_output import printed
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from profiler.collect import nsys
-from profiler.collect.kind import Tools
+from profiler.collect.kind import NvtxWindow, ProfilerApiWindow, Tools, Window
 from profiler.collect.nsys import Nsys
-from profiler.collect.nsys_window import NvtxWindow, ProfilerApiWindow, Window
 from profiler.collect.registry import COLLECTORS, timeline_collectors
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.requirements import Machine

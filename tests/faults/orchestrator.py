@@ -18,9 +18,9 @@ from profiler.collect import timer
 from profiler.errors import Interrupted, ProfilerError
 from profiler.machine.requirements import Machine
 from profiler.sessions.builds.plan_builds import build_all
+from profiler.sessions.execution import Stopwatch
 from profiler.sessions.measure import MeasureRequest, measure
 from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.stopwatch import Stopwatch
 
 RUNNER = Path(__file__).with_name("plain_runner.py")
 SPEC = """\

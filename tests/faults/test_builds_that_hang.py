@@ -16,7 +16,7 @@ from profiler.errors import EnvironmentUnusable
 from profiler.kernels.build import Compiler
 from profiler.kernels.recipe import Recipe
 from profiler.machine import compilers
-from profiler.machine.lock_files import take_lock, write_holder
+from profiler.machine.locks import take_lock, write_holder
 from profiler.model import Variant
 from profiler.sessions.builds import libraries
 

@@ -20,9 +20,9 @@ from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.recording import write_recording
 from profiler.sessions.builds.plan_builds import build_all
+from profiler.sessions.execution import Stopwatch
 from profiler.sessions.measure import MeasureRequest, measure
 from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.stopwatch import Stopwatch
 
 BUDGET = 12
 CLOCKS = "time_s,sm_mhz,memory_mhz,reasons,temperature_c,power_w\n" + "".join(

@@ -7,8 +7,7 @@ from types import SimpleNamespace
 import pytest
 from run_folders import Workplace
 
-from profiler.machine.clock_sampler import ClockSampler
-from profiler.machine.gpu_processes import GpuProcesses
+from profiler.machine.clock_sampler import ClockSampler, GpuProcesses
 from profiler.notices import NoticeKind, text
 from profiler.parse.clock_file import CLOCKS_FILE
 from profiler.run_folder.folder import AttemptResult

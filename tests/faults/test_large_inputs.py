@@ -10,7 +10,7 @@ import torch_traces
 sys.path.append(str(Path(__file__).parents[1]))
 from whole_runs import wait_for
 
-from profiler.commands import stages
+from profiler.commands import output as stages
 from profiler.parse.chrome_trace import read_traces
 
 

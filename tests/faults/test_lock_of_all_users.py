@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler.machine import gpu_lock as gpu_lock_module
-from profiler.machine import lock_files
-from profiler.machine.gpu_lock import gpu_lock, is_free
-from profiler.machine.lock_files import lock_folder, own_lock_folder
+from profiler.machine import locks as gpu_lock_module
+from profiler.machine import locks as lock_files
+from profiler.machine.locks import gpu_lock, is_free, lock_folder, own_lock_folder
 
 NOBODY = 65534
 LOCK = "kernel-profiler-GPU-1.lock"

@@ -12,7 +12,7 @@ import pytest
 from run_folders import Workplace, failed, measured, ncu_csv
 
 from profiler.commands.output import dump, report_document, write_results
-from profiler.commands.record import RecordRequest, make_recording
+from profiler.commands.report import RecordRequest, make_recording
 from profiler.comparison.machines import Machines, machines_of
 from profiler.findings.find import find
 from profiler.model import BuildResult

@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 
 from profiler.commands import gallery, output
-from profiler.commands.list_runs import list_runs
+from profiler.commands.index import list_runs
 from profiler.commands.output import csv_text, write_results
 from profiler.commands.requests import GalleryRequest, ListRequest
 from profiler.errors import ParseError, ProfilerError, UsageError
 from profiler.findings.find import find
 from profiler.kernels.arithmetic import parse
-from profiler.machine import lock_files
+from profiler.machine import locks as lock_files
 from profiler.outside_text import MAX_MATCHED, bounded_pattern, matches
 from profiler.parse.bounded_files import replacing
 from profiler.parse.stamps import read_stamps

@@ -30,7 +30,7 @@ from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.outcomes import gather
 from profiler.runner import protocol
 from profiler.sessions.cell_keys import cell_keys
-from profiler.sessions.kernel_checks import check_kernels
+from profiler.sessions.measuring.after_attempt import check_kernels
 
 CREATED = "2026-03-04T05:06:07+00:00"
 FAKE_NCU = Path(__file__).parents[1] / "fake_ncu/ncu"

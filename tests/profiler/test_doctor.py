@@ -10,8 +10,8 @@ from profiler.errors import EnvironmentUnusable
 from profiler.machine import doctor
 from profiler.machine.doctor import Check, Machine, Status, essential_missing, examine
 from profiler.machine.environment import Gpu
-from profiler.machine.gpu_lock import gpu_lock
-from profiler.machine.one_range import duration_by_cupti
+from profiler.machine.installs import duration_by_cupti
+from profiler.machine.locks import gpu_lock
 
 FAKE_NCU = Path(__file__).parents[1] / "fake_ncu/ncu"
 NSYS_VERSION = "echo 'NVIDIA Nsight Systems version 2025.3.2.367-253236082862v0'"

@@ -35,7 +35,7 @@ from profiler.sessions.forecasts.forecast import (
     further_seconds,
     visit_seconds,
 )
-from profiler.sessions.launch_counts import Launches
+from profiler.sessions.forecasts.launch_counts import Launches
 
 SOFTMAX = Path(__file__).parents[2] / "experiments" / "softmax.yaml"
 

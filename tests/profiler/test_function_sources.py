@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from profiler.planning.function_sources import function_sources
+from profiler.sessions.recorded_sources import function_sources
 
 FILE = '''
 """Sums."""

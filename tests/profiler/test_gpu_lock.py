@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError
-from profiler.machine.gpu_lock import gpu_lock, is_free
+from profiler.machine.locks import gpu_lock, is_free
 
 HOLDER = """
 import sys
 from pathlib import Path
-from profiler.machine.gpu_lock import gpu_lock
+from profiler.machine.locks import gpu_lock
 with gpu_lock("GPU-1", timeout_s=5, on_wait=print, folder=Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

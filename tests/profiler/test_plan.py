@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profiler.collect.registry import is_judged
-from profiler.commands.selected_plan import selected_plan
+from profiler.commands.plan import selected_plan
 from profiler.errors import SpecError, UsageError
 from profiler.findings.variant_names import find_names
 from profiler.metrics.queries import CATALOGUE

@@ -4,8 +4,7 @@ import pytest
 
 from profiler.errors import UsageError
 from profiler.model import Cell, Plan, Problem, Variant, cell_id
-from profiler.planning.cell_filter import select_cells
-from profiler.planning.problem_lookup import problems_called
+from profiler.planning.cell_filter import problems_called, select_cells
 from profiler.sessions.explain_cells import asked_cells
 
 

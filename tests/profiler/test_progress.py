@@ -10,7 +10,7 @@ from profiler.errors import UsageError
 from profiler.model import Cell, Problem, Variant
 from profiler.runner import protocol
 from profiler.sessions.forecasts.rest import Rest
-from profiler.sessions.forecasts.typical import TypicalVisit
+from profiler.sessions.forecasts.session_costs import TypicalVisit
 from profiler.sessions.progress import ProgressReporter, VisitProgress, make_console
 
 CELLS = {

@@ -12,16 +12,21 @@ from profiler.errors import UsageError
 from profiler.findings.kinds.search import SearchPartDocument, find_search
 from profiler.model import BuildResult, Outcome, SearchPlan, Variant
 from profiler.run_folder.archive import open_run
-from profiler.search.live.coverage import coverage
-from profiler.search.live.finalists import finalists
+from profiler.search.live.estimates import (
+    Estimate,
+    block_values,
+    coverage,
+    estimate_noise,
+    finalists,
+)
 from profiler.search.live.importance import parameter_importance
-from profiler.search.live.journal import SearchJournal, read_search
-from profiler.search.live.noise import Estimate, block_values, estimate_noise
-from profiler.search.live.records import (
+from profiler.search.live.journal import (
     Evaluated,
     LookedAgain,
     Proposed,
+    SearchJournal,
     Terms,
+    read_search,
     search_record,
     with_origin,
 )

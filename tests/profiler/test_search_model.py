@@ -12,8 +12,8 @@ from profiler.search.gaussian_process import (
     standardised_logs,
 )
 from profiler.search.history import History
-from profiler.search.model_search import MOST_OBSERVATIONS, ModelSearch, log_expected_improvement
 from profiler.search.space import SearchSpace
+from profiler.search.strategies import MOST_OBSERVATIONS, ModelSearch, log_expected_improvement
 
 
 def grid():

@@ -10,8 +10,8 @@ from profiler.planning.space import Space, space_of
 from profiler.planning.spec import load_spec
 from profiler.planning.spec.models import Experiment
 from profiler.planning.spec.search import Search, duration_seconds
-from profiler.search.registry import STRATEGIES
-from profiler.search.strategy_names import DEFAULT
+from profiler.search import DEFAULT_STRATEGY
+from profiler.search.strategies import STRATEGIES
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 HEAD = "name: x\nworkload: ./workload.py\n"
@@ -56,7 +56,7 @@ def complaint(planned, tmp_path):
 
 def test_what_stands_in_the_spec_is_what_there_is():
     defaults = Search()
-    assert defaults.strategy == DEFAULT
+    assert defaults.strategy == DEFAULT_STRATEGY
     assert set(Search.model_json_schema()["properties"]["strategy"]["enum"]) == set(STRATEGIES)
     assert Experiment.model_fields["search"].default is None
 

@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from profiler.errors import ParseError, UsageError
 from profiler.kernels.arithmetic import ExpressionError, parse
-from profiler.search.conditions import constrained_space
-from profiler.search.derived_conditions import derived_conditions
+from profiler.search.conditions import constrained_space, derived_conditions
 from profiler.search.space import Parameter, SearchSpace
-from profiler.search.t1 import read_t1, t1_document
+from profiler.search.t1 import parse_values, read_t1, t1_document
 from profiler.search.t4 import RecordedResult, read_t4, t4_document
-from profiler.search.value_lists import parse_values
 
 T1 = {
     "General": {"BenchmarkName": "tile"},

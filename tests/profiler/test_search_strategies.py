@@ -12,12 +12,10 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from profiler.commands.simulate import SimulateRequest, simulate
 from profiler.errors import ExitCode, ParseError, UsageError
 from profiler.search.gaussian_process import GaussianProcess
-from profiler.search.history import History
-from profiler.search.registry import ALIGNED, EARLY, RANDOM, STRATEGIES, make_strategy
-from profiler.search.replay import recorded_space, replay
-from profiler.search.sampling import AlignedSizes
+from profiler.search.history import AlignedSizes, History
+from profiler.search.replay import checkpoints, recorded_space, replay, summarise
 from profiler.search.space import SearchSpace
-from profiler.search.summary import checkpoints, summarise
+from profiler.search.strategies import ALIGNED, EARLY, RANDOM, STRATEGIES, make_strategy
 from profiler.search.t1 import TuningProblem, t1_document
 from profiler.search.t4 import RecordedResult, t4_document
 

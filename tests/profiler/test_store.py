@@ -13,7 +13,7 @@ from unittest.mock import Mock
 import pytest
 from run_folders import CREATED, H200, failed, ncu_csv
 
-from profiler.commands.record import RecordRequest, make_recording
+from profiler.commands.report import RecordRequest, make_recording
 from profiler.errors import UsageError
 from profiler.model import BuildResult, KernelFacts
 from profiler.run_folder.archive import open_run

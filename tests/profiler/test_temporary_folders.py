@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.machine import one_range, temporary_folders
+from profiler.machine import installs, temporary_folders
 from profiler.machine.temporary_folders import temporary_folder
 
 HOLDS = (
@@ -100,9 +100,9 @@ def test_a_fork_leaves_it_to_its_parent(parent, monkeypatch):
 
 def test_the_trial_of_doctor_takes_such_a_folder(monkeypatch):
     built = []
-    monkeypatch.setattr(one_range, "built_library", built.append)
-    monkeypatch.setattr(one_range, "_stdout", lambda *_: str(built[0].is_dir() * 5.0))
-    assert one_range.duration_by_cupti() == 5.0
+    monkeypatch.setattr(installs, "built_library", built.append)
+    monkeypatch.setattr(installs, "_stdout", lambda *_: str(built[0].is_dir() * 5.0))
+    assert installs.duration_by_cupti() == 5.0
     (folder,) = built
     assert folder.name.startswith(temporary_folders._PREFIX)
     assert not folder.exists()

@@ -9,10 +9,18 @@ from typing import Any, Literal
 
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.model import Outcome, Params
-from profiler.search.live.coverage import CONFIDENCE, Coverage, coverage
+from profiler.search.live.estimates import (
+    CONFIDENCE,
+    Coverage,
+    Estimate,
+    Noise,
+    coverage,
+    estimate_noise,
+    estimates,
+    looks_by_variant,
+)
 from profiler.search.live.importance import Importance, parameter_importance
-from profiler.search.live.noise import Estimate, Noise, estimate_noise, estimates, looks_by_variant
-from profiler.search.live.records import SearchRecord, WorkerJoined
+from profiler.search.live.journal import SearchRecord, WorkerJoined
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from profiler.analyse.timers import (
     reference_collector,
     split_wall_clock,
 )
-from profiler.collect import ncu, wall_clock
+from profiler.collect import ncu, timer
 from profiler.collect.registry import COLLECTORS
 
 _COMPARED = 3
 """Further timers from which on a run is about them: CUDA events and a timeline go with others."""
-_NCU, _WALL_CLOCK = ncu.KIND.name, wall_clock.KIND.name
+_NCU, _WALL_CLOCK = ncu.KIND.name, timer.WALL_CLOCK.name
 
 
 @dataclass(frozen=True)

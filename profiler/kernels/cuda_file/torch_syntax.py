@@ -2,11 +2,13 @@
 
 An expression is walked over its syntax tree: names of tensors and parameters, numbers, operators,
 subscripts, and the functions and methods that are listed here. Nothing else is reached from it.
+Functions in a user's file are named: `reference.py:transpose`.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -149,3 +151,12 @@ def _unlisted(kind: str, name: str, listed: Iterable[str]) -> str:
         f"no {kind} '{name}' in expressions{hint} (a function of your own is named as "
         "FILE.py:FUNCTION)"
     )
+
+
+_NAMED = re.compile(r"(?P<file>[^:]+\.py):(?P<function>[A-Za-z_][A-Za-z0-9_]*)")
+
+
+def split_function(text: str) -> tuple[str, str] | None:
+    """File and name of a function; None where a text is no such name."""
+    match = _NAMED.fullmatch(text.strip())
+    return None if match is None else (match["file"], match["function"])

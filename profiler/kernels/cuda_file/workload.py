@@ -27,8 +27,7 @@ from profiler.kernels.cuda_file.tensors import (
     readable,
 )
 from profiler.kernels.cuda_file.torch_expression import compiled
-from profiler.kernels.cuda_file.torch_syntax import parse_torch
-from profiler.kernels.cuda_file.user_function import split_function
+from profiler.kernels.cuda_file.torch_syntax import parse_torch, split_function
 
 Tensors = dict[str, torch.Tensor]
 Launch = Callable[[], Any]

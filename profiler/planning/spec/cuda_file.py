@@ -22,8 +22,7 @@ from pydantic import (
 
 from profiler.kernels.arithmetic import ExpressionError, parse
 from profiler.kernels.cuda_file.description import FILLS, CudaFile, parse_list, read_description
-from profiler.kernels.cuda_file.torch_syntax import parse_torch
-from profiler.kernels.cuda_file.user_function import split_function
+from profiler.kernels.cuda_file.torch_syntax import parse_torch, split_function
 from profiler.planning.spec.source import kind_of
 from profiler.planning.spec.values import (
     PARAMETER_NAME,

@@ -26,8 +26,7 @@ from profiler.collect.registry import COLLECTORS, canonical_name, kinds_of, spel
 from profiler.metrics import queries as metrics
 from profiler.metrics.own import OwnMetric
 from profiler.model import EXPERIMENT_NAME, FLUSHED_PER_LAUNCH, MARGIN_PCT
-from profiler.planning.page_kinds import PAGE_KINDS, questions_of
-from profiler.planning.questions import Question
+from profiler.planning.page_kinds import PAGE_KINDS, Question, questions_of
 from profiler.planning.spec.cuda_file import (
     ArithmeticText,
     Launches,

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from profiler.planning.questions import Question
+from profiler.planning.page_kinds import Question
 from profiler.planning.spec import json_schema
 from profiler.planning.spec.cuda_file import (
     CudaWorkload,

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, PlainValidator, Strict, WithJsonSchema
 
 from profiler.planning.spec.values import LARGEST_INTEGER, MAX_COUNT, Name, SpecModel, wrong
-from profiler.search.strategy_names import REMOVED
+from profiler.search import REMOVED_STRATEGIES
 
 GEOMEAN, WORST = "geomean", "worst"
 """Objectives over all problems; any other one names a problem."""
@@ -36,8 +36,8 @@ def _check_budget(value: object) -> int | str:
 
 
 def _refuse_removed(strategy: object) -> object:
-    if isinstance(strategy, str) and strategy in REMOVED:
-        raise wrong(REMOVED[strategy])
+    if isinstance(strategy, str) and strategy in REMOVED_STRATEGIES:
+        raise wrong(REMOVED_STRATEGIES[strategy])
     return strategy
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from profiler.search.replay import RecordedSpace
-from profiler.search.summary import ReplaySummary, TargetSummary
+from profiler.search.replay import RecordedSpace, ReplaySummary, TargetSummary
 
 
 def replay_table(summary: ReplaySummary, recorded: RecordedSpace) -> Table:

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from profiler.findings.findings import Findings, Programs
 from profiler.findings.kinds.search import SearchFindings
 from profiler.render.words import numbers
-from profiler.search.live.coverage import CONFIDENCE
+from profiler.search.live.estimates import CONFIDENCE, GEOMEAN, WORST
 from profiler.search.live.importance import FEWEST
-from profiler.search.live.noise import GEOMEAN, WORST
 
 IMPORTANCE_METHOD = "permutation importance over kernel ridge regression on the logs of the ratios"
 

@@ -32,7 +32,7 @@ from profiler.analyse.samples import (
 )
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.analyse.why.practical_roofs import practical_shares
-from profiler.collect import cuda_events
+from profiler.collect import timer
 from profiler.collect.kind import Records
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
@@ -327,7 +327,7 @@ def _load(
     samples = _with_values(_samples(attempt, records, table, compute_capability, parts))
     if record.visit is not None and record.visit["cell"] not in current:
         samples = samples.iloc[:0]
-    if record.collector == cuda_events.KIND.name:
+    if record.collector == timer.CUDA_EVENTS.name:
         samples = add_power(samples, measured_visits(records), clocks)
     impossible = impossible_durations(samples)
     possible = _with_values(without_durations(samples, impossible)) if impossible.any() else samples

@@ -8,8 +8,7 @@ from profiler.errors import ParseError, UsageError
 from profiler.notices import Notice, NoticeKind
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.run_folder.redact import PrivateTexts, without_names, without_private
-from profiler.search.live.journal import read_search
-from profiler.search.live.records import Evaluated, SearchRecord
+from profiler.search.live.journal import Evaluated, SearchRecord, read_search
 
 
 def search_of(

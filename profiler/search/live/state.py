@@ -7,32 +7,32 @@ from collections.abc import Mapping
 
 from profiler.model import Params
 from profiler.search.history import History
-from profiler.search.live.finalists import finalists
-from profiler.search.live.journal import SearchJournal
-from profiler.search.live.noise import (
+from profiler.search.live.estimates import (
     Estimate,
     Noise,
     block_values,
     estimate,
     estimate_noise,
     estimates,
+    finalists,
     looks_by_variant,
 )
-from profiler.search.live.records import (
+from profiler.search.live.journal import (
     Evaluated,
     Finished,
     LookedAgain,
     Proposed,
     Record,
     RunnerEnded,
+    SearchJournal,
     SearchRecord,
     Terms,
     WorkerJoined,
     search_record,
     with_origin,
 )
-from profiler.search.registry import make_strategy
 from profiler.search.space import SearchSpace
+from profiler.search.strategies import make_strategy
 
 
 class LiveSearch:

@@ -33,7 +33,7 @@ from profiler.kernels.build import (
 )
 from profiler.kernels.recipe import Recipe, with_stamps
 from profiler.machine.compilers import check_arch, find_compiler
-from profiler.machine.lock_files import holder_of, take_lock, write_holder
+from profiler.machine.locks import holder_of, take_lock, write_holder
 from profiler.machine.signals import raise_if_signalled
 from profiler.model import BuildResult, KernelFacts, Params, Variant
 from profiler.parse.machine_code import code_hash, kernels_hash, launched_kernels

@@ -6,25 +6,116 @@ Imports nothing that takes long: compilers run while what measures is imported.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from profiler.collect import cupti
-from profiler.errors import EnvironmentUnusable
+from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.kernels.recipe import Recipe
 from profiler.machine.compilers import find_compiler
 from profiler.model import BuildResult, Params, SessionKind, Variant
 from profiler.planning.space import Space
 from profiler.planning.spec import Experiment
 from profiler.run_folder.seconds import BUILDS
-from profiler.sessions.builds.launch_params import launch_params
 from profiler.sessions.builds.libraries import build_stamped, build_variants, is_as_built
-from profiler.sessions.builds.parameter_effects import without_effect
-from profiler.sessions.overlap.likely_start import Execution
+from profiler.sessions.execution import Execution, Stopwatch
 from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.stopwatch import Stopwatch
+
+_ABSENT = object()
+"""Stands for a parameter that a variant does not have."""
+
+
+def launch_params(
+    variants: Sequence[Variant], recipe: Callable[[Params], Recipe | None]
+) -> dict[str, Params]:
+    """Parameters by variant id whose other values in the plan give the same recipe.
+
+    Found by trying: a parameter acts at compile time where some value that it has elsewhere in the
+    plan gives another recipe. Combinations that the workload refuses say nothing.
+    """
+    values = _values(variants)
+    return {
+        variant.id: {
+            name: value
+            for name, value in variant.params.items()
+            if not _compiled(variant.params, name, values[name], recipe)
+        }
+        for variant in variants
+    }
+
+
+def _values(variants: Iterable[Variant]) -> Mapping[str, list[Any]]:
+    """Distinct values of each parameter in the plan; `_ABSENT` where a variant lacks it."""
+    variants = tuple(variants)
+    names = dict.fromkeys(name for variant in variants for name in variant.params)
+    values: dict[str, list[Any]] = {name: [] for name in names}
+    for variant in variants:
+        for name, seen in values.items():
+            value = variant.params.get(name, _ABSENT)
+            if not any(_same(value, other) for other in seen):
+                seen.append(value)
+    return values
+
+
+def _same(left: object, right: object) -> bool:
+    """Equal and of one type: `1`, `1.0` and `true` are different parameters."""
+    return type(left) is type(right) and left == right
+
+
+def _compiled(
+    params: Params, name: str, values: Iterable[object], recipe: Callable[[Params], Recipe | None]
+) -> bool:
+    unchanged = recipe(params)
+    return any(
+        other != unchanged
+        for other in (_tried(params, name, value, recipe) for value in values)
+        if other is not _ABSENT
+    )
+
+
+def _tried(
+    params: Params, name: str, value: object, recipe: Callable[[Params], Recipe | None]
+) -> object:
+    """Recipe with another value of one parameter; `_ABSENT` where the workload refuses it."""
+    changed: dict[str, Any] = {key: param for key, param in params.items() if key != name}
+    if value is not _ABSENT:
+        changed[name] = value
+    try:
+        return recipe(changed)
+    except ProfilerError:
+        return _ABSENT
+
+
+def without_effect(variants: Sequence[Variant], builds: Sequence[BuildResult]) -> tuple[str, ...]:
+    """A sentence for each parameter whose values all give the same program.
+
+    Judged are variants that differ in it alone, have its machine code read, and were built.
+    """
+    programs = {build.variant: build.program for build in builds if build.program is not None}
+    built = [variant for variant in variants if variant.id in programs]
+    names = dict.fromkeys(name for variant in built for name in variant.params)
+    return tuple(
+        f"The parameter '{name}' changes no program: variants that differ in it alone have the "
+        "same machine code and the same launch."
+        for name in names
+        if (counts := list(_program_counts(name, built, programs))) and set(counts) == {1}
+    )
+
+
+def _program_counts(
+    name: str, variants: Sequence[Variant], programs: dict[str, str]
+) -> Iterator[int]:
+    """Numbers of distinct programs among variants that differ in one parameter alone."""
+    groups: dict[frozenset[tuple[str, str]], list[str]] = {}
+    for variant in variants:
+        others = {key: value for key, value in variant.params.items() if key != name}
+        # By their text: 1, 1.0 and true are different parameters.
+        key = frozenset((other, repr(value)) for other, value in others.items())
+        groups.setdefault(key, []).append(programs[variant.id])
+    yield from (len(set(group)) for group in groups.values() if len(group) > 1)
 
 
 def build_all(

@@ -1,19 +1,25 @@
 """Which visits of a plan a run would not make again, found out without building or importing.
 
-By the rule by which a run decides (`measuring/missing_visits.py`). Where only a build could tell
+By the rule by which a run decides (`missing_visits`). Where only a build could tell
 whether the machine code is the same, it counts as another.
 """
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from profiler.errors import ProfilerError
-from profiler.model import BuildResult, SearchPlan, SessionKind, SessionPlan, Visit
+from profiler.collect.kind import Need
+from profiler.collect.ncu import find_ncu, ncu_version
+from profiler.collect.registry import needed
+from profiler.errors import EnvironmentUnusable, ProfilerError
+from profiler.machine.environment import Gpu, cpu_model, package_version, visible_gpus
+from profiler.machine.requirements import Machine
+from profiler.model import BuildResult, Environment, SearchPlan, SessionKind, SessionPlan, Visit
 from profiler.outside_text import safe
 from profiler.planning.plan import foreseen_plan, judged_plan
-from profiler.planning.spec import CommandWorkload, load_spec
+from profiler.planning.spec import CommandWorkload, CudaWorkload, Experiment, load_spec
 from profiler.run_folder.folder import (
     BUILD_FILE,
     SEARCH_JOURNAL_FILE,
@@ -24,19 +30,72 @@ from profiler.run_folder.folder import (
 )
 from profiler.run_folder.load.attempts import AttemptReader, Loaded
 from profiler.run_folder.load.throttling import throttled_again
-from profiler.run_folder.redact import public_environment
-from profiler.search.live.journal import read_search
-from profiler.search.live.records import SearchRecord
+from profiler.run_folder.redact import private_names, public_environment
+from profiler.search.live.journal import SearchRecord, read_search
 from profiler.sessions.attempt import journal_visits
 from profiler.sessions.builds.libraries import stamped_variants
 from profiler.sessions.builds.plan_builds import as_built
 from profiler.sessions.cell_keys import cell_keys, measuring_machine, settings_in_keys
+from profiler.sessions.execution import Execution
 from profiler.sessions.forecasts.forecast import EarlierSearch, EarlierVisits, SessionVisits
-from profiler.sessions.measuring.missing_visits import measured_visits, missing_visits
-from profiler.sessions.overlap.likely_start import Execution
-from profiler.sessions.search.search_terms import terms_of
+from profiler.sessions.measuring.attempt_book import measured_visits, missing_visits
+from profiler.sessions.search.search import terms_of
 from profiler.sessions.sources import edited_files, opened_now
 from profiler.sessions.timeline_tools import TimelineTools
+
+
+def likely_machine(experiment: Experiment, run: RunFolder, first_gpu: Gpu | None) -> Machine:
+    """The machine here; that of an earlier run where this one has no GPU to measure on.
+
+    `first_gpu`: the one here that CUDA uses first, if any. Where there is no ncu, it is the one of
+    the run.
+    """
+    earlier = _with_uuid(run.record().environment, run)
+    collect = experiment.collect
+    gpu = first_gpu if collect.gpu_index is None else _numbered_gpu(collect.gpu_index)
+    on_cpu = collect.device == "cpu" or (
+        collect.device == "auto"
+        and gpu is None
+        and not isinstance(experiment.workload, CudaWorkload)
+        and not needed(collect.collectors, Need.GPU)
+    )
+    if gpu is None and not on_cpu:
+        return Machine(earlier, "cuda", None)
+    described = Gpu() if gpu is None or on_cpu else gpu
+    by_ncu = needed(collect.collectors, Need.NCU)
+    environment = replace(
+        earlier,
+        gpu=described.name,
+        gpu_uuid=described.uuid,
+        driver=described.driver,
+        compute_capability=described.compute_capability,
+        ncu=(_ncu_here() or earlier.ncu) if by_ncu else None,
+        torch=package_version("torch"),
+        python=platform.python_version(),
+        cpu=cpu_model(),
+    )
+    return Machine(environment, "cpu" if on_cpu else "cuda", None)
+
+
+def _numbered_gpu(index: int) -> Gpu | None:
+    gpus = visible_gpus()
+    return gpus[index] if index < len(gpus) else None
+
+
+def _ncu_here() -> str | None:
+    """Version of the ncu that a run would use; None where there is none."""
+    try:
+        return ncu_version(find_ncu())
+    except EnvironmentUnusable:
+        return None
+
+
+def _with_uuid(environment: Environment, run: RunFolder) -> Environment:
+    """The environment of a run with the UUID of its GPU itself, where the run folder has it."""
+    uuids = {public: uuid for uuid, public in private_names(run.path)}
+    uuid = environment.gpu_uuid
+    return environment if uuid is None else replace(environment, gpu_uuid=uuids.get(uuid, uuid))
+
 
 _MOST_NAMED = 3
 _MACHINE_WORDS = {

@@ -24,12 +24,16 @@ from profiler.run_folder.folder import AttemptRecord, RunFolder, runs
 from profiler.run_folder.seconds import PROFILER, seconds_around_visits, session_seconds
 from profiler.sessions.attempt import JOB
 from profiler.sessions.forecasts.duration_words import duration_words
-from profiler.sessions.forecasts.past import PastSession, costs_of_run, past_of_run
+from profiler.sessions.forecasts.launch_counts import Launches
 from profiler.sessions.forecasts.rest import Rest
-from profiler.sessions.forecasts.session_costs import SessionCosts
-from profiler.sessions.forecasts.typical import typical_visit
-from profiler.sessions.launch_counts import Launches
-from profiler.sessions.overlap.waiting import places
+from profiler.sessions.forecasts.session_costs import (
+    PastSession,
+    SessionCosts,
+    costs_of_run,
+    past_of_run,
+    typical_visit,
+)
+from profiler.sessions.waiting import places
 
 START_S = 6.0
 """Seconds until the first visit of a session: ncu, Python, torch and a CUDA context. 4.9 to 5.8 in

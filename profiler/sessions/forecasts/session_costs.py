@@ -1,12 +1,17 @@
-"""What the visits and set-ups of a session took, by its journal."""
+"""What the visits and set-ups of sessions took, by their journals, and what they typically take."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
+from profiler.collect.registry import COLLECTORS
+from profiler.metrics.launch_costs import kernel_runs, ncu_launch_seconds
+from profiler.model import SessionKind, SessionPlan
+from profiler.planning.spec import Collect
+from profiler.run_folder.folder import AttemptRecord, RunFolder
 from profiler.runner import protocol
 from profiler.sessions.watchdog import Record
 
@@ -179,3 +184,135 @@ def read_costs(records: Iterable[Record], problem_of: Mapping[str, str]) -> Sess
     for record in records:
         reader.saw(record)
     return reader.costs
+
+
+_FLOPS_PER_S, _BYTES_PER_S = 3e14, 2.5e12
+"""Of a good kernel: attention and a copy."""
+
+_PREPARED_S, _CHECKED_S = 2e-3, 1e-2
+"""Seconds to prepare a cell where nothing is compiled, and to check it, beside a launch."""
+_COMPARED_BYTES_PER_S = 5e10
+"""Of the least traffic of a launch: its result is compared with the reference."""
+_REFERENCE_FLOPS_PER_S = 2e13
+"""Of a reference in higher precision."""
+
+
+@dataclass(frozen=True)
+class TypicalVisit:
+    """What a visit of a session takes: its overhead, and each launch its own time."""
+
+    overhead_s: float
+    """For a kernel that takes no time itself."""
+    launches: float
+    """How many times the time of a launch comes on top."""
+
+
+def typical_visit(
+    collector: str, kind: str, metrics: Sequence[str], collect: Collect
+) -> TypicalVisit:
+    """What a visit takes in a session of a kind under a collector."""
+    tool = COLLECTORS[collector]
+    if kind in (SessionKind.COUNTERS, SessionKind.EXPLAIN):
+        return TypicalVisit(ncu_launch_seconds(metrics), kernel_runs(metrics))
+    launches = tool.launches
+    if "repeats" in tool.settings:
+        launches = collect.repeats
+    elif "timeline" in tool.settings:
+        launches = collect.timeline.launches
+    return TypicalVisit(tool.visit_s, launches)
+
+
+def launch_seconds(work: Work) -> float:
+    """What a launch takes that declares this work."""
+    return work.flops / _FLOPS_PER_S + work.bytes / _BYTES_PER_S
+
+
+def set_up_seconds(stage: Stage, work: Work, cells: int) -> float:
+    """What a stage takes for the cells of a problem at which a launch declares this work."""
+    if stage is Stage.PREPARE:
+        return cells * (_PREPARED_S + launch_seconds(work))
+    each = _CHECKED_S + launch_seconds(work) + work.bytes / _COMPARED_BYTES_PER_S
+    return cells * each + work.flops / _REFERENCE_FLOPS_PER_S
+
+
+class Likeness(IntEnum):
+    """How much the visits of an earlier session tell of those of another."""
+
+    OTHER_TOOL = 0
+    SAME_TOOL = 1
+    SAME_METRICS = 2
+    SAME_SESSION = 3
+
+
+@dataclass(frozen=True)
+class PastSession:
+    """A session that is over, by which others are forecast."""
+
+    costs: SessionCosts
+    visit: TypicalVisit
+    likeness: Likeness
+    """To the session that is forecast."""
+    checked_before: frozenset[str] = frozenset()
+    """Cells that its run had checked until then."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """Sessions of a run, oldest first, as they matter to one that is forecast."""
+
+    sessions: tuple[PastSession, ...] = ()
+    checked: frozenset[str] = frozenset()
+    """Cells that they have compared with their reference."""
+
+
+def past_of_run(
+    sessions: Iterable[tuple[AttemptRecord, SessionCosts]], session: SessionPlan, collect: Collect
+) -> Past:
+    """The sessions of a run, by the records of their attempts, for the forecast of one."""
+    past = Past()
+    for record, costs in sessions:
+        visit = typical_visit(record.collector, record.kind, record.metrics, collect)
+        of_another_build = record.kind == SessionKind.IN_KERNEL
+        past = Past(
+            (*past.sessions, PastSession(costs, visit, _likeness(record, session), past.checked)),
+            past.checked if of_another_build else past.checked | costs.checked,
+        )
+    return past
+
+
+def costs_of_run(
+    run: RunFolder, problem_of: Mapping[str, str]
+) -> list[tuple[AttemptRecord, SessionCosts]]:
+    """Costs of each session of a run, oldest first."""
+    journals = ((each.record, protocol.read_journal(each.journal)) for each in run.attempts())
+    return costs_of_sessions(journals, problem_of)
+
+
+def costs_of_sessions(
+    journals: Iterable[tuple[AttemptRecord, Iterable[Record]]], problem_of: Mapping[str, str]
+) -> list[tuple[AttemptRecord, SessionCosts]]:
+    """Costs of each session under a tool, by its journal, oldest first."""
+    return oldest_first(
+        (record, read_costs(journal, problem_of))
+        for record, journal in journals
+        if record.collector in COLLECTORS  # not the check of an external command
+    )
+
+
+def oldest_first(
+    costs: Iterable[tuple[AttemptRecord, SessionCosts]],
+) -> list[tuple[AttemptRecord, SessionCosts]]:
+    """Costs of sessions in the order in which these began."""
+    return sorted(costs, key=lambda item: item[1].began)
+
+
+def _likeness(record: AttemptRecord, session: SessionPlan) -> Likeness:
+    # Launches that are replayed dozens of times tell nothing of others.
+    one_explains = (record.kind == SessionKind.EXPLAIN) != (session.kind is SessionKind.EXPLAIN)
+    if record.collector != session.collector or one_explains:
+        return Likeness.OTHER_TOOL
+    if record.session == session.name:
+        return Likeness.SAME_SESSION
+    if record.metrics == session.metrics:
+        return Likeness.SAME_METRICS
+    return Likeness.SAME_TOOL

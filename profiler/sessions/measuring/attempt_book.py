@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,8 +14,7 @@ import pandas as pd
 
 from profiler.collect.kind import Need
 from profiler.collect.registry import COLLECTORS, counts, needed
-from profiler.machine.clock_sampler import ClockSampler
-from profiler.machine.gpu_processes import GpuProcesses
+from profiler.machine.clock_sampler import ClockSampler, GpuProcesses
 from profiler.machine.requirements import Machine
 from profiler.model import BuildResult, Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.parse.clock_file import CLOCKS_FILE
@@ -31,18 +30,17 @@ from profiler.run_folder.folder import (
     compress_reports,
     finish_attempt,
 )
+from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import AttemptReader, Loaded
-from profiler.run_folder.load.outcomes import Results, gather
+from profiler.run_folder.load.outcomes import Results, failures, gather
 from profiler.run_folder.load.practical_roofs import missing_roofs
 from profiler.runner import protocol
 from profiler.sessions.attempt import recover
-from profiler.sessions.explain_files import keep_pages
-from profiler.sessions.kernel_checks import check_kernels
-from profiler.sessions.measuring.missing_visits import missing_visits
-from profiler.sessions.overlap.recorder import SecondsRecorder
-from profiler.sessions.overlap.templates import Templates
-from profiler.sessions.overlap.waiting import Waiting, clear_abandoned
+from profiler.sessions.execution import SecondsRecorder
+from profiler.sessions.measuring.after_attempt import check_kernels, keep_pages
 from profiler.sessions.process import Cause, SessionResult
+from profiler.sessions.templates import Templates
+from profiler.sessions.waiting import Waiting, clear_abandoned
 
 
 @dataclass
@@ -310,3 +308,40 @@ def _has_ended(loaded: Loaded) -> bool:
 
 def _are_same(earlier: Sequence[Loaded], now: Sequence[Loaded]) -> bool:
     return len(earlier) == len(now) and all(map(operator.is_, earlier, now))
+
+
+def missing_visits(  # noqa: PLR0913 - all but the first three by keyword
+    plan: Plan,
+    session: SessionPlan,
+    earlier: Sequence[Loaded],
+    *,
+    builds: Sequence[BuildResult],
+    stamped: Collection[str],
+    time_limit_s: float,
+    throttled: Set[Visit],
+) -> tuple[Visit, ...]:
+    """Visits still to make, including a repeat of those that were `throttled`.
+
+    `stamped`: ids of the variants that have a library with stamps; `time_limit_s`: of a visit.
+    """
+    measured = measured_visits(session, earlier) - throttled
+    skipped = {build.variant for build in builds if not build.ok}
+    if session.kind is SessionKind.IN_KERNEL:
+        skipped |= {v.id for v in plan.variants if v.id not in stamped}
+    failed = failures(plan, earlier, kind=session.kind)
+    gone = {cell for cell, failure in failed.items() if failure.stands(time_limit_s)}
+    gone |= set(find_aliases(plan.cells, builds))
+    variant_of = {cell.id: cell.variant.id for cell in plan.cells}
+    return tuple(
+        visit
+        for visit in session.visits
+        if visit not in measured
+        and visit.cell not in gone
+        and variant_of[visit.cell] not in skipped
+    )
+
+
+def measured_visits(session: SessionPlan, earlier: Sequence[Loaded]) -> set[Visit]:
+    """Visits that attempts of a session have results of."""
+    of_session = (a for a in earlier if a.attempt.record.session == session.name)
+    return {visit for loaded in of_session for visit in loaded.visits()}

@@ -22,10 +22,15 @@ from profiler.run_folder.load.attempts import Loaded, median_durations
 from profiler.runner import protocol
 from profiler.sessions.forecasts.forecast import VisitForecast
 from profiler.sessions.measuring.attempt_book import AttemptBook
-from profiler.sessions.measuring.work import Meanwhile, Work
-from profiler.sessions.overlap.handing_on import Begun, NextBegun
-from profiler.sessions.overlap.program_turns import ProgramTurn, Turns, turns_of
-from profiler.sessions.overlap.waiting import Waiting, WaitingRoom, places
+from profiler.sessions.measuring.work import (
+    Begun,
+    Meanwhile,
+    NextBegun,
+    ProgramTurn,
+    Turns,
+    Work,
+    turns_of,
+)
 from profiler.sessions.process import SessionResult
 from profiler.sessions.program import (
     Program,
@@ -37,6 +42,7 @@ from profiler.sessions.program import (
 )
 from profiler.sessions.progress import ProgressReporter, VisitProgress
 from profiler.sessions.recovery import ending
+from profiler.sessions.waiting import Waiting, WaitingRoom, places
 from profiler.sessions.watchdog import Record
 
 _MOST_WAITING = 1

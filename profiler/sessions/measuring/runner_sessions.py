@@ -28,12 +28,11 @@ from profiler.sessions.attempt import (
     start_waiting,
 )
 from profiler.sessions.measuring.attempt_book import AttemptBook
-from profiler.sessions.measuring.work import Meanwhile, Work
-from profiler.sessions.overlap.handing_on import Begun, NextBegun
-from profiler.sessions.overlap.waiting import Waiting, WaitingRoom
+from profiler.sessions.measuring.work import Begun, Meanwhile, NextBegun, Work
 from profiler.sessions.process import SessionResult
 from profiler.sessions.progress import VisitProgress
 from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, chunk, run_visits
+from profiler.sessions.waiting import Waiting, WaitingRoom
 from profiler.sessions.watchdog import Record
 
 MAX_TIMELINE_VISITS = 300

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from profiler.model import BuildResult, Outcome, SearchPlan, Variant
-from profiler.search.live.records import Evaluated
+from profiler.search.live.journal import Evaluated
 from profiler.search.live.state import LiveSearch
 from profiler.sessions.search.background_builds import BackgroundBuilds, Built
 from profiler.sessions.search.bench import Bench, Subject

@@ -2,22 +2,129 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from profiler.model import BuildResult, SearchPlan, Variant
+from profiler.kernels.build import watched_files
+from profiler.model import BuildResult, Outcome, SearchPlan, Variant
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
-from profiler.search.live.journal import SearchJournal, read_search
-from profiler.search.live.records import Evaluated, Terms
+from profiler.search.live.journal import Evaluated, SearchJournal, Terms, read_search
 from profiler.search.live.state import LiveSearch
+from profiler.search.space import SearchSpace
 from profiler.sessions.builds.plan_builds import build_plan
+from profiler.sessions.execution import Execution
+from profiler.sessions.forecasts.duration_words import duration_words
 from profiler.sessions.measure import MeasureRequest
-from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.search.bench import Subject
-from profiler.sessions.search.search_progress import SearchProgress
-from profiler.sessions.search.standing_bench import subject_of
+from profiler.sessions.progress import LINE_EVERY_S, FailureLines, ProgressReporter
+from profiler.sessions.search.bench import Subject, subject_of
+
+
+@dataclass
+class SearchProgress:
+    """Prints how far a search is; of every evaluation only where `-v` asks for it."""
+
+    reporter: ProgressReporter
+    evaluations: int | None
+    """The budget, or the seconds where it is a time."""
+    seconds: float | None
+    clock: Callable[[], float] = time.monotonic
+    _began: float = field(init=False)
+    _line_at: float = field(init=False)
+    _made: int = 0
+    """Evaluations of this process."""
+
+    def __post_init__(self) -> None:
+        self._failures = FailureLines(self.reporter)
+        self._began = self.clock()
+        self._line_at = self._began + LINE_EVERY_S
+
+    def end(self) -> None:
+        """Print how many failed without a line."""
+        self._failures.end("search")
+
+    def evaluated(self, live: LiveSearch, evaluated: Evaluated, name: str) -> None:
+        """Take the result of a configuration that the search has taken."""
+        self._made += 1
+        count = f"{len(live.record.evaluations)}/{self.evaluations or '…'}"
+        where = f" on {evaluated.worker}" if evaluated.worker else ""
+        if evaluated.outcome is not Outcome.MEASURED:
+            head = f"[{count}] {name}  FAILED {evaluated.outcome}{where}: "
+            self._failures.say(head, evaluated.cause)
+            return
+        best = live.best()
+        is_best = best is not None and best.variant == evaluated.variant
+        if is_best or self.reporter.verbose:
+            ratio = f"{live.estimate_of(evaluated.variant).ratio:.3f} x baseline{where}"
+            behind = ", stopped early" if evaluated.stopped_early else ""
+            leads = ", the best so far" if is_best else ""
+            self.reporter.say(f"[{count}] {name}  {ratio}{behind}{leads}")
+        elif self.clock() >= self._line_at:
+            best_words = "" if best is None else f", best {best.ratio:.3f} x baseline"
+            self.reporter.say(f"search: {count} evaluations{self._pace(live)}{best_words}")
+        else:
+            return
+        self._line_at = self.clock() + LINE_EVERY_S
+
+    def _pace(self, live: LiveSearch) -> str:
+        """Rate and time left, by the evaluations of this process."""
+        elapsed = self.clock() - self._began
+        if elapsed <= 0:
+            return ""
+        rate = self._made / elapsed
+        if self.evaluations:
+            left = max(self.evaluations - len(live.record.evaluations), 0) / rate
+        else:
+            left = max((self.seconds or 0.0) - elapsed, 0.0)
+        return f", {rate:.1f}/s, about {duration_words(left)} left"
+
+
+def terms_of(request: Execution, plan: SearchPlan, keys: Mapping[str, str]) -> Terms:
+    """Terms of a search; `keys` of the cells that are not searched."""
+    searched = set(plan.variants)
+    params = [dict(v.params) for v in request.plan.variants if v.id in searched]
+    space = SearchSpace.of_configurations(params)
+    document = {
+        "baseline": {
+            cell.id: keys[cell.id]
+            for cell in request.plan.cells
+            if cell.variant.id == request.plan.baseline and cell.problem.id in plan.problems
+        },
+        "configurations": params,
+        "problems": [dict(p.params) for p in request.plan.problems if p.id in plan.problems],
+        "search": [plan.strategy, plan.seed, plan.objective],
+        "sources": _sources_hash(request),
+        "build": request.loaded.experiment.build.model_dump(mode="json"),
+    }
+    text = json.dumps(document, sort_keys=True, default=str)
+    return Terms(
+        key=hashlib.sha256(text.encode()).hexdigest()[:32],
+        strategy=plan.strategy,
+        seed=plan.seed,
+        objective=plan.objective,
+        baseline=str(request.plan.baseline),
+        problems=plan.problems,
+        parameters={parameter.name: parameter.values for parameter in space.parameters},
+        configurations=len(space),
+        left_out=plan.left_out,
+    )
+
+
+def _sources_hash(request: Execution) -> str:
+    """Hash of the CUDA sources of all configurations, and of the headers that may be in them."""
+    recipes = (request.space.recipe(variant.params) for variant in request.plan.variants)
+    # Configurations differ in their definitions: few recipes have other files.
+    inputs = {(recipe.sources, recipe.included): recipe for recipe in recipes if recipe is not None}
+    files = {file for recipe in inputs.values() for file in watched_files(recipe) if file.is_file()}
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
 
 _CORES_LEFT = 2
 """For the runner and for this process, while the others compile."""

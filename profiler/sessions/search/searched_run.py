@@ -9,16 +9,15 @@ from profiler.errors import Interrupted
 from profiler.planning.plan import judged_plan
 from profiler.run_folder.folder import RunFolder, create_run, newest_run
 from profiler.run_folder.seconds import SEARCHES
-from profiler.search.live.records import Terms
+from profiler.search.live.journal import Terms
 from profiler.sessions.builds.plan_builds import build_all
+from profiler.sessions.execution import Stopwatch
 from profiler.sessions.measure import MeasureRequest, begin, gpu_held, keys_of, measure_in
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds
+from profiler.sessions.search.bench import STAGE, standing_bench
 from profiler.sessions.search.loop import Lookahead, SearchLoop
-from profiler.sessions.search.search import Search, run_of_search
-from profiler.sessions.search.search_terms import terms_of
-from profiler.sessions.search.standing_bench import STAGE, standing_bench
-from profiler.sessions.stopwatch import Stopwatch
+from profiler.sessions.search.search import Search, run_of_search, terms_of
 
 
 def measure_searched(

@@ -21,7 +21,7 @@ from flash_attention_hopper.config import (
 )
 from profiler.kernels.build import watched_files
 from profiler.model import Variant
-from profiler.sessions.builds.launch_params import launch_params
+from profiler.sessions.builds.plan_builds import launch_params
 
 PLAIN = {"producer": False, "ping_pong": False, "persistent": False}
 

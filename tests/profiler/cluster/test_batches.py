@@ -19,8 +19,7 @@ from profiler.model import BuildResult, Environment, Outcome, SearchPlan
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder, RunRecord, Worker
 from profiler.run_folder.seconds import Seconds
 from profiler.run_folder.workers import note_environment
-from profiler.search.live.journal import SearchJournal
-from profiler.search.live.records import Evaluated, LookedAgain, Terms
+from profiler.search.live.journal import Evaluated, LookedAgain, SearchJournal, Terms
 from profiler.search.live.state import LiveSearch
 from profiler.sessions.search.background_builds import Built
 

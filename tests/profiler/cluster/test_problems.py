@@ -21,7 +21,7 @@ from profiler.cluster.problems import (
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Environment, SessionStep, Span
 from profiler.run_folder.seconds import PROFILER
-from profiler.sessions.overlap.recorder import SecondsRecorder
+from profiler.sessions.execution import SecondsRecorder
 
 FULL = EnvironmentUnusable("a full disk")
 A, B = "GPU-a", "GPU-b"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from profiler.collect.command import find_program
+from profiler.collect.programs import find_program
 from profiler.errors import SpecError
 
 

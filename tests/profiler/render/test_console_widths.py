@@ -31,7 +31,7 @@ from profiler.render.console.terminal import columns, table
 from profiler.render.import_timeline import timeline_part, timelines_console
 from profiler.render.tables.launches import group_launches
 from profiler.render.tuning_page import console_tables
-from profiler.sessions.launch_counts import launch_counts, launches_note
+from profiler.sessions.forecasts.launch_counts import launch_counts, launches_note
 
 WIDTHS = (80, 120, 200)
 WHOLE = 24

@@ -5,8 +5,8 @@ import dataclasses
 from synthetic_report import make_report, problems
 
 from profiler.model import SessionKind, SessionPlan
-from profiler.sessions import looks
-from profiler.sessions.launch_counts import GO_ON, MOST_FINALISTS, launch_counts
+from profiler.sessions import agenda
+from profiler.sessions.forecasts.launch_counts import GO_ON, MOST_FINALISTS, launch_counts
 
 
 def plan_of(**changes):
@@ -60,7 +60,7 @@ def test_no_final_where_its_blocks_could_tell_nothing():
 
 
 def test_the_number_of_finalists_is_that_of_the_looks():
-    assert looks.MOST_FINALISTS == MOST_FINALISTS
+    assert agenda.MOST_FINALISTS == MOST_FINALISTS
 
 
 def test_counters_count_and_other_timers_make_the_first_look_only():

@@ -15,7 +15,7 @@ from profiler.render.console import tables as console
 from profiler.render.console.plan import plan_table
 from profiler.render.console.terminal import plain
 from profiler.render.words import numbers
-from profiler.sessions.launch_counts import launch_counts, launches_note
+from profiler.sessions.forecasts.launch_counts import launch_counts, launches_note
 
 
 def shown(table, width=200):

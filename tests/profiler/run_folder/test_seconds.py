@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from threading import Timer
 
-from profiler.machine.lock_files import take_lock
+from profiler.machine.locks import take_lock
 from profiler.machine.requirements import Machine
 from profiler.model import Environment, Span
 from profiler.run_folder.folder import RunFolder
@@ -19,8 +19,8 @@ from profiler.run_folder.seconds import (
     session_seconds,
 )
 from profiler.runner import protocol
+from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.measure import gpu_held
-from profiler.sessions.overlap.recorder import SecondsRecorder
 
 STAMPS = {"python": 101.0, "torch": 103.0, "loaded": 104.0, "turn": 106.0, "device": 107.5}
 BEGUN = {"event": protocol.SESSION_STARTED, "stamps": {**STAMPS, "visits": 108.0}}

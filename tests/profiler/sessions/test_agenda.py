@@ -13,7 +13,7 @@ from profiler.model import SessionKind, SessionPlan, Visit
 from profiler.planning.plan import make_plan
 from profiler.planning.space import Space
 from profiler.planning.spec import load_spec
-from profiler.sessions.overlap.agenda import (
+from profiler.sessions.agenda import (
     Confirmation,
     Explanation,
     Foresight,

@@ -24,13 +24,12 @@ from profiler.model import BuildResult, Visit
 from profiler.planning.plan import make_plan
 from profiler.planning.spec import load_spec
 from profiler.runner import protocol
-from profiler.search.live.records import Evaluated, Finished, Proposed
+from profiler.search.live.journal import Evaluated, Finished, Proposed
 from profiler.sessions.builds.libraries import is_as_built
-from profiler.sessions.forecasts import likely_machine as machines
-from profiler.sessions.forecasts.earlier_visits import earlier_visits
-from profiler.sessions.forecasts.likely_machine import likely_machine
-from profiler.sessions.overlap.likely_start import Execution
-from profiler.sessions.search.search_terms import terms_of
+from profiler.sessions.execution import Execution
+from profiler.sessions.forecasts import earlier_visits as machines
+from profiler.sessions.forecasts.earlier_visits import earlier_visits, likely_machine
+from profiler.sessions.search.search import terms_of
 
 PROGRAM_EDITED = "the program or a file that it depends on was edited since"
 

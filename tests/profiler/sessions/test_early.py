@@ -12,14 +12,13 @@ from run_folders import CREATED, H200, SPEC, Workplace, failed, measured
 
 from profiler.errors import SpecError
 from profiler.kernels.recipe import Recipe
-from profiler.machine.gpu_lock import gpu_lock, session_lock_file
-from profiler.machine.lock_files import take_lock
+from profiler.machine.locks import gpu_lock, session_lock_file, take_lock
 from profiler.machine.requirements import Machine
 from profiler.runner import protocol
-from profiler.sessions.overlap import early
-from profiler.sessions.overlap.early import started_early
-from profiler.sessions.overlap.likely_start import Execution, likely_start
-from profiler.sessions.overlap.waiting import Gates, Waiting
+from profiler.sessions import early
+from profiler.sessions.early import likely_start, started_early
+from profiler.sessions.execution import Execution
+from profiler.sessions.waiting import Gates, Waiting
 
 ENDS_WITH_STDIN = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
 TIMED = SPEC.replace("blocks: 2", "blocks: 2, collectors: [cuda_events], device: cpu")

@@ -11,7 +11,7 @@ from run_folders import fake_ncu
 from profiler.collect.ncu import LOG, REPORT, RULES, SASS, SOURCE, Ncu
 from profiler.parse.ncu_csv import read_ncu_csv
 from profiler.parse.ncu_source import parse_source_page
-from profiler.sessions.explain_files import keep_pages
+from profiler.sessions.measuring.after_attempt import keep_pages
 
 FAKE_NCU = Path(__file__).parents[2] / "fake_ncu/ncu"
 EXECUTED = "smsp__inst_executed.sum"

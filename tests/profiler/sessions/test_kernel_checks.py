@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from profiler.model import Cell, Problem, Variant
-from profiler.sessions.kernel_checks import check_kernels
+from profiler.sessions.measuring.after_attempt import check_kernels
 
 CELL = Cell("a..p", Variant("a", "a", {}), Problem("p", "p", {}))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from profiler.errors import SpecError
 from profiler.kernels.recipe import Recipe
 from profiler.model import Variant
-from profiler.sessions.builds.launch_params import launch_params
+from profiler.sessions.builds.plan_builds import launch_params
 
 SOURCE = (Path("k.cu"),)
 

@@ -16,7 +16,7 @@ from profiler.model import SessionKind
 from profiler.planning.plan import make_plan
 from profiler.planning.space import Space
 from profiler.planning.spec import load_spec
-from profiler.sessions.looks import (
+from profiler.sessions.agenda import (
     MOST_FINALISTS,
     final_session,
     later_session,

@@ -15,9 +15,9 @@ from profiler.planning.space import load_space
 from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import runs
 from profiler.sessions.builds.plan_builds import build_all, build_plan
+from profiler.sessions.execution import Stopwatch
 from profiler.sessions.measure import MeasureRequest, measure
 from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.stopwatch import Stopwatch
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 LATER = "2026-03-04T09:00:00+00:00"

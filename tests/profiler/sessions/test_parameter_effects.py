@@ -1,5 +1,5 @@
 from profiler.model import BuildResult, Variant
-from profiler.sessions.builds.parameter_effects import without_effect
+from profiler.sessions.builds.plan_builds import without_effect
 
 
 def told(*programs_and_params):

@@ -11,10 +11,9 @@ from run_folders import H200, Workplace
 from test_early import TIMED, execution_of
 
 from profiler.machine.environment import Gpu
-from profiler.machine.gpu_lock import session_lock_file
-from profiler.machine.lock_files import take_lock
+from profiler.machine.locks import session_lock_file, take_lock
 from profiler.runner.protocol import Job, JobCell, JobVisit, read_journal, write_job
-from profiler.sessions.overlap.early import started_early
+from profiler.sessions.early import started_early
 from profiler.sessions.preloaded import preloading
 
 ROWSUM = Path(__file__).parents[2] / "runner/workloads/rowsum.py"

@@ -10,9 +10,8 @@ import psutil
 import pytest
 
 from profiler.runner import protocol
-from profiler.sessions.overlap.program_end import ProgramEnd
-from profiler.sessions.overlap.waiting import Gates
-from profiler.sessions.program import HOLDER
+from profiler.sessions.program import HOLDER, ProgramEnd
+from profiler.sessions.waiting import Gates
 
 GUARD = """
 import ctypes, subprocess, sys

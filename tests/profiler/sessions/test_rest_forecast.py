@@ -15,9 +15,14 @@ from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import AttemptRecord
 from profiler.runner import protocol
 from profiler.sessions.forecasts.forecast import rest_of
-from profiler.sessions.forecasts.launch_times import LaunchTimes
-from profiler.sessions.forecasts.past import costs_of_sessions, past_of_run
-from profiler.sessions.forecasts.session_costs import CostReader, SessionCosts, Work
+from profiler.sessions.forecasts.rest import LaunchTimes
+from profiler.sessions.forecasts.session_costs import (
+    CostReader,
+    SessionCosts,
+    Work,
+    costs_of_sessions,
+    past_of_run,
+)
 
 COLLECT = Collect(warmups=1)
 TIMING = SessionPlan("ncu-timing", "ncu", SessionKind.TIMING, ("duration_ns",), ())

@@ -9,7 +9,7 @@ import pytest
 
 from profiler.model import SessionKind, SessionPlan, Visit
 from profiler.runner import protocol
-from profiler.sessions.overlap.waiting import Gates, Waiting, WaitingRoom, clear_abandoned
+from profiler.sessions.waiting import Gates, Waiting, WaitingRoom, clear_abandoned
 
 CLEAN = {"event": protocol.SESSION_STARTED, "context_at_import": False}
 DIRTY = {"event": protocol.SESSION_STARTED, "context_at_import": True}

@@ -1,13 +1,17 @@
-"""Takes down where the seconds of an execution go."""
+"""What an execution is about to measure, and where its seconds go."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from profiler.model import SessionStep, Span
+from profiler.machine.requirements import Machine
+from profiler.model import Plan, SessionStep, Span
+from profiler.planning.space import Space
+from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.seconds import PROFILER
 from profiler.runner import protocol
 from profiler.sessions.watchdog import Record
@@ -76,3 +80,42 @@ class SecondsRecorder:
         # A process may have been started before the experiment was read.
         begin, end = max(begin, self.began), max(begin, end, self.began)
         self.spans.append(Span(row, step, round(begin - self.began, 3), round(end - self.began, 3)))
+
+
+@dataclass
+class Stopwatch:
+    """Seconds per stage, in the order in which the stages began."""
+
+    stages: dict[str, float] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to a stage, whatever ends it."""
+        started = self.clock()
+        try:
+            yield
+        finally:
+            self.stages[name] = self.stages.get(name, 0.0) + self.clock() - started
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What an execution is about to measure."""
+
+    loaded: LoadedSpec
+    plan: Plan
+    space: Space
+    machine: Machine
+    out: Path
+    fresh: bool
+    """Whether a new run begins whatever there is."""
+    created: str
+    """Local time, ISO 8601 with offset."""
+    seconds: SecondsRecorder = field(default_factory=SecondsRecorder)
+    """Where its seconds go."""
+
+    @property
+    def build_root(self) -> Path:
+        """Folder of the libraries of all experiments."""
+        return self.out / ".build"

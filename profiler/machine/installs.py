@@ -1,18 +1,54 @@
-"""What torch says of itself, in a process of its own, so that this one stays without it.
-
-Importing torch takes seconds, so an answer is kept until what it depends on changes.
-"""
+"""Whether what is installed works: nsys and its importer, torch, and CUPTI."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
+
+from profiler.collect import Command, cupti
+from profiler.collect.nsys import Nsys, missing_library, read_version, version_command
+from profiler.errors import EnvironmentUnusable
+from profiler.machine.compilers import find_compiler
+from profiler.machine.temporary_folders import temporary_folder
+from profiler.machine.tool_output import printed, ran
+
+_CANNOT_START = (126, 127)
+"""Exit codes of a program that could not be loaded."""
+
+
+def nsys_version(path: Path) -> str:
+    """Version of an nsys; raises EnvironmentUnusable where it cannot be run or does not say."""
+    return read_version(printed(version_command(path)))
+
+
+def importer_fault(nsys: Nsys) -> EnvironmentUnusable | None:
+    """Error of an nsys whose importer cannot start, most often for a missing library; else None.
+
+    None where it starts, whatever it answers (that of another release may not know the question),
+    and where it is not found: behind a script of a CUDA toolkit it may lie elsewhere.
+    """
+    command = nsys.importer_command()
+    if command is None:
+        return None
+    try:
+        end = ran(command)
+    except EnvironmentUnusable as error:
+        return error
+    missing = missing_library(end.printed)
+    if missing is not None or end.code not in _CANNOT_START:
+        return missing
+    return EnvironmentUnusable(
+        f"its importer does not start: {end.printed.strip()[:300]}",
+        remedy="Install Nsight Systems again, or set PROFILER_NSYS to one that works.",
+    )
+
 
 _TIMEOUT_S = 120.0
 _PROBE = "import torch; print(torch.__version__, torch.version.cuda, torch.cuda.is_available())"
@@ -102,3 +138,44 @@ def _keep(file: Path, state: str, install: TorchInstall) -> None:
         temporary = file.with_suffix(".new")
         temporary.write_text(json.dumps({"state": state, "torch": asdict(install)}), "utf-8")
         temporary.replace(file)
+
+
+_TRY = cupti.SOURCE.with_name("try_range.py")
+_LIMIT_S = 120.0
+
+
+def duration_by_cupti(python: str = sys.executable) -> float:
+    """Duration of a small kernel in ns, by the library that counts in the runner.
+
+    It is built in a folder that goes again. Raises EnvironmentUnusable where it cannot be built,
+    and where CUPTI or the driver refuses.
+    """
+    with temporary_folder() as folder:
+        library = built_library(folder)
+        said = _stdout(python, "-P", str(_TRY), str(library))
+    try:
+        return float(said)
+    except ValueError as error:
+        raise EnvironmentUnusable(said.strip(), remedy=cupti.WITHOUT_CUPTI) from error
+
+
+def built_library(folder: Path) -> Path:
+    """The library that counts in the runner, built in a folder.
+
+    Raises EnvironmentUnusable where it cannot be built.
+    """
+    library = folder / "range_profiler.so"
+    nvcc = find_compiler().path
+    flags = ("-shared", "-Xcompiler", "-fPIC", *cupti.header_flags(nvcc))
+    _stdout(str(nvcc), *flags, "-o", str(library), str(cupti.SOURCE))
+    return library
+
+
+def _stdout(*argv: str) -> str:
+    """Stdout of a command; raises EnvironmentUnusable where it fails, with what it said last."""
+    end = ran(Command(argv), _LIMIT_S)
+    if end.code == 0:
+        return end.stdout
+    lines = end.stderr.strip().splitlines()
+    said = lines[-1] if lines else f"exit code {end.code}"
+    raise cupti.refusal(end.stderr) or EnvironmentUnusable(said, remedy=cupti.WITHOUT_CUPTI)

@@ -1,4 +1,4 @@
-"""Finding the program of a tool: a variable of ours, PATH, then NVIDIA's install folders."""
+"""Finding the program of a tool of NVIDIA's, and that which a command line names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiler.errors import EnvironmentUnusable
+from profiler.errors import EnvironmentUnusable, SpecError, nearest_file
 
 
 @dataclass(frozen=True)
@@ -57,3 +57,31 @@ def find_tool(tool: Installed, environ: Mapping[str, str] | None, root: Path) ->
 def _numbers(path: Path) -> tuple[int, ...]:
     """Numbers of a path, so that 2025.10 sorts above 2025.9."""
     return tuple(int(number) for number in re.findall(r"\d+", str(path)))
+
+
+def find_program(argv: Sequence[str], folder: Path) -> Path:
+    """Where the program of a command line is: on PATH, or relative to `folder`."""
+    name = argv[0]
+    candidate = str(folder / name) if "/" in name else name
+    path = shutil.which(candidate)
+    if path is None:
+        if "=" in name:
+            raise SpecError(
+                f"command: {name!r} is no program",
+                remedy="Variables are set by `env`: " + f"`env {name} …`.",
+            )
+        place = f" in {folder}{_nearest_program(Path(candidate))}" if "/" in name else " on PATH"
+        raise SpecError(
+            f"command: no program {name!r} that can be run{place}",
+            remedy="Build it first, or give its path relative to the experiment file.",
+        )
+    return Path(path)
+
+
+def _nearest_program(path: Path) -> str:
+    """Hint that a file is not executable, or at the nearest one that can be run; else empty."""
+    if path.is_file():
+        return ": it is not executable (chmod +x)"
+    hint = nearest_file(path)
+    nearest = Path(hint.partition("'")[2].rpartition("'")[0])
+    return hint if hint and os.access(nearest, os.X_OK) else ""

@@ -1,7 +1,7 @@
-"""Pages of the report of an explain session, kept beside it: printed right after it, or on resume.
+"""What is kept and decided of an attempt right after it: pages of its report, and its kernels.
 
-ncu prints the counters itself; its rules and the source pages only from the report, which is too
-large to keep in a recording.
+ncu prints the counters of an explain session itself; its rules and the source pages only from the
+report, which is too large to keep in a recording: they are printed right after it, or on resume.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 
 from profiler.collect import Command
-from profiler.collect.ncu import LOG, REPORT, RULES, SASS, SOURCE, Ncu, page_of_launches
+from profiler.collect.ncu import LOG, RANGE_ROW, REPORT, RULES, SASS, SOURCE, Ncu, page_of_launches
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.tool_output import Ran, ran_together
+from profiler.model import Cell, Plan
 from profiler.parse.bounded_files import replacing
+from profiler.planning.space import Space
+from profiler.run_folder.folder import KERNELS_FILE, KernelCheck
+from profiler.run_folder.load.attempts import Loaded
 
 _TIMEOUT_S = 300.0
 _LEVEL = 6
@@ -107,3 +111,44 @@ def _with_lines(printed: str) -> str:
 
 
 _KEEP = {RULES: _rules, SASS: _whole, SOURCE: _with_lines}
+
+
+def check_kernels(loaded: Loaded, plan: Plan, space: Space) -> KernelCheck:
+    """Checks of the kernels of an attempt by the space, added to the earlier ones.
+
+    Cells that are not planned today, or whose key has changed, stay undecided: nothing is known of
+    their parameters. Raises SpecError where the space's own function fails.
+    """
+    earlier = loaded.attempt.kernel_check
+    open_cells = set(loaded.attempt.record.keys) if earlier is None else set(earlier.undecided)
+    planned = {cell.id: cell for cell in plan.cells if cell.id in loaded.current & open_cells}
+    kernels = {cell: lists for cell, lists in loaded.kernels().items() if cell in planned}
+    fell_back = _fell_back(planned, kernels, space)
+    # What was said right after the attempt is lost: its CSV may have been damaged as well since.
+    late = KERNELS_FILE in loaded.attempt.damaged
+    no_kernel = set() if late else loaded.finished_without_kernel() & planned.keys()
+    if earlier is None:
+        earlier = KernelCheck()
+    return KernelCheck(
+        fell_back={**earlier.fell_back, **fell_back},
+        no_kernel=tuple(sorted({*earlier.no_kernel, *no_kernel})),
+        undecided=tuple(sorted(open_cells - planned.keys())),
+    )
+
+
+def _fell_back(
+    planned: Mapping[str, Cell],
+    kernels: Mapping[str, tuple[tuple[str, ...], ...]],
+    space: Space,
+) -> dict[str, str]:
+    """First reason why the kernels of a cell are not its variant's, by cell id."""
+    reasons: dict[str, str] = {}
+    for cell, lists in kernels.items():
+        variant, problem = planned[cell].variant.params, planned[cell].problem.params
+        for names in lists:
+            if RANGE_ROW in names:  # of a range that was replayed, ncu names no kernel
+                continue
+            reason = space.check_kernels(variant, problem, names)
+            if reason is not None:
+                reasons.setdefault(cell, reason)
+    return reasons

@@ -4,33 +4,43 @@ Where no tool is around the runner, the first may have been started before the e
 (`profiler.sessions.preloaded`).
 
 They load their tool, Python and torch, and wait at their first gate, in the folder of a new run or
-of the one that probably goes on (`likely_start`): the first from the start, the second beside the
-builds, where two may wait. Where the builds show that it is another session, or that nothing is
-missing, the process ends, and its folder goes.
+of the one that probably goes on: the first from the start, the second beside the builds, where two
+may wait. Which session comes first is a guess. Where the builds show that it is another one, or
+that nothing is missing, the process ends unused, and its folder goes.
 """
 
 from __future__ import annotations
 
 import fcntl
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from profiler.collect.registry import overlaps, shares_process
-from profiler.errors import UsageError
-from profiler.machine.gpu_lock import session_lock_file
-from profiler.machine.lock_files import open_lock_file
+from profiler.errors import ProfilerError, UsageError
+from profiler.machine.locks import open_lock_file, session_lock_file
 from profiler.model import Plan, SessionPlan
 from profiler.planning.spec import CommandWorkload
-from profiler.run_folder.folder import RunFolder, create_run
+from profiler.run_folder.folder import (
+    RUN_FILE,
+    SUMMARY_JSON_FILE,
+    RunFolder,
+    RunRecord,
+    create_run,
+    newest_run,
+    runs,
+)
 from profiler.runner import protocol
 from profiler.sessions.attempt import start_waiting
-from profiler.sessions.overlap.likely_start import Execution, LikelyStart, likely_start
-from profiler.sessions.overlap.templates import Templates
-from profiler.sessions.overlap.waiting import Waiting, is_held, places
+from profiler.sessions.cell_keys import cell_keys
+from profiler.sessions.execution import Execution
 from profiler.sessions.preloaded import Preloaded, Preloading
+from profiler.sessions.sources import digests_now, watched_folders
+from profiler.sessions.templates import Templates
+from profiler.sessions.waiting import Waiting, is_held, places
 
 
 class EarlyStart:
@@ -216,3 +226,108 @@ def _clear_abandoned_runs(folder: Path) -> None:
         linked = any(path.is_symlink() for path in (gates, *list(gates.parents)[:3]))
         if not linked and not run.exists() and not is_held(gates):
             shutil.rmtree(run.path, ignore_errors=True)
+
+
+_SOURCES = ("*.cu", "*.cuh", "*.h", "*.hpp", "*.inl")
+"""Files beside a CUDA source that it may include."""
+
+
+@dataclass(frozen=True)
+class LikelyStart:
+    """The session that probably comes first."""
+
+    session: SessionPlan
+    run: RunFolder | None
+    """The run that goes on; None where a new one begins."""
+
+
+def likely_start(execution: Execution) -> LikelyStart | None:
+    """The first session of a new run, or of the newest one where that probably goes on.
+
+    None where nothing seems to be missing, or nothing can be told.
+    """
+    first = execution.plan.sessions[0]
+    name = execution.loaded.experiment.name
+    if execution.fresh or not runs(execution.out, name):
+        return LikelyStart(first, None)
+    newest = newest_run(execution.out, name)
+    if newest is None:
+        return LikelyStart(first, None)
+    run, record = newest
+    try:
+        same = _cells_as_before(execution, run, record)
+        edited = same < len(execution.plan.cells) or _edited(execution, run, record)
+        session = first if edited else _unfinished(execution, run, record)
+    except (OSError, ProfilerError):  # said where the builds come to it
+        return None
+    if not same:
+        return LikelyStart(first, None)
+    return None if session is None else LikelyStart(session, run)
+
+
+def _cells_as_before(execution: Execution, run: RunFolder, record: RunRecord) -> int:
+    """Number of cells with the key that they had, if all libraries are built as they were."""
+    keys = cell_keys(
+        execution.plan.cells,
+        experiment=execution.loaded.experiment,
+        builds={build.variant: build for build in run.builds()},
+        environment=execution.machine.environment,
+        base=execution.loaded.base,
+    )
+    return sum(record.keys.get(cell) == key for cell, key in keys.items())
+
+
+def _edited(execution: Execution, run: RunFolder, record: RunRecord) -> bool:
+    """Whether a file that sessions opened has changed, or a CUDA source was written since."""
+    folders = watched_folders(execution.loaded.experiment, execution.loaded.base)
+    if digests_now(record.opened, folders) != record.opened:
+        return True
+    written = (run.path / RUN_FILE).stat().st_mtime
+    return any(file.stat().st_mtime > written for file in _cuda_sources(execution))
+
+
+def _cuda_sources(execution: Execution) -> Iterator[Path]:
+    """Sources of the libraries, and what lies beside them."""
+    recipes = (execution.space.recipe(variant.params) for variant in execution.plan.variants)
+    files = {file for recipe in recipes if recipe for file in (*recipe.sources, *recipe.included)}
+    yield from files
+    for folder in {file.parent for file in files}:
+        for pattern in _SOURCES:
+            yield from folder.glob(pattern)
+
+
+def _unfinished(execution: Execution, run: RunFolder, record: RunRecord) -> SessionPlan | None:
+    """The first session of which visits are missing; None where the run was written up."""
+    loaded = execution.loaded
+    as_before = run.spec_file.read_text("utf-8") == loaded.text and record.overrides == loaded.flags
+    attempts = run.attempts()
+    if as_before and _is_written_up(run, [attempt.journal for attempt in attempts]):
+        return None
+    measured: set[tuple[str, str, int, int]] = set()
+    failed: set[str] = set()
+    for attempt in attempts:
+        records = list(protocol.read_journal(attempt.journal))
+        session = attempt.record.session
+        measured |= {(session, *visit) for visit in protocol.finished_visits(records)}
+        failed |= {str(r.get("cell")) for r in records if r["event"] == protocol.FAILED}
+    return next(
+        (
+            session
+            for session in execution.plan.sessions
+            if any(
+                (session.name, visit.cell, visit.block, visit.arm) not in measured
+                for visit in session.visits
+                if visit.cell not in failed
+            )
+        ),
+        None,
+    )
+
+
+def _is_written_up(run: RunFolder, journals: Sequence[Path]) -> bool:
+    """Whether results were written after everything that was measured."""
+    summary = run.path / SUMMARY_JSON_FILE
+    if not summary.exists():
+        return False
+    written = summary.stat().st_mtime
+    return all(journal.stat().st_mtime <= written for journal in journals if journal.exists())

@@ -1,4 +1,4 @@
-"""Values of configurations with their noise, and who is clearly behind.
+"""Values of configurations with their noise: who is behind, who is judged, what may be missed.
 
 A value is a mean of logs of ratios: time divided by the baseline's in the same block. It varies
 from block to block, and from look to look: clocks and temperature are others minutes later. Both
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.search.live.records import SearchRecord
+from profiler.search.live.journal import SearchRecord
 
 GEOMEAN, WORST = "geomean", "worst"
 PRIOR_WITHIN, PRIOR_BETWEEN = 0.02, 0.01
@@ -127,3 +127,76 @@ def estimate(variant: str, looks: Sequence[Sequence[float]], noise: Noise) -> Es
     """Estimate of one variant from its looks."""
     values = [value for look in looks for value in look]
     return Estimate(variant, statistics.fmean(values), noise.error(looks))
+
+
+FEWEST, MOST = 3, 8
+"""Finalists by the objective. Those that lead at single problems come on top."""
+_DIFFERENCE_ERRORS = 2.0
+
+
+def finalists(record: SearchRecord) -> tuple[str, ...]:
+    """Ids of the variants to judge, the best by the search first.
+
+    Those that cannot be told from the best, at least FEWEST and at most MOST, and the quickest at
+    each problem.
+    """
+    ranked = sorted(estimates(record).values(), key=lambda estimate: estimate.value)
+    if not ranked:
+        return ()
+    near = [estimate.variant for estimate in ranked if _may_be_best(estimate, ranked[0])]
+    count = min(max(len(near), FEWEST), MOST)
+    first = [estimate.variant for estimate in ranked[:count]]
+    return tuple(dict.fromkeys((*first, *_quickest_at_problems(record))))
+
+
+def _may_be_best(candidate: Estimate, best: Estimate) -> bool:
+    reserve = _DIFFERENCE_ERRORS * math.hypot(candidate.error, best.error)
+    return candidate.value - best.value <= reserve
+
+
+def _quickest_at_problems(record: SearchRecord) -> Iterator[str]:
+    """The variant with the smallest mean ratio at each problem."""
+    for problem in record.terms.problems:
+        means = {
+            evaluation.variant: statistics.fmean(evaluation.log_ratios[problem])
+            for evaluation in record.evaluations
+            if evaluation.log_ratios.get(problem)
+        }
+        if means:
+            yield min(means, key=means.__getitem__)
+
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What was tried, and what may have been missed."""
+
+    configurations: int
+    tried: int
+    random_draws: int
+    """Tried configurations that were drawn at random."""
+    better_share: float | None
+    """With CONFIDENCE, the share of all configurations that are better than the best found is below
+    this; None where nothing was drawn at random. 0 where all were tried."""
+
+    @property
+    def untried(self) -> int:
+        """Configurations that were never tried."""
+        return self.configurations - self.tried
+
+
+def coverage(record: SearchRecord) -> Coverage:
+    """What a search tried, and what its random draws say of the rest.
+
+    Where a share p of all configurations is better than the best of n random draws, the chance of
+    drawing none of them is at most (1 - p)^n. What else was tried only makes the best better.
+    """
+    tried = {evaluated.variant for evaluated in record.evaluations}
+    count = len(record.random_draws & tried)
+    untried_share = max(0.0, 1 - len(tried) / record.terms.configurations)
+    share = None if untried_share else 0.0
+    if count:
+        share = min(1 - (1 - CONFIDENCE) ** (1 / count), untried_share)
+    return Coverage(record.terms.configurations, len(tried), count, share)

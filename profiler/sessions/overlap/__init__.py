@@ -1,1 +1,0 @@
-"""Sessions whose starts overlap: which come next, and the processes that wait for their turn."""
