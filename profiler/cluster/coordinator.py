@@ -206,7 +206,7 @@ def _measure(team: Team) -> Generator[None, None, None]:
     if search is not None:
         yield from _search(team, search)
     request = team.request
-    builds = build_all(request, team.reporter, team.watch)
+    builds = build_all(request, team.reporter)
     stamped = build_all_stamped(request, builds, team.reporter)
     earlier = _earlier_runs(request).get(team.device) if search is None else team.run
     homes = {} if earlier is None else homes_of(request, builds, earlier)
@@ -215,11 +215,11 @@ def _measure(team: Team) -> Generator[None, None, None]:
     _begin(team, builds, keys_by_cell(homes))
     problems = Problems(team=team, builds=builds, stamped=stamped, homes=homes)
     try:
-        with team.watch.stage(STAGE):
+        with request.seconds.stage(STAGE):
             yield from problems.measure()
     finally:
         if team.run.exists():  # it may have been deleted meanwhile
-            team.run.write_record(with_stages(team.run.record(), team.watch))
+            team.run.write_record(with_stages(team.run.record(), request.seconds))
         team.queue.close()
 
 
@@ -228,7 +228,7 @@ def _search(team: Team, plan: SearchPlan) -> Iterator[None]:
     everything, reporter = team.request, team.reporter
     experiment = everything.loaded.experiment
     team.request = replace(everything, plan=judged_plan(experiment, everything.plan, ()))
-    builds = build_all(team.request, reporter, team.watch)
+    builds = build_all(team.request, reporter)
     terms = terms_of(everything, plan, keys_of(_of_any_gpu(team.request), builds))
     _find_run(team, run_of_search(_earlier_runs(everything).get(team.device), terms))
     _begin(team, builds, {})
@@ -236,7 +236,7 @@ def _search(team: Team, plan: SearchPlan) -> Iterator[None]:
     live = search.opened(team.run)
     with (
         closing(BackgroundBuilds(search.build)) as background,
-        team.watch.stage(SEARCH_STAGE),
+        everything.seconds.stage(SEARCH_STAGE),
         everything.seconds.step(SEARCHES),
     ):
         batches = Batches(team=team, search=search, live=live, builds=background)

@@ -29,7 +29,6 @@ from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.model import BuildResult, Environment, Plan, Span
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.workers import arrival_folder, worker_environments
-from profiler.sessions.execution import Stopwatch
 from profiler.sessions.measure import MeasureRequest
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.sources import source_hashes
@@ -54,7 +53,6 @@ class Team:
     """Id of this execution: a worker keeps what is of one execution only."""
     kept: dict[str, tuple[str, Future[bytes]]] = field(default_factory=dict)
     """Libraries that stay at workers, by path: hash of the content, and its way to them."""
-    watch: Stopwatch = field(default_factory=Stopwatch)
     failures: dict[str, ProfilerError] = field(default_factory=dict)
     """Problem → why no worker could measure it."""
     run: RunFolder = field(init=False)

@@ -41,7 +41,7 @@ from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, Run
 from profiler.run_folder.seconds import Seconds
 from profiler.run_folder.workers import note_environment
 from profiler.search.live.journal import LookedAgain, RunnerEnded, SearchJournal
-from profiler.sessions.execution import SecondsRecorder, Stopwatch
+from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.measure import MeasureRequest, begin, gpu_held, keys_of, measure_in
 from profiler.sessions.progress import ProgressReporter, make_console
 from profiler.sessions.search.bench import Subject, standing_bench, subject_of
@@ -289,7 +289,6 @@ def _measure_problems(task: _Task, earlier: Parcel | None) -> None:
                 keys=keys_of(request, task.builds),
                 lock_file=lock.session_file,
                 reporter=task.reporter,
-                watch=Stopwatch(),
                 stamped=task.stamped,
             )
 

@@ -296,14 +296,12 @@ def _measure_beside(
 ) -> _Results:
     """Build and measure while the process of the first session loads, if there is one."""
     from profiler.sessions.builds.plan_builds import build_all
-    from profiler.sessions.execution import Stopwatch
 
-    watch = Stopwatch()
     searches = execution.plan.search is not None
     if early is not None:
         early.start_another()
     with measuring_imported():
-        builds = () if searches else build_all(execution, reporter, watch)
+        builds = () if searches else build_all(execution, reporter)
     from profiler.run_folder.load.assemble import assemble
     from profiler.sessions.measure import MeasureRequest, measure
 
@@ -318,9 +316,9 @@ def _measure_beside(
         # It loads SciPy's optimisers, for which no other run waits.
         from profiler.sessions.search.searched_run import measure_searched
 
-        run = measure_searched(to_measure, reporter, watch)
+        run = measure_searched(to_measure, reporter)
     else:
-        run = measure(to_measure, builds, reporter, watch)
+        run = measure(to_measure, builds, reporter)
     # Which variants a search leaves to be measured is known only now.
     plan = run.plan() if searches else execution.plan
     with execution.seconds.step("reads the run"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,10 +29,22 @@ _STEPS = (
 
 @dataclass
 class SecondsRecorder:
-    """Spans of one execution, in seconds of the system's monotonic clock since it began."""
+    """Where the seconds of one execution go, by the system's monotonic clock."""
 
     began: float = field(default_factory=time.monotonic)
     spans: list[Span] = field(default_factory=list)
+    """In seconds since it began."""
+    stages: dict[str, float] = field(default_factory=dict)
+    """Seconds by stage, in the order in which the stages began."""
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to a stage, whatever ends it."""
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self.stages[name] = self.stages.get(name, 0.0) + time.monotonic() - begin
 
     @contextmanager
     def step(self, step: str, *, from_s: float = 0.0) -> Iterator[None]:
@@ -80,23 +92,6 @@ class SecondsRecorder:
         # A process may have been started before the experiment was read.
         begin, end = max(begin, self.began), max(begin, end, self.began)
         self.spans.append(Span(row, step, round(begin - self.began, 3), round(end - self.began, 3)))
-
-
-@dataclass
-class Stopwatch:
-    """Seconds per stage, in the order in which the stages began."""
-
-    stages: dict[str, float] = field(default_factory=dict)
-    clock: Callable[[], float] = time.monotonic
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to a stage, whatever ends it."""
-        started = self.clock()
-        try:
-            yield
-        finally:
-            self.stages[name] = self.stages.get(name, 0.0) + self.clock() - started
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from profiler.model import SessionPlan
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.planning.session_plans import NCU, explain_session
 from profiler.run_folder.load.part_cells import planned_cell
-from profiler.sessions.execution import Execution, Stopwatch
+from profiler.sessions.execution import Execution
 from profiler.sessions.explain_cells import (
     MOST_KERNELS,
     asked_cells,
@@ -84,14 +84,7 @@ class Explaining:
         session = self.session(samples)
         return session if session.visits or samples.empty else None
 
-    def measure(
-        self,
-        reporter: ProgressReporter,
-        watch: Stopwatch,
-        upcoming: Sequence[SessionPlan],
-        *,
-        again: bool,
-    ) -> None:
+    def measure(self, upcoming: Sequence[SessionPlan], *, again: bool) -> None:
         """Count all that tells why, of the cells of the session that are not explained yet.
 
         `again`: where none is left, that is not said.
@@ -102,11 +95,11 @@ class Explaining:
         if not session.visits or (again and not self.measurement.missing(session)):
             return
         try:
-            with watch.stage(session.name):
+            with self.measurement.book.seconds.stage(session.name):
                 self.measurement.measure(session, f"{session.name}, why", upcoming)
         except EnvironmentUnusable as problem:  # an older ncu may lack a section
             self.is_unable = True
-            reporter.warn(f"Not explained: {problem.message}")
+            self.measurement.reporter.warn(f"Not explained: {problem.message}")
 
     def say_not_explained(self, reporter: ProgressReporter) -> None:
         """Print what is not explained: cells for which it takes too long, or all that was asked."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,7 @@ from profiler.sessions.agenda import (
 from profiler.sessions.builds.plan_builds import build_all_stamped, build_range_profiler
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.early import EarlyStart
-from profiler.sessions.execution import Execution, SecondsRecorder, Stopwatch
+from profiler.sessions.execution import Execution, SecondsRecorder
 from profiler.sessions.explaining import Explaining
 from profiler.sessions.measurement import Measurement
 from profiler.sessions.measuring.attempt_book import AttemptBook
@@ -74,10 +74,7 @@ class MeasureRequest(Execution):
 
 
 def measure(
-    request: MeasureRequest,
-    builds: Sequence[BuildResult],
-    reporter: ProgressReporter,
-    watch: Stopwatch,
+    request: MeasureRequest, builds: Sequence[BuildResult], reporter: ProgressReporter
 ) -> RunFolder:
     """Measure what was built; returns the run folder, which is whole also when this raises."""
     keys = keys_of(request, builds)
@@ -91,7 +88,6 @@ def measure(
             keys=keys,
             lock_file=lock.session_file,
             reporter=reporter,
-            watch=watch,
         )
     return run
 
@@ -116,7 +112,6 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
     keys: Mapping[str, str],
     lock_file: Path,
     reporter: ProgressReporter,
-    watch: Stopwatch,
     stamped: Mapping[str, str] | None = None,
 ) -> None:
     """Measure what is missing of a plan in a run folder, while the lock on the GPU is held.
@@ -146,14 +141,14 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
         _adopt_early(request.early, run, measurement)
         measurement.save_what_was_left()
         explaining = Explaining(request, request.explain, measurement)
-        makes = _Steps(request, measurement, explaining, reporter, watch)
+        makes = _Steps(request, measurement, explaining)
         agenda = steps(request.plan, explains=explaining.is_wanted)
         for place, step in enumerate(agenda, start=1):
-            with _record_updated(measurement, record, watch):
+            with _record_updated(measurement, record):
                 makes.make(step, agenda[place:])
         explaining.say_not_explained(reporter)
         if request.timeline:
-            with _record_updated(measurement, record, watch):
+            with _record_updated(measurement, record):
                 makes.timeline()
 
 
@@ -163,7 +158,7 @@ def decide_steps(request: MeasureRequest, measurement: Measurement) -> None:
     For a measurement that makes nothing: it learns what would be missing.
     """
     explaining = Explaining(request, request.explain, measurement)
-    makes = _Steps(request, measurement, explaining, measurement.reporter, Stopwatch())
+    makes = _Steps(request, measurement, explaining)
     agenda = steps(request.plan)
     for place, step in enumerate(agenda, start=1):
         makes.make(step, agenda[place:])
@@ -217,9 +212,7 @@ def _deletion_named(run: RunFolder) -> Iterator[None]:
 
 
 @contextmanager
-def _record_updated(
-    measurement: Measurement, record: RunRecord, watch: Stopwatch
-) -> Iterator[None]:
+def _record_updated(measurement: Measurement, record: RunRecord) -> Iterator[None]:
     """Write down how long the stages took so far and what was opened, whatever ends the body."""
     try:
         yield
@@ -227,7 +220,7 @@ def _record_updated(
         book = measurement.book
         if book.run.exists():  # one that was deleted meanwhile is not begun anew by halves
             opened = {**record.opened, **book.opened_meanwhile()}
-            book.run.write_record(replace(with_stages(record, watch), opened=opened))
+            book.run.write_record(replace(with_stages(record, book.seconds), opened=opened))
             book.run.write_seconds(measurement.took, book.seconds.spans)
 
 
@@ -248,24 +241,22 @@ class _Steps:
     request: MeasureRequest
     measurement: Measurement
     explaining: Explaining
-    reporter: ProgressReporter
-    watch: Stopwatch
 
     def make(self, step: Step, following: Sequence[Step]) -> None:
         """Measure what is missing of a step; `following` says which processes may wait."""
         match step:
             case Planned(session):
                 title = _look_title(self.request.plan, session, 0)
-                with self.watch.stage(session.name):
+                with self._stage(session.name):
                     self.measurement.measure(session, title, self._upcoming(following))
             case LaterLooks(session):
-                with self.watch.stage(session.name):
+                with self._stage(session.name):
                     self._later_looks(session, following)
             case Confirmation(session):
                 self._confirmation(session, following)
             case Explanation(again):
                 upcoming = self._upcoming(following)
-                self.explaining.measure(self.reporter, self.watch, upcoming, again=again)
+                self.explaining.measure(upcoming, again=again)
 
     def timeline(self) -> None:
         """Record timelines of those that may be the best, unless the experiment records all."""
@@ -274,7 +265,7 @@ class _Steps:
             return
         cells = timeline_cells(plan, self.measurement.samples(), delta=self._delta)
         session = timeline_session(experiment, NSYS, cells)
-        with self.watch.stage(session.name):
+        with self._stage(session.name):
             self.measurement.measure(session, f"{session.name}, timeline of the finalists")
 
     def _later_looks(self, session: SessionPlan, following: Sequence[Step]) -> None:
@@ -291,7 +282,7 @@ class _Steps:
         """Measure those that may be the best again."""
         samples = self.measurement.samples()
         final = final_session(self.request.plan, session, samples, delta=self._delta)
-        with self.watch.stage(final.name):
+        with self._stage(final.name):
             if final.visits:
                 self.measurement.measure(final, upcoming=self._upcoming(following))
 
@@ -304,6 +295,9 @@ class _Steps:
         comes = Explanation() in following
         explained = self.explaining.foreseen(samples) if comes else None
         return Foresight(self.request.plan, samples, explained, self._delta)
+
+    def _stage(self, name: str) -> AbstractContextManager[None]:
+        return self.measurement.book.seconds.stage(name)
 
     @property
     def _delta(self) -> float:
@@ -390,8 +384,8 @@ def timeline_settings(
     return {**(earlier.timelines if earlier else {}), **today}
 
 
-def with_stages(record: RunRecord, watch: Stopwatch) -> RunRecord:
+def with_stages(record: RunRecord, seconds: SecondsRecorder) -> RunRecord:
     """Add the seconds of this execution to those of earlier ones."""
-    names = dict.fromkeys([*record.stages, *watch.stages])
-    seconds = {n: record.stages.get(n, 0.0) + watch.stages.get(n, 0.0) for n in names}
-    return replace(record, stages=seconds)
+    names = dict.fromkeys([*record.stages, *seconds.stages])
+    stages = {n: record.stages.get(n, 0.0) + seconds.stages.get(n, 0.0) for n in names}
+    return replace(record, stages=stages)

@@ -18,7 +18,6 @@ from profiler.collect import timer
 from profiler.errors import Interrupted, ProfilerError
 from profiler.machine.requirements import Machine
 from profiler.sessions.builds.plan_builds import build_all
-from profiler.sessions.execution import Stopwatch
 from profiler.sessions.measure import MeasureRequest, measure
 from profiler.sessions.progress import ProgressReporter
 
@@ -72,8 +71,8 @@ def run(folder, words):
             fresh=False,
             created="2026-03-04T09:00:00+00:00",
         )
-        reporter, watch = ProgressReporter(console, console), Stopwatch()
-        measure(request, build_all(request, reporter, watch), reporter, watch)
+        reporter = ProgressReporter(console, console)
+        measure(request, build_all(request, reporter), reporter)
     except Interrupted:
         return 130
     except (ProfilerError, OSError) as error:

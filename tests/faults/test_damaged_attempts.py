@@ -20,7 +20,6 @@ from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.recording import write_recording
 from profiler.sessions.builds.plan_builds import build_all
-from profiler.sessions.execution import Stopwatch
 from profiler.sessions.measure import MeasureRequest, measure
 from profiler.sessions.progress import ProgressReporter
 
@@ -64,8 +63,8 @@ def resume(place, created="2026-03-04T09:00:00+00:00"):
         fresh=False,
         created=created,
     )
-    reporter, watch = ProgressReporter(console, console), Stopwatch()
-    run = measure(request, build_all(request, reporter, watch), reporter, watch)
+    reporter = ProgressReporter(console, console)
+    run = measure(request, build_all(request, reporter), reporter)
     return run, console.file.getvalue()
 
 

@@ -21,7 +21,7 @@ from profiler.planning.space import Space
 from profiler.planning.spec import Experiment
 from profiler.run_folder.seconds import BUILDS
 from profiler.sessions.builds.libraries import build_stamped, build_variants, is_as_built
-from profiler.sessions.execution import Execution, Stopwatch
+from profiler.sessions.execution import Execution
 from profiler.sessions.progress import ProgressReporter
 
 _ABSENT = object()
@@ -118,12 +118,10 @@ def _program_counts(
     yield from (len(set(group)) for group in groups.values() if len(group) > 1)
 
 
-def build_all(
-    execution: Execution, reporter: ProgressReporter, watch: Stopwatch
-) -> tuple[BuildResult, ...]:
+def build_all(execution: Execution, reporter: ProgressReporter) -> tuple[BuildResult, ...]:
     """Build every variant of the plan."""
     experiment = execution.loaded.experiment
-    with watch.stage("build"), execution.seconds.step(BUILDS):
+    with execution.seconds.stage("build"), execution.seconds.step(BUILDS):
         builds = build_plan(
             experiment,
             execution.plan.variants,

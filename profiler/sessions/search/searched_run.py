@@ -11,7 +11,6 @@ from profiler.run_folder.folder import RunFolder, create_run, newest_run
 from profiler.run_folder.seconds import SEARCHES
 from profiler.search.live.journal import Terms
 from profiler.sessions.builds.plan_builds import build_all
-from profiler.sessions.execution import Stopwatch
 from profiler.sessions.measure import MeasureRequest, begin, gpu_held, keys_of, measure_in
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds
@@ -20,9 +19,7 @@ from profiler.sessions.search.loop import Lookahead, SearchLoop
 from profiler.sessions.search.search import Search, run_of_search, terms_of
 
 
-def measure_searched(
-    request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatch
-) -> RunFolder:
+def measure_searched(request: MeasureRequest, reporter: ProgressReporter) -> RunFolder:
     """Search, then build and measure the finalists with all that is not searched.
 
     Returns the run folder, which holds everything also when this raises.
@@ -32,17 +29,17 @@ def measure_searched(
         raise ValueError("the plan has no search")
     experiment = request.loaded.experiment
     fixed = replace(request, plan=judged_plan(experiment, request.plan, ()))
-    builds = build_all(fixed, reporter, watch)
+    builds = build_all(fixed, reporter)
     keys = keys_of(fixed, builds)
     terms = terms_of(request, plan, keys)
     with gpu_held(request.machine, request.seconds, reporter.say) as lock:
         run = _run_folder(request, terms, reporter)
         begin(run, fixed, builds, keys)
         search = Search(request, plan, builds, terms, reporter)
-        with watch.stage(STAGE), request.seconds.step(SEARCHES):
+        with request.seconds.stage(STAGE), request.seconds.step(SEARCHES):
             finalists = _search(search, run, lock.session_file)
         judged = replace(request, plan=judged_plan(experiment, request.plan, finalists))
-        judged_builds = build_all(judged, reporter, watch)
+        judged_builds = build_all(judged, reporter)
         measure_in(
             run,
             judged,
@@ -50,7 +47,6 @@ def measure_searched(
             keys=keys_of(judged, judged_builds),
             lock_file=lock.session_file,
             reporter=reporter,
-            watch=watch,
         )
     return run
 

@@ -14,8 +14,9 @@ from profiler.model import Cell, Problem
 from profiler.planning.space import load_space
 from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import runs
+from profiler.sessions import execution
 from profiler.sessions.builds.plan_builds import build_all, build_plan
-from profiler.sessions.execution import Stopwatch
+from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.measure import MeasureRequest, measure
 from profiler.sessions.progress import ProgressReporter
 
@@ -31,42 +32,46 @@ class Clock:
 
     now = 100.0
 
-    def __call__(self):
+    def monotonic(self):
         return self.now
 
 
-def test_a_stopwatch_adds_up_by_stage_in_the_order_of_beginning():
+@pytest.fixture
+def clock(monkeypatch):
     clock = Clock()
-    watch = Stopwatch(clock=clock)
-    for name, seconds in (("build", 2.0), ("timing", 3.0), ("build", 0.5)):
-        with watch.stage(name):
-            clock.now += seconds
+    monkeypatch.setattr(execution, "time", clock)
+    return clock
+
+
+def test_seconds_add_up_by_stage_in_the_order_of_beginning(clock):
+    seconds = SecondsRecorder()
+    for name, took in (("build", 2.0), ("timing", 3.0), ("build", 0.5)):
+        with seconds.stage(name):
+            clock.now += took
         clock.now += 50.0  # between the stages
-    assert list(watch.stages.items()) == [("build", 2.5), ("timing", 3.0)]
+    assert list(seconds.stages.items()) == [("build", 2.5), ("timing", 3.0)]
 
 
-def test_a_stopwatch_counts_a_stage_that_was_interrupted():
-    clock = Clock()
-    watch = Stopwatch(clock=clock)
+def test_a_stage_that_was_interrupted_counts(clock):
+    seconds = SecondsRecorder()
 
     def interrupted():
-        with watch.stage("timing"):
+        with seconds.stage("timing"):
             clock.now += 7.0
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    assert watch.stages == {"timing": 7.0}
+    assert seconds.stages == {"timing": 7.0}
 
 
-def test_stages_may_lie_in_each_other():
-    clock = Clock()
-    watch = Stopwatch(clock=clock)
-    with watch.stage("whole"):
+def test_stages_may_lie_in_each_other(clock):
+    seconds = SecondsRecorder()
+    with seconds.stage("whole"):
         clock.now += 1.0
-        with watch.stage("part"):
+        with seconds.stage("part"):
             clock.now += 2.0
-    assert watch.stages == {"whole": 3.0, "part": 2.0}
+    assert seconds.stages == {"whole": 3.0, "part": 2.0}
 
 
 # ---- builds --------------------------------------------------------------------------------------
@@ -143,7 +148,6 @@ def go(place, tmp_path, monkeypatch):
 
     def run(**changes):
         console = Console(file=io.StringIO(), width=200)
-        watch = Stopwatch()
         live = MeasureRequest(
             loaded=place.loaded,
             plan=place.plan,
@@ -154,7 +158,7 @@ def go(place, tmp_path, monkeypatch):
             created=LATER,
         )
         live, reporter = replace(live, **changes), ProgressReporter(console, console)
-        run = measure(live, build_all(live, reporter, watch), reporter, watch)
+        run = measure(live, build_all(live, reporter), reporter)
         return run, console.file.getvalue()
 
     return run
