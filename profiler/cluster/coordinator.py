@@ -35,8 +35,9 @@ from profiler.run_folder.workers import (
     name_no_gpu_of_several,
 )
 from profiler.sessions.builds.plan_builds import build_all, build_all_stamped
+from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import SecondsRecorder
-from profiler.sessions.measure import MeasureRequest, begin, keys_of, with_stages
+from profiler.sessions.measure import MeasureRequest, begin, with_stages
 from profiler.sessions.measuring.work import Meanwhile
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds

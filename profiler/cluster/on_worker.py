@@ -41,8 +41,9 @@ from profiler.run_folder.folder import COMPILED_FOLDER, SEARCH_JOURNAL_FILE, Run
 from profiler.run_folder.seconds import Seconds
 from profiler.run_folder.workers import note_environment
 from profiler.search.live.journal import LookedAgain, RunnerEnded, SearchJournal
+from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import SecondsRecorder
-from profiler.sessions.measure import MeasureRequest, begin, gpu_held, keys_of, measure_in
+from profiler.sessions.measure import MeasureRequest, begin, gpu_held, measure_in
 from profiler.sessions.progress import ProgressReporter, make_console
 from profiler.sessions.search.bench import Subject, standing_bench, subject_of
 from profiler.sessions.search.evaluator import BestHere, evaluate_batch
@@ -342,12 +343,5 @@ def _new_bench(task: _Task, baseline: Subject, closing: ExitStack) -> Standing:
     begin(run, request, task.builds, {})
     note_environment(run, request.machine.environment)
     lock = closing.enter_context(gpu_held(request.machine, request.seconds, task.reporter.say))
-    bench = standing_bench(
-        loaded=request.loaded,
-        machine=request.machine,
-        run=run,
-        lock_file=lock.session_file,
-        baseline=baseline,
-        on_runner_end=lambda _: None,
-    )
+    bench = standing_bench(request, run, lock.session_file, baseline=baseline)
     return closing.enter_context(bench), run

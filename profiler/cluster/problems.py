@@ -20,8 +20,9 @@ from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.seconds import Seconds
 from profiler.run_folder.workers import add_attempt, worker_environments, worker_of
 from profiler.runner import protocol
+from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import SecondsRecorder
-from profiler.sessions.measure import MeasureRequest, keys_of
+from profiler.sessions.measure import MeasureRequest
 from profiler.sessions.missing import cells_to_explain, is_measured
 from profiler.sessions.sources import digests_now, hash_files, watched_folders
 

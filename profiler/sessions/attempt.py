@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from profiler.collect import Collector, Command, read_text
 from profiler.collect.ncu import LOG, has_rows
 from profiler.errors import naming
 from profiler.model import Visit
-from profiler.run_folder.folder import write_atomic
+from profiler.run_folder.folder import RunFolder, write_atomic
 from profiler.runner import protocol
 from profiler.runner.standing.orders import append_line
 from profiler.sessions.preloaded import Preloaded
@@ -176,6 +177,17 @@ def start_waiting(
         begin = partial(preloaded.hand, folder / JOB)
     waiting = start_at_gates(session.job.session, folder, begin)
     return waiting if preloaded is None else replace(waiting, began=preloaded.began)
+
+
+@contextlib.contextmanager
+def reserved_attempt(run: RunFolder, session: str) -> Iterator[Path]:
+    """Folder of an attempt whose turn comes later; it goes where the body fails."""
+    folder = run.reserve_attempt(session)
+    try:
+        yield folder
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def start_at_gates(

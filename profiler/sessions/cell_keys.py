@@ -16,6 +16,7 @@ from profiler.collect.registry import kinds_of, needed
 from profiler.metrics.queries import expand
 from profiler.model import BuildResult, Cell, Environment
 from profiler.planning.spec import Experiment
+from profiler.sessions.execution import Execution
 from profiler.sessions.sources import source_hashes
 
 MACHINE_FIELDS = ("gpu", "gpu_uuid", "driver", "ncu", "torch", "python", "cpu")
@@ -44,6 +45,17 @@ def cell_keys(
     return {
         cell.id: _key(cell, builds.get(cell.variant.id), sources[cell.id], shared) for cell in cells
     }
+
+
+def keys_of(execution: Execution, builds: Sequence[BuildResult]) -> dict[str, str]:
+    """Key of each cell of a plan as it is measured today, with these builds."""
+    return cell_keys(
+        execution.plan.cells,
+        experiment=execution.loaded.experiment,
+        builds={build.variant: build for build in builds},
+        environment=execution.machine.environment,
+        base=execution.loaded.base,
+    )
 
 
 def measuring_machine(environment: Environment, experiment: Experiment) -> dict[str, str | None]:

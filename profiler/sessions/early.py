@@ -34,8 +34,8 @@ from profiler.run_folder.folder import (
     runs,
 )
 from profiler.runner import protocol
-from profiler.sessions.attempt import start_waiting
-from profiler.sessions.cell_keys import cell_keys
+from profiler.sessions.attempt import reserved_attempt, start_waiting
+from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import Execution
 from profiler.sessions.preloaded import Preloaded, Preloading
 from profiler.sessions.sources import digests_now, watched_folders
@@ -199,17 +199,9 @@ def _waiting(
     lock: int,
     preloaded: Preloaded | None = None,
 ) -> Waiting:
-    workload = execution.loaded.experiment.workload
-    if isinstance(workload, CommandWorkload):
-        raise TypeError("the session of an external command does not wait")
-    templates = Templates(execution.loaded, execution.plan, execution.machine, run.path)
-    template = templates.session(session, templates.job(session, workload))
-    folder = run.reserve_attempt(session.name)
-    try:
+    template = Templates(execution, run.path).session(session)
+    with reserved_attempt(run, session.name) as folder:
         return start_waiting(template, folder, inherits=lock, preloaded=preloaded)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
 
 
 def _remove_run(folder: Path) -> None:
@@ -267,13 +259,7 @@ def likely_start(execution: Execution) -> LikelyStart | None:
 
 def _cells_as_before(execution: Execution, run: RunFolder, record: RunRecord) -> int:
     """Number of cells with the key that they had, if all libraries are built as they were."""
-    keys = cell_keys(
-        execution.plan.cells,
-        experiment=execution.loaded.experiment,
-        builds={build.variant: build for build in run.builds()},
-        environment=execution.machine.environment,
-        base=execution.loaded.base,
-    )
+    keys = keys_of(execution, run.builds())
     return sum(record.keys.get(cell) == key for cell, key in keys.items())
 
 

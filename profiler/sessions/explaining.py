@@ -56,9 +56,9 @@ class Explaining:
         A command is explained with all of its parts.
         """
         plan = self.execution.plan
-        seen = self.measurement.cells()
+        seen = self.measurement.book.cells()
         if self.asked is None:
-            explained = self.measurement.explained()
+            explained = self.measurement.book.explained()
             tunes = PAGE_KINDS[self.execution.loaded.experiment.page.kind].tunes
             timed = replace(plan, cells=seen)
             asked = explain_cells(timed, samples, explained, tunes=tunes)
@@ -91,11 +91,12 @@ class Explaining:
         """
         if self.is_unable:
             return
-        session = self.session(self.measurement.samples())
-        if not session.visits or (again and not self.measurement.missing(session)):
+        book = self.measurement.book
+        session = self.session(book.samples())
+        if not session.visits or (again and not book.missing(session, book.attempts())):
             return
         try:
-            with self.measurement.book.seconds.stage(session.name):
+            with book.execution.seconds.stage(session.name):
                 self.measurement.measure(session, f"{session.name}, why", upcoming)
         except EnvironmentUnusable as problem:  # an older ncu may lack a section
             self.is_unable = True
@@ -112,7 +113,7 @@ class Explaining:
             return
         if self.asked is not None or self.is_unable:
             return
-        if many := many_kernels(self.measurement.samples()):
+        if many := many_kernels(self.measurement.book.samples()):
             reporter.say(
                 f"Not explained: {len(many)} cells that launch more than {MOST_KERNELS} kernels; "
                 "--explain CELL does it."
@@ -125,5 +126,5 @@ class Explaining:
 
     def _long_commands(self) -> frozenset[str]:
         """Planned cells of commands of which ncu profiles more launches than are explained."""
-        launches = self.measurement.launches()
+        launches = self.measurement.book.launches()
         return frozenset(cell for cell, count in launches.items() if count > MOST_KERNELS)

@@ -38,7 +38,7 @@ from profiler.sessions.agenda import (
     timeline_cells,
 )
 from profiler.sessions.builds.plan_builds import build_all_stamped, build_range_profiler
-from profiler.sessions.cell_keys import cell_keys
+from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.early import EarlyStart
 from profiler.sessions.execution import Execution, SecondsRecorder
 from profiler.sessions.explaining import Explaining
@@ -121,22 +121,19 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
     record = begin(run, request, builds, keys)
     _say_edited(run, record, reporter)
     book = AttemptBook(
-        loaded=request.loaded,
-        plan=request.plan,
-        machine=request.machine,
+        request,
         run=run,
         builds=builds,
         keys=keys,
-        space=request.space,
-        seconds=request.seconds,
         reader=request.reader,
         opened=record.opened,
         earlier=frozenset(attempt.folder for attempt in run.attempts()),
         stamped=build_all_stamped(request, builds, reporter) if stamped is None else stamped,
         range_profiler=build_range_profiler(request, reporter),
+        lock_file=lock_file,
         on_attempt=request.on_attempt,
     )
-    measurement = Measurement(book, lock_file, reporter, run.seconds(), request.meanwhile)
+    measurement = Measurement(book, reporter, run.seconds(), request.meanwhile)
     with _deletion_named(run), measurement:
         _adopt_early(request.early, run, measurement)
         measurement.save_what_was_left()
@@ -219,9 +216,9 @@ def _record_updated(measurement: Measurement, record: RunRecord) -> Iterator[Non
     finally:
         book = measurement.book
         if book.run.exists():  # one that was deleted meanwhile is not begun anew by halves
-            opened = {**record.opened, **book.opened_meanwhile()}
-            book.run.write_record(replace(with_stages(record, book.seconds), opened=opened))
-            book.run.write_seconds(measurement.took, book.seconds.spans)
+            opened, seconds = {**record.opened, **book.opened_meanwhile()}, book.execution.seconds
+            book.run.write_record(replace(with_stages(record, seconds), opened=opened))
+            book.run.write_seconds(measurement.took, seconds.spans)
 
 
 def _say_edited(run: RunFolder, record: RunRecord, reporter: ProgressReporter) -> None:
@@ -263,7 +260,7 @@ class _Steps:
         plan, experiment = self.request.plan, self.request.loaded.experiment
         if any(session.collector == NSYS for session in plan.sessions):
             return
-        cells = timeline_cells(plan, self.measurement.samples(), delta=self._delta)
+        cells = timeline_cells(plan, self.measurement.book.samples(), delta=self._delta)
         session = timeline_session(experiment, NSYS, cells)
         with self._stage(session.name):
             self.measurement.measure(session, f"{session.name}, timeline of the finalists")
@@ -272,7 +269,7 @@ class _Steps:
         """Measure what the first look of a timing session leaves open."""
         plan = self.request.plan
         for look in range(1, len(plan.looks)):
-            samples = self.measurement.samples()
+            samples = self.measurement.book.samples()
             later = later_session(plan, session, samples, look, delta=self._delta)
             if later.visits:
                 upcoming = self._foresight(following).after_look(session, look, following)
@@ -280,7 +277,7 @@ class _Steps:
 
     def _confirmation(self, session: SessionPlan, following: Sequence[Step]) -> None:
         """Measure those that may be the best again."""
-        samples = self.measurement.samples()
+        samples = self.measurement.book.samples()
         final = final_session(self.request.plan, session, samples, delta=self._delta)
         with self._stage(final.name):
             if final.visits:
@@ -291,13 +288,13 @@ class _Steps:
         return list(self._foresight(following).following(following))
 
     def _foresight(self, following: Sequence[Step]) -> Foresight:
-        samples = self.measurement.samples()
+        samples = self.measurement.book.samples()
         comes = Explanation() in following
         explained = self.explaining.foreseen(samples) if comes else None
         return Foresight(self.request.plan, samples, explained, self._delta)
 
     def _stage(self, name: str) -> AbstractContextManager[None]:
-        return self.measurement.book.seconds.stage(name)
+        return self.measurement.book.execution.seconds.stage(name)
 
     @property
     def _delta(self) -> float:
@@ -308,18 +305,6 @@ def _look_title(plan: Plan, session: SessionPlan, look: int) -> str:
     if not is_judged(plan, session) or len(plan.looks) < 2:
         return session.name
     return f"{session.name}, look {look + 1} of {len(plan.looks)}"
-
-
-def keys_of(request: MeasureRequest, builds: Sequence[BuildResult]) -> dict[str, str]:
-    """Key of each cell of the plan."""
-    experiment = request.loaded.experiment
-    return cell_keys(
-        request.plan.cells,
-        experiment=experiment,
-        builds={build.variant: build for build in builds},
-        environment=request.machine.environment,
-        base=request.loaded.base,
-    )
 
 
 def _run_folder(

@@ -10,11 +10,9 @@ from itertools import chain, takewhile
 from pathlib import Path
 from typing import Self
 
-import pandas as pd
-
 from profiler.analyse.clocks import MAX_REPEATS
 from profiler.collect.registry import overlaps, shares_process
-from profiler.model import Cell, SessionKind, SessionPlan, Visit
+from profiler.model import SessionKind, SessionPlan
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import AttemptRecord
 from profiler.run_folder.load.attempts import Loaded, median_durations
@@ -42,8 +40,6 @@ class Measurement:
     """Makes the visits of one session after another, into one run folder."""
 
     book: AttemptBook
-    lock_file: Path
-    """Lock file that is held while anything of a session lives."""
     reporter: ProgressReporter
     took: Seconds = field(default_factory=Seconds)
     """Where the seconds of earlier executions went."""
@@ -54,15 +50,12 @@ class Measurement:
     """Costs of the session of each attempt of this run, by folder."""
 
     def __post_init__(self) -> None:
-        workload, meanwhile = self.book.loaded.experiment.workload, Meanwhile(self.meanwhile)
+        workload = self.book.execution.loaded.experiment.workload
+        meanwhile = Meanwhile(self.meanwhile)
         if isinstance(workload, CommandWorkload):
-            self._sessions = ProgramSessions(
-                self.book, workload, self.lock_file, self.reporter, meanwhile
-            )
+            self._sessions = ProgramSessions(self.book, workload, self.reporter, meanwhile)
         else:
-            self._sessions = RunnerSessions(
-                self.book, workload, self.lock_file, self.reporter.say, meanwhile
-            )
+            self._sessions = RunnerSessions(self.book, self.reporter.say, meanwhile)
 
     def __enter__(self) -> Self:
         return self
@@ -76,32 +69,12 @@ class Measurement:
         """Make a session in a process of the runner that waits already."""
         if not isinstance(self._sessions, RunnerSessions):
             raise TypeError("an external command has no process of the runner")
-        self._sessions.adopt(waiting)
+        self._sessions.room.adopt(waiting)
 
     def save_what_was_left(self) -> None:
         """Complete the attempts of a profiler that was killed, as far as it can be done."""
         self.book.save_what_was_left()
         self.book.check_kernels_of_what_was_left()
-
-    def samples(self) -> pd.DataFrame:
-        """Samples so far of cells that did not fail."""
-        return self.book.samples()
-
-    def cells(self) -> tuple[Cell, ...]:
-        """Cells of the plan; of an external command its parts, as far as they were seen."""
-        return self.book.cells()
-
-    def explained(self) -> frozenset[str]:
-        """Ids of the cells that were explained; of an external command those of its parts."""
-        return self.book.explained()
-
-    def launches(self) -> dict[str, int]:
-        """Most launches that ncu profiled in a visit of an external command, by planned cell."""
-        return self.book.launches()
-
-    def missing(self, session: SessionPlan) -> tuple[Visit, ...]:
-        """Visits of a session that no attempt has made."""
-        return self.book.missing(session, self.book.attempts(), frozenset())
 
     def measure(
         self, session: SessionPlan, title: str = "", upcoming: Sequence[SessionPlan] = ()
@@ -149,9 +122,9 @@ class Measurement:
 
     def _rest(self, session: SessionPlan, earlier: Sequence[Loaded]) -> Rest | None:
         """Forecasts a session by those of this run, and by the newest other one on such a GPU."""
-        if isinstance(self.book.loaded.experiment.workload, CommandWorkload):
+        if isinstance(self.book.execution.loaded.experiment.workload, CommandWorkload):
             return None
-        collect = self.book.loaded.experiment.collect
+        collect = self.book.execution.loaded.experiment.collect
         here = past_of_run(self._costs_here(earlier), session, collect)
         elsewhere = past_of_run(self._costs_elsewhere, session, collect)
         past = (*elsewhere.sessions, *here.sessions)
@@ -171,7 +144,7 @@ class Measurement:
     @cached_property
     def _costs_elsewhere(self) -> list[tuple[AttemptRecord, SessionCosts]]:
         """Costs of the sessions of the newest other run on such a GPU; none where there is none."""
-        out, gpu = self.book.run.path.parent.parent, self.book.machine.environment.gpu
+        out, gpu = self.book.run.path.parent.parent, self.book.execution.machine.environment.gpu
         run = newest_run(out, self.book.plan.experiment, gpu, besides=self.book.run.path)
         problem_of = self.book.plan.problem_of
         return costs_of_run(run, problem_of) if run is not None else []
@@ -191,7 +164,7 @@ class Measurement:
             later
             for later in following
             if not shares_process(later)
-            if not later.visits or self.book.missing(later, earlier, frozenset())
+            if not later.visits or self.book.missing(later, earlier)
         ]
 
 

@@ -6,8 +6,7 @@ The same code decides as when it is measured: a measurement that stops where it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 
@@ -69,8 +68,9 @@ def cells_to_explain(
         explaining.say_not_explained(reporter)
         if not explaining.is_wanted:
             return ()
-        session = explaining.session(measurement.samples())
-        return tuple(dict.fromkeys(visit.cell for visit in measurement.missing(session)))
+        book = measurement.book
+        missing = book.missing(explaining.session(book.samples()), book.attempts())
+        return tuple(dict.fromkeys(visit.cell for visit in missing))
 
 
 def _dry(  # noqa: PLR0913, PLR0917 - what a measurement is made of
@@ -82,18 +82,14 @@ def _dry(  # noqa: PLR0913, PLR0917 - what a measurement is made of
     reader: AttemptReader,
 ) -> _Dry:
     book = AttemptBook(
-        loaded=request.loaded,
-        plan=request.plan,
-        machine=request.machine,
+        replace(request, seconds=SecondsRecorder()),
         run=run,
         builds=builds,
         keys=keys,
-        space=request.space,
-        seconds=SecondsRecorder(),
         reader=reader,
         opened=run.record().opened if run.exists() else {},
         earlier=frozenset(attempt.folder for attempt in run.attempts()),
         stamped=stamped,
     )
     nobody = Console(quiet=True)
-    return _Dry(book, Path(), ProgressReporter(nobody, nobody, quiet=True))
+    return _Dry(book, ProgressReporter(nobody, nobody, quiet=True))

@@ -180,16 +180,14 @@ class _State:
         got: Set[Visit],
         lost: Set[Visit],
     ) -> None:
-        error = session_failed(result, records)
-        if error is None:
-            error = fault_of_host(folder, result)
-        if error is None and (lost or result.cause is not Cause.FINISHED):
-            error = self.collector.diagnose(folder, result.returncode)
-        if error is None and result.cause is Cause.FINISHED and lost:
+        ended_well = result.cause is Cause.FINISHED
+        if ended_well and not lost:
+            error = session_failed(result, records)
+        else:
+            error = fault_of_no_cell(self.collector, folder, result, records)
+        if error is None and ended_well and lost:
             nothing_ever = not got and not self.measured and not self.has_samples
             error = self.collector.nothing_seen(folder) if nothing_ever else None
-        if error is None and result.cause is Cause.DIED:
-            error = ended_from_outside(folder, result)
         if error is not None:
             raise error
 
@@ -260,6 +258,17 @@ def _unseen(
         Failure(cell, Outcome.NO_KERNEL, "its range launched no kernel that the tool saw")
         for cell in sorted({visit.cell for visit in finished} - seen - failures.keys())
     ]
+
+
+def fault_of_no_cell(
+    collector: Collector, folder: Path, result: SessionResult, records: Sequence[Record]
+) -> ProfilerError | None:
+    """Error of the machine, of the workload as a whole, or an end from outside; None elsewhere."""
+    error = session_failed(result, records) or fault_of_host(folder, result)
+    error = error or collector.diagnose(folder, result.returncode)
+    if error is None and result.cause is Cause.DIED:
+        error = ended_from_outside(folder, result)
+    return error
 
 
 def session_failed(result: SessionResult, records: Sequence[Record]) -> ProfilerError | None:

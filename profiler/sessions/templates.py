@@ -12,15 +12,15 @@ from pathlib import Path
 from profiler.collect import Collector, cupti
 from profiler.collect.ncu import Ncu
 from profiler.collect.registry import COLLECTORS
-from profiler.machine.requirements import Machine
 from profiler.metrics.explain import explain_sections
 from profiler.metrics.queries import ncu_names
-from profiler.model import Cell, Plan, SessionKind, SessionPlan
+from profiler.model import Cell, SessionKind, SessionPlan
 from profiler.planning.session_plans import NCU, flushed_by_runner, ncu_cache_control
-from profiler.planning.spec import CudaWorkload, LoadedSpec, ModuleWorkload
-from profiler.run_folder.folder import COMPILED_FOLDER, RunFolder
+from profiler.planning.spec import CommandWorkload
+from profiler.run_folder.folder import COMPILED_FOLDER
 from profiler.runner import protocol
 from profiler.sessions.attempt import Session
+from profiler.sessions.execution import Execution
 from profiler.sessions.sources import watched_folders
 from profiler.sessions.timeline_tools import TimelineTools
 from profiler.sessions.watchdog import Limits
@@ -34,9 +34,7 @@ does."""
 class Templates:
     """Makes jobs and tools of the sessions of a run."""
 
-    loaded: LoadedSpec
-    plan: Plan
-    machine: Machine
+    execution: Execution
     folder: Path
     """The run folder."""
     libraries: Mapping[str, str | None] = field(default_factory=dict)
@@ -45,66 +43,58 @@ class Templates:
     """Built library of `runner/cupti/range_profiler.cpp`; empty where no session needs it."""
     stamped: Mapping[str, str] = field(default_factory=dict)
     """Libraries with stamps inside their kernels, by variant id: what in-kernel sessions launch."""
+    lock_file: Path | None = None
+    """Lock file that is held while anything of a session lives (`GpuLock.session_file`)."""
 
-    def session(
-        self, session: SessionPlan, job: protocol.Job, lock_file: Path | None = None
-    ) -> Session:
-        """Session with this job, from which each of its attempts is made."""
+    def session(self, session: SessionPlan, checked: Set[str] = frozenset()) -> Session:
+        """What a session's attempts are made from; what is `checked` is not compared once more."""
         return Session(
-            job=job,
+            job=self._job(session, checked),
             collector=self.collector(session),
             metrics=self.metrics(session),
             limits=self.limits(),
-            lock_file=lock_file,
+            lock_file=self.lock_file,
             compiled=self.folder.resolve() / COMPILED_FOLDER,
-            variables=self.machine.variables,
+            variables=self.execution.machine.variables,
         )
 
-    def job(
-        self,
-        session: SessionPlan,
-        workload: ModuleWorkload | CudaWorkload,
-        checked: Set[str] = frozenset(),
-    ) -> protocol.Job:
-        """Job with all cells; those that this run has `checked` are not compared once more."""
-        collect, timelines = self.loaded.experiment.collect, self.timelines
+    def _job(self, session: SessionPlan, checked: Set[str]) -> protocol.Job:
+        """Job with all cells."""
+        experiment, timelines = self.execution.loaded.experiment, self.timelines
         recorded, kind = session.kind is SessionKind.TIMELINE, COLLECTORS[session.collector]
         stamped = self.stamped if session.kind is SessionKind.IN_KERNEL else {}
         libraries = {**self.libraries, **stamped}
+        recheck = experiment.collect.recheck
         job = runner_job(
-            self.loaded,
-            workload,
-            self.machine,
-            RunFolder(self.folder),
-            session=session.name,
-            collector=session.collector,
+            self.execution, self.folder, session=session.name, collector=session.collector
         )
         return replace(
             job,
             cells=tuple(
-                job_cell(cell, libraries, check=cell.id not in checked, recheck=collect.recheck)
-                for cell in self.plan.cells
+                job_cell(cell, libraries, check=cell.id not in checked, recheck=recheck)
+                for cell in self.execution.plan.cells
             ),
-            repeats=collect.repeats if "repeats" in kind.settings else 1,
+            repeats=experiment.collect.repeats if "repeats" in kind.settings else 1,
             places=PLACES if session.kind is SessionKind.TIMING else 1,
             launches=timelines.launches if recorded else 1,
             capture=timelines.capture,
             counters=self.metrics(session) if session.collector == cupti.KIND.name else (),
             counters_library=self.range_profiler,
-            flush=flushed_by_runner(self.loaded.experiment, session, self._capability),
+            flush=flushed_by_runner(experiment, session, self._capability),
         )
 
     def collector(self, session: SessionPlan) -> Collector:
         """The tool of a session."""
         if session.kind is SessionKind.EXPLAIN:
             return self.ncu().explaining(explain_sections(self._capability))
-        caches = ncu_cache_control(self.loaded.experiment, session, self._capability)
+        experiment = self.execution.loaded.experiment
+        caches = ncu_cache_control(experiment, session, self._capability)
         tools = replace(self.timelines.tools, cache_control=caches)
         return COLLECTORS[session.collector].create(tools)
 
     @property
     def _capability(self) -> str | None:
-        return self.machine.environment.compute_capability
+        return self.execution.machine.environment.compute_capability
 
     def tool(self, collector: str) -> Collector:
         """The tool of a collector."""
@@ -119,7 +109,7 @@ class Templates:
 
     def limits(self) -> Limits:
         """Time limits of a session."""
-        return Limits(step_s=self.loaded.experiment.collect.time_limit_s)
+        return Limits(step_s=self.execution.loaded.experiment.collect.time_limit_s)
 
     def metrics(self, session: SessionPlan) -> tuple[str, ...]:
         """Names by which the tool is asked for the metrics of a session."""
@@ -128,29 +118,23 @@ class Templates:
     @property
     def timelines(self) -> TimelineTools:
         """Settings and tools of timelines."""
-        return TimelineTools(self.loaded.experiment, self.machine)
+        return TimelineTools(self.execution.loaded.experiment, self.execution.machine)
 
 
-def runner_job(  # noqa: PLR0913 - what a job is made of, its names by keyword
-    loaded: LoadedSpec,
-    workload: ModuleWorkload | CudaWorkload,
-    machine: Machine,
-    run: RunFolder,
-    *,
-    session: str,
-    collector: str,
-) -> protocol.Job:
-    """Job of a session without its cells and visits."""
-    experiment = loaded.experiment
-    collect = experiment.collect
-    results = run.path.resolve().parent
+def runner_job(execution: Execution, run: Path, *, session: str, collector: str) -> protocol.Job:
+    """Job of a session of the runner, without its cells and visits; `run`: the run folder."""
+    loaded = execution.loaded
+    experiment, workload = loaded.experiment, loaded.experiment.workload
+    if isinstance(workload, CommandWorkload):
+        raise TypeError("an external command has no sessions of the runner")
+    results, folders = run.resolve().parent, watched_folders(experiment, loaded.base)
     return protocol.Job(
         session=session,
         workload=workload.target(loaded.base),
         description=workload.document(loaded.base),
         collector=collector,
-        device=machine.device,
-        seed=collect.seed,
+        device=execution.machine.device,
+        seed=experiment.collect.seed,
         journal="",
         cells=(),
         visits=(),
@@ -158,10 +142,8 @@ def runner_job(  # noqa: PLR0913 - what a job is made of, its names by keyword
             dtype: protocol.Tolerance(bound.absolute, bound.relative)
             for dtype, bound in experiment.tolerance.items()
         },
-        warmups=collect.warmups,
-        watched={
-            label: str(folder) for label, folder in watched_folders(experiment, loaded.base).items()
-        },
+        warmups=experiment.collect.warmups,
+        watched={label: str(folder) for label, folder in folders.items()},
         # Where runs of this experiment and built libraries are written.
         unwatched=(str(results), str(results.parent / ".build")),
     )

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -89,6 +89,10 @@ class Waiting:
     gates: Gates
     began: float = field(default_factory=time.monotonic)
     """When it was started, by the system's monotonic clock."""
+    visits: tuple[Visit, ...] | None = None
+    """Visits that it makes while the session before still ends; None: it waits."""
+    sampling: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """Samples the clocks of the GPU until it is closed, where it makes visits."""
 
     def open(self, *names: str) -> None:
         """Open gates, in this order."""
@@ -122,7 +126,8 @@ class Waiting:
         self.gates.let_go()
 
     def end(self) -> None:
-        """End it, and take away its folder, which holds no results."""
+        """End it, and take away its folder, which holds no results that are wanted."""
+        self.sampling.close()
         self.dismiss()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(timeout=_GONE_S)
@@ -188,6 +193,8 @@ class WaitingRoom(Generic[E]):
     places: int = field(default_factory=places)
     import_is_safe: bool = False
     """Whether importing the workload is known to create no context, or nothing is imported."""
+    begun: Waiting | None = None
+    """The process that makes visits before its turn."""
     _waiting: dict[str, Waiting] = field(default_factory=dict)
     """By name of the session, in the order of their turns."""
     _ready: set[str] = field(default_factory=set)
@@ -198,6 +205,7 @@ class WaitingRoom(Generic[E]):
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end_begun()
         self._dismiss(tuple(self._waiting))
         for waiting in self._dismissed:
             waiting.end()
@@ -229,8 +237,11 @@ class WaitingRoom(Generic[E]):
     def take(self, session: str) -> Waiting | None:
         """The process that waits for a session, to be let through; None where it is to be started.
 
-        No other has a context when this returns.
+        It may make visits already. No other has a context when this returns.
         """
+        begun = self.take_begun(session)
+        if begun is not None:
+            return begun
         for name in [name for name, other in self._waiting.items() if name != session]:
             if self._waiting[name].may_have_context:
                 self._waiting.pop(name).end()
@@ -262,9 +273,25 @@ class WaitingRoom(Generic[E]):
                 return waiting
         return None
 
-    def release(self, waiting: Waiting) -> None:
-        """Keep a process no longer: it makes its visits."""
+    def begin(
+        self, waiting: Waiting, visits: tuple[Visit, ...], sampling: contextlib.ExitStack
+    ) -> None:
+        """Keep a process that makes visits now until its turn."""
         self._waiting.pop(waiting.session)
+        self.begun = replace(waiting, visits=visits, sampling=sampling)
+
+    def take_begun(self, session: str) -> Waiting | None:
+        """The process that makes visits of a session already; one of another session is ended."""
+        if self.begun is None or self.begun.session != session:
+            self.end_begun()
+        begun, self.begun = self.begun, None
+        return begun
+
+    def end_begun(self) -> None:
+        """End the process that makes visits before its turn, if there is one."""
+        begun, self.begun = self.begun, None
+        if begun is not None:
+            begun.end()
 
     def _imported(self, *, context_at_import: bool) -> None:
         """Let the others import the workload where that creates no context; else end them."""

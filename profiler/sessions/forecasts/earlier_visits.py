@@ -35,7 +35,7 @@ from profiler.search.live.journal import SearchRecord, read_search
 from profiler.sessions.attempt import journal_visits
 from profiler.sessions.builds.libraries import stamped_variants
 from profiler.sessions.builds.plan_builds import as_built
-from profiler.sessions.cell_keys import cell_keys, measuring_machine, settings_in_keys
+from profiler.sessions.cell_keys import keys_of, measuring_machine, settings_in_keys
 from profiler.sessions.execution import Execution
 from profiler.sessions.forecasts.forecast import EarlierSearch, EarlierVisits, SessionVisits
 from profiler.sessions.measuring.attempt_book import measured_visits, missing_visits
@@ -151,7 +151,7 @@ def _search(
     if plan is None:
         return None
     record = read_search(run.path / SEARCH_JOURNAL_FILE)
-    if record is None or record.terms != terms_of(execution, plan, _keys(execution, builds)):
+    if record is None or record.terms != terms_of(execution, plan, keys_of(execution, builds)):
         return EarlierSearch(begins_anew=True)
     finished = record.finished if _is_spent(record, plan) else None
     return EarlierSearch(len(record.evaluations), None if finished is None else finished.finalists)
@@ -165,16 +165,6 @@ def _is_spent(record: SearchRecord, plan: SearchPlan) -> bool:
         return len(record.proposed) >= plan.evaluations
     elapsed_s = max((evaluated.elapsed_s for evaluated in record.evaluations), default=0.0)
     return plan.seconds is not None and elapsed_s >= plan.seconds
-
-
-def _keys(execution: Execution, builds: Sequence[BuildResult]) -> dict[str, str]:
-    return cell_keys(
-        execution.plan.cells,
-        experiment=execution.loaded.experiment,
-        builds={build.variant: build for build in builds},
-        environment=execution.machine.environment,
-        base=execution.loaded.base,
-    )
 
 
 @dataclass(frozen=True)
@@ -262,7 +252,7 @@ def _read(
     loaded, machine = execution.loaded, execution.machine
     attempts = [a for a in run.attempts() if a.record.kind != SessionKind.EXPLAIN]
     opened = opened_now(loaded, attempts)
-    keys = _keys(execution, builds)
+    keys = keys_of(execution, builds)
     settings = TimelineTools(loaded.experiment, machine).all_settings()
     reader, capability = AttemptReader(), machine.environment.compute_capability
     read = [reader.load(attempt, keys, capability, settings, opened) for attempt in attempts]

@@ -15,11 +15,9 @@ import pandas as pd
 from profiler.collect.kind import Need
 from profiler.collect.registry import COLLECTORS, counts, needed
 from profiler.machine.clock_sampler import ClockSampler, GpuProcesses
-from profiler.machine.requirements import Machine
 from profiler.model import BuildResult, Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.parse.clock_file import CLOCKS_FILE
-from profiler.planning.space import Space
-from profiler.planning.spec import CommandWorkload, LoadedSpec
+from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import (
     CSV_FILE,
     Attempt,
@@ -36,7 +34,7 @@ from profiler.run_folder.load.outcomes import Results, failures, gather
 from profiler.run_folder.load.practical_roofs import missing_roofs
 from profiler.runner import protocol
 from profiler.sessions.attempt import recover
-from profiler.sessions.execution import SecondsRecorder
+from profiler.sessions.execution import Execution
 from profiler.sessions.measuring.after_attempt import check_kernels, keep_pages
 from profiler.sessions.process import Cause, SessionResult
 from profiler.sessions.templates import Templates
@@ -47,17 +45,11 @@ from profiler.sessions.waiting import Waiting, clear_abandoned
 class AttemptBook:
     """Reads the attempts of a run, each once, and writes those that are made."""
 
-    loaded: LoadedSpec
-    plan: Plan
-    machine: Machine
+    execution: Execution
     run: RunFolder
     builds: Sequence[BuildResult]
     keys: Mapping[str, str]
     """Cell id → key of today."""
-    space: Space
-    """The workload's, live: asked about the kernels of each attempt when it is first read."""
-    seconds: SecondsRecorder
-    """Where the seconds of this execution go."""
     reader: AttemptReader
     opened: Mapping[str, str]
     """Files that earlier sessions opened, as RunRecord.opened has them of today."""
@@ -67,6 +59,8 @@ class AttemptBook:
     """Libraries with stamps inside their kernels, by variant id: what in-kernel sessions launch."""
     range_profiler: str = ""
     """Built library that reads counters in the runner; empty where no session needs it."""
+    lock_file: Path | None = None
+    """Lock file that is held while anything of a session lives."""
     on_attempt: Callable[[Path], None] | None = None
     """Called with the folder of each attempt when all of its files are written."""
     templates: Templates = field(init=False)
@@ -83,14 +77,18 @@ class AttemptBook:
 
     def __post_init__(self) -> None:
         self.templates = Templates(
-            loaded=self.loaded,
-            plan=self.plan,
-            machine=self.machine,
-            folder=self.run.path,
+            self.execution,
+            self.run.path,
             libraries={build.variant: build.library for build in self.builds},
             stamped=self.stamped,
             range_profiler=self.range_profiler,
+            lock_file=self.lock_file,
         )
+
+    @property
+    def plan(self) -> Plan:
+        """What is measured."""
+        return self.execution.plan
 
     def close(self) -> None:
         """Wait for what is packed."""
@@ -127,7 +125,7 @@ class AttemptBook:
 
     def load(self, attempt: Attempt) -> Loaded:
         """Read an attempt, once."""
-        capability = self.machine.environment.compute_capability
+        capability = self.execution.machine.environment.compute_capability
         settings = self.templates.timelines.all_settings()
         # What this execution measured counts until its end, whatever was edited meanwhile.
         opened = self.opened if attempt.folder in self.earlier else {}
@@ -138,7 +136,10 @@ class AttemptBook:
         return self.load(self.run.attempt(folder)).visits()
 
     def missing(
-        self, session: SessionPlan, earlier: Sequence[Loaded], throttled: Set[Visit]
+        self,
+        session: SessionPlan,
+        earlier: Sequence[Loaded],
+        throttled: Set[Visit] = frozenset(),
     ) -> tuple[Visit, ...]:
         """Visits still to make, including a repeat of those that were `throttled`."""
         return missing_visits(
@@ -147,7 +148,7 @@ class AttemptBook:
             earlier,
             builds=self.builds,
             stamped=self.stamped,
-            time_limit_s=self.loaded.experiment.collect.time_limit_s,
+            time_limit_s=self.execution.loaded.experiment.collect.time_limit_s,
             throttled=throttled,
         )
 
@@ -156,7 +157,7 @@ class AttemptBook:
 
         None where nothing is explained: they are part of the why, and take some seconds.
         """
-        if not self.loaded.experiment.collect.explain or not counts(session.collector):
+        if not self.execution.loaded.experiment.collect.explain or not counts(session.collector):
             return ()
         return missing_roofs(session.metrics, earlier)
 
@@ -168,7 +169,7 @@ class AttemptBook:
 
     def cells(self) -> tuple[Cell, ...]:
         """Cells of the plan; of an external command its parts, as far as they were seen."""
-        if not isinstance(self.loaded.experiment.workload, CommandWorkload):
+        if not isinstance(self.execution.loaded.experiment.workload, CommandWorkload):
             return self.plan.cells
         return self._results().cells
 
@@ -189,7 +190,7 @@ class AttemptBook:
         """Results so far: gathered again only where an attempt has come, or its end."""
         attempts = self.attempts()
         if self._gathered is None or not _are_same(self._gathered[0], attempts):
-            results = gather(self.plan, self.builds, attempts, self.machine.environment)
+            results = gather(self.plan, self.builds, attempts, self.execution.machine.environment)
             self._gathered = attempts, results
         return self._gathered[1]
 
@@ -216,7 +217,7 @@ class AttemptBook:
             collector=session.collector,
             kind=session.kind.value,
             metrics=session.metrics,
-            time_limit_s=self.loaded.experiment.collect.time_limit_s,
+            time_limit_s=self.execution.loaded.experiment.collect.time_limit_s,
             keys={cell: self.keys[cell] for cell in dict.fromkeys(v.cell for v in visits)},
         )
 
@@ -226,14 +227,20 @@ class AttemptBook:
 
         A process that waited may have opened the GPU already, so that the first look has no meaning
         any more: the one before the first session of the row stands for it. The first session has
-        not: its gates open inside.
+        not: its gates open inside. One that makes visits already is sampled since then.
         """
+        if waiting is not None and waiting.visits is not None:
+            with waiting.sampling:
+                yield
+            return
         processes = GpuProcesses()
         if waiting is not None and self._processes is not None:
             processes = self._processes.of_next_session()
         self._processes = processes
         try:
-            with ClockSampler(folder, self.machine.environment.gpu_uuid, processes=processes):
+            with ClockSampler(
+                folder, self.execution.machine.environment.gpu_uuid, processes=processes
+            ):
                 yield
         finally:
             compress(folder / CLOCKS_FILE)
@@ -245,7 +252,7 @@ class AttemptBook:
             ended_well = result.cause is Cause.FINISHED
             self.templates.timelines.keep(session.collector, folder, ended_well=ended_well)
         if session.kind is SessionKind.EXPLAIN:
-            with self.seconds.step("keeps pages"):
+            with self.execution.seconds.step("keeps pages"):
                 keep_pages(self.templates.ncu(), folder)
 
     def finish(self, folder: Path, result: AttemptResult) -> None:
@@ -261,7 +268,7 @@ class AttemptBook:
 
     def check_kernels(self, attempt: Attempt) -> None:
         """Check the kernels of an attempt by the space, and write the result."""
-        check = check_kernels(self.load(attempt), self.plan, self.space)
+        check = check_kernels(self.load(attempt), self.plan, self.execution.space)
         if check != attempt.kernel_check:
             self.run.write_kernel_check(attempt.folder, check)
 
@@ -295,7 +302,7 @@ class AttemptBook:
     def _save_timeline(self, attempt: Attempt) -> None:
         """Clean what a session left, if this machine still has its tool."""
         collector = attempt.record.collector
-        if needed([collector], Need.NSYS) and self.machine.nsys is None:
+        if needed([collector], Need.NSYS) and self.execution.machine.nsys is None:
             return
         if attempt.record.settings == self.templates.timelines.settings(collector):
             self.templates.timelines.keep(collector, attempt.folder, ended_well=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -20,17 +19,10 @@ from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptRecord, AttemptResult, finish_attempt
 from profiler.run_folder.load.attempts import Loaded, median_durations
 from profiler.runner import protocol
+from profiler.sessions.attempt import reserved_attempt
 from profiler.sessions.forecasts.forecast import VisitForecast
 from profiler.sessions.measuring.attempt_book import AttemptBook
-from profiler.sessions.measuring.work import (
-    Begun,
-    Meanwhile,
-    NextBegun,
-    ProgramTurn,
-    Turns,
-    Work,
-    turns_of,
-)
+from profiler.sessions.measuring.work import Meanwhile, ProgramTurn, Turns, Work, turns_of
 from profiler.sessions.process import SessionResult
 from profiler.sessions.program import (
     Program,
@@ -55,13 +47,9 @@ class ProgramSessions:
 
     book: AttemptBook
     workload: CommandWorkload
-    lock_file: Path
-    """Lock file that is held while anything of a session lives."""
     reporter: ProgressReporter
     meanwhile: Meanwhile
     _room: WaitingRoom[ProgramTurn] = field(init=False)
-    _begun: NextBegun = field(default_factory=NextBegun)
-    """The next visit, which is made while the tool of the one before still ends."""
 
     def __post_init__(self) -> None:
         self._room = WaitingRoom(
@@ -73,18 +61,14 @@ class ProgramSessions:
 
     def close(self) -> None:
         """End the processes that wait for visits which do not come."""
-        self._begun.end()
         self._room.__exit__()
 
     def run(self, work: Work, progress: VisitProgress) -> None:
         """Make the missing visits of a session, each in a process of its own."""
         has_samples = work.has_samples
-        later = (
-            (session, self.book.missing(session, work.earlier, frozenset()))
-            for session in work.expected
-        )
+        later = ((session, self.book.missing(session, work.earlier)) for session in work.expected)
         turns = turns_of([(work.session, work.missing), *later])
-        if self._begun.is_empty:  # its tool starts while the checks run
+        if self._room.begun is None:  # its tool starts while the checks run
             self._room.expect(turns.ahead())
         visited = {visit.cell for visit in work.missing}
         checked = [cell for cell in self.book.plan.cells if cell.id in visited]
@@ -122,20 +106,20 @@ class ProgramSessions:
         How its process ended, outcome and cause where it went wrong, and its results.
         """
         program, session = self._program(turn.session), turn.session
-        begun = self._begun.take(turn.name)
-        if begun is None:
+        waiting = self._room.take_begun(turn.name)
+        if waiting is None:
             self._room.expect((turn, *turns.ahead()))
-        waiting = begun.waiting if begun is not None else self._room.take(turn.name)
-        folder, end = self._run_turn(program, turn, turns, waiting, begun)
+            waiting = self._room.take(turn.name)
+        folder, end = self._run_turn(program, turn, turns, waiting)
         if waiting is not None and ended_before_its_turn(folder, end):
             self._room.discard(waiting)
-            folder, end = self._run_turn(program, turn, turns, None, None)
+            folder, end = self._run_turn(program, turn, turns)
         if tool_was_killed(end):  # which is no fault of the program: once more
             self.reporter.say(f"{turn.name}: {turn.session.collector} {ending(end.returncode)}")
             self.book.finish(folder, _command_result([], end, None))
             self.book.written(folder)
-            self._begun.end()  # one program at a time
-            folder, end = self._run_turn(program, turn, turns, None, None)
+            self._room.end_begun()  # one program at a time
+            folder, end = self._run_turn(program, turn, turns)
         self.book.keep_files(session, folder, end)
         loaded = self.book.load(self.book.run.attempt(folder))
         fault, measured = loaded.part_fault, bool(loaded.visits())
@@ -148,12 +132,7 @@ class ProgramSessions:
         return end, failure, loaded
 
     def _run_turn(
-        self,
-        program: Program,
-        turn: ProgramTurn,
-        turns: Turns,
-        waiting: Waiting | None,
-        begun: Begun | None,
+        self, program: Program, turn: ProgramTurn, turns: Turns, waiting: Waiting | None = None
     ) -> tuple[Path, SessionResult]:
         """Run the process of a visit; its folder, and how it ended."""
         record = self._program_record(program, turn)
@@ -172,12 +151,12 @@ class ProgramSessions:
             if turns.may_go_on(turn):
                 self._let_next_begin(turns, ends[-1])
 
-        with begun.sampling if begun is not None else self.book.clocks(folder, waiting):
+        with self.book.clocks(folder, waiting):
             end = run_visit(
                 program, command, folder, waiting=waiting, on_start=on_start, on_end=on_end
             )
         journal = protocol.read_journal(folder / JOURNAL_FILE)
-        self.book.seconds.session(folder.name, began, [*journal, *ends])
+        self.book.execution.seconds.session(folder.name, began, [*journal, *ends])
         return folder, end
 
     def _let_next_begin(self, turns: Turns, record: Record) -> None:
@@ -191,8 +170,7 @@ class ProgramSessions:
         with ExitStack() as sampling:
             sampling.enter_context(self.book.clocks(waiting.folder, waiting))
             waiting.open(*protocol.GATES)
-            self._room.release(waiting)
-            self._begun.put(Begun(waiting, (), sampling.pop_all()))
+            self._room.begin(waiting, (), sampling.pop_all())
         self._room.expect(turns.ahead()[1:])
 
     def _start_program(self, turn: ProgramTurn) -> Waiting:
@@ -200,25 +178,21 @@ class ProgramSessions:
         program = self._program(turn.session)
         if not program.can_wait:
             raise UsageError(f"{turn.session.collector} starts a program more than once")
-        folder = self.book.run.reserve_attempt(turn.session.name)
-        try:
+        with reserved_attempt(self.book.run, turn.session.name) as folder:
             record = self._program_record(program, turn)
             command = self._program_command(program, turn, record, folder, held=True)
             return start_waiting_visit(program, turn.name, command, folder)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
 
     def _program(self, session: SessionPlan) -> Program:
         """The external command as a session measures it."""
         return Program(
             self.workload,
-            base=self.book.loaded.base,
+            base=self.book.execution.loaded.base,
             tool=self._program_tool(session),
             metrics=self.book.templates.metrics(session),
             limits=self.book.templates.limits(),
-            lock_file=self.lock_file,
-            variables=self.book.machine.variables,
+            lock_file=self.book.lock_file,
+            variables=self.book.execution.machine.variables,
         )
 
     def _program_command(
@@ -261,7 +235,7 @@ class ProgramSessions:
                 _, checked = commands.setdefault(shlex.join(command.argv), (command, {}))
                 checked[cell.id] = None
         if commands:
-            self._begun.end()  # a check uses the GPU, too
+            self._room.end_begun()  # a check uses the GPU, too
             number = len(commands)
             self.reporter.say(f"check: {number} command{'' if number == 1 else 's'}")
         failed: dict[str, tuple[Outcome, str]] = {}
@@ -272,7 +246,7 @@ class ProgramSessions:
                 kind=SessionKind.CHECK.value,
                 metrics=(),
                 keys={cell: self.book.keys[cell] for cell in checked},
-                time_limit_s=self.book.loaded.experiment.collect.time_limit_s,
+                time_limit_s=self.book.execution.loaded.experiment.collect.time_limit_s,
             )
             folder = self.book.run.new_attempt(record)
             self.book.run.write_command(folder, line)

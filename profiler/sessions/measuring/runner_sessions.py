@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -15,7 +14,6 @@ from pathlib import Path
 
 from profiler.collect.registry import COLLECTORS, overlaps, shares_process
 from profiler.model import SessionKind, SessionPlan, Visit
-from profiler.planning.spec import CudaWorkload, ModuleWorkload
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult
 from profiler.runner import protocol
 from profiler.sessions.attempt import (
@@ -24,11 +22,12 @@ from profiler.sessions.attempt import (
     Standing,
     hand_visits,
     has_started,
+    reserved_attempt,
     run_attempt,
     start_waiting,
 )
 from profiler.sessions.measuring.attempt_book import AttemptBook
-from profiler.sessions.measuring.work import Begun, Meanwhile, NextBegun, Work
+from profiler.sessions.measuring.work import Meanwhile, Work
 from profiler.sessions.process import SessionResult
 from profiler.sessions.progress import VisitProgress
 from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, chunk, run_visits
@@ -44,47 +43,28 @@ class RunnerSessions:
     """Makes the visits of one session after another, while processes of later ones wait."""
 
     book: AttemptBook
-    workload: ModuleWorkload | CudaWorkload
-    lock_file: Path
-    """Lock file that is held while anything of a session lives."""
     say: Callable[[str], None]
     meanwhile: Meanwhile
-    _room: WaitingRoom[SessionPlan] = field(init=False)
-    _begun: NextBegun = field(default_factory=NextBegun)
-    """The next session, which makes visits while the one before still ends."""
-    _standing: Standing | None = None
+    room: WaitingRoom[SessionPlan] = field(init=False)
+    standing: Standing | None = None
     """The process that made the session before, where it can go on with another."""
 
     def __post_init__(self) -> None:
-        self._room = WaitingRoom(self._start_waiting, self.say)
+        self.room = WaitingRoom(self._start_waiting, self.say)
 
     def close(self) -> None:
         """End the processes that wait for sessions which do not come."""
-        if self._standing is not None:  # what is read and drawn need not wait for its end
-            threading.Thread(target=self._standing.end, name="ends the runner").start()
-        self._begun.end()
-        self._room.__exit__()
-
-    def adopt(self, waiting: Waiting) -> None:
-        """Make a session in a process that waits already."""
-        self._room.adopt(waiting)
+        if self.standing is not None:  # what is read and drawn need not wait for its end
+            threading.Thread(target=self.standing.end, name="ends the runner").start()
+        self.room.__exit__()
 
     def run(self, work: Work, progress: VisitProgress) -> None:
         """Make the missing visits of a session, in as many processes as that takes."""
         _RunnerSession(self, work, progress).run()
 
-    def template(self, session: SessionPlan, job: protocol.Job) -> Session:
-        """Template of the attempts of a session: its job, its tool and its limits."""
-        return self.book.templates.session(session, job, self.lock_file)
-
-    def take(self, session: str) -> tuple[Waiting | None, Begun | None]:
-        """The process that waits for a session, and what it has begun with, where it has."""
-        begun = self._begun.take(session)
-        return (begun.waiting, begun) if begun is not None else (self._room.take(session), None)
-
     def take_standing(self, session: SessionPlan) -> Standing | None:
         """The process that goes on with a session; where it cannot, it is ended."""
-        standing, self._standing = self._standing, None
+        standing, self.standing = self.standing, None
         if standing is None:
             return None
         shared = shares_process(session) and standing.collector == session.collector
@@ -93,17 +73,9 @@ class RunnerSessions:
         standing.end()
         return None
 
-    def stand(self, standing: Standing) -> None:
-        """Keep a process until the next session."""
-        self._standing = standing
-
-    def discard(self, waiting: Waiting) -> None:
-        """End a process that waited and did not come to its first visit, and say so."""
-        self._room.discard(waiting)
-
     def started(self, following: Sequence[SessionPlan]) -> None:
         """A session has started: have processes wait for those that follow."""
-        self._room.expect(following)
+        self.room.expect(following)
         self.meanwhile.start()
 
     def saw(self, record: Record, work: Work, left: Callable[[], Sequence[Visit]]) -> None:
@@ -112,7 +84,7 @@ class RunnerSessions:
         `left`: gives the visits of the session that are left for another process.
         """
         rest = left() if record.get("event") == protocol.SESSION_FINISHED else ()
-        comes_next = self._room.saw(record, again=work.session.name if rest else None)
+        comes_next = self.room.saw(record, again=work.session.name if rest else None)
         if comes_next is not None:
             self._begin(comes_next, work, rest)
 
@@ -126,33 +98,29 @@ class RunnerSessions:
             session = work.session
         else:
             session = next(later for later in upcoming if later.name == waiting.session)
-            rest = self.book.missing(session, work.earlier, frozenset())
+            rest = self.book.missing(session, work.earlier)
         problem_of = self.book.plan.problem_of
         visits = chunk(work.seen.wanted(rest), problem_of, _most_visits(session))
         if not visits:
             return
-        job = replace(
-            self.book.templates.job(session, self.workload, work.checked | work.seen.checked),
-            practical_roofs=work.seen.roofs_left(self.book.roofs(session, work.earlier)),
-        )
         is_another = session.name != work.session.name
-        announced = one_of_each_problem(rest, problem_of) if is_another else frozenset()
-        template = replace(self.template(session, job), announced=announced)
+        template = self.book.templates.session(session, work.checked | work.seen.checked)
+        roofs = work.seen.roofs_left(self.book.roofs(session, work.earlier))
+        template = replace(
+            template,
+            job=replace(template.job, practical_roofs=roofs),
+            announced=one_of_each_problem(rest, problem_of) if is_another else frozenset(),
+        )
         with ExitStack() as sampling:
             sampling.enter_context(self.book.clocks(waiting.folder, waiting))
             hand_visits(template, visits, waiting)
-            self._room.release(waiting)
-            self._begun.put(Begun(waiting, visits, sampling.pop_all()))
+            self.room.begin(waiting, visits, sampling.pop_all())
 
     def _start_waiting(self, session: SessionPlan) -> Waiting:
         """Start the process of a session that comes later."""
-        job = self.book.templates.job(session, self.workload)
-        folder = self.book.run.reserve_attempt(session.name)
-        try:
-            return start_waiting(self.template(session, job), folder)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+        template = self.book.templates.session(session)
+        with reserved_attempt(self.book.run, session.name) as folder:
+            return start_waiting(template, folder)
 
 
 @dataclass
@@ -162,17 +130,15 @@ class _RunnerSession:
     row: RunnerSessions
     work: Work
     progress: VisitProgress
-    _job: protocol.Job = field(init=False)
     _template: Session = field(init=False)
     _handed: set[Visit] = field(default_factory=set)
     """Visits that a process was told to make."""
 
     def __post_init__(self) -> None:
-        session, workload = self.work.session, self.row.workload
+        session = self.work.session
         # What is compiled anew was not checked by an attempt before.
         checked = frozenset() if session.recompiles else self.work.checked
-        self._job = self.book.templates.job(session, workload, checked)
-        self._template = self.row.template(session, self._job)
+        self._template = self.book.templates.session(session, checked)
 
     @property
     def book(self) -> AttemptBook:
@@ -212,19 +178,19 @@ class _RunnerSession:
         """Have a process make these visits, or those with which one has begun already."""
         standing = self.row.take_standing(self.work.session)
         if standing is not None:
-            return self._run(visits, None, None, standing)
-        waiting, begun = self.row.take(self.work.session.name)
-        folder, result = self._run(visits if begun is None else begun.visits, waiting, begun)
+            return self._run(visits, standing=standing)
+        waiting = self.row.room.take(self.work.session.name)
+        begun = None if waiting is None else waiting.visits
+        folder, result = self._run(visits if begun is None else begun, waiting)
         if waiting is not None and not has_started(folder):
-            self.row.discard(waiting)
-            return self._run(visits, None, None)
+            self.row.room.discard(waiting)
+            return self._run(visits)
         return folder, result
 
     def _run(
         self,
         visits: Sequence[Visit],
-        waiting: Waiting | None,
-        begun: Begun | None,
+        waiting: Waiting | None = None,
         standing: Standing | None = None,
     ) -> tuple[Path, SessionResult]:
         """Have one process make its visits; its folder, and how it ended."""
@@ -232,7 +198,7 @@ class _RunnerSession:
         roofs = book.roofs(session, book.attempts())
         template = replace(
             self._template,
-            job=replace(self._job, practical_roofs=roofs),
+            job=replace(self._template.job, practical_roofs=roofs),
             announced=frozenset() if self._handed else self._problems(),
             compiled=self._compiled(visits),
             variables={**self._template.variables, **self._env(visits)},
@@ -257,7 +223,7 @@ class _RunnerSession:
                 self.row.saw(record, self.work, self._left)
 
         began = time.monotonic() if waiting is None else waiting.began
-        with begun.sampling if begun is not None else book.clocks(folder, waiting):
+        with book.clocks(folder, waiting):
             result = run_attempt(
                 template,
                 visits,
@@ -268,10 +234,12 @@ class _RunnerSession:
                 on_start=lambda: self.row.started(following),
             )
         if result.standing is not None:
-            self.row.stand(Standing(session.collector, result.standing, jobs))
+            self.row.standing = Standing(session.collector, result.standing, jobs)
         else:
             jobs.unlink(missing_ok=True)
-        book.seconds.session(folder.name, began, protocol.read_journal(folder / JOURNAL_FILE))
+        book.execution.seconds.session(
+            folder.name, began, protocol.read_journal(folder / JOURNAL_FILE)
+        )
         book.keep_files(session, folder, result)
         return folder, result
 

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
 
 from profiler.model import SessionPlan, Visit
 from profiler.run_folder.load.attempts import Loaded
 from profiler.runner import protocol
-from profiler.sessions.waiting import Waiting
 from profiler.sessions.watchdog import Record
 
 
@@ -89,51 +87,6 @@ class Meanwhile:
         if self.do is not None:
             threading.Thread(target=self.do, name="meanwhile").start()
             self.do = None
-
-
-@dataclass(frozen=True)
-class Begun:
-    """A session that has begun with visits of its own."""
-
-    waiting: Waiting
-    visits: tuple[Visit, ...]
-    sampling: ExitStack
-    """Samples the clocks of the GPU until it is closed."""
-
-    def end(self) -> None:
-        """End it, where its visits are not wanted any more; its folder goes."""
-        self.sampling.close()
-        self.waiting.end()
-
-
-@dataclass
-class NextBegun:
-    """Place of the one session that has begun before its turn; empty where none has."""
-
-    _begun: Begun | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing has begun."""
-        return self._begun is None
-
-    def put(self, begun: Begun) -> None:
-        """Keep what has begun until its turn."""
-        self._begun = begun
-
-    def take(self, session: str) -> Begun | None:
-        """The session that has begun under this name; one of another name is ended."""
-        begun, self._begun = self._begun, None
-        if begun is None or begun.waiting.session == session:
-            return begun
-        begun.end()
-        return None
-
-    def end(self) -> None:
-        """End what has begun: its turn does not come."""
-        begun, self._begun = self._begun, None
-        if begun is not None:
-            begun.end()
 
 
 _AHEAD = 2

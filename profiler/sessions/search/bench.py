@@ -12,23 +12,16 @@ from typing import Self
 from profiler.collect import Collector
 from profiler.collect.kind import Tools
 from profiler.collect.registry import COLLECTORS
-from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
-from profiler.machine.requirements import Machine
+from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.model import Cell, Outcome, Plan
-from profiler.planning.spec import CommandWorkload, LoadedSpec
 from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.runner import protocol
 from profiler.runner.protocol import JobCell, JobVisit
 from profiler.runner.standing.orders import Order
 from profiler.sessions.attempt import JOURNAL, Session
+from profiler.sessions.execution import Execution
 from profiler.sessions.process import Cause
-from profiler.sessions.recovery import (
-    ended_from_outside,
-    fault_of_end,
-    fault_of_host,
-    may_be_innocent,
-    session_failed,
-)
+from profiler.sessions.recovery import fault_of_end, fault_of_no_cell, may_be_innocent
 from profiler.sessions.search.standing_runner import RunnerEndedError, StandingRunner
 from profiler.sessions.templates import job_cell, runner_job
 from profiler.sessions.watchdog import Limits, Record
@@ -106,16 +99,12 @@ class Bench:
         Raises SubjectFailedError where it fails, whether or not the runner outlives that; where no
         subject could be measured EnvironmentUnusable, UsageError and Interrupted.
         """
-        for _ in range(MOST_TRIES - 1):
+        tries = itertools.count(1)
+        while True:
             try:
                 return self._try_block(subject, check=check)
             except RunnerEndedError as end:
-                self._blame(end, subject, is_last=False)
-        try:
-            return self._try_block(subject, check=check)
-        except RunnerEndedError as end:
-            self._blame(end, subject, is_last=True)
-            raise  # `_blame` has raised already where it is the last try
+                self._blame(end, subject, is_last=next(tries) == MOST_TRIES)  # which raises
 
     def forget(self, subject: Subject) -> None:
         """Free what the runner holds for a subject, where it still stands."""
@@ -183,7 +172,7 @@ class Bench:
         """Raise what the end of the runner is blamed on; nothing where it may be tried again."""
         self._drop_runner()
         records = tuple(protocol.read_journal(end.folder / JOURNAL))
-        error = self._no_fault_of_a_cell(end, records)
+        error = fault_of_no_cell(self.collector, end.folder, end.result, records)
         if error is not None:
             raise error
         _require_success(records, self.baseline)
@@ -192,9 +181,8 @@ class Bench:
         if failure := _failure(records, subject):
             raise failure
         failing = end.result.failing_cell
-        if failing is not None and subject.has(failing.cell) and not self._may_try_again(end):
-            raise SubjectFailedError(outcome, f"{cause}, in {failing.phase}")
-        if is_last and failing is not None and subject.has(failing.cell):
+        is_fault = is_last or not self._may_try_again(end)
+        if failing is not None and subject.has(failing.cell) and is_fault:
             raise SubjectFailedError(outcome, f"{cause}, in {failing.phase}")
         if is_last or (failing is not None and self.baseline.has(failing.cell)):
             where = f" in {failing.phase} of {failing.cell}" if failing is not None else ""
@@ -205,17 +193,6 @@ class Bench:
 
     def _may_try_again(self, end: RunnerEndedError) -> bool:
         return end.result.cause is Cause.DIED and may_be_innocent(end.result, self.collector)
-
-    def _no_fault_of_a_cell(
-        self, end: RunnerEndedError, records: Sequence[Record]
-    ) -> ProfilerError | None:
-        """Error of the machine, of the workload as a whole, or an end from outside."""
-        error = session_failed(end.result, records)
-        error = error or fault_of_host(end.folder, end.result)
-        error = error or self.collector.diagnose(end.folder, end.result.returncode)
-        if error is None and end.result.cause is Cause.DIED:
-            error = ended_from_outside(end.folder, end.result)
-        return error
 
 
 def _beside(baseline: Subject, subject: Subject, number: int) -> Iterator[JobVisit]:
@@ -276,30 +253,26 @@ def subject_of(plan: Plan, problems: tuple[str, ...], variant: str, library: str
     return Subject(variant, cells, library)
 
 
-def standing_bench(  # noqa: PLR0913 - all by keyword
-    *,
-    loaded: LoadedSpec,
-    machine: Machine,
+def standing_bench(
+    execution: Execution,
     run: RunFolder,
     lock_file: Path,
+    *,
     baseline: Subject,
-    on_runner_end: Callable[[str], None],
+    on_runner_end: Callable[[str], None] = lambda _: None,
 ) -> Bench:
     """Bench whose runners have their files in a run folder, while the lock on the GPU is held."""
-    experiment = loaded.experiment
-    if isinstance(experiment.workload, CommandWorkload):
-        raise TypeError("an external command cannot be searched")
-    collector = COLLECTORS[TIMER].create(Tools())
-    job = runner_job(loaded, experiment.workload, machine, run, session=STAGE, collector=TIMER)
+    collect, collector = execution.loaded.experiment.collect, COLLECTORS[TIMER].create(Tools())
+    job = runner_job(execution, run.path, session=STAGE, collector=TIMER)
     folder = (run.path.resolve() / SEARCH_JOURNAL_FILE).parent
     session = Session(
-        job=replace(job, repeats=experiment.collect.repeats),
+        job=replace(job, repeats=collect.repeats),
         collector=collector,
         metrics=(),
-        limits=Limits(step_s=experiment.collect.time_limit_s),
+        limits=Limits(step_s=collect.time_limit_s),
         lock_file=lock_file,
         compiled=folder / "compiled",
-        variables=machine.variables,
+        variables=execution.machine.variables,
     )
     return Bench(
         start=lambda: StandingRunner(session, _new_runner_folder(folder)),

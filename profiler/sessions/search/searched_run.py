@@ -11,7 +11,8 @@ from profiler.run_folder.folder import RunFolder, create_run, newest_run
 from profiler.run_folder.seconds import SEARCHES
 from profiler.search.live.journal import Terms
 from profiler.sessions.builds.plan_builds import build_all
-from profiler.sessions.measure import MeasureRequest, begin, gpu_held, keys_of, measure_in
+from profiler.sessions.cell_keys import keys_of
+from profiler.sessions.measure import MeasureRequest, begin, gpu_held, measure_in
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds
 from profiler.sessions.search.bench import STAGE, standing_bench
@@ -73,10 +74,9 @@ def _search(search: Search, run: RunFolder, lock_file: Path) -> tuple[str, ...]:
     live = search.opened(run)
     builds = BackgroundBuilds(search.build)
     bench = standing_bench(
-        loaded=search.request.loaded,
-        machine=search.request.machine,
-        run=run,
-        lock_file=lock_file,
+        search.request,
+        run,
+        lock_file,
         baseline=search.baseline,
         on_runner_end=live.note_runner_end,
     )
