@@ -33,7 +33,7 @@ class Command:
 
 
 class Collector(Protocol):
-    """What a session runs under."""
+    """What a session runs under; what it does not say of itself, it knows nothing of."""
 
     @property
     def name(self) -> str:
@@ -53,16 +53,22 @@ class Collector(Protocol):
         """Error of the machine (permission, driver, package) that `folder` shows, or None."""
 
     def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
-        """Error of a session in which the tool saw nothing at all to measure."""
+        """Error of a session in which the tool saw nothing at all to measure; None without one."""
+        del folder
+        return None
 
     def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
         """Outcome and cause of the cell that ran when the session died; None where unknown."""
+        del folder
+        return None
 
     def recover_command(self, folder: Path) -> Command | None:
         """Command that recovers results from the files of a killed tool; None where there are none.
 
         Its `log` holds them; it is to be put behind what the session's own log has.
         """
+        del folder
+        return None
 
 
 def read_text(path: Path) -> str:

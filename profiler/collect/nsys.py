@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiler.collect import STDERR, STDOUT, Command, read_text, tail
+from profiler.collect import STDERR, STDOUT, Collector, Command, read_text, tail
 from profiler.collect.kind import (
     CollectorKind,
     Need,
@@ -27,7 +27,6 @@ from profiler.collect.kind import (
 from profiler.collect.programs import Installed, find_tool
 from profiler.collect.timer import diagnose_runner, runner_argv
 from profiler.errors import EnvironmentUnusable
-from profiler.model import Outcome
 
 PRIVATE_FOLDER = "private"
 """Folder in that of an attempt for what a tool wrote itself: it never leaves the run."""
@@ -63,8 +62,11 @@ _IMPORTER = "QdstrmImporter"
 
 
 @dataclass(frozen=True)
-class Nsys:
-    """Collector that puts the runner, or an external command, under nsys."""
+class Nsys(Collector):
+    """Collector that puts the runner, or an external command, under nsys.
+
+    It does not report which kernel failed, and the files of one that was killed cannot be imported.
+    """
 
     path: Path
     window: Window | None = None
@@ -107,16 +109,6 @@ class Nsys:
     def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
         """Error for a session without a report, or with one without GPU activity; else None."""
         return _nothing_recorded() if (folder / REPORT).exists() else no_report(self.window)
-
-    def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
-        """None: nsys does not report which kernel failed."""
-        del folder
-        return None
-
-    def recover_command(self, folder: Path) -> Command | None:
-        """None: the files of a killed nsys cannot be imported."""
-        del folder
-        return None
 
     def importer_command(self) -> Command | None:
         """Command that starts the importer alone, to see what it cannot load; None where not found.

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import profiler
-from profiler.collect import STDERR, Command, read_text, tail
+from profiler.collect import STDERR, Collector, Command, read_text, tail
 from profiler.collect.kind import CollectorKind, Need, Records
 from profiler.errors import EnvironmentUnusable
-from profiler.model import Outcome
 
 RUNNER = Path(profiler.__file__).parent / "runner" / "__main__.py"
 
@@ -75,8 +74,12 @@ def diagnose_runner(stderr: str) -> EnvironmentUnusable | None:
 
 
 @dataclass(frozen=True)
-class Timer:
-    """Collector without a tool: the runner has a stopwatch for each name (`runner/timing.py`)."""
+class Timer(Collector):
+    """Collector without a tool: the runner has a stopwatch for each name (`runner/timing.py`).
+
+    It measures whatever a workload does and sees every fault itself, and its results are in the
+    journal as soon as they are measured.
+    """
 
     python: str | None = None
     name: str = "timer"
@@ -90,21 +93,6 @@ class Timer:
     def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
         """Error of the machine that the runner's stderr shows, or None."""
         return diagnose_runner(read_text(folder / STDERR)) if returncode != 0 else None
-
-    def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
-        """None: the runner measures whatever a workload does."""
-        del folder
-        return None
-
-    def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
-        """None: without a tool, the runner sees every fault itself."""
-        del folder
-        return None
-
-    def recover_command(self, folder: Path) -> Command | None:
-        """None: results are in the journal as soon as they are measured."""
-        del folder
-        return None
 
 
 def _kind(name: str, **facts: Any) -> CollectorKind:

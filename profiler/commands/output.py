@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.commands.targets import write_json_file, write_markdown_file, write_stdout
+from profiler.commands.targets import write_for_flag
 from profiler.errors import UsageError
 from profiler.notices import Notice, fold, in_one_line
 from profiler.outside_text import safe
@@ -242,11 +242,7 @@ def write_markdown_target(findings: Findings, target: str | None) -> None:
         return
     from profiler.render.markdown import run_markdown
 
-    text = run_markdown(findings)
-    if target == "-":
-        write_stdout(text)
-    else:
-        write_markdown_file(Path(target), text)
+    write_for_flag("--markdown", target, run_markdown(findings))
 
 
 def write_json_target(
@@ -256,13 +252,8 @@ def write_json_target(
 
     `compact`: in one line, for programs that pay by the letter.
     """
-    if target is None:
-        return
-    parts = dump_parts(document, compact=compact)
-    if target == "-":
-        write_stdout(parts)
-    else:
-        write_json_file(Path(target), parts)
+    if target is not None:
+        write_for_flag("--json", target, dump_parts(document, compact=compact))
 
 
 PATIENCE_S = 2.0

@@ -67,19 +67,6 @@ class _Planned:
 
 
 @dataclass(frozen=True, eq=False)
-class _Results:
-    """Report of a run or replay, and the folder of its page."""
-
-    finished: Finished
-    folder: Path
-
-    @property
-    def report(self) -> Report:
-        """The report on the cells of the run."""
-        return self.finished.report
-
-
-@dataclass(frozen=True, eq=False)
 class WrittenRun:
     """What a run or replay found, and where it was written."""
 
@@ -151,15 +138,16 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
     source = _machine_or_recording(request, planned.loaded, reporter)
     if isinstance(source, Machine):
         planned = _planned_for(request, planned, source)
-        results = _measure(request, planned, source, reporter, seconds)
-    else:
-        results = _replay(request, source)
-    return _written(request, results, reporter, seconds if isinstance(source, Machine) else None)
+        finished, folder = _measure(request, planned, source, reporter, seconds)
+        return _written(request, finished, folder, reporter, seconds)
+    finished, folder = _replay(request, source)
+    return _written(request, finished, folder, reporter, None)
 
 
 def _written(
     request: RunRequest,
-    results: _Results,
+    finished: Finished,
+    folder: Path,
     reporter: ProgressReporter,
     seconds: SecondsRecorder | None,
 ) -> WrittenRun:
@@ -169,18 +157,18 @@ def _written(
 
     took = SecondsRecorder() if seconds is None else seconds
     with took.step("finds and draws"), kept_from_collector():
-        findings = find(results.report)
-        written = write_results(findings, results.folder, page=not request.no_report)
+        findings = find(finished.report)
+        written = write_results(findings, folder, page=not request.no_report)
     if seconds is not None:
-        _write_seconds(RunFolder(results.folder), seconds)
-    write_index(request.out, reporter.warn, {results.folder: written.document})
+        _write_seconds(RunFolder(folder), seconds)
+    write_index(request.out, reporter.warn, {folder: written.document})
     return WrittenRun(
         findings=findings,
-        folder=results.folder,
+        folder=folder,
         document=written.document,
         page=written.page,
         spans=() if seconds is None else tuple(seconds.spans),
-        exit_code=results.finished.exit_code,
+        exit_code=finished.exit_code,
     )
 
 
@@ -267,7 +255,7 @@ def _measure(
     machine: Machine,
     reporter: ProgressReporter,
     seconds: SecondsRecorder,
-) -> _Results:
+) -> tuple[Finished, Path]:
     """Build and measure what is missing, and read the run folder."""
     _warn_unready(planned, machine, reporter)
     execution = Execution(
@@ -293,7 +281,7 @@ def _warn_unready(planned: _Planned, machine: Machine, reporter: ProgressReporte
 
 def _measure_beside(
     early: EarlyStart | None, request: RunRequest, execution: Execution, reporter: ProgressReporter
-) -> _Results:
+) -> tuple[Finished, Path]:
     """Build and measure while the process of the first session loads, if there is one."""
     from profiler.sessions.builds.plan_builds import build_all
 
@@ -323,7 +311,7 @@ def _measure_beside(
     plan = run.plan() if searches else execution.plan
     with execution.seconds.step("reads the run"):
         finished = assemble(run, execution.loaded, plan, reader=to_measure.reader)
-    return _Results(finished, run.path)
+    return finished, run.path
 
 
 # ---- measuring on workers ------------------------------------------------------------------------
@@ -370,8 +358,8 @@ def written_runs_of_workers(
         if measured.failures:
             _require_measured_by_workers(finished.report, tuple(measured.failures.values()))
             finished = replace(finished, exit_code=ExitCode.ENVIRONMENT)
-        results = _Results(finished, measured.run.path)
-        written.append(_written(request, results, reporter, measured.request.seconds))
+        seconds = measured.request.seconds
+        written.append(_written(request, finished, measured.run.path, reporter, seconds))
     return tuple(written)
 
 
@@ -419,7 +407,7 @@ def _require_measured_by_workers(report: Report, failures: Sequence[ProfilerErro
 # ---- replaying -----------------------------------------------------------------------------------
 
 
-def _replay(request: RunRequest, recording: RunFolder) -> _Results:
+def _replay(request: RunRequest, recording: RunFolder) -> tuple[Finished, Path]:
     """Read a recording; results go to a new folder, and settings of a measurement do nothing."""
     ignored = tuple(override for override in request.overrides if _only_measures(override))
     shown = tuple(override for override in request.overrides if override not in ignored)
@@ -437,7 +425,7 @@ def _replay(request: RunRequest, recording: RunFolder) -> _Results:
         report = replace(finished.report, notices=(*finished.report.notices, *notices))
         finished = replace(finished, report=report)
     folder = create_run(request.out, planned.loaded.experiment.name, request.created)
-    return _Results(finished, folder.path)
+    return finished, folder.path
 
 
 def _recorded_part(plan: Plan, recording: RunFolder) -> tuple[Plan, tuple[Notice, ...]]:

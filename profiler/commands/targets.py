@@ -24,34 +24,32 @@ _OTHER_PAGE = "Choose another path with --out."
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
-def write_json_file(target: Path, parts: Iterable[str]) -> None:
-    """Write where `--json` points.
+def write_for_flag(flag: str, target: str, parts: Iterable[str]) -> None:
+    """Write where `--json` or `--markdown` points: a path, or `-` for stdout.
 
     Raises UsageError where the target cannot be opened, EnvironmentUnusable where it is full.
     """
-    try:
-        write_target(target, parts)
-    except OSError as error:
-        _raise_for(error, f"--json {target}", "Choose another path with --json.")
-
-
-def write_markdown_file(target: Path, text: str) -> None:
-    """Write where `--markdown` points; raises as `write_json_file`."""
-    try:
-        write_target(target, text)
-    except OSError as error:
-        _raise_for(error, f"--markdown {target}", "Choose another path with --markdown.")
+    if target == "-":
+        write_stdout(parts)
+    else:
+        _write(Path(target), parts, f"{flag} {target}", f"Choose another path with {flag}.")
 
 
 def write_page(target: Path, html: str) -> None:
-    """Write a page where `--out` points.
+    """Write a page where `--out` points; raises as `write_for_flag`."""
+    _write(target, (html,), f"{target}: the page cannot be written", _OTHER_PAGE)
 
-    Raises UsageError where the target cannot be opened, EnvironmentUnusable where it is full.
-    """
+
+def write_table(target: Path, parts: Iterable[str]) -> None:
+    """Write a table beside the page that `--out` points to; raises as `write_for_flag`."""
+    _write(target, parts, f"{target}: the table cannot be written", _OTHER_PAGE)
+
+
+def _write(target: Path, parts: Iterable[str], what: str, remedy: str) -> None:
     try:
-        write_target(target, (html,))
+        write_target(target, parts)
     except OSError as error:
-        _raise_for(error, f"{target}: the page cannot be written", _OTHER_PAGE)
+        _raise_for(error, what, remedy)
 
 
 def _raise_for(error: OSError, what: str, remedy: str) -> NoReturn:
@@ -61,14 +59,6 @@ def _raise_for(error: OSError, what: str, remedy: str) -> NoReturn:
     if error.errno in _NO_SPACE:
         raise EnvironmentUnusable(message, remedy=f"Make room. {remedy}") from error
     raise UsageError(message, remedy=remedy) from error
-
-
-def write_table(target: Path, parts: Iterable[str]) -> None:
-    """Write a table beside the page that `--out` points to; raises as `write_page`."""
-    try:
-        write_target(target, parts)
-    except OSError as error:
-        _raise_for(error, f"{target}: the table cannot be written", _OTHER_PAGE)
 
 
 def write_stdout(parts: Iterable[str]) -> None:

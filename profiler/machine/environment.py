@@ -15,15 +15,17 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import profiler
+from profiler.collect import Command
+from profiler.errors import EnvironmentUnusable
+from profiler.machine.tool_output import ran
 from profiler.model import Environment
 
 VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
@@ -69,7 +71,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class HostFacts:
-    """What could change a number beside the GPU and the tools that measure."""
+    """What could change a number beside the GPU and the tools; each a field of `Environment`."""
 
     nvcc: str | None
     torch: str | None
@@ -181,7 +183,6 @@ def probe_environment(  # noqa: PLR0913 - facts about a run, all by keyword
     asked for already.
     """
     described = gpu if gpu is not None else Gpu()
-    facts = host if host is not None else host_facts()
     return Environment(
         gpu=described.name,
         gpu_uuid=described.uuid,
@@ -189,20 +190,15 @@ def probe_environment(  # noqa: PLR0913 - facts about a run, all by keyword
         memory_bytes=described.memory_bytes,
         driver=described.driver,
         cuda_driver=described.cuda_driver,
-        nvcc=facts.nvcc,
         ncu=ncu_version,
         nsys=nsys_version,
-        torch=facts.torch,
-        python=facts.python,
-        cpu=facts.cpu,
         max_sm_clock_mhz=described.max_sm_clock_mhz,
         max_memory_clock_mhz=described.max_memory_clock_mhz,
         peak_dram_bytes_per_s=described.peak_dram_bytes_per_s,
         clock_control=clock_control,
         cache_control=cache_control,
-        git_commit=facts.git_commit,
-        git_dirty=facts.git_dirty,
         profiler_version=profiler.__version__,
+        **asdict(host if host is not None else host_facts()),
     )
 
 
@@ -234,7 +230,7 @@ def package_version(name: str) -> str | None:
 def nvcc_version(nvcc: Path | None = None) -> str | None:
     """Version of nvcc (`13.0.88`), or None where it cannot be run; by default the one on PATH."""
     path = str(nvcc) if nvcc is not None else shutil.which("nvcc")
-    printed = _output([path, "--version"]) if path is not None else None
+    printed = _output(path, "--version") if path is not None else None
     match = re.search(r"\bV(\d+(?:\.\d+)+)", printed or "")
     return match[1] if match else None
 
@@ -344,25 +340,16 @@ def _commit(source: Path | None) -> tuple[str | None, bool | None]:
 
 def _git(folder: Path) -> tuple[str | None, bool | None]:
     """Commit that a folder is checked out at, and whether its files differ; None outside git."""
-    commit = _output(["git", "-C", str(folder), "rev-parse", "HEAD"])
-    changes = _output(["git", "-C", str(folder), "status", "--porcelain"])
+    commit = _output("git", "-C", str(folder), "rev-parse", "HEAD")
+    changes = _output("git", "-C", str(folder), "status", "--porcelain")
     if commit is None:
         return None, None
     return commit.strip(), None if changes is None else bool(changes.strip())
 
 
-def _output(argv: list[str]) -> str | None:
+def _output(*argv: str) -> str | None:
     """What a short command prints, or None where it fails."""
-    try:
-        done = subprocess.run(
-            argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TOOL_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 else None
+    with contextlib.suppress(EnvironmentUnusable):
+        end = ran(Command(argv), _TOOL_TIMEOUT_S)
+        return end.stdout if end.code == 0 else None
+    return None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from profiler.commands.importing import ImportRequest, import_files
-from profiler.commands.targets import is_own_page, write_json_file, write_page, write_target
+from profiler.commands.targets import is_own_page, write_for_flag, write_page, write_target
 from profiler.errors import EnvironmentUnusable, UsageError
 
 LAUNCHES = '"ID","Kernel Name","gpu__time_duration.sum"\n"","","ns"\n"0","scale(float *)","1024"\n'
@@ -73,7 +73,11 @@ def test_our_own_stdout_is_written_in_turn(capfd):
     assert capfd.readouterr().out == "before\ntext\nafter\n"
 
 
-@pytest.mark.parametrize(("write", "flag"), [(write_json_file, "--json"), (write_page, "--out")])
+def write_json(target, text):
+    write_for_flag("--json", str(target), text)
+
+
+@pytest.mark.parametrize(("write", "flag"), [(write_json, "--json"), (write_page, "--out")])
 def test_a_full_device_is_an_error(write, flag):
     with pytest.raises(EnvironmentUnusable, match=r"/dev/full.*No space left") as caught:
         write(Path("/dev/full"), "text")
@@ -81,7 +85,7 @@ def test_a_full_device_is_an_error(write, flag):
     assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
 
 
-@pytest.mark.parametrize("write", [write_json_file, write_page])
+@pytest.mark.parametrize("write", [write_json, write_page])
 def test_a_folder_is_no_target(tmp_path, write):
     with pytest.raises(UsageError, match="Is a directory"):
         write(tmp_path, "text")
