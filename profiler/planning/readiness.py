@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from profiler.metrics.raw_names import COMMONEST, misspelling
 from profiler.model import Plan
 from profiler.notices import remedy, text
 from profiler.planning.blocks_needed import few_blocks_notice
-from profiler.planning.cuda_sources import cuda_faults, cuda_notes
+from profiler.planning.cuda_sources import Fault, cuda_faults, cuda_notes
 from profiler.planning.plan import command_values
 from profiler.planning.python_files import function_faults, unread_names
 from profiler.planning.space import Space
@@ -40,14 +39,6 @@ RESULTS = {"reference": ("problem", "inputs"), "expected": ("variant", "problem"
 OPTIONAL = ("TOLERANCES", "flops", "bytes", "non_matmul_flops", "other_inputs")
 
 
-@dataclass(frozen=True)
-class _Complaint:
-    """One thing that is missing or wrong, and the field that asks for it."""
-
-    field: FieldPath
-    message: str
-
-
 def check_ready(
     loaded: LoadedSpec, plan: Plan, space: Space, *, capability: str | None = None
 ) -> tuple[str, ...]:
@@ -61,9 +52,9 @@ def check_ready(
     if capability is not None:
         complaints += misspelled
     if complaints:
-        errors = [loaded.error(complaint.field, complaint.message) for complaint in complaints]
+        errors = [loaded.error(field, message) for field, message in complaints]
         raise SpecError("\n".join(dict.fromkeys(error.message for error in errors)))
-    notes = [] if capability else [f"{note.message} (on a GPU of 9.0)" for note in misspelled]
+    notes = [] if capability else [f"{message} (on a GPU of 9.0)" for _, message in misspelled]
     return (
         *notes,
         *_module_notes(loaded),
@@ -93,7 +84,7 @@ def _verdict_notes(plan: Plan) -> Iterator[str]:
         yield f"{text(notice)} {remedy(notice)}"
 
 
-def _complaints(loaded: LoadedSpec, plan: Plan, space: Space) -> Iterator[_Complaint]:
+def _complaints(loaded: LoadedSpec, plan: Plan, space: Space) -> Iterator[Fault]:
     workload = loaded.experiment.workload
     if isinstance(workload, CommandWorkload):
         yield from _of_command(workload, loaded.base, plan)
@@ -102,25 +93,25 @@ def _complaints(loaded: LoadedSpec, plan: Plan, space: Space) -> Iterator[_Compl
     if isinstance(workload, CudaWorkload) and workload.source is not None:
         field = ("workload", "source")
     missing = _missing_sources(plan, space, loaded.base)
-    yield from (_Complaint(field, message) for message in missing)
+    yield from ((field, message) for message in missing)
     if isinstance(workload, ModuleWorkload):
         yield from _of_module(workload, loaded.base)
     elif isinstance(workload, CudaWorkload):
         if loaded.experiment.collect.device == "cpu":
-            yield _Complaint(
+            yield (
                 ("collect", "device"),
                 "the kernels of a .cu file do not run on a CPU; `python -m profiler build SPEC "
                 "--arch sm_90` compiles them without a GPU",
             )
-        yield from (_Complaint(*fault) for fault in cuda_faults(loaded, plan))
+        yield from cuda_faults(loaded, plan)
 
 
-def _of_module(workload: ModuleWorkload, base: Path) -> Iterator[_Complaint]:
+def _of_module(workload: ModuleWorkload, base: Path) -> Iterator[Fault]:
     file = _module_file(workload, base)
     if file is None:
         return
     for fault in function_faults(file, NEEDED, RESULTS):
-        yield _Complaint(("workload",), fault)
+        yield ("workload",), fault
 
 
 def _module_notes(loaded: LoadedSpec) -> Iterator[str]:
@@ -159,10 +150,10 @@ def _missing_sources(plan: Plan, space: Space, base: Path) -> Iterator[str]:
         yield f"the source {shown} of variant '{name}': {fault}"
 
 
-def _of_command(workload: CommandWorkload, base: Path, plan: Plan) -> Iterator[_Complaint]:
+def _of_command(workload: CommandWorkload, base: Path, plan: Plan) -> Iterator[Fault]:
     folder = workload.folder(base)
     if not folder.is_dir():
-        yield _Complaint(("workload", "cwd"), f"there is no folder '{workload.cwd}'")
+        yield ("workload", "cwd"), f"there is no folder '{workload.cwd}'"
         return
     values = [command_values(cell) for cell in plan.cells]
     checks = [workload.check_arguments(of_cell) for of_cell in values]
@@ -172,12 +163,12 @@ def _of_command(workload: CommandWorkload, base: Path, plan: Plan) -> Iterator[_
     }
     for key, argvs in lines.items():
         for message in _missing_programs(argvs, folder):
-            yield _Complaint(("workload", key), message)
+            yield ("workload", key), message
     for index, name in enumerate(workload.depends):
         path = base / name
         if not path.exists():
             hint = nearest_file(path)
-            yield _Complaint(("workload", "depends", index), f"'{name}': no such file{hint}")
+            yield ("workload", "depends", index), f"'{name}': no such file{hint}"
 
 
 def _command_notes(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
@@ -216,10 +207,10 @@ def _missing_programs(argvs: Sequence[Sequence[str]], folder: Path) -> Sequence[
     return [message for message in messages.values() if message]
 
 
-def _misspelled(loaded: LoadedSpec, capability: str) -> Iterator[_Complaint]:
+def _misspelled(loaded: LoadedSpec, capability: str) -> Iterator[Fault]:
     for index, name in enumerate(loaded.experiment.collect.metrics):
         raw = isinstance(name, str) and is_raw_name(name)  # formulas have names of the catalogue
         hint = misspelling(str(name), capability) if raw else None
         if hint is not None:
             message = f"ncu knows no metric '{name}' here{hint}"
-            yield _Complaint(("collect", "metrics", index), message)
+            yield ("collect", "metrics", index), message

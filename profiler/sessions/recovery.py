@@ -10,7 +10,7 @@ import signal
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from profiler.collect.ncu import LOG
 from profiler.collect.timer import since_survived
 from profiler.errors import EnvironmentUnusable, Interrupted, ProfilerError, UsageError
 from profiler.model import Outcome, Visit
-from profiler.notices import Notice, NoticeKind
 from profiler.runner import protocol
 from profiler.sessions.attempt import JOURNAL, journal_visits
 from profiler.sessions.process import Cause, FailingCell, SessionResult, failing_cell
@@ -54,8 +53,8 @@ class Ended:
     blamed: Failure | None
     """What the end of the process is blamed on; failures that the runner survived are in the
     journal."""
-    measured: int
-    """Visits of this attempt that have results."""
+    hit: tuple[str, ...]
+    """Ids of the cells that fail by it: of a step of a whole problem all of its cells."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,6 @@ class Recovered:
     measured: frozenset[Visit]
     failures: Mapping[str, Failure]
     """By cell id."""
-    notices: tuple[Notice, ...]
 
 
 def run_visits(  # noqa: PLR0913 - callables by keyword, so that this knows no tool and no store
@@ -103,7 +101,7 @@ def run_visits(  # noqa: PLR0913 - callables by keyword, so that this knows no t
         batch = chunk(state.missing, problem_of, limit)
         folder, result = attempt(batch)
         ended(state.learn(folder, result))
-    return Recovered(frozenset(state.measured), dict(state.failures), tuple(state.notices))
+    return Recovered(frozenset(state.measured), state.failures)
 
 
 def chunk(visits: Sequence[Visit], problem_of: Mapping[str, str], limit: int) -> tuple[Visit, ...]:
@@ -143,7 +141,6 @@ class _State:
     missing: tuple[Visit, ...] = ()
     measured: set[Visit] = field(default_factory=set)
     failures: dict[str, Failure] = field(default_factory=dict)
-    notices: list[Notice] = field(default_factory=list)
     strikes: Counter[str] = field(default_factory=Counter)
     stalls: int = 0
 
@@ -156,11 +153,10 @@ class _State:
         progress_before = len(self.failures) + len(self.measured) + sum(self.strikes.values())
         self.measured |= got
         self._fail(_failed(records))
-        blamed = self._blame(folder, result)
+        blamed, hit = self._blame(folder, result)
+        self._fail(hit)
         if result.cause is Cause.FINISHED:
             self._fail(_unseen(finished, got, self.failures))
-        else:
-            self.notices.append(self._died(result, len(got)))
         progress = (
             len(self.failures) + len(self.measured) + sum(self.strikes.values()) > progress_before
         )
@@ -170,7 +166,7 @@ class _State:
             for visit in self.missing
             if visit not in self.measured and visit.cell not in self.failures
         )
-        return Ended(folder, result, blamed, len(got))
+        return Ended(folder, result, blamed, tuple(failure.cell for failure in hit))
 
     def _refuse_what_no_attempt_can_mend(
         self,
@@ -191,37 +187,35 @@ class _State:
         if error is not None:
             raise error
 
-    def _blame(self, folder: Path, result: SessionResult) -> Failure | None:
-        """Failure of the cell that was running when the process ended before its time."""
+    def _blame(
+        self, folder: Path, result: SessionResult
+    ) -> tuple[Failure | None, Sequence[Failure]]:
+        """Failure of the cell that was running when the process ended before its time.
+
+        And those of all cells that fail by it: where the step was one of their whole problem.
+        """
         failing = result.failing_cell
         if failing is None or result.cause is Cause.FINISHED or failing.cell in self.failures:
-            return None
+            return None, ()
         if result.cause is Cause.DIED and may_be_innocent(result, self.collector):
             # A second time with the same cell is no chance.
             self.strikes[failing.cell] += 1
             if self.strikes[failing.cell] < 2:
-                return None
+                return None, ()
         outcome, cause = fault_of_end(self.collector, folder, result)
         where = f"in {failing.phase}"
         if failing.block is not None:
             where += f" of block {failing.block}"
         failure = Failure(failing.cell, outcome, f"{cause}, {where}")
-        self._fail([failure])
-        if failing.phase in protocol.PROBLEM_PHASES:
-            problem = self.problem_of.get(failing.cell)
-            siblings = (cell for cell, other in self.problem_of.items() if other == problem)
-            self._fail(Failure(cell, outcome, failure.cause) for cell in siblings)
-        return failure
+        if failing.phase not in protocol.PROBLEM_PHASES:
+            return failure, (failure,)
+        problem = self.problem_of[failing.cell]
+        siblings = (cell for cell, other in self.problem_of.items() if other == problem)
+        return failure, [replace(failure, cell=cell) for cell in siblings]
 
     def _fail(self, failures: Iterable[Failure]) -> None:
         for failure in failures:
             self.failures.setdefault(failure.cell, failure)
-
-    def _died(self, result: SessionResult, measured: int) -> Notice:
-        cause = result.cause.value.replace("_", " ")
-        return Notice(
-            NoticeKind.SESSION_DIED, {"session": self.session, "cause": cause, "kept": measured}
-        )
 
     def _count_stall(self, folder: Path, result: SessionResult, *, progress: bool) -> None:
         self.stalls = 0 if progress else self.stalls + 1

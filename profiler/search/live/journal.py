@@ -271,13 +271,6 @@ def _if_whole(path: Path, number: int, line: bytes) -> Record | Unreadable:
         return Unreadable(number)
 
 
-def parsed_records(name: Path | str, content: bytes) -> tuple[Record, ...]:
-    """Whole records of a journal's content; raises UsageError, which calls it by `name`."""
-    return tuple(
-        _record(name, number, line) for number, line in enumerate(_lines(content), start=1)
-    )
-
-
 def _lines(content: bytes) -> list[bytes]:
     """Lines with their end; behind the last end there is nothing, or a torn line."""
     return content.split(b"\n")[:-1]

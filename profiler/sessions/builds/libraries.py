@@ -98,7 +98,7 @@ def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyw
 
         built = _build_libraries(_libraries(builds.values()), folder, start_ninja)
     results = (_result(variant.id, builds[variant.id], built) for variant in variants)
-    return _with_duplicates(results, launch_params or {})
+    return tuple(_mark_duplicates(results, launch_params or {}))
 
 
 def build_stamped(
@@ -483,16 +483,10 @@ def _result(variant: str, build: _Build, built: Mapping[str, _Facts]) -> BuildRe
     )
 
 
-def _with_duplicates(
-    results: Iterable[BuildResult], launch_params: Mapping[str, Params]
-) -> tuple[BuildResult, ...]:
-    """Point each result at the first one that is the same program."""
-    return tuple(_mark_duplicates(results, launch_params))
-
-
 def _mark_duplicates(
     results: Iterable[BuildResult], launch_params: Mapping[str, Params]
 ) -> Iterator[BuildResult]:
+    """Results, each pointing at the first one that is the same program."""
     first: dict[str, str] = {}
     for result in results:
         if result.code_hash is None:

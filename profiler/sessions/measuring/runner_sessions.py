@@ -105,7 +105,8 @@ class RunnerSessions:
             return
         is_another = session.name != work.session.name
         template = self.book.templates.session(session, work.checked | work.seen.checked)
-        roofs = work.seen.roofs_left(self.book.roofs(session, work.earlier))
+        wanted = self.book.roofs(session, work.earlier)
+        roofs = tuple(roof for roof in wanted if roof not in work.seen.roofs)
         template = replace(
             template,
             job=replace(template.job, practical_roofs=roofs),
@@ -273,29 +274,15 @@ class _RunnerSession:
 
     def _ended(self, end: Ended) -> None:
         """Write down how an attempt ended, and what its end is blamed on."""
-        result = self._result(end)
-        self.work.seen.blame(result.failed)
-        self.book.finish(end.folder, result)
+        blamed, ended = end.blamed, end.result
+        fault = ("", "") if blamed is None else (blamed.outcome.value, blamed.cause)
+        failed = dict.fromkeys(end.hit, fault)
+        self.work.seen.failed.update(failed)
+        self.book.finish(end.folder, AttemptResult(ended.cause.value, ended.seconds, failed))
         self.book.check_kernels(self.book.run.attempt(end.folder))
         self.book.written(end.folder)
-        if end.blamed is not None:
-            self.progress.failed(end.blamed.cell, f"{end.blamed.outcome}: {end.blamed.cause}")
-
-    def _result(self, end: Ended) -> AttemptResult:
-        failed: dict[str, tuple[str, str]] = {}
-        if end.blamed is not None:
-            outcome_and_cause = (end.blamed.outcome.value, end.blamed.cause)
-            failed = dict.fromkeys(self._hit_by(end), outcome_and_cause)
-        return AttemptResult(end.result.cause.value, end.result.seconds, failed)
-
-    def _hit_by(self, end: Ended) -> tuple[str, ...]:
-        """The failing cell, and its siblings where the step was one of their whole problem."""
-        failing_cell = end.result.failing_cell
-        if failing_cell is None or failing_cell.phase not in protocol.PROBLEM_PHASES:
-            return (end.blamed.cell,) if end.blamed is not None else ()
-        problem_of = self.book.plan.problem_of
-        problem = problem_of[failing_cell.cell]
-        return tuple(cell for cell, other in problem_of.items() if other == problem)
+        if blamed is not None:
+            self.progress.failed(blamed.cell, f"{blamed.outcome}: {blamed.cause}")
 
 
 def one_of_each_problem(visits: Iterable[Visit], problem_of: Mapping[str, str]) -> Set[str]:

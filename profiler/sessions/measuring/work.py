@@ -40,17 +40,9 @@ class SeenSoFar:
         elif event == protocol.ROOF_STARTED:
             self.roofs.add(str(record["roof"]))
 
-    def blame(self, cells: Iterable[str]) -> None:
-        """Take cells to which the end of a process is put down."""
-        self.failed.update(cells)
-
     def wanted(self, visits: Iterable[Visit]) -> tuple[Visit, ...]:
         """Visits without those of cells that have failed."""
         return tuple(visit for visit in visits if visit.cell not in self.failed)
-
-    def roofs_left(self, roofs: Iterable[str]) -> tuple[str, ...]:
-        """Practical roofs without those that were measured."""
-        return tuple(roof for roof in roofs if roof not in self.roofs)
 
 
 @dataclass(frozen=True)

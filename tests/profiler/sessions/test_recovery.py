@@ -10,7 +10,6 @@ import pytest
 from profiler.collect.ncu import LOG
 from profiler.errors import EnvironmentUnusable, Interrupted, UsageError
 from profiler.model import Outcome, Visit
-from profiler.notices import NoticeKind, text
 from profiler.runner.protocol import parse_range_name
 from profiler.sessions.attempt import journal_visits, run_attempt
 from profiler.sessions.process import Cause, FailingCell, SessionResult
@@ -78,7 +77,7 @@ def test_nothing_wrong_takes_one_attempt(recover, ncu):
     visits = blocks("a..p", "b..p")
     recovered, asked = recover(ncu, visits)
     assert recovered.measured == set(visits)
-    assert (len(asked), recovered.failures, recovered.notices) == (1, {}, ())
+    assert (len(asked), recovered.failures) == (1, {})
 
 
 def test_crash_costs_one_cell_and_nothing_is_measured_twice(recover, ncu):
@@ -90,9 +89,6 @@ def test_crash_costs_one_cell_and_nothing_is_measured_twice(recover, ncu):
     )
     assert {visit for visit in visits if visit.cell != "segv..p"} <= recovered.measured
     assert asked[1] == [("b..p", 1), ("a..p", 2), ("b..p", 2)]
-    (notice,) = recovered.notices
-    assert notice.kind is NoticeKind.SESSION_DIED
-    assert "timing ended early (died); its 4 samples" in text(notice)
 
 
 def test_many_failures_each_cost_one_cell(recover, ncu, monkeypatch):
@@ -314,7 +310,10 @@ def test_each_attempt_is_reported_with_its_blame(scripted):
         (0, Cause.FINISHED, None, [Visit("b", 0)]),
     ]
     scripted([Visit("a", 0), Visit("b", 0)], script, ended=seen.append)
-    assert [(end.measured, end.blamed and end.blamed.cell) for end in seen] == [(0, "a"), (1, None)]
+    assert [(end.hit, end.blamed and end.blamed.cell) for end in seen] == [
+        (("a",), "a"),
+        ((), None),
+    ]
     assert seen[0].blamed.cause == "the process was killed by SIGSEGV, in prepare"
 
 
