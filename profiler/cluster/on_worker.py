@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -30,7 +31,6 @@ from profiler.cluster.parcels import (
     spec_of_text,
     unpacked,
 )
-from profiler.cluster.standing import Standing, bench_kept, end_standing
 from profiler.errors import EnvironmentUnusable, Interrupted
 from profiler.machine.environment import find_gpu, probe_environment
 from profiler.machine.requirements import find_machine
@@ -45,7 +45,7 @@ from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.measure import MeasureRequest, begin, gpu_held, measure_in
 from profiler.sessions.progress import ProgressReporter, make_console
-from profiler.sessions.search.bench import Subject, standing_bench, subject_of
+from profiler.sessions.search.bench import Bench, Subject, standing_bench, subject_of
 from profiler.sessions.search.evaluator import BestHere, evaluate_batch
 from profiler.sessions.sources import source_hashes
 
@@ -345,3 +345,54 @@ def _new_bench(task: _Task, baseline: Subject, closing: ExitStack) -> Standing:
     lock = closing.enter_context(gpu_held(request.machine, request.seconds, task.reporter.say))
     bench = standing_bench(request, run, lock.session_file, baseline=baseline)
     return closing.enter_context(bench), run
+
+
+IDLE_S = 20.0
+"""How long a bench stands without a batch: far longer than it takes to give one, and far shorter
+than others wait for a GPU."""
+
+Standing = tuple[Bench, RunFolder]
+"""A bench, and the run that its runners write into."""
+
+_guard = threading.RLock()
+_kept: dict[str, tuple[Standing, ExitStack]] = {}
+"""By search, what stands and what it holds: one at most, for a worker has one GPU."""
+_idle: set[threading.Thread] = set()
+"""The timer that ends it, unless another batch comes before."""
+
+
+@contextmanager
+def bench_kept(search: str, make: Callable[[ExitStack], Standing]) -> Iterator[Standing]:
+    """The bench of a search; `make` enters what it holds where there is none.
+
+    It stands afterwards, until another task begins or none comes for IDLE_S; not after an error.
+    """
+    with _guard:
+        if search not in _kept:
+            end_standing()
+            with ExitStack() as holds:
+                _kept[search] = make(holds), holds.pop_all()
+        _idle.clear()
+        try:
+            yield _kept[search][0]
+        except BaseException:
+            end_standing()
+            raise
+        timer = threading.Timer(IDLE_S, _end_if_idle)
+        timer.daemon = True
+        _idle.add(timer)
+        timer.start()
+
+
+def end_standing() -> None:
+    """End the bench that stands, if there is one."""
+    with _guard:
+        while _kept:
+            _, (_, holds) = _kept.popitem()
+            holds.close()
+
+
+def _end_if_idle() -> None:
+    with _guard:
+        if threading.current_thread() in _idle:
+            end_standing()

@@ -102,13 +102,13 @@ def _print_plan(
     plan: Plan, held: EarlierVisits, forecasts: Sequence[Forecast], command: str, color: str
 ) -> None:
     from profiler.render.console.plan import plan_table
-    from profiler.sessions.forecasts.duration_words import duration_words
     from profiler.sessions.forecasts.forecast import further_seconds
     from profiler.sessions.forecasts.launch_counts import (
         after_first_look,
         launch_counts,
         launches_note,
     )
+    from profiler.sessions.progress import duration_words
 
     console = make_console(color)
     measured = held.plan
@@ -142,7 +142,7 @@ def _print_plan(
 
 def _session_line(cost: Forecast) -> str:
     """What of a session is measured, and what the rest takes."""
-    from profiler.sessions.forecasts.duration_words import duration_words
+    from profiler.sessions.progress import duration_words
 
     again = f" ({cost.why_again})" if cost.why_again else ""
     left_out = (

@@ -17,14 +17,12 @@ from profiler.errors import UsageError
 from profiler.model import Cell
 from profiler.outside_text import safe
 from profiler.runner import protocol
-from profiler.sessions.forecasts.duration_words import duration_words
 from profiler.sessions.forecasts.session_costs import CostReader
 from profiler.sessions.watchdog import Record
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    # It imports what reads specs.
     from profiler.sessions.forecasts.rest import Rest
 
 _PIPE_WIDTH = 200
@@ -305,3 +303,10 @@ def _live_line(console: Console) -> Progress:
         console=console,
         transient=True,
     )
+
+
+def duration_words(seconds: float) -> str:
+    """`9 s`, `4 min` or `2.5 h`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -23,7 +23,6 @@ from profiler.planning.spec import Collect, CommandWorkload, Experiment
 from profiler.run_folder.folder import AttemptRecord, RunFolder, runs
 from profiler.run_folder.seconds import PROFILER, seconds_around_visits, session_seconds
 from profiler.sessions.attempt import JOB
-from profiler.sessions.forecasts.duration_words import duration_words
 from profiler.sessions.forecasts.launch_counts import Launches
 from profiler.sessions.forecasts.rest import Rest
 from profiler.sessions.forecasts.session_costs import (
@@ -33,6 +32,7 @@ from profiler.sessions.forecasts.session_costs import (
     past_of_run,
     typical_visit,
 )
+from profiler.sessions.progress import duration_words
 from profiler.sessions.waiting import places
 
 START_S = 6.0

@@ -18,9 +18,8 @@ from profiler.search.live.state import LiveSearch
 from profiler.search.space import SearchSpace
 from profiler.sessions.builds.plan_builds import build_plan
 from profiler.sessions.execution import Execution
-from profiler.sessions.forecasts.duration_words import duration_words
 from profiler.sessions.measure import MeasureRequest
-from profiler.sessions.progress import LINE_EVERY_S, FailureLines, ProgressReporter
+from profiler.sessions.progress import LINE_EVERY_S, FailureLines, ProgressReporter, duration_words
 from profiler.sessions.search.bench import Subject, subject_of
 
 

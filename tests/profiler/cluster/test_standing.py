@@ -9,8 +9,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from profiler.cluster import standing
-from profiler.cluster.standing import Standing, bench_kept, end_standing
+from profiler.cluster import on_worker as standing
+from profiler.cluster.on_worker import Standing, bench_kept, end_standing
 
 
 class Benches:
