@@ -2,6 +2,7 @@
 
 from doc_tables import findings_of, table
 
+from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM
 from profiler.render.words.numbers import TIMES
 
 
@@ -30,26 +31,26 @@ def needs():
     rows = []
     for name, of_variant in grids:
         need = by_variant[of_variant["variant"].iloc[0]]
-        enough = of_variant[of_variant["blocks_per_sm"] >= waves.rule_blocks_per_sm]
+        enough = of_variant[of_variant["blocks_per_sm"] >= RULE_BLOCKS_PER_SM]
         least = enough.loc[enough["efficiency"].idxmin()]
         numbers = (f"{need.waves:g}", f"{need.blocks_per_sm:g}", _percent(least["efficiency"]))
         rows.append((name, *numbers, _blocks(least["blocks_per_sm"])))
     head = ("good from, waves", "good from, blocks per SM")
-    rule = f"{waves.rule_blocks_per_sm:g}"
+    rule = f"{RULE_BLOCKS_PER_SM:g}"
     least_heads = (f"least efficiency from {rule} blocks per SM on", "there, blocks per SM")
     return table(("variant", *head, *least_heads), rows)
 
 
 def below():
     """The grids that the rule of thumb allows and that are not good."""
-    waves, grids = _grids()
+    _, grids = _grids()
     rows = []
     for name, of_variant in grids:
-        enough = of_variant["blocks_per_sm"] >= waves.rule_blocks_per_sm
-        bad = of_variant[enough & (of_variant["efficiency"] < waves.good)]
+        enough = of_variant["blocks_per_sm"] >= RULE_BLOCKS_PER_SM
+        bad = of_variant[enough & (of_variant["efficiency"] < GOOD)]
         pairs = zip(bad["blocks_per_sm"], bad["efficiency"], strict=True)
         rows.append((name, ", ".join(f"{_blocks(n)} ({_percent(share)})" for n, share in pairs)))
-    head = f"blocks per SM below {100 * waves.good:.0f} % (tail efficiency)"
+    head = f"blocks per SM below {100 * GOOD:.0f} % (tail efficiency)"
     return table(("variant", head), rows)
 
 

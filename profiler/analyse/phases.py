@@ -345,11 +345,6 @@ class Phased:
         return bool(len(kinds)) and bool((kinds == CPU_OPERATOR).all())
 
     @property
-    def device(self) -> str:
-        """What its operations ran on: `GPU` or `CPU`."""
-        return "CPU" if self.on_cpu else "GPU"
-
-    @property
     def launch_ns(self) -> float:
         """Time from the end of a launch's last operation to that of the next one; a median.
 

@@ -231,11 +231,6 @@ class AnswerPartDocument(JsonObject):
     )
 
 
-def answer_document(findings: Findings) -> Document:
-    """Which is best, by how much, is it real, why; then problem by problem."""
-    return AnswerPartDocument.document(_Answered(findings, answer_of(findings.ranking)))
-
-
 # ---- cells ---------------------------------------------------------------------------------------
 
 

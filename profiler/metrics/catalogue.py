@@ -113,8 +113,6 @@ class Metric:
     also where the build knows what ncu measures)."""
     aliases: tuple[str, ...] = ()
     """Other raw ncu names of the same quantity, as older versions or other sections write it."""
-    decimals: int = 0
-    """Digits after the point that are worth showing."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -179,7 +177,6 @@ _TIMING = (
         "launches fill to 90 %: raise collect.repeats until they do. Of the whole board, with "
         "what it takes when idle.",
         source="timer",
-        decimals=1,
     ),
     Metric(
         name="energy_j",
@@ -190,7 +187,6 @@ _TIMING = (
         "where the power is.",
         source="timer",
         better="lower",
-        decimals=4,
     ),
     Metric(
         name="profiler_duration_ns",
@@ -296,7 +292,6 @@ _LAUNCHES = (
         "last wave leaves most SMs idle.",
         ncu={DEFAULT: "launch__waves_per_multiprocessor"},
         combine=Combine.WEIGHTED,
-        decimals=2,
     ),
     Metric(
         name="theoretical_occupancy_pct",
@@ -308,7 +303,6 @@ _LAUNCHES = (
         better="higher",
         ncu={DEFAULT: "sm__maximum_warps_per_active_cycle_pct"},
         combine=Combine.WEIGHTED,
-        decimals=1,
     ),
 )
 
@@ -323,7 +317,6 @@ _OCCUPANCY_AND_TRAFFIC = (
         better="higher",
         ncu={DEFAULT: "sm__warps_active.avg.pct_of_peak_sustained_active"},
         combine=Combine.WEIGHTED,
-        decimals=1,
     ),
     Metric(
         name="l1_hit_pct",
@@ -337,7 +330,6 @@ _OCCUPANCY_AND_TRAFFIC = (
         combine=Combine.RATIO_OF_SUMS,
         numerator="l1tex__t_sectors_lookup_hit.sum",
         denominator="l1tex__t_sectors.sum",
-        decimals=1,
     ),
     Metric(
         name="dram_read_bytes",
@@ -381,7 +373,6 @@ _OCCUPANCY_AND_TRAFFIC = (
             "10": "sm__pipe_tc_cycles_active.avg.pct_of_peak_sustained_active",
         },
         combine=Combine.WEIGHTED,
-        decimals=1,
     ),
     Metric(
         name="instructions",
@@ -593,7 +584,6 @@ _MEMORY_AND_LIMITS = (
         better="higher",
         ncu={DEFAULT: "sm__throughput.avg.pct_of_peak_sustained_elapsed"},
         combine=Combine.WEIGHTED,
-        decimals=1,
     ),
     Metric(
         name="memory_throughput_pct",
@@ -605,7 +595,6 @@ _MEMORY_AND_LIMITS = (
         better="higher",
         ncu={DEFAULT: "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"},
         combine=Combine.WEIGHTED,
-        decimals=1,
     ),
     Metric(
         name="dram_throughput_pct",
@@ -616,7 +605,6 @@ _MEMORY_AND_LIMITS = (
         better="higher",
         ncu={DEFAULT: "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"},
         combine=Combine.WEIGHTED,
-        decimals=1,
     ),
     Metric(
         name="local_load_bytes",
@@ -688,7 +676,6 @@ def _stall(reason: str, cause: str) -> Metric:
         ncu={key: raw if name else None for key, name in where.items()},
         combine=Combine.WEIGHTED,
         weight=ISSUED,
-        decimals=2,
     )
 
 
@@ -743,7 +730,6 @@ _RUNNER = (
         source="runner",
         fact="compile_seconds",
         better="lower",
-        decimals=2,
     ),
     Metric(
         name="buffer_bytes",
@@ -775,7 +761,6 @@ _RUNNER = (
         source="runner",
         fact="max_abs_error",
         better="lower",
-        decimals=6,
     ),
     Metric(
         name="max_rel_error",
@@ -788,7 +773,6 @@ _RUNNER = (
         source="runner",
         fact="max_rel_error",
         better="lower",
-        decimals=6,
     ),
     Metric(
         name="flops",
@@ -834,7 +818,6 @@ def _derived(  # noqa: PLR0913, PLR0917 - reads like the entries above
     definition: str,
     formula: Formula,
     better: Better | None = "higher",
-    decimals: int = 1,
     aliases: tuple[str, ...] = (),
     most: float = math.inf,
 ) -> Metric:
@@ -848,7 +831,6 @@ def _derived(  # noqa: PLR0913, PLR0917 - reads like the entries above
         source="derived",
         better=better,
         formula=formula,
-        decimals=decimals,
         aliases=aliases,
     )
 
@@ -913,7 +895,6 @@ _DERIVED = (
         "Operations that the workload states per byte that moved to or from device memory.",
         stated("flops") / _DRAM_BYTES,
         better=None,
-        decimals=2,
     ),
     _derived(
         "sm_clock_ghz",
@@ -922,7 +903,6 @@ _DERIVED = (
         "Cycles divided by duration: the clock that the SMs ran at.",
         metric("cycles") / _DURATION_NS,
         better=None,
-        decimals=3,
     ),
 )
 

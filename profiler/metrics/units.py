@@ -85,11 +85,6 @@ def factor_to_base(metric: str, unit: str) -> float:
     return base.factor
 
 
-def to_base(value: float, unit: str) -> float:
-    """A value in base units."""
-    return value * base_unit(unit).factor
-
-
 def is_known(unit: str) -> bool:
     """Whether this is a unit that we would recognise beside a label, as in `duration [ns]`."""
     units = {"%", "block", "register", *_SCALED_WORDS}

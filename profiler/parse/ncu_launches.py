@@ -43,7 +43,6 @@ IGNORED_HEADERS = frozenset({"Host Name", "Kernel Time"})
 
 _CELL_COLUMNS = LAUNCH_COLUMNS[1:-1]
 _INTEGER_COLUMNS = ("process_id", "context", "device")
-_TEXT_COLUMNS = ("process", "kernel", "stream", "block_size", "grid_size", "cc")
 _NONE = ("", "n/a")
 _MAX_DIGITS = 18
 """Decimal digits that always fit into 64 bits."""

@@ -56,7 +56,6 @@ class Operation:
 class KernelStamps:
     """What a few blocks of one launch recorded."""
 
-    activities: tuple[str, ...]
     groups: Mapping[int, str]
     """Names of the groups that recorded, by number; those without one are `group <n>`."""
     operations: tuple[Operation, ...]
@@ -103,7 +102,6 @@ def kernel_stamps(line: Mapping[str, Any]) -> KernelStamps:
     names = dict(enumerate(_names(str(line.get("groups", "")))))
     spans, ends = _spans(recorded, activities)
     return KernelStamps(
-        activities=activities,
         groups={
             number: names.get(number, f"group {number}")
             for number in sorted({group.group for group in recorded})

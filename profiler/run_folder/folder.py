@@ -462,10 +462,6 @@ class RunFolder:
         """
         return self.list_attempts(known).attempts
 
-    def damaged_attempts(self) -> tuple[str, ...]:
-        """Names of the attempts of which nothing can be used: what they measured is not known."""
-        return self.list_attempts().damaged
-
     def list_attempts(self, known: Mapping[Path, Attempt] = _NONE_KNOWN) -> AttemptListing:
         """Attempts on disk, with names of unreadable ones; `known` as `attempts` has it."""
         attempts: list[Attempt] = []

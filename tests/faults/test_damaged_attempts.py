@@ -78,7 +78,7 @@ def test_no_damage_to_a_file_of_an_attempt_stops_reading(place, folder, name):
         of_attempt = [
             load(place, attempt) for attempt in place.run.attempts() if attempt.folder == folder
         ]
-        assert len(of_attempt) == (0 if folder.name in place.run.damaged_attempts() else 1)
+        assert len(of_attempt) == (0 if folder.name in place.run.list_attempts().damaged else 1)
         assert failures(place.plan, of_attempt).keys() <= place.keys.keys()
         assert throttled_again(place.plan, "ncu-timing", of_attempt) == set()
     results = gather(place.plan, place.builds, [*others, *of_attempt], place.environment)
@@ -138,7 +138,7 @@ def test_of_an_attempt_whose_record_is_lost_nothing_counts(place):
         place.attempt(session.name)
     folder = place.attempt(place.plan.sessions[0].name)
     (folder / "session.json").write_text("{")
-    assert place.run.damaged_attempts() == (folder.name,)
+    assert place.run.list_attempts().damaged == (folder.name,)
     assert folder not in [attempt.folder for attempt in place.run.attempts()]
 
 

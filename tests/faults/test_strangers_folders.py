@@ -167,7 +167,7 @@ def test_an_attempt_with_such_a_pattern_is_damaged(place, pattern):
     file = place.run.attempts()[0].folder / "session.json"
     parts = {"pattern": pattern, "kernels": None, "skip": 0, "take": None}
     file.write_text(json.dumps({**json.loads(file.read_text()), "parts": parts}))
-    assert place.run.damaged_attempts() == (file.parent.name,)
+    assert place.run.list_attempts().damaged == (file.parent.name,)
 
 
 @pytest.mark.parametrize(

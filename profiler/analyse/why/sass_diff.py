@@ -20,9 +20,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from profiler.analyse.why.sass_classes import CLASSES, instruction_classes
 from profiler.parse.ncu_source import ADDRESS, EXECUTED, OPCODE, SASS, Listing, opcode
 
 MOST_PAIRS = 400_000_000
@@ -68,7 +66,6 @@ class DiffLine(NamedTuple):
     side: Side
     sass: str
     """Text of its own listing; of instructions in both, the second's."""
-    instruction_class: str
     executed: float
     """Warp instructions; of instructions in both, the second's. NaN where not counted."""
 
@@ -77,28 +74,9 @@ class DiffLine(NamedTuple):
 class Hunk:
     """Neighbouring changes with the common instructions around them."""
 
-    first_start: int
-    second_start: int
-    """Position of the first line in each listing, from 0."""
+    start: int
+    """Position of the first line in the second listing, from 0."""
     lines: tuple[DiffLine, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class SassDiff:
-    """Difference of two listings."""
-
-    hunks: tuple[Hunk, ...]
-    by_class: pd.DataFrame
-    """One row per class that changed: `removed added` instructions, `removed_executed
-    added_executed` warp instructions, of the instructions that only one side has."""
-    aligned: bool
-    """False where the listings are too long (MOST_PAIRS): all between their common beginning and
-    end then counts as removed and added."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether both kernels do the same operations in the same order."""
-        return not self.hunks
 
 
 @lru_cache(maxsize=_KEPT_INSTRUCTIONS)
@@ -113,21 +91,24 @@ def normalised(sass: str) -> str:
     return f"{head}{operation}{operands}"
 
 
-def diff_sass(first: Listing, second: Listing) -> SassDiff:
-    """Instructions that only one of two listings has, with the work that they were."""
+def diff_sass(first: Listing, second: Listing) -> tuple[Hunk, ...]:
+    """Instructions that only one of two listings has; empty where both do the same in one order.
+
+    Where the listings are too long (MOST_PAIRS), all between their common beginning and end counts
+    as removed and added.
+    """
     sides = (_Code.of(first), _Code.of(second))
     start, ends = _common_ends(sides[0].keys, sides[1].keys)
     middles = [code.keys[start : len(code.keys) - ends] for code in sides]
-    aligned = len(middles[0]) * len(middles[1]) <= MOST_PAIRS
-    matches = list(_common_subsequence(*middles)) if aligned else []
+    few = len(middles[0]) * len(middles[1]) <= MOST_PAIRS
+    matches = list(_common_subsequence(*middles)) if few else []
     count = len(sides[0].keys)
     pairs = [
         *((position, position) for position in range(start)),
         *((start + left, start + right) for left, right in matches),
         *((count - back, len(sides[1].keys) - back) for back in range(ends, 0, -1)),
     ]
-    script = list(_script(*sides, pairs))
-    return SassDiff(tuple(_hunks(script)), _by_class(line for _, _, line in script), aligned)
+    return tuple(_hunks(list(_script(*sides, pairs))))
 
 
 @dataclass(frozen=True)
@@ -136,7 +117,6 @@ class _Code:
 
     keys: list[str]
     sass: list[str]
-    classes: list[str]
     executed: list[float]
 
     @classmethod
@@ -148,12 +128,11 @@ class _Code:
         return cls(
             keys=[key_by_text[text] for text in sass[:size]],
             sass=sass[:size],
-            classes=instruction_classes(listing).tolist()[:size],
             executed=listing.instructions[EXECUTED].tolist()[:size],
         )
 
     def line(self, side: Side, position: int) -> DiffLine:
-        return DiffLine(side, self.sass[position], self.classes[position], self.executed[position])
+        return DiffLine(side, self.sass[position], self.executed[position])
 
 
 def _size_without_padding(sass: Sequence[str], addresses: Sequence[int]) -> int:
@@ -264,22 +243,22 @@ def _common_subsequence(first: Sequence[str], second: Sequence[str]) -> list[tup
 
 def _script(
     first: _Code, second: _Code, pairs: Iterable[tuple[int, int]]
-) -> Iterator[tuple[int, int, DiffLine]]:
-    """All lines in order, each with the positions in both listings that it stands at."""
+) -> Iterator[tuple[int, DiffLine]]:
+    """All lines in order, each with the position in the second listing that it stands at."""
     left = right = 0
     for until_left, until_right in [*pairs, (len(first.keys), len(second.keys))]:
         for position in range(left, until_left):
-            yield position, right, first.line(Side.REMOVED, position)
+            yield right, first.line(Side.REMOVED, position)
         for position in range(right, until_right):
-            yield until_left, position, second.line(Side.ADDED, position)
+            yield position, second.line(Side.ADDED, position)
         if until_right < len(second.keys):
-            yield until_left, until_right, second.line(Side.BOTH, until_right)
+            yield until_right, second.line(Side.BOTH, until_right)
         left, right = until_left + 1, until_right + 1
 
 
-def _hunks(script: Sequence[tuple[int, int, DiffLine]]) -> Iterator[Hunk]:
+def _hunks(script: Sequence[tuple[int, DiffLine]]) -> Iterator[Hunk]:
     """Changes with the lines around them; neighbours whose surroundings touch are one hunk."""
-    changes = [i for i, (_, _, line) in enumerate(script) if line.side is not Side.BOTH]
+    changes = [i for i, (_, line) in enumerate(script) if line.side is not Side.BOTH]
     if not changes:
         return
     edges = np.flatnonzero(np.diff(changes) > 2 * CONTEXT)
@@ -287,22 +266,4 @@ def _hunks(script: Sequence[tuple[int, int, DiffLine]]) -> Iterator[Hunk]:
     ends = [*(changes[edge] for edge in edges), changes[-1]]
     for start, end in zip(starts, ends, strict=True):
         part = script[max(0, start - CONTEXT) : end + CONTEXT + 1]
-        yield Hunk(part[0][0], part[0][1], tuple(line for _, _, line in part))
-
-
-def _by_class(lines: Iterable[DiffLine]) -> pd.DataFrame:
-    changes = [line for line in lines if line.side is not Side.BOTH]
-    frame = pd.DataFrame(
-        {
-            "class": [line.instruction_class for line in changes],
-            "side": ["removed" if line.side is Side.REMOVED else "added" for line in changes],
-            "executed": np.array([line.executed for line in changes], dtype="float64"),
-        }
-    )
-    groups = frame.groupby(["class", "side"])["executed"]
-    counts = groups.size().unstack("side").reindex(columns=["removed", "added"])
-    sums = groups.sum(min_count=1).unstack("side").reindex(columns=["removed", "added"])
-    # No instruction of a class on one side was executed 0 times; one without a count is NaN.
-    sums = sums.where(counts.notna(), 0.0).add_suffix("_executed")
-    table = pd.concat([counts.fillna(0).astype("int64"), sums.astype("float64")], axis=1)
-    return table.reindex([name for name in CLASSES if name in table.index])
+        yield Hunk(part[0][0], tuple(line for _, line in part))

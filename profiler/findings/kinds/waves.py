@@ -32,10 +32,6 @@ class WaveFindings:
     grids: pd.DataFrame
     """`COLUMNS` (`variant` is an id), `ideal_ns` and `efficiency`; one row per correct cell."""
     needs: tuple[Steady, ...]
-    good: float = GOOD
-    """Tail efficiency that is asked for."""
-    rule_blocks_per_sm: float = RULE_BLOCKS_PER_SM
-    """The rule of thumb that is put to the test."""
 
 
 def find_waves(

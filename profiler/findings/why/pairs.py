@@ -14,7 +14,7 @@ from profiler.analyse.why.causes import reasons_first
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.roof_account import RoofAccount, roof_account
 from profiler.analyse.why.sass_classes import executed_by_class
-from profiler.analyse.why.sass_diff import SassDiff, diff_sass
+from profiler.analyse.why.sass_diff import Hunk, diff_sass
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.counters import CounterOfBoth, counters_of_both
@@ -150,8 +150,8 @@ class PairWhy:
         return counters_of_both(self.first, self.second, self.account, near_roof=near_roof)
 
     @cached_property
-    def sass_diff(self) -> SassDiff | None:
-        """Instructions that only one side has, the second as the older one.
+    def sass_diff(self) -> tuple[Hunk, ...] | None:
+        """Instructions that only one side has, the second as the older one; empty of equal code.
 
         None of several kernels, without a source page, and where no difference is shown.
         """

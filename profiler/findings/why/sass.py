@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from profiler.analyse.why.sass_diff import Hunk, SassDiff, Side
+from profiler.analyse.why.sass_diff import Hunk, Side
 
-__all__ = ["Hunk", "SassDiff", "Side"]
+__all__ = ["Hunk", "Side"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler.findings.findings import Findings
@@ -9,7 +11,7 @@ from profiler.findings.why.accounts import Account
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.find import find_why
 from profiler.findings.why.pairs import PairWhy
-from profiler.findings.why.sass import Hunk, SassDiff, Side
+from profiler.findings.why.sass import Hunk, Side
 from profiler.render.tables.counters_of_both import counter_rows
 from profiler.render.tables.rows import Datum, TextRow
 from profiler.render.words import numbers
@@ -220,21 +222,21 @@ def _classes(pair: PairWhy) -> tuple[TextRow, ...]:
     )
 
 
-def _sass(pair: PairWhy, diff: SassDiff) -> SassText:
+def _sass(pair: PairWhy, hunks: Sequence[Hunk]) -> SassText:
     """The hunks with most executed instructions, as far as they fit."""
-    if diff.is_empty:
+    if not hunks:
         return SassText("SASS: the same instructions in the same order", "")
-    sums = diff.by_class[["removed", "added"]].sum()
+    sides = Counter(line.side for hunk in hunks for line in hunk.lines)
     summary = (
-        f"SASS: {int(sums['added'])} instructions only in {pair.cell.variant.label}, "
-        f"{int(sums['removed'])} only in {pair.against.variant.label}"
+        f"SASS: {sides[Side.ADDED]} instructions only in {pair.cell.variant.label}, "
+        f"{sides[Side.REMOVED]} only in {pair.against.variant.label}"
     )
     shown: list[str] = []
-    for hunk in sorted(diff.hunks, key=_executed, reverse=True):
+    for hunk in sorted(hunks, key=_executed, reverse=True):
         lines = [f"{line.side.value} {line.sass.strip()}" for line in hunk.lines]
         if shown and len(shown) + len(lines) > _MOST_SASS:
             break
-        shown += [f"@@ instruction {hunk.second_start + 1}", *lines[:_MOST_SASS]]
+        shown += [f"@@ instruction {hunk.start + 1}", *lines[:_MOST_SASS]]
     return SassText(summary, "\n".join(shown))
 
 

@@ -164,7 +164,6 @@ def assemble(
             timelines=_timelines(results),
             in_kernel=_in_kernel(results, loaded_attempts),
             profiles=_profiles(results, loaded_attempts),
-            ncu_rules=results.ncu_rules,
         ),
         search=search,
     )

@@ -15,7 +15,6 @@ from profiler.analyse.clocks import measured_visits, throttled_visits
 from profiler.analyse.parts import PartSamples, part_samples
 from profiler.analyse.power import add_power
 from profiler.analyse.range_counters import empty_range_visits, range_visits
-from profiler.analyse.rules import cell_rules, empty_rules
 from profiler.analyse.samples import (
     cell_of_part,
     empty_samples,
@@ -82,8 +81,6 @@ class Loaded:
     """Samples of the clock, in the columns of `read_clocks`; no rows where none were taken."""
     ranges: pd.DataFrame = field(default_factory=empty_range_visits)
     """Counters of ranges inside visits; without rows where the workload pushed none."""
-    ncu_rules: pd.DataFrame = field(default_factory=empty_rules)
-    """Advice of ncu's rules, columns `analyse.rules.RULE_COLUMNS`; none on a raw page."""
     without_duration: frozenset[Visit] = frozenset()
     """Visits that were made and whose duration is none (`impossible_durations`)."""
     timeline: VisitTimelines | None = None
@@ -347,7 +344,6 @@ def _load(
         attributes=table.attributes if table is not None else _attributes(records),
         clocks=clocks,
         ranges=_ranges(attempt, records, table, compute_capability, current),
-        ncu_rules=_rules(attempt, table, current),
         parts=_params_by_cell(attempt, parts),
         part_fault=parts.fault if parts is not None else "",
         launches=len(table.launches) if table is not None else 0,
@@ -652,17 +648,6 @@ def _ranges(
         finished=set(protocol.finished_visits(records)),
     )
     return visits if visits.empty else visits[visits["cell"].isin(current)]
-
-
-def _rules(attempt: Attempt, table: NcuTable | None, current: set[str]) -> pd.DataFrame:
-    """Advice on the cells whose key is unchanged."""
-    if table is None or table.rules.empty:
-        return empty_rules()
-    single_visit = attempt.record.visit
-    rules = cell_rules(
-        table.rules, table.launches, Visit(**single_visit) if single_visit is not None else None
-    )
-    return rules[rules["cell"].isin(current)]
 
 
 def _read_csv(

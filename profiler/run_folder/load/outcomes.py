@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from profiler.analyse.range_counters import empty_range_visits
-from profiler.analyse.rules import empty_rules
 from profiler.analyse.samples import (
     command_cells,
     empty_samples,
@@ -54,8 +53,6 @@ class Results:
     notices: tuple[Notice, ...]
     attributes: Mapping[str, str | float]
     """What the tool says about the GPU: `device__attribute_*`."""
-    ncu_rules: pd.DataFrame = field(default_factory=empty_rules)
-    """Advice of ncu's rules, columns `analyse.rules.RULE_COLUMNS`."""
     ranges: pd.DataFrame = field(default_factory=empty_range_visits)
     """Counters of ranges inside visits, columns as `analyse.range_counters.range_visits` says."""
     timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
@@ -185,16 +182,9 @@ def gather(
         statuses=statuses,
         notices=notices,
         attributes=attributes,
-        ncu_rules=_all_rules(attempts),
         ranges=_first_ranges(counting.ranges()),
         timelines=joined_timelines(counting.timelines()),
     )
-
-
-def _all_rules(attempts: Sequence[Loaded]) -> pd.DataFrame:
-    """Distinct advice of all attempts; repeated attempts give the same."""
-    filled = [attempt.ncu_rules for attempt in attempts if len(attempt.ncu_rules)]
-    return pd.concat(filled).drop_duplicates(ignore_index=True) if filled else empty_rules()
 
 
 def _that_decide(attempts: Sequence[Loaded], kind: SessionKind | None = None) -> list[Loaded]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from profiler.analyse.judge import Rules
-from profiler.analyse.rules import empty_rules
 from profiler.analyse.timelines.cell_timeline import CellTimeline
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.metrics.own import OwnMetric
@@ -116,9 +115,6 @@ class Details:
     """What the warpgroups of one launch did."""
     profiles: Mapping[str, CellProfile] = field(default_factory=dict)
     """What explain sessions counted."""
-    ncu_rules: pd.DataFrame = field(default_factory=empty_rules)
-    """Advice of ncu's rules by cell and kernel, columns `analyse.rules.RULE_COLUMNS`; without rows
-    where ncu printed its raw page only."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,8 @@ from rich.console import Console
 from profiler.analyse.why.account import CLOSES_WITHIN
 from profiler.findings.document import (
     SummaryDocument,
-    answer_document,
     judged_table,
+    summary_document,
     summary_table,
 )
 from profiler.findings.why.document import MOST_BYTES, ExplanationDocument, explain_document
@@ -280,7 +280,8 @@ def test_every_explanation_fits_a_terminal_and_a_reader_of_json(findings):
 
 
 def test_without_an_account_timelines_say_how_long_the_gpu_was_idle():
-    why = answer_document(findings_of_recording(RECORDINGS / "mlp.zip"))["why"]
+    findings = findings_of_recording(RECORDINGS / "mlp.zip")
+    why = summary_document(findings, "")["answer"]["why"]
     assert (why["variant"], why["against"], why["verdict"]) == ("graphs", "eager", "faster")
     assert why["account"] is None
     timeline = why["timeline"]

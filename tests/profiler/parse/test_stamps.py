@@ -83,7 +83,6 @@ def test_a_group_whose_end_is_not_there_is_left_out():
 def test_names():
     decoded = kernel_stamps(stamped.line([group([(1, 1100)]), group([(1, 1100)], number=6)]))
     assert decoded.groups == {0: "consumer 1", 6: "group 6"}
-    assert decoded.activities == stamped.ACTIVITIES
     assert decoded.operations == (Operation("Q K^T", "start_scores", "wait_for_scores"),)
 
 
