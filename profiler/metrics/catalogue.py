@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -120,6 +121,13 @@ class Metric:
         return needed_metrics(self.formula)
 
 
+# Makers of entries that have something in common.
+_of_timer = partial(Metric, pass_class=PassClass.STATIC, source="timer")
+_of_runner = partial(Metric, pass_class=PassClass.STATIC, source="runner")
+_of_launch = partial(Metric, pass_class=PassClass.STATIC, combine=Combine.MAX)
+_of_ptxas = partial(_of_launch, unit="byte/thread", source="ptxas", better="lower")
+_percentage = partial(Metric, unit="%", better="higher", combine=Combine.WEIGHTED)
+
 _TIMING = (
     Metric(
         name="duration_ns",
@@ -145,143 +153,117 @@ _TIMING = (
         ncu={DEFAULT: "gpc__cycles_elapsed.max"},
         aliases=("sm__cycles_elapsed.max", "smsp__cycles_elapsed.max"),
     ),
-    Metric(
+    _of_timer(
         name="timer_duration_ns",
         label="Duration (timer)",
         unit="ns",
-        pass_class=PassClass.STATIC,
         definition="Time of one launch by CUDA events on a GPU, gaps between its kernels "
         "included, or by the process clock on a CPU; outside of ncu. Never compared with the "
         "duration that ncu measures.",
-        source="timer",
         better="lower",
     ),
-    Metric(
+    _of_timer(
         name="cupti_duration_ns",
         label="Duration (CUPTI)",
         unit="ns",
-        pass_class=PassClass.STATIC,
         definition="Time of the kernels of one launch by CUPTI's range profiler in the process "
         "that launches, gaps left out. Never compared with the duration that ncu measures in a "
         "verdict.",
-        source="timer",
         better="lower",
     ),
-    Metric(
+    _of_timer(
         name="power_w",
         label="Power",
         unit="W",
-        pass_class=PassClass.STATIC,
         definition="Mean power of the GPU while CUDA events timed a visit, by NVML, which averages "
         "over a second on most GPUs. Only of visits that last longer than that and that their "
         "launches fill to 90 %: raise collect.repeats until they do. Of the whole board, with "
         "what it takes when idle.",
-        source="timer",
     ),
-    Metric(
+    _of_timer(
         name="energy_j",
         label="Energy per launch",
         unit="J",
-        pass_class=PassClass.STATIC,
         definition="Mean power of the visit times the duration of the launch by CUDA events. There "
         "where the power is.",
-        source="timer",
         better="lower",
     ),
-    Metric(
+    _of_timer(
         name="profiler_duration_ns",
         label="Duration (torch.profiler)",
         unit="ns",
-        pass_class=PassClass.STATIC,
         definition="Time of the kernels of one launch as torch.profiler reports it, with a cold "
         "L2 cache; on a CPU the time that operators took themselves. Never compared with that of "
         "ncu in a verdict.",
-        source="timer",
         better="lower",
     ),
-    Metric(
+    _of_timer(
         name="wall_clock_duration_ns",
         label="Duration (wall clock)",
         unit="ns",
-        pass_class=PassClass.STATIC,
         definition="Wall clock from a launch until the device is idle again, mean of three after "
         "one to warm up: what a quick benchmark does. It holds the way to the device and back, "
         "and caches that the launch before has filled. Never compared with that of ncu in a "
         "verdict.",
-        source="timer",
         better="lower",
     ),
-    Metric(
+    _of_timer(
         name="nsys_duration_ns",
         label="Duration (nsys)",
         unit="ns",
-        pass_class=PassClass.STATIC,
         definition="Time of the kernels of one launch on the timeline of Nsight Systems, launches "
         "one after another without a flush of caches. Never compared with that of ncu in a "
         "verdict.",
-        source="timer",
         better="lower",
     ),
-    Metric(
+    _of_timer(
         name="torch_duration_ns",
         label="Duration (timeline of torch.profiler)",
         unit="ns",
-        pass_class=PassClass.STATIC,
         definition="Time of the kernels of one launch on the timeline of torch.profiler, launches "
         "one after another without a flush of caches; on a CPU the time of the launch. Never "
         "compared with that of ncu in a verdict.",
-        source="timer",
         better="lower",
     ),
 )
 
 _LAUNCHES = (
-    Metric(
+    _of_launch(
         name="registers",
         label="Registers",
         unit="register/thread",
-        pass_class=PassClass.STATIC,
         definition="Registers per thread; the largest where a range has several kernels.",
         fact="registers",
         ncu={DEFAULT: "launch__registers_per_thread"},
-        combine=Combine.MAX,
     ),
-    Metric(
+    _of_launch(
         name="shared_static_bytes",
         label="Static shared memory",
         unit="byte/block",
-        pass_class=PassClass.STATIC,
         definition="Shared memory per block that the kernel declares with a fixed size.",
         fact="shared_bytes",
         ncu={DEFAULT: "launch__shared_mem_per_block_static"},
-        combine=Combine.MAX,
     ),
-    Metric(
+    _of_launch(
         name="shared_dynamic_bytes",
         label="Dynamic shared memory",
         unit="byte/block",
-        pass_class=PassClass.STATIC,
         definition="Shared memory per block that the launch asks for.",
         ncu={DEFAULT: "launch__shared_mem_per_block_dynamic"},
-        combine=Combine.MAX,
     ),
-    Metric(
+    _of_launch(
         name="block_size",
         label="Block size",
         unit="thread",
-        pass_class=PassClass.STATIC,
         definition="Threads per block; the largest where a range has several kernels.",
         ncu={DEFAULT: "launch__block_size"},
-        combine=Combine.MAX,
     ),
-    Metric(
+    _of_launch(
         name="grid_size",
         label="Grid size",
         unit="block",
-        pass_class=PassClass.STATIC,
         definition="Blocks per launch; the largest where a range has several kernels.",
         ncu={DEFAULT: "launch__grid_size"},
-        combine=Combine.MAX,
     ),
     Metric(
         name="waves",
@@ -293,30 +275,24 @@ _LAUNCHES = (
         ncu={DEFAULT: "launch__waves_per_multiprocessor"},
         combine=Combine.WEIGHTED,
     ),
-    Metric(
+    _percentage(
         name="theoretical_occupancy_pct",
         label="Theoretical occupancy",
-        unit="%",
         pass_class=PassClass.STATIC,
         definition="Warps that registers, shared memory and block size let reside on an SM, in "
         "percent of what the SM can hold.",
-        better="higher",
         ncu={DEFAULT: "sm__maximum_warps_per_active_cycle_pct"},
-        combine=Combine.WEIGHTED,
     ),
 )
 
 _OCCUPANCY_AND_TRAFFIC = (
-    Metric(
+    _percentage(
         name="achieved_occupancy_pct",
         label="Achieved occupancy",
-        unit="%",
         pass_class=PassClass.SINGLE,
         definition="Warps that were resident on an SM on average while it was active, in percent "
         "of what the SM can hold.",
-        better="higher",
         ncu={DEFAULT: "sm__warps_active.avg.pct_of_peak_sustained_active"},
-        combine=Combine.WEIGHTED,
     ),
     Metric(
         name="l1_hit_pct",
@@ -359,20 +335,17 @@ _OCCUPANCY_AND_TRAFFIC = (
         better="lower",
         ncu={DEFAULT: "lts__t_bytes.sum"},
     ),
-    Metric(
+    _percentage(
         name="tensor_pipe_pct",
         label="Tensor pipe",
-        unit="%",
         pass_class=PassClass.SINGLE,
         definition="Cycles in which the tensor pipe was busy, in percent of the cycles in which "
         "an SM was active. On compute capability 9.0 packed half-precision arithmetic of ordinary "
         "code counts too.",
-        better="higher",
         ncu={
             DEFAULT: "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
             "10": "sm__pipe_tc_cycles_active.avg.pct_of_peak_sustained_active",
         },
-        combine=Combine.WEIGHTED,
     ),
     Metric(
         name="instructions",
@@ -575,36 +548,27 @@ _MEMORY_AND_LIMITS = (
         better="lower",
         ncu={DEFAULT: "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"},
     ),
-    Metric(
+    _percentage(
         name="compute_throughput_pct",
         label="Compute throughput",
-        unit="%",
         pass_class=PassClass.MULTI,
         definition="How busy the busiest part of the SM was, in percent of what it can sustain.",
-        better="higher",
         ncu={DEFAULT: "sm__throughput.avg.pct_of_peak_sustained_elapsed"},
-        combine=Combine.WEIGHTED,
     ),
-    Metric(
+    _percentage(
         name="memory_throughput_pct",
         label="Memory throughput",
-        unit="%",
         pass_class=PassClass.MULTI,
         definition="How busy the busiest part of the memory system was (L1, L2, DRAM or the ways "
         "between them), in percent of what it can sustain.",
-        better="higher",
         ncu={DEFAULT: "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"},
-        combine=Combine.WEIGHTED,
     ),
-    Metric(
+    _percentage(
         name="dram_throughput_pct",
         label="DRAM throughput",
-        unit="%",
         pass_class=PassClass.SINGLE,
         definition="How busy the DRAM interface was, in percent of what it can sustain.",
-        better="higher",
         ncu={DEFAULT: "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"},
-        combine=Combine.WEIGHTED,
     ),
     Metric(
         name="local_load_bytes",
@@ -682,117 +646,88 @@ def _stall(reason: str, cause: str) -> Metric:
 _STALLS = tuple(_stall(reason, cause) for reason, cause in STALL_CAUSES.items())
 
 _BUILD = (
-    Metric(
+    _of_ptxas(
         name="spill_store_bytes",
         label="Spill stores",
-        unit="byte/thread",
-        pass_class=PassClass.STATIC,
         definition="Bytes per thread in the store instructions that ptxas added to spill "
         "registers.",
-        source="ptxas",
         fact="spill_store_bytes",
-        better="lower",
-        combine=Combine.MAX,
     ),
-    Metric(
+    _of_ptxas(
         name="spill_load_bytes",
         label="Spill loads",
-        unit="byte/thread",
-        pass_class=PassClass.STATIC,
         definition="Bytes per thread in the load instructions that ptxas added to bring spilled "
         "registers back.",
-        source="ptxas",
         fact="spill_load_bytes",
-        better="lower",
-        combine=Combine.MAX,
     ),
-    Metric(
+    _of_ptxas(
         name="stack_bytes",
         label="Stack frame",
-        unit="byte/thread",
-        pass_class=PassClass.STATIC,
         definition="Local memory that ptxas reserved per thread.",
-        source="ptxas",
         fact="stack_bytes",
-        better="lower",
-        combine=Combine.MAX,
     ),
 )
 
 _RUNNER = (
-    Metric(
+    _of_runner(
         name="compile_s",
         label="Compile time",
         unit="s",
-        pass_class=PassClass.STATIC,
         definition="Compilation and first call, as the workload measured it; never part of a "
         "sample.",
-        source="runner",
         fact="compile_seconds",
         better="lower",
     ),
-    Metric(
+    _of_runner(
         name="buffer_bytes",
         label="Buffers",
         unit="byte",
-        pass_class=PassClass.STATIC,
         definition="Device memory that one call allocates, results included.",
-        source="runner",
         fact="buffer_bytes",
         better="lower",
     ),
-    Metric(
+    _of_runner(
         name="peak_bytes",
         label="Peak memory",
         unit="byte",
-        pass_class=PassClass.STATIC,
         definition="The most device memory that one call has allocated at one time, beyond its "
         "inputs.",
-        source="runner",
         fact="peak_bytes",
         better="lower",
     ),
-    Metric(
+    _of_runner(
         name="max_abs_error",
         label="Largest error",
         unit="",
-        pass_class=PassClass.STATIC,
         definition="Largest absolute difference from the reference.",
-        source="runner",
         fact="max_abs_error",
         better="lower",
     ),
-    Metric(
+    _of_runner(
         name="max_rel_error",
         label="Largest relative error",
         unit="",
-        pass_class=PassClass.STATIC,
         definition="Largest difference from the reference, relative to it, over elements whose "
         "reference is not 0. Where results pass through 0, a rounding error of a tiny element "
         "makes it large: read it beside the largest error.",
-        source="runner",
         fact="max_rel_error",
         better="lower",
     ),
-    Metric(
+    _of_runner(
         name="flops",
         label="Operations",
         unit="FLOP",
-        pass_class=PassClass.STATIC,
         definition="Operations that the workload states for the problem. Workloads of this project "
         "state what the field counts, matrix products alone where there are some: 4·b·h·s²·d for "
         "attention, half of it under a causal mask; 2·m·n·k for a product.",
-        source="runner",
         fact="flops",
     ),
-    Metric(
+    _of_runner(
         name="non_matmul_flops",
         label="Non-matmul operations",
         unit="FLOP",
-        pass_class=PassClass.STATIC,
         definition="Operations beside matrix products that the workload states for the problem: "
         "attention's softmax, what follows a product. They are no part of TFLOP/s.",
-        source="runner",
         fact="non_matmul_flops",
     ),
 )
