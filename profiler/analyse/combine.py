@@ -69,6 +69,14 @@ class Ranges:
         return np.where(self.kernels() == 1, self.sums(values), mean)
 
 
+def combine_metrics(
+    ranges: Ranges, names: Iterable[str], compute_capability: str | None
+) -> dict[str, Floats]:
+    """Values of each range, by those of these metrics that ncu measures."""
+    measured = [name for name in names if name not in CATALOGUE or CATALOGUE[name].ncu]
+    return {name: combine_metric(ranges, name, compute_capability) for name in measured}
+
+
 def combine_metric(ranges: Ranges, name: str, compute_capability: str | None) -> Floats:
     """One value per range for a metric of the catalogue or a raw ncu name, in its own unit."""
     metric = CATALOGUE.get(name)

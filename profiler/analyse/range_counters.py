@@ -22,19 +22,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import combinations, groupby
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.analyse.combine import Ranges, combine_metric
+from profiler.analyse.combine import Ranges, combine_metrics
 from profiler.analyse.derived import add_derived
 from profiler.analyse.phases import VISIT
-from profiler.analyse.samples import SAMPLE_COLUMNS
+from profiler.analyse.samples import SAMPLE_COLUMNS, Origin
 from profiler.analyse.timeline import merged_name, numbered_prefixes
-from profiler.metrics.queries import CATALOGUE
 from profiler.model import Environment, SessionKind
+from profiler.parse.nvtx_cells import NvtxRange
 from profiler.runner import protocol
 
 RANGE_COLUMNS = ("cell", "path", "depth", "name", "kernels")
@@ -58,17 +58,6 @@ _MOST_MERGED = 3
 """Numbered ranges within each other whose numbers are taken off at once."""
 
 
-class NvtxRange(Protocol):
-    """One NVTX range around a launch, as the parser gives it."""
-
-    @property
-    def domain(self) -> str: ...  # noqa: D102 - the name says it
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def thread(self) -> int | None: ...  # noqa: D102
-
-
 def range_label(domain: str, name: str) -> str:
     """How a range is written in a path: its name, with its domain where that is not the default."""
     return f"{domain}@{name}" if domain else name
@@ -88,14 +77,8 @@ def _no_visits() -> pd.DataFrame:
     return pd.DataFrame({name: np.empty(0, types.get(name, object)) for name in VISIT_COLUMNS})
 
 
-def range_visits(  # noqa: PLR0913 - keyword-only facts about one session
-    launches: pd.DataFrame,
-    *,
-    session: str,
-    kind: SessionKind | str,
-    metrics: Sequence[str],
-    compute_capability: str | None = None,
-    finished: Collection[_Visit] | None = None,
+def range_visits(
+    launches: pd.DataFrame, origin: Origin, finished: Collection[_Visit] | None = None
 ) -> pd.DataFrame:
     """One row per visit and path of ranges inside it: VISIT_COLUMNS and the metrics.
 
@@ -107,11 +90,10 @@ def range_visits(  # noqa: PLR0913 - keyword-only facts about one session
         return empty_range_visits()
     visits, codes = paths
     frames = [
-        _combined(launches, keys, numbers, metrics, compute_capability)
-        for keys, numbers in _groups(visits, codes)
+        _combined(launches, keys, numbers, origin) for keys, numbers in _groups(visits, codes)
     ]
     frame = pd.concat(frames, ignore_index=True)
-    return frame.assign(session=session, kind=SessionKind(kind).value)[
+    return frame.assign(**origin.columns)[
         [*VISIT_COLUMNS, *(name for name in frame.columns if name not in VISIT_COLUMNS)]
     ]
 
@@ -219,23 +201,17 @@ def _prefixes(visits: Iterable[tuple[_Visit | None, Path]]) -> dict[str, tuple[s
 
 
 def _combined(
-    launches: pd.DataFrame,
-    keys: Sequence[_Key],
-    numbers: npt.NDArray[np.intp],
-    metrics: Sequence[str],
-    compute_capability: str | None,
+    launches: pd.DataFrame, keys: Sequence[_Key], numbers: npt.NDArray[np.intp], origin: Origin
 ) -> pd.DataFrame:
     inside = numbers != _NO_GROUP
     ranges = Ranges(launches[inside].reset_index(drop=True), numbers[inside], len(keys))
+    visits, paths = zip(*keys, strict=True)
     identity = {
-        "cell": [cell for (cell, _, _), _ in keys],
-        "block": [block for (_, block, _), _ in keys],
-        "arm": [arm for (_, _, arm), _ in keys],
-        "path": _objects([path for _, path in keys]),
+        **dict(zip(("cell", "block", "arm"), zip(*visits, strict=True), strict=True)),
+        "path": _objects(paths),
         "kernels": ranges.kernels().astype(np.float64),
     }
-    measured = [name for name in metrics if name not in CATALOGUE or CATALOGUE[name].ncu]
-    values = {name: combine_metric(ranges, name, compute_capability) for name in measured}
+    values = combine_metrics(ranges, origin.metrics, origin.compute_capability)
     return pd.DataFrame({**identity, **values})
 
 

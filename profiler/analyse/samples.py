@@ -7,13 +7,12 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from profiler.analyse.combine import Codes, Ranges, combine_metric
+from profiler.analyse.combine import Codes, Ranges, combine_metrics
 from profiler.analyse.parts import PartSamples
 from profiler.errors import ProfilerError
 from profiler.metrics.queries import CATALOGUE, absent_on, raw_sources
@@ -27,6 +26,7 @@ from profiler.model import (
     Visit,
     slug,
 )
+from profiler.parse.nvtx_cells import NvtxRange, RangeKind
 from profiler.runner import protocol
 
 SAMPLE_COLUMNS = (
@@ -61,13 +61,23 @@ _Visit = tuple[str, int, int]
 _NUMBERS = re.compile(r"\d+")
 
 
-class NvtxRange(Protocol):
-    """One NVTX range around a launch, as the parser gives it."""
+@dataclass(frozen=True)
+class Origin:
+    """The session that samples are of, and the metrics that it was asked for."""
+
+    session: str
+    collector: str
+    kind: str
+    """Value of a `SessionKind`."""
+    metrics: Sequence[str] = ()
+    """Names of the catalogue or raw ncu names."""
+    compute_capability: str | None = None
 
     @property
-    def domain(self) -> str: ...  # noqa: D102 - the name says it
-    @property
-    def name(self) -> str: ...  # noqa: D102
+    def columns(self) -> dict[str, str]:
+        """The first columns of its samples."""
+        kind = SessionKind(self.kind).value
+        return {"session": self.session, "collector": self.collector, "kind": kind}
 
 
 def metric_columns(samples: pd.DataFrame) -> tuple[str, ...]:
@@ -102,15 +112,8 @@ def typed_samples(samples: pd.DataFrame) -> pd.DataFrame:
 # ---- from ncu ------------------------------------------------------------------------------------
 
 
-def samples_from_launches(  # noqa: PLR0913 - keyword-only facts about one session
-    launches: pd.DataFrame,
-    *,
-    session: str,
-    collector: str,
-    kind: SessionKind | str,
-    metrics: Sequence[str],
-    compute_capability: str | None = None,
-    finished: Collection[tuple[str, int, int]] | None = None,
+def samples_from_launches(
+    launches: pd.DataFrame, origin: Origin, finished: Collection[_Visit] | None = None
 ) -> pd.DataFrame:
     """One row per visit, a range of our NVTX domain, its kernels combined by the catalogue.
 
@@ -120,25 +123,21 @@ def samples_from_launches(  # noqa: PLR0913 - keyword-only facts about one sessi
     """
     if launches.empty:
         return empty_samples()
-    keys, codes = _number_visits(launches["nvtx"], finished)
-    if not keys:
+    visits, codes = _number_visits(launches["nvtx"], finished)
+    if not visits:
         return empty_samples()
     ours = codes >= 0
     if not ours.all():
         launches, codes = launches[ours].reset_index(drop=True), codes[ours]
-    ranges = Ranges(launches, codes, len(keys))
+    ranges = Ranges(launches, codes, len(visits))
     identity = {
-        "session": session,
-        "collector": collector,
-        "kind": SessionKind(kind).value,
-        "cell": [cell for cell, _, _ in keys],
-        "block": [block for _, block, _ in keys],
-        "arm": [arm for _, _, arm in keys],
+        **origin.columns,
+        **dict(zip(("cell", "block", "arm"), zip(*visits, strict=True), strict=True)),
         "repeat": 0,
         "kernels": ranges.kernels().astype("float64"),
-        "kernel_names": _kernel_names(ranges),
+        "kernel_names": distinct_names(launches["kernel"], codes, len(visits)),
     }
-    return _with_metrics(identity, ranges, metrics, compute_capability)
+    return _with_metrics(identity, ranges, origin)
 
 
 def visit_of_ranges(ranges: Iterable[NvtxRange] | None) -> _Visit | None:
@@ -180,36 +179,24 @@ def _number_visits(
     return list(numbers), np.array(codes, dtype=np.intp)
 
 
-def _kernel_names(ranges: Ranges) -> list[str]:
-    """Distinct kernel names of each range, in launch order."""
-    names: list[dict[str, None]] = [{} for _ in range(ranges.count)]
-    for code, kernel in zip(ranges.codes, ranges.launches["kernel"], strict=True):
-        if isinstance(kernel, str):
-            names[code][kernel] = None
-    return [KERNEL_SEPARATOR.join(distinct) for distinct in names]
+def distinct_names(names: Iterable[object], codes: Iterable[int], count: int) -> list[str]:
+    """Distinct names of the kernels of each of `count` samples, in launch order.
+
+    `codes`: the sample of each launch.
+    """
+    of_samples: list[dict[str, None]] = [{} for _ in range(count)]
+    for code, name in zip(codes, names, strict=True):
+        if isinstance(name, str):
+            of_samples[code][name] = None
+    return [KERNEL_SEPARATOR.join(distinct) for distinct in of_samples]
 
 
-def _with_metrics(
-    identity: Mapping[str, Any],
-    ranges: Ranges,
-    metrics: Sequence[str],
-    compute_capability: str | None,
-) -> pd.DataFrame:
-    measured = [name for name in metrics if name not in CATALOGUE or CATALOGUE[name].ncu]
-    columns = {name: combine_metric(ranges, name, compute_capability) for name in measured}
+def _with_metrics(identity: Mapping[str, Any], ranges: Ranges, origin: Origin) -> pd.DataFrame:
+    columns = combine_metrics(ranges, origin.metrics, origin.compute_capability)
     return pd.DataFrame({**identity, **columns})
 
 
-def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one session
-    launches: pd.DataFrame,
-    *,
-    visit: Visit,
-    session: str,
-    collector: str,
-    kind: SessionKind | str,
-    metrics: Sequence[str],
-    compute_capability: str | None = None,
-) -> pd.DataFrame:
+def samples_from_command(launches: pd.DataFrame, origin: Origin, visit: Visit) -> pd.DataFrame:
     """One row per launch of an external command, its cell by kernel, grid and block.
 
     Each combination is a cell of its own, `<cell>..<kernel>..g<grid>..b<block>`; its launches are
@@ -218,16 +205,10 @@ def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one sessio
     if launches.empty:
         return empty_samples()
     launches = launches.reset_index(drop=True)
-    origin = (session, collector, kind)
-    identity = _command_identity(
-        origin,
-        visit,
-        cells_by_shape(launches, visit.cell),
-        kernels=1.0,
-        kernel_names=_kernels(launches),
-    )
+    identity = command_identity(origin, visit, cells_by_shape(launches, visit.cell))
     ranges = Ranges(launches, np.arange(len(launches), dtype=np.intp), len(launches))
-    return _with_metrics(identity, ranges, metrics, compute_capability)
+    kernels = {"kernels": 1.0, "kernel_names": _kernels(launches)}
+    return _with_metrics(identity | kernels, ranges, origin)
 
 
 def cells_by_shape(launches: pd.DataFrame, cell: str) -> list[str]:
@@ -240,42 +221,19 @@ def _kernels(launches: pd.DataFrame) -> list[str]:
     return [kernel if isinstance(kernel, str) else "" for kernel in launches["kernel"]]
 
 
-def _command_identity(
-    origin: tuple[str, str, SessionKind | str],
-    visit: Visit,
-    cells: list[str],
-    *,
-    kernels: float | npt.NDArray[np.float64],
-    kernel_names: list[str],
-) -> dict[str, Any]:
-    """Where samples of a visit of a command come from; those of one cell are its repeats.
-
-    `origin`: session, collector and kind. `kernels` and `kernel_names` of each sample.
-    """
-    session, collector, kind = origin
+def command_identity(origin: Origin, visit: Visit, cells: list[str]) -> dict[str, Any]:
+    """Where samples of a visit of a command come from; those of one cell are its repeats."""
     return {
-        "session": session,
-        "collector": collector,
-        "kind": SessionKind(kind).value,
+        **origin.columns,
         "cell": cells,
         "block": visit.block,
         "arm": visit.arm,
-        "repeat": pd.Series(cells, dtype=object).groupby(cells).cumcount(),
-        "kernels": kernels,
-        "kernel_names": kernel_names,
+        "repeat": pd.Series(cells, dtype=object).groupby(cells).cumcount() if cells else 0,
     }
 
 
-def samples_of_parts(  # noqa: PLR0913 - keyword-only facts about one session
-    launches: pd.DataFrame,
-    parts: PartSamples,
-    *,
-    visit: Visit,
-    session: str,
-    collector: str,
-    kind: SessionKind | str,
-    metrics: Sequence[str],
-    compute_capability: str | None = None,
+def samples_of_parts(
+    launches: pd.DataFrame, origin: Origin, visit: Visit, parts: PartSamples
 ) -> pd.DataFrame:
     """One row per sample of a part of an external command, the cell being `<cell>..<part>`.
 
@@ -283,15 +241,13 @@ def samples_of_parts(  # noqa: PLR0913 - keyword-only facts about one session
     """
     if not parts.params:
         return empty_samples()
-    taken = parts.codes >= 0
-    launches = launches[taken].reset_index(drop=True)
-    shaped = launches.assign(kernel=_with_shapes(launches))
-    ranges = Ranges(shaped, parts.codes[taken], len(parts.params))
+    taken, count = parts.codes >= 0, len(parts.params)
+    launches, codes = launches[taken].reset_index(drop=True), parts.codes[taken]
+    ranges = Ranges(launches, codes, count)
     cells = [cell_of_part(visit.cell, params) for params in parts.params]
-    origin = (session, collector, kind)
-    counts, names = ranges.kernels().astype("float64"), _kernel_names(ranges)
-    identity = _command_identity(origin, visit, cells, kernels=counts, kernel_names=names)
-    return _with_metrics(identity, ranges, metrics, compute_capability)
+    names = distinct_names(_with_shapes(launches), codes, count)
+    kernels = {"kernels": ranges.kernels().astype("float64"), "kernel_names": names}
+    return _with_metrics(command_identity(origin, visit, cells) | kernels, ranges, origin)
 
 
 def cell_of_part(cell: str, params: Params) -> str:
@@ -404,40 +360,24 @@ def roof_launches_of_journal(records: Iterable[Mapping[str, Any]]) -> pd.DataFra
 
 def _launches_in_ranges(kernels: Iterable[tuple[Mapping[str, Any], str]]) -> pd.DataFrame:
     """One row for each kernel, with the range of this name around it."""
-    return pd.DataFrame([{**kernel, "nvtx": (_JournalRange(name),)} for kernel, name in kernels])
-
-
-@dataclass(frozen=True)
-class _JournalRange:
-    """Range of a visit, or of a launch for a roof, that a journal records."""
-
-    name: str
-    domain: str = protocol.NVTX_DOMAIN
+    domain, kind = protocol.NVTX_DOMAIN, RangeKind.PUSH_POP
+    return pd.DataFrame(
+        [{**kernel, "nvtx": (NvtxRange(domain, name, kind, None),)} for kernel, name in kernels]
+    )
 
 
 # ---- from the timer ------------------------------------------------------------------------------
 
 
-def samples_from_journal(
-    records: Iterable[Mapping[str, Any]],
-    *,
-    session: str,
-    collector: str = "timer",
-    kind: SessionKind | str = SessionKind.TIMING,
-) -> pd.DataFrame:
+def samples_from_journal(records: Iterable[Mapping[str, Any]], origin: Origin) -> pd.DataFrame:
     """One row per timed launch of a journal's finished visits, with `duration_ns`."""
     rows = [
-        (session, collector, SessionKind(kind).value, *visit, repeat, np.nan, "", duration)
-        for visit, durations in _timings(records)
-        for repeat, duration in enumerate(durations)
+        (*origin.columns.values(), *protocol.visit_of(record), repeat, np.nan, "", duration)
+        for record in protocol.measured(records)
+        for repeat, duration in enumerate(record.get("durations_ns") or ())
     ]
     samples = pd.DataFrame(rows, columns=[*SAMPLE_COLUMNS, "duration_ns"])
     return typed_samples(samples).astype({"duration_ns": "float64"})
-
-
-def _timings(records: Iterable[Mapping[str, Any]]) -> Iterable[tuple[_Visit, Sequence[float]]]:
-    for record in protocol.measured(records):
-        yield protocol.visit_of(record), record.get("durations_ns") or ()
 
 
 # ---- missing metrics and shared samples ----------------------------------------------------------

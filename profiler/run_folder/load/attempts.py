@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from profiler.analyse.parts import PartSamples, part_samples
 from profiler.analyse.power import add_power
 from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.samples import (
+    Origin,
     cell_of_part,
     empty_samples,
     impossible_durations,
@@ -67,10 +68,10 @@ class Loaded:
     """Results of one attempt for the cells whose key is unchanged."""
 
     attempt: Attempt
-    samples: pd.DataFrame
     records: tuple[dict[str, Any], ...]
     current: frozenset[str]
     """Cells of the attempt whose key is still the same."""
+    samples: pd.DataFrame = field(default_factory=empty_samples)
     of_reading: tuple[Notice, ...] = ()
     """Notices of reading its files, whatever its end."""
     unreadable: str = ""
@@ -284,71 +285,77 @@ def _load(
     table: NcuTable | None,
 ) -> Loaded:
     """Results of an attempt, of the cells that count; `table`: of its CSV, if it was read ahead."""
-    record = attempt.record
-    records = tuple(
-        record for record in journal.records if "cell" not in record or record["cell"] in current
-    )
     clocks, clock_notices = _read_clocks(attempt)
-    odd = (*clock_notices, *_odd_records(attempt, journal.skipped))
-    if record.kind == SessionKind.TIMELINE:
-        loaded = _load_timelines(attempt, records, current)
-        return replace(loaded, of_reading=odd, clocks=clocks)
-    if record.kind == SessionKind.IN_KERNEL:
-        stamps, unreadable = _read_stamps(attempt, current)
-        return Loaded(
-            attempt=attempt,
-            samples=empty_samples(),
-            records=records,
-            current=frozenset(current),
-            of_reading=odd,
-            unreadable=unreadable,
-            clocks=clocks,
-            stamps=stamps,
-        )
+    loaded = Loaded(
+        attempt=attempt,
+        records=tuple(
+            record
+            for record in journal.records
+            if "cell" not in record or record["cell"] in current
+        ),
+        current=frozenset(current),
+        of_reading=(*clock_notices, *_odd_records(attempt, journal.skipped)),
+        clocks=clocks,
+    )
+    if attempt.record.kind == SessionKind.TIMELINE:
+        return _with_timelines(loaded)
+    if attempt.record.kind == SessionKind.IN_KERNEL:
+        return _with_stamps(loaded)
     table, unreadable = _read_csv(attempt, journal.records, table)
-    of_table = () if table is None else table.notices
-    if record.kind == SessionKind.EXPLAIN:
-        cells = partial(_explained_cells, attempt, records, current, table)
-        profiles, of_pages = cell_profiles(attempt.folder, table, cells)
-        return Loaded(
-            attempt=attempt,
-            samples=empty_samples(),
-            records=records,
-            current=frozenset(current),
-            of_reading=(*of_table, *odd, *of_pages),
-            unreadable=unreadable,
-            clocks=clocks,
-            profiles=profiles,
-        )
+    if table is not None:
+        loaded = replace(loaded, of_reading=(*table.notices, *loaded.of_reading))
+    loaded = replace(loaded, unreadable=unreadable)
+    if attempt.record.kind == SessionKind.EXPLAIN:
+        return _with_profiles(loaded, table)
+    unflushed = _unflushed(attempt, journal.records, table)
+    return _with_samples(loaded, table, compute_capability, unflushed)
+
+
+def _with_profiles(loaded: Loaded, table: NcuTable | None) -> Loaded:
+    """Results of an explain session."""
+    profiles, of_pages = cell_profiles(
+        loaded.attempt.folder, table, partial(_explained_cells, loaded, table)
+    )
+    return replace(loaded, profiles=profiles, of_reading=(*loaded.of_reading, *of_pages))
+
+
+def _with_samples(
+    loaded: Loaded,
+    table: NcuTable | None,
+    compute_capability: str | None,
+    unflushed: tuple[Notice, ...],
+) -> Loaded:
+    """Results of a session whose visits have samples; `unflushed`: notices of its caches."""
+    attempt, record = loaded.attempt, loaded.attempt.record
+    origin = Origin(
+        record.session, record.collector, record.kind, record.metrics, compute_capability
+    )
     parts = _part_samples(attempt, table)
-    samples = _with_values(_samples(attempt, records, table, compute_capability, parts))
-    if record.visit is not None and record.visit["cell"] not in current:
+    samples = _with_values(_samples(loaded, table, origin, parts))
+    if record.visit is not None and record.visit["cell"] not in loaded.current:
         samples = samples.iloc[:0]
     if record.collector == timer.CUDA_EVENTS.name:
-        samples = add_power(samples, measured_visits(records), clocks)
+        samples = add_power(samples, loaded.visit_times, loaded.clocks)
     impossible = impossible_durations(samples)
+    notices = (*loaded.of_reading, *_left_out(attempt, samples, impossible), *unflushed)
     possible = _with_values(without_durations(samples, impossible)) if impossible.any() else samples
-    return Loaded(
-        attempt=attempt,
+    loaded = replace(
+        loaded,
         samples=possible,
-        records=records,
-        current=frozenset(current),
-        of_reading=(
-            *of_table,
-            *odd,
-            *_left_out(attempt, samples, impossible),
-            *_unflushed(attempt, journal.records, table),
-        ),
-        unreadable=unreadable,
+        of_reading=notices,
         without_duration=_visits_of(samples[impossible]) if impossible.any() else frozenset(),
-        attributes=table.attributes if table is not None else _attributes(records),
-        clocks=clocks,
-        ranges=_ranges(attempt, records, table, compute_capability, current),
         parts=_params_by_cell(attempt, parts),
         part_fault=parts.fault if parts is not None else "",
-        launches=len(table.launches) if table is not None else 0,
-        streams=streams_by_cell(table.launches) if table is not None else {},
-        practical_roofs=_practical_roofs(records, table, compute_capability) if current else {},
+        practical_roofs=_practical_roofs(loaded, table, compute_capability),
+    )
+    if table is None:
+        return replace(loaded, attributes=_attributes(loaded.records))
+    return replace(
+        loaded,
+        attributes=table.attributes,
+        ranges=_ranges(loaded, table, origin),
+        launches=len(table.launches),
+        streams=streams_by_cell(table.launches),
     )
 
 
@@ -418,26 +425,24 @@ class AttemptReader:
         return loaded
 
 
-def _explained_cells(
-    attempt: Attempt,
-    records: Sequence[Mapping[str, Any]],
-    current: Set[str],
-    table: NcuTable | None,
-    launches: pd.DataFrame,
-) -> list[str]:
+def _explained_cells(loaded: Loaded, table: NcuTable | None, launches: pd.DataFrame) -> list[str]:
     """Cell of each launch of an explain session, empty where it does not count."""
-    visit = attempt.record.visit
+    visit = loaded.attempt.record.visit
     if visit is None:
-        finished = {cell for cell, _, _ in protocol.finished_visits(records)} & current
-        return finished_cells(launches, finished)
-    if visit["cell"] not in current:
+        finished = {cell for cell, _, _ in protocol.finished_visits(loaded.records)}
+        return finished_cells(launches, finished & loaded.current)
+    if visit["cell"] not in loaded.current:
         return [""] * len(launches)
-    return first_sample_cells(launches, visit["cell"], _part_samples(attempt, table))
+    return first_sample_cells(launches, visit["cell"], _part_samples(loaded.attempt, table))
 
 
 def _practical_roofs(
-    records: Sequence[Mapping[str, Any]], table: NcuTable | None, compute_capability: str | None
+    loaded: Loaded, table: NcuTable | None, compute_capability: str | None
 ) -> dict[str, float]:
+    """Shares of the hardware's roofs by roof; none where no cell counts."""
+    if not loaded.current:
+        return {}
+    records = loaded.records
     finished = [str(r["roof"]) for r in records if r.get("event") == protocol.ROOF_FINISHED]
     named = [roof for roof in finished if roof in protocol.PRACTICAL_ROOFS]
     launches = roof_launches_of_journal(records) if table is None else table.launches
@@ -548,33 +553,25 @@ def _gpu_shared(attempt: Attempt) -> tuple[Notice, ...]:
     return (Notice(NoticeKind.GPU_SHARED, values),)
 
 
-def _load_timelines(
-    attempt: Attempt, records: tuple[dict[str, Any], ...], current: set[str]
-) -> Loaded:
+def _with_timelines(loaded: Loaded) -> Loaded:
     """Results of an attempt with a timeline, from its cleaned files alone."""
-    timelines: VisitTimelines | None = None
-    unreadable = ""
     try:
-        timelines = visit_timelines(attempt, records, current)
+        timelines = visit_timelines(loaded.attempt, loaded.records, loaded.current)
     except ParseError:
-        unreadable = FACTS_FILE
-    return Loaded(
-        attempt=attempt,
-        samples=empty_samples() if timelines is None else _with_values(timelines.samples),
-        records=records,
-        current=frozenset(current),
-        unreadable=unreadable,
-        timeline=timelines or VisitTimelines(),
-    )
+        return replace(loaded, unreadable=FACTS_FILE, timeline=VisitTimelines())
+    if timelines is None:
+        return replace(loaded, timeline=VisitTimelines())
+    return replace(loaded, samples=_with_values(timelines.samples), timeline=timelines)
 
 
-def _read_stamps(attempt: Attempt, current: set[str]) -> tuple[dict[Visit, KernelStamps], str]:
-    """Stamps of the cells whose key is unchanged; none, and its name, of a damaged file."""
+def _with_stamps(loaded: Loaded) -> Loaded:
+    """Results of an in-kernel session: stamps of the cells whose key is unchanged."""
     try:
-        stamps = read_stamps(attempt.folder)
+        stamps = read_stamps(loaded.attempt.folder)
     except ParseError:
-        return {}, STAMPS_FILE
-    return {visit: recorded for visit, recorded in stamps.items() if visit.cell in current}, ""
+        return replace(loaded, unreadable=STAMPS_FILE, stamps={})
+    counted = {visit: found for visit, found in stamps.items() if visit.cell in loaded.current}
+    return replace(loaded, stamps=counted)
 
 
 def _with_values(samples: pd.DataFrame) -> pd.DataFrame:
@@ -588,66 +585,31 @@ def _with_values(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def _samples(
-    attempt: Attempt,
-    records: Sequence[Mapping[str, Any]],
-    table: NcuTable | None,
-    compute_capability: str | None,
-    parts: PartSamples | None,
+    loaded: Loaded, table: NcuTable | None, origin: Origin, parts: PartSamples | None
 ) -> pd.DataFrame:
-    record = attempt.record
-    kind = COLLECTORS.get(record.collector)
+    kind = COLLECTORS.get(origin.collector)
     in_journal = kind is not None and kind.in_journal
     if kind is not None and in_journal and kind.records is not Records.COUNTERS:
-        return samples_from_journal(
-            records, session=record.session, collector=record.collector, kind=record.kind
-        )
+        return samples_from_journal(loaded.records, origin)
     if table is None and not in_journal:
         return empty_samples()
-    launches = launches_of_journal(records) if table is None else table.launches
-    if record.visit is not None:
-        to_samples = (
-            samples_from_command if parts is None else partial(samples_of_parts, parts=parts)
-        )
-        return to_samples(
-            launches,
-            visit=Visit(**record.visit),
-            session=record.session,
-            collector=record.collector,
-            kind=record.kind,
-            metrics=record.metrics,
-            compute_capability=compute_capability,
-        )
-    return samples_from_launches(
-        launches,
-        session=record.session,
-        collector=record.collector,
-        kind=record.kind,
-        metrics=record.metrics,
-        compute_capability=compute_capability,
-        finished=set(protocol.finished_visits(records)),
-    )
+    launches = launches_of_journal(loaded.records) if table is None else table.launches
+    single_visit = loaded.attempt.record.visit
+    if single_visit is None:
+        finished = set(protocol.finished_visits(loaded.records))
+        return samples_from_launches(launches, origin, finished)
+    visit = Visit(**single_visit)
+    if parts is None:
+        return samples_from_command(launches, origin, visit)
+    return samples_of_parts(launches, origin, visit, parts)
 
 
-def _ranges(
-    attempt: Attempt,
-    records: Sequence[Mapping[str, Any]],
-    table: NcuTable | None,
-    compute_capability: str | None,
-    current: set[str],
-) -> pd.DataFrame:
+def _ranges(loaded: Loaded, table: NcuTable, origin: Origin) -> pd.DataFrame:
     """Counters of ranges inside visits; an external command has no visits of ours."""
-    record = attempt.record
-    if table is None or record.visit is not None:
+    if loaded.attempt.record.visit is not None:
         return empty_range_visits()
-    visits = range_visits(
-        table.launches,
-        session=record.session,
-        kind=record.kind,
-        metrics=record.metrics,
-        compute_capability=compute_capability,
-        finished=set(protocol.finished_visits(records)),
-    )
-    return visits if visits.empty else visits[visits["cell"].isin(current)]
+    visits = range_visits(table.launches, origin, set(protocol.finished_visits(loaded.records)))
+    return visits if visits.empty else visits[visits["cell"].isin(loaded.current)]
 
 
 def _read_csv(

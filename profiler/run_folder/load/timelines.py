@@ -8,16 +8,15 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.samples import empty_samples
+from profiler.analyse.samples import Origin, empty_samples
 from profiler.analyse.timelines.cell_timeline import CellTimeline, Original
 from profiler.analyse.timelines.timeline_samples import (
-    Source,
     samples_from_program,
     samples_from_timeline,
 )
 from profiler.collect.nsys import PRIVATE_FOLDER
 from profiler.collect.registry import COLLECTORS
-from profiler.model import Visit
+from profiler.model import SessionKind, Visit
 from profiler.parse.nsys import Timeline
 from profiler.parse.timeline_files import TimelineFacts, read_timeline
 from profiler.parse.timeline_visits import Cut, cuts, full_window, launch_times, visits, window_of
@@ -96,11 +95,12 @@ def _cuts(
 
 def _samples(attempt: Attempt, visit: Visit, part: Cut, facts: TimelineFacts) -> pd.DataFrame:
     record, operations = attempt.record, part.attribution.operations
-    source = Source(record.session, record.collector, on_host=facts.device == "cpu")
+    origin = Origin(record.session, record.collector, SessionKind.TIMELINE)
     if record.visit is not None:
-        return samples_from_program(operations, visit, source)
-    launch_of = window_of(launch_times(operations), part.launches)
-    return samples_from_timeline(operations, launch_of, part.launches, visit, source)
+        return samples_from_program(operations, visit, origin)
+    rows = operations.assign(launch_row=window_of(launch_times(operations), part.launches))
+    on_host = facts.device == "cpu"
+    return samples_from_timeline(rows, part.launches, visit, origin, on_host=on_host)
 
 
 def _cell_timeline(

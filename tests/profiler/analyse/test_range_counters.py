@@ -16,6 +16,7 @@ from profiler.analyse.range_counters import (
     range_visits,
     tree_paths,
 )
+from profiler.analyse.samples import Origin
 from profiler.analyse.timeline import merge_numbered, numbered_prefixes, range_tree
 from profiler.metrics.queries import CATALOGUE, ncu_name
 from profiler.model import Environment
@@ -54,14 +55,8 @@ def launch(nvtx, ns, read=0.0, registers=32.0, occupancy=50.0):
 
 
 def visits_of(*rows, session="timing", kind="timing", metrics=METRICS, finished=None):
-    return range_visits(
-        pd.DataFrame(list(rows)),
-        session=session,
-        kind=kind,
-        metrics=metrics,
-        compute_capability="9.0",
-        finished=finished,
-    )
+    origin = Origin(session, "ncu", kind, metrics, "9.0")
+    return range_visits(pd.DataFrame(list(rows)), origin, finished)
 
 
 def counters(*frames, environment=H200, cells=()):
@@ -115,7 +110,7 @@ class TestPaths:
     def test_a_real_capture(self):
         """Pushed in turn: outer, the visit, inner_0, azz@lib, the launch, deep."""
         table = read_ncu_csv(RECORDINGS / "ncu_raw_nvtx_domains.csv.gz")
-        found = range_visits(table.launches, session="s", kind="timing", metrics=["duration_ns"])
+        found = range_visits(table.launches, Origin("s", "ncu", "timing", ["duration_ns"]))
         kernels = {
             (cell, path): count
             for cell, path, count in found[["cell", "path", "kernels"]].itertuples(index=False)

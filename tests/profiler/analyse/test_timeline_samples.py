@@ -4,15 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from profiler.analyse.samples import check_samples
+from profiler.analyse.samples import Origin, check_samples
 from profiler.analyse.timelines.timeline_samples import (
-    Source,
     samples_from_program,
     samples_from_timeline,
 )
 from profiler.model import Visit
 
-NSYS = Source("nsys", "nsys", on_host=False)
+NSYS = Origin("nsys", "nsys", "timeline")
 VISIT = Visit("a..p", 2, 1)
 LAUNCHES = pd.DataFrame({"launch": [0, 1, 2], "start_ns": [0, 100, 200], "end_ns": [90, 190, 240]})
 
@@ -31,11 +30,11 @@ WORK = operations(
     ("kernel", "k", 110, 130),
     ("kernel", "elsewhere", 500, 600),
 )
-OF_LAUNCH = np.array([0, 0, 0, 1, -1])
+WORK_OF_LAUNCHES = WORK.assign(launch_row=[0, 0, 0, 1, -1])
 
 
 def test_kernels_of_a_launch_are_added_up_and_copies_are_not():
-    found = samples_from_timeline(WORK, OF_LAUNCH, LAUNCHES, VISIT, NSYS)
+    found = samples_from_timeline(WORK_OF_LAUNCHES, LAUNCHES, VISIT, NSYS, on_host=False)
     check_samples(found)
     assert found["duration_ns"].tolist()[:2] == [25.0, 20.0]
     assert found["kernels"].tolist() == [2.0, 1.0, 0.0]
@@ -47,22 +46,26 @@ def test_kernels_of_a_launch_are_added_up_and_copies_are_not():
 
 
 def test_a_launch_without_kernels_has_no_duration():
-    found = samples_from_timeline(WORK, OF_LAUNCH, LAUNCHES, VISIT, NSYS)
+    found = samples_from_timeline(WORK_OF_LAUNCHES, LAUNCHES, VISIT, NSYS, on_host=False)
     assert np.isnan(found["duration_ns"].iloc[2])
-    nothing = samples_from_timeline(WORK, np.full(5, -1), LAUNCHES, VISIT, NSYS)
+    nothing = samples_from_timeline(
+        WORK.assign(launch_row=-1), LAUNCHES, VISIT, NSYS, on_host=False
+    )
     assert nothing["duration_ns"].isna().all()
 
 
 def test_on_a_cpu_the_launch_itself_is_timed():
-    host = Source("torch", "torch", on_host=True)
-    found = samples_from_timeline(WORK.iloc[:0], np.array([], int), LAUNCHES, VISIT, host)
+    torch = Origin("torch", "torch", "timeline")
+    found = samples_from_timeline(WORK_OF_LAUNCHES.iloc[:0], LAUNCHES, VISIT, torch, on_host=True)
     assert found["duration_ns"].tolist() == [90.0, 90.0, 40.0]
     assert found["kernels"].isna().all(), "nobody counted any, which is not the same as none"
 
 
 @pytest.mark.parametrize("rows", [WORK, WORK.iloc[:0]])
 def test_a_visit_without_launches_has_no_samples(rows):
-    found = samples_from_timeline(rows, np.full(len(rows), -1), LAUNCHES.iloc[:0], VISIT, NSYS)
+    found = samples_from_timeline(
+        rows.assign(launch_row=-1), LAUNCHES.iloc[:0], VISIT, NSYS, on_host=False
+    )
     assert found.empty
 
 
