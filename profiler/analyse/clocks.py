@@ -1,4 +1,4 @@
-"""The SM clock of each cell; which visits were throttled, and which of their measurements counts.
+"""Clocks and power of each visit; which were throttled, and which of their measurements counts.
 
 Pure functions of samples, of what was asked of NVML meanwhile (`parse.clock_file`) and of the
 journal, so that a run folder says at any time which visits are to be measured again.
@@ -112,17 +112,7 @@ def measured_visits(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
             begun[key] = record["time"]
         elif record.get("event") == protocol.FINISHED and key in begun:
             rows.append((*key, begun.pop(key), record["time"]))
-    return _visit_frame(rows)
-
-
-Visits = pd.DataFrame | Sequence[tuple[str, int, int, float, float]]
-"""A frame with VISIT_COLUMNS, or rows in that order."""
-
-
-def _visit_frame(visits: Visits) -> pd.DataFrame:
-    if isinstance(visits, pd.DataFrame):
-        return visits
-    frame = pd.DataFrame(list(visits), columns=list(VISIT_COLUMNS))
+    frame = pd.DataFrame(rows, columns=list(VISIT_COLUMNS))
     return frame.astype({"start_s": "float64", "end_s": "float64"})
 
 
@@ -134,11 +124,11 @@ class _Windows:
     that thousands of visits cost no more than one pass over the samples.
     """
 
-    def __init__(self, clocks: pd.DataFrame, visits: pd.DataFrame, period_s: float) -> None:
+    def __init__(self, clocks: pd.DataFrame, visits: pd.DataFrame) -> None:
         self.samples = in_order(clocks)
         times = self.samples["time_s"].to_numpy(dtype="float64")
-        starts = visits["start_s"].to_numpy(dtype="float64") - period_s
-        ends = visits["end_s"].to_numpy(dtype="float64") + period_s
+        starts = visits["start_s"].to_numpy(dtype="float64") - PERIOD_S
+        ends = visits["end_s"].to_numpy(dtype="float64") + PERIOD_S
         self._first = times.searchsorted(starts, side="left")
         self._past = np.maximum(times.searchsorted(ends, side="right"), self._first)
         reasons = self.samples["reasons"]
@@ -165,14 +155,13 @@ class _Windows:
         return inside
 
 
-def throttled_visits(clocks: pd.DataFrame, visits: Visits) -> set[VisitKey]:
+def throttled_visits(clocks: pd.DataFrame, visits: pd.DataFrame) -> set[VisitKey]:
     """Visits that have a sample with a reason in THROTTLING within a period of them.
 
     `clocks` as from `read_clocks`, `visits` as from `measured_visits`; both of the same machine,
     and in any order. A visit without samples is not known to be throttled, and is not in the set.
     """
-    frame = _visit_frame(visits)
-    hit = frame[_Windows(clocks, frame, PERIOD_S).having(int(THROTTLING))]
+    hit = visits[_Windows(clocks, visits).having(int(THROTTLING))]
     return set(zip(hit["cell"], hit["block"], hit["arm"], strict=True))
 
 
@@ -201,16 +190,10 @@ def launch_clocks(launches: pd.DataFrame) -> LaunchClocks | None:
     return LaunchClocks(float(counted.min()), float(counted.max()), float(spread.max()))
 
 
-def reason_shares(
-    clocks: pd.DataFrame, visits: Visits, *, period_s: float = PERIOD_S
-) -> dict[str, float]:
+def reason_shares(clocks: pd.DataFrame, visits: pd.DataFrame) -> dict[str, float]:
     """Share (0 to 1) of the sampled visits in which NVML gave each reason; those that it gave."""
-    windows = _Windows(clocks, _visit_frame(visits), period_s)
+    windows = _Windows(clocks, visits)
     sampled = int((windows.sums(windows.told) > 0).sum())
-    return _shares(windows, sampled)
-
-
-def _shares(windows: _Windows, sampled: int) -> dict[str, float]:
     if not sampled:
         return {}
     seen = int(np.bitwise_or.reduce(windows.bits[windows.inside()]))
@@ -341,3 +324,54 @@ def _spread_notices(session: str, launches: LaunchClocks | None) -> Iterator[Not
 
 def _mhz_range(launches: LaunchClocks) -> str:
     return f"{launches.lowest:.0f} to {launches.highest:.0f} MHz (cycles ÷ duration of each)"
+
+
+# ---- power ---------------------------------------------------------------------------------------
+#
+# NVML's power is a mean over the last second on GPUs since Ampere (GA100 left out), by its own
+# documentation of `nvmlDeviceGetPowerUsage`. So it says something of a launch only where the same
+# launch was repeated for longer than that, with little else between: most visits have none.
+
+AVERAGED_S = 1.0
+"""Time over which NVML averages: samples this soon after the begin also hold what was before."""
+FEWEST_SAMPLES = 5
+"""As many are a tenth of a second at the sampler's period; the sensor is read no more often."""
+LEAST_SHARE = 0.9
+"""Share of a visit that its launches must fill: the rest is mostly the flush of the L2 cache."""
+_NS_PER_S = 1e9
+_VISIT = ["cell", "block", "arm"]
+
+
+def add_power(samples: pd.DataFrame, visits: pd.DataFrame, clocks: pd.DataFrame) -> pd.DataFrame:
+    """Samples of a timer with `power_w` and `energy_j` where their visit was long enough.
+
+    `samples` have `duration_ns`, one row per launch; `visits` are those of the journal
+    (`measured_visits`), `clocks` what was sampled meanwhile. Without a single value the
+    columns are left out. A new frame.
+    """
+    if clocks["power_w"].isna().all() or samples.empty:
+        return samples
+    launched_ns = samples.groupby(_VISIT)["duration_ns"].sum()
+    spans = zip(
+        visits[_VISIT].itertuples(index=False, name=None),
+        visits["start_s"].astype("float64"),
+        visits["end_s"].astype("float64"),
+        strict=True,
+    )
+    power_w = {
+        key: _mean_power(clocks, start_s, end_s)
+        for key, start_s, end_s in spans
+        if launched_ns.get(key, 0.0) >= LEAST_SHARE * (end_s - start_s) * _NS_PER_S
+    }
+    keys = samples[_VISIT].itertuples(index=False, name=None)
+    powers = np.array([power_w.get(key, np.nan) for key in keys], dtype="float64")
+    if np.isnan(powers).all():
+        return samples
+    energy_j = powers * samples["duration_ns"].to_numpy(dtype="float64") / _NS_PER_S
+    return samples.assign(power_w=powers, energy_j=energy_j)
+
+
+def _mean_power(clocks: pd.DataFrame, start_s: float, end_s: float) -> float:
+    """Mean power in watts of the samples that hold nothing from before; NaN for too few."""
+    inside = clocks.loc[clocks["time_s"].between(start_s + AVERAGED_S, end_s), "power_w"].dropna()
+    return float(inside.mean()) if len(inside) >= FEWEST_SAMPLES else float("nan")

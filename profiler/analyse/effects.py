@@ -1,6 +1,7 @@
 """Effects of one parameter: variants that differ in nothing else, compared pair by pair.
 
-Serves any other step from one variant to another too: a `ParameterStep` only holds pairs.
+Serves any other step from one variant to another too: a `ParameterStep` only holds pairs. At the
+end, comparisons without a test: static facts, means of ratios.
 """
 
 from __future__ import annotations
@@ -267,3 +268,51 @@ def _move(step: ParameterStep, medians: Medians, problem: str) -> Move:
         return Move(0)
     before, after = np.mean(np.array(both, dtype=np.float64), axis=0)
     return Move(len(both), float(before), float(after))
+
+
+@dataclass(frozen=True)
+class ExactChange:
+    """A static fact on both sides: registers, shared memory, instructions. None is not known."""
+
+    before: float | None
+    after: float | None
+    difference: float | None
+    ratio: float | None
+    """None also where it was 0 before."""
+
+    @property
+    def changed(self) -> bool | None:
+        """Whether the two differ at all; None where one is not known."""
+        return None if self.difference is None else self.difference != 0
+
+
+def exact_change(before: float | None, after: float | None) -> ExactChange:
+    """Difference and ratio of a fact that does not scatter. NaN counts as not known."""
+    before, after = _finite(before), _finite(after)
+    if before is None or after is None:
+        return ExactChange(before, after, None, None)
+    return ExactChange(before, after, after - before, after / before if before else None)
+
+
+def _finite(value: float | None) -> float | None:
+    """The value; None for NaN."""
+    return None if value is None or np.isnan(value) else value
+
+
+@dataclass(frozen=True)
+class MeanRatio:
+    """Geometric mean of ratios, with the smallest and the largest of them."""
+
+    mean: float
+    smallest: float
+    largest: float
+    count: int
+
+
+def mean_ratio(ratios: Iterable[float]) -> MeanRatio | None:
+    """Geometric mean of the ratios that are positive; None without any."""
+    positive = [ratio for ratio in ratios if ratio > 0]
+    if not positive:
+        return None
+    mean = float(np.exp(np.mean(np.log(positive))))
+    return MeanRatio(mean, min(positive), max(positive), len(positive))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.timeline import (
     GROUP_COLUMNS,
     MOST_NUMBERED,
@@ -21,9 +22,8 @@ from profiler.analyse.timeline import (
     merge_numbered,
     numbered_prefixes,
 )
-from profiler.analyse.timelines.cell_timeline import CellTimeline
-from profiler.analyse.timelines.trees import NONE as _NONE
-from profiler.analyse.timelines.trees import Integers, Tree
+from profiler.analyse.trees import NONE as _NONE
+from profiler.analyse.trees import Integers, Tree
 from profiler.runner.protocol import NVTX_DOMAIN, parse_launch_range_name, parse_range_name
 
 VISIT, LAUNCH = "visit", "launch"

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.analyse.timelines.trees import NONE as _NONE
-from profiler.analyse.timelines.trees import Integers, Tree
+from profiler.analyse.trees import NONE as _NONE
+from profiler.analyse.trees import Integers, Tree
 
 TREE_COLUMNS = (
     "parent",

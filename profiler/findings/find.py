@@ -18,7 +18,6 @@ import pandas as pd
 from profiler.analyse.effects import ParameterStep, steps
 from profiler.analyse.judge import Judge
 from profiler.analyse.summary import slow_visits
-from profiler.analyse.timers import reference_collector
 from profiler.collect.registry import duration_metrics
 from profiler.findings.aliases import alias_variants, sample_sources
 from profiler.findings.caveats import caveats, slow_visits_notice
@@ -56,7 +55,7 @@ from profiler.findings.kinds.steps import (
     make_ladder,
     pairs_of_steps,
 )
-from profiler.findings.kinds.timers import find_timers
+from profiler.findings.kinds.timers import find_timers, reference_collector
 from profiler.findings.kinds.waves import WaveFindings, find_waves
 from profiler.findings.made_sessions import made_sessions
 from profiler.findings.named_baselines import (

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.safe_frames import safe_frames
-from profiler.analyse.timelines.cell_timeline import CellTimeline
 from profiler.findings.timelines.cells import TimelineFindings, imported_timelines
 from profiler.findings.timelines.overview import TimelineOverview, overview
 from profiler.importers.given_file import GivenFile

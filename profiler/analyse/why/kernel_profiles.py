@@ -9,8 +9,14 @@ from functools import cached_property
 
 import pandas as pd
 
-from profiler.analyse.why.products import BARRIER, PRODUCTS, share_of_barrier_waits
-from profiler.analyse.why.waited_for import REASONS, by_wait, shares_by_unit
+from profiler.analyse.why.waited_for import (
+    BARRIER,
+    PRODUCTS,
+    REASONS,
+    by_wait,
+    share_of_barrier_waits,
+    shares_by_unit,
+)
 from profiler.metrics.catalogue import STALL_CAUSES
 from profiler.parse.ncu_source import Listing
 

@@ -1,4 +1,4 @@
-"""Roofs of a kernel: what it moved and computed per second beside what the hardware sustains.
+"""Roofs of a kernel, and its busiest unit: what it moved and computed beside what can be sustained.
 
 A ceiling is ncu's `.peak_sustained` (per cycle of the unit) times the clock of that unit in the
 same launch, so that a clock that moved moves the roof too. The peak of the counters of tensor
@@ -14,11 +14,56 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from profiler.analyse.why.fp32_operations import fp32_operations
+import numpy as np
+
+from profiler.analyse.why.account import logarithmic_mean
+from profiler.analyse.why.facts import COMPUTE, ELAPSED_PEAK, ISSUE_ACTIVE, MEMORY
 from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile
 from profiler.metrics.catalogue import CATALOGUE, TENSOR_TYPES
 from profiler.metrics.explain import FMA_PEAK
-from profiler.metrics.queries import ncu_name
+from profiler.metrics.queries import ncu_name, ncu_names
+from profiler.parse.ncu_source import OPCODE
+
+_COUNTERS = ncu_names(("fp32_fma", "fp32_add", "fp32_mul"))
+_BY_COUNTER = dict(zip(_COUNTERS, (2, 1, 1), strict=True))
+"""Operations of a thread by what ncu counts."""
+_BY_OPCODE = MappingProxyType(
+    {
+        "FFMA": 2,
+        "FFMA32I": 2,
+        "FFMA2": 4,
+        "FADD": 1,
+        "FADD32I": 1,
+        "FADD2": 2,
+        "FMUL": 1,
+        "FMUL32I": 1,
+        "FMUL2": 2,
+    }
+)
+"""FP32 operations of each instruction; names that end in 2 work on two numbers (Blackwell)."""
+_THREADS = "predicated_on"
+
+
+def fp32_operations(profile: KernelProfile) -> float:
+    """2 · FMA + additions + products of all threads; NaN where neither is known.
+
+    From ncu's counters, where they were asked for; else from the threads that executed each
+    instruction of the source page. Both gave the same numbers for every launch of the recordings.
+    The counters have ncu rewrite the machine code once more, which costs a kernel of 25 ms 1.1 s.
+    """
+    counted = sum(each * profile.value(name) for name, each in _BY_COUNTER.items())
+    return _of_instructions(profile) if math.isnan(counted) else counted
+
+
+def _of_instructions(profile: KernelProfile) -> float:
+    instructions = profile.instructions
+    if instructions is None:
+        return math.nan
+    names = (str(opcode).partition(".")[0] for opcode in instructions[OPCODE])
+    per_thread = np.array([_BY_OPCODE.get(name, 0) for name in names])
+    threads = instructions[_THREADS].to_numpy(dtype="float64")
+    return float((per_thread * threads)[per_thread > 0].sum())
+
 
 _MEMORY = (
     ("dram", "dram__bytes.sum", "dram__cycles_elapsed.avg.per_second"),
@@ -132,3 +177,95 @@ def roofs_together(kernels: Sequence[tuple[Sequence[Roof], float]]) -> tuple[Roo
             )
         )
     return tuple(sorted(complete, key=lambda roof: -roof.share))
+
+
+# ---- two cells under one roof --------------------------------------------------------------------
+#
+#     duration = amount ÷ (share of the roof · ceiling)
+#
+# is how the share is defined, so the logarithmic parts add up exactly, as in `account`. Of kernels
+# that one roof limits it says more than instructions and stalls: these only make room for each
+# other there.
+
+SAME_ROOF = 0.6
+"""From this share of a roof on, in both kernels, it is what their times are explained by."""
+
+
+@dataclass(frozen=True)
+class RoofAccount:
+    """Difference of the durations of two kernels that are near the same roof, and its parts."""
+
+    name: str
+    first: Roof
+    second: Roof
+    amount_ns: float
+    """For more bytes or operations."""
+    share_ns: float
+    """For a lower share of the roof."""
+    ceiling_ns: float
+    """For a lower ceiling: a lower clock of the unit."""
+
+
+def roof_account(
+    first: Sequence[Roof], second: Sequence[Roof], durations_ns: tuple[float, float]
+) -> RoofAccount | None:
+    """Account over the memory that limits both; None where none does, or another one."""
+    if not first or not second or first[0].name != second[0].name:
+        return None
+    one, other = first[0], second[0]
+    # Under a roof of arithmetic, instructions and idle cycles are the answer.
+    if one.unit != BYTES or min(one.share, other.share) < SAME_ROOF:
+        return None
+    weight = logarithmic_mean(*durations_ns)
+    return RoofAccount(
+        name=one.name,
+        first=one,
+        second=other,
+        amount_ns=weight * math.log(one.amount / other.amount),
+        share_ns=weight * math.log(other.share / one.share),
+        ceiling_ns=weight * math.log(other.ceiling / one.ceiling),
+    )
+
+
+# ---- the busiest unit ----------------------------------------------------------------------------
+#
+# What limits kernels that are near no roof. A roof counts bytes or operations; a unit is as busy
+# with requests for single sectors, wavefronts of bank conflicts, or instructions that a roof does
+# not count. ncu's throughput metrics are the share of its peak that the busiest unit of the memory
+# system, or of the multiprocessors, reached.
+
+NEAR_PEAK = 0.8
+"""From here on ncu's rule SOLBottleneck calls a unit close to its limit (2025.3.1)."""
+_PARTS: Mapping[str, Mapping[str, str]] = {
+    MEMORY: {
+        "l2_units": f"lts__throughput.avg.{ELAPSED_PEAK}",
+        "l1_units": "l1tex__throughput.avg.pct_of_peak_sustained_active",
+    },
+    COMPUTE: {"issue_slots": ISSUE_ACTIVE},
+}
+_OTHER = {MEMORY: "memory_units", COMPUTE: "sm_pipes"}
+BUSY_UNITS = (*(name for parts in _PARTS.values() for name in parts), *_OTHER.values())
+_SAME = 0.95
+"""A unit this near to the throughput of its group is the one that it is of."""
+
+
+@dataclass(frozen=True)
+class BusyUnit:
+    """One kind of unit, and how busy it was."""
+
+    name: str
+    """One of BUSY_UNITS."""
+    share: float
+    """Part of its peak that it reached."""
+
+
+def busy_unit(profile: KernelProfile) -> BusyUnit | None:
+    """The unit that is close to its peak; None where none is, or throughputs are missing."""
+    groups = {raw: value for raw in _PARTS if math.isfinite(value := profile.value(raw) / 100)}
+    if not groups or max(groups.values()) < NEAR_PEAK:
+        return None
+    busiest = max(groups, key=groups.__getitem__)
+    shares = {name: profile.value(raw) / 100 for name, raw in _PARTS[busiest].items()}
+    counted = {name: share for name, share in shares.items() if share >= _SAME * groups[busiest]}
+    name = max(counted, key=counted.__getitem__, default=_OTHER[busiest])
+    return BusyUnit(name, groups[busiest])

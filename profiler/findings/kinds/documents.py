@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from profiler.analyse.effects import Effect
-from profiler.analyse.waves import Steady
 from profiler.findings.answer import verdict_counts
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.findings.kinds.grid_axes import Grid
 from profiler.findings.kinds.grid_pairs import GridCell, GridPairs, VariantPair
 from profiler.findings.kinds.steps import Rung, StepEffect
-from profiler.findings.kinds.waves import WaveFindings
+from profiler.findings.kinds.waves import Steady, WaveFindings
 from profiler.findings.values import NAN
 from profiler.findings.verdicts import PairVerdict
 from profiler.model import Variant

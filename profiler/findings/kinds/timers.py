@@ -1,4 +1,7 @@
-"""Cells that several timers measured: times, and ratios to the primary timer."""
+"""Durations of the same cells by different timers: times, and ratios to the primary timer.
+
+No verdict follows from them: the timers measure different things.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,106 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
-from profiler.analyse.timers import (
-    compare_timers,
-    overall,
-    reference_collector,
-    split_wall_clock,
-)
-from profiler.collect import ncu, timer
-from profiler.collect.registry import COLLECTORS
+from profiler.collect import ncu, nsys, timer
+from profiler.collect.registry import COLLECTORS, duration_metrics, primary_timer
+from profiler.findings.verdicts import JUDGED
+from profiler.model import SessionKind
+
+TIMER_COLUMNS = ("collector", "cell", "median", "reference", "ratio")
+OVERALL_COLUMNS = ("collector", "cells", "mean", "least", "most", "least_at", "most_at")
+WALL_CLOCK_COLUMNS = ("cell", "wall_clock", "traced", "reference", "host", "caches", "ratio")
 
 _COMPARED = 3
 """Further timers from which on a run is about them: CUDA events and a timeline go with others."""
 _NCU, _WALL_CLOCK = ncu.KIND.name, timer.WALL_CLOCK.name
+_WALL_CLOCK_NS = duration_metrics()[_WALL_CLOCK]
+_TRACED_NS = duration_metrics()[nsys.KIND.name]
+"""Kernel time in a timeline of nsys: launches follow each other, with caches as they leave them."""
+
+
+def reference_collector(samples: pd.DataFrame) -> str | None:
+    """Collector that gave `duration_ns`; None where nothing was timed."""
+    timed = samples[samples["kind"] == SessionKind.TIMING.value]
+    if JUDGED not in timed:
+        return None
+    return primary_timer(timed.loc[timed[JUDGED].notna(), "collector"])
+
+
+def compare_timers(summary: pd.DataFrame) -> pd.DataFrame:
+    """Median of each other timer beside `duration_ns`, in ns, and their ratio: `TIMER_COLUMNS`.
+
+    One row per cell and collector that timed it beside the primary timer; in the order of
+    `duration_metrics`, then of the summary.
+    """
+    measured = frozenset(summary["metric"])
+    reference = _medians(summary, JUDGED)
+    parts = []
+    for collector, metric in duration_metrics().items():
+        if metric != JUDGED and metric in measured:
+            medians = _medians(summary, metric)
+            both = pd.DataFrame({"median": medians, "reference": reference.reindex(medians.index)})
+            parts.append(both.reset_index().assign(collector=collector))
+    if not parts:
+        return pd.DataFrame(columns=list(TIMER_COLUMNS))
+    compared = pd.concat(parts, ignore_index=True)
+    compared["ratio"] = compared["median"] / compared["reference"].where(compared["reference"] > 0)
+    return compared[list(TIMER_COLUMNS)]
+
+
+def timer_medians(samples: pd.DataFrame, summary: pd.DataFrame) -> dict[str, float]:
+    """Median duration by cell id, in nanoseconds, by CUDA events; also where these are primary."""
+    events = timer.CUDA_EVENTS
+    events_metric = duration_metrics()[events.name]
+    metric = JUDGED if reference_collector(samples) == events.name else events_metric
+    return {str(cell): float(value) for cell, value in _medians(summary, metric).items()}
+
+
+def _medians(summary: pd.DataFrame, metric: str) -> pd.Series[float]:
+    rows = summary[summary["metric"] == metric]
+    return rows.set_index("cell")["median"].astype("float64")
+
+
+def overall(compared: pd.DataFrame) -> pd.DataFrame:
+    """Geometric mean and extremes of the ratios of each timer over all cells: `OVERALL_COLUMNS`.
+
+    `compared` is as `compare_timers` gives it, of the cells that count.
+    """
+    rows = []
+    measured = compared[compared["ratio"] > 0]
+    for collector, cells in measured.groupby("collector", sort=False):
+        in_order = cells.sort_values("ratio", kind="stable")
+        least, most = in_order.iloc[0], in_order.iloc[-1]
+        mean = float(np.exp(np.log(cells["ratio"]).mean()))
+        extremes = (least["ratio"], most["ratio"], least["cell"], most["cell"])
+        rows.append((collector, len(cells), mean, *extremes))
+    return pd.DataFrame(rows, columns=list(OVERALL_COLUMNS))
+
+
+def split_wall_clock(summary: pd.DataFrame) -> pd.DataFrame:
+    """Excess of the wall clock over the primary timer in two parts: `WALL_CLOCK_COLUMNS`, in ns.
+
+    One row per cell that both have timed, in the order of the summary. `ratio` is `wall_clock` ÷
+    `reference`. The error `wall_clock - reference` is the sum of two parts:
+
+    - `host`, which is `wall_clock - traced`: time in which no kernel runs;
+    - `caches`, which is `traced - reference`: what kernels took with other caches and clocks (below
+      0 where warm caches made them quicker), and what recording them cost.
+
+    `traced` is the kernel time by nsys; it and both parts are NaN for a cell without one.
+    """
+    medians = _medians(summary, _WALL_CLOCK_NS)
+    reference = _medians(summary, JUDGED)
+    both = pd.DataFrame({"wall_clock": medians, "reference": reference}, medians.index)
+    both["traced"] = _medians(summary, _TRACED_NS)
+    both_timed = both[(both["reference"] > 0) & (both["wall_clock"] > 0)]
+    timed = both_timed.rename_axis("cell").reset_index()
+    timed["host"] = timed["wall_clock"] - timed["traced"]
+    timed["caches"] = timed["traced"] - timed["reference"]
+    timed["ratio"] = timed["wall_clock"] / timed["reference"]
+    return timed[list(WALL_CLOCK_COLUMNS)]
 
 
 @dataclass(frozen=True)
@@ -46,12 +135,12 @@ class TimerComparison:
     collectors: tuple[str, ...]
     """Collectors of the other timers."""
     medians: pd.DataFrame
-    """`profiler.analyse.timers.TIMER_COLUMNS`: one row per correct cell and other timer."""
+    """`TIMER_COLUMNS`: one row per correct cell and other timer."""
     overall: pd.DataFrame
-    """`profiler.analyse.timers.OVERALL_COLUMNS`: one row per other timer."""
+    """`OVERALL_COLUMNS`: one row per other timer."""
     wall_clock: pd.DataFrame
-    """`profiler.analyse.timers.WALL_CLOCK_COLUMNS`: the error of the wall clock against ncu and its
-    parts, of cells where these are known."""
+    """`WALL_CLOCK_COLUMNS`: the error of the wall clock against ncu and its parts, of cells where
+    these are known."""
     furthest: TimerError | None
     """Where any timer is off by the largest factor from ncu; None without ncu."""
 

@@ -1,4 +1,13 @@
-"""Grids that are counted in waves: tail efficiency of each, and how many blocks a variant needs."""
+"""Grids that are counted in waves: tail efficiency of each, and how many blocks a variant needs.
+
+A wave is as many blocks as the GPU holds at once. Definitions, within one variant, whose blocks are
+taken to do the same work each:
+
+- A grid is of full waves where its number of waves is whole (to within `FULL`).
+- The ideal time of a grid is its blocks times the least time per block of any grid of full waves.
+- Its tail efficiency is the ideal time by the measured one: what the last wave, which is seldom
+  full, leaves of the rate of full ones. It is above 1 where a grid does better than full waves do.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +18,95 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.waves import GOOD, RULE_BLOCKS_PER_SM, Steady, steady, tail_efficiency
 from profiler.findings.values import NAN, NOTHING, Value
 from profiler.model import Cell
 
-__all__ = [
-    "COLUMNS",
-    "GOOD",
-    "RULE_BLOCKS_PER_SM",
-    "Steady",
-    "WaveFindings",
-    "find_waves",
-]
+EFFICIENCY_COLUMNS = ("ideal_ns", "efficiency")
+"""What `tail_efficiency` adds."""
+
+FULL = 0.004
+"""How far from a whole number full waves may be: ncu writes them with two decimals."""
+
+GOOD = 0.9
+"""Tail efficiency that is asked for."""
+
+RULE_BLOCKS_PER_SM = 4.0
+"""The rule of thumb that is put to the test: at least so many blocks for each multiprocessor."""
+
+
+@dataclass(frozen=True)
+class Steady:
+    """Smallest grid of a variant from which on its tail efficiency is at least `GOOD`."""
+
+    variant: str
+    waves: float
+    """Of the smallest grid from which on every measured one is good; NaN where there is none."""
+    blocks_per_sm: float
+    """Of that grid; NaN where the number of multiprocessors is not known."""
+    largest_waves: float
+    """Of the largest grid that was measured: nothing is known beyond it."""
+    rule_grids: int
+    """Measured grids of at least `RULE_BLOCKS_PER_SM` blocks for each multiprocessor."""
+    rule_least: float
+    """Least tail efficiency of those; NaN where there are none."""
+    rule_least_at: float
+    """Its number of waves."""
+
+    @property
+    def rule_holds(self) -> bool | None:
+        """Whether all of those grids are good; None where there are none."""
+        return None if math.isnan(self.rule_least) else self.rule_least >= GOOD
+
+
+def tail_efficiency(table: pd.DataFrame) -> pd.DataFrame:
+    """The table (columns `variant waves blocks time_ns`) with `EFFICIENCY_COLUMNS`.
+
+    Both are NaN for a variant without a measured grid of full waves.
+    """
+    per_block = table["time_ns"] / table["blocks"].where(table["blocks"] > 0)
+    best = per_block.where(_is_full(table["waves"])).groupby(table["variant"]).transform("min")
+    ideal = best * table["blocks"]
+    efficiency = ideal / table["time_ns"].where(table["time_ns"] > 0)
+    return table.assign(ideal_ns=ideal, efficiency=efficiency)
+
+
+def steady(table: pd.DataFrame) -> tuple[Steady, ...]:
+    """Grid of each variant from which on its tail efficiency is good, in the order of the table.
+
+    Columns `variant waves blocks_per_sm efficiency`; grids without an efficiency do not count.
+    """
+    measured = table[table["efficiency"].notna()]
+    return tuple(
+        _steady(str(variant), rows.sort_values("waves", kind="stable"))
+        for variant, rows in measured.groupby("variant", sort=False)
+    )
+
+
+def _steady(variant: str, rows: pd.DataFrame) -> Steady:
+    bad = rows.loc[rows["efficiency"] < GOOD, "waves"]
+    after = rows[rows["waves"] > bad.max()] if len(bad) else rows
+    waves, per_sm = (
+        (float(after["waves"].iloc[0]), float(after["blocks_per_sm"].iloc[0]))
+        if len(after)
+        else (math.nan, math.nan)
+    )
+    ruled = rows[rows["blocks_per_sm"] >= RULE_BLOCKS_PER_SM]
+    least = int(ruled["efficiency"].to_numpy().argmin()) if len(ruled) else None
+    return Steady(
+        variant=variant,
+        waves=waves,
+        blocks_per_sm=per_sm,
+        largest_waves=float(rows["waves"].max()),
+        rule_grids=len(ruled),
+        rule_least=math.nan if least is None else float(ruled["efficiency"].iloc[least]),
+        rule_least_at=math.nan if least is None else float(ruled["waves"].iloc[least]),
+    )
+
+
+def _is_full(waves: pd.Series[float]) -> pd.Series[bool]:
+    nearest = waves.round()
+    return (nearest >= 1) & ((waves - nearest).abs() <= FULL)
+
 
 COLUMNS = ("variant", "waves", "blocks", "blocks_per_sm", "time_ns", "occupancy")
 

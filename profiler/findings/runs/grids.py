@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from profiler.analyse.changes import MeanRatio, mean_ratio
+from profiler.analyse.effects import MeanRatio, mean_ratio
 from profiler.comparison.machines import Machines
 from profiler.comparison.runs import ComparedRun, is_correct, outcome_in
 from profiler.findings.kinds.grid_axes import Grid, grids

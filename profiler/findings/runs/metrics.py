@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profiler.analyse.changes import exact_change
 from profiler.analyse.derived import build_fact
+from profiler.analyse.effects import exact_change
 from profiler.comparison.runs import ComparedRun, is_correct
 from profiler.findings.counters import TIME_AGAIN, Move, move_size
 from profiler.metrics.labels import label

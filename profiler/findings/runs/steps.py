@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from profiler.analyse.between_runs import REFUSED_WORDS, Reason
-from profiler.analyse.changes import MeanRatio, mean_ratio
+from profiler.analyse.effects import MeanRatio, mean_ratio
 from profiler.comparison.edits import EditedFile, edited_files
 from profiler.comparison.machines import Machines, machines_of
 from profiler.comparison.programs import Program, programs

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from profiler.analyse.cell_timeline import CellTimeline, Original
 from profiler.analyse.phases import (
     CPU_OPERATOR,
     OUTSIDE,
@@ -33,8 +34,7 @@ from profiler.analyse.timeline import (
     operation_summary,
     range_tree,
 )
-from profiler.analyse.timelines.cell_timeline import CellTimeline, Original
-from profiler.analyse.timers import timer_medians
+from profiler.findings.kinds.timers import timer_medians
 from profiler.findings.timelines.bars import TimelineBars, UnitWindow, find_bars, find_window
 from profiler.findings.values import NAN
 from profiler.run_folder.load.report import Report

@@ -14,8 +14,7 @@ from profiler.analyse.why.account import (
     Account,
     Part,
 )
-from profiler.analyse.why.roof_account import RoofAccount
-from profiler.analyse.why.roofs import BYTES
+from profiler.analyse.why.roofs import BYTES, RoofAccount
 from profiler.analyse.why.waited_for import QUEUE
 
 __all__ = [

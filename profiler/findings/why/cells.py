@@ -10,10 +10,16 @@ from functools import cached_property
 import pandas as pd
 
 from profiler.analyse.why.account import KernelTime, kernel_time
-from profiler.analyse.why.busy_units import BusyUnit, busy_unit
 from profiler.analyse.why.causes import Cause, causes, reasons_first, unfused
 from profiler.analyse.why.kernel_profiles import DURATION, CellProfile, KernelProfile
-from profiler.analyse.why.roofs import NO_PRACTICAL, Roof, roofs, roofs_together
+from profiler.analyse.why.roofs import (
+    NO_PRACTICAL,
+    BusyUnit,
+    Roof,
+    busy_unit,
+    roofs,
+    roofs_together,
+)
 from profiler.findings.limits import NOT_WAITING
 from profiler.findings.why.hot_lines import HotLine, hot_lines
 

@@ -15,11 +15,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from profiler.analyse.why.account import Account, Part
-from profiler.analyse.why.busy_units import BUSY_UNITS
 from profiler.analyse.why.causes import Cause
 from profiler.analyse.why.facts import Evidence
-from profiler.analyse.why.roof_account import RoofAccount
-from profiler.analyse.why.roofs import Roof
+from profiler.analyse.why.roofs import BUSY_UNITS, Roof, RoofAccount
 from profiler.findings.findings import Findings
 from profiler.findings.json_model import ABSENT, JsonObject, Number, Source
 from profiler.findings.timelines.idle import IdleDifference, idle_difference

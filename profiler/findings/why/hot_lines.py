@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from profiler.analyse.why.producers import LONG_SCOREBOARD, Code
+from profiler.analyse.why.sass_code import LONG_SCOREBOARD, Code
 from profiler.analyse.why.waited_for import PRODUCERS
 
 _SAMPLES, _EXECUTED = "samples_not_issued", "executed"

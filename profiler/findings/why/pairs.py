@@ -12,7 +12,7 @@ import pandas as pd
 from profiler.analyse.why.account import Account, account
 from profiler.analyse.why.causes import reasons_first
 from profiler.analyse.why.kernel_profiles import KernelProfile
-from profiler.analyse.why.roof_account import RoofAccount, roof_account
+from profiler.analyse.why.roofs import RoofAccount, roof_account
 from profiler.analyse.why.sass_classes import executed_by_class
 from profiler.analyse.why.sass_diff import Hunk, diff_sass
 from profiler.findings.verdicts import PairVerdict

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.derived import add_build_facts, add_derived, add_own, add_status_facts
 from profiler.analyse.judge import Rules
 from profiler.analyse.range_counters import range_counters
 from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.samples import came_back, share_duplicates
 from profiler.analyse.summary import summarise
-from profiler.analyse.timelines.cell_timeline import CellTimeline
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.collect import cupti, ncu
 from profiler.collect.registry import primary_timer

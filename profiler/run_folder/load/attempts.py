@@ -11,9 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.clocks import measured_visits, throttled_visits
+from profiler.analyse.clocks import add_power, measured_visits, throttled_visits
 from profiler.analyse.parts import PartSamples, part_samples
-from profiler.analyse.power import add_power
 from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.samples import (
     Origin,

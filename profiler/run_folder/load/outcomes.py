@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.range_counters import empty_range_visits
 from profiler.analyse.samples import (
     command_cells,
     empty_samples,
     missing_metrics,
 )
-from profiler.analyse.timelines.cell_timeline import CellTimeline
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.analyse.witness import implausible_cells
 from profiler.model import (

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.judge import Rules
-from profiler.analyse.timelines.cell_timeline import CellTimeline
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.metrics.own import OwnMetric
 from profiler.model import BuildResult, CellStatus, Environment, Plan, Span

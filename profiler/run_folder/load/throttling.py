@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.clocks import (
     Repeats,
     VisitKey,
@@ -15,7 +16,6 @@ from profiler.analyse.clocks import (
     reason_shares,
     with_whole_blocks,
 )
-from profiler.analyse.timelines.cell_timeline import CellTimeline
 from profiler.analyse.why.kernel_profiles import DURATION, ELAPSED
 from profiler.model import Plan, Visit
 from profiler.notices import Notice

@@ -8,12 +8,13 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.samples import Origin, empty_samples
-from profiler.analyse.timelines.cell_timeline import CellTimeline, Original
-from profiler.analyse.timelines.timeline_samples import (
+from profiler.analyse.cell_timeline import (
+    CellTimeline,
+    Original,
     samples_from_program,
     samples_from_timeline,
 )
+from profiler.analyse.samples import Origin, empty_samples
 from profiler.collect.nsys import PRIVATE_FOLDER
 from profiler.collect.registry import COLLECTORS
 from profiler.model import SessionKind, Visit

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.phases import (
     API_CALL_COLUMNS,
     GAP_GROUP_COLUMNS,
@@ -29,7 +30,6 @@ from profiler.analyse.phases import (
     tree_ranges,
 )
 from profiler.analyse.timeline import group_times
-from profiler.analyse.timelines.cell_timeline import CellTimeline
 
 OPERATORS = ("name", "calls", "self_cpu_us", "cpu_us", "self_device_us", "device_us", "stack")
 

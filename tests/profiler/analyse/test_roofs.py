@@ -3,8 +3,16 @@
 import pytest
 
 from profiler.analyse.why.kernel_profiles import KernelProfile
-from profiler.analyse.why.roof_account import roof_account
-from profiler.analyse.why.roofs import BYTES, OPERATIONS, Roof, roofs, roofs_together
+from profiler.analyse.why.roofs import (
+    BUSY_UNITS,
+    BYTES,
+    OPERATIONS,
+    Roof,
+    busy_unit,
+    roof_account,
+    roofs,
+    roofs_together,
+)
 
 # FlashAttention-2 and a kernel of `experiments/progression.yaml` (H200, ncu 2025.3.1): batch 16,
 # 16 heads, length 4096, head dimension 128, fp16.
@@ -121,3 +129,39 @@ def test_kernels_that_are_not_near_the_same_roof_have_no_such_account():
     assert roof_account(near, far, (276e3, 600e3)) is None
     assert roof_account(near, other, (276e3, 276e3)) is None
     assert roof_account(near, [], (276e3, 276e3)) is None
+
+
+# ---- the busiest unit ----------------------------------------------------------------------------
+
+PEAK = "avg.pct_of_peak_sustained_elapsed"
+COMPUTE, MEMORY = f"sm__throughput.{PEAK}", f"gpu__compute_memory_throughput.{PEAK}"
+RAW = {
+    "compute": COMPUTE,
+    "memory": MEMORY,
+    "l2": f"lts__throughput.{PEAK}",
+    "l1": "l1tex__throughput.avg.pct_of_peak_sustained_active",
+    "issue": "smsp__issue_active.avg.pct_of_peak_sustained_active",
+}
+
+
+@pytest.mark.parametrize(
+    ("counted", "name", "share"),
+    [
+        # torch's copy of a transposed matrix, 37 % of the bandwidth of L2 (H200).
+        ({"compute": 19.71, "memory": 97.10, "l2": 97.10, "l1": 61.92}, "l2_units", 0.971),
+        # 32-way bank conflicts.
+        ({"compute": 3.19, "memory": 99.90, "l2": 0.29, "l1": 99.96}, "l1_units", 0.999),
+        # Divergent warps.
+        ({"compute": 97.82, "memory": 0.19, "issue": 98.17}, "issue_slots", 0.9782),
+        # Conversions to double precision.
+        ({"compute": 91.56, "memory": 0.02, "issue": 18.1}, "sm_pipes", 0.9156),
+        ({"memory": 85.0}, "memory_units", 0.85),
+        # FlashAttention with mma.sync: nothing is close to its peak.
+        ({"compute": 65.15, "memory": 55.96, "l1": 56.77, "issue": 31.11}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_the_busiest_unit_is_named_where_it_is_close_to_its_peak(counted, name, share):
+    unit = busy_unit(KernelProfile("kernel", {RAW[key]: value for key, value in counted.items()}))
+    assert (unit and unit.name, unit and unit.share) == (name, pytest.approx(share))
+    assert name is None or name in BUSY_UNITS

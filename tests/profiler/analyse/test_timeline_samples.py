@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from profiler.analyse.samples import Origin, check_samples
-from profiler.analyse.timelines.timeline_samples import (
+from profiler.analyse.cell_timeline import (
     samples_from_program,
     samples_from_timeline,
 )
+from profiler.analyse.samples import Origin, check_samples
 from profiler.model import Visit
 
 NSYS = Origin("nsys", "nsys", "timeline")

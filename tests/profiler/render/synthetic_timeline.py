@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, with_metrics, without
 
-from profiler.analyse.timelines.cell_timeline import CellTimeline
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.model import Problem
 from profiler.parse.nsys import API_COLUMNS, OPERATION_COLUMNS, RANGE_COLUMNS, Timeline
 from profiler.parse.nsys_attribution import attribute

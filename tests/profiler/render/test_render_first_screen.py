@@ -13,10 +13,9 @@ from synthetic_grid import make_grid
 from synthetic_report import make_report, problems, without
 from synthetic_waves import make_waves
 
-from profiler.analyse.timers import OVERALL_COLUMNS, TIMER_COLUMNS
 from profiler.findings.answer import ReferenceLead
 from profiler.findings.find import find
-from profiler.findings.kinds.timers import TimerComparison
+from profiler.findings.kinds.timers import OVERALL_COLUMNS, TIMER_COLUMNS, TimerComparison
 from profiler.model import Verdict
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.figures.heat_maps import HeatMap, MapCell, columns_for

@@ -16,9 +16,9 @@ from rich.console import Console
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 from synthetic_timeline import Recorder, mlp, on_cpu, timeline_report
 
+from profiler.analyse.cell_timeline import CellTimeline, Original
 from profiler.analyse.phases import LAUNCH, phase_summary, phased
 from profiler.analyse.timeline import kernel_summary, range_tree
-from profiler.analyse.timelines.cell_timeline import CellTimeline, Original
 from profiler.commands.output import dump, report_document
 from profiler.findings.find import find
 from profiler.findings.timelines.cells import CellTimelineFindings, TimelineFindings, find_timelines

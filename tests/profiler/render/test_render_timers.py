@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from synthetic_report import make_report, problems, with_metrics, without
 
-from profiler.analyse.timers import timer_medians
 from profiler.findings.find import find
+from profiler.findings.kinds.timers import timer_medians
 from profiler.model import Outcome
 from profiler.render.page import render_page
 from profiler.render.tables.timers import timer_table

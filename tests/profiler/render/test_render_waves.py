@@ -7,8 +7,8 @@ import lxml.html
 import pytest
 from synthetic_waves import WAVES, make_waves
 
-from profiler.analyse.waves import tail_efficiency
 from profiler.findings.find import find
+from profiler.findings.kinds.waves import tail_efficiency
 from profiler.model import Environment, Outcome
 from profiler.render.kinds.waves import wave_table
 from profiler.render.page import render_page

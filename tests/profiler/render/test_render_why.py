@@ -12,9 +12,9 @@ from recorded import findings_of_recording
 from synthetic_report import HOSTILE, make_report, without
 
 from profiler.analyse.why.account import Account, Part
-from profiler.analyse.why.busy_units import BUSY_UNITS, BusyUnit
 from profiler.analyse.why.causes import CAUSES, UNFUSED
 from profiler.analyse.why.kernel_profiles import CellProfile, KernelProfile
+from profiler.analyse.why.roofs import BUSY_UNITS, BusyUnit
 from profiler.analyse.why.sass_classes import CLASSES
 from profiler.findings.find import find
 from profiler.findings.why.cells import CellWhy

@@ -3,7 +3,7 @@ import math
 import pandas as pd
 import pytest
 
-from profiler.analyse.waves import steady, tail_efficiency
+from profiler.findings.kinds.waves import steady, tail_efficiency
 
 PER_WAVE = 100
 

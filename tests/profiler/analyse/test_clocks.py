@@ -14,6 +14,7 @@ from profiler.analyse.clocks import (
     LaunchClocks,
     Reason,
     Repeats,
+    add_power,
     clock_notices,
     launch_clocks,
     measured_visits,
@@ -360,6 +361,12 @@ def test_visits_are_read_from_the_journal():
     assert nothing.empty
 
 
+def visit_frame(visits):
+    """Visits as `measured_visits` has them."""
+    frame = pd.DataFrame(visits, columns=list(VISIT_COLUMNS))
+    return frame.astype({"start_s": "float64", "end_s": "float64"})
+
+
 def test_a_visit_is_throttled_by_any_sample_within_a_period_of_it():
     clocks = clocks_of((1.0, 1000, 0x40), (2.0, 1980, 0x4), (3.0, 1980, 0x1))
     near, far = 0.9 * PERIOD_S, 1.1 * PERIOD_S
@@ -374,32 +381,31 @@ def test_a_visit_is_throttled_by_any_sample_within_a_period_of_it():
         ("unseen", 0, 0, 9.0, 9.1),
     ]
     throttled = {("around", 0, 0), ("before", 0, 0), ("after", 1, 0)}
-    assert throttled_visits(clocks, visits) == throttled
+    assert throttled_visits(clocks, visit_frame(visits)) == throttled
     backwards = clocks.iloc[::-1]
-    frame = pd.DataFrame(visits[::-1], columns=list(VISIT_COLUMNS))
-    assert throttled_visits(backwards, frame) == throttled
+    assert throttled_visits(backwards, visit_frame(visits[::-1])) == throttled
 
 
 @pytest.mark.parametrize("reason", list(Reason))
 def test_only_throttling_reasons_throttle(reason):
     clocks = clocks_of((1.0, 1980, int(reason)))
-    throttled = throttled_visits(clocks, [("a", 0, 0, 1.0, 1.0)])
+    throttled = throttled_visits(clocks, visit_frame([("a", 0, 0, 1.0, 1.0)]))
     assert bool(throttled) == bool(reason & THROTTLING)
 
 
 def test_reasons_that_are_not_known_throttle_nothing():
     clocks = clocks_of((1.0, 1980, None), (1.01, 1980, None))
     visits = [("a", 0, 0, 1.0, 1.0)]
-    assert throttled_visits(clocks, visits) == set()
-    assert reason_shares(clocks, visits) == {}
+    assert throttled_visits(clocks, visit_frame(visits)) == set()
+    assert reason_shares(clocks, visit_frame(visits)) == {}
 
 
 def test_nothing_to_look_at():
     visits = [("a", 0, 0, 1.0, 2.0)]
-    assert throttled_visits(empty_clocks(), visits) == set()
-    assert throttled_visits(clocks_of((1.0, 1980, 8)), []) == set()
-    assert reason_shares(empty_clocks(), visits) == {}
-    assert reason_shares(clocks_of((1.0, 1980, 8)), []) == {}
+    assert throttled_visits(empty_clocks(), visit_frame(visits)) == set()
+    assert throttled_visits(clocks_of((1.0, 1980, 8)), visit_frame([])) == set()
+    assert reason_shares(empty_clocks(), visit_frame(visits)) == {}
+    assert reason_shares(clocks_of((1.0, 1980, 8)), visit_frame([])) == {}
     assert reason_shares(empty_clocks(), measured_visits([])) == {}
 
 
@@ -422,8 +428,8 @@ def test_thousands_of_visits_agree_with_looking_at_each_of_them():
         capped += np.any(reasons[window] & int(Reason.SW_POWER_CAP))
         sampled += window.any()
     assert 0 < len(slowly) < len(visits)
-    assert throttled_visits(clocks, visits) == slowly
-    share = reason_shares(clocks, visits)["sw_power_cap"]
+    assert throttled_visits(clocks, visit_frame(visits)) == slowly
+    share = reason_shares(clocks, visit_frame(visits))["sw_power_cap"]
     assert share == pytest.approx(capped / sampled)
 
 
@@ -439,7 +445,8 @@ def busy_session():
         (3.0, 345, 0x1),
         (5.0, 1410, 0x44),
     )
-    return clocks, [("a", 0, 0, 1.0, 1.2), ("b", 0, 0, 1.95, 2.05), ("c", 0, 0, 2.95, 3.05)]
+    visits = [("a", 0, 0, 1.0, 1.2), ("b", 0, 0, 1.95, 2.05), ("c", 0, 0, 2.95, 3.05)]
+    return clocks, visit_frame(visits)
 
 
 def test_shares_of_reasons_are_those_of_the_visits():
@@ -540,3 +547,48 @@ def test_power_limit_of_launches_without_cycles():
     words = "during less than 1 % of the visits; its launches counted no cycles"
     assert words in said.pop(NoticeKind.POWER_CAPPED)
     assert said == {}
+
+
+# ---- power ---------------------------------------------------------------------------------------
+
+
+def clocks(seconds, watts):
+    """Samples every 20 ms from 0; `watts` is a function of the time."""
+    times = np.arange(0, seconds, 0.02)
+    return pd.DataFrame({"time_s": times, "power_w": [watts(time) for time in times]})
+
+
+def visits(*spans):
+    rows = [("a", block, 0, start, end) for block, (start, end) in enumerate(spans)]
+    return pd.DataFrame(rows, columns=["cell", "block", "arm", "start_s", "end_s"])
+
+
+def samples(*launches):
+    """Per visit, number and duration in seconds of its launches."""
+    rows = [("a", block, 0, s * 1e9) for block, (n, s) in enumerate(launches) for _ in range(n)]
+    return pd.DataFrame(rows, columns=["cell", "block", "arm", "duration_ns"])
+
+
+def test_the_first_second_still_holds_what_was_before():
+    seen = add_power(
+        samples((20, 0.1)), visits((1, 3)), clocks(4, lambda time: 100 if time < 2 else 600)
+    )
+    assert set(seen["power_w"]) == {600}
+    assert seen["energy_j"].tolist() == pytest.approx([60] * 20)
+
+
+def test_short_visits_and_those_that_mostly_flush_have_none():
+    seen = add_power(
+        samples((20, 0.05), (20, 0.01), (20, 0.1)),
+        visits((0, 1), (1, 3), (3, 5)),  # 1 s; a tenth of 2 s; all of 2 s
+        clocks(5, lambda _: 300),
+    )
+    by_block = seen.groupby("block")["power_w"].max()
+    assert by_block.isna().tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("watts", [float("nan"), 300.0])
+def test_without_any_value_there_is_no_column(watts):
+    launches = samples((3, 0.001))
+    seen = add_power(launches, visits((0, 0.003)), clocks(1, lambda _: watts))
+    assert list(seen.columns) == list(launches.columns)

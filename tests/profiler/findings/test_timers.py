@@ -8,7 +8,8 @@ from analyse_frames import make_cell, samples_of
 
 from profiler.analyse.judge import times_of
 from profiler.analyse.summary import summarise
-from profiler.analyse.timers import (
+from profiler.collect.registry import duration_metrics, primary_timer
+from profiler.findings.kinds.timers import (
     OVERALL_COLUMNS,
     TIMER_COLUMNS,
     WALL_CLOCK_COLUMNS,
@@ -17,7 +18,6 @@ from profiler.analyse.timers import (
     reference_collector,
     split_wall_clock,
 )
-from profiler.collect.registry import duration_metrics, primary_timer
 from profiler.metrics.queries import CATALOGUE
 from profiler.model import SessionKind
 

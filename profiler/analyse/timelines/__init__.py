@@ -1,1 +1,0 @@
-"""What timelines are summed up with."""
