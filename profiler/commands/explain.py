@@ -14,10 +14,9 @@ from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
 from profiler.findings.findings import Findings, Programs
-from profiler.findings.timelines.idle import IdleDifference, idle_difference
 from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.document import explain_document, idle_document
-from profiler.findings.why.find import find_why, pair_why
+from profiler.findings.why.find import IdleDifference, find_why, idle_difference, pair_why
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell, Problem, Variant
 from profiler.notices import NoticeKind

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.findings.findings import Ranking
 from profiler.findings.ranking import VariantRank, geometric_mean
-from profiler.findings.verdicts import PairVerdict
+from profiler.findings.verdicts import verdict_counts
 from profiler.findings.winners import Winner
-from profiler.model import Cell, Variant, Verdict
+from profiler.model import Cell, Variant
 
 
 @dataclass(frozen=True)
@@ -105,12 +104,6 @@ def _lead(ranking: Ranking, reference: Variant) -> ReferenceLead | None:
         problems=len(compared),
         verdicts=verdict_counts(against),
     )
-
-
-def verdict_counts(verdicts: Sequence[PairVerdict]) -> dict[str, int]:
-    """Count of each verdict by its word, in the order of `Verdict`."""
-    counts = Counter(pair.verdict for pair in verdicts if pair.verdict is not None)
-    return {verdict.value: counts[verdict] for verdict in Verdict if counts[verdict]}
 
 
 def span(values: Sequence[float]) -> tuple[float, float] | None:

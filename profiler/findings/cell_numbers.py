@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import pandas as pd
 
 from profiler.analyse.summary import SUMMARY_COLUMNS, summarise_finals
 from profiler.findings.values import BLOCKS, FINAL, Value
 from profiler.findings.verdicts import JUDGED, PairVerdict
+from profiler.model import Cell, CellStatus
 from profiler.run_folder.load.report import Report
 
 NUMBER_COLUMNS = (*SUMMARY_COLUMNS, "source")
@@ -104,3 +105,36 @@ def values_of(numbers: pd.DataFrame) -> dict[tuple[str, str], Value]:
     cells, metrics = (map(str, frame[column].tolist()) for column in ("cell", "metric"))
     values = map(Value, *(frame[name].tolist() for name in Value._fields))
     return dict(zip(zip(cells, metrics, strict=True), values, strict=True))
+
+
+# ---- aliases -------------------------------------------------------------------------------------
+
+
+def alias_variants(cells: Sequence[Cell], statuses: Mapping[str, CellStatus]) -> Mapping[str, str]:
+    """Id of the measured variant by the id of each variant whose every cell is an alias of its."""
+    variant_of = {cell.id: cell.variant.id for cell in cells}
+    owners: dict[str, set[str | None]] = {}
+    for cell in cells:
+        status = statuses.get(cell.id)
+        owner = status.duplicate_of if status else None
+        owners.setdefault(cell.variant.id, set()).add(variant_of.get(owner or ""))
+    return {
+        variant: owner
+        for variant, candidates in owners.items()
+        if len(candidates) == 1
+        and (owner := next(iter(candidates))) is not None
+        and owner != variant
+    }
+
+
+def sample_sources(
+    cells: Sequence[Cell], statuses: Mapping[str, CellStatus], measured: Collection[str]
+) -> Mapping[str, str]:
+    """Id of the cell that was measured, by the id of each alias that has no samples of its own."""
+    return {
+        cell.id: status.duplicate_of
+        for cell in cells
+        if cell.id not in measured
+        and (status := statuses.get(cell.id)) is not None
+        and status.duplicate_of
+    }

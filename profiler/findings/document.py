@@ -13,23 +13,30 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from profiler.analyse.summary import SlowVisits
-from profiler.findings.answer import Answer, ReferenceLead, answer_of, span, verdict_counts
+from profiler.findings.answer import Answer, ReferenceLead, answer_of, span
 from profiler.findings.findings import Findings, Programs, Verdicts
-from profiler.findings.json_model import ABSENT, JsonObject, NoticeDocument, Number, Source
-from profiler.findings.kinds.documents import (
-    GridDocument,
+from profiler.findings.json_model import (
+    ABSENT,
+    JsonObject,
     NamedDocument,
-    RungDocument,
-    VerdictPartDocument,
-    WavesDocument,
+    NoticeDocument,
+    Number,
+    Source,
 )
-from profiler.findings.kinds.grid_axes import Grid
-from profiler.findings.kinds.grid_pairs import GridPairs
+from profiler.findings.kinds.grids import Grid, GridDocument, GridPairs
 from profiler.findings.kinds.search import SearchPartDocument
+from profiler.findings.kinds.steps import RungDocument
+from profiler.findings.kinds.waves import WavesDocument
 from profiler.findings.ranking import ProblemValue, VariantRank
 from profiler.findings.timelines.cells import Phase
 from profiler.findings.values import NumberSource, Value
-from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict
+from profiler.findings.verdicts import (
+    JUDGED,
+    NO_VERDICT,
+    PairVerdict,
+    VerdictPartDocument,
+    verdict_counts,
+)
 from profiler.findings.why.document import AnswerWhyDocument, why_of_answer
 from profiler.findings.why.find import find_why
 from profiler.findings.winners import Winner

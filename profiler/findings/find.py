@@ -19,12 +19,13 @@ from profiler.analyse.effects import ParameterStep, steps
 from profiler.analyse.judge import Judge
 from profiler.analyse.summary import slow_visits
 from profiler.collect.registry import duration_metrics
-from profiler.findings.aliases import alias_variants, sample_sources
 from profiler.findings.caveats import caveats, slow_visits_notice
 from profiler.findings.cell_numbers import (
+    alias_variants,
     block_numbers,
     final_numbers,
     one_number_per_cell,
+    sample_sources,
     values_of,
     with_ranks,
     with_verdict_ratios,
@@ -37,12 +38,13 @@ from profiler.findings.findings import (
     Ranking,
     Verdicts,
 )
-from profiler.findings.kinds.grid_axes import Grid, grids
-from profiler.findings.kinds.grid_pairs import (
+from profiler.findings.kinds.grids import (
     MOST_PAIRS,
+    Grid,
     GridPairs,
     VariantPair,
     compare_on_grid,
+    grids,
     moved_bytes,
     pairs_to_judge,
     variant_pairs,
@@ -57,26 +59,19 @@ from profiler.findings.kinds.steps import (
 )
 from profiler.findings.kinds.timers import find_timers, reference_collector
 from profiler.findings.kinds.waves import WaveFindings, find_waves
-from profiler.findings.made_sessions import made_sessions
-from profiler.findings.named_baselines import (
-    NamedBaseline,
-    OtherOf,
-    make_baseline,
-    others_of,
-    pairs_with,
-)
+from profiler.findings.method import made_sessions
 from profiler.findings.ranking import (
     VariantRank,
     contenders_of,
     ranks_by_slowdown,
     slowdown,
 )
-from profiler.findings.roles import figure_roles
 from profiler.findings.values import NAN, NOTHING, Value
 from profiler.findings.variant_names import Names, find_names
 from profiler.findings.variant_ranks import (
     RankInputs,
     best_rank,
+    figure_roles,
     leading_baseline,
     rank_variants,
     rival_groups,
@@ -85,10 +80,15 @@ from profiler.findings.verdicts import (
     JUDGED,
     NO_VERDICT,
     Family,
+    NamedBaseline,
+    OtherOf,
     PairVerdict,
     PairVerdicts,
     judge_families,
     judges_of,
+    make_baseline,
+    others_of,
+    pairs_with,
 )
 from profiler.findings.winners import Winner, leader_of, make_winner
 from profiler.metrics.labels import Label, label, own_label

@@ -10,19 +10,18 @@ from functools import cached_property
 import pandas as pd
 
 from profiler.analyse.summary import SlowVisits
-from profiler.findings.kinds.grid_pairs import GridPairs
+from profiler.findings.kinds.grids import GridPairs
 from profiler.findings.kinds.search import SearchFindings, find_search
 from profiler.findings.kinds.steps import Rung, StepEffect
 from profiler.findings.kinds.timers import TimerComparison
 from profiler.findings.kinds.waves import WaveFindings
-from profiler.findings.made_sessions import MadeSession
-from profiler.findings.named_baselines import NamedBaseline
+from profiler.findings.method import MadeSession
 from profiler.findings.ranking import VariantRank
 from profiler.findings.timelines.cells import TimelineFindings, find_timelines
 from profiler.findings.timelines.in_kernel import InKernelFindings, find_in_kernel
 from profiler.findings.values import NOTHING, Value
 from profiler.findings.variant_names import Names
-from profiler.findings.verdicts import NO_VERDICT, PairVerdict, PairVerdicts
+from profiler.findings.verdicts import NO_VERDICT, NamedBaseline, PairVerdict, PairVerdicts
 from profiler.findings.winners import Winner
 from profiler.metrics.labels import Label
 from profiler.model import Cell, CellStatus, Outcome, Plan, Problem, Variant

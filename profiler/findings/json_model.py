@@ -33,6 +33,7 @@ from typing import (
 import pydantic
 
 from profiler import notices
+from profiler.model import Variant
 from profiler.notices import Notice
 
 S = TypeVar("S")
@@ -222,3 +223,12 @@ class NoticeDocument(JsonObject):
     text: str = get(notices.text)
     remedy: str = get(notices.remedy)
     """empty where there is nothing to do"""
+
+
+class NamedDocument(JsonObject):
+    """A variant by its full name, and by the short one that page and console have."""
+
+    get = Source[Variant]()
+    variant: str = get(lambda variant: variant.name)
+    label: str = get(lambda variant: variant.label)
+    """short name of the variant, as page and console have it"""

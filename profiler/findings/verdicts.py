@@ -7,7 +7,8 @@ it, else the blocks in which every cell was measured.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -16,8 +17,9 @@ from profiler.analyse.intervals import session_margin
 from profiler.analyse.judge import MEDIANS, Judge, Pair, Rules, times_of, with_session_sds
 from profiler.analyse.verdicts import Reason
 from profiler.collect.registry import is_judged, shares_process
-from profiler.findings.values import NAN
-from profiler.model import FEWEST_BLOCKS, SessionKind, Verdict
+from profiler.findings.json_model import JsonObject, Number, Source
+from profiler.findings.values import NAN, Value
+from profiler.model import FEWEST_BLOCKS, Cell, SessionKind, Variant, Verdict
 from profiler.planning.blocks_needed import can_decide
 from profiler.run_folder.load.report import Report
 
@@ -210,3 +212,103 @@ def read_verdicts(frame: pd.DataFrame, looks: int) -> list[PairVerdict]:
     known = frame.reindex(columns=list(_FIELD_OF_COLUMN))
     rows = zip(*(known[name].tolist() for name in known), strict=True)
     return [PairVerdict(**dict(zip(fields, row, strict=True)), looks=looks) for row in rows]
+
+
+# ---- named baselines -----------------------------------------------------------------------------
+
+OtherOf = Callable[[Cell], Cell | None]
+"""The cell that a correct cell is compared with."""
+
+
+@dataclass(frozen=True)
+class NamedBaseline:
+    """One baseline by its name, and every cell of the plan compared with it."""
+
+    key: str
+    """`reference`, `best`, `first` or `previous`."""
+    variant: Variant | None
+    """The variant of `reference` and `first`; None where it differs by cell or problem."""
+    verdicts: Mapping[str, PairVerdict]
+    """By cell id; NaN where a cell may not be compared."""
+    others: Mapping[str, str | None]
+    """By cell id: id of the cell that it is compared with."""
+
+
+def others_of(
+    cells: Sequence[Cell], correct: Mapping[str, Cell], other_of: OtherOf
+) -> dict[str, Cell | None]:
+    """Cell to compare with by cell id, where both have a correct result."""
+    others = {}
+    for cell in cells:
+        other = other_of(cell) if cell.id in correct else None
+        others[cell.id] = other if other is not None and other.id in correct else None
+    return others
+
+
+def pairs_with(others: Mapping[str, Cell | None]) -> tuple[Pair, ...]:
+    """The pairs to judge; a cell is not compared with itself."""
+    return tuple((cell, other.id) for cell, other in others.items() if other and other.id != cell)
+
+
+def make_baseline(
+    key: str,
+    variant: Variant | None,
+    others: Mapping[str, Cell | None],
+    verdicts: PairVerdicts,
+    values: Mapping[str, Value],
+) -> NamedBaseline:
+    """A named baseline; `values` are those of the metric that decides, by cell id."""
+    return NamedBaseline(
+        key=key,
+        variant=variant,
+        verdicts={
+            cell: NO_VERDICT
+            if other is None
+            else _with_ratio(
+                verdicts.of(cell, other.id), values.get(cell, Value()), values.get(other.id)
+            )
+            for cell, other in others.items()
+        },
+        others={cell: other.id if other else None for cell, other in others.items()},
+    )
+
+
+def _with_ratio(verdict: PairVerdict, value: Value, other: Value | None) -> PairVerdict:
+    """A verdict; without blocks that both have, the ratio of the medians."""
+    if not math.isnan(verdict.ratio):
+        return verdict
+    below = other.median if other is not None else NAN
+    usable = math.isfinite(below) and below
+    return replace(verdict, ratio=value.median / below if usable else NAN)
+
+
+def verdict_counts(verdicts: Sequence[PairVerdict]) -> dict[str, int]:
+    """Count of each verdict by its word, in the order of `Verdict`."""
+    counts = Counter(pair.verdict for pair in verdicts if pair.verdict is not None)
+    return {verdict.value: counts[verdict] for verdict in Verdict if counts[verdict]}
+
+
+# ---- as JSON -------------------------------------------------------------------------------------
+
+
+class VerdictNumbersDocument(JsonObject):
+    """What a verdict rests on."""
+
+    get = Source[PairVerdict]()
+    reason: str | None = get(lambda pair: pair.reason.value)
+    margin: Number = get(lambda pair: pair.margin)
+    noise_floor: Number = get(lambda pair: pair.noise_floor)
+    session_sd: Number = get(lambda pair: pair.session_sd)
+    detectable: Number = get(lambda pair: pair.detectable)
+    blocks: int | None = get(lambda pair: pair.blocks)
+    of_the_final: bool | None = get(lambda pair: pair.final)
+
+
+class VerdictPartDocument(JsonObject):
+    """A verdict with its reason and the numbers behind it; null without one."""
+
+    get = Source[PairVerdict]()
+    verdict: str | None = get(lambda pair: pair.verdict and pair.verdict.value)
+    numbers = get.spread(
+        VerdictNumbersDocument, lambda pair: pair if pair.verdict else None, optional=True
+    )

@@ -30,7 +30,7 @@ from markupsafe import Markup
 
 from profiler.findings.counters import nearest_peak
 from profiler.findings.findings import CellNumbers, Findings
-from profiler.findings.named_baselines import NamedBaseline
+from profiler.findings.verdicts import NamedBaseline
 from profiler.metrics.catalogue import CEILING_PARTS
 from profiler.metrics.labels import Label
 from profiler.model import SCHEMA_VERSION, Cell

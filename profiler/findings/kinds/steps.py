@@ -15,8 +15,17 @@ from functools import cached_property
 from profiler.analyse.effects import Effect, ParameterStep, effects, judge_steps, over_problems
 from profiler.analyse.judge import Judge, Pair
 from profiler.analyse.summary import block_values
+from profiler.findings.json_model import JsonObject, NamedDocument, Number, Source
 from profiler.findings.values import NAN
-from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict, PairVerdicts, read_verdicts
+from profiler.findings.verdicts import (
+    JUDGED,
+    NO_VERDICT,
+    PairVerdict,
+    PairVerdicts,
+    VerdictPartDocument,
+    read_verdicts,
+    verdict_counts,
+)
 from profiler.model import Cell, Variant
 from profiler.run_folder.load.report import Report
 
@@ -273,3 +282,51 @@ def largest_step(ladder: Sequence[Rung]) -> Rung | None:
         with_pairs, key=lambda rung: abs(math.log(rung.step.overall.ratio)) if rung.step else 0.0,
         default=None,
     )  # fmt: skip
+
+
+# ---- as JSON -------------------------------------------------------------------------------------
+
+
+class EffectDocument(JsonObject):
+    """A ratio over pairs of variants: after ÷ before."""
+
+    get = Source[Effect]()
+    ratio: Number = get(lambda effect: effect.ratio if effect.pairs else NAN)
+    ratio_low: Number = get(lambda effect: effect.low)
+    ratio_high: Number = get(lambda effect: effect.high)
+    smallest: Number = get(lambda effect: effect.smallest)
+    largest: Number = get(lambda effect: effect.largest)
+
+
+class ProblemEffectDocument(JsonObject):
+    """A step at one problem with its verdict."""
+
+    get = Source[tuple[Effect, PairVerdict]]()
+    problem: str = get(lambda judged: judged[0].problem)
+    effect = get.spread(EffectDocument, lambda judged: judged[0])
+    verdict = get.spread(VerdictPartDocument, lambda judged: judged[1])
+
+
+class StepPartDocument(JsonObject):
+    """A step over all problems, and at each."""
+
+    get = Source[StepEffect]()
+    effect = get.spread(EffectDocument, lambda step: step.overall)
+    verdicts: dict[str, int] = get(lambda step: verdict_counts(step.verdicts))
+    problems: list[ProblemEffectDocument] = get.rows(
+        ProblemEffectDocument, lambda step: zip(step.effects, step.verdicts, strict=True)
+    )
+
+
+class RungDocument(JsonObject):
+    """One version of a ladder."""
+
+    get = Source[Rung]()
+    number: int = get(lambda rung: rung.number)
+    named = get.spread(NamedDocument, lambda rung: rung.variant)
+    note: str = get(lambda rung: rung.variant.note)
+    before: str | None = get(lambda rung: rung.before.name if rung.before else None)
+    step: StepPartDocument | None = get.nested(StepPartDocument, lambda rung: rung.step)
+    cumulative: StepPartDocument | None = get.nested(StepPartDocument, lambda rung: rung.cumulative)
+    ratio_to_baseline: Number = get(lambda rung: rung.ratio)
+    """geometric mean over the problems"""

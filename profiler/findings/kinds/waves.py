@@ -18,6 +18,7 @@ from typing import Any
 
 import pandas as pd
 
+from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.findings.values import NAN, NOTHING, Value
 from profiler.model import Cell
 
@@ -155,3 +156,28 @@ def _row(
         median("duration_ns"),
         median("achieved_occupancy_pct"),
     )
+
+
+# ---- as JSON -------------------------------------------------------------------------------------
+
+
+class WaveNeedDocument(JsonObject):
+    """Smallest grid of a variant from which on its tail efficiency stays good."""
+
+    get = Source[Steady]()
+    variant: str = get(lambda need: need.variant)
+    good_from_waves: Number = get(lambda need: need.waves)
+    good_from_blocks_per_sm: Number = get(lambda need: need.blocks_per_sm)
+    measured_up_to_waves: Number = get(lambda need: need.largest_waves)
+    rule_grids: int = get(lambda need: need.rule_grids)
+    rule_least_efficiency: Number = get(lambda need: need.rule_least)
+    rule_least_at_waves: Number = get(lambda need: need.rule_least_at)
+    rule_holds: bool | None = get(lambda need: need.rule_holds)
+
+
+class WavesDocument(JsonObject):
+    """Tail efficiencies of grids that are counted in waves."""
+
+    get = Source[WaveFindings]()
+    variants: list[WaveNeedDocument] = get.rows(WaveNeedDocument, lambda waves: waves.needs)
+    grids: list[dict[Any, Any]] = get(lambda waves: waves.grids.to_dict("records"))

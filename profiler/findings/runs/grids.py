@@ -14,7 +14,7 @@ from functools import cached_property
 from profiler.analyse.effects import MeanRatio, mean_ratio
 from profiler.comparison.machines import Machines
 from profiler.comparison.runs import ComparedRun, is_correct, outcome_in
-from profiler.findings.kinds.grid_axes import Grid, grids
+from profiler.findings.kinds.grids import Grid, grids
 from profiler.findings.runs.changes import CellChange
 from profiler.findings.runs.steps import RunStep
 from profiler.model import Cell, Outcome, Variant

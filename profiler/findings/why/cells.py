@@ -20,7 +20,7 @@ from profiler.analyse.why.roofs import (
     roofs,
     roofs_together,
 )
-from profiler.findings.limits import NOT_WAITING
+from profiler.findings.counters import NOT_WAITING
 from profiler.findings.why.hot_lines import HotLine, hot_lines
 
 NEAR_ROOF = 0.6

@@ -20,9 +20,9 @@ from profiler.analyse.why.facts import Evidence
 from profiler.analyse.why.roofs import BUSY_UNITS, Roof, RoofAccount
 from profiler.findings.findings import Findings
 from profiler.findings.json_model import ABSENT, JsonObject, Number, Source
-from profiler.findings.timelines.idle import IdleDifference, idle_difference
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.findings.why.cells import CellWhy, KernelWhy, Wait
+from profiler.findings.why.find import IdleDifference, idle_difference
 from profiler.findings.why.hot_lines import HotLine
 from profiler.findings.why.pairs import OFF_TIMING, CauseChange, PairWhy
 from profiler.findings.why.planted import LEAST_STRENGTHS, PLANTED, has_time

@@ -9,16 +9,50 @@ from functools import cached_property
 
 import pandas as pd
 
-from profiler.analyse.why.account import Account, account
+from profiler.analyse.why.account import (
+    CLOCK,
+    CLOSES_WITHIN,
+    IMBALANCE,
+    INSTRUCTIONS,
+    ONLY,
+    RESIDUAL,
+    STALL,
+    WARPS,
+    Account,
+    Part,
+    account,
+)
 from profiler.analyse.why.causes import reasons_first
 from profiler.analyse.why.kernel_profiles import KernelProfile
-from profiler.analyse.why.roofs import RoofAccount, roof_account
+from profiler.analyse.why.roofs import BYTES, RoofAccount, roof_account
 from profiler.analyse.why.sass_classes import executed_by_class
-from profiler.analyse.why.sass_diff import Hunk, diff_sass
+from profiler.analyse.why.sass_diff import Hunk, Side, diff_sass
+from profiler.analyse.why.waited_for import QUEUE
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.counters import CounterOfBoth, counters_of_both
 from profiler.model import Cell, Verdict
+
+__all__ = [
+    "BYTES",
+    "CLOCK",
+    "CLOSES_WITHIN",
+    "IMBALANCE",
+    "INSTRUCTIONS",
+    "OFF_TIMING",
+    "ONLY",
+    "QUEUE",
+    "RESIDUAL",
+    "STALL",
+    "WARPS",
+    "Account",
+    "CauseChange",
+    "Hunk",
+    "PairWhy",
+    "Part",
+    "RoofAccount",
+    "Side",
+]
 
 _LEAST_CHANGE = 0.02
 """Causes that changed by less than this part of the difference went with none of it."""

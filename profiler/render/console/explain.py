@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from profiler.findings.findings import CellNumbers, Findings
-from profiler.findings.timelines.idle import IdleDifference
 from profiler.findings.verdicts import PairVerdict
-from profiler.findings.why.accounts import Account
 from profiler.findings.why.cells import Advice, CellWhy, KernelWhy
-from profiler.findings.why.find import find_why
-from profiler.findings.why.pairs import PairWhy
+from profiler.findings.why.find import IdleDifference, find_why
+from profiler.findings.why.pairs import Account, PairWhy
 from profiler.model import Cell
 from profiler.render.words import numbers
 from profiler.render.words.counters_of_both import moved_words

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from profiler.findings.findings import Findings, Programs, Ranking
-from profiler.findings.kinds.grid_axes import Grid
-from profiler.findings.kinds.grid_pairs import GridCell, GridPairs, VariantPair
+from profiler.findings.kinds.grids import Grid, GridCell, GridPairs, VariantPair
 from profiler.findings.verdicts import NO_DATA, PairVerdict
 from profiler.model import Cell, Problem, Verdict
 from profiler.render.figures import heat_maps

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from profiler.findings.findings import CellNumbers, Findings
-from profiler.findings.funnel import run_funnel
+from profiler.findings.method import run_funnel
 from profiler.findings.values import NAN
 from profiler.model import Problem, Variant
 from profiler.render.figures import effect_figures

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from profiler.findings.findings import CellNumbers, Findings, KindFindings, Programs, Ranking
-from profiler.findings.kinds.grid_axes import Grid
-from profiler.findings.kinds.grid_pairs import (
+from profiler.findings.kinds.grids import (
     DURATION,
+    Grid,
     GridCell,
     GridPairs,
     VariantPair,

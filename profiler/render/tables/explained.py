@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler.findings.findings import Findings
-from profiler.findings.why.accounts import Account
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.find import find_why
-from profiler.findings.why.pairs import PairWhy
-from profiler.findings.why.sass import Hunk, Side
+from profiler.findings.why.pairs import Account, Hunk, PairWhy, Side
 from profiler.render.tables.counters_of_both import counter_rows
 from profiler.render.tables.rows import Datum, TextRow
 from profiler.render.words import numbers

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.findings.findings import Programs
-from profiler.findings.kinds.grid_axes import Grid
-from profiler.findings.kinds.grid_pairs import (
+from profiler.findings.kinds.grids import (
+    Grid,
     GridCell,
     GridPairs,
     VariantPair,

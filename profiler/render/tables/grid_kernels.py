@@ -8,7 +8,7 @@ from functools import cached_property
 from string import ascii_uppercase
 
 from profiler.findings.findings import Findings, Programs
-from profiler.findings.kinds.grid_axes import Grid
+from profiler.findings.kinds.grids import Grid
 from profiler.model import Cell
 from profiler.render.words.kernel_names import kernel_list, readable_kernel
 

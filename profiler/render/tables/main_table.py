@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 from profiler.findings.counters import nearest_roof
 from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
-from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.values import Value
-from profiler.findings.verdicts import PairVerdict
+from profiler.findings.verdicts import NamedBaseline, PairVerdict
 from profiler.metrics.labels import Label
 from profiler.model import Cell, Outcome, Problem
 from profiler.planning.problem_names import distinct, varying

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from profiler.findings.findings import Verdicts
-from profiler.findings.named_baselines import NamedBaseline
+from profiler.findings.verdicts import NamedBaseline
 from profiler.model import Cell
 
 

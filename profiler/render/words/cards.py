@@ -7,15 +7,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from profiler.findings.answer import answer_of
-from profiler.findings.counters import limit_at, mean_ratio, nearest_roof
+from profiler.findings.counters import (
+    IDLE_PCT,
+    Limit,
+    LimitKind,
+    limit_at,
+    mean_ratio,
+    nearest_roof,
+)
 from profiler.findings.findings import CellNumbers, Findings, KindFindings, Programs, Ranking
-from profiler.findings.kinds.grid_pairs import DRAM
-from profiler.findings.limits import IDLE_PCT, Limit, LimitKind
+from profiler.findings.kinds.grids import DRAM
 from profiler.findings.ranking import VariantRank
-from profiler.findings.timelines.idle import idle_difference
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import NEAR_ROOF
-from profiler.findings.why.find import find_why
+from profiler.findings.why.find import find_why, idle_difference
 from profiler.findings.winners import standing_of
 from profiler.model import Problem, Variant, Verdict
 from profiler.render.words import numbers

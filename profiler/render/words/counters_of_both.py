@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from profiler.findings.why import accounts
+from profiler.findings.why import pairs as accounts
 from profiler.findings.why.counters import MEMORY, SHARED, Amount, CounterOfBoth
 from profiler.metrics.catalogue import TENSOR_TYPES
 from profiler.render.words import numbers

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from profiler.findings.findings import Findings
-from profiler.findings.funnel import Stage, run_funnel
-from profiler.findings.made_sessions import MadeSession
+from profiler.findings.method import MadeSession, Stage, run_funnel
 from profiler.metrics.labels import Label
 from profiler.model import Environment
 from profiler.render.words import numbers

@@ -7,13 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from profiler.findings.findings import Findings
-from profiler.findings.timelines.idle import idle_difference
 from profiler.findings.verdicts import Reason
-from profiler.findings.why import accounts
-from profiler.findings.why.accounts import BYTES, Account, Part, RoofAccount
+from profiler.findings.why import pairs as accounts
 from profiler.findings.why.cells import LATENCY, CellWhy, KernelWhy
+from profiler.findings.why.find import idle_difference
 from profiler.findings.why.hot_lines import HotLine
-from profiler.findings.why.pairs import PairWhy
+from profiler.findings.why.pairs import BYTES, Account, PairWhy, Part, RoofAccount
 from profiler.findings.why.planted import PLANTED, has_time
 from profiler.model import Verdict
 from profiler.render.words import numbers

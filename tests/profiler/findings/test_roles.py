@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from profiler.findings.roles import figure_roles
+from profiler.findings.variant_ranks import figure_roles
 from profiler.model import Variant
 
 NAMES = (

@@ -11,8 +11,8 @@ from synthetic_grid import IMPLEMENTATIONS, make_grid
 from synthetic_report import unmeasured, without
 
 from profiler.findings.find import find
-from profiler.findings.kinds.grid_axes import grids
-from profiler.findings.kinds.grid_pairs import (
+from profiler.findings.kinds.grids import (
+    grids,
     with_ratio,
 )
 from profiler.model import CellStatus, Outcome, Problem, Verdict

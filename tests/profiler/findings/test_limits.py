@@ -5,7 +5,7 @@ import pytest
 from analyse_frames import make_cell, samples_of
 
 from profiler.analyse.summary import summarise
-from profiler.findings.limits import LimitKind, limit
+from profiler.findings.counters import LimitKind, limit
 
 CELL = make_cell("a")
 

@@ -8,7 +8,7 @@ from analyse_frames import make_cell
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.findings.funnel import funnel, run_funnel
+from profiler.findings.method import funnel, run_funnel
 from profiler.model import CellStatus, Exclusion, Outcome
 
 CELLS = [make_cell(variant, problem) for variant in "abcd" for problem in "pq"]

@@ -1,0 +1,320 @@
+"""Problems as grids, and two variants on every problem of one: ratios, verdicts, bytes saved.
+
+Which two parameters are the axes of a grid, and which tell grids apart, is found from the problems.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from profiler.analyse.judge import Pair as CellPair
+from profiler.findings.json_model import JsonObject, Number, Source
+from profiler.findings.values import NAN, Value
+from profiler.findings.verdicts import NO_DATA, PairVerdict, PairVerdicts, VerdictPartDocument
+from profiler.model import Cell, Problem, Variant
+from profiler.planning.problem_names import distinct, is_number, varying
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Problems that differ in nothing but the two axes."""
+
+    name: str
+    rows: str
+    """Parameter of the rows; empty where problems differ in the columns only."""
+    columns: str
+    row_values: tuple[Any, ...]
+    column_values: tuple[Any, ...]
+    problems: Mapping[tuple[Any, Any], Problem]
+    """By row and column; not every place need be planned."""
+
+    def place(self, row: Any, column: Any) -> str:
+        """Row and column of a cell: `dim0 = 128, dim1 = 4096`."""
+        return ", ".join(f"{key} = {value}" for key, value in self._places(row, column) if key)
+
+    def short_place(self, row: Any, column: Any) -> str:
+        """Row and column of a cell without the names of the axes: `128 \u00d7 4096`."""
+        return f" {TIMES} ".join(str(value) for key, value in self._places(row, column) if key)
+
+    def _places(self, row: Any, column: Any) -> tuple[tuple[str, Any], ...]:
+        return ((self.rows, row), (self.columns, column))
+
+
+def grids(
+    problems: Sequence[Problem], axes: Sequence[str] = (), split: Sequence[str] = ()
+) -> tuple[Grid, ...]:
+    """Every problem in exactly one grid, grids in the order of the plan.
+
+    Problems with other parameters are another family, with axes of their own where the given ones
+    are not among theirs: attention by batch and length, and by length and width.
+    """
+    families: dict[tuple[str, ...], list[Problem]] = {}
+    for problem in problems:
+        families.setdefault(tuple(sorted(problem.params)), []).append(problem)
+    family_grids = [
+        grid for family in families.values() for grid in _of_family(family, axes, split)
+    ]
+    return tuple(_named_apart(family_grids))
+
+
+def _of_family(
+    problems: Sequence[Problem], axes: Sequence[str], split: Sequence[str]
+) -> list[Grid]:
+    rows, columns = _axes(problems, axes)
+    rest = [key for key in varying(problems) if key not in (rows, columns)]
+    # Parameters that are the same in this family may tell it from another.
+    named = [key for key in split if key in problems[0].params]
+    keys = [*named, *(key for key in rest if key not in named)]
+    groups: dict[tuple[str, ...], list[Problem]] = {}
+    for problem in problems:
+        groups.setdefault(tuple(str(problem.params[key]) for key in keys), []).append(problem)
+    return [_grid(group, keys, rows, columns) for group in groups.values()]
+
+
+def _axes(problems: Sequence[Problem], wanted: Sequence[str]) -> tuple[str, str]:
+    """Rows and columns: as wanted, else the two numbers with most values, then anything else."""
+    if wanted and all(key in problems[0].params for key in wanted):
+        return wanted[0], wanted[1]
+    keys = varying(problems)
+    values = {key: distinct(problems, key) for key in keys}
+    numeric = {key: all(map(is_number, distinct_values)) for key, distinct_values in values.items()}
+    order = sorted(keys, key=lambda key: (not numeric[key], -len(values[key])))
+    axes = [key for key in keys if key in order[:2]]
+    if len(axes) == 2 and numeric[axes[0]] and not numeric[axes[1]]:
+        axes.reverse()  # words as rows: there is room for them
+    if not axes:
+        return "", next(iter(problems[0].params), "")
+    return (axes[0], axes[1]) if len(axes) == 2 else ("", axes[0])
+
+
+def _grid(problems: Sequence[Problem], keys: Sequence[str], rows: str, columns: str) -> Grid:
+    name = _name(problems[0].params, keys)
+    return Grid(
+        name=name or f" {TIMES} ".join(key for key in (rows, columns) if key),
+        rows=rows,
+        columns=columns,
+        row_values=distinct(problems, rows) if rows else ("",),
+        column_values=distinct(problems, columns),
+        problems={
+            (problem.params.get(rows, ""), problem.params.get(columns)): problem
+            for problem in problems
+        },
+    )
+
+
+def _name(params: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """Parameters that the grid's problems share: words alone, numbers with their key."""
+    return ", ".join(
+        str(params[key]) if isinstance(params[key], str) else f"{key} = {params[key]}"
+        for key in keys
+    )
+
+
+def _named_apart(family_grids: Sequence[Grid]) -> list[Grid]:
+    """Names that are given twice get their axes, so that each can be chosen."""
+    names = [grid.name for grid in family_grids]
+    return [
+        replace(grid, name=f"{grid.name}: {grid.rows}, {grid.columns}")
+        if names.count(grid.name) > 1
+        else grid
+        for grid in family_grids
+    ]
+
+
+DRAM = ("dram_read_bytes", "dram_write_bytes")
+MOST_PAIRS = 10
+"""Pairs of variants of one page: all of five variants."""
+DURATION = "duration_ns"
+
+Cells = Mapping[tuple[str, str], Cell]
+"""By (variant id, problem id)."""
+
+
+@dataclass(frozen=True)
+class VariantPair:
+    """Two variants: `over` is divided by `under`."""
+
+    over: Variant
+    under: Variant
+
+    @property
+    def name(self) -> str:
+        """`compile / eager`."""
+        return f"{self.over.label} / {self.under.label}"
+
+    @property
+    def reverse(self) -> str:
+        """`eager / compile`."""
+        return f"{self.under.label} / {self.over.label}"
+
+
+@dataclass(frozen=True)
+class GridCell:
+    """A pair of variants at one problem."""
+
+    pair: VariantPair
+    grid: Grid
+    row: object
+    column: object
+    problem: Problem
+    over: Cell | None
+    under: Cell | None
+    verdict: PairVerdict
+    """Its ratio is missing where one of the two has no correct result."""
+    saved: float = NAN
+    """DRAM bytes of `under` by those of `over`: above 1 fewer are moved."""
+
+
+@dataclass(frozen=True, eq=False)
+class GridPairs:
+    """All pairs of variants over all grids of a page."""
+
+    grids: tuple[Grid, ...]
+    """Grids in which any cell was tried; all where none was."""
+    all_grids: int
+    """How many grids the problems make."""
+    against_baseline: tuple[VariantPair, ...]
+    """Every other variant over the baseline; over the first variant where there is none."""
+    shown: tuple[VariantPair, ...]
+    """The pairs that are compared, those with the baseline first."""
+    left_out: int
+    """Pairs that have no room."""
+    cells: Mapping[tuple[str, str, str], tuple[GridCell, ...]]
+    """By variants (ids) and name of the grid: the pair at each of its problems, by rows."""
+    moved: Mapping[str, float]
+    """Bytes that a correct cell read from and wrote to device memory, by cell id."""
+
+    def of(self, pair: VariantPair, grid: Grid) -> tuple[GridCell, ...]:
+        """A pair at every problem of a grid; empty where neither variant is planned there."""
+        cells = self.cells[pair.over.id, pair.under.id, grid.name]
+        return cells if any(cell.over and cell.under for cell in cells) else ()
+
+    def with_baseline(self) -> list[GridCell]:
+        """Every pair with the baseline at every problem."""
+        return [
+            cell
+            for pair in self.against_baseline
+            if pair in self.shown
+            for grid in self.grids
+            for cell in self.of(pair, grid)
+        ]
+
+
+def variant_pairs(
+    variants: Sequence[Variant], baseline: Variant | None
+) -> tuple[tuple[VariantPair, ...], tuple[VariantPair, ...]]:
+    """Pairs with the baseline, and all pairs, those first."""
+    if not variants:
+        return (), ()
+    under = baseline or variants[0]
+    first = tuple(VariantPair(variant, under) for variant in variants if variant != under)
+    others = [pair.over for pair in first]
+    rest = (VariantPair(later, earlier) for earlier, later in itertools.combinations(others, 2))
+    return first, (*first, *rest)
+
+
+def pairs_to_judge(
+    pairs: Sequence[VariantPair], problems: Sequence[Problem], correct: Cells
+) -> tuple[CellPair, ...]:
+    """Cell ids of each pair at each problem where both are correct."""
+    return tuple(
+        (over.id, under.id)
+        for pair, problem in itertools.product(pairs, problems)
+        if (over := correct.get((pair.over.id, problem.id)))
+        and (under := correct.get((pair.under.id, problem.id)))
+    )
+
+
+def moved_bytes(
+    correct: Mapping[str, Cell], values: Mapping[tuple[str, str], Value]
+) -> dict[str, float]:
+    """Bytes read from and written to device memory by each correct cell; NaN where not known."""
+    return {
+        cell: sum(values.get((cell, name), Value()).median for name in DRAM) for cell in correct
+    }
+
+
+def compare_on_grid(
+    pair: VariantPair,
+    grid: Grid,
+    cells: Cells,
+    verdicts: PairVerdicts,
+    moved: Mapping[str, float],
+) -> Iterator[GridCell]:
+    """A pair at every problem of a grid, row by row. `cells`: all that are planned."""
+    for row, column in itertools.product(grid.row_values, grid.column_values):
+        problem = grid.problems.get((row, column))
+        if problem is None:
+            continue
+        over, under = (cells.get((variant.id, problem.id)) for variant in (pair.over, pair.under))
+        both = over is not None and under is not None and over.id in moved and under.id in moved
+        yield GridCell(
+            pair=pair,
+            grid=grid,
+            row=row,
+            column=column,
+            problem=problem,
+            over=over,
+            under=under,
+            verdict=verdicts.of(over.id, under.id) if both and over and under else NO_DATA,
+            saved=_quotient(_bytes_of(under, moved), _bytes_of(over, moved)),
+        )
+
+
+def _bytes_of(cell: Cell | None, moved: Mapping[str, float]) -> float:
+    return NAN if cell is None else moved.get(cell.id, NAN)
+
+
+def _quotient(above: float, below: float) -> float:
+    return above / below if below > 0 and above > 0 else NAN
+
+
+def with_ratio(cells: Iterable[GridCell]) -> list[GridCell]:
+    """Cells that have a ratio, the lowest first."""
+    finite = [cell for cell in cells if math.isfinite(cell.verdict.ratio)]
+    return sorted(finite, key=lambda cell: cell.verdict.ratio)
+
+
+# ---- as JSON -------------------------------------------------------------------------------------
+
+
+class GridCellDocument(JsonObject):
+    """A pair of variants at one problem."""
+
+    get = Source[GridCell]()
+    problem: str = get(lambda cell: cell.problem.id)
+    ratio: Number = get(lambda cell: cell.verdict.ratio)
+    ratio_low: Number = get(lambda cell: cell.verdict.low)
+    ratio_high: Number = get(lambda cell: cell.verdict.high)
+    dram_bytes_saved: Number = get(lambda cell: cell.saved)
+    verdict = get.spread(VerdictPartDocument, lambda cell: cell.verdict)
+
+
+class GridPairDocument(JsonObject):
+    """Two variants over a grid: `over` is divided by `under`."""
+
+    get = Source[tuple[VariantPair, tuple[GridCell, ...]]]()
+    over: str = get(lambda compared: compared[0].over.name)
+    under: str = get(lambda compared: compared[0].under.name)
+    cells: list[GridCellDocument] = get.rows(GridCellDocument, lambda compared: compared[1])
+
+
+class GridDocument(JsonObject):
+    """Problems that differ in two sizes."""
+
+    get = Source[tuple[Grid, GridPairs]]()
+    name: str = get(lambda shown: shown[0].name)
+    rows: str = get(lambda shown: shown[0].rows)
+    columns: str = get(lambda shown: shown[0].columns)
+    pairs: list[GridPairDocument] = get.rows(
+        GridPairDocument,
+        lambda shown: [
+            (pair, cells) for pair in shown[1].shown if (cells := shown[1].of(pair, shown[0]))
+        ],
+    )
