@@ -16,9 +16,8 @@ from rich.console import Console
 
 from profiler.commands.explain import ExplainRequest, explained_pair
 from profiler.commands.output import dump
-from profiler.findings.timelines.idle import idle_difference
 from profiler.findings.why.document import explain_document, idle_document
-from profiler.findings.why.find import find_why
+from profiler.findings.why.find import find_why, idle_difference
 from profiler.render.console.explain import explain_text, idle_text
 from profiler.render.console.tables import final_summary
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from profiler.comparison.runs import ComparedRun
-from profiler.run_folder.load.tuned import TunedChoice, choices_by_operation
+from profiler.run_folder.load.cells import TunedChoice, choices_by_operation
 
 __all__ = ["Retuned", "TunedChoice", "retuned"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from profiler.metrics.conflicts import conflicts
+from profiler.metrics.launch_costs import conflicts
 from profiler.metrics.queries import (
     CATALOGUE,
     DEFAULT,

@@ -8,11 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from profiler.metrics.units import base_unit, factor_to_base
 from profiler.parse.ncu_labels import metric_name
 from profiler.parse.ncu_launches import IdentityColumns, Launches, Piece, TextCells, launch_id
 from profiler.parse.ncu_lines import Header, Scanner, split_row
-from profiler.parse.ncu_numbers import NumberStyle, detect_style, parse_number
+from profiler.parse.ncu_numbers import (
+    NumberStyle,
+    base_unit,
+    detect_style,
+    factor_to_base,
+    parse_number,
+)
 from profiler.parse.ncu_raw import TEXT_METRICS
 
 

@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from profiler.errors import ParseError
-from profiler.metrics.units import base_unit, factor_to_base, is_known
 from profiler.parse.ncu_launches import (
     IdentityColumns,
     Launches,
@@ -31,7 +30,10 @@ from profiler.parse.ncu_numbers import (
     MISSING,
     SPACED_BYTES,
     NumberStyle,
+    base_unit,
     detect_style,
+    factor_to_base,
+    is_known,
     misplaced_separators,
     number_parser,
     parse_number,

@@ -16,7 +16,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +109,29 @@ def private_texts(folder: Path) -> list[tuple[str, str]]:
 def private_names(folder: Path) -> list[tuple[str, str]]:
     """Names of hosts and users, of the machine of a run and of this one, for `without_names`."""
     return _longest_first({**_noted(folder)["names"], **_names()})
+
+
+@dataclass(frozen=True)
+class Redaction:
+    """Takes what is private to the machine of a run out of texts and files."""
+
+    folders: PrivateTexts
+    names: PrivateTexts
+    """Taken out of the words of errors and tools alone."""
+
+    @classmethod
+    def of_run(cls, folder: Path) -> Redaction:
+        """What is private to the machine of the run in a folder, and to this one."""
+        return cls(private_texts(folder), private_names(folder))
+
+    def words(self, text: str) -> str:
+        """Words of an error or a tool as they may be shown."""
+        return without_names(without_private(text, self.folders), self.names)
+
+    def file(self, name: str, text: str) -> str:
+        """Content of a file of this name as it may be shared."""
+        named = without_names_in_errors(name, text, self.names)
+        return without_private(named, self.folders)
 
 
 def with_folders(private: PrivateTexts, folders: Iterable[str]) -> list[tuple[str, str]]:

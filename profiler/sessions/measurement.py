@@ -15,7 +15,7 @@ from profiler.collect.registry import overlaps, shares_process
 from profiler.model import SessionKind, SessionPlan
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import AttemptRecord
-from profiler.run_folder.load.attempts import Loaded, median_durations
+from profiler.run_folder.load.loaded import Loaded, median_durations
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.seconds import Seconds
 from profiler.sessions.forecasts.forecast import newest_run, rest_of

@@ -13,9 +13,8 @@ from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.metrics import passes
 from profiler.metrics import queries as metrics
 from profiler.metrics import reference_page as catalogue_page
-from profiler.metrics.conflicts import conflicts, is_replayed
-from profiler.metrics.grouping import cheapest_groups
-from profiler.metrics.launch_costs import kernel_runs, ncu_launch_seconds
+from profiler.metrics.launch_costs import conflicts, is_replayed, kernel_runs, ncu_launch_seconds
+from profiler.metrics.passes import cheapest_groups
 from profiler.metrics.predicted_passes import PassScheduler, conflicts_of, minimal_misfits
 from profiler.metrics.queries import CATALOGUE, GROUPS, Combine, PassClass
 from profiler.metrics.raw_names import CHIPS

@@ -30,9 +30,9 @@ from profiler.notices import Notice, NoticeKind
 from profiler.parse.stamps import KernelStamps
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import Attempt, RunFolder, RunRecord
-from profiler.run_folder.load.attempts import AttemptReader, Loaded
+from profiler.run_folder.load.attempts import AttemptReader
+from profiler.run_folder.load.loaded import Loaded, measured_roofs, roof_faults
 from profiler.run_folder.load.outcomes import Results, gather, latest_profiles, with_attributes
-from profiler.run_folder.load.practical_roofs import measured_roofs, roof_faults
 from profiler.run_folder.load.report import (
     Details,
     ExecutionRecord,
@@ -42,15 +42,9 @@ from profiler.run_folder.load.report import (
     ReplayInfo,
     Report,
 )
-from profiler.run_folder.load.searches import search_of
+from profiler.run_folder.load.shown import public_build, public_notice, public_statuses, search_of
 from profiler.run_folder.load.timelines import shared_timelines
-from profiler.run_folder.redact import (
-    PrivateTexts,
-    private_names,
-    private_texts,
-    without_names,
-    without_private,
-)
+from profiler.run_folder.redact import Redaction, without_private
 from profiler.run_folder.seconds import session_seconds
 
 
@@ -86,10 +80,10 @@ def assemble(
         reader.load(attempt, record.keys, capability, record.timelines, record.opened)
         for attempt in listing.attempts
     ]
-    private, names = private_texts(run.path), private_names(run.path)
-    builds = tuple(_public_build(build, private, names) for build in builds)
+    redaction = Redaction.of_run(run.path)
+    builds = tuple(public_build(build, redaction) for build in builds)
     results = gather(plan, builds, loaded_attempts, environment, recorded=replay)
-    results = replace(results, statuses=_public_statuses(results, private, names))
+    results = replace(results, statuses=public_statuses(results.statuses, redaction))
     environment = with_attributes(environment, results.attributes)
     unmeasured = _unmeasured_metrics(loaded)
     samples = share_duplicates(results.samples, results.statuses)
@@ -103,7 +97,7 @@ def assemble(
     ranked = {cell for cell, status in results.statuses.items() if status.outcome.correct}
     summary = summarise(samples, cells=results.cells, baseline=plan.baseline, ranked=ranked)
     replayed = _replay_info(record, plan) if replay else None
-    search, search_notices = search_of(run, private, names)
+    search, search_notices = search_of(run, redaction)
     page = loaded.experiment.page
     report = Report(
         experiment=ExperimentText(
@@ -122,7 +116,7 @@ def assemble(
         execution=ExecutionRecord(
             created=record.created,
             commands={
-                session: without_private(command, private)
+                session: without_private(command, redaction.folders)
                 for session, command in _commands(listing.attempts).items()
             },
             stages=record.stages,
@@ -139,8 +133,7 @@ def assemble(
             ),
             practical_roofs=measured_roofs(loaded_attempts),
             practical_roof_faults={
-                roof: without_names(without_private(cause, private), names)
-                for roof, cause in roof_faults(loaded_attempts).items()
+                roof: redaction.words(cause) for roof, cause in roof_faults(loaded_attempts).items()
             },
         ),
         notices=(
@@ -149,7 +142,7 @@ def assemble(
             *search_notices,
             *(Notice(NoticeKind.ATTEMPT_LINKED, {"attempt": name}) for name in listing.linked),
             *(Notice(NoticeKind.ATTEMPT_DAMAGED, {"attempt": name}) for name in listing.damaged),
-            *(_public_notice(notice, private, names) for notice in results.notices),
+            *(public_notice(notice, redaction) for notice in results.notices),
         ),
         settings=PageSettings(
             kind=page.kind,
@@ -211,35 +204,6 @@ def _profiles(results: Results, attempts: Sequence[Loaded]) -> Mapping[str, Cell
         for cell, status in results.statuses.items()
         if status.outcome.correct and (status.duplicate_of or cell) in latest
     }
-
-
-def _public_build(build: BuildResult, private: PrivateTexts, names: PrivateTexts) -> BuildResult:
-    """A build as it may be shown: without the folders of this machine."""
-    return replace(
-        build,
-        library=None if build.library is None else without_private(build.library, private),
-        command=without_private(build.command, private),
-        error=without_names(without_private(build.error, private), names),
-    )
-
-
-def _public_statuses(
-    results: Results, private: PrivateTexts, names: PrivateTexts
-) -> Mapping[str, CellStatus]:
-    return {
-        cell: replace(status, cause=without_names(without_private(status.cause, private), names))
-        for cell, status in results.statuses.items()
-    }
-
-
-def _public_notice(notice: Notice, private: PrivateTexts, names: PrivateTexts) -> Notice:
-    values = {
-        key: without_names(without_private(value, private), names)
-        if isinstance(value, str)
-        else value
-        for key, value in notice.values.items()
-    }
-    return replace(notice, values=values)
 
 
 def _unmeasured_metrics(loaded: LoadedSpec) -> tuple[str, ...]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.clocks import add_power, measured_visits, throttled_visits
+from profiler.analyse.clocks import add_power
 from profiler.analyse.parts import PartSamples, part_samples
 from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.samples import (
@@ -29,22 +29,20 @@ from profiler.analyse.samples import (
     streams_by_cell,
     without_durations,
 )
-from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.analyse.why.practical_roofs import practical_shares
 from profiler.collect import timer
 from profiler.collect.kind import Records
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
-from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, TunedConfig, Visit
+from profiler.model import Params, SessionKind, Visit
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.clock_file import CLOCKS_FILE, empty_clocks, read_clocks
-from profiler.parse.inductor import tuned_of_record
 from profiler.parse.ncu_csv import NcuTable, NothingProfiledError, read_alike, read_ncu_csv
-from profiler.parse.stamps import KernelStamps, read_stamps
+from profiler.parse.stamps import read_stamps
 from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt
-from profiler.run_folder.load.descriptions import described_by_cell
 from profiler.run_folder.load.explained import cell_profiles, finished_cells, first_sample_cells
+from profiler.run_folder.load.loaded import Loaded, visits_of
 from profiler.run_folder.load.timelines import VisitTimelines, visit_timelines
 from profiler.runner import protocol
 from profiler.runner.protocol import STAMPS_FILE
@@ -55,225 +53,6 @@ NO_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 _NAMED_CELLS = 3
 _PASSES = "profiler__replayer_passes"
 """Column of ncu: in how many passes it counted a kernel."""
-FINISHED = "finished"
-"""AttemptResult.cause of a session that ended as it should."""
-
-
-_TIMED = (SessionKind.TIMING, SessionKind.FINAL)
-
-
-@dataclass(frozen=True, eq=False)
-class Loaded:
-    """Results of one attempt for the cells whose key is unchanged."""
-
-    attempt: Attempt
-    records: tuple[dict[str, Any], ...]
-    current: frozenset[str]
-    """Cells of the attempt whose key is still the same."""
-    samples: pd.DataFrame = field(default_factory=empty_samples)
-    of_reading: tuple[Notice, ...] = ()
-    """Notices of reading its files, whatever its end."""
-    unreadable: str = ""
-    """File of the tool that could not be read; empty where there is none."""
-    attributes: Mapping[str, str | float] = field(default_factory=dict)
-    """What the tool says about the GPU: `device__attribute_*`."""
-    clocks: pd.DataFrame = field(default_factory=empty_clocks)
-    """Samples of the clock, in the columns of `read_clocks`; no rows where none were taken."""
-    ranges: pd.DataFrame = field(default_factory=empty_range_visits)
-    """Counters of ranges inside visits; without rows where the workload pushed none."""
-    without_duration: frozenset[Visit] = frozenset()
-    """Visits that were made and whose duration is none (`impossible_durations`)."""
-    timeline: VisitTimelines | None = None
-    """What a session of timelines recorded; None of others."""
-    profiles: Mapping[str, CellProfile] | None = None
-    """What an explain session counted, by cell id; None of others."""
-    stamps: Mapping[Visit, KernelStamps] | None = None
-    """What an in-kernel session recorded, by visit; None of others."""
-    parts: Mapping[str, Params] = field(default_factory=dict)
-    """Parameters of the parts of an external command, by the cell id of their samples."""
-    part_fault: str = ""
-    """Why the launches of a command are not those of its parts; it has no samples then."""
-    launches: int = 0
-    """Launches that ncu profiled."""
-    streams: Mapping[str, int] = field(default_factory=dict)
-    """Most streams that a visit has kernels on, by cell id; none where all have one in common."""
-    practical_roofs: Mapping[str, float] = field(default_factory=dict)
-    """Shares of the hardware's roofs that plain kernels reached, by roof."""
-
-    @property
-    def notices(self) -> tuple[Notice, ...]:
-        """Notices of its files and of its end, which is written down after they are read."""
-        damaged = (
-            Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": name}) for name in self.attempt.damaged
-        )
-        return (
-            *_unreadable(self.attempt, self.unreadable),
-            *self.of_reading,
-            *_gpu_shared(self.attempt),
-            *damaged,
-        )
-
-    def visits(self) -> set[Visit]:
-        """Visits that have a sample with a value; a faulting kernel leaves a row without any.
-
-        A visit with a timeline needs none: that it launches no kernel may be what it shows.
-        """
-        if self.timeline is not None:
-            return set(self.timeline.visits)
-        if self.stamps is not None:
-            return set(self.stamps)
-        single_visit = self.attempt.record.visit
-        if self.profiles is not None:
-            if single_visit is not None:
-                return {Visit(**single_visit)} if self.profiles else set()
-            return {Visit(cell, 0) for cell in self.profiles}
-        if single_visit is not None:
-            made = len(self.samples) > 0 or len(self.without_duration) > 0
-            return {Visit(**single_visit)} if made else set()
-        return set(self._sampled_visits | self.without_duration)
-
-    @cached_property
-    def _sampled_visits(self) -> frozenset[Visit]:
-        return _visits_of(self.samples)
-
-    def throttled(self) -> set[Visit]:
-        """Visits during which the GPU was slowed down, by heat for example."""
-        return set(self._throttled_visits)
-
-    @cached_property
-    def _throttled_visits(self) -> frozenset[Visit]:
-        if self.clocks.empty:
-            return frozenset()
-        keys = throttled_visits(self.clocks, self.visit_times)
-        return frozenset(Visit(*key) for key in keys) & self.visits()
-
-    @cached_property
-    def visit_times(self) -> pd.DataFrame:
-        """When each visit was measured, as `clocks.measured_visits` has it."""
-        return measured_visits(self.records)
-
-    def flushed_by_runner(self) -> bool | None:
-        """Whether the runner emptied the caches in place of ncu; None where no journal says it."""
-        return _flushed_by_runner(self.records)
-
-    def tried(self) -> set[str]:
-        """Cells that this attempt started to check or measure."""
-        single_visit = self.attempt.record.visit
-        if single_visit is not None:
-            return {single_visit["cell"]} & self.current
-        if self.attempt.record.kind == SessionKind.CHECK:
-            return set(self.current)
-        result = self.attempt.result
-        blamed = set() if result is None else result.failed.keys() & self.current
-        return blamed | self._tried_in_journal
-
-    @cached_property
-    def _tried_in_journal(self) -> frozenset[str]:
-        return frozenset(record["cell"] for record in self.records if _tries(record))
-
-    @cached_property
-    def opened(self) -> Mapping[str, str]:
-        """Digest by name of each file that the session opened and did not write."""
-        return protocol.opened_files(self.records)
-
-    @cached_property
-    def failed_records(self) -> tuple[Mapping[str, Any], ...]:
-        """Records of what failed and the runner survived."""
-        return tuple(record for record in self.records if record.get("event") == protocol.FAILED)
-
-    @cached_property
-    def described(self) -> Mapping[str, Mapping[str, Any]]:
-        """Facts of launches and results in the journal, by name, by cell id."""
-        return described_by_cell(self.records)
-
-    @cached_property
-    def tuned(self) -> tuple[tuple[str, tuple[TunedConfig, ...]], ...]:
-        """Configurations that a compiler's autotuner tried, each time, with the id of the cell."""
-        trials = (
-            (str(record.get("cell")), tuned_of_record(record[protocol.TUNED]))
-            for record in self.records
-            if protocol.TUNED in record
-        )
-        return tuple((cell, configs) for cell, configs in trials if configs)
-
-    def checked(self) -> set[str]:
-        """Cells that were compared with the reference, or by a command, and found right.
-
-        None of an in-kernel session: what was compared there is another build.
-        """
-        if self.stamps is not None:
-            return set()
-        result = self.attempt.result
-        if self.attempt.record.kind == SessionKind.CHECK:
-            passed = result is not None and result.cause == FINISHED and not result.failed
-            return set(self.current) if passed else set()
-        return set(self._checked_in_journal)
-
-    @cached_property
-    def _checked_in_journal(self) -> frozenset[str]:
-        return frozenset(
-            record["cell"]
-            for record in self.records
-            if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.CHECK
-        )
-
-    def kernels(self) -> dict[str, tuple[tuple[str, ...], ...]]:
-        """Every list of kernels that a cell launched, by cell id, in the order of the visits.
-
-        Empty for external commands: each kernel is a cell of its own there.
-        """
-        if self.attempt.record.visit is not None:
-            return {}
-        seen = (self.samples[name].tolist() for name in ("cell", "kernel_names"))
-        lists: dict[str, dict[tuple[str, ...], None]] = {}
-        for cell, names in zip(*seen, strict=True):
-            if names != "":
-                lists.setdefault(str(cell), {})[tuple(str(names).split(KERNEL_SEPARATOR))] = None
-        return {cell: tuple(distinct) for cell, distinct in lists.items()}
-
-    def fell_back(self) -> dict[str, str]:
-        """Reason why the kernels of a cell are not its variant's, by cell id."""
-        check = self.attempt.kernel_check
-        fell_back = check.fell_back if check is not None else {}
-        return {cell: reason for cell, reason in fell_back.items() if cell in self.current}
-
-    def unchecked(self) -> frozenset[str]:
-        """Cells whose kernels were recorded but not checked by the workload's space."""
-        check = self.attempt.kernel_check
-        cells = frozenset(self.kernels())
-        return cells if check is None else cells & frozenset(check.undecided)
-
-    def unseen(self) -> set[str]:
-        """Cells that finished a visit without a kernel being seen, as decided after the attempt."""
-        check = self.attempt.kernel_check
-        return set() if check is None else set(check.no_kernel) & self.current
-
-    def roof_faults(self) -> dict[str, str]:
-        """Why a practical roof could not be measured, by roof."""
-        failed = (r for r in self.records if r.get("event") == protocol.ROOF_FAILED)
-        return {record["roof"]: str(record["cause"]) for record in failed}
-
-    def finished_without_kernel(self) -> set[str]:
-        """Cells that finished a visit in a session that ended well, and have no sample here."""
-        result = self.attempt.result
-        if result is None or result.cause != FINISHED:
-            return set()
-        finished = {cell for cell, _, _ in protocol.finished_visits(self.records)}
-        seen = {visit.cell for visit in self.visits()}  # of these, single visits are made again
-        return finished - seen
-
-
-def median_durations(attempts: Iterable[Loaded]) -> dict[str, float]:
-    """Median duration in ns by cell id, over the timing samples of attempts."""
-    frames = [
-        loaded.samples
-        for loaded in attempts
-        if loaded.attempt.record.kind in _TIMED and "duration_ns" in loaded.samples
-    ]
-    if not frames:
-        return {}
-    medians = pd.concat(frames).groupby("cell")["duration_ns"].median().dropna()
-    return {str(cell): float(duration) for cell, duration in medians.items()}
 
 
 def _load(
@@ -306,8 +85,7 @@ def _load(
     loaded = replace(loaded, unreadable=unreadable)
     if attempt.record.kind == SessionKind.EXPLAIN:
         return _with_profiles(loaded, table)
-    unflushed = _unflushed(attempt, journal.records, table)
-    return _with_samples(loaded, table, compute_capability, unflushed)
+    return _with_samples(loaded, table, compute_capability)
 
 
 def _with_profiles(loaded: Loaded, table: NcuTable | None) -> Loaded:
@@ -318,13 +96,8 @@ def _with_profiles(loaded: Loaded, table: NcuTable | None) -> Loaded:
     return replace(loaded, profiles=profiles, of_reading=(*loaded.of_reading, *of_pages))
 
 
-def _with_samples(
-    loaded: Loaded,
-    table: NcuTable | None,
-    compute_capability: str | None,
-    unflushed: tuple[Notice, ...],
-) -> Loaded:
-    """Results of a session whose visits have samples; `unflushed`: notices of its caches."""
+def _with_samples(loaded: Loaded, table: NcuTable | None, compute_capability: str | None) -> Loaded:
+    """Results of a session whose visits have samples."""
     attempt, record = loaded.attempt, loaded.attempt.record
     origin = Origin(
         record.session, record.collector, record.kind, record.metrics, compute_capability
@@ -336,19 +109,19 @@ def _with_samples(
     if record.collector == timer.CUDA_EVENTS.name:
         samples = add_power(samples, loaded.visit_times, loaded.clocks)
     impossible = impossible_durations(samples)
-    notices = (*loaded.of_reading, *_left_out(attempt, samples, impossible), *unflushed)
+    left_out, unflushed = _left_out(attempt, samples, impossible), _unflushed(loaded, table)
     possible = _with_values(without_durations(samples, impossible)) if impossible.any() else samples
     loaded = replace(
         loaded,
         samples=possible,
-        of_reading=notices,
-        without_duration=_visits_of(samples[impossible]) if impossible.any() else frozenset(),
+        of_reading=(*loaded.of_reading, *left_out, *unflushed),
+        without_duration=visits_of(samples[impossible]) if impossible.any() else frozenset(),
         parts=_params_by_cell(attempt, parts),
         part_fault=parts.fault if parts is not None else "",
         practical_roofs=_practical_roofs(loaded, table, compute_capability),
     )
     if table is None:
-        return replace(loaded, attributes=_attributes(loaded.records))
+        return replace(loaded, attributes=_attributes(loaded))
     return replace(
         loaded,
         attributes=table.attributes,
@@ -479,51 +252,27 @@ def _left_out(
     return (Notice(NoticeKind.DURATIONS_IMPOSSIBLE, values),)
 
 
-def _flushed_by_runner(records: Iterable[Mapping[str, Any]]) -> bool | None:
-    flush = _start(records).get("flush")
-    return flush if isinstance(flush, bool) else None
-
-
-def _attributes(records: Iterable[Mapping[str, Any]]) -> dict[str, str | float]:
+def _attributes(loaded: Loaded) -> dict[str, str | float]:
     """What the runner says of the GPU, by ncu's names."""
-    attributes = _start(records).get("attributes")
+    attributes = loaded.start.get("attributes")
     numbers = attributes.items() if isinstance(attributes, dict) else ()
     return {name: value for name, value in numbers if isinstance(value, int)}
 
 
-def _start(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The record with which a runner began; empty where there is none."""
-    started = (record for record in records if record.get("event") == protocol.SESSION_STARTED)
-    return next(started, {})
-
-
-def _unflushed(
-    attempt: Attempt, records: Iterable[Mapping[str, Any]], table: NcuTable | None
-) -> tuple[Notice, ...]:
+def _unflushed(loaded: Loaded, table: NcuTable | None) -> tuple[Notice, ...]:
     """Notice of launches of several passes where the runner emptied the caches, before the first.
 
     The plan knows which counters fit in one pass for the GPUs that it was told of.
     """
-    if not _flushed_by_runner(records) or table is None or _PASSES not in table.launches:
+    if not loaded.flushed_by_runner or table is None or _PASSES not in table.launches:
         return ()
     count = int((table.launches[_PASSES] > 1).sum())
     values: dict[str, str | int | float] = {
-        "session": attempt.record.session,
+        "session": loaded.attempt.record.session,
         "count": count,
         "total": len(table.launches),
     }
     return (Notice(NoticeKind.PASSES_UNFLUSHED, values),) if count else ()
-
-
-def _tries(record: Mapping[str, Any]) -> bool:
-    """Whether a record says that a cell was tried: its work is declared before any cell is."""
-    started = record.get("event") == protocol.STARTED and record.get("phase") != protocol.DECLARE
-    return started or record.get("event") == protocol.FAILED
-
-
-def _visits_of(samples: pd.DataFrame) -> frozenset[Visit]:
-    made = zip(*(samples[name].tolist() for name in ("cell", "block", "arm")), strict=True)
-    return frozenset(Visit(str(cell), int(block), int(arm)) for cell, block, arm in set(made))
 
 
 def _read_clocks(attempt: Attempt) -> tuple[pd.DataFrame, tuple[Notice, ...]]:
@@ -537,19 +286,6 @@ def _read_clocks(attempt: Attempt) -> tuple[pd.DataFrame, tuple[Notice, ...]]:
 def _odd_records(attempt: Attempt, skipped: int) -> tuple[Notice, ...]:
     values: dict[str, str | int | float] = {"file": attempt.journal.name, "count": skipped}
     return (Notice(NoticeKind.JOURNAL_ODD, values),) if skipped else ()
-
-
-def _gpu_shared(attempt: Attempt) -> tuple[Notice, ...]:
-    """Notice of the other processes that had the GPU open during an attempt."""
-    processes = {} if attempt.result is None else attempt.result.gpu_processes
-    if not processes:
-        return ()
-    named = ", ".join(
-        f"process {pid}" + (f" ({memory / 2**30:.1f} GiB)" if memory else "")
-        for pid, memory in processes.items()
-    )
-    values = {"session": attempt.record.session, "processes": named}
-    return (Notice(NoticeKind.GPU_SHARED, values),)
 
 
 def _with_timelines(loaded: Loaded) -> Loaded:
@@ -645,14 +381,3 @@ def _each_launch_once(table: NcuTable, name: str) -> NcuTable:
     notices = (*table.notices, Notice(NoticeKind.CSV_REPEATED_ROWS, values))
     once = table.launches[~repeated].reset_index(drop=True)
     return replace(table, launches=once, notices=notices)
-
-
-def _unreadable(attempt: Attempt, name: str) -> tuple[Notice, ...]:
-    """Notice of an unreadable file; none where the tool was killed, which may cut it off.
-
-    Nor where the only visit of an attempt has failed: its file lacks nothing.
-    """
-    result = attempt.result
-    only_visit_failed = result is not None and attempt.record.visit is not None and result.failed
-    whole = result is not None and result.cause == FINISHED and not only_visit_failed
-    return (Notice(NoticeKind.CSV_UNREADABLE, {"file": name}),) if name and whole else ()

@@ -11,15 +11,10 @@ import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.range_counters import empty_range_visits
-from profiler.analyse.samples import (
-    command_cells,
-    empty_samples,
-    missing_metrics,
-)
+from profiler.analyse.samples import command_cells, empty_samples, missing_metrics
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.analyse.witness import implausible_cells
 from profiler.model import (
-    FLUSHED_PER_LAUNCH,
     BuildResult,
     Cell,
     CellStatus,
@@ -27,18 +22,13 @@ from profiler.model import (
     Outcome,
     Plan,
     SessionKind,
-    Visit,
 )
-from profiler.notices import Notice, NoticeKind
-from profiler.run_folder.folder import RESULT_FILE
-from profiler.run_folder.load.aliases import find_aliases
-from profiler.run_folder.load.attempts import FINISHED, Loaded
-from profiler.run_folder.load.descriptions import add_description
-from profiler.run_folder.load.part_cells import cells_of_parts, planned_cell
+from profiler.notices import Notice
+from profiler.run_folder.load.cells import cells_of_parts, find_aliases, planned_cell, tuned_by_cell
+from profiler.run_folder.load.loaded import Loaded, add_description
+from profiler.run_folder.load.notices import run_notices
 from profiler.run_folder.load.throttling import CountingVisits
 from profiler.run_folder.load.timelines import joined_timelines
-from profiler.run_folder.load.tuned import tuned_by_cell
-from profiler.run_folder.load.workers import worker_notices
 from profiler.runner import protocol
 
 
@@ -165,15 +155,7 @@ def gather(
     }
     statuses = {cell: _as_alias(status, statuses) for cell, status in statuses.items()}
     notices = (
-        *_notices(attempts),
-        *_trust_notices(plan, objections),
-        *_recheck_notices(attempts),
-        *_copy_notices(plan, statuses),
-        *_stream_notices(plan, statuses, attempts),
-        *_own_type_notices(plan, attempts),
-        *_lost_visits(attempts, statuses),
-        *_kernels_replayed(attempts, environment),
-        *worker_notices(plan, attempts),
+        *run_notices(plan, attempts, statuses, objections, environment),
         *counting.notices(),
     )
     return Results(
@@ -193,8 +175,6 @@ def _that_decide(attempts: Sequence[Loaded], kind: SessionKind | None = None) ->
     return [loaded for loaded in attempts if loaded.attempt.record.kind not in left_out]
 
 
-_COUNTED = frozenset({SessionKind.TIMING, SessionKind.FINAL, SessionKind.COUNTERS})
-"""Kinds of sessions whose every visit has a sample."""
 _BESIDE = frozenset({SessionKind.EXPLAIN, SessionKind.IN_KERNEL})
 """Kinds of sessions whose failures cost no cell its outcome."""
 
@@ -396,172 +376,3 @@ def _as_alias(status: CellStatus, statuses: Mapping[str, CellStatus]) -> CellSta
         if original.outcome is Outcome.MEASURED
         else shared
     )
-
-
-def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
-    notices = [
-        _of_attempt(notice, loaded)
-        for loaded in attempts
-        for notice in loaded.notices
-        if not _is_only_the_stop(notice, loaded)
-    ]
-    for loaded in attempts:
-        result = loaded.attempt.result
-        damaged = RESULT_FILE in loaded.attempt.damaged
-        ended_early = result is None or result.cause != FINISHED
-        if ended_early and not (damaged or _end_is_reported(loaded)):
-            notices.append(_ended_early(loaded))
-        if unchecked := loaded.unchecked():
-            session = loaded.attempt.folder.name
-            notices.append(
-                Notice(NoticeKind.KERNELS_UNCHECKED, {"session": session, "count": len(unchecked)})
-            )
-    return tuple(notices)
-
-
-def _ended_early(loaded: Loaded) -> Notice:
-    """Notice of an attempt whose session did not finish."""
-    result, explained = loaded.attempt.result, loaded.profiles
-    values: dict[str, str | int | float] = {
-        "session": loaded.attempt.folder.name,
-        "cause": result.cause if result else "the profiler was stopped",
-        "kept": len(loaded.samples) if explained is None else len(explained),
-    }
-    if explained is None:
-        return Notice(NoticeKind.SESSION_DIED, values)
-    return Notice(NoticeKind.EXPLAINING_DIED, values)
-
-
-def _kernels_replayed(attempts: Sequence[Loaded], environment: Environment) -> Iterator[Notice]:
-    """Cells with several kernels whose counters had caches emptied otherwise than their times."""
-    if environment.cache_control != FLUSHED_PER_LAUNCH:
-        return
-    cells: set[str] = set()
-    for loaded in attempts:
-        by_ncu = loaded.flushed_by_runner() is False
-        if by_ncu and loaded.attempt.record.kind == SessionKind.COUNTERS:
-            cells |= set(loaded.samples.loc[loaded.samples["kernels"] > 1, "cell"])
-    if cells:
-        yield Notice(NoticeKind.KERNELS_REPLAYED, {"count": len(cells)})
-
-
-def _trust_notices(plan: Plan, objections: Mapping[str, str]) -> Iterator[Notice]:
-    """Each variant that is trusted, with the first objection that it passes."""
-    for variant in plan.variants:
-        if variant.trust:
-            cells = (cell.id for cell in plan.cells if cell.variant == variant)
-            objection = next((objections[cell] for cell in cells if cell in objections), "")
-            values = {
-                "variant": variant.name,
-                "reason": variant.trust,
-                "objection": f"; its counters object: {objection}" if objection else "",
-            }
-            yield Notice(NoticeKind.TRUSTED, values)
-
-
-def _recheck_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
-    """Why cells were not checked again after their last visit, each reason once."""
-    cells_by_cause: dict[str, set[str]] = defaultdict(set)
-    for loaded in attempts:
-        for record in loaded.records:
-            if record["event"] == protocol.NOT_RECHECKED:
-                cells_by_cause[str(record["cause"])].add(record["cell"])
-    for cause, cells in cells_by_cause.items():
-        yield Notice(NoticeKind.NOT_RECHECKED, {"count": len(cells), "cause": cause})
-
-
-def _copy_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[Notice]:
-    """Notice of the cells whose launches copy or fill memory by no kernel, if any do."""
-    copying = [cell for cell in plan.cells if cell.id in statuses and statuses[cell.id].copies]
-    if not copying:
-        return
-    most = max(copying, key=lambda cell: statuses[cell.id].copied_bytes or 0.0)
-    values: dict[str, str | int | float] = {
-        "count": len(copying),
-        "cells": len(plan.cells),
-        "most": f"{most.variant.name} at {most.problem.name}",
-        "copies": f"{statuses[most.id].copies:.0f}",
-        "megabytes": f"{(statuses[most.id].copied_bytes or 0.0) / 1e6:,.4g} MB",
-    }
-    yield Notice(NoticeKind.COPIES_NOT_TIMED, values)
-
-
-def _stream_notices(
-    plan: Plan, statuses: Mapping[str, CellStatus], attempts: Sequence[Loaded]
-) -> Iterator[Notice]:
-    """Notice of the cells whose launches have kernels on several streams, if any have."""
-    counts: dict[str, int] = {}
-    for cell, status in statuses.items():
-        counts[cell] = int(status.streams or 0)
-    for loaded in attempts:
-        for cell, streams in loaded.streams.items():
-            counts[cell] = max(streams, counts.get(cell, 0))
-    several = [cell for cell in plan.cells if counts.get(cell.id, 0) > 1]
-    if several:
-        most = max(several, key=lambda cell: counts[cell.id])
-        values: dict[str, str | int | float] = {
-            "count": len(several),
-            "cells": len(plan.cells),
-            "most": f"{most.variant.name} at {most.problem.name}",
-            "streams": counts[most.id],
-        }
-        yield Notice(NoticeKind.SEVERAL_STREAMS, values)
-
-
-def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
-    """Why results were compared with the baseline's own at some problems, each reason once."""
-    names = {cell.problem.id: cell.problem.name for cell in plan.cells}
-    problems: dict[str, dict[str, None]] = defaultdict(dict)
-    for loaded in attempts:
-        for record in loaded.records:
-            if protocol.OWN_TYPES in record and record.get("problem") in names:
-                problems[str(record[protocol.OWN_TYPES])][names[record["problem"]]] = None
-    for cause, at in problems.items():
-        values = {"problems": ", ".join(at), "cause": cause}
-        yield Notice(NoticeKind.COMPARED_IN_OWN_TYPES, values)
-
-
-def _lost_visits(
-    attempts: Sequence[Loaded], statuses: Mapping[str, CellStatus]
-) -> Iterator[Notice]:
-    """Visits that journals know and no file has numbers of, of cells that did not fail."""
-    made: dict[str, set[Visit]] = defaultdict(set)
-    seen: dict[str, set[Visit]] = defaultdict(set)
-    for loaded in attempts:
-        session = loaded.attempt.record.session
-        seen[session] |= loaded.visits()
-        if loaded.attempt.record.kind in _COUNTED and not loaded.unreadable:
-            visits = {Visit(*visit) for visit in protocol.passed_visits(loaded.records)}
-            sound = {cell for cell, status in statuses.items() if not status.outcome.failed}
-            made[session] |= {visit for visit in visits if visit.cell in sound}
-    for session, visits in made.items():
-        if lost := visits - seen[session]:
-            cells = len({visit.cell for visit in lost})
-            values: dict[str, str | int | float] = {
-                "session": session,
-                "count": len(lost),
-                "cells": cells,
-            }
-            yield Notice(NoticeKind.VISITS_LOST, values)
-
-
-def _is_only_the_stop(notice: Notice, loaded: Loaded) -> bool:
-    """Whether the only message of the tool is that it was stopped, which has a notice of its own.
-
-    Its application is killed under it then: `The application returned an error code (9).`
-    """
-    return loaded.attempt.result is None and notice.kind is NoticeKind.CSV_TOOL_MESSAGE
-
-
-def _of_attempt(notice: Notice, loaded: Loaded) -> Notice:
-    """A notice about a file, with the attempt that the file belongs to."""
-    if "file" not in notice.values:
-        return notice
-    file = f"{loaded.attempt.folder.name}/{notice.values['file']}"
-    return replace(notice, values={**notice.values, "file": file})
-
-
-def _end_is_reported(loaded: Loaded) -> bool:
-    """Whether the outcome of a cell already reports the end of an attempt."""
-    result = loaded.attempt.result
-    return bool(loaded.failed_records) or (result is not None and len(result.failed) > 0)

@@ -19,7 +19,7 @@ from profiler.analyse.clocks import (
 from profiler.analyse.why.kernel_profiles import DURATION, ELAPSED
 from profiler.model import Plan, Visit
 from profiler.notices import Notice
-from profiler.run_folder.load.attempts import Loaded
+from profiler.run_folder.load.loaded import Loaded
 from profiler.run_folder.load.timelines import FIRST_BLOCK
 
 

@@ -28,7 +28,8 @@ from profiler.run_folder.folder import (
     RunRecord,
     newest_run,
 )
-from profiler.run_folder.load.attempts import AttemptReader, Loaded
+from profiler.run_folder.load.attempts import AttemptReader
+from profiler.run_folder.load.loaded import Loaded
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.redact import private_names, public_environment
 from profiler.search.live.journal import SearchRecord, read_search

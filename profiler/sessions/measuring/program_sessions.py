@@ -17,7 +17,7 @@ from profiler.errors import UsageError
 from profiler.model import Cell, OrderedParts, Outcome, SessionKind, SessionPlan
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import JOURNAL_FILE, AttemptRecord, AttemptResult, finish_attempt
-from profiler.run_folder.load.attempts import Loaded, median_durations
+from profiler.run_folder.load.loaded import Loaded, median_durations
 from profiler.runner import protocol
 from profiler.sessions.attempt import reserved_attempt
 from profiler.sessions.forecasts.forecast import VisitForecast

@@ -19,9 +19,8 @@ from ncu_samples import (
 )
 
 from profiler.errors import ParseError
-from profiler.metrics.units import base_unit
 from profiler.parse.ncu_csv import LAUNCH_COLUMNS, parse_ncu_csv
-from profiler.parse.ncu_numbers import C_LOCALE, CONTINENTAL, parse_number
+from profiler.parse.ncu_numbers import C_LOCALE, CONTINENTAL, base_unit, parse_number
 
 UNITS = ["", "ns", "us", "msecond", "byte", "Kbyte", "Gbyte/s", "Ghz", "%", "inst", "sector/us"]
 FRAGMENTS = [

@@ -17,12 +17,12 @@ from profiler.metrics.explain import SECTIONS
 from profiler.model import Outcome, SessionKind
 from profiler.notices import NoticeKind
 from profiler.parse.ncu_csv import read_ncu_csv
-from profiler.run_folder.archive import open_run
+from profiler.run_folder.archive import open_run, write_recording
 from profiler.run_folder.folder import EXPLAIN_FILES, RunFolder
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.explained import cell_profiles, finished_cells
+from profiler.run_folder.load.notices import notices_of
 from profiler.run_folder.load.outcomes import failures, gather
-from profiler.run_folder.recording import write_recording
 from profiler.run_folder.redact import private_texts, with_folders
 
 RECORDING = open_run(Path(__file__).parents[2] / "recordings/explained.zip").path
@@ -156,7 +156,7 @@ def test_a_page_that_is_absent_costs_that_page(copy, name):
     (kernel,) = profiles_of(loaded)[BEST].kernels
     assert kernel.rules.empty == (name == RULES)
     assert (kernel.listing is None) == (name == SASS)
-    assert loaded.notices == explained(RECORDING).notices
+    assert [*notices_of(loaded)] == [*notices_of(explained(RECORDING))]
 
 
 @pytest.mark.parametrize("name", [RULES, SASS, SOURCE])
@@ -167,7 +167,7 @@ def test_a_damaged_page_costs_that_page_and_is_named(copy, name, content):
     (copy / ATTEMPT / name).write_bytes(content)
     loaded = explained(copy)
     assert set(profiles_of(loaded)) == {TORCH, BEST}
-    (notice,) = [n for n in loaded.notices if n.kind is NoticeKind.ATTEMPT_FILE_DAMAGED]
+    (notice,) = [n for n in notices_of(loaded) if n.kind is NoticeKind.ATTEMPT_FILE_DAMAGED]
     assert notice.values["file"] == name
 
 

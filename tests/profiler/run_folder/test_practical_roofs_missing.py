@@ -8,7 +8,7 @@ import pytest
 
 from profiler.metrics.passes import counter_sessions
 from profiler.metrics.queries import expand, of_types
-from profiler.run_folder.load.practical_roofs import missing_roofs, roof_faults
+from profiler.run_folder.load.loaded import missing_roofs, roof_faults
 
 COUNTERS = counter_sessions(of_types(expand(["roofline"]), ["bf16"]), {("bf16",): 1})[0].metrics
 ALL = ("dram", "tensor_bf16", "fp32")

@@ -13,7 +13,7 @@ from profiler.metrics.queries import ncu_names
 from profiler.model import BuildResult, Outcome, Visit
 from profiler.notices import NoticeKind, text
 from profiler.planning.space import Space
-from profiler.run_folder.archive import open_run
+from profiler.run_folder.archive import open_run, write_recording
 from profiler.run_folder.folder import (
     JOURNAL_FILE,
     AttemptResult,
@@ -21,8 +21,8 @@ from profiler.run_folder.folder import (
     finish_attempt,
 )
 from profiler.run_folder.load.attempts import AttemptReader
+from profiler.run_folder.load.notices import notices_of
 from profiler.run_folder.load.outcomes import Failure, failures, gather
-from profiler.run_folder.recording import write_recording
 from profiler.runner import protocol
 
 PLAIN, TREE, LOOP = "plain..small", "tree..small", "loop..small"
@@ -114,8 +114,8 @@ def test_a_reader_reads_an_attempt_again_only_where_other_cells_of_it_count(plac
     finish_attempt(folder, replace(FINISHED, gpu_processes={7: None}))
     ended = reader.load(place.run.attempt(folder), place.keys, "9.0")
     assert ended.samples is before.samples
-    assert [notice.kind for notice in before.notices] == []
-    assert [notice.kind for notice in ended.notices] == [NoticeKind.GPU_SHARED]
+    assert [notice.kind for notice in notices_of(before)] == []
+    assert [notice.kind for notice in notices_of(ended)] == [NoticeKind.GPU_SHARED]
     assert reader.load(place.run.attempt(folder), {PLAIN: place.keys[PLAIN]}, "9.0").current == {
         PLAIN
     }
@@ -158,12 +158,13 @@ def test_cells_whose_kernels_were_counted_with_other_caches_are_told(place, flus
 def test_a_file_that_could_not_be_read_is_named_once_its_session_has_ended(place):
     folder = place.attempt(csv="no table", result=None)
     reader = AttemptReader()
-    assert reader.load(place.run.attempt(folder), place.keys, "9.0").notices == ()
+    before = reader.load(place.run.attempt(folder), place.keys, "9.0")
+    assert [*notices_of(before)] == []
     finish_attempt(folder, FINISHED)
     ended = reader.load(place.run.attempt(folder), place.keys, "9.0")
     direct = AttemptReader().load(place.run.attempt(folder), place.keys, "9.0")
-    assert ended.notices == direct.notices
-    assert [notice.kind for notice in ended.notices] == [NoticeKind.CSV_UNREADABLE]
+    assert [*notices_of(ended)] == [*notices_of(direct)]
+    assert [notice.kind for notice in notices_of(ended)] == [NoticeKind.CSV_UNREADABLE]
 
 
 def test_an_attempt_of_a_killed_profiler_is_loaded(place):
@@ -248,7 +249,7 @@ def test_a_csv_cut_off_in_the_middle_keeps_whole_rows_and_says_so(place):
     place.attempt(csv=csv[:-40], result=AttemptResult("died", 1.0))
     (loaded,) = place.load()
     assert loaded.visits() == {Visit(*visit) for visit in visits[:-1]}
-    assert [notice.kind for notice in loaded.notices] == [NoticeKind.CSV_TRUNCATED]
+    assert [notice.kind for notice in notices_of(loaded)] == [NoticeKind.CSV_TRUNCATED]
     files = [notice.values.get("file") for notice in place.results().notices]
     assert "ncu-timing.001/ncu.csv.gz" in files
 

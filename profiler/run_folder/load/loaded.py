@@ -1,0 +1,341 @@
+"""One attempt of a session as loaded: samples, journal, clocks; without cells edited since."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from profiler.analyse.clocks import measured_visits, throttled_visits
+from profiler.analyse.range_counters import empty_range_visits
+from profiler.analyse.samples import (
+    empty_samples,
+)
+from profiler.analyse.why.kernel_profiles import CellProfile
+from profiler.analyse.why.practical_roofs import roofs_countable
+from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, TunedConfig, Visit
+from profiler.notices import Notice
+from profiler.parse.clock_file import empty_clocks
+from profiler.parse.inductor import tuned_of_record
+from profiler.parse.stamps import KernelStamps
+from profiler.run_folder.folder import Attempt
+from profiler.run_folder.load.timelines import VisitTimelines
+from profiler.runner import protocol
+
+FINISHED = "finished"
+"""AttemptResult.cause of a session that ended as it should."""
+
+_TIMED = (SessionKind.TIMING, SessionKind.FINAL)
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """Results of one attempt for the cells whose key is unchanged."""
+
+    attempt: Attempt
+    records: tuple[dict[str, Any], ...]
+    current: frozenset[str]
+    """Cells of the attempt whose key is still the same."""
+    samples: pd.DataFrame = field(default_factory=empty_samples)
+    of_reading: tuple[Notice, ...] = ()
+    """Notices of reading its files, whatever its end."""
+    unreadable: str = ""
+    """File of the tool that could not be read; empty where there is none."""
+    attributes: Mapping[str, str | float] = field(default_factory=dict)
+    """What the tool says about the GPU: `device__attribute_*`."""
+    clocks: pd.DataFrame = field(default_factory=empty_clocks)
+    """Samples of the clock, in the columns of `read_clocks`; no rows where none were taken."""
+    ranges: pd.DataFrame = field(default_factory=empty_range_visits)
+    """Counters of ranges inside visits; without rows where the workload pushed none."""
+    without_duration: frozenset[Visit] = frozenset()
+    """Visits that were made and whose duration is none (`impossible_durations`)."""
+    timeline: VisitTimelines | None = None
+    """What a session of timelines recorded; None of others."""
+    profiles: Mapping[str, CellProfile] | None = None
+    """What an explain session counted, by cell id; None of others."""
+    stamps: Mapping[Visit, KernelStamps] | None = None
+    """What an in-kernel session recorded, by visit; None of others."""
+    parts: Mapping[str, Params] = field(default_factory=dict)
+    """Parameters of the parts of an external command, by the cell id of their samples."""
+    part_fault: str = ""
+    """Why the launches of a command are not those of its parts; it has no samples then."""
+    launches: int = 0
+    """Launches that ncu profiled."""
+    streams: Mapping[str, int] = field(default_factory=dict)
+    """Most streams that a visit has kernels on, by cell id; none where all have one in common."""
+    practical_roofs: Mapping[str, float] = field(default_factory=dict)
+    """Shares of the hardware's roofs that plain kernels reached, by roof."""
+
+    def visits(self) -> set[Visit]:
+        """Visits that have a sample with a value; a faulting kernel leaves a row without any.
+
+        A visit with a timeline needs none: that it launches no kernel may be what it shows.
+        """
+        if self.timeline is not None:
+            return set(self.timeline.visits)
+        if self.stamps is not None:
+            return set(self.stamps)
+        single_visit = self.attempt.record.visit
+        if self.profiles is not None:
+            if single_visit is not None:
+                return {Visit(**single_visit)} if self.profiles else set()
+            return {Visit(cell, 0) for cell in self.profiles}
+        if single_visit is not None:
+            made = len(self.samples) > 0 or len(self.without_duration) > 0
+            return {Visit(**single_visit)} if made else set()
+        return set(self._sampled_visits | self.without_duration)
+
+    @cached_property
+    def _sampled_visits(self) -> frozenset[Visit]:
+        return visits_of(self.samples)
+
+    def throttled(self) -> set[Visit]:
+        """Visits during which the GPU was slowed down, by heat for example."""
+        return set(self._throttled_visits)
+
+    @cached_property
+    def _throttled_visits(self) -> frozenset[Visit]:
+        if self.clocks.empty:
+            return frozenset()
+        keys = throttled_visits(self.clocks, self.visit_times)
+        return frozenset(Visit(*key) for key in keys) & self.visits()
+
+    @cached_property
+    def visit_times(self) -> pd.DataFrame:
+        """When each visit was measured, as `clocks.measured_visits` has it."""
+        return measured_visits(self.records)
+
+    @cached_property
+    def start(self) -> Mapping[str, Any]:
+        """The record with which a runner began; empty where there is none."""
+        started = (r for r in self.records if r.get("event") == protocol.SESSION_STARTED)
+        return next(started, {})
+
+    @property
+    def flushed_by_runner(self) -> bool | None:
+        """Whether the runner emptied the caches in place of ncu; None where no journal says it."""
+        flush = self.start.get("flush")
+        return flush if isinstance(flush, bool) else None
+
+    def tried(self) -> set[str]:
+        """Cells that this attempt started to check or measure."""
+        single_visit = self.attempt.record.visit
+        if single_visit is not None:
+            return {single_visit["cell"]} & self.current
+        if self.attempt.record.kind == SessionKind.CHECK:
+            return set(self.current)
+        result = self.attempt.result
+        blamed = set() if result is None else result.failed.keys() & self.current
+        return blamed | self._tried_in_journal
+
+    @cached_property
+    def _tried_in_journal(self) -> frozenset[str]:
+        return frozenset(record["cell"] for record in self.records if _tries(record))
+
+    @cached_property
+    def opened(self) -> Mapping[str, str]:
+        """Digest by name of each file that the session opened and did not write."""
+        return protocol.opened_files(self.records)
+
+    @cached_property
+    def failed_records(self) -> tuple[Mapping[str, Any], ...]:
+        """Records of what failed and the runner survived."""
+        return tuple(record for record in self.records if record.get("event") == protocol.FAILED)
+
+    @cached_property
+    def described(self) -> Mapping[str, Mapping[str, Any]]:
+        """Facts of launches and results in the journal, by name, by cell id."""
+        return described_by_cell(self.records)
+
+    @cached_property
+    def tuned(self) -> tuple[tuple[str, tuple[TunedConfig, ...]], ...]:
+        """Configurations that a compiler's autotuner tried, each time, with the id of the cell."""
+        trials = (
+            (str(record.get("cell")), tuned_of_record(record[protocol.TUNED]))
+            for record in self.records
+            if protocol.TUNED in record
+        )
+        return tuple((cell, configs) for cell, configs in trials if configs)
+
+    def checked(self) -> set[str]:
+        """Cells that were compared with the reference, or by a command, and found right.
+
+        None of an in-kernel session: what was compared there is another build.
+        """
+        if self.stamps is not None:
+            return set()
+        result = self.attempt.result
+        if self.attempt.record.kind == SessionKind.CHECK:
+            passed = result is not None and result.cause == FINISHED and not result.failed
+            return set(self.current) if passed else set()
+        return set(self._checked_in_journal)
+
+    @cached_property
+    def _checked_in_journal(self) -> frozenset[str]:
+        return frozenset(
+            record["cell"]
+            for record in self.records
+            if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.CHECK
+        )
+
+    def kernels(self) -> dict[str, tuple[tuple[str, ...], ...]]:
+        """Every list of kernels that a cell launched, by cell id, in the order of the visits.
+
+        Empty for external commands: each kernel is a cell of its own there.
+        """
+        if self.attempt.record.visit is not None:
+            return {}
+        seen = (self.samples[name].tolist() for name in ("cell", "kernel_names"))
+        lists: dict[str, dict[tuple[str, ...], None]] = {}
+        for cell, names in zip(*seen, strict=True):
+            if names != "":
+                lists.setdefault(str(cell), {})[tuple(str(names).split(KERNEL_SEPARATOR))] = None
+        return {cell: tuple(distinct) for cell, distinct in lists.items()}
+
+    def fell_back(self) -> dict[str, str]:
+        """Reason why the kernels of a cell are not its variant's, by cell id."""
+        check = self.attempt.kernel_check
+        fell_back = check.fell_back if check is not None else {}
+        return {cell: reason for cell, reason in fell_back.items() if cell in self.current}
+
+    def unchecked(self) -> frozenset[str]:
+        """Cells whose kernels were recorded but not checked by the workload's space."""
+        check = self.attempt.kernel_check
+        cells = frozenset(self.kernels())
+        return cells if check is None else cells & frozenset(check.undecided)
+
+    def unseen(self) -> set[str]:
+        """Cells that finished a visit without a kernel being seen, as decided after the attempt."""
+        check = self.attempt.kernel_check
+        return set() if check is None else set(check.no_kernel) & self.current
+
+    def roof_faults(self) -> dict[str, str]:
+        """Why a practical roof could not be measured, by roof."""
+        failed = (r for r in self.records if r.get("event") == protocol.ROOF_FAILED)
+        return {record["roof"]: str(record["cause"]) for record in failed}
+
+    def finished_without_kernel(self) -> set[str]:
+        """Cells that finished a visit in a session that ended well, and have no sample here."""
+        result = self.attempt.result
+        if result is None or result.cause != FINISHED:
+            return set()
+        finished = {cell for cell, _, _ in protocol.finished_visits(self.records)}
+        seen = {visit.cell for visit in self.visits()}  # of these, single visits are made again
+        return finished - seen
+
+
+def median_durations(attempts: Iterable[Loaded]) -> dict[str, float]:
+    """Median duration in ns by cell id, over the timing samples of attempts."""
+    frames = [
+        loaded.samples
+        for loaded in attempts
+        if loaded.attempt.record.kind in _TIMED and "duration_ns" in loaded.samples
+    ]
+    if not frames:
+        return {}
+    medians = pd.concat(frames).groupby("cell")["duration_ns"].median().dropna()
+    return {str(cell): float(duration) for cell, duration in medians.items()}
+
+
+def _tries(record: Mapping[str, Any]) -> bool:
+    """Whether a record says that a cell was tried: its work is declared before any cell is."""
+    started = record.get("event") == protocol.STARTED and record.get("phase") != protocol.DECLARE
+    return started or record.get("event") == protocol.FAILED
+
+
+def visits_of(samples: pd.DataFrame) -> frozenset[Visit]:
+    """Visits that samples are of."""
+    made = zip(*(samples[name].tolist() for name in ("cell", "block", "arm")), strict=True)
+    return frozenset(Visit(str(cell), int(block), int(arm)) for cell, block, arm in set(made))
+
+
+# ---- what journals say of cells, beside what was measured
+# -----------------------------------------
+
+_DESCRIBED = (
+    *protocol.AMOUNTS,
+    *("result_bytes", "max_abs_error", "max_rel_error"),
+    *protocol.LAUNCH_FACTS,
+    *protocol.VISIT_FACTS,
+)
+
+
+def described_by_cell(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Facts of launches and results in a journal, by name, by cell id; the last of each.
+
+    A wrong result has its errors, too.
+    """
+    cells: dict[str, dict[str, Any]] = {}
+    for record in records:
+        values = {name: record[name] for name in _DESCRIBED if name in record}
+        if "result_dtypes" in record:
+            values["result_dtypes"] = tuple(record["result_dtypes"])
+        if values and "cell" in record:
+            add_description(cells.setdefault(record["cell"], {}), values)
+    return cells
+
+
+def add_description(described: dict[str, Any], values: Mapping[str, Any]) -> None:
+    """Lay what is said later over what is known of a cell; of compilations the longest counts."""
+    longest = {
+        name: max(values[name], described.get(name, 0.0))
+        for name in ("compile_seconds",)
+        if name in values
+    }
+    described |= {**values, **longest}
+
+
+# ---- practical roofs of a run, from its attempts
+# --------------------------------------------------
+
+_MOST_TRIES = 2
+"""A session that was killed meanwhile measures it again; what hangs twice is left alone."""
+
+
+def missing_roofs(metrics: Sequence[str], earlier: Sequence[Loaded]) -> tuple[str, ...]:
+    """Roofs that these metrics tell and that no earlier attempt has measured or given up.
+
+    Without those of tensor cores whose operations were counted, and in no cell were any.
+    """
+    tries = Counter(
+        str(record["roof"])
+        for loaded in earlier
+        for record in loaded.records
+        if record.get("event") == protocol.ROOF_STARTED
+    )
+    settled = {
+        roof for loaded in earlier for roof in (*loaded.practical_roofs, *loaded.roof_faults())
+    }
+    return tuple(
+        roof
+        for roof in roofs_countable(metrics)
+        if roof not in settled and tries[roof] < _MOST_TRIES and not _is_unused(roof, earlier)
+    )
+
+
+def _is_unused(roof: str, earlier: Sequence[Loaded]) -> bool:
+    """Whether operations under a roof were counted in cells, and were 0 in all of them."""
+    operations = f"{roof}_ops"
+    counts = [
+        float(count)
+        for loaded in earlier
+        if operations in loaded.samples
+        for count in loaded.samples[operations].dropna()
+    ]
+    return bool(counts) and max(counts) <= 0
+
+
+def measured_roofs(attempts: Sequence[Loaded]) -> dict[str, float]:
+    """Shares of the hardware's roofs that plain kernels reached, by roof; the latest."""
+    return {roof: share for loaded in attempts for roof, share in loaded.practical_roofs.items()}
+
+
+def roof_faults(attempts: Sequence[Loaded]) -> dict[str, str]:
+    """Why a practical roof was not measured, by roof; of those that no attempt measured."""
+    measured = measured_roofs(attempts)
+    faults = {roof: why for loaded in attempts for roof, why in loaded.roof_faults().items()}
+    return {roof: why for roof, why in faults.items() if roof not in measured}

@@ -1,0 +1,262 @@
+"""What a reader must know of the attempts of a run: how they ended, what they lost or left out."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from profiler.model import (
+    FLUSHED_PER_LAUNCH,
+    CellStatus,
+    Environment,
+    Plan,
+    SessionKind,
+    Visit,
+)
+from profiler.notices import Notice, NoticeKind
+from profiler.run_folder.folder import RESULT_FILE, Attempt, Worker
+from profiler.run_folder.load.loaded import FINISHED, Loaded
+from profiler.runner import protocol
+
+_COUNTED = frozenset({SessionKind.TIMING, SessionKind.FINAL, SessionKind.COUNTERS})
+"""Kinds of sessions whose every visit has a sample."""
+
+
+def run_notices(
+    plan: Plan,
+    attempts: Sequence[Loaded],
+    statuses: Mapping[str, CellStatus],
+    objections: Mapping[str, str],
+    environment: Environment,
+) -> Iterator[Notice]:
+    """Every notice of the attempts of a run; `objections` of counters to cells, by their id."""
+    yield from _of_attempts(attempts)
+    yield from _trust_notices(plan, objections)
+    yield from _recheck_notices(attempts)
+    yield from _copy_notices(plan, statuses)
+    yield from _stream_notices(plan, statuses, attempts)
+    yield from _own_type_notices(plan, attempts)
+    yield from _lost_visits(attempts, statuses)
+    yield from _kernels_replayed(attempts, environment)
+    yield from _worker_notices(plan, attempts)
+
+
+def notices_of(loaded: Loaded) -> Iterator[Notice]:
+    """Notices of an attempt's files and of its end, which is written down after they are read."""
+    yield from _unreadable(loaded.attempt, loaded.unreadable)
+    yield from loaded.of_reading
+    yield from _gpu_shared(loaded.attempt)
+    for name in loaded.attempt.damaged:
+        yield Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": name})
+
+
+def _of_attempts(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
+    notices = [
+        _of_attempt(notice, loaded)
+        for loaded in attempts
+        for notice in notices_of(loaded)
+        if not _is_only_the_stop(notice, loaded)
+    ]
+    for loaded in attempts:
+        result = loaded.attempt.result
+        damaged = RESULT_FILE in loaded.attempt.damaged
+        ended_early = result is None or result.cause != FINISHED
+        if ended_early and not (damaged or _end_is_reported(loaded)):
+            notices.append(_ended_early(loaded))
+        if unchecked := loaded.unchecked():
+            session = loaded.attempt.folder.name
+            notices.append(
+                Notice(NoticeKind.KERNELS_UNCHECKED, {"session": session, "count": len(unchecked)})
+            )
+    return tuple(notices)
+
+
+def _ended_early(loaded: Loaded) -> Notice:
+    """Notice of an attempt whose session did not finish."""
+    result, explained = loaded.attempt.result, loaded.profiles
+    values: dict[str, str | int | float] = {
+        "session": loaded.attempt.folder.name,
+        "cause": result.cause if result else "the profiler was stopped",
+        "kept": len(loaded.samples) if explained is None else len(explained),
+    }
+    if explained is None:
+        return Notice(NoticeKind.SESSION_DIED, values)
+    return Notice(NoticeKind.EXPLAINING_DIED, values)
+
+
+def _kernels_replayed(attempts: Sequence[Loaded], environment: Environment) -> Iterator[Notice]:
+    """Cells with several kernels whose counters had caches emptied otherwise than their times."""
+    if environment.cache_control != FLUSHED_PER_LAUNCH:
+        return
+    cells: set[str] = set()
+    for loaded in attempts:
+        by_ncu = loaded.flushed_by_runner is False
+        if by_ncu and loaded.attempt.record.kind == SessionKind.COUNTERS:
+            cells |= set(loaded.samples.loc[loaded.samples["kernels"] > 1, "cell"])
+    if cells:
+        yield Notice(NoticeKind.KERNELS_REPLAYED, {"count": len(cells)})
+
+
+def _trust_notices(plan: Plan, objections: Mapping[str, str]) -> Iterator[Notice]:
+    """Each variant that is trusted, with the first objection that it passes."""
+    for variant in plan.variants:
+        if variant.trust:
+            cells = (cell.id for cell in plan.cells if cell.variant == variant)
+            objection = next((objections[cell] for cell in cells if cell in objections), "")
+            values = {
+                "variant": variant.name,
+                "reason": variant.trust,
+                "objection": f"; its counters object: {objection}" if objection else "",
+            }
+            yield Notice(NoticeKind.TRUSTED, values)
+
+
+def _recheck_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
+    """Why cells were not checked again after their last visit, each reason once."""
+    cells_by_cause: dict[str, set[str]] = defaultdict(set)
+    for loaded in attempts:
+        for record in loaded.records:
+            if record["event"] == protocol.NOT_RECHECKED:
+                cells_by_cause[str(record["cause"])].add(record["cell"])
+    for cause, cells in cells_by_cause.items():
+        yield Notice(NoticeKind.NOT_RECHECKED, {"count": len(cells), "cause": cause})
+
+
+def _copy_notices(plan: Plan, statuses: Mapping[str, CellStatus]) -> Iterator[Notice]:
+    """Notice of the cells whose launches copy or fill memory by no kernel, if any do."""
+    copying = [cell for cell in plan.cells if cell.id in statuses and statuses[cell.id].copies]
+    if not copying:
+        return
+    most = max(copying, key=lambda cell: statuses[cell.id].copied_bytes or 0.0)
+    values: dict[str, str | int | float] = {
+        "count": len(copying),
+        "cells": len(plan.cells),
+        "most": f"{most.variant.name} at {most.problem.name}",
+        "copies": f"{statuses[most.id].copies:.0f}",
+        "megabytes": f"{(statuses[most.id].copied_bytes or 0.0) / 1e6:,.4g} MB",
+    }
+    yield Notice(NoticeKind.COPIES_NOT_TIMED, values)
+
+
+def _stream_notices(
+    plan: Plan, statuses: Mapping[str, CellStatus], attempts: Sequence[Loaded]
+) -> Iterator[Notice]:
+    """Notice of the cells whose launches have kernels on several streams, if any have."""
+    counts: dict[str, int] = {}
+    for cell, status in statuses.items():
+        counts[cell] = int(status.streams or 0)
+    for loaded in attempts:
+        for cell, streams in loaded.streams.items():
+            counts[cell] = max(streams, counts.get(cell, 0))
+    several = [cell for cell in plan.cells if counts.get(cell.id, 0) > 1]
+    if several:
+        most = max(several, key=lambda cell: counts[cell.id])
+        values: dict[str, str | int | float] = {
+            "count": len(several),
+            "cells": len(plan.cells),
+            "most": f"{most.variant.name} at {most.problem.name}",
+            "streams": counts[most.id],
+        }
+        yield Notice(NoticeKind.SEVERAL_STREAMS, values)
+
+
+def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
+    """Why results were compared with the baseline's own at some problems, each reason once."""
+    names = {cell.problem.id: cell.problem.name for cell in plan.cells}
+    problems: dict[str, dict[str, None]] = defaultdict(dict)
+    for loaded in attempts:
+        for record in loaded.records:
+            if protocol.OWN_TYPES in record and record.get("problem") in names:
+                problems[str(record[protocol.OWN_TYPES])][names[record["problem"]]] = None
+    for cause, at in problems.items():
+        values = {"problems": ", ".join(at), "cause": cause}
+        yield Notice(NoticeKind.COMPARED_IN_OWN_TYPES, values)
+
+
+def _lost_visits(
+    attempts: Sequence[Loaded], statuses: Mapping[str, CellStatus]
+) -> Iterator[Notice]:
+    """Visits that journals know and no file has numbers of, of cells that did not fail."""
+    made: dict[str, set[Visit]] = defaultdict(set)
+    seen: dict[str, set[Visit]] = defaultdict(set)
+    for loaded in attempts:
+        session = loaded.attempt.record.session
+        seen[session] |= loaded.visits()
+        if loaded.attempt.record.kind in _COUNTED and not loaded.unreadable:
+            visits = {Visit(*visit) for visit in protocol.passed_visits(loaded.records)}
+            sound = {cell for cell, status in statuses.items() if not status.outcome.failed}
+            made[session] |= {visit for visit in visits if visit.cell in sound}
+    for session, visits in made.items():
+        if lost := visits - seen[session]:
+            cells = len({visit.cell for visit in lost})
+            values: dict[str, str | int | float] = {
+                "session": session,
+                "count": len(lost),
+                "cells": cells,
+            }
+            yield Notice(NoticeKind.VISITS_LOST, values)
+
+
+def _is_only_the_stop(notice: Notice, loaded: Loaded) -> bool:
+    """Whether the only message of the tool is that it was stopped, which has a notice of its own.
+
+    Its application is killed under it then: `The application returned an error code (9).`
+    """
+    return loaded.attempt.result is None and notice.kind is NoticeKind.CSV_TOOL_MESSAGE
+
+
+def _of_attempt(notice: Notice, loaded: Loaded) -> Notice:
+    """A notice about a file, with the attempt that the file belongs to."""
+    if "file" not in notice.values:
+        return notice
+    file = f"{loaded.attempt.folder.name}/{notice.values['file']}"
+    return replace(notice, values={**notice.values, "file": file})
+
+
+def _end_is_reported(loaded: Loaded) -> bool:
+    """Whether the outcome of a cell already reports the end of an attempt."""
+    result = loaded.attempt.result
+    return bool(loaded.failed_records) or (result is not None and len(result.failed) > 0)
+
+
+def _worker_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
+    """Notice of the problems that each GPU measured, where there are several GPUs."""
+    problem_of = {cell.id: cell.problem for cell in plan.cells}
+    problems: dict[Worker, dict[str, None]] = {}
+    for loaded in attempts:
+        worker = loaded.attempt.worker
+        names = [problem_of[cell].name for cell in sorted(loaded.current) if cell in problem_of]
+        if worker is not None and names:
+            problems.setdefault(worker, {}).update(dict.fromkeys(names))
+    if len(problems) > 1:
+        ordered = sorted(problems, key=lambda worker: (len(worker.name), worker.name))
+        listed = "; ".join(
+            f"{worker.name} ({worker.gpu_uuid or 'no UUID'}) {', '.join(problems[worker])}"
+            for worker in ordered
+        )
+        yield Notice(NoticeKind.SEVERAL_GPUS, {"count": len(problems), "workers": listed})
+
+
+def _gpu_shared(attempt: Attempt) -> tuple[Notice, ...]:
+    """Notice of the other processes that had the GPU open during an attempt."""
+    processes = {} if attempt.result is None else attempt.result.gpu_processes
+    if not processes:
+        return ()
+    named = ", ".join(
+        f"process {pid}" + (f" ({memory / 2**30:.1f} GiB)" if memory else "")
+        for pid, memory in processes.items()
+    )
+    values = {"session": attempt.record.session, "processes": named}
+    return (Notice(NoticeKind.GPU_SHARED, values),)
+
+
+def _unreadable(attempt: Attempt, name: str) -> tuple[Notice, ...]:
+    """Notice of an unreadable file; none where the tool was killed, which may cut it off.
+
+    Nor where the only visit of an attempt has failed: its file lacks nothing.
+    """
+    result = attempt.result
+    only_visit_failed = result is not None and attempt.record.visit is not None and result.failed
+    whole = result is not None and result.cause == FINISHED and not only_visit_failed
+    return (Notice(NoticeKind.CSV_UNREADABLE, {"file": name}),) if name and whole else ()
