@@ -25,7 +25,7 @@ from profiler.model import SessionKind
 from profiler.planning.matrix import expand
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
-from profiler.render.tables.grid_kernels import Kernels
+from profiler.render.tables.grids import Kernels
 from profiler.render.words import numbers
 from profiler.render.words.numbers import TIMES
 from profiler.run_folder.archive import open_run

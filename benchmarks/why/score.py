@@ -37,7 +37,7 @@ from profiler.findings.why import planted as planted_estimates
 from profiler.findings.why.document import explain_document
 from profiler.findings.why.find import find_why, pair_why
 from profiler.model import Cell
-from profiler.render.words.kernel_names import plain_kernel
+from profiler.render.words.names import plain_kernel
 from profiler.run_folder.archive import open_run
 
 RECORDINGS = tuple(

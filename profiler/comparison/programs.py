@@ -1,15 +1,15 @@
-"""Is a cell the same program in two runs, and how is that known."""
+"""What is the same in two runs: their machines, their sources, the program of each cell."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from profiler.comparison.edits import edited_files, is_source_changed
 from profiler.comparison.runs import ComparedRun
-from profiler.comparison.tuning import retuned
-from profiler.model import BuildResult, Cell
+from profiler.model import BuildResult, Cell, Environment
+from profiler.run_folder.load.cells import TunedChoice, choices_by_operation
 
 
 class Program(StrEnum):
@@ -109,3 +109,150 @@ def _without_code(runs: _Runs, variant: str, builds: Sequence[BuildResult | None
     if changed is not None:
         return Program.SAME_SOURCE
     return Program.FILES_EDITED if runs.files_edited else Program.SAME_TORCH
+
+
+# ---- the machines --------------------------------------------------------------------------------
+
+
+class Machines(StrEnum):
+    """Relation of the machines of two runs."""
+
+    SAME = "same_gpu"
+    OTHER_CHIP = "another_gpu_of_the_same_model"
+    SAME_MODEL = "same_model"
+    """Whether it is the same chip was not recorded."""
+    DIFFERENT = "different_machines"
+
+
+def machines_of(older: Environment, newer: Environment) -> Machines:
+    """Tell the machines apart by model and UUID of the GPU; without a GPU, by the processor."""
+    if older.gpu != newer.gpu or (older.gpu is None and older.cpu != newer.cpu):
+        return Machines.DIFFERENT
+    if older.gpu_uuid is None or newer.gpu_uuid is None:
+        return Machines.SAME_MODEL
+    return Machines.SAME if older.gpu_uuid == newer.gpu_uuid else Machines.OTHER_CHIP
+
+
+# ---- source files --------------------------------------------------------------------------------
+
+
+_MOST_LINES = 200
+"""Lines of a diff that are kept: a page shows what was edited, and is no archive."""
+
+
+@dataclass(frozen=True)
+class EditedFile:
+    """A source file whose content differs between two runs."""
+
+    name: str
+    """Path from the workload's folder."""
+    older: str | None
+    """Digest of its content; None where the run has no such file."""
+    newer: str | None
+    diff: tuple[str, ...] = ()
+    """Lines of a unified diff, without its head; empty where a run has no text of the file."""
+    left_out: int = 0
+    """Further lines of the diff."""
+
+
+def edited_files(older: ComparedRun, newer: ComparedRun) -> tuple[EditedFile, ...]:
+    """Source files that differ between two runs, by name.
+
+    Of runs that did not keep digests of their sources: of the files that sessions of both opened.
+    """
+    first, second = older.record.sources, newer.record.sources
+    if first is not None and second is not None:
+        names = sorted(first.files.keys() | second.files.keys())
+        digests = ((name, first.files.get(name), second.files.get(name)) for name in names)
+    else:
+        opened = older.record.opened, newer.record.opened
+        names = sorted(opened[0].keys() & opened[1].keys())
+        digests = ((name.partition(":")[2], opened[0][name], opened[1][name]) for name in names)
+    return tuple(
+        _edited(name, before, after, older.source_texts, newer.source_texts)
+        for name, before, after in digests
+        if before != after
+    )
+
+
+def _edited(
+    name: str,
+    older: str | None,
+    newer: str | None,
+    older_texts: Mapping[str, str],
+    newer_texts: Mapping[str, str],
+) -> EditedFile:
+    if any(
+        digest is not None and name not in texts
+        for digest, texts in ((older, older_texts), (newer, newer_texts))
+    ):
+        return EditedFile(name, older, newer)
+    lines = list(
+        difflib.unified_diff(
+            older_texts.get(name, "").splitlines(),
+            newer_texts.get(name, "").splitlines(),
+            lineterm="",
+        )
+    )[2:]
+    return EditedFile(
+        name, older, newer, tuple(lines[:_MOST_LINES]), max(0, len(lines) - _MOST_LINES)
+    )
+
+
+def is_source_changed(older: ComparedRun, newer: ComparedRun, variant: str) -> bool | None:
+    """Whether what a variant is made from differs; None where that was not recorded."""
+    digests = [
+        None if run.record.sources is None else run.record.sources.variants.get(variant)
+        for run in (older, newer)
+    ]
+    return None if None in digests else digests[0] != digests[1]
+
+
+# ---- choices of a compiler's autotuner -----------------------------------------------------------
+
+
+__all__ = ["Retuned", "TunedChoice", "retuned"]
+
+
+@dataclass(frozen=True)
+class Retuned:
+    """One kernel or operation of a cell for which two runs chose otherwise."""
+
+    operation: str
+    older: tuple[TunedChoice, ...]
+    """What ran; several where several kernels have one name, none where it was not there."""
+    newer: tuple[TunedChoice, ...]
+
+    @property
+    def differing(self) -> tuple[tuple[str, object, object], ...]:
+        """Settings that differ, older and newer (None: not there), where one choice met another.
+
+        Empty where the kernels themselves are others, or another maker was chosen.
+        """
+        if len(self.older) != 1 or len(self.newer) != 1:
+            return ()
+        (older,), (newer,) = self.older, self.newer
+        if older.choice != newer.choice:
+            return ()
+        names = dict.fromkeys((*newer.config, *older.config))
+        both = ((name, older.config.get(name), newer.config.get(name)) for name in names)
+        return tuple(setting for setting in both if setting[1] != setting[2])
+
+
+def retuned(older: ComparedRun, newer: ComparedRun, cell: str) -> tuple[Retuned, ...]:
+    """Operations of a cell (id) for which the two runs chose otherwise, or which only one has.
+
+    Empty as well where one of the runs did not record what was tuned.
+    """
+    before, after = (_choices(run, cell) for run in (older, newer))
+    if not before or not after:
+        return ()
+    operations = dict.fromkeys((*after, *before))
+    pairs = (Retuned(name, before.get(name, ()), after.get(name, ())) for name in operations)
+    return tuple(pair for pair in pairs if pair.older != pair.newer)
+
+
+def _choices(run: ComparedRun, cell: str) -> dict[str, tuple[TunedChoice, ...]]:
+    """Configurations that run, by operation; empty where nothing was recorded."""
+    status = run.report.statuses.get(cell)
+    return {} if status is None else choices_by_operation(status.tuned)

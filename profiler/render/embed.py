@@ -35,6 +35,7 @@ from profiler.metrics.catalogue import CEILING_PARTS
 from profiler.metrics.labels import Label
 from profiler.model import SCHEMA_VERSION, Cell
 from profiler.render.tables.details import (
+    CellSamples,
     explain_start,
     is_planned,
     problem_facts,
@@ -42,13 +43,11 @@ from profiler.render.tables.details import (
     timing_blocks,
 )
 from profiler.render.tables.main_table import Facet
-from profiler.render.tables.samples import CellSamples
 from profiler.render.words import numbers
-from profiler.render.words.baselines import baseline_label, why_no_verdict
 from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.ranks import best_word
 from profiler.render.words.verdict_words import CSS, ORDER, word
-from profiler.render.words.verdicts import details, within
+from profiler.render.words.verdicts import baseline_label, details, why_no_verdict, within
 
 SUMMARY_FIELDS = (
     "n",

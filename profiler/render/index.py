@@ -13,8 +13,7 @@ from profiler.findings.runs.history import BestChange, BestPoint, best_over_time
 from profiler.render.figures.small_line import small_line
 from profiler.render.page import render
 from profiler.render.words import numbers
-from profiler.render.words.history import best_words, change_words
-from profiler.render.words.verdict_words import CSS
+from profiler.render.words.verdict_words import CSS, best_words, change_words
 
 INDEX_FILE = "index.html"
 

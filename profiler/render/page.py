@@ -22,10 +22,9 @@ from profiler.planning.problem_names import problem_key
 from profiler.render import embed
 from profiler.render.kinds.timeline import timeline_parts
 from profiler.render.kinds.versions import View
-from profiler.render.tables import main_table
-from profiler.render.tables import rows as tables
+from profiler.render.tables import builds, main_table
+from profiler.render.tables.details import CellSamples
 from profiler.render.tables.explained import explained
-from profiler.render.tables.samples import CellSamples
 from profiler.render.tables.searches import search_section
 from profiler.render.tables.timers import WALL_CLOCK_HEADS, timer_table
 from profiler.render.tables.tuned_cells import CHOSEN_HEADS, tuned_cells
@@ -34,13 +33,12 @@ from profiler.render.tables.why import why
 from profiler.render.timeline.in_kernel_section import make_in_kernel_section
 from profiler.render.timeline.run_figure import run_chart
 from profiler.render.words.answer import answer_of
-from profiler.render.words.baselines import baseline_label
 from profiler.render.words.cards import cards, evidence
 from profiler.render.words.headline import headline
 from profiler.render.words.method import method
 from profiler.render.words.names import key_to_names
 from profiler.render.words.ranks import best_word
-from profiler.render.words.verdicts import verdict_choices
+from profiler.render.words.verdicts import baseline_label, verdict_choices
 from profiler.render.words.why import idle_sentence
 
 SHARED = (
@@ -189,8 +187,8 @@ def _tables(findings: Findings) -> dict[str, Any]:
         ],
         "facets": facets[0],
         "cell_numbers": findings.programs.cell_numbers,
-        "builds": tables.builds_of(findings),
-        "build_heads": tables.BUILD_HEADS,
+        "builds": builds.builds_of(findings),
+        "build_heads": builds.BUILD_HEADS,
         "code_groups": _code_groups(findings.programs),
         "data": embed.dump(embed.payload(findings, facets, CellSamples(findings))),
     }

@@ -12,8 +12,7 @@ from profiler.notices import Notice
 from profiler.render.console.terminal import TextTable, add_rest_caption, columns, plain, table
 from profiler.render.page import notice_rows, render
 from profiler.render.tables.rows import Datum
-from profiler.render.words.kernel_names import readable_kernel
-from profiler.render.words.names import shorten
+from profiler.render.words.names import readable_kernel, shorten
 from profiler.render.words.why import waited_for
 
 MOST_KERNELS = 200

@@ -12,8 +12,9 @@ import pytest
 from run_folders import Workplace, failed, measured, ncu_csv
 
 from profiler.commands.output import dump, report_document, write_results
-from profiler.commands.report import RecordRequest, make_recording
-from profiler.comparison.machines import Machines, machines_of
+from profiler.commands.report import make_recording
+from profiler.commands.requests import RecordRequest
+from profiler.comparison.programs import Machines, machines_of
 from profiler.findings.find import find
 from profiler.model import BuildResult
 from profiler.run_folder.archive import open_run

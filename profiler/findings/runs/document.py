@@ -14,9 +14,8 @@ import pandas as pd
 from profiler.comparison.runs import ComparedRun
 from profiler.findings.gates import Gate, regressions
 from profiler.findings.json_model import JsonObject, NoticeDocument, Number, Source
-from profiler.findings.runs.changes import CellChange
+from profiler.findings.runs.changes import CellChange, MetricChange
 from profiler.findings.runs.comparison import RunComparison, RunTimes
-from profiler.findings.runs.metrics import MetricChange
 from profiler.findings.runs.steps import RunStep
 from profiler.model import SCHEMA_VERSION, Cell
 

@@ -18,8 +18,7 @@ from profiler.analyse.between_runs import (
     with_prior,
 )
 from profiler.collect.registry import counts
-from profiler.comparison.machines import Machines, machines_of
-from profiler.comparison.programs import Program
+from profiler.comparison.programs import Machines, Program, machines_of
 from profiler.comparison.runs import ComparedRun
 from profiler.comparison.timings import Timings, common_source, timings
 from profiler.model import Cell, Environment

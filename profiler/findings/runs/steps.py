@@ -12,17 +12,22 @@ from typing import Any
 import numpy as np
 
 from profiler.analyse.between_runs import REFUSED_WORDS, Reason
-from profiler.analyse.effects import MeanRatio, mean_ratio
-from profiler.comparison.edits import EditedFile, edited_files
-from profiler.comparison.machines import Machines, machines_of
-from profiler.comparison.programs import Program, programs
+from profiler.analyse.changes import mean_ratio
+from profiler.analyse.effects import MeanRatio
+from profiler.comparison.programs import (
+    EditedFile,
+    Machines,
+    Program,
+    edited_files,
+    machines_of,
+    programs,
+    retuned,
+)
 from profiler.comparison.runs import ComparedRun, outcome_in
 from profiler.comparison.timings import Timings, same_primary_source
-from profiler.comparison.tuning import retuned
 from profiler.errors import UsageError
-from profiler.findings.runs.changes import CellChange
+from profiler.findings.runs.changes import CellChange, MetricChange, common_metrics
 from profiler.findings.runs.judged import JudgedCells, judge_cells
-from profiler.findings.runs.metrics import MetricChange, common_metrics
 from profiler.model import Cell, Verdict
 
 _ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNCLEAR, None, Verdict.SAME, Verdict.NO_DATA)

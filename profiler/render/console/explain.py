@@ -13,7 +13,7 @@ from profiler.findings.why.find import IdleDifference, find_why
 from profiler.findings.why.pairs import Account, PairWhy
 from profiler.model import Cell
 from profiler.render.words import numbers
-from profiler.render.words.counters_of_both import moved_words
+from profiler.render.words.counters import moved_words
 from profiler.render.words.verdicts import word_of
 from profiler.render.words.why import (
     ESTIMATED,

@@ -13,7 +13,7 @@ from profiler.comparison.run_entries import RunEntry
 from profiler.findings.runs.history import changes
 from profiler.render.console.terminal import add_rest_caption, columns, plain, table
 from profiler.render.words import numbers
-from profiler.render.words.history import best_range, change_words
+from profiler.render.words.verdict_words import best_range, change_words
 
 _STATUS_STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
 

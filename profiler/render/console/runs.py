@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from profiler.comparison.edits import EditedFile
+from profiler.comparison.programs import EditedFile
 from profiler.findings.runs.comparison import RunComparison
 from profiler.model import Verdict
 from profiler.render.console.answer import answer_lines
@@ -20,10 +20,9 @@ from profiler.render.console.terminal import (
     table,
 )
 from profiler.render.runs.answer import sentences
-from profiler.render.runs.grids import grid_sentences, machine_label
+from profiler.render.runs.heats import grid_sentences, machine_label
 from profiler.render.runs.history import history_rows, run_heads
-from profiler.render.runs.rows import ChangeRow, Names, change_rows
-from profiler.render.runs.words import field_word, ratio_head
+from profiler.render.runs.rows import ChangeRow, Names, change_rows, field_word, ratio_head
 from profiler.render.tables.rows import Datum
 
 _MOST: dict[Verdict | None, int] = {

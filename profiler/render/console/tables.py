@@ -22,18 +22,16 @@ from profiler.render.console.terminal import add_rest_caption as _add_rest_capti
 from profiler.render.console.terminal import columns as _columns
 from profiler.render.console.terminal import plain as _plain
 from profiler.render.console.terminal import table as _table
-from profiler.render.tables.build_failures import build_failures
+from profiler.render.tables.builds import build_failures, build_state
 from profiler.render.tables.launches import (
     DURATION,
     LaunchGroups,
     spread_words,
 )
-from profiler.render.tables.rows import build_state
 from profiler.render.words import numbers
 from profiler.render.words.answer import answer_of, spoken
 from profiler.render.words.cards import first_answer
-from profiler.render.words.kernel_names import readable_kernel
-from profiler.render.words.names import shorten
+from profiler.render.words.names import readable_kernel, shorten
 from profiler.render.words.searches import search_summary
 
 _MOST_LAUNCH_GROUPS = 40

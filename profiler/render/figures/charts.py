@@ -19,8 +19,7 @@ from profiler.render.figures import svg
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.canvas import Axis
 from profiler.render.figures.drawing import Drawing
-from profiler.render.tables.rows import Datum, Row
-from profiler.render.tables.verdict_cells import verdict_datum
+from profiler.render.tables.rows import Datum, Row, verdict_datum
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 from profiler.render.words.outcomes import OUTCOME_WORDS

@@ -13,7 +13,7 @@ from profiler.render.figures import strips
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.palette import colour_of
 from profiler.render.figures.strips import Entry, RowText
-from profiler.render.tables.rows import heat_ratio
+from profiler.render.tables.heats import heat_ratio
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 

@@ -10,7 +10,7 @@ from profiler.model import Cell, Problem
 from profiler.render.figures import interval_panels
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.first.maps import problems_chart
-from profiler.render.tables.rows import heat_ratio, heat_verdict
+from profiler.render.tables.heats import heat_ratio, heat_verdict
 from profiler.render.words import numbers
 from profiler.render.words.steps import step_name
 from profiler.render.words.verdicts import counted, symbol, verdict_key

@@ -12,8 +12,7 @@ from profiler.model import Cell, Problem, Verdict
 from profiler.render.figures import heat_maps
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.heat_maps import HeatMap, MapCell
-from profiler.render.tables.heat_scale import RatioScale, scale_of
-from profiler.render.tables.rows import heat_ratio, heat_verdict
+from profiler.render.tables.heats import RatioScale, heat_ratio, heat_verdict, scale_of
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import missing_key, missing_sign
 

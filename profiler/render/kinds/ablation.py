@@ -19,9 +19,8 @@ from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.first.intervals import steps_chart
 from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.tables.effects import NO_VARIANT, effect_heat, problem_effect_table
-from profiler.render.tables.moved import moved_table
-from profiler.render.tables.rows import Datum, Heat, Row
-from profiler.render.tables.verdict_cells import counts_datum, verdict_datum
+from profiler.render.tables.heats import Heat, moved_table
+from profiler.render.tables.rows import Datum, Row, counts_datum, verdict_datum
 from profiler.render.words import numbers
 from profiler.render.words.answer import Sentence, step_sentences
 from profiler.render.words.steps import effect_excludes_one, step_name, step_summary

@@ -27,18 +27,18 @@ from profiler.render.figures.canvas import Axis
 from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
 from profiler.render.first.maps import grid_chart
 from profiler.render.kinds.versions import View
-from profiler.render.tables.grid_heats import (
+from profiler.render.tables.grids import (
+    Kernels,
     MetricHeats,
     PairHeat,
     Quantity,
+    grid_kernels,
     metric_heats,
     pair_heat,
     short_ratio,
 )
-from profiler.render.tables.grid_kernels import Kernels, grid_kernels
-from profiler.render.tables.heat_scale import RatioScale, scale_of
-from profiler.render.tables.rows import Datum
-from profiler.render.tables.verdict_cells import verdict_datum
+from profiler.render.tables.heats import RatioScale, scale_of
+from profiler.render.tables.rows import Datum, verdict_datum
 from profiler.render.words import answer, numbers
 from profiler.render.words.answer import Part, Sentence
 from profiler.render.words.verdicts import counts, word_of

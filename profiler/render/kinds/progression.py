@@ -20,9 +20,14 @@ from profiler.render.figures import ladder_figures
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.kinds.versions import View, metric_parts, problem_parts
 from profiler.render.tables.main_table import BAR_STEPS
-from profiler.render.tables.moved import move_datum
-from profiler.render.tables.rows import Datum, Row, with_unit
-from profiler.render.tables.verdict_cells import counts_datum, verdict_datum
+from profiler.render.tables.rows import (
+    Datum,
+    Row,
+    counts_datum,
+    move_datum,
+    verdict_datum,
+    with_unit,
+)
 from profiler.render.words import numbers
 from profiler.render.words.answer import Sentence, ladder_sentences
 from profiler.render.words.outcomes import OUTCOME_WORDS, why_missing

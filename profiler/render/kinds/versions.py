@@ -12,8 +12,8 @@ from profiler.render.figures import charts
 from profiler.render.figures.charts import Chart
 from profiler.render.first.intervals import versions_chart
 from profiler.render.first.timer_ratios import timers_chart
-from profiler.render.tables import rows as tables
-from profiler.render.words.metrics import shown_metrics
+from profiler.render.tables import heats
+from profiler.render.tables.rows import shown_metrics
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class MetricBlock:
 def versions_view(findings: Findings) -> View:
     """Kernel versions side by side: ratios to the baseline at every problem."""
     parts = {
-        "heat": tables.heat(findings),
+        "heat": heats.heat(findings),
         **problem_parts(findings),
         **metric_parts(findings),
     }

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from profiler.findings.runs.comparison import RunComparison
 from profiler.findings.runs.steps import CodeGroup, RunStep
 from profiler.model import Verdict
-from profiler.render.runs.rows import Names
-from profiler.render.runs.words import field_word
+from profiler.render.runs.rows import Names, field_word
 from profiler.render.words import numbers
 from profiler.render.words.answer import Card, Part, Sentence
 

@@ -27,8 +27,7 @@ from profiler.render.figures.axes import (
 )
 from profiler.render.figures.canvas import PANEL_COLUMNS
 from profiler.render.figures.drawing import Drawing, circle, line_style, marker, symbol_style
-from profiler.render.runs.rows import Names
-from profiler.render.runs.words import verdict_datum
+from profiler.render.runs.rows import Names, verdict_datum
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from profiler.findings.runs.changes import CellChange
+from profiler.findings.runs.changes import MOVED_FROM, CellChange
 from profiler.findings.runs.comparison import RunComparison
 from profiler.findings.runs.document import comparison_document
-from profiler.findings.runs.metrics import MOVED_FROM
 from profiler.findings.runs.steps import RunStep
 from profiler.model import Verdict
 from profiler.render.figures import palette
@@ -25,14 +24,15 @@ from profiler.render.figures import version_figures as figures
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.page import notice_rows, render
 from profiler.render.runs.answer import cards, headline, sentences
-from profiler.render.runs.grids import grid_parts, grid_sentences, machine_label
-from profiler.render.runs.heats import variant_heat
+from profiler.render.runs.heats import grid_parts, grid_sentences, machine_label, variant_heat
 from profiler.render.runs.history import history_figure, history_rows, history_table, run_heads
-from profiler.render.runs.rows import Names, change_rows, metric_rows
-from profiler.render.runs.words import (
+from profiler.render.runs.rows import (
     NO_VERDICT,
     PROGRAM_WORDS,
+    Names,
+    change_rows,
     field_word,
+    metric_rows,
     ratio_head,
     ratio_words,
 )

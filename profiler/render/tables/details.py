@@ -1,15 +1,179 @@
-"""What the details of a cell say beside its numbers, as data for the page's script."""
+"""What the details of a cell show: its samples, packed, its commands, facts of its problem."""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, cast
 
-from profiler.findings.findings import CellNumbers, Programs
+import numpy as np
+import pandas as pd
+
+from profiler.findings.findings import CellNumbers, Findings, Programs
 from profiler.findings.values import FINAL
-from profiler.model import Cell, CellStatus, Problem, cell_id
+from profiler.metrics.labels import Label
+from profiler.metrics.queries import CATALOGUE
+from profiler.model import Cell, CellStatus, Problem, SessionKind, cell_id
+from profiler.render.tables.rows import shown_metrics
 from profiler.render.words import numbers
+from profiler.render.words.names import kernel_list
+
+MOST_SAMPLES = 250_000
+"""Above this many numbers the page would grow past some megabytes: only those of the shown metrics
+are written."""
+
+SampleSet = tuple[str, np.ndarray[tuple[int], np.dtype[np.float64]]]
+"""Where samples come from (`ncu timing`, `ncu timing again`), and their values in order."""
+
+
+class CellSamples:
+    """Samples and kernels of each cell; those of an alias are its owner's."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._frame = findings.report.measured.samples
+
+    @cached_property
+    def metrics(self) -> tuple[Label, ...]:
+        """Metrics whose samples are written: no rates and shares, which follow from others."""
+        metrics = self._findings.numbers.metrics if self.complete else shown_metrics(self._findings)
+        return tuple(metric for metric in metrics if not _is_derived(metric))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the samples of all metrics are written."""
+        return len(self._frame) * len(self._findings.numbers.metrics) <= MOST_SAMPLES
+
+    def of(self, cell: Cell, metric: str) -> tuple[SampleSet, ...]:
+        """Samples of a cell in the order of measurement; none where all are the same."""
+        return self._varying.get((self._source(cell), metric), ())
+
+    def kernels(self, cell: Cell) -> tuple[str, ...]:
+        """Names of the kernels that were seen in a cell, each once."""
+        return self._kernels.get(self._source(cell), ())
+
+    def kernel_numbers(self, cell: Cell) -> tuple[int, ...]:
+        """Numbers in `kernel_names`, from 1, of the kernels that were seen in a cell."""
+        return tuple(self._numbers[name] for name in self.kernels(cell))
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        return {name: number for number, name in enumerate(self.kernel_names, 1)}
+
+    @cached_property
+    def kernel_names(self) -> tuple[str, ...]:
+        """Every kernel name of the run, once."""
+        return tuple(dict.fromkeys(name for names in self._kernels.values() for name in names))
+
+    def packed(self) -> dict[str, Any]:
+        """Samples by metric: whole numbers of a step, in each set after the first as differences.
+
+        `{"sets": [...], "metrics": {name: {"step": [gcd, decimals], "cells": [...]}}}`; a cell is
+        null or a list of `[set, [first, difference, …]]`.
+        """
+        cells = self._findings.programs.cells
+        sets: dict[str, int] = {}
+        metrics = {}
+        for metric in self.metrics:
+            columns = [self.of(cell, metric.name) for cell in cells]
+            if any(columns):
+                for name in (name for column in columns for name, _ in column):
+                    sets.setdefault(name, len(sets))
+                metrics[metric.name] = _packed(columns, sets)
+        return {"sets": list(sets), "metrics": metrics}
+
+    def _source(self, cell: Cell) -> str:
+        return self._findings.programs.status(cell).duplicate_of or cell.id
+
+    @cached_property
+    def _varying(self) -> Mapping[tuple[str, str], tuple[SampleSet, ...]]:
+        return dict(_varying(self._frame, [metric.name for metric in self.metrics]))
+
+    @cached_property
+    def _kernels(self) -> Mapping[str, tuple[str, ...]]:
+        if "kernel_names" not in self._frame.columns:
+            return {}
+        pairs = self._frame[["cell", "kernel_names"]].astype({"kernel_names": object})
+        names_by_cell: dict[str, dict[str, None]] = {}
+        for cell, names in pairs.itertuples(index=False):
+            names_by_cell.setdefault(str(cell), {}).update(dict.fromkeys(kernel_list(names)))
+        return {cell: tuple(names) for cell, names in names_by_cell.items()}
+
+
+def _is_derived(metric: Label) -> bool:
+    entry = CATALOGUE.get(metric.name)
+    return entry is not None and entry.formula is not None
+
+
+def _varying(
+    frame: pd.DataFrame, metrics: Sequence[str]
+) -> Iterator[tuple[tuple[str, str], tuple[SampleSet, ...]]]:
+    """Samples by cell and metric, where they are not all the same.
+
+    Where two collectors, sessions or visits of a block delivered the same metric, each is named.
+    """
+    present = [name for name in metrics if name in frame.columns]
+    if not present or frame.empty:
+        return
+    sets: dict[tuple[str, str], list[SampleSet]] = {}
+    values = frame[present].to_numpy(dtype=float, na_value=np.nan)
+    groups = frame.groupby(["cell", "collector", "kind", "arm"], sort=False).indices
+    # A frame of its own for each of 10,000 groups would take ten times as long.
+    for key, rows in sorted(groups.items(), key=lambda group: int(group[1][0])):
+        cell, collector, kind, arm = cast("tuple[object, ...]", key)
+        session = "confirmation" if kind == SessionKind.FINAL else kind
+        source = f"{collector} {session}{' again' if arm else ''}"
+        of_group = values[rows]
+        finite = ~np.isnan(of_group)
+        for place in np.flatnonzero(finite.any(axis=0)).tolist():
+            column = of_group[finite[:, place], place]
+            sets.setdefault((str(cell), present[place]), []).append((source, column))
+    for where, of_metric in sets.items():
+        first = of_metric[0][1][0]
+        if any((column != first).any() for _, column in of_metric):
+            yield where, tuple(of_metric)
+
+
+def _packed(columns: Sequence[Sequence[SampleSet]], sets: Mapping[str, int]) -> dict[str, Any]:
+    """Samples of one metric in all cells."""
+    exact = [
+        [
+            (sets[name], [Decimal(numbers.raw(value)) for value in values.tolist()])
+            for name, values in column
+        ]
+        for column in columns
+    ]
+    decimals = max(
+        _decimals(number) for column in exact for _, written in column for number in written
+    )
+    scaled = [
+        [(place, [int(number.scaleb(decimals)) for number in written]) for place, written in column]
+        for column in exact
+    ]
+    step = math.gcd(*(number for column in scaled for _, whole in column for number in whole)) or 1
+    return {
+        "step": [step, decimals],
+        "cells": [
+            [[place, _differences([number // step for number in whole])] for place, whole in column]
+            or None
+            for column in scaled
+        ],
+    }
+
+
+def _decimals(number: Decimal) -> int:
+    return max(0, -int(number.as_tuple().exponent))
+
+
+def _differences(whole: Sequence[int]) -> list[int]:
+    """The first number, then how far each other is from it."""
+    return [whole[0], *(number - whole[0] for number in whole[1:])]
+
+
+# ---- sentences and commands ----------------------------------------------------------------------
 
 
 def rerun_start(spec_path: str) -> str:

@@ -13,9 +13,8 @@ from profiler.findings.verdicts import PairVerdict
 from profiler.model import Problem
 from profiler.render.figures import effect_figures
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.tables.heat_scale import RatioScale, scale_of
-from profiler.render.tables.rows import Datum, Heat, Row, heat_heads
-from profiler.render.tables.verdict_cells import counts_datum
+from profiler.render.tables.heats import Heat, RatioScale, heat_heads, scale_of
+from profiler.render.tables.rows import Datum, Row, counts_datum
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 from profiler.render.words.steps import step_name

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
+from profiler.analyse.why.account import Account
+from profiler.analyse.why.sass_diff import Hunk, Side
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy, KernelWhy
+from profiler.findings.why.counters import CounterOfBoth
 from profiler.findings.why.find import find_why
-from profiler.findings.why.pairs import Account, Hunk, PairWhy, Side
-from profiler.render.tables.counters_of_both import counter_rows
-from profiler.render.tables.rows import Datum, TextRow
+from profiler.findings.why.pairs import PairWhy
+from profiler.findings.why.sass import SassDiff
+from profiler.render.tables.rows import Datum, TextRow, raw_or_none
 from profiler.render.words import numbers
+from profiler.render.words.counters import NAMES, counter_words, group_words
 from profiler.render.words.why import (
     CLASSES,
     ESTIMATED,
@@ -220,21 +222,21 @@ def _classes(pair: PairWhy) -> tuple[TextRow, ...]:
     )
 
 
-def _sass(pair: PairWhy, hunks: Sequence[Hunk]) -> SassText:
+def _sass(pair: PairWhy, diff: SassDiff) -> SassText:
     """The hunks with most executed instructions, as far as they fit."""
-    if not hunks:
+    if diff.is_empty:
         return SassText("SASS: the same instructions in the same order", "")
-    sides = Counter(line.side for hunk in hunks for line in hunk.lines)
+    sums = diff.by_class[["removed", "added"]].sum()
     summary = (
-        f"SASS: {sides[Side.ADDED]} instructions only in {pair.cell.variant.label}, "
-        f"{sides[Side.REMOVED]} only in {pair.against.variant.label}"
+        f"SASS: {int(sums['added'])} instructions only in {pair.cell.variant.label}, "
+        f"{int(sums['removed'])} only in {pair.against.variant.label}"
     )
     shown: list[str] = []
-    for hunk in sorted(hunks, key=_executed, reverse=True):
+    for hunk in sorted(diff.hunks, key=_executed, reverse=True):
         lines = [f"{line.side.value} {line.sass.strip()}" for line in hunk.lines]
         if shown and len(shown) + len(lines) > _MOST_SASS:
             break
-        shown += [f"@@ instruction {hunk.start + 1}", *lines[:_MOST_SASS]]
+        shown += [f"@@ instruction {hunk.second_start + 1}", *lines[:_MOST_SASS]]
     return SassText(summary, "\n".join(shown))
 
 
@@ -317,3 +319,26 @@ def _lines(kernel: KernelWhy) -> tuple[TextRow, ...]:
 
 def _percent(share: float) -> Datum:
     return Datum.quantity(100 * share, "%", "not counted")
+
+
+def counter_rows(pair: PairWhy) -> tuple[TextRow, ...]:
+    """Amount in both cells, first ÷ second, part of the account; () where nothing is explained."""
+    return tuple(map(_counter_row, pair.counters))
+
+
+def _counter_row(counter: CounterOfBoth) -> TextRow:
+    amounts = (
+        Datum(counter_words(counter, amount), raw_or_none(amount.value))
+        for amount in (counter.first, counter.second)
+    )
+    data = (*amounts, _counter_ratio(counter), Datum(group_words(counter)))
+    return TextRow(NAMES[counter.name], data)
+
+
+def _counter_ratio(counter: CounterOfBoth) -> Datum:
+    """First ÷ second; words where only one of them has any."""
+    if counter.first.text:
+        return Datum(title="no numbers", css="none")
+    if not counter.first.value or not counter.second.value:
+        return Datum(f"only the {'second' if counter.second.value else 'first'}", None)
+    return Datum(numbers.change(counter.ratio), numbers.raw(counter.ratio))

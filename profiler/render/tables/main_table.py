@@ -19,15 +19,14 @@ from profiler.render.tables.rows import (
     metric_column,
     outcome_css,
     raw_or_none,
+    shown_metrics,
     value_column,
+    verdict_datum,
 )
-from profiler.render.tables.verdict_cells import verdict_datum
 from profiler.render.words import numbers
-from profiler.render.words.baselines import why_no_verdict
-from profiler.render.words.metrics import shown_metrics
-from profiler.render.words.nearest_roof import NEAREST_ROOF, nearest_roof_label, short_roof
+from profiler.render.words.counters import NEAREST_ROOF, nearest_roof_label, short_roof
 from profiler.render.words.outcomes import OUTCOME_WORDS
-from profiler.render.words.verdicts import quotient_words
+from profiler.render.words.verdicts import quotient_words, why_no_verdict
 
 MOST_COLUMNS = 12
 BAR_STEPS = 20

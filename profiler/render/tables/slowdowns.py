@@ -12,7 +12,8 @@ from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Cell, Problem, Variant, Verdict
 from profiler.planning.problem_names import varying
-from profiler.render.tables.rows import Datum, Heat, Row, heat_heads, lacking_datum
+from profiler.render.tables.heats import Heat, heat_heads, lacking_datum
+from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
 from profiler.render.words.ranks import of_the_best
 from profiler.render.words.verdicts import reason_and_blocks, word_of

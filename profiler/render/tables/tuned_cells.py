@@ -10,7 +10,7 @@ from profiler.model import Cell, TunedConfig
 from profiler.render.tables.rows import Datum
 from profiler.render.tables.tuning_tables import TuningTable, config_words, tuning_tables
 from profiler.render.words import numbers
-from profiler.render.words.kernel_names import kernel_list
+from profiler.render.words.names import kernel_list
 from profiler.render.words.outcomes import OUTCOME_WORDS
 
 MOST_CHOSEN = 1000

@@ -17,8 +17,7 @@ from profiler.metrics.labels import Label
 from profiler.model import Problem
 from profiler.render.figures.charts import Chart, ChartText, pair_chart
 from profiler.render.figures.roofline import Roofline, roofline
-from profiler.render.tables.moved import change_datum
-from profiler.render.tables.rows import Datum, with_unit
+from profiler.render.tables.rows import Datum, change_datum, with_unit
 from profiler.render.words import numbers
 
 MOST_MOVED = 12

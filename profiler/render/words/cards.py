@@ -33,13 +33,9 @@ from profiler.render.words.answer import (
     spoken,
     where,
 )
+from profiler.render.words.counters import limit_and_roof, nearest_roof_words, practical_of
 from profiler.render.words.headline import headline, kind_sentence, reference_clause
 from profiler.render.words.names import key_to_names
-from profiler.render.words.nearest_roof import (
-    limit_and_roof,
-    nearest_roof_words,
-    practical_of,
-)
 from profiler.render.words.ranks import (
     bias_words,
     planned_winners,

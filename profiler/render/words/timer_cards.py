@@ -7,7 +7,7 @@ from profiler.findings.kinds.timers import TimerComparison
 from profiler.render.tables.timers import Furthest, timer_table
 from profiler.render.words import numbers
 from profiler.render.words.answer import Card
-from profiler.render.words.nearest_roof import nearest_roof_words
+from profiler.render.words.counters import nearest_roof_words
 
 
 def timer_cards(findings: Findings, timers: TimerComparison) -> tuple[Card, ...]:

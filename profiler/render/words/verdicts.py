@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from profiler.findings.verdicts import PairVerdict, Reason
-from profiler.model import FEWEST_BLOCKS, Verdict
+from profiler.findings.findings import Verdicts
+from profiler.findings.verdicts import NamedBaseline, PairVerdict, Reason
+from profiler.model import FEWEST_BLOCKS, Cell, Verdict
 from profiler.render.words import numbers
 from profiler.render.words.verdict_words import CSS, ORDER, SYMBOLS, WORDS, word
 
@@ -189,3 +190,26 @@ def heat_mark(pair: PairVerdict) -> str:
     return {Verdict.UNCLEAR: " unclear", Verdict.SAME: " tied"}.get(
         pair.verdict or Verdict.NO_DATA, ""
     )
+
+
+# ---- against a named baseline --------------------------------------------------------------------
+
+
+def baseline_label(baseline: NamedBaseline) -> str:
+    """Label of a baseline to switch to."""
+    name = baseline.variant.label if baseline.variant else ""
+    return {
+        "reference": f"reference: {name}",
+        "best": "best of each problem",
+        "first": f"first: {name}",
+        "previous": "previous variant of the plan",
+    }[baseline.key]
+
+
+def why_no_verdict(verdicts: Verdicts, baseline: NamedBaseline, cell: Cell) -> str:
+    """Why a cell has no verdict against a baseline."""
+    if baseline.others[cell.id] == cell.id:
+        return "compared with itself"
+    if baseline.others[cell.id] is None:
+        return "nothing to compare with"
+    return "not compared" if verdicts.given else "no verdict is given on this metric"

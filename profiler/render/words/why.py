@@ -16,7 +16,7 @@ from profiler.findings.why.pairs import BYTES, Account, PairWhy, Part, RoofAccou
 from profiler.findings.why.planted import PLANTED, has_time
 from profiler.model import Verdict
 from profiler.render.words import numbers
-from profiler.render.words.kernel_names import plain_kernel
+from profiler.render.words.names import plain_kernel
 
 MOST_NAMED = 4
 """Parts that the sentence of an account names; the rest are added up."""

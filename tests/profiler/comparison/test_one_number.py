@@ -16,13 +16,12 @@ from profiler.analyse.between_runs import Reason, compare_runs
 from profiler.comparison.runs import read_runs
 from profiler.findings.gates import Gate, regressions
 from profiler.findings.runs import judged
+from profiler.findings.runs.changes import MetricChange
 from profiler.findings.runs.comparison import compare
 from profiler.findings.runs.document import comparison_document
-from profiler.findings.runs.metrics import MetricChange
 from profiler.render.console.runs import comparison_tables
 from profiler.render.runs.page import render_comparison
-from profiler.render.runs.rows import Names, metric_rows
-from profiler.render.runs.words import reason_words
+from profiler.render.runs.rows import Names, metric_rows, reason_words
 
 GATE = Gate(2)
 HALF = 0.5

@@ -28,11 +28,11 @@ from profiler.model import Outcome
 from profiler.render.console.explain import COLUMNS, explain_text
 from profiler.render.console.tables import final_summary
 from profiler.render.embed import payload
+from profiler.render.tables.details import CellSamples
 from profiler.render.tables.main_table import facets, main_table, roof_column
-from profiler.render.tables.samples import CellSamples
 from profiler.render.words import numbers
 from profiler.render.words.cards import cards
-from profiler.render.words.nearest_roof import nearest_roof_label
+from profiler.render.words.counters import nearest_roof_label
 from profiler.render.words.verdict_words import ORDER
 from profiler.render.words.why import why_sentence
 

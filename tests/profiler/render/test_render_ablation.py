@@ -15,7 +15,8 @@ from profiler.findings.find import find
 from profiler.metrics.labels import label
 from profiler.render.kinds.ablation import MOST_STEPS, ablation_view
 from profiler.render.page import render_page
-from profiler.render.tables.moved import move_datum, moved_table
+from profiler.render.tables.heats import moved_table
+from profiler.render.tables.rows import move_datum
 from profiler.render.words.answer import answer_of
 from profiler.render.words.steps import effect_excludes_one, step_summary
 

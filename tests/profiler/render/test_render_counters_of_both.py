@@ -10,8 +10,8 @@ from explained_runs import answer_pair, softmax_findings, with_verdict
 from profiler.findings.why.counters import COUNTERS, GROUPS, Amount, CounterOfBoth
 from profiler.model import Verdict
 from profiler.render.console.explain import explain_text
-from profiler.render.tables import counters_of_both as tables
-from profiler.render.words import counters_of_both as words
+from profiler.render.tables import explained
+from profiler.render.words import counters
 
 
 @pytest.fixture(scope="module")
@@ -34,30 +34,30 @@ def counter(first, second, *, weight=0.5):
 
 
 def test_every_counter_and_every_part_has_words():
-    assert tuple(words.NAMES) == COUNTERS
-    assert tuple(words.GROUPS) == GROUPS
+    assert tuple(counters.NAMES) == COUNTERS
+    assert tuple(counters.GROUPS) == GROUPS
 
 
 def test_what_only_one_has_is_no_ratio():
-    assert tables._ratio(counter(0.0, 5.0)).text == "only the second"
-    assert tables._ratio(counter(5.0, 0.0)).text == "only the first"
-    tiny = tables._ratio(counter(1.0, 1000.0)).text
+    assert explained._counter_ratio(counter(0.0, 5.0)).text == "only the second"
+    assert explained._counter_ratio(counter(5.0, 0.0)).text == "only the first"
+    tiny = explained._counter_ratio(counter(1.0, 1000.0)).text
     assert plain(tiny) == "1 000\u00d7 fewer"
     limit = dataclasses.replace(
         counter(math.nan, math.nan), first=Amount(math.nan, text="registers")
     )
-    assert tables._ratio(limit).raw is None
+    assert explained._counter_ratio(limit).raw is None
 
 
 def test_what_explains_nothing_says_so_in_place_of_its_part():
-    assert words.group_words(counter(1.0, 2.0)) == "waiting for memory"
-    assert words.group_words(counter(1.0, 2.0, weight=0.001)) == "little of the work"
-    assert words.group_words(counter(1.0, 1.001)) == "the same"
+    assert counters.group_words(counter(1.0, 2.0)) == "waiting for memory"
+    assert counters.group_words(counter(1.0, 2.0, weight=0.001)) == "little of the work"
+    assert counters.group_words(counter(1.0, 1.001)) == "the same"
 
 
 def test_the_clause_names_three_of_each_part_that_moved():
     moved = [counter(2e6, 8e6)] * 4
-    clauses = words.moved_words([*moved, counter(1.0, 1.0)])
+    clauses = counters.moved_words([*moved, counter(1.0, 1.0)])
     assert [plain(clause) for clause in clauses] == ["bytes at DRAM 2.000 MB against 8.000 MB"] * 3
 
 

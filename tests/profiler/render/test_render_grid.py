@@ -25,10 +25,9 @@ from profiler.render.kinds.grid import (
     slice_table,
 )
 from profiler.render.page import render_page
-from profiler.render.tables import grid_heats
-from profiler.render.tables.grid_heats import Quantity, metric_heats, pair_heat
-from profiler.render.tables.grid_kernels import Kernels
-from profiler.render.tables.heat_scale import scale_of
+from profiler.render.tables import grids as grid_tables
+from profiler.render.tables.grids import Kernels, Quantity, metric_heats, pair_heat
+from profiler.render.tables.heats import scale_of
 from profiler.render.words.verdicts import details, word_of
 
 SCALE = scale_of([0.02, 1.0, 50.0])
@@ -206,7 +205,7 @@ def test_magnitudes_share_one_logarithmic_scale(findings, pairs):
     )
     found = metric_heats(findings.programs, quantity, pairs.grids[0], findings.programs.variants)
     assert [one.title for one in found.heats] == [f"{name}, time" for name in IMPLEMENTATIONS]
-    assert len(found.legend) == grid_heats.SHADES
+    assert len(found.legend) == grid_tables.SHADES
     data = [d for heat in found.heats for _, row in heat.rows for d in row if d.raw]
     low, high = (pick(data, key=lambda d: float(d.raw or 0)) for pick in (min, max))
     assert (low.css, high.css) == ("b0", "b6")
@@ -218,12 +217,12 @@ def test_magnitudes_share_one_logarithmic_scale(findings, pairs):
 
 
 def test_values_are_short():
-    assert grid_heats.short_value(4.0, "") == "4"
-    assert grid_heats.short_value(1523.0, "ns") == "1.52 \N{MICRO SIGN}s"
-    assert grid_heats.short_value(999.9, "ns") == "1.00 \N{MICRO SIGN}s"
-    assert grid_heats.short_value(0.0, "byte") == "0 B"
-    assert grid_heats.shade_class(0.0, (1.0, 2.0)) == "b0"
-    assert grid_heats.shade_class(5.0, (5.0, 5.0)) == "b0"
+    assert grid_tables.short_value(4.0, "") == "4"
+    assert grid_tables.short_value(1523.0, "ns") == "1.52 \N{MICRO SIGN}s"
+    assert grid_tables.short_value(999.9, "ns") == "1.00 \N{MICRO SIGN}s"
+    assert grid_tables.short_value(0.0, "byte") == "0 B"
+    assert grid_tables.shade_class(0.0, (1.0, 2.0)) == "b0"
+    assert grid_tables.shade_class(5.0, (5.0, 5.0)) == "b0"
 
 
 # ---- what figures are given ----------------------------------------------------------------------

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from profiler.render.tables.heat_scale import scale_of
+from profiler.render.tables.heats import scale_of
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.render.words.kernel_names import kernel_list, plain_kernel, readable_kernel
+from profiler.render.words.names import kernel_list, plain_kernel, readable_kernel
 
 VECTOR = "_ZN7softmax14softmax_vectorI6__halfLi16EEEvPKT_PS2_xx"
 

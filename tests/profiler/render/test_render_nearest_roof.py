@@ -13,7 +13,7 @@ from profiler.render.tables.main_table import main_table
 from profiler.render.words import cards as cards_module
 from profiler.render.words import timer_cards
 from profiler.render.words.cards import cards
-from profiler.render.words.nearest_roof import nearest_roof_label
+from profiler.render.words.counters import nearest_roof_label
 
 ROOFS = {"dram": 20.0, "l2": 12.5, "tensor_bf16": 0.0, "fp32": 91.7}
 

@@ -25,7 +25,7 @@ from profiler.model import Outcome
 from profiler.notices import Notice, NoticeKind
 from profiler.render import embed
 from profiler.render.page import moment, render_page
-from profiler.render.tables import rows
+from profiler.render.tables import heats
 from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.verdicts import details
 
@@ -163,7 +163,7 @@ def test_every_comparison_covers_every_cell(findings, tree):
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_page_of_very_many_cells_says_nothing_twice(findings, page, tree, monkeypatch):
-    monkeypatch.setattr(rows, "MANY_CELLS", len(findings.programs.cells) - 1)
+    monkeypatch.setattr(heats, "MANY_CELLS", len(findings.programs.cells) - 1)
     html = render_page(findings)
     large = document_fromstring(html)
     assert len(html) < 0.98 * len(re.sub("<svg.*?</svg>", "<svg></svg>", page, flags=re.DOTALL))

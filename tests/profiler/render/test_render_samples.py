@@ -7,8 +7,8 @@ import pytest
 from synthetic_report import make_report, problems, without
 
 from profiler.findings.find import find
-from profiler.render.tables import samples as module
-from profiler.render.tables.samples import CellSamples
+from profiler.render.tables import details
+from profiler.render.tables.details import CellSamples
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_the_same_metric_of_two_tools_is_never_mixed(small):
 
 
 def test_many_samples_are_cut_to_the_shown_metrics(small, monkeypatch):
-    monkeypatch.setattr(module, "MOST_SAMPLES", 10)
+    monkeypatch.setattr(details, "MOST_SAMPLES", 10)
     noisy = small.report.measured.samples.assign(
         stall_wait=range(len(small.report.measured.samples))
     )

@@ -10,8 +10,8 @@ from profiler.findings.find import find
 from profiler.findings.kinds.timers import timer_medians
 from profiler.model import Outcome
 from profiler.render.page import render_page
+from profiler.render.tables.rows import shown_metrics
 from profiler.render.tables.timers import timer_table
-from profiler.render.words.metrics import shown_metrics
 
 
 def with_timers(**factors):

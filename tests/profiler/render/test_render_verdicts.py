@@ -27,11 +27,10 @@ from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.console import tables as console
 from profiler.render.kinds.ablation import EFFECT_HEADS
 from profiler.render.page import render_page
-from profiler.render.tables import rows as tables
+from profiler.render.tables import heats
+from profiler.render.tables.rows import counts_datum, verdict_datum
 from profiler.render.tables.slowdowns import slowdown_heats
-from profiler.render.tables.verdict_cells import counts_datum, verdict_datum
 from profiler.render.words.answer import sentences
-from profiler.render.words.baselines import why_no_verdict
 from profiler.render.words.cards import cards, evidence
 from profiler.render.words.ranks import best_word, ties_words
 from profiler.render.words.verdict_words import SYMBOLS, WORDS
@@ -40,6 +39,7 @@ from profiler.render.words.verdicts import (
     reason_and_blocks,
     reason_words,
     symbol,
+    why_no_verdict,
 )
 
 
@@ -414,7 +414,7 @@ def test_the_other_side_of_a_ruling():
 
 def test_unclear_is_hatched_and_same_is_dotted(findings):
     found = set()
-    for row in tables.heat(findings).rows:
+    for row in heats.heat(findings).rows:
         variant = findings.programs.variants[row.mark]
         for problem, datum in zip(findings.programs.problems, row.data[1:], strict=True):
             verdict = findings.verdicts.at(variant, problem).verdict

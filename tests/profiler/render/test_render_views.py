@@ -20,9 +20,8 @@ from profiler.render import embed
 from profiler.render.figures import roofline_drawing, svg
 from profiler.render.figures.charts import colours
 from profiler.render.figures.roofline import roofline, roofline_table
-from profiler.render.tables import details, main_table
-from profiler.render.tables import rows as tables
-from profiler.render.tables.samples import CellSamples
+from profiler.render.tables import details, heats, main_table
+from profiler.render.tables.details import CellSamples
 from profiler.render.tables.why import why
 from profiler.render.words import answer
 from profiler.render.words import cards as cards_module
@@ -126,7 +125,7 @@ def test_no_roof_is_called_near_that_is_not(findings, monkeypatch, roof, saved, 
 
 
 def test_heat_map_shows_failures_and_what_was_not_measured(findings):
-    rows = {row.name: row for row in tables.heat(findings).rows}
+    rows = {row.name: row for row in heats.heat(findings).rows}
     broken = rows["online-b64-v1"]
     assert all(datum.css == "failed" and datum.raw is None for datum in broken.data[1:])
     assert "compile failed" in broken.data[1].title
@@ -149,14 +148,14 @@ def partly_shared(report):
 
 
 def test_a_variant_that_is_another_everywhere_is_a_name_of_it(findings):
-    rows = {row.name: row for row in tables.heat(findings).rows}
+    rows = {row.name: row for row in heats.heat(findings).rows}
     assert rows["shuffle-b64-v1"].also == ("shuffle-b64-v4",)
     assert dict(findings.programs.aliases) == {"shuffle-b64-v1": ("shuffle-b64-v4",)}
     assert "shuffle-b64-v4" not in rows
 
 
 def test_a_duplicate_shows_the_numbers_of_its_twin(partly_shared):
-    rows = {row.name: row for row in tables.heat(partly_shared).rows}
+    rows = {row.name: row for row in heats.heat(partly_shared).rows}
     assert rows["shuffle-b64-v1"].also == ()
     twin, own = rows["shuffle-b64-v1"], rows["shuffle-b64-v4"]
     assert [datum.raw for datum in own.data[1:-1]] == [datum.raw for datum in twin.data[1:-1]]
@@ -655,7 +654,7 @@ def test_the_card_counts_every_unclear_problem_and_gives_the_most_common_reason(
 
 
 def test_what_is_not_in_the_plan_did_not_fail(findings):
-    absent = tables.lacking_datum(findings.numbers, None)
+    absent = heats.lacking_datum(findings.numbers, None)
     assert (absent.text, absent.css, absent.title) == ("\u2013", "none", "not in the plan")
 
 

@@ -1,4 +1,4 @@
-"""The roof that a cell is nearest to, in words for a card, a sentence and a column of a table."""
+"""Counters in words: the roof that a cell is nearest to, and those of both cells of a pair."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from profiler.findings.counters import nearest_roof
 from profiler.findings.findings import CellNumbers, Findings
+from profiler.findings.why import accounts
 from profiler.findings.why.cells import CellWhy
+from profiler.findings.why.counters import MEMORY, SHARED, Amount, CounterOfBoth
 from profiler.findings.why.find import find_why
-from profiler.metrics.catalogue import ROOF_PREFIX
+from profiler.metrics.catalogue import ROOF_PREFIX, TENSOR_TYPES
 from profiler.metrics.labels import Label
 from profiler.model import Problem, Variant
 from profiler.render.words import numbers
@@ -103,3 +105,69 @@ def practical_of(findings: Findings, roof: str, percent: float) -> str:
     """Percent of a roof as share of what a plain kernel reached; nothing without one."""
     share = findings.report.measured.practical_roofs.get(roof, math.nan)
     return practical_words(roof, percent / 100 / share)
+
+
+# ---- counters of both cells of a pair ------------------------------------------------------------
+
+
+NAMES: Mapping[str, str] = {
+    "instructions": "warp instructions issued",
+    **{f"tensor_{kind}": f"tensor operations ({kind.upper()})" for kind in TENSOR_TYPES},
+    "fp32": "FP32 operations",
+    "spill_instructions": "instructions that spill registers",
+    "dram_bytes": "bytes at DRAM",
+    "l2_bytes": "bytes at L2",
+    "l1_bytes": "bytes at L1",
+    "local_bytes": "bytes of local memory (spills and arrays)",
+    "sectors_per_request": "sectors per global request",
+    "shared_wavefronts": "wavefronts of shared memory",
+    "conflict_wavefronts": "wavefronts of bank conflicts",
+    "warps": "achieved warps per scheduler",
+    "most_warps": "theoretical warps per scheduler",
+    "occupancy_limit": "limit of occupancy",
+    "registers": "registers per thread",
+    "shared_bytes": "shared memory per block",
+    "block_size": "threads per block",
+    "launches": "kernels launched",
+    "idle_pct": "cycles without a warp",
+    "waves": "waves of blocks",
+    "clock_ghz": "SM clock",
+}
+"""By name of a counter; each says its unit where the amount does not."""
+GROUPS: Mapping[str, str] = {
+    accounts.INSTRUCTIONS: "instructions",
+    MEMORY: "waiting for memory",
+    SHARED: "waiting for shared memory",
+    accounts.WARPS: "warps in flight",
+    accounts.IMBALANCE: "start, tail, imbalance",
+    accounts.CLOCK: "clock",
+}
+LITTLE, SAME = "little of the work", "the same"
+"""In place of the part, where a counter did not move by more than that."""
+_MOST_OF_A_PART = 3
+"""Counters of one part that a clause names."""
+
+
+def group_words(counter: CounterOfBoth) -> str:
+    """Part of the account that a counter belongs to, or that it explains none of it."""
+    if counter.moved:
+        return GROUPS[counter.group]
+    return LITTLE if counter.differs else SAME
+
+
+def counter_words(counter: CounterOfBoth, amount: Amount) -> str:
+    """Amount of one cell."""
+    return amount.text or numbers.show(amount.value, counter.unit)
+
+
+def moved_words(counters: Sequence[CounterOfBoth]) -> list[str]:
+    """Counters that moved, the first three of each part: `bytes at L2 2 MB against 8 GB`."""
+    by_group: dict[str, list[str]] = {}
+    for counter in counters:
+        if counter.moved:
+            first, second = (
+                counter_words(counter, amount) for amount in (counter.first, counter.second)
+            )
+            clause = f"{NAMES[counter.name]} {first} against {second}"
+            by_group.setdefault(counter.group, []).append(clause)
+    return [clause for group in by_group.values() for clause in group[:_MOST_OF_A_PART]]
