@@ -46,6 +46,16 @@ class Chart:
 
 
 @dataclass(frozen=True)
+class ChartWithTable:
+    """A figure and its table."""
+
+    chart: Chart
+    rows: tuple[Row, ...]
+    heads: tuple[str, ...] = ()
+    """Of the numbers; empty where the page's template has them."""
+
+
+@dataclass(frozen=True)
 class ChartText:
     """Id, title and reading of a figure, without its problem."""
 
@@ -254,7 +264,7 @@ def _dot_rows(findings: Findings, problem: Problem, table: pd.DataFrame) -> Iter
     columns = [table[name].tolist() for name in ("name", "mark", "role", "ratio", "low", "high")]
     for name, mark, role, *values in zip(*columns, strict=True):
         pair = findings.verdicts.at(findings.programs.variants[mark], problem)
-        yield Row(name, mark, role, (*map(_ratio, values), verdict_datum(pair)))
+        yield Row(name, (*map(_ratio, values), verdict_datum(pair)), mark, role)
 
 
 def _symbol(verdicts: Verdicts, variant: Variant, problem: Problem) -> str:

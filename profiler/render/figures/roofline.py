@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -21,7 +20,7 @@ from profiler.findings.roof_lines import (
 from profiler.model import Cell, Problem, Variant
 from profiler.render.figures import charts
 from profiler.render.figures import roofline_drawing as drawing
-from profiler.render.figures.charts import Chart
+from profiler.render.figures.charts import ChartWithTable
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
 from profiler.render.words.why import no_practical_words, plain_kernel_words, roof_words
@@ -34,18 +33,13 @@ _SAME = 0.02
 one roof at two clocks."""
 
 
-@dataclass(frozen=True)
-class Roofline:
-    """The figure and its table; rows are variants, best first."""
+def roofline(findings: Findings, problem: Problem) -> ChartWithTable | None:
+    """Rates over arithmetic intensities; None without operations, traffic or peak bandwidth.
 
-    chart: Chart
-    rows: tuple[Row, ...]
-    """FLOP per byte, rate, rate by counted operations, rate that the memory allows, share of it,
-    nearest roof, that roof at the clock of the launch that was counted, share of it."""
-
-
-def roofline(findings: Findings, problem: Problem) -> Roofline | None:
-    """Rates over arithmetic intensities; None without operations, traffic or peak bandwidth."""
+    Rows are variants, best first: FLOP per byte, rate, rate by counted operations, rate that the
+    memory allows, share of it, nearest roof, that roof at the clock of the launch that was counted,
+    share of it.
+    """
     lines = roof_lines(findings, problem)
     table = roofline_table(findings, problem, lines)
     dram = next((line.ceiling / _TERA for line in lines if line.name == "dram"), None)
@@ -59,7 +53,7 @@ def roofline(findings: Findings, problem: Problem) -> Roofline | None:
         drawing.roofline(table, _line_table(lines)),
         {row["mark"]: _hover(row) for row in of_dram},
     )
-    return Roofline(chart, tuple(_row(row, dram) for row in of_dram))
+    return ChartWithTable(chart, tuple(_row(row, dram) for row in of_dram))
 
 
 def roofline_table(findings: Findings, problem: Problem, lines: Sequence[RoofLine]) -> pd.DataFrame:
@@ -247,4 +241,4 @@ def _row(row: Mapping[Hashable, Any], terabytes_per_s: float) -> Row:
         Datum(numbers.show(share, "%"), numbers.raw(share)),
         *_roof_data(row["roof"]),
     )
-    return Row(row["name"], row["mark"], row["role"], data)
+    return Row(row["name"], data, row["mark"], row["role"])

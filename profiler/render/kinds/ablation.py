@@ -18,7 +18,7 @@ from profiler.render.figures import effect_figures
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.first.intervals import steps_chart
 from profiler.render.kinds.versions import View, metric_parts
-from profiler.render.tables.effects import NO_VARIANT, effect_heat, problem_effect_table
+from profiler.render.tables.effects import effect_heat, problem_effect_table
 from profiler.render.tables.heats import Heat, moved_table
 from profiler.render.tables.rows import Datum, Row, counts_datum, verdict_datum
 from profiler.render.words import numbers
@@ -91,10 +91,7 @@ def _ablation(
 
 def _rows(problems: Sequence[Problem], step_effect: StepEffect) -> list[Row]:
     rows = zip(problems, step_effect.effects, step_effect.verdicts, strict=True)
-    return [
-        Row(problem.name, NO_VARIANT, "other", _data(effect, pair))
-        for problem, effect, pair in rows
-    ]
+    return [Row(problem.name, _data(effect, pair)) for problem, effect, pair in rows]
 
 
 def _data(effect: Effect, pair: PairVerdict) -> tuple[Datum, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import pandas as pd
 
@@ -13,7 +12,7 @@ from profiler.findings.values import NAN
 from profiler.model import Problem, Variant
 from profiler.render.figures import effect_figures
 from profiler.render.figures.canvas import Axis
-from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.figures.charts import ChartWithTable, make_chart
 from profiler.render.first.configurations import configurations_chart
 from profiler.render.kinds.versions import View, metric_parts, problem_parts
 from profiler.render.tables.effects import parameter_effects
@@ -30,15 +29,6 @@ _REGISTERS = "registers"
 _SHARED = ("shared_static_bytes", "shared_dynamic_bytes")
 _KIB = 1024
 NEEDS = ("Registers per thread", "Shared memory per block (KiB)")
-
-
-@dataclass(frozen=True)
-class Needs:
-    """Time against what a launch needs of an SM: figure and table."""
-
-    chart: Chart
-    heads: tuple[str, ...]
-    rows: tuple[Row, ...]
 
 
 def autotune_view(findings: Findings) -> View:
@@ -59,7 +49,7 @@ def autotune_view(findings: Findings) -> View:
     return View("autotune.html", "Which configuration", parts, first=first)
 
 
-def needs(findings: Findings) -> Needs | None:
+def needs(findings: Findings) -> ChartWithTable | None:
     """Primary metric against registers and shared memory at the largest problem; None without."""
     problem = findings.ranking.largest_problem
     table = pd.DataFrame() if problem is None else needs_table(findings, problem)
@@ -74,7 +64,8 @@ def needs(findings: Findings) -> Needs | None:
         effect_figures.scatter(table, Axis(metric.label, metric.unit)),
     )
     panels = tuple(dict.fromkeys(table["panel"]))
-    return Needs(chart, (metric.label, *panels), _rows(findings.numbers, table, panels))
+    rows = _rows(findings.numbers, table, panels)
+    return ChartWithTable(chart, rows, (metric.label, *panels))
 
 
 def needs_table(findings: Findings, problem: Problem) -> pd.DataFrame:
@@ -110,7 +101,7 @@ def _rows(
             Datum(numbers.show(first["value"], unit), numbers.raw(first["value"])),
             *(_need(needed.get(panel, NAN)) for panel in panels),
         )
-        rows.append(Row(str(first["name"]), int(str(mark)), str(first["role"]), data))
+        rows.append(Row(str(first["name"]), data, int(str(mark)), str(first["role"])))
     return tuple(rows)
 
 

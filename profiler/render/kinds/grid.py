@@ -24,7 +24,7 @@ from profiler.planning.problem_names import is_number, problem_key
 from profiler.render.figures import grid_figures
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.canvas import Axis
-from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
+from profiler.render.figures.charts import MOST_PANELS, Chart, ChartWithTable, make_chart
 from profiler.render.first.maps import grid_chart
 from profiler.render.kinds.versions import View
 from profiler.render.tables.grids import (
@@ -38,7 +38,7 @@ from profiler.render.tables.grids import (
     short_ratio,
 )
 from profiler.render.tables.heats import RatioScale, scale_of
-from profiler.render.tables.rows import Datum, verdict_datum
+from profiler.render.tables.rows import Datum, Row, verdict_datum
 from profiler.render.words import answer, numbers
 from profiler.render.words.answer import Part, Sentence
 from profiler.render.words.verdicts import counts, word_of
@@ -58,34 +58,13 @@ EXTREME_HEADS = ("grid", "cell", "ratio of times", "95\u202f% interval", "verdic
 
 
 @dataclass(frozen=True)
-class GridLine:
-    """One row of a table: head cell and data."""
-
-    name: str
-    mark: int
-    data: tuple[Datum, ...]
-    cell: int | None = None
-    """Number of the cell whose details it opens."""
-    beside: int | None = None
-    """Number of the cell that opens beside it."""
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A figure and the rows of its table."""
-
-    chart: Chart
-    lines: tuple[GridLine, ...]
-
-
-@dataclass(frozen=True)
 class GridBlock:
     """Heat maps and figures of one grid."""
 
     grid: Grid
     pairs: tuple[PairHeat, ...]
     metrics: tuple[MetricHeats, ...]
-    saved: Drawn | None
+    saved: ChartWithTable | None
     slices: tuple[Chart, ...]
 
 
@@ -226,7 +205,7 @@ def _where(programs: Programs, cell: GridCell) -> str:
     return f"{cell.grid.name}, {cell.grid.place(cell.row, cell.column)}"
 
 
-def overview(findings: Findings) -> tuple[GridLine, ...]:
+def overview(findings: Findings) -> tuple[Row, ...]:
     """For every grid and pair: counts of verdicts, the lowest and the highest ratio."""
     pairs, lines = grid_pairs_of(findings.kind), []
     for grid in pairs.grids:
@@ -241,7 +220,7 @@ def overview(findings: Findings) -> tuple[GridLine, ...]:
                 Datum(count_words(findings.programs, cells), css="words"),
                 *ends,
             )
-            lines.append(GridLine(grid.name, findings.programs.marks[pair.over.id], data))
+            lines.append(Row(grid.name, data, findings.programs.marks[pair.over.id]))
     return tuple(lines)
 
 
@@ -251,7 +230,7 @@ def _end(cell: GridCell) -> Datum:
     return Datum(text, numbers.raw(cell.verdict.ratio), word_of(cell.verdict))
 
 
-def extremes(findings: Findings) -> tuple[tuple[str, tuple[GridLine, ...]], ...]:
+def extremes(findings: Findings) -> tuple[tuple[str, tuple[Row, ...]], ...]:
     """The cells with the lowest and the highest ratios to the baseline, for `EXTREME_HEADS`."""
     ranked = with_ratio(grid_pairs_of(findings.kind).with_baseline())
     most = min(MOST_EXTREME, len(ranked) // 2 or len(ranked))
@@ -267,7 +246,7 @@ def extremes(findings: Findings) -> tuple[tuple[str, tuple[GridLine, ...]], ...]
     )
 
 
-def _extreme(programs: Programs, cell: GridCell) -> GridLine:
+def _extreme(programs: Programs, cell: GridCell) -> Row:
     verdict = cell.verdict
     saved = (
         Datum(title="DRAM bytes were not collected", css="none")
@@ -286,7 +265,7 @@ def _extreme(programs: Programs, cell: GridCell) -> GridLine:
         None if compared is None else programs.cell_numbers[compared.id]
         for compared in (cell.over, cell.under)
     )
-    return GridLine(cell.pair.name, programs.marks[cell.pair.over.id], data, over, under)
+    return Row(cell.pair.name, data, programs.marks[cell.pair.over.id], cell=over, beside=under)
 
 
 # ---- figures -------------------------------------------------------------------------------------
@@ -315,7 +294,7 @@ def saved_table(findings: Findings, grid: Grid) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["name", "role", "mark", "bytes", "speed", "place"])
 
 
-def saved_chart(findings: Findings, grid: Grid, number: int) -> Drawn | None:
+def saved_chart(findings: Findings, grid: Grid, number: int) -> ChartWithTable | None:
     """Speed-up against bytes saved; None where DRAM bytes were not measured."""
     table = saved_table(findings, grid)
     if table.empty:
@@ -330,19 +309,19 @@ def saved_chart(findings: Findings, grid: Grid, number: int) -> Drawn | None:
         grid_figures.saved(table, baseline),
     )
     columns = [table[name].tolist() for name in ("name", "mark", "place", "bytes", "speed")]
-    lines = tuple(
-        GridLine(
+    rows = tuple(
+        Row(
             name,
-            mark,
             (
                 Datum(place, css="words"),
                 Datum(short_ratio(saved), numbers.raw(saved)),
                 Datum(short_ratio(speed), numbers.raw(speed)),
             ),
+            mark,
         )
         for name, mark, place, saved, speed in zip(*columns, strict=True)
     )
-    return Drawn(chart, lines)
+    return ChartWithTable(chart, rows)
 
 
 def slice_table(findings: Findings, grid: Grid, *, along: str) -> tuple[pd.DataFrame, int]:

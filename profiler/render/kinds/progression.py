@@ -17,7 +17,7 @@ from profiler.metrics.catalogue import STALL_PREFIX
 from profiler.metrics.labels import Label, labels
 from profiler.model import Problem
 from profiler.render.figures import ladder_figures
-from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.figures.charts import ChartWithTable, make_chart
 from profiler.render.kinds.versions import View, metric_parts, problem_parts
 from profiler.render.tables.main_table import BAR_STEPS
 from profiler.render.tables.rows import (
@@ -49,15 +49,6 @@ _NUMBERED = re.compile(r"(\d+): ")
 _MOST_COUNTERS = 5
 _MOST_STALLS = 2
 """Of these counters: reasons to wait are many, and one rises as another falls."""
-
-
-@dataclass(frozen=True)
-class ChartWithTable:
-    """A figure and its table."""
-
-    chart: Chart
-    heads: tuple[str, ...]
-    rows: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
@@ -159,7 +150,7 @@ def _ratios(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None
         )
         for rung in ladder
     )
-    return ChartWithTable(make_chart("first", title, reading, figure), heads, rows)
+    return ChartWithTable(make_chart("first", title, reading, figure), rows, heads)
 
 
 def ratio_table(programs: Programs, ladder: Sequence[Rung]) -> pd.DataFrame:
@@ -183,7 +174,6 @@ def _rung_row(programs: Programs, rung: Rung, data: Sequence[Datum]) -> Row:
     return Row(
         name=rung_name(rung),
         mark=programs.marks[rung.variant.id],
-        role="other",
         data=tuple(data),
         note=rung.variant.remark,
         also=programs.aliases.get(rung.variant.id, ()),
@@ -217,7 +207,7 @@ def _ladder(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None
         for rung in ladder
         if rung.cumulative is not None and rung.cumulative.overall.pairs
     )
-    return ChartWithTable(make_chart("ladder", title, reading, figure), heads, rows)
+    return ChartWithTable(make_chart("ladder", title, reading, figure), rows, heads)
 
 
 def ladder_table(ranking: Ranking, ladder: Sequence[Rung]) -> pd.DataFrame:
@@ -299,7 +289,7 @@ def _multiples(
         )
         for rung in ladder
     )
-    return ChartWithTable(chart, tuple(panel.head for panel in shown), rows)
+    return ChartWithTable(chart, rows, tuple(panel.head for panel in shown))
 
 
 def multiples_table(

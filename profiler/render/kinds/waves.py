@@ -113,7 +113,7 @@ def _need_row(programs: Programs, steady: Steady) -> Row:
         _plain(steady.rule_least_at),
         Datum(rule, css="words"),
     )
-    return Row(_name(programs, steady.variant), programs.marks[steady.variant], "other", data)
+    return Row(_name(programs, steady.variant), data, programs.marks[steady.variant])
 
 
 def _grid_rows(table: pd.DataFrame) -> tuple[Row, ...]:
@@ -121,8 +121,6 @@ def _grid_rows(table: pd.DataFrame) -> tuple[Row, ...]:
     return tuple(
         Row(
             row["name"],
-            row["mark"],
-            "other",
             (
                 *map(_plain, (row["waves"], row["blocks"], row["blocks_per_sm"])),
                 _time(row["time_ns"]),
@@ -130,6 +128,7 @@ def _grid_rows(table: pd.DataFrame) -> tuple[Row, ...]:
                 _percent(100 * row["efficiency"]),
                 _percent(row["occupancy"]),
             ),
+            row["mark"],
         )
         for row in ordered.to_dict("records")
     )

@@ -38,15 +38,6 @@ class TwinRow:
 
 
 @dataclass(frozen=True)
-class OverviewRow:
-    """One variant in one grid: variant, cells, geometric mean, lowest, highest."""
-
-    name: str
-    mark: int
-    data: tuple[Datum, ...]
-
-
-@dataclass(frozen=True)
 class VariantHeats:
     """One variant in one grid."""
 
@@ -72,7 +63,7 @@ class GridParts:
     label: str
     direction: str
     names: tuple[str, str]
-    overview: tuple[OverviewRow, ...]
+    overview: tuple[Row, ...]
     blocks: tuple[GridOfRuns, ...]
     scale: RatioScale
 
@@ -206,7 +197,8 @@ def _causes(cell: GridCell) -> str:
 # ---- over all cells ------------------------------------------------------------------------------
 
 
-def _overview(grids: RunGrids, names: Names) -> Iterator[OverviewRow]:
+def _overview(grids: RunGrids, names: Names) -> Iterator[Row]:
+    """A row for each grid and variant: variant, cells, geometric mean, lowest, highest."""
     for grid in grids.grids:
         for variant in grids.in_grid(grid):
             measured = variant.measured
@@ -220,7 +212,7 @@ def _overview(grids: RunGrids, names: Names) -> Iterator[OverviewRow]:
                     _end(grid, measured[-1]),
                 )
             data = (Datum(variant.variant.label, css="words"), count, *ends)
-            yield OverviewRow(grid.name, names.marks[variant.variant.id], data)
+            yield Row(grid.name, data, names.marks[variant.variant.id])
 
 
 def _end(grid: Grid, cell: GridCell) -> Datum:
@@ -274,12 +266,12 @@ def variant_heat(step: RunStep, rows: Sequence[ChangeRow], names: Names) -> Heat
         rows=tuple(
             Row(
                 name,
-                names.marks[variant],
-                "baseline" if variant == step.control else "other",
                 tuple(
                     heat_datum(by_place.get((variant, problem)), scale, judged=step.refused is None)
                     for problem in problems
                 ),
+                names.marks[variant],
+                "baseline" if variant == step.control else "other",
             )
             for variant, name in variants.items()
         ),

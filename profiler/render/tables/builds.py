@@ -8,18 +8,9 @@ from dataclasses import dataclass
 
 from profiler.findings.findings import Findings, Programs
 from profiler.model import BuildResult, KernelFacts
-from profiler.render.tables.rows import Datum
+from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
 from profiler.render.words.names import readable_kernel
-
-
-@dataclass(frozen=True)
-class BuiltKernel:
-    """Static facts of one kernel."""
-
-    kernel: str
-    facts: tuple[Datum, ...]
-    """As `BUILD_HEADS`."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +20,8 @@ class VariantBuild:
     variant: str
     mark: int
     state: str
-    kernels: tuple[BuiltKernel, ...]
+    kernels: tuple[Row, ...]
+    """Static facts of each, for `BUILD_HEADS`."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +71,7 @@ def _variant_build(programs: Programs, build: BuildResult) -> VariantBuild:
     )
 
 
-def _built_kernel(kernel: KernelFacts) -> BuiltKernel:
+def _built_kernel(kernel: KernelFacts) -> Row:
     facts = (
         kernel.registers,
         kernel.spill_store_bytes,
@@ -88,7 +80,7 @@ def _built_kernel(kernel: KernelFacts) -> BuiltKernel:
         kernel.shared_bytes,
         kernel.constant_bytes,
     )
-    return BuiltKernel(readable_kernel(kernel.name), tuple(map(_fact, facts)))
+    return Row(readable_kernel(kernel.name), tuple(map(_fact, facts)))
 
 
 def _fact(fact: int | None) -> Datum:

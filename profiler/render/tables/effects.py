@@ -21,8 +21,6 @@ from profiler.render.words.steps import step_name
 from profiler.render.words.verdicts import after_number, heat_mark, word_of
 
 MOST_STEPS = 60
-NO_VARIANT = -1
-"""Mark of a row that belongs to no one variant."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:
                 for name, effect, pair in zip(names, row, step_effect.verdicts, strict=True)
             ),
         )
-        rows.append(Row(step_name(step_effect.step), NO_VARIANT, "other", data))
+        rows.append(Row(step_name(step_effect.step), data))
     return Heat(
         against="",
         caption=f"{findings.numbers.primary.label} after ÷ before, steps of parameters by problems",

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.analyse.why.account import Account
-from profiler.analyse.why.sass_diff import Hunk, Side
 from profiler.findings.findings import Findings
+from profiler.findings.why.accounts import Account
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.counters import CounterOfBoth
 from profiler.findings.why.find import find_why
 from profiler.findings.why.pairs import PairWhy
-from profiler.findings.why.sass import SassDiff
-from profiler.render.tables.rows import Datum, TextRow, raw_or_none
+from profiler.findings.why.sass import Hunk, SassDiff, Side
+from profiler.render.tables.rows import Datum, Row, raw_or_none
 from profiler.render.words import numbers
 from profiler.render.words.counters import NAMES, counter_words, group_words
 from profiler.render.words.why import (
@@ -68,14 +67,14 @@ class Tree:
     cell: str
     """Id of the cell."""
     limit: str
-    roofs: tuple[TextRow, ...]
+    roofs: tuple[Row, ...]
     """Amount, rate, ceiling, share, share of the practical roof."""
-    waits: tuple[TextRow, ...]
-    lines: tuple[TextRow, ...]
+    waits: tuple[Row, ...]
+    lines: tuple[Row, ...]
     no_lines: str
     """Why there are no lines; empty where there are."""
-    causes: tuple[TextRow, ...]
-    advice: tuple[TextRow, ...]
+    causes: tuple[Row, ...]
+    advice: tuple[Row, ...]
 
 
 @dataclass(frozen=True)
@@ -93,11 +92,11 @@ class Explained:
     total: str
     kernels: str
     """Which are compared together, and how long each takes; empty of two single kernels."""
-    causes: tuple[TextRow, ...]
+    causes: tuple[Row, ...]
     """Amount of each cause in both."""
-    classes: tuple[TextRow, ...]
+    classes: tuple[Row, ...]
     """Executed instructions by class in both."""
-    counters: tuple[TextRow, ...]
+    counters: tuple[Row, ...]
     """Amount in both, first ÷ second, part of the account."""
     sass: SassText | None
     """None where there is nothing to compare."""
@@ -157,7 +156,7 @@ def _pair(pair: PairWhy) -> Explained:
         total="" if pair.account is None else signed_time(pair.account.difference_ns),
         kernels=_kernels(pair),
         causes=tuple(
-            TextRow(words, tuple(map(_cost, amounts)))
+            Row(words, tuple(map(_cost, amounts)))
             for words, amounts in cause_rows(
                 (
                     change.name,
@@ -204,14 +203,14 @@ def _cost(amount: Amount) -> Datum:
     return Datum(amount_words(amount), numbers.raw(amount[0]) if amount[0] else None)
 
 
-def _classes(pair: PairWhy) -> tuple[TextRow, ...]:
+def _classes(pair: PairWhy) -> tuple[Row, ...]:
     """Executed instructions by class, those that differ most first."""
     classes = pair.classes
     if classes.empty or not pair.told:
         return ()
     moved = (classes["first"] - classes["second"]).abs().sort_values(ascending=False)
     return tuple(
-        TextRow(
+        Row(
             CLASSES[str(name)],
             tuple(
                 Datum.quantity(float(classes.loc[name, side]), "", "not counted")
@@ -245,7 +244,7 @@ def _executed(hunk: Hunk) -> float:
     return sum(line.executed for line in hunk.lines if line.side is not Side.BOTH)
 
 
-def _causes(why: CellWhy) -> tuple[TextRow, ...]:
+def _causes(why: CellWhy) -> tuple[Row, ...]:
     """Amount of each cause with its counters as a note; tied ones in one row."""
     amounts = [(cause, cause_amount(cause.name, ns, cause.share)) for cause, ns in why.costs]
     notes: dict[str, dict[str, None]] = {}
@@ -258,7 +257,7 @@ def _causes(why: CellWhy) -> tuple[TextRow, ...]:
         )
     rows = cause_rows((cause.name, (amount,)) for cause, amount in amounts)
     return tuple(
-        TextRow(words, (_cost(amount),), "; ".join(notes[amount_words(amount)]))
+        Row(words, (_cost(amount),), note="; ".join(notes[amount_words(amount)]))
         for words, (amount,) in rows
     )
 
@@ -270,7 +269,7 @@ def _tree(name: str, cell: str, why: CellWhy) -> Tree:
         cell=cell,
         limit=limit_of_cell(why),
         roofs=tuple(
-            TextRow(
+            Row(
                 roof_words(roof.name),
                 (
                     Datum.quantity(roof.amount, roof.unit, "not counted"),
@@ -279,19 +278,20 @@ def _tree(name: str, cell: str, why: CellWhy) -> Tree:
                     _percent(roof.share),
                     Datum.quantity(100 * roof.practical_share, "%", "not measured"),
                 ),
-                f"Practical roof: what {plain_kernel_words(roof.name)} reached in the same run.",
+                note=f"Practical roof: what {plain_kernel_words(roof.name)} reached in the same "
+                "run.",
             )
             for roof in kernel.roofs
         ),
         waits=tuple(
-            TextRow(waited_for(wait.reason), (_percent(wait.share),))
+            Row(waited_for(wait.reason), (_percent(wait.share),))
             for wait in kernel.waits[:_MOST_WAITS]
         ),
         lines=_lines(kernel),
         no_lines="" if kernel.lines else no_lines_words(kernel),
         causes=_causes(why)[:_MOST_CAUSES],
         advice=tuple(
-            TextRow(
+            Row(
                 f"{advice.rule}: {advice.text}",
                 (
                     Datum.quantity(advice.speedup_pct, "%", "ncu gives no estimate"),
@@ -303,9 +303,9 @@ def _tree(name: str, cell: str, why: CellWhy) -> Tree:
     )
 
 
-def _lines(kernel: KernelWhy) -> tuple[TextRow, ...]:
+def _lines(kernel: KernelWhy) -> tuple[Row, ...]:
     return tuple(
-        TextRow(
+        Row(
             line.text,
             (
                 Datum(line.place or "SASS", ""),
@@ -321,18 +321,18 @@ def _percent(share: float) -> Datum:
     return Datum.quantity(100 * share, "%", "not counted")
 
 
-def counter_rows(pair: PairWhy) -> tuple[TextRow, ...]:
+def counter_rows(pair: PairWhy) -> tuple[Row, ...]:
     """Amount in both cells, first ÷ second, part of the account; () where nothing is explained."""
     return tuple(map(_counter_row, pair.counters))
 
 
-def _counter_row(counter: CounterOfBoth) -> TextRow:
+def _counter_row(counter: CounterOfBoth) -> Row:
     amounts = (
         Datum(counter_words(counter, amount), raw_or_none(amount.value))
         for amount in (counter.first, counter.second)
     )
     data = (*amounts, _counter_ratio(counter), Datum(group_words(counter)))
-    return TextRow(NAMES[counter.name], data)
+    return Row(NAMES[counter.name], data)
 
 
 def _counter_ratio(counter: CounterOfBoth) -> Datum:

@@ -13,7 +13,7 @@ from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.metrics.labels import Label
 from profiler.model import Cell, Problem, Variant
 from profiler.planning.problem_names import telling
-from profiler.render.tables.rows import Datum, Row, move_datum, raw_or_none
+from profiler.render.tables.rows import Datum, Row, move_datum, raw_or_none, variant_row
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import NOT_MEASURED, missing_sign, why_missing
 from profiler.render.words.verdicts import after_number, heat_mark
@@ -133,16 +133,7 @@ def heat(findings: Findings) -> Heat:
         variant, mean = rank.variant, rank.geometric_mean
         first = Datum(numbers.ratio(mean), raw_or_none(mean), _mean_title(len(rank.ratios)))
         data = [_heat_datum(findings, variant, problem, scale) for problem in programs.problems]
-        rows.append(
-            Row(
-                name=variant.label,
-                mark=programs.marks[variant.id],
-                role=findings.ranking.role(variant),
-                data=(first, *data),
-                note=variant.remark,
-                also=programs.aliases.get(variant.id, ()),
-            )
-        )
+        rows.append(variant_row(findings.ranking, variant, (first, *data)))
     caption = f"{findings.numbers.primary.label} relative to {against}, variants by problems"
     names = tuple(problem.name for problem in programs.problems)
     return Heat(
@@ -243,7 +234,6 @@ def heat_ratio(findings: Findings, cell: Cell) -> tuple[float, float, float]:
 
 
 MOST_MOVED = 14
-_NO_VARIANT = -1
 
 
 def moved_table(
@@ -267,4 +257,4 @@ def moved_table(
 def _moved_row(counter: CounterMove) -> Row:
     metric = counter.metric
     data = tuple(move_datum(metric, move) for move in counter.moves)
-    return Row(name=metric.label, mark=_NO_VARIANT, role="other", data=data, note=metric.definition)
+    return Row(metric.label, data, note=metric.definition)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 from profiler.findings.counters import Move
-from profiler.findings.findings import CellNumbers, Findings
+from profiler.findings.findings import CellNumbers, Findings, Ranking
 from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.labels import Label, label
-from profiler.model import Cell, Outcome, Verdict
+from profiler.model import Cell, Outcome, Variant, Verdict
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import why_missing
 from profiler.render.words.verdict_words import CSS, ORDER
@@ -55,25 +55,37 @@ class Datum:
 
 
 @dataclass(frozen=True)
-class TextRow:
-    """A row of words and numbers."""
-
-    words: str
-    data: tuple[Datum, ...]
-    title: str = ""
-
-
-@dataclass(frozen=True)
 class Row:
     """One row of a table whose heads are elsewhere."""
 
     name: str
-    mark: int
-    role: str
     data: tuple[Datum, ...]
+    mark: int = -1
+    """Number of its variant; -1 where it belongs to no one."""
+    role: str = "other"
     note: str = ""
+    """What stands behind its name."""
     also: tuple[str, ...] = ()
     """Further names of the same machine code."""
+    depth: int = 0
+    """How far it stands in; of trees."""
+    cell: int | None = None
+    """Number of the cell whose details it opens."""
+    beside: int | None = None
+    """Number of the cell that opens beside it."""
+
+
+def variant_row(ranking: Ranking, variant: Variant, data: Iterable[Datum]) -> Row:
+    """Row of a variant, with its role, its remark and its further names."""
+    programs = ranking.programs
+    return Row(
+        variant.label,
+        tuple(data),
+        programs.marks[variant.id],
+        ranking.role(variant),
+        note=variant.remark,
+        also=programs.aliases.get(variant.id, ()),
+    )
 
 
 @dataclass(frozen=True)

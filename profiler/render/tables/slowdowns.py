@@ -13,7 +13,7 @@ from profiler.findings.winners import Winner
 from profiler.model import Cell, Problem, Variant, Verdict
 from profiler.planning.problem_names import varying
 from profiler.render.tables.heats import Heat, heat_heads, lacking_datum
-from profiler.render.tables.rows import Datum, Row
+from profiler.render.tables.rows import Datum, Row, variant_row
 from profiler.render.words import numbers
 from profiler.render.words.ranks import of_the_best
 from profiler.render.words.verdicts import reason_and_blocks, word_of
@@ -71,14 +71,7 @@ def _heat(findings: Findings, rows: Sequence[VariantRank], problems: Sequence[Pr
 def _row(findings: Findings, rank: VariantRank, problems: Sequence[Problem]) -> Row:
     variant = rank.variant
     data = [_datum(findings, variant, problem) for problem in problems]
-    return Row(
-        name=variant.label,
-        mark=findings.programs.marks[variant.id],
-        role=findings.ranking.role(variant),
-        data=(*_worst_and_mean(rank), *data),
-        note=variant.remark,
-        also=findings.programs.aliases.get(variant.id, ()),
-    )
+    return variant_row(findings.ranking, variant, (*_worst_and_mean(rank), *data))
 
 
 def _worst_and_mean(rank: VariantRank) -> tuple[Datum, Datum]:
@@ -200,16 +193,5 @@ def single_choice_rows(ranking: Ranking) -> tuple[Row, ...]:
             if numbers.is_missing(mean)
             else Datum(numbers.ratio(mean), numbers.raw(mean), "geometric mean"),
         )
-        mark = ranking.programs.marks[variant.id]
-        also = ranking.programs.aliases.get(variant.id, ())
-        rows.append(
-            Row(
-                name=variant.label,
-                mark=mark,
-                role=ranking.role(variant),
-                data=data,
-                note=variant.remark,
-                also=also,
-            )
-        )
+        rows.append(variant_row(ranking, variant, data))
     return tuple(rows)

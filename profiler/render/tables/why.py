@@ -15,8 +15,8 @@ from profiler.findings.findings import Findings
 from profiler.metrics.catalogue import STALL_PREFIX
 from profiler.metrics.labels import Label
 from profiler.model import Problem
-from profiler.render.figures.charts import Chart, ChartText, pair_chart
-from profiler.render.figures.roofline import Roofline, roofline
+from profiler.render.figures.charts import Chart, ChartText, ChartWithTable, pair_chart
+from profiler.render.figures.roofline import roofline
 from profiler.render.tables.rows import Datum, change_datum, with_unit
 from profiler.render.words import numbers
 
@@ -63,7 +63,7 @@ class Why:
     baseline: str
     peaks: Chart | None
     peak_rows: tuple[Moved, ...]
-    roofline: Roofline | None
+    roofline: ChartWithTable | None
     stalls: Chart | None
     stall_rows: tuple[Moved, ...]
     moved: tuple[Moved, ...]

@@ -12,10 +12,10 @@ from profiler.findings.findings import Findings
 from profiler.findings.timelines.in_kernel import WAIT, InKernelFindings
 from profiler.findings.values import NAN
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.tables.rows import Datum
+from profiler.render.tables.rows import Datum, Row
 from profiler.render.timeline.picture import GPU, PictureRow, bars_within, joined_bars
 from profiler.render.timeline.still_figure import PHASE_NAMES, Panel, Shares, timeline_figure
-from profiler.render.timeline.timeline_tables import SmallTable, TimelineRow, percent
+from profiler.render.timeline.timeline_tables import SmallTable, percent
 from profiler.render.words import numbers
 
 MOST_PICTURES = 12
@@ -248,7 +248,7 @@ def _activity_table(name: str, inside: InKernelFindings) -> SmallTable:
             ("others' under way", "The same, of another warpgroup of the block"),
         ),
         lines=tuple(
-            TimelineRow(
+            Row(
                 words(share.activity),
                 (
                     Datum(inside.stamps.groups[share.group], css="words"),
@@ -274,7 +274,7 @@ def _overlap_table(
         return None
     heads = [f"of {count}" if count else "of none" for count in range(most)]
     lines = tuple(
-        TimelineRow(
+        Row(
             names[inside.cell],
             tuple(map(_share_datum, _padded(inside.operation_shares, most))),
             mark=marks[inside.cell],

@@ -14,7 +14,7 @@ from profiler.findings.timelines.bars import UnitWindow, bar_paths
 from profiler.findings.timelines.cells import CellTimelineFindings
 from profiler.render import embed
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.tables.rows import Datum
+from profiler.render.tables.rows import Datum, Row
 from profiler.render.timeline.picture import (
     API,
     GPU,
@@ -37,7 +37,6 @@ from profiler.render.timeline.timeline_tables import (
     Operator,
     PhaseShares,
     SmallTable,
-    TimelineRow,
     call_table,
     gap_table,
     kernel_table,
@@ -360,7 +359,7 @@ def _twin(cell: NamedTimeline, picture: Picture, window: UnitWindow) -> SmallTab
     longest = bars.loc[duration.nlargest(MOST_TWIN_ROWS).index]
     longest = longest.sort_values("start_ns", kind="stable")
     lines = tuple(
-        TimelineRow(
+        Row(
             str(row["name"]),
             (
                 Datum(cell.timeline.device if row["kind"] == GPU else "range", css="words"),

@@ -15,7 +15,7 @@ from profiler.findings.timelines.cells import (
     UnitPart,
 )
 from profiler.metrics.labels import label
-from profiler.render.tables.rows import Datum
+from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
 from profiler.runner.protocol import NVTX_DOMAIN
 
@@ -29,25 +29,13 @@ _LAUNCH = "launch"
 
 
 @dataclass(frozen=True)
-class TimelineRow:
-    """One row of a table whose heads are elsewhere."""
-
-    name: str
-    data: tuple[Datum, ...]
-    depth: int = 0
-    """How far it stands in; of trees."""
-    title: str = ""
-    mark: int = -1
-
-
-@dataclass(frozen=True)
 class SmallTable:
     """A table with its heads: pairs of words and what they mean. `left_out`: rows without room."""
 
     caption: str
     first: str
     heads: tuple[tuple[str, str], ...]
-    lines: tuple[TimelineRow, ...]
+    lines: tuple[Row, ...]
     left_out: int = 0
     text_heads: tuple[str, ...] = ()
     """Heads of columns that hold text."""
@@ -92,7 +80,7 @@ class PhaseShares:
     """Busy share of each phase, cells as rows; first what repeats, and how often."""
 
     phases: tuple[str, ...]
-    rows: tuple[TimelineRow, ...]
+    rows: tuple[Row, ...]
 
 
 _PhaseKey = tuple[UnitPart, str]
@@ -105,10 +93,10 @@ def phase_shares(cells: Sequence[NamedTimeline]) -> PhaseShares:
     keys: dict[_PhaseKey, None] = dict.fromkeys(key for phases in by_key for key in phases)
     ordered = sorted(keys, key=lambda key: _PART_ORDER.index(key[0]))
     rows = tuple(
-        TimelineRow(
+        Row(
             cell.variant,
             (_text_datum(cell.units), *(_share_datum(phases.get(key)) for key in ordered)),
-            title=cell.problem,
+            note=cell.problem,
             mark=cell.mark,
         )
         for cell, phases in zip(cells, by_key, strict=True)
@@ -190,7 +178,7 @@ def phase_table(named: NamedTimelines) -> SmallTable:
     )
 
 
-def _phase_lines(cell: NamedTimeline) -> Iterator[TimelineRow]:
+def _phase_lines(cell: NamedTimeline) -> Iterator[Row]:
     unit = cell.timeline.unit
     for phase in cell.timeline.phases:
         data = (
@@ -206,7 +194,7 @@ def _phase_lines(cell: NamedTimeline) -> Iterator[TimelineRow]:
             _percent(phase.share_of_gpu),
             _time(phase.host_ns, "no range of its own"),
         )
-        yield TimelineRow(cell.variant, data, mark=cell.mark)
+        yield Row(cell.variant, data, mark=cell.mark)
 
 
 def call_table(named: NamedTimelines) -> SmallTable | None:
@@ -221,7 +209,7 @@ def call_table(named: NamedTimelines) -> SmallTable | None:
         for head in ((name, "Calls per launch"), (f"{name}: time", _CALL_HINT))
     ]
     lines = tuple(
-        TimelineRow(
+        Row(
             cell.variant,
             (_text_datum(cell.problem), *_calls_of(cell.timeline.calls, names)),
             mark=cell.mark,
@@ -307,7 +295,7 @@ def _counter(value: float, metric: str) -> Datum:
     return Datum.quantity(value, label(metric).unit, "not collected for this range")
 
 
-def _tree_line(row: Mapping[Any, Any], counters: Sequence[Datum]) -> TimelineRow:
+def _tree_line(row: Mapping[Any, Any], counters: Sequence[Datum]) -> Row:
     some = row["operations"] > 0
     data = (
         _number(row["instances"]),
@@ -320,7 +308,7 @@ def _tree_line(row: Mapping[Any, Any], counters: Sequence[Datum]) -> TimelineRow
         *counters,
     )
     domain = "" if row["domain"] in ("", NVTX_DOMAIN) else f"domain {row['domain']}"
-    return TimelineRow(str(row["name"] or ""), data, depth=int(row["depth"]) - 1, title=domain)
+    return Row(str(row["name"] or ""), data, depth=int(row["depth"]) - 1, note=domain)
 
 
 def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
@@ -329,7 +317,7 @@ def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
     if groups.empty:
         return None
     lines = tuple(
-        TimelineRow(
+        Row(
             f"{row['before']} \u2192 {row['after']}",
             (
                 Datum(_between(row["before_path"], row["after_path"]), css="prose"),
@@ -379,7 +367,7 @@ def kernel_table(timeline: CellTimelineFindings) -> SmallTable | None:
         return None
     shown = [*kernels.head(MOST_KERNELS).to_dict("records"), *others.to_dict("records")]
     lines = tuple(
-        TimelineRow(
+        Row(
             "without a name" if pd.isna(row["name"]) else str(row["name"]),
             (
                 _percent(row["time_pct"] / 100),
@@ -418,7 +406,7 @@ def latency_table(timeline: CellTimelineFindings) -> SmallTable | None:
     if table.empty:
         return None
     lines = tuple(
-        TimelineRow(
+        Row(
             "without a name" if pd.isna(row["name"]) else str(row["name"]),
             (
                 _number(row["launches"]),
