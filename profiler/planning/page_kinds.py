@@ -79,6 +79,7 @@ class PageKind:
 
 
 _VIEWS = "profiler.render.kinds"
+_ANSWERS = "profiler.render.words.answer"
 
 PAGE_KINDS: Mapping[str, PageKind] = {
     kind.name: kind
@@ -96,14 +97,14 @@ PAGE_KINDS: Mapping[str, PageKind] = {
             view=f"{_VIEWS}.ablation:ablation_view",
             questions=(Question.BEST, Question.BASELINE, Question.EFFECTS),
             finds=frozenset({PARAMETERS}),
-            answer=f"{_VIEWS}.ablation:ablation_answer",
+            answer=f"{_ANSWERS}:step_sentences",
         ),
         PageKind(
             "progression",
             view=f"{_VIEWS}.progression:progression_view",
             questions=(Question.BEST, Question.BASELINE, Question.STEPS),
             finds=frozenset({LADDER}),
-            answer=f"{_VIEWS}.progression:progression_answer",
+            answer=f"{_ANSWERS}:ladder_sentences",
         ),
         PageKind(
             "grid",

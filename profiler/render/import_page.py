@@ -21,7 +21,6 @@ from profiler.render.tables.launches import (
     word,
 )
 from profiler.render.tables.rows import Datum
-from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
 MOST_LAUNCHES = 2000
@@ -78,11 +77,12 @@ def render_import_page(  # noqa: PLR0913 - everything that the page shows
         "metrics": labels(groups.metrics),
         "totals": [_number(row.total_ns, "ns") for row in groups.rows],
         "group_data": [
-            [_datum(row, name.name, name.unit) for name in shown] for row in groups.rows
+            [_number(row.medians.get(metric.name), metric.unit) for metric in shown]
+            for row in groups.rows
         ],
         "everything": [
             [
-                (metric, _datum(row, metric.name, metric.unit))
+                (metric, _number(row.medians[metric.name], metric.unit))
                 for metric in labels(groups.metrics)
                 if metric.name in row.medians
             ]
@@ -99,14 +99,8 @@ def _short(name: str) -> str:
     return shorten(name, _LONGEST_NAME)
 
 
-def _datum(row: LaunchGroup, name: str, unit: str) -> Datum:
-    return _number(row.medians.get(name, float("nan")), unit)
-
-
-def _number(value: float, unit: str) -> Datum:
-    if numbers.is_missing(value):
-        return Datum(title="not in the file", css="none")
-    return Datum(numbers.show(value, unit), numbers.raw(value))
+def _number(value: float | None, unit: str) -> Datum:
+    return Datum.quantity(value, unit, "not in the file")
 
 
 def _launch_rows(

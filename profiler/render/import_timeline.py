@@ -314,13 +314,14 @@ def _late(value: object) -> str:
 
 
 def _data(row: Mapping[Any, Any], wanted: Sequence[Column]) -> tuple[Datum, ...]:
-    return tuple(_datum(row[column.key], column.unit) for column in wanted)
-
-
-def _datum(value: Any, unit: str) -> Datum:
-    if pd.isna(value):
-        return Datum(title="there is none", css="none")
-    return Datum(numbers.show(float(value), unit), numbers.raw(float(value)))
+    return tuple(
+        Datum.quantity(
+            None if pd.isna(row[column.key]) else float(row[column.key]),
+            column.unit,
+            "there is none",
+        )
+        for column in wanted
+    )
 
 
 def render_timelines_page(parts: Sequence[TimelinePart], timelines: TimelineFindings) -> str:

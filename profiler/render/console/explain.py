@@ -17,21 +17,20 @@ from profiler.render.words.counters import moved_words
 from profiler.render.words.verdicts import word_of
 from profiler.render.words.why import (
     ESTIMATED,
+    account_rows,
     amount_words,
-    cause_amount,
-    cause_rows,
+    cause_rows_of_cell,
+    cause_rows_of_pair,
     idle_sentence,
     kernel_times,
     limit_of_cell,
     no_lines_words,
     no_practical_words,
-    part_words,
     place_words,
     pooled_words,
     practical_words,
     roof_words,
     signed_share,
-    signed_time,
     slower_name,
     wait_words,
     waited_for,
@@ -164,12 +163,8 @@ def _elsewhere(findings: Findings, pair: PairWhy) -> Iterator[_Prose]:
 
 def _account(pair: PairWhy, account: Account, bar: int) -> Iterator[str | _Prose]:
     """Rows that add up; shares are of the time of the slower one."""
-    parts = account.parts[:_MOST_PARTS]
-    rows = [(part_words(part), part.ns) for part in parts]
-    others = len(account.parts) - len(parts)
-    if others:
-        rest = account.difference_ns - sum(part.ns for part in parts)
-        rows.append((f"all {others} others", rest))
+    rows = account_rows(account, _MOST_PARTS)
+    named = rows[: len(account.parts[:_MOST_PARTS])]
     rows.append(("together", account.difference_ns))
     yield _Prose(
         "Where the difference is (one launch each under ncu; "
@@ -178,11 +173,11 @@ def _account(pair: PairWhy, account: Account, bar: int) -> Iterator[str | _Prose
     for words in (pooled_words(account), kernel_times(pair)):
         if words:
             yield _Prose(words, "  ")
-    largest = max(abs(part.ns) for part in parts)
+    largest = max(abs(ns) for _, ns in named)
     for place, (words, ns) in enumerate(rows):
         share = signed_share(ns, account)
-        size = max(1, round(bar * abs(ns) / largest)) if place < len(parts) and largest else 0
-        yield f"  {signed_time(ns):>10} {share:>8}  {'█' * size:<{bar}} {words}"
+        size = max(1, round(bar * abs(ns) / largest)) if place < len(named) and largest else 0
+        yield f"  {numbers.signed_time(ns):>10} {share:>8}  {'█' * size:<{bar}} {words}"
 
 
 def _moved(pair: PairWhy, columns: int, most_lines: int) -> Iterator[_Prose]:
@@ -196,17 +191,7 @@ def _moved(pair: PairWhy, columns: int, most_lines: int) -> Iterator[_Prose]:
 def _changes(pair: PairWhy) -> Iterator[str | _Prose]:
     if pair.causes:
         yield f"What went with it ({ESTIMATED})"
-    rows = cause_rows(
-        (
-            change.name,
-            (
-                cause_amount(change.name, change.second_ns, change.second_share),
-                cause_amount(change.name, change.first_ns, change.first_share),
-            ),
-        )
-        for change in pair.causes
-    )
-    for words, (second, first) in rows[:_MOST_CAUSES]:
+    for words, (first, second) in cause_rows_of_pair(pair)[:_MOST_CAUSES]:
         yield _Prose(
             f"{words}: {amount_words(second)} in {pair.against.variant.label}, "
             f"{amount_words(first)} here",
@@ -239,9 +224,7 @@ def _tree(why: CellWhy, kernel: KernelWhy) -> Iterator[str | _Prose]:
     if waits:
         yield _Prose(f"a warp waits {waits}", "  ")
     yield from _hot_lines(kernel)
-    rows = cause_rows(
-        (cause.name, (cause_amount(cause.name, ns, cause.share),)) for cause, ns in why.costs
-    )
+    rows = cause_rows_of_cell(why)
     if rows:
         yield f"  causes ({ESTIMATED}):"
     for words, (amount,) in rows[:_MOST_CAUSES]:

@@ -37,6 +37,7 @@ from profiler.render.figures.drawing import (
     Element,
     Point,
     line_style,
+    marker,
     symbol_style,
     text_style,
 )
@@ -58,6 +59,7 @@ _HANDLE, _HANDLE_GAP, _COLUMN_GAP = 2.0, 0.8, 1.4
 """Of a legend: length of a handle, gap to its text, gap to the next column, by its size."""
 _LEGEND_EDGE, _LEGEND_ROW, _LEGEND_GAP = 0.5, 1.0, 0.5
 """Gap around a legend, height of a row and gap between rows, by its size."""
+_LEGEND_SYMBOL = 6.0
 _TOLERANCE = 1e-6
 """In points: a tick at the end of its axis may lie beside it by a rounding."""
 
@@ -364,25 +366,27 @@ def outer_labels(panel: int, panels: int, across: str, upwards: str) -> tuple[st
 
 @dataclass(frozen=True)
 class Handle:
-    """An entry of a legend: its text, and what draws its handle between two points."""
+    """An entry of a legend: its text beside a line, a symbol, or a line with a symbol on it."""
 
     text: str
-    draw: Callable[[Point, Point, Element], None]
+    line: str = ""
+    """Style of the line; empty: none."""
+    symbol: tuple[str, str] | None = None
+    """Outline and colour of the symbol."""
 
-
-def handle(
-    drawing: Drawing, text: str, line: str = "", symbol: tuple[str, str] | None = None
-) -> Handle:
-    """Entry of a legend: a line by its style, in its middle a symbol by outline and colour."""
-
-    def draw(start: Point, end: Point, group: Element) -> None:
-        if line:
-            drawing.path([start, end], line, group)
-        if symbol is not None:
+    def draw(self, drawing: Drawing, start: Point, end: Point, group: Element) -> None:
+        """Draw what stands beside the text between two points."""
+        if self.line:
+            drawing.path([start, end], self.line, group)
+        if self.symbol is not None:
+            outline, colour = self.symbol
             middle = ((start[0] + end[0]) / 2, start[1])
-            drawing.symbol(symbol[0], middle, symbol_style(symbol[1]), group)
+            drawing.symbol(outline, middle, symbol_style(colour), group)
 
-    return Handle(text, draw)
+
+def symbol_handle(text: str, colour: str, kind: str = "o") -> Handle:
+    """Entry of a legend with a marker of a kind that `drawing.marker` knows."""
+    return Handle(text, symbol=(marker(kind, _LEGEND_SYMBOL), colour))
 
 
 def legend(drawing: Drawing, entries: Sequence[Handle]) -> None:
@@ -397,7 +401,7 @@ def legend(drawing: Drawing, entries: Sequence[Handle]) -> None:
             entry = entries[index]
             baseline = (_LEGEND_EDGE + ASCENT + row * (_LEGEND_ROW + _LEGEND_GAP)) * size
             middle = baseline - 0.35 * size
-            entry.draw((x, middle), (x + _HANDLE * size, middle), group)
+            entry.draw(drawing, (x, middle), (x + _HANDLE * size, middle), group)
             drawing.text(entry.text, (texts, baseline), text_style("start", size), group)
         widest = max(text_width_in(entries[index].text, size) for index in column)
         x = texts + widest * POINTS + _COLUMN_GAP * size

@@ -11,7 +11,8 @@ import pandas as pd
 from markupsafe import Markup
 
 from profiler.findings.counters import CounterPair
-from profiler.findings.findings import Findings, Programs, Ranking, Verdicts
+from profiler.findings.findings import Findings, Programs, Ranking
+from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.labels import Label
 from profiler.model import Problem, Variant, slug
 from profiler.planning.problem_names import distinct, is_number, varying
@@ -147,7 +148,7 @@ def dot_table(findings: Findings, problem: Problem) -> tuple[pd.DataFrame, int]:
         for variant, value in findings.numbers.sorted_at(problem, findings.numbers.primary.name)
         if pd.notna(value.ratio)
     ]
-    programs, verdicts = findings.programs, findings.verdicts
+    programs = findings.programs
     shown = [
         (variant, value)
         for number, (variant, value) in enumerate(rows)
@@ -159,13 +160,17 @@ def dot_table(findings: Findings, problem: Problem) -> tuple[pd.DataFrame, int]:
             "ratio": value.ratio,
             "low": value.ratio_low,
             "high": value.ratio_high,
-            "text": f"{numbers.ratio(value.ratio)} {_symbol(verdicts, variant, problem)}".rstrip(),
+            "text": _with_symbol(value.ratio, findings.verdicts.at(variant, problem)),
             "role": findings.ranking.role(variant),
             "mark": findings.programs.marks[variant.id],
         }
         for variant, value in shown
     ]
     return pd.DataFrame(table), len(rows) - len(shown)
+
+
+def _with_symbol(ratio: float, pair: PairVerdict) -> str:
+    return f"{numbers.ratio(ratio)} {symbol([pair])}".rstrip()
 
 
 def line_chart(findings: Findings, metric: Label) -> Chart | None:
@@ -264,18 +269,8 @@ def _dot_rows(findings: Findings, problem: Problem, table: pd.DataFrame) -> Iter
     columns = [table[name].tolist() for name in ("name", "mark", "role", "ratio", "low", "high")]
     for name, mark, role, *values in zip(*columns, strict=True):
         pair = findings.verdicts.at(findings.programs.variants[mark], problem)
-        yield Row(name, (*map(_ratio, values), verdict_datum(pair)), mark, role)
-
-
-def _symbol(verdicts: Verdicts, variant: Variant, problem: Problem) -> str:
-    pair = verdicts.at(variant, problem)
-    return symbol([pair])
-
-
-def _ratio(value: float) -> Datum:
-    if pd.isna(value):
-        return Datum(title="no interval", css="none")
-    return Datum(numbers.ratio(value), numbers.raw(value))
+        data = (Datum.times(value, "no interval") for value in values)
+        yield Row(name, (*data, verdict_datum(pair)), mark, role)
 
 
 def make_chart(

@@ -10,11 +10,11 @@ from matplotlib.ticker import LogLocator
 
 from profiler.render.figures import palette, svg
 from profiler.render.figures.axes import (
+    Handle,
     Scale,
     Ticks,
     at_most,
     decade_ticks,
-    handle,
     legend,
     limits,
     linear_ticks,
@@ -96,7 +96,7 @@ def scatter(table: pd.DataFrame, axis: Axis) -> Drawing:
     legend(
         drawing,
         [
-            handle(drawing, shorten(named[role]), symbol=(circle(3.0), COLOURS[role]))
+            Handle(shorten(named[role]), symbol=(circle(3.0), COLOURS[role]))
             for role in COLOURS
             if role in named
         ],

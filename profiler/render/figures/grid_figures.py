@@ -8,8 +8,8 @@ from profiler.render.figures import palette, svg
 from profiler.render.figures.axes import (
     POINTS,
     Axes,
+    Handle,
     decade_ticks,
-    handle,
     legend,
     places,
 )
@@ -49,8 +49,8 @@ def saved(table: pd.DataFrame, baseline: str) -> Drawing:
         marks = map(svg.mark, rows["mark"])
         drawing.dots(marker(kind, _SYMBOL), points, [colour] * len(points), marks, _faint)
         symbol = (marker(kind, _LEGEND_SYMBOL), colour)
-        handles.append(handle(drawing, shorten(str(name)), symbol=symbol))
-    legend(drawing, [*handles, handle(drawing, "time falls as bytes do", _DIAGONAL)])
+        handles.append(Handle(shorten(str(name)), symbol=symbol))
+    legend(drawing, [*handles, Handle("time falls as bytes do", _DIAGONAL)])
     return drawing
 
 

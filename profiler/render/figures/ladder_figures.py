@@ -13,10 +13,10 @@ from profiler.render.figures import palette, svg
 from profiler.render.figures.axes import (
     POINTS,
     Axes,
+    Handle,
     Scale,
     Ticks,
     decade_ticks,
-    handle,
     legend,
     linear_ticks,
     log_places,
@@ -85,9 +85,9 @@ def ratio_lines(means: pd.DataFrame, problems: pd.DataFrame, reference: str, lab
     legend(
         axes.drawing,
         [
-            handle(axes.drawing, "geometric mean", _MEAN, dot),
-            handle(axes.drawing, "one problem each", _PROBLEM),
-            handle(axes.drawing, f"{shorten(reference, 30)}: 1", _REFERENCE),
+            Handle("geometric mean", _MEAN, dot),
+            Handle("one problem each", _PROBLEM),
+            Handle(f"{shorten(reference, 30)}: 1", _REFERENCE),
         ],
     )
     return axes.drawing

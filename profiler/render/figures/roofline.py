@@ -235,10 +235,10 @@ def _row(row: Mapping[Hashable, Any], terabytes_per_s: float) -> Row:
     share = 100 * rate / allowed
     data = (
         Datum(numbers.show(numbers.rounded(intensity, 3)), numbers.raw(intensity)),
-        Datum(numbers.show(rate, "TFLOP/s"), numbers.raw(rate)),
+        Datum.quantity(rate, "TFLOP/s", ""),
         Datum.quantity(counted, "TFLOP/s", "not counted"),
-        Datum(numbers.show(allowed, "TFLOP/s"), numbers.raw(allowed)),
-        Datum(numbers.show(share, "%"), numbers.raw(share)),
+        Datum.quantity(allowed, "TFLOP/s", ""),
+        Datum.quantity(share, "%", ""),
         *_roof_data(row["roof"]),
     )
     return Row(row["name"], data, row["mark"], row["role"])

@@ -16,9 +16,9 @@ from profiler.render.figures import palette, svg
 from profiler.render.figures.axes import (
     POINTS,
     Axes,
+    Handle,
     RowAxes,
     Scale,
-    handle,
     legend,
     times_ticks,
 )
@@ -33,7 +33,7 @@ _GAP_IN = 0.12
 _BESIDE = 6.0
 """From the axes to the texts beside them, in points."""
 _DOT, _NAMED_DOT = circle(1.8), circle(3.16)
-_TIMER, _LEGEND_SYMBOL = 5.83, 6.0
+_TIMER = 5.83
 _ROUND = (1, 1.5, 2, 3, 4, 5, 7)
 _FEW_OCTAVES = 3.0
 """Up to this quotient of the ends ticks are at equal steps."""
@@ -47,21 +47,11 @@ class RowText:
     right: str = ""
 
 
-@dataclass(frozen=True)
-class Entry:
-    """An entry of a legend: a series that is drawn as dots, or as a line through the rows."""
-
-    text: str
-    colour: str
-    marker: str = "o"
-    """Kind of `drawing.marker`; empty: a line."""
-
-
 def strip(
     dots: pd.DataFrame,
     references: pd.DataFrame,
     rows: Sequence[RowText],
-    entries: Sequence[Entry],
+    entries: Sequence[Handle],
     label: str,
 ) -> Drawing:
     """A dot for each cell in the row of its problem, references as lines through the rows.
@@ -81,8 +71,13 @@ def strip(
     others = dots["role"] == "other"
     _draw_dots(axes, across, dots[others], _DOT, 0.6)
     _draw_dots(axes, across, dots[~others], _NAMED_DOT)
-    add_legend(axes.drawing, entries)
+    legend(axes.drawing, entries)
     return axes.drawing
+
+
+def reference_handle(text: str, colour: str) -> Handle:
+    """Entry of the legend of a strip for a reference, which is a line through the rows."""
+    return Handle(text, line_style(colour, 2.2))
 
 
 def _draw_dots(
@@ -105,7 +100,7 @@ def _ids(dots: pd.DataFrame) -> Iterable[str]:
 
 
 def timer_ratios(
-    table: pd.DataFrame, rows: Sequence[RowText], entries: Sequence[Entry], label: str
+    table: pd.DataFrame, rows: Sequence[RowText], entries: Sequence[Handle], label: str
 ) -> Drawing:
     """A mark for each timer in the row of its cell; columns `row ratio colour marker mark cell`.
 
@@ -119,7 +114,7 @@ def timer_ratios(
     for kind, part in table.groupby("marker", sort=False):
         outline = marker(str(kind), _TIMER)
         axes.drawing.dots(outline, _places(axes, across, part), part["colour"], _ids(part))
-    add_legend(axes.drawing, entries)
+    legend(axes.drawing, entries)
     return axes.drawing
 
 
@@ -173,14 +168,3 @@ def ratio_ticks(low: float, high: float, most: int = 14) -> list[float]:
         if all(abs(math.log(tick / other)) >= least for other in shown):
             shown.append(tick)
     return sorted(shown)
-
-
-def add_legend(drawing: Drawing, entries: Sequence[Entry]) -> None:
-    """Put the legend of a strip along the top."""
-    handles = [
-        handle(drawing, entry.text, symbol=(marker(entry.marker, _LEGEND_SYMBOL), entry.colour))
-        if entry.marker
-        else handle(drawing, entry.text, line_style(entry.colour, 2.2))
-        for entry in entries
-    ]
-    legend(drawing, handles)

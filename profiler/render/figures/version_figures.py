@@ -18,11 +18,11 @@ from profiler.render.figures import palette, svg
 from profiler.render.figures.axes import (
     POINTS,
     Axes,
+    Handle,
     RowAxes,
     Scale,
     at_most,
     decade_ticks,
-    handle,
     legend,
     limits,
     linear_ticks,
@@ -157,7 +157,7 @@ def pairs(table: pd.DataFrame, axis: Axis, names: tuple[str, str]) -> Drawing:
     rows.axes.spines()
     rows.names(titles)
     handles = [
-        handle(rows.drawing, shorten(name), line_style(COLOURS[role], 6.0, ""))
+        Handle(shorten(name), line_style(COLOURS[role], 6.0, ""))
         for role, name in zip(values, names, strict=True)
     ]
     legend(rows.drawing, handles)
@@ -284,9 +284,9 @@ def _line_legend(drawing: Drawing, table: pd.DataFrame) -> None:
         colour = COLOURS[role]
         style = dashed(colour, 1.5) if role == "baseline" else line_style(colour, 1.5)
         outline = marker(MARKERS[role], _LEGEND_MARKER)
-        handles.append(handle(drawing, shorten(named[role]), style, (outline, colour)))
+        handles.append(Handle(shorten(named[role]), style, (outline, colour)))
     others = int((series == "other").sum())
     if others:
         style, dot = line_style(palette.OTHER, 0.9), (marker("o", _OTHERS_MARKER), palette.OTHER)
-        handles.append(handle(drawing, f"{others} others", style, dot))
+        handles.append(Handle(f"{others} others", style, dot))
     legend(drawing, handles)

@@ -10,8 +10,8 @@ from profiler.render.figures import palette, svg
 from profiler.render.figures.axes import (
     POINTS,
     Axes,
+    Handle,
     Scale,
-    handle,
     legend,
     limits,
     linear_ticks,
@@ -99,7 +99,7 @@ def _legend(drawing: Drawing, measured: str, ideal: str) -> None:
     legend(
         drawing,
         [
-            handle(drawing, measured, line_style(palette.INK, 1.5), symbol),
-            handle(drawing, ideal, _IDEAL),
+            Handle(measured, line_style(palette.INK, 1.5), symbol),
+            Handle(ideal, _IDEAL),
         ],
     )

@@ -8,11 +8,12 @@ import pandas as pd
 
 from profiler.findings.findings import Findings, Ranking
 from profiler.findings.values import Value
-from profiler.model import Problem, Variant
+from profiler.model import Problem
 from profiler.render.figures import strips
+from profiler.render.figures.axes import Handle, symbol_handle
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.palette import colour_of
-from profiler.render.figures.strips import Entry, RowText
+from profiler.render.figures.strips import RowText, reference_handle
 from profiler.render.tables.heats import heat_ratio
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
@@ -87,21 +88,17 @@ def _row_text(findings: Findings, problem: Problem) -> RowText:
     return RowText(problem.name, numbers.show(value.median, findings.numbers.primary.unit))
 
 
-def _entries(ranking: Ranking, dots: pd.DataFrame, references: pd.DataFrame) -> tuple[Entry, ...]:
+def _entries(ranking: Ranking, dots: pd.DataFrame, references: pd.DataFrame) -> tuple[Handle, ...]:
     """Legend: the named configurations, all others, then the references."""
 
-    def named(table: pd.DataFrame) -> list[Variant]:
+    def named(table: pd.DataFrame) -> list[tuple[str, str]]:
         marks = table[table["role"] != "other"]["mark"].unique()
-        return [ranking.programs.variants[int(mark)] for mark in sorted(marks)]
-
-    def entry(variant: Variant, marker: str) -> Entry:
-        text = shorten(variant.label)
-        return Entry(text, colour_of(ranking.role(variant)), marker)
+        variants = [ranking.programs.variants[int(mark)] for mark in sorted(marks)]
+        return [(shorten(each.label), colour_of(ranking.role(each))) for each in variants]
 
     others = dots[dots["role"] == "other"]["mark"].nunique()
-    rest = [Entry(f"{others} others", colour_of("other"))] if others else []
     return (
-        *(entry(variant, "o") for variant in named(dots)),
-        *rest,
-        *(entry(variant, "") for variant in named(references)),
+        *(symbol_handle(*entry) for entry in named(dots)),
+        *([symbol_handle(f"{others} others", colour_of("other"))] if others else []),
+        *(reference_handle(*entry) for entry in named(references)),
     )

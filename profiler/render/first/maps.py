@@ -135,11 +135,12 @@ def _cell(  # noqa: PLR0913, PLR0917 - what one place of a map is made of
     ratio = pair.ratio
     present = ratio > 0
     sign = _SIGNS.get(pair.verdict, "") if pair.verdict else ""
-    text = f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3)
     return MapCell(
         row=place[0],
         column=place[1],
-        text=f"{sign}{text}" if present else missing_sign(programs.status(lacking).outcome),
+        text=f"{sign}{numbers.short_ratio(ratio)}"
+        if present
+        else missing_sign(programs.status(lacking).outcome),
         step=scale.step(ratio) if present else None,
         mark=programs.marks[cell.variant.id],
         cell=programs.cell_numbers[cell.id],

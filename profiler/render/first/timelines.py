@@ -12,8 +12,9 @@ from profiler.findings.timelines.bars import UnitWindow
 from profiler.findings.timelines.cells import CellTimelineFindings
 from profiler.model import Cell
 from profiler.render.figures import palette
+from profiler.render.figures.axes import symbol_handle
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.figures.strips import Entry, RowText
+from profiler.render.figures.strips import RowText
 from profiler.render.timeline import unit_figure
 from profiler.render.timeline.picture import bars_within, joined_bars
 from profiler.render.timeline.still_figure import PHASE_COLOURS, phase_colour
@@ -47,8 +48,8 @@ def units_chart(findings: Findings) -> Chart | None:
     )
     if len(cells) > MOST_CELLS:
         reading += f" {len(cells) - MOST_CELLS} more stand below."
-    entries = [Entry(name, phase_colour(place), "s") for place, name in enumerate(names)]
-    entries.append(Entry("other", palette.OTHER, "s"))
+    entries = [symbol_handle(name, phase_colour(place), "s") for place, name in enumerate(names)]
+    entries.append(symbol_handle("other", palette.OTHER, "s"))
     figure = unit_figure.units(rows, entries[: len(PHASE_COLOURS) + 1])
     return make_chart("first", f"One {what} of each variant", reading, figure)
 

@@ -7,8 +7,9 @@ import pandas as pd
 from profiler.findings.findings import Programs
 from profiler.findings.kinds.timers import TimerComparison
 from profiler.render.figures import palette, strips
+from profiler.render.figures.axes import symbol_handle
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.figures.strips import Entry, RowText
+from profiler.render.figures.strips import RowText
 from profiler.render.words import numbers
 
 MOST_CELLS = 18
@@ -57,7 +58,7 @@ def timers_chart(programs: Programs, timers: TimerComparison) -> Chart:
     figure = strips.timer_ratios(
         table,
         texts,
-        [Entry(timers.title(timer), *looks[timer]) for timer in collectors],
+        [symbol_handle(timers.title(timer), *looks[timer]) for timer in collectors],
         f"time by each timer \u00f7 time by {reference}",
     )
     return make_chart("first", f"Ratio of each timer to {reference}", reading, figure)

@@ -22,7 +22,6 @@ from profiler.render.tables.effects import effect_heat, problem_effect_table
 from profiler.render.tables.heats import Heat, moved_table
 from profiler.render.tables.rows import Datum, Row, counts_datum, verdict_datum
 from profiler.render.words import numbers
-from profiler.render.words.answer import Sentence, step_sentences
 from profiler.render.words.steps import effect_excludes_one, step_name, step_summary
 
 MOST_STEPS = 12
@@ -41,11 +40,6 @@ class Ablation:
     rows: tuple[Row, ...]
     """For `EFFECT_HEADS`."""
     moved: Heat | None
-
-
-def ablation_answer(findings: Findings) -> tuple[Sentence, ...]:
-    """Sentences on the effect of each step."""
-    return step_sentences(findings)
 
 
 def ablation_view(findings: Findings) -> View:
@@ -95,10 +89,10 @@ def _rows(problems: Sequence[Problem], step_effect: StepEffect) -> list[Row]:
 
 
 def _data(effect: Effect, pair: PairVerdict) -> tuple[Datum, ...]:
+    without = "no interval" if effect.pairs else "no pair"
+
     def ratio(value: float) -> Datum:
-        if numbers.is_missing(value):
-            return Datum(title="no pair" if not effect.pairs else "no interval", css="none")
-        return Datum(numbers.ratio(value), numbers.raw(value))
+        return Datum.times(value, without)
 
     return (
         ratio(effect.ratio),

@@ -98,7 +98,7 @@ def _rows(
         needed = dict(zip(variant_rows["panel"], variant_rows["x"], strict=True))
         first = variant_rows.iloc[0]
         data = (
-            Datum(numbers.show(first["value"], unit), numbers.raw(first["value"])),
+            Datum.quantity(first["value"], unit, ""),
             *(_need(needed.get(panel, NAN)) for panel in panels),
         )
         rows.append(Row(str(first["name"]), data, int(str(mark)), str(first["role"])))

@@ -29,7 +29,6 @@ from profiler.render.tables.rows import (
     with_unit,
 )
 from profiler.render.words import numbers
-from profiler.render.words.answer import Sentence, ladder_sentences
 from profiler.render.words.outcomes import OUTCOME_WORDS, why_missing
 from profiler.render.words.verdicts import symbol, word_of
 
@@ -80,11 +79,6 @@ LEDGER_HEADS = (
     *("step", "step verdict", "step there"),
     *("cumulative", "cumulative verdict", "÷ reference"),
 )
-
-
-def progression_answer(findings: Findings) -> tuple[Sentence, ...]:
-    """Sentence on the first and last version of the ladder, then the general answer."""
-    return ladder_sentences(findings)
 
 
 def progression_view(findings: Findings) -> View:
@@ -231,14 +225,12 @@ def _step_text(rung: Rung) -> str:
     return f"{numbers.ratio(rung.step.overall.ratio)} {symbol(rung.step.verdicts)}".rstrip()
 
 
+def _ratio(value: float, title: str = "") -> Datum:
+    return Datum.times(value, "nothing to compare with", title)
+
+
 def _extremes(overall: Effect) -> list[Datum]:
     return [_ratio(value) for value in (overall.ratio, overall.smallest, overall.largest)]
-
-
-def _ratio(value: float, title: str = "") -> Datum:
-    if not math.isfinite(value):
-        return Datum(title="nothing to compare with", css="none")
-    return Datum(numbers.ratio(value), numbers.raw(value), title)
 
 
 @dataclass(frozen=True)
@@ -372,7 +364,7 @@ def _step(step: StepEffect | None) -> Datum:
         return _ratio(NAN)
     overall = step.overall
     span = f"{numbers.ratio(overall.smallest)} to {numbers.ratio(overall.largest)}"
-    return Datum(numbers.ratio(overall.ratio), numbers.raw(overall.ratio), f"{span} by problem")
+    return _ratio(overall.ratio, f"{span} by problem")
 
 
 def _step_there(step: StepEffect | None, place: int) -> Datum:

@@ -153,7 +153,7 @@ class _Drawing:
         if row is not None:
             title = f"{row.older.text} \u2192 {row.newer.text}, {title}"
         css = self.scale.css(cell.ratio)
-        return Datum(short(cell.ratio), numbers.raw(cell.ratio), title, css)
+        return Datum(numbers.short_ratio(cell.ratio), numbers.raw(cell.ratio), title, css)
 
     def _twin(self, cell: GridCell) -> TwinRow:
         row = self._row(cell)
@@ -161,7 +161,7 @@ class _Drawing:
         first, second = self.grids.numbers
         ratio = Datum(title="no ratio", css="none")
         if cell.ratio > 0:
-            ratio = Datum(short(cell.ratio), numbers.raw(cell.ratio))
+            ratio = Datum(numbers.short_ratio(cell.ratio), numbers.raw(cell.ratio))
         data = (
             _time(first, row.older if row else None, outcomes),
             _time(second, row.newer if row else None, outcomes),
@@ -207,7 +207,7 @@ def _overview(grids: RunGrids, names: Names) -> Iterator[Row]:
             if variant.mean is not None:
                 mean = variant.mean.mean
                 ends = (
-                    Datum(short(mean), numbers.raw(mean)),
+                    Datum(numbers.short_ratio(mean), numbers.raw(mean)),
                     _end(grid, measured[0]),
                     _end(grid, measured[-1]),
                 )
@@ -217,7 +217,7 @@ def _overview(grids: RunGrids, names: Names) -> Iterator[Row]:
 
 def _end(grid: Grid, cell: GridCell) -> Datum:
     where = grid.place(cell.row, cell.column)
-    return Datum(f"{short(cell.ratio)} ({where})", numbers.raw(cell.ratio))
+    return Datum(f"{numbers.short_ratio(cell.ratio)} ({where})", numbers.raw(cell.ratio))
 
 
 def grid_sentences(comparison: RunComparison) -> tuple[Sentence, ...]:
@@ -234,10 +234,14 @@ def grid_sentences(comparison: RunComparison) -> tuple[Sentence, ...]:
         if mean is None:
             spoken.append((Part(variant.label, strong=True), Part(": no cell has both times.")))
             continue
-        span = f"from {short(mean.smallest)} to {short(mean.largest)}"
+        span = f"from {numbers.short_ratio(mean.smallest)} to {numbers.short_ratio(mean.largest)}"
         count = f" in the geometric mean over {mean.count} cells, {span}."
         spoken.append(
-            (Part(f"{variant.label}: "), Part(short(mean.mean), strong=True), Part(count))
+            (
+                Part(f"{variant.label}: "),
+                Part(numbers.short_ratio(mean.mean), strong=True),
+                Part(count),
+            )
         )
     return tuple(spoken)
 
@@ -283,7 +287,7 @@ def heat_datum(row: ChangeRow | None, scale: RatioScale, *, judged: bool) -> Dat
     """A ratio with its verdict; where nothing is judged, the number in its colour and no symbol."""
     if row is None or numbers.is_missing(row.ratio):
         return Datum(title="not in both runs", css="none")
-    text, raw = short(row.ratio), numbers.raw(row.ratio)
+    text, raw = numbers.short_ratio(row.ratio), numbers.raw(row.ratio)
     title = (
         f"{row.variant}, {row.problem}: {row.older.text} \u2192 {row.newer.text}, "
         f"{numbers.ratio(row.ratio)} {row.interval}, {row.verdict_datum.text}: {row.reason}"
@@ -296,8 +300,3 @@ def heat_datum(row: ChangeRow | None, scale: RatioScale, *, judged: bool) -> Dat
     if row.verdict is Verdict.SAME:
         return Datum(f"={text}", raw, title, "h0")
     return Datum(text, raw, title, "failed")
-
-
-def short(ratio: float) -> str:
-    """Write a ratio in a narrow cell, without the sign of multiplication."""
-    return f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3)

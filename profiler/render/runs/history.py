@@ -17,13 +17,14 @@ from profiler.model import Verdict
 from profiler.render.figures import palette, svg
 from profiler.render.figures.axes import (
     Axes,
+    Handle,
     Scale,
     Ticks,
-    handle,
     legend,
     linear_ticks,
     panel_axes,
     places,
+    symbol_handle,
 )
 from profiler.render.figures.canvas import PANEL_COLUMNS
 from profiler.render.figures.drawing import Drawing, circle, line_style, marker, symbol_style
@@ -125,10 +126,8 @@ def _data(times: RunTimes | None, change: CellChange | None) -> tuple[Datum, Dat
         return nothing, nothing, nothing
     interval = numbers.interval(times.low_ns, times.high_ns, "ns")
     return (
-        Datum(numbers.show(times.median_ns, "ns"), numbers.raw(times.median_ns), interval),
-        Datum(css="none")
-        if numbers.is_missing(times.ratio)
-        else Datum(numbers.ratio(times.ratio), numbers.raw(times.ratio)),
+        Datum.quantity(times.median_ns, "ns", "", interval),
+        Datum.times(times.ratio, ""),
         Datum("", css="none") if change is None else verdict_datum(change),
     )
 
@@ -181,12 +180,9 @@ def history_figure(table: pd.DataFrame, ticks: Sequence[str]) -> Drawing:
         axes.title("\n".join(shorten(line, _TITLE) for line in str(title).split("\n")))
     names = {Verdict.SLOWER: "step is slower", Verdict.FASTER: "step is faster"}
     handles = [
-        handle(drawing, name, symbol=(marker(_SHAPES[verdict], 6.0), _COLOURS[verdict]))
-        for verdict, name in names.items()
+        symbol_handle(name, _COLOURS[verdict], _SHAPES[verdict]) for verdict, name in names.items()
     ]
-    none = handle(
-        drawing, "no such verdict", line_style(palette.MUTED, 1.5), (circle(2.0), palette.MUTED)
-    )
+    none = Handle("no such verdict", line_style(palette.MUTED, 1.5), (circle(2.0), palette.MUTED))
     legend(drawing, [*handles, none])
     return drawing
 

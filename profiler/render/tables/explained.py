@@ -18,19 +18,19 @@ from profiler.render.words.why import (
     CLASSES,
     ESTIMATED,
     Amount,
+    account_rows,
     amount_words,
     cause_amount,
-    cause_rows,
+    cause_rows_of_cell,
+    cause_rows_of_pair,
     kernel_times,
     limit_of_cell,
     no_lines_words,
-    part_words,
     plain_kernel_words,
     pooled_words,
     roof_words,
     share_of_slower,
     signed_share,
-    signed_time,
     slower_name,
     wait_words,
     waited_for,
@@ -153,20 +153,11 @@ def _pair(pair: PairWhy) -> Explained:
         names=names,
         parts=_parts(pair.account),
         slower="" if pair.account is None else slower_name(pair, pair.account),
-        total="" if pair.account is None else signed_time(pair.account.difference_ns),
+        total="" if pair.account is None else numbers.signed_time(pair.account.difference_ns),
         kernels=_kernels(pair),
         causes=tuple(
             Row(words, tuple(map(_cost, amounts)))
-            for words, amounts in cause_rows(
-                (
-                    change.name,
-                    (
-                        cause_amount(change.name, change.first_ns, change.first_share),
-                        cause_amount(change.name, change.second_ns, change.second_share),
-                    ),
-                )
-                for change in pair.causes
-            )[:_MOST_CAUSES]
+            for words, amounts in cause_rows_of_pair(pair)[:_MOST_CAUSES]
         ),
         classes=_classes(pair),
         counters=counter_rows(pair),
@@ -178,18 +169,12 @@ def _parts(account: Account | None) -> tuple[PartRow, ...]:
     """The largest parts, and one row for all others."""
     if account is None or not account.parts:
         return ()
-    parts = account.parts[:_MOST_PARTS]
-    named = [(part_words(part), part.ns) for part in parts]
-    others = len(account.parts) - len(parts)
-    if others:
-        named.append(
-            (f"all {others} others", account.difference_ns - sum(part.ns for part in parts))
-        )
+    named = account_rows(account, _MOST_PARTS)
     largest = max(abs(ns) for _, ns in named) or 1.0
     return tuple(
         PartRow(
             words=words,
-            time=Datum(signed_time(ns), numbers.raw(ns)),
+            time=Datum(numbers.signed_time(ns), numbers.raw(ns)),
             share=Datum(signed_share(ns, account), numbers.raw(share_of_slower(ns, account))),
             width_rem=_BAR_REM * abs(ns) / largest,
             adds=ns > 0,
@@ -255,10 +240,9 @@ def _causes(why: CellWhy) -> tuple[Row, ...]:
                 for words, evidence in cause.evidence.items()
             )
         )
-    rows = cause_rows((cause.name, (amount,)) for cause, amount in amounts)
     return tuple(
         Row(words, (_cost(amount),), note="; ".join(notes[amount_words(amount)]))
-        for words, (amount,) in rows
+        for words, (amount,) in cause_rows_of_cell(why)
     )
 
 

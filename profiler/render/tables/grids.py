@@ -58,8 +58,7 @@ class MetricHeats:
 
 def short_ratio(ratio: float) -> str:
     """Write a ratio in a cell: two decimals and the sign of multiplication."""
-    text = f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3)
-    return text + numbers.TIMES
+    return numbers.short_ratio(ratio) + numbers.TIMES
 
 
 def pair_heat(

@@ -95,7 +95,7 @@ def _beyond(ratios: list[float], end: float, furthest: float) -> str:
 def _text(ratio: float) -> str:
     if _UNLIKE_ONE <= abs(ratio - 1) < 0.005:
         return f"{ratio:.3f}"  # with two decimals both edges beside 1 would read 1.00
-    return f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3)
+    return numbers.short_ratio(ratio)
 
 
 # ---- variants by problems ------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def _heat_datum(findings: Findings, variant: Variant, problem: Problem, scale: R
     winner = findings.ranking.winners.get(problem.id)
     mark = " top" if winner and winner.cell == cell else ""
     return Datum(
-        f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3),
+        numbers.short_ratio(ratio),
         numbers.raw(ratio),
         f"{title} {numbers.interval(low, high)}".rstrip() + _after(findings.programs, pair),
         scale.css(ratio, lower_is_better=metric.better != "higher") + mark + heat_mark(pair),

@@ -257,9 +257,9 @@ def _cell_row(
 
 def ratio_datum(pair: PairVerdict, *, correct: bool) -> Datum:
     """Ratio to a baseline; that of a wrong result is not shown."""
-    if not correct or not math.isfinite(pair.ratio):
-        return Datum(title="no ratio" if correct else "not compared: no correct result", css="none")
-    return Datum(numbers.ratio(pair.ratio), numbers.raw(pair.ratio), quotient_words(pair))
+    if not correct:
+        return Datum(title="not compared: no correct result", css="none")
+    return Datum.times(pair.ratio, "no ratio", quotient_words(pair))
 
 
 def _rank(ranking: Ranking, cell: Cell, value: Value) -> Datum:

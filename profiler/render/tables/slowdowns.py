@@ -185,13 +185,11 @@ def single_choice_rows(ranking: Ranking) -> tuple[Row, ...]:
         missing = len(rank.planned.intersection(regret.missing))
         lacking = f" ({missing} missing)" if missing else ""
         data = (
-            Datum(numbers.ratio(regret.worst), numbers.raw(regret.worst)),
+            Datum.times(regret.worst, ""),
             Datum(names[regret.worst_problem] + lacking, css="words"),
-            Datum(numbers.ratio(regret.mean), numbers.raw(regret.mean)),
+            Datum.times(regret.mean, ""),
             Datum(f"{first} of {len(rank.planned)}", str(first)),
-            Datum(title="no baseline", css="none")
-            if numbers.is_missing(mean)
-            else Datum(numbers.ratio(mean), numbers.raw(mean), "geometric mean"),
+            Datum.times(mean, "no baseline", "geometric mean"),
         )
         rows.append(variant_row(ranking, variant, data))
     return tuple(rows)

@@ -146,29 +146,19 @@ def _wall_clock_rows(programs: Programs, errors: pd.DataFrame) -> tuple[TimerRow
         parts = (error, row["host"], row["caches"])
         data = (
             *map(_time, times),
-            *map(_part, parts),
+            *(Datum(numbers.signed_time(part), numbers.raw(part)) for part in parts),
             _ratio(row["ratio"]),
         )
         rows.append(_timer_row(programs, cell, data))
     return tuple(rows)
 
 
-def _part(value: float) -> Datum:
-    return Datum(_signed(value), numbers.raw(value))
-
-
-def _signed(value: float) -> str:
-    """A time with its sign: a part of an error may be below 0."""
-    sign = "+" if value >= 0 else "\N{MINUS SIGN}"
-    return f"{sign}{numbers.show(abs(value), 'ns')}"
-
-
 def _furthest(programs: Programs, timers: TimerComparison, error: TimerError) -> Furthest:
     cell = programs.correct_cells[error.cell]
     host = caches = ""
     if error.host is not None and error.caches is not None:
-        host = f"{_signed(error.host)} is host time"
-        caches = f"{_signed(error.caches)} is due to caches, clocks and recording"
+        host = f"{numbers.signed_time(error.host)} is host time"
+        caches = f"{numbers.signed_time(error.caches)} is due to caches, clocks and recording"
     return Furthest(
         timer=timers.title(error.collector),
         ratio=numbers.ratio(error.ratio),

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profiler.render.figures.axes import at_most, linear_ticks, named_ticks
+from profiler.render.figures.axes import Handle, at_most, legend, linear_ticks, named_ticks
 from profiler.render.figures.drawing import Drawing, fill_style
-from profiler.render.figures.strips import Entry, RowText, add_legend, strip_axes, write_beside
+from profiler.render.figures.strips import RowText, strip_axes, write_beside
 from profiler.render.timeline.still_figure import phase_colour
 from profiler.render.words import numbers
 
@@ -33,7 +33,7 @@ class UnitRow:
         return max(float(bars["end_ns"].max()) for bars in (self.host, self.device) if len(bars))
 
 
-def units(rows: Sequence[UnitRow], entries: Sequence[Entry]) -> Drawing:
+def units(rows: Sequence[UnitRow], entries: Sequence[Handle]) -> Drawing:
     """Draw the units; colours are those of the phases."""
     texts = [row.text for row in rows]
     axes = strip_axes(texts, row_in=_ROW_IN)
@@ -53,5 +53,5 @@ def units(rows: Sequence[UnitRow], entries: Sequence[Entry]) -> Drawing:
                 opposite = (across.at(end), axes.y(place + bottom))
                 axes.drawing.rectangle(corner, opposite, fill_style(phase_colour(int(phase))))
     axes.axes.spines()
-    add_legend(axes.drawing, entries)
+    legend(axes.drawing, entries)
     return axes.drawing

@@ -26,7 +26,7 @@ from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.ranks import contender_words, ties_words, worst_of_the_best
 from profiler.render.words.steps import noun, step_name, step_summary
 from profiler.render.words.verdict_words import word
-from profiler.render.words.verdicts import all_problems, counts, reason_and_blocks, word_of
+from profiler.render.words.verdicts import all_problems, counts_clause, reason_and_blocks, word_of
 
 
 @dataclass(frozen=True)
@@ -136,11 +136,11 @@ def _ladder_sentence(findings: Findings) -> Sentence:
         Part(f"The ladder of {len(ladder)} versions{_led(findings.numbers, ladder)} ends at "),
         Part(numbers.ratio(cumulative.overall.ratio), strong=True),
         Part(f" the {what} of its first version (geometric mean)"),
-        Part(f"{_verdict_words(cumulative.verdicts)}. "),
+        Part(f"{counts_clause(cumulative.verdicts)}. "),
         Part("Its largest step is the one to "),
         Part(most.variant.label, strong=True),
         Part(f", which takes {numbers.ratio(most.step.overall.ratio)} the {what} of the version "),
-        Part(f"before it{_verdict_words(most.step.verdicts)}."),
+        Part(f"before it{counts_clause(most.step.verdicts)}."),
     )
 
 
@@ -152,12 +152,6 @@ def _led(cell_numbers: CellNumbers, ladder: tuple[Rung, ...]) -> str:
     return (
         f" goes from {ratios[0]} to {ratios[-1]} the {noun(cell_numbers)} of {baseline.label} and"
     )
-
-
-def _verdict_words(verdicts: tuple[PairVerdict, ...]) -> str:
-    """The verdicts of several problems, after a comma; empty without any."""
-    text = counts(verdicts)
-    return f", {text}" if text else ""
 
 
 def _fastest_sentence(findings: Findings) -> Sentence:
@@ -211,7 +205,7 @@ def _overall_sentence(findings: Findings) -> Sentence:
         Part(f" the {noun(findings.numbers)} of {baseline.label} (geometric mean; from "),
         Part(f"{numbers.ratio(row.best[1].ratio)} at {row.best[0].name} to "),
         Part(f"{numbers.ratio(row.worst[1].ratio)} at {row.worst[0].name})"),
-        Part(f"{_verdict_words(row.planned_verdicts)}."),
+        Part(f"{counts_clause(row.planned_verdicts)}."),
     )
 
 

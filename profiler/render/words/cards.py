@@ -56,7 +56,6 @@ from profiler.render.words.why import (
     part_words,
     roof_parts,
     roof_words,
-    signed_time,
 )
 
 _MEMORY_ROOFS = frozenset({"dram", "l2", "l1"})
@@ -350,7 +349,9 @@ def _account_card(findings: Findings) -> Card | None:
     largest, ns = next((part for part in parts if part[1] * difference > 0), parts[0])
     place = f" at {pair.cell.problem.name}" if len(findings.programs.problems) > 1 else ""
     # The cards beside it are of other launches: of the confirmation, at other clocks.
-    times = f"{signed_time(ns)}, the largest part of a net {signed_time(difference)}"
+    times = (
+        f"{numbers.signed_time(ns)}, the largest part of a net {numbers.signed_time(difference)}"
+    )
     against = f"against {pair.against.variant.label}{place} (explain session)"
     detail = f"{times} {against}; {limit_and_roof(pair.first)}"
     # What is explained need not be the leader, nor of the type that the best of all is of.

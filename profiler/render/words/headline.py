@@ -10,7 +10,6 @@ from profiler.findings.findings import CellNumbers, Findings
 from profiler.findings.kinds.steps import largest_effect, largest_step
 from profiler.findings.kinds.waves import GOOD
 from profiler.findings.ranking import VariantRank
-from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Variant, Verdict
 from profiler.planning.page_kinds import LADDER, PARAMETERS, WAVES
@@ -20,7 +19,7 @@ from profiler.render.words.answer import Part, Sentence, spoken
 from profiler.render.words.ranks import ties_words
 from profiler.render.words.steps import noun, step_name
 from profiler.render.words.verdict_words import word
-from profiler.render.words.verdicts import counts, word_of
+from profiler.render.words.verdicts import counts_clause, word_of
 
 
 def headline(findings: Findings) -> Sentence:
@@ -155,13 +154,8 @@ def _ladder(findings: Findings) -> Sentence:
         Part("; the largest step is "),
         _name(most.variant),
         Part(f": {numbers.ratio(most.step.overall.ratio)} the {noun(findings.numbers)} of "),
-        Part(f"the version before{_verdicts(most.step.verdicts)}."),
+        Part(f"the version before{counts_clause(most.step.verdicts)}."),
     )
-
-
-def _verdicts(verdicts: tuple[PairVerdict, ...]) -> str:
-    text = counts(verdicts)
-    return f", {text}" if text else ""
 
 
 def _steps(findings: Findings) -> Sentence:
@@ -175,7 +169,7 @@ def _steps(findings: Findings) -> Sentence:
         Part(": "),
         Part(numbers.ratio(most.overall.ratio), strong=True),
         Part(f" the {noun(findings.numbers)} ({_over(len(findings.programs.problems))})"),
-        Part(f"{_verdicts(most.verdicts)}."),
+        Part(f"{counts_clause(most.verdicts)}."),
     )
 
 

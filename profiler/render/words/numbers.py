@@ -138,6 +138,11 @@ def ratio(value: float | None) -> str:
     return (f"{value:.3f}" if abs(value) < 10 else significant(value, 3)) + TIMES
 
 
+def short_ratio(value: float) -> str:
+    """Write a ratio for a narrow cell: two decimals, and no sign of multiplication."""
+    return f"{value:.2f}" if value < 10 else significant(value, 3)
+
+
 def change(value: float) -> str:
     """Write a factor by which a counter changed; of a tiny one how many times fewer."""
     if 0 < value < _FEWER:
@@ -148,6 +153,11 @@ def change(value: float) -> str:
 def signed(value: float) -> str:
     """Write a difference with its sign and one decimal: `+0.8`."""
     return f"{value:+.1f}".replace("-", MINUS)
+
+
+def signed_time(ns: float) -> str:
+    """Write a difference of two times with its sign: plus makes the first of two longer."""
+    return f"{'+' if ns >= 0 else MINUS}{show(abs(ns), 'ns')}"
 
 
 def interval(low: float | None, high: float | None, unit: str | None = None) -> str:

@@ -156,6 +156,12 @@ def counts(pairs: Iterable[PairVerdict]) -> str:
     return f"{', '.join(parts)} of {len(judged)} problems{by_time}"
 
 
+def counts_clause(pairs: Iterable[PairVerdict]) -> str:
+    """Counts of verdicts after a comma; empty without any."""
+    text = counts(pairs)
+    return f", {text}" if text else ""
+
+
 def _by_time_words(judged: Sequence[PairVerdict]) -> str:
     """How many of the differences cycles did not confirm, after their counts; or empty."""
     differing = sum(pair.verdict in (Verdict.FASTER, Verdict.SLOWER) for pair in judged)

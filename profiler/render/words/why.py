@@ -183,10 +183,10 @@ def account_words(account: Account) -> str:
     """The largest parts, each with its signed time in brackets."""
     difference = account.difference_ns
     named = _named(account)
-    parts = [f"{part_words(part)} ({signed_time(part.ns)})" for part in named]
+    parts = [f"{part_words(part)} ({numbers.signed_time(part.ns)})" for part in named]
     rest = difference - sum(part.ns for part in named)
     if abs(rest) > _SMALL * abs(difference):
-        parts.append(f"all others ({signed_time(rest)})")
+        parts.append(f"all others ({numbers.signed_time(rest)})")
     return ", ".join(parts)
 
 
@@ -208,7 +208,7 @@ def roof_account_words(account: RoofAccount) -> str:
     parts = roof_parts(account)
     difference = sum(ns for _, ns in parts)
     words = ", ".join(
-        f"{name} ({signed_time(ns)})"
+        f"{name} ({numbers.signed_time(ns)})"
         for name, ns in parts
         if abs(ns) >= _SMALL_UNDER_ROOF * abs(difference)
     )
@@ -224,11 +224,6 @@ def _named(account: Account) -> tuple[Part, ...]:
     largest = abs(account.parts[0].ns) if account.parts else 0.0
     large = [part for part in account.parts if abs(part.ns) >= _SMALL * largest]
     return tuple(large[:MOST_NAMED])
-
-
-def signed_time(ns: float) -> str:
-    """Time with its sign: plus makes the first of two longer, minus shorter."""
-    return f"{'+' if ns >= 0 else numbers.MINUS}{numbers.show(abs(ns), 'ns')}"
 
 
 def share_of_slower(ns: float, account: Account) -> float:
@@ -296,7 +291,7 @@ def _off_timing(pair: PairWhy) -> str:
     )
     return (
         f" The {explained} {', and '.join(launches)}: the parts are of {those}, and the timed "
-        f"medians differ by {signed_time(pair.timed_difference_ns)}.{_caches_between(pair)}"
+        f"medians differ by {numbers.signed_time(pair.timed_difference_ns)}.{_caches_between(pair)}"
     )
 
 
@@ -333,6 +328,17 @@ def _kernels(pair: PairWhy) -> str:
     if counts == [1, 1]:
         return ""
     return f", with {counts[0]} {'kernel' if counts[0] == 1 else 'kernels'} against {counts[1]}"
+
+
+def account_rows(account: Account, most: int) -> list[tuple[str, float]]:
+    """The largest parts of an account, at most so many, in words and ns; then all others as one."""
+    parts = account.parts[:most]
+    rows = [(part_words(part), part.ns) for part in parts]
+    others = len(account.parts) - len(parts)
+    if others:
+        rest = account.difference_ns - sum(part.ns for part in parts)
+        rows.append((f"all {others} others", rest))
+    return rows
 
 
 def pooled_words(account: Account) -> str:
@@ -519,6 +525,27 @@ def cause_rows(
         (f"{_together([*map(cause_words, names)])} {planted_words(names)}", amounts)
         for names, amounts in rows.values()
     ]
+
+
+def cause_rows_of_pair(pair: PairWhy) -> list[tuple[str, tuple[Amount, ...]]]:
+    """Causes of a difference in words, with their amounts in the first cell and in the second."""
+    return cause_rows(
+        (
+            change.name,
+            (
+                cause_amount(change.name, change.first_ns, change.first_share),
+                cause_amount(change.name, change.second_ns, change.second_share),
+            ),
+        )
+        for change in pair.causes
+    )
+
+
+def cause_rows_of_cell(why: CellWhy) -> list[tuple[str, tuple[Amount, ...]]]:
+    """Causes of the time of a cell in words, with their amounts."""
+    return cause_rows(
+        (cause.name, (cause_amount(cause.name, ns, cause.share),)) for cause, ns in why.costs
+    )
 
 
 def planted_words(causes: Sequence[str]) -> str:

@@ -116,7 +116,7 @@ def test_signs_are_the_same_in_the_sentence_and_in_the_tables(findings, pair):
     text = plain(explain_text(findings, pair.cell, pair.first, pair))
     (shown, *_) = explained(findings).pairs
     for part, row in zip(pair.account.parts, shown.parts[:9], strict=False):
-        time, share = words.signed_time(part.ns), words.signed_share(part.ns, pair.account)
+        time, share = numbers.signed_time(part.ns), words.signed_share(part.ns, pair.account)
         assert time[0] == share[0] == ("+" if part.ns >= 0 else "\u2212")
         assert re.search(rf"{re.escape(plain(time))} +{re.escape(plain(share))} ", text)
         assert (row.time.text, row.share.text) == (time, share)
