@@ -392,7 +392,7 @@ def preload():
 
     import profiler.cli
     import profiler.commands
-    from profiler.render.page import templates
+    from profiler.render.html import templates
 
     commands = pkgutil.iter_modules(profiler.commands.__path__, "profiler.commands.")
     for name in (*PRELOADED, *(module.name for module in commands)):

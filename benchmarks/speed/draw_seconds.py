@@ -16,9 +16,9 @@ HERE = Path(__file__).resolve()
 sys.path.insert(0, str(HERE.parents[2]))
 
 from profiler.model import Span  # noqa: E402 - this checkout's
+from profiler.render.excerpts import colours  # noqa: E402
 from profiler.render.figures.svg import to_svg  # noqa: E402
-from profiler.render.notebook import colours  # noqa: E402
-from profiler.render.timeline.run_figure import seconds_figure  # noqa: E402
+from profiler.render.timeline.still_figure import seconds_figure  # noqa: E402
 
 
 def spans_of(file: Path) -> list[Span]:

@@ -89,7 +89,7 @@ def import_ahead(*, page: bool) -> None:
     if page:
         _import(kind.view.partition(":")[0] for kind in PAGE_KINDS.values())
         with suppress(ImportError):
-            from profiler.render.page import compile_templates
+            from profiler.render.html import compile_templates
 
             if not was_signalled():
                 compile_templates()

@@ -121,7 +121,7 @@ def find_recorded(recording: Path) -> Findings:
 
 
 def _write_recording_page(recording: Path, target: Path) -> IndexEntry:
-    from profiler.render.gallery import page_of_run
+    from profiler.render.index import page_of_run
     from profiler.render.page import render_page
 
     findings = find_recorded(recording)
@@ -132,7 +132,7 @@ def _write_recording_page(recording: Path, target: Path) -> IndexEntry:
 def _write_comparison_page(runs: tuple[str, ...], title: str, target: Path) -> IndexEntry:
     from profiler.comparison.runs import find_runs, read_runs
     from profiler.findings.runs.comparison import compare
-    from profiler.render.gallery import page_of_comparison
+    from profiler.render.index import page_of_comparison
     from profiler.render.runs.page import render_comparison
 
     comparison = compare(read_runs(find_runs(runs, target.parent)))

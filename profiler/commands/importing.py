@@ -155,9 +155,8 @@ def _compared(request: _Import) -> tuple[Imported, tuple[Notice, ...], PairWhy]:
 def _show_launches(imported: ImportedLaunches, request: _Import, pair: PairWhy | None) -> None:
     from profiler.render.console.explain import COLUMNS, files_text
     from profiler.render.console.tables import import_table
-    from profiler.render.import_page import render_import_page, whole_on_page
+    from profiler.render.import_page import group_launches, render_import_page, whole_on_page
     from profiler.render.source_page import source_tables
-    from profiler.render.tables.launches import group_launches
 
     groups = group_launches(imported.launches)
     _show(request, import_table(groups), *source_tables(imported.kernels))
@@ -209,7 +208,7 @@ def _show_timelines(imported: ImportedTimelines, request: _Import) -> None:
 
 
 def _show_tunings(imported: ImportedTunings, request: _Import) -> None:
-    from profiler.render.tuning_page import console_tables, render_tuning_page
+    from profiler.render.tuning import console_tables, render_tuning_page
 
     _show(request, *console_tables(imported.configurations))
     _print_notices(imported.notices, request)
@@ -240,7 +239,7 @@ def _table_target(request: _Import) -> Path | None:
 
     Raises UsageError where something else stands there.
     """
-    from profiler.render.tables.launches import COUNT, IDENTITY
+    from profiler.render.import_page import COUNT, IDENTITY
 
     page = _page_target(request)
     if page.exists() and not page.is_file():

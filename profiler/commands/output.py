@@ -240,7 +240,7 @@ def write_markdown_target(findings: Findings, target: str | None) -> None:
     """Write Markdown where `--markdown` points: a path, or `-` for stdout; nothing for None."""
     if target is None:
         return
-    from profiler.render.markdown import run_markdown
+    from profiler.render.excerpts import run_markdown
 
     write_for_flag("--markdown", target, run_markdown(findings))
 

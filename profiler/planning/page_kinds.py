@@ -118,7 +118,7 @@ PAGE_KINDS: Mapping[str, PageKind] = {
             view=f"{_VIEWS}.waves:waves_view",
             finds=frozenset({WAVES}),
             answer=f"{_VIEWS}.waves:waves_answer",
-            console="profiler.render.console.waves:waves_tables",
+            console="profiler.render.kinds.waves:waves_tables",
         ),
     )
 }

@@ -38,7 +38,7 @@ class Run:
         return f"<profiler.Run {self.path}: {self.answer}>"
 
     def _repr_html_(self) -> str:
-        from profiler.render.notebook import run_html  # noqa: PLC0415 - loads matplotlib
+        from profiler.render.excerpts import run_html  # noqa: PLC0415 - loads matplotlib
 
         return run_html(self._findings)
 
@@ -103,7 +103,7 @@ class Run:
 
     def markdown(self) -> str:
         """The answer and the main table for a pull request."""
-        from profiler.render.markdown import run_markdown  # noqa: PLC0415 - not for every reader
+        from profiler.render.excerpts import run_markdown  # noqa: PLC0415 - as above
 
         return run_markdown(self._findings)
 

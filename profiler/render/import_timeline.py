@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from profiler.findings.timelines.cells import TimelineFindings
 from profiler.findings.timelines.overview import TimelineOverview
 from profiler.render.console.terminal import Paragraph, add_rest_caption, columns, plain, table
-from profiler.render.page import render
+from profiler.render.html import render
 from profiler.render.tables.rows import Datum
 from profiler.render.timeline.section import TimelineSection, make_section
 from profiler.render.timeline.timeline_tables import NamedTimeline, NamedTimelines

@@ -9,10 +9,17 @@ from itertools import groupby
 from markupsafe import Markup
 
 from profiler.comparison.run_entries import RunEntry, newest_listed
+from profiler.findings.findings import Findings
+from profiler.findings.runs.comparison import RunComparison
 from profiler.findings.runs.history import BestChange, BestPoint, best_over_time, changes
+from profiler.model import Environment
 from profiler.render.figures.small_line import small_line
-from profiler.render.page import render
+from profiler.render.html import render
+from profiler.render.runs.answer import headline as comparison_headline
+from profiler.render.runs.rows import Names
 from profiler.render.words import numbers
+from profiler.render.words.answer import spoken
+from profiler.render.words.headline import headline_text
 from profiler.render.words.verdict_words import CSS, best_words, change_words
 
 INDEX_FILE = "index.html"
@@ -137,3 +144,35 @@ def _line(points: Sequence[BestPoint]) -> Markup:
         f"oldest run first: {values}"
     )
     return small_line([(point.low, point.ratio, point.high) for point in points], label)
+
+
+# ---- pages of a gallery --------------------------------------------------------------------------
+
+
+def page_of_run(findings: Findings, file: str) -> IndexEntry:
+    """Entry for the page of a run."""
+    report = findings.report
+    return IndexEntry(
+        file=file,
+        title=report.experiment.title,
+        machines=(_machine(report.environment),),
+        dates=(report.execution.created,),
+        answer=headline_text(findings),
+    )
+
+
+def page_of_comparison(comparison: RunComparison, title: str, file: str) -> IndexEntry:
+    """Entry for the page of a comparison of runs."""
+    reports = [run.report for run in comparison.runs]
+    sentence = comparison_headline(comparison, Names.of(comparison))
+    return IndexEntry(
+        file=file,
+        title=title,
+        machines=tuple(_machine(report.environment) for report in reports),
+        dates=tuple(report.execution.created for report in reports),
+        answer=spoken(sentence),
+    )
+
+
+def _machine(environment: Environment) -> str:
+    return environment.gpu or environment.cpu or "not recorded"

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name
 from profiler.notices import Notice
 from profiler.render.console.terminal import TextTable, add_rest_caption, columns, plain, table
-from profiler.render.page import notice_rows, render
+from profiler.render.html import notice_rows, render
 from profiler.render.tables.rows import Datum
 from profiler.render.words.names import readable_kernel, shorten
 from profiler.render.words.why import waited_for

@@ -10,7 +10,7 @@ from rich.text import Text
 from profiler.comparison.programs import EditedFile
 from profiler.findings.runs.comparison import RunComparison
 from profiler.model import Verdict
-from profiler.render.console.answer import answer_lines
+from profiler.render.console.tables import answer_lines
 from profiler.render.console.terminal import (
     Paragraph,
     TextTable,

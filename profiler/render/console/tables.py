@@ -10,29 +10,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
 from rich.text import Text
 
 from profiler.findings.findings import Findings
 from profiler.metrics.labels import label
 from profiler.model import BuildResult, KernelFacts, Variant
-from profiler.render.console.answer import answer_lines
+from profiler.outside_text import safe
 from profiler.render.console.run import run_tables
 from profiler.render.console.terminal import Paragraph, TextTable
 from profiler.render.console.terminal import add_rest_caption as _add_rest_caption
 from profiler.render.console.terminal import columns as _columns
 from profiler.render.console.terminal import plain as _plain
 from profiler.render.console.terminal import table as _table
+from profiler.render.import_page import DURATION, LaunchGroups, spread_words
 from profiler.render.tables.builds import build_failures, build_state
-from profiler.render.tables.launches import (
-    DURATION,
-    LaunchGroups,
-    spread_words,
-)
 from profiler.render.words import numbers
-from profiler.render.words.answer import answer_of, spoken
+from profiler.render.words.answer import Sentence, answer_of, spoken
 from profiler.render.words.cards import first_answer
 from profiler.render.words.names import readable_kernel, shorten
 from profiler.render.words.searches import search_summary
+from profiler.search.replay import RecordedSpace
+from profiler.search.summary import ReplaySummary, TargetSummary
 
 _MOST_LAUNCH_GROUPS = 40
 _MOST_LAUNCH_COLUMNS = 6
@@ -154,3 +153,70 @@ def _kernel_names(kernels: Sequence[str], longest: int) -> dict[str, str]:
     short = {kernel: shorten(kernel, longest) for kernel in kernels}
     counts = Counter(short.values())
     return {kernel: text if counts[text] == 1 else kernel for kernel, text in short.items()}
+
+
+# ---- answers -------------------------------------------------------------------------------------
+
+
+def answer_lines(sentences: Sequence[Sentence]) -> RenderableType:
+    """A sentence, a line for each of those that say more of it, and an empty line."""
+    first, *lines = sentences
+    below = (Paragraph(_with_strong_parts(line), indent="  ") for line in lines)
+    return Group(Paragraph(spoken(first), "bold"), *below, Text())
+
+
+def _with_strong_parts(sentence: Sentence) -> Text:
+    return Text.assemble(*((safe(part.text), "bold" if part.strong else "") for part in sentence))
+
+
+# ---- replays of a search -------------------------------------------------------------------------
+
+
+def replay_table(summary: ReplaySummary, recorded: RecordedSpace) -> Table:
+    """Best so far by number of evaluations: median over the seeds."""
+    table = Table(title="Best so far, median over the seeds", title_justify="left")
+    table.add_column("evaluations", justify="right")
+    table.add_column("best, ms", justify="right")
+    table.add_column("of the best of all", justify="right")
+    for count, share in summary.best_so_far:
+        if share is None:
+            table.add_row(str(count), "all failed", "")
+        else:
+            table.add_row(str(count), f"{recorded.best_ms / share:.4g}", f"{100 * share:.1f} %")
+    return table
+
+
+def replay_lines(
+    name: str, strategy: str, recorded: RecordedSpace, summary: ReplaySummary, seeds: int
+) -> tuple[str, ...]:
+    """Space, evaluations to each share of the best, and what a proposal cost."""
+    lines = [
+        f"{name}: {len(recorded.space)} configurations, {recorded.failed} of them failed; "
+        f"the best takes {recorded.best_ms:.4g} ms."
+    ]
+    if recorded.unrecorded or recorded.foreign:
+        lines.append(
+            f"Left out: {recorded.unrecorded} valid configurations without a record, "
+            f"{recorded.foreign} records that the space does not have."
+        )
+    lines += [_target_line(strategy, target, seeds) for target in summary.targets]
+    lines.append(
+        f"Proposals: {summary.invalid} invalid, {summary.repeated} repeated; "
+        f"{summary.median_proposal_ms:.2f} ms each in the median, at most "
+        f"{summary.longest_proposal_ms:.1f} ms."
+    )
+    return tuple(lines)
+
+
+def _target_line(strategy: str, target: TargetSummary, seeds: int) -> str:
+    share = f"{100 * target.share:.0f} % of the best"
+    if seeds == 1:
+        count = target.median_evaluations
+        return (
+            f"{strategy} did not reach {share}."
+            if count is None
+            else f"{strategy} reached {share} after {count:.0f} evaluations."
+        )
+    median = target.median_evaluations
+    words = "fewer than half of them" if median is None else f"{median:g} evaluations in the median"
+    return f"{strategy} reached {share} with {target.reached} of {seeds} seeds; {words}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import pandas as pd
@@ -12,14 +13,20 @@ from profiler.findings.timelines.bars import UnitWindow
 from profiler.findings.timelines.cells import CellTimelineFindings
 from profiler.model import Cell
 from profiler.render.figures import palette
-from profiler.render.figures.axes import symbol_handle
+from profiler.render.figures.axes import (
+    Handle,
+    at_most,
+    legend,
+    linear_ticks,
+    named_ticks,
+    symbol_handle,
+)
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.figures.strips import RowText
-from profiler.render.timeline import unit_figure
+from profiler.render.figures.drawing import Drawing, fill_style
+from profiler.render.figures.ratio_rows import RowText, strip_axes, write_beside
 from profiler.render.timeline.picture import bars_within, joined_bars
 from profiler.render.timeline.still_figure import PHASE_COLOURS, phase_colour
 from profiler.render.timeline.timeline_tables import percent
-from profiler.render.timeline.unit_figure import UnitRow
 from profiler.render.words import numbers
 
 MOST_CELLS = 8
@@ -50,7 +57,7 @@ def units_chart(findings: Findings) -> Chart | None:
         reading += f" {len(cells) - MOST_CELLS} more stand below."
     entries = [symbol_handle(name, phase_colour(place), "s") for place, name in enumerate(names)]
     entries.append(symbol_handle("other", palette.OTHER, "s"))
-    figure = unit_figure.units(rows, entries[: len(PHASE_COLOURS) + 1])
+    figure = timelines.units(rows, entries[: len(PHASE_COLOURS) + 1])
     return make_chart("first", f"One {what} of each variant", reading, figure)
 
 
@@ -98,3 +105,50 @@ def _length_words(timeline: CellTimelineFindings, window: UnitWindow) -> str:
     if unit is None or numbers.is_missing(unit.busy_share):
         return length
     return f"{length}, {percent(unit.busy_share)} busy"
+
+
+# ---- the figure ----------------------------------------------------------------------------------
+
+
+_ROW_IN = 0.62
+_HOST = (-0.4, -0.16)
+_DEVICE = (-0.06, 0.4)
+"""Upper and lower edge of both bars of a row, in rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class UnitRow:
+    """One unit; bars have the columns `start_ns end_ns phase`, times from its beginning."""
+
+    text: RowText
+    host: pd.DataFrame
+    device: pd.DataFrame
+
+    @property
+    def length_ns(self) -> float:
+        """Time from the beginning to the end of the last bar."""
+        return max(float(bars["end_ns"].max()) for bars in (self.host, self.device) if len(bars))
+
+
+def units(rows: Sequence[UnitRow], entries: Sequence[Handle]) -> Drawing:
+    """Draw the units; colours are those of the phases."""
+    texts = [row.text for row in rows]
+    axes = strip_axes(texts, row_in=_ROW_IN)
+    longest = max(row.length_ns for row in rows)
+    divisor, unit = numbers.scale(max(longest, 1.0), "ns")
+    across = axes.axes.across((0.0, longest * 1.005))
+    ticks = named_ticks(
+        linear_ticks(across, at_most(10)).values, lambda value: f"{value / divisor:g}"
+    )
+    axes.axes.grid_across(across, ticks, f"time from the beginning ({unit})")
+    write_beside(axes, texts)
+    for place, row in enumerate(rows):
+        for bars, (top, bottom) in ((row.host, _HOST), (row.device, _DEVICE)):
+            columns = (bars[name].tolist() for name in ("start_ns", "end_ns", "phase"))
+            for start, end, phase in zip(*columns, strict=True):
+                corner = (across.at(start), axes.y(place + top))
+                opposite = (across.at(end), axes.y(place + bottom))
+                axes.drawing.rectangle(corner, opposite, fill_style(phase_colour(int(phase))))
+    axes.axes.spines()
+    legend(axes.drawing, entries)
+    return axes.drawing

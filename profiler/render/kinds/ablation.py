@@ -14,10 +14,10 @@ from profiler.findings.kinds.steps import (
 from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.labels import Label
 from profiler.model import Problem
-from profiler.render.figures import effect_figures
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.first.intervals import steps_chart
+from profiler.render.first.ratios import steps_chart
 from profiler.render.kinds.versions import View, metric_parts
+from profiler.render.tables import effects
 from profiler.render.tables.effects import effect_heat, problem_effect_table
 from profiler.render.tables.heats import Heat, moved_table
 from profiler.render.tables.rows import Datum, Row, counts_datum, verdict_datum
@@ -70,7 +70,7 @@ def _ablation(
         "block. Dot: geometric mean of the pairs. Bar: its 95\u202f% interval, where it is seen."
     )
     table = problem_effect_table(numbers.programs.problems, step_effect)
-    figure = effect_figures.effect_dots(table, f"{metric}, after \u00f7 before")
+    figure = effects.effect_dots(table, f"{metric}, after \u00f7 before")
     return Ablation(
         name=name,
         summary=step_summary(numbers, step_effect),

@@ -10,12 +10,23 @@ from profiler.findings.findings import CellNumbers, Findings
 from profiler.findings.method import run_funnel
 from profiler.findings.values import NAN
 from profiler.model import Problem, Variant
-from profiler.render.figures import effect_figures
-from profiler.render.figures.canvas import Axis
+from profiler.render.figures import svg
+from profiler.render.figures.axes import (
+    Handle,
+    decade_ticks,
+    legend,
+    limits,
+    linear_ticks,
+    panel_axes,
+    places,
+)
+from profiler.render.figures.canvas import ROOM, Axis, spans_decades
 from profiler.render.figures.charts import ChartWithTable, make_chart
-from profiler.render.first.configurations import configurations_chart
+from profiler.render.figures.drawing import Drawing, circle
+from profiler.render.figures.palette import COLOURS, colour_of
+from profiler.render.first.ratios import configurations_chart
 from profiler.render.kinds.versions import View, metric_parts, problem_parts
-from profiler.render.tables.effects import parameter_effects
+from profiler.render.tables.effects import _DOT, parameter_effects
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.tables.slowdowns import (
     SINGLE_CHOICE_HEADS,
@@ -24,6 +35,7 @@ from profiler.render.tables.slowdowns import (
     slowdown_legend,
 )
 from profiler.render.words import numbers
+from profiler.render.words.names import shorten
 
 _REGISTERS = "registers"
 _SHARED = ("shared_static_bytes", "shared_dynamic_bytes")
@@ -61,7 +73,7 @@ def needs(findings: Findings) -> ChartWithTable | None:
         f"{metric.label} against registers and shared memory at {problem.name}",
         "A dot for each variant; shared memory is static and dynamic together. Up to how many "
         "blocks fit on an SM depends on both.",
-        effect_figures.scatter(table, Axis(metric.label, metric.unit)),
+        scatter(table, Axis(metric.label, metric.unit)),
     )
     panels = tuple(dict.fromkeys(table["panel"]))
     rows = _rows(findings.numbers, table, panels)
@@ -69,7 +81,7 @@ def needs(findings: Findings) -> ChartWithTable | None:
 
 
 def needs_table(findings: Findings, problem: Problem) -> pd.DataFrame:
-    """Rows for `effect_figures.scatter`: variants with both numbers, best first."""
+    """Rows for `autotune.scatter`: variants with both numbers, best first."""
     rows = []
     for panel, need in zip(NEEDS, (_registers, _shared_kib), strict=True):
         for variant, value in findings.numbers.sorted_at(problem, findings.numbers.primary.name):
@@ -109,3 +121,42 @@ def _need(value: float) -> Datum:
     if not math.isfinite(value):
         return Datum(title="not collected", css="none")
     return Datum(numbers.significant(value), numbers.raw(value))
+
+
+# ---- the figure ----------------------------------------------------------------------------------
+
+
+_MARGIN = 0.08
+
+
+def scatter(table: pd.DataFrame, axis: Axis) -> Drawing:
+    """A panel for each `panel`, in order; columns `panel name role mark x value`, none missing."""
+    panels = dict(list(table.groupby("panel", sort=False)))
+    drawing, grid = panel_axes(len(panels))
+    logarithmic = spans_decades(table["value"])
+    divisor, label = axis.scaled(float(table["value"].median()))
+    ends = (table["value"].min() / divisor / ROOM, table["value"].max() / divisor * ROOM)
+    for axes, (panel, of_panel) in zip(grid, panels.items(), strict=True):
+        rows = of_panel.sort_values("role", key=lambda roles: roles.isin(COLOURS), kind="stable")
+        values = rows["value"] / divisor
+        across = axes.across(limits(rows["x"].tolist(), margin=_MARGIN))
+        upwards = axes.upwards(
+            ends if logarithmic else limits(values.tolist(), margin=_MARGIN),
+            logarithmic=logarithmic,
+        )
+        axes.grid_across(across, linear_ticks(across), str(panel))
+        ticks = decade_ticks(upwards) if logarithmic else linear_ticks(upwards)
+        axes.grid_upwards(upwards, ticks, label if axes is grid[0] else "")
+        points = places(rows["x"], values, (across, upwards))
+        drawing.dots(_DOT, points, map(colour_of, rows["role"]), map(svg.mark, rows["mark"]))
+        axes.spines()
+    named = dict(zip(table["role"], table["name"], strict=True))
+    legend(
+        drawing,
+        [
+            Handle(shorten(named[role]), symbol=(circle(3.0), COLOURS[role]))
+            for role in COLOURS
+            if role in named
+        ],
+    )
+    return drawing

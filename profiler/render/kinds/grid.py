@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pandas as pd
-
-from profiler.findings.findings import CellNumbers, Findings, KindFindings, Programs, Ranking
-from profiler.findings.kinds.grids import (
+from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
+from profiler.findings.kinds.grid_axes import Grid
+from profiler.findings.kinds.grid_pairs import (
     DURATION,
-    Grid,
     GridCell,
     GridPairs,
     VariantPair,
@@ -19,13 +17,11 @@ from profiler.findings.kinds.grids import (
 )
 from profiler.findings.values import NAN
 from profiler.metrics.labels import label
-from profiler.model import Cell, Variant
-from profiler.planning.problem_names import is_number, problem_key
-from profiler.render.figures import grid_figures
-from profiler.render.figures import version_figures as figures
-from profiler.render.figures.canvas import Axis
-from profiler.render.figures.charts import MOST_PANELS, Chart, ChartWithTable, make_chart
+from profiler.model import Cell
+from profiler.planning.problem_names import problem_key
+from profiler.render.figures.charts import Chart, ChartWithTable
 from profiler.render.first.maps import grid_chart
+from profiler.render.kinds.grid_figures import grid_pairs_of, saved_chart, slices
 from profiler.render.kinds.versions import View
 from profiler.render.tables.grids import (
     Kernels,
@@ -81,7 +77,7 @@ def grid_view(findings: Findings) -> View:
             pairs=_pair_heats(findings, grid, scale),
             metrics=_metric_heats(findings.programs, grid, quantities),
             saved=saved_chart(findings, grid, number) if number < MOST_DRAWN else None,
-            slices=_slices(findings, grid, number) if number < MOST_DRAWN else (),
+            slices=slices(findings, grid, number) if number < MOST_DRAWN else (),
         )
         for number, grid in enumerate(grids)
     )
@@ -100,13 +96,6 @@ def grid_view(findings: Findings) -> View:
     }
     first = grid_chart(findings, pairs)
     return View("grid.html", "Every shape", parts, first=first)
-
-
-def grid_pairs_of(kind: KindFindings) -> GridPairs:
-    """The pairs of a page of grids; raises ValueError for findings of another kind of page."""
-    if kind.grid_pairs is None:
-        raise ValueError("these findings have no grids")
-    return kind.grid_pairs
 
 
 def _switch_keys(grids: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]:
@@ -266,117 +255,3 @@ def _extreme(programs: Programs, cell: GridCell) -> Row:
         for compared in (cell.over, cell.under)
     )
     return Row(cell.pair.name, data, programs.marks[cell.pair.over.id], cell=over, beside=under)
-
-
-# ---- figures -------------------------------------------------------------------------------------
-
-
-def saved_table(findings: Findings, grid: Grid) -> pd.DataFrame:
-    """Rows for `grid_figures.saved`: every cell whose time and DRAM bytes are known on both sides.
-
-    Beside what the figure draws: `place`.
-    """
-    pairs = grid_pairs_of(findings.kind)
-    rows = [
-        (
-            cell.pair.over.label,
-            findings.ranking.role(cell.pair.over),
-            findings.programs.marks[cell.pair.over.id],
-            cell.saved,
-            1 / cell.verdict.ratio,
-            grid.place(cell.row, cell.column),
-        )
-        for pair in pairs.against_baseline
-        if pair in pairs.shown
-        for cell in pairs.of(pair, grid)
-        if cell.saved > 0 and cell.verdict.ratio > 0
-    ]
-    return pd.DataFrame(rows, columns=["name", "role", "mark", "bytes", "speed", "place"])
-
-
-def saved_chart(findings: Findings, grid: Grid, number: int) -> ChartWithTable | None:
-    """Speed-up against bytes saved; None where DRAM bytes were not measured."""
-    table = saved_table(findings, grid)
-    if table.empty:
-        return None
-    baseline = grid_pairs_of(findings.kind).against_baseline[0].under.label
-    chart = make_chart(
-        f"saved-{number}",
-        f"{grid.name}: {baseline} / variant, speed-up against DRAM bytes saved",
-        "A mark for each cell; above the horizontal line less time is taken, right of the "
-        "vertical one fewer bytes are moved. Marks far below the dashed line save bytes that did "
-        "not cost the time.",
-        grid_figures.saved(table, baseline),
-    )
-    columns = [table[name].tolist() for name in ("name", "mark", "place", "bytes", "speed")]
-    rows = tuple(
-        Row(
-            name,
-            (
-                Datum(place, css="words"),
-                Datum(short_ratio(saved), numbers.raw(saved)),
-                Datum(short_ratio(speed), numbers.raw(speed)),
-            ),
-            mark,
-        )
-        for name, mark, place, saved, speed in zip(*columns, strict=True)
-    )
-    return ChartWithTable(chart, rows)
-
-
-def slice_table(findings: Findings, grid: Grid, *, along: str) -> tuple[pd.DataFrame, int]:
-    """Rows for `figures.lines`: time along one axis, a panel for each value of the other.
-
-    Also how many panels had no room. NaN where a cell has no correct result; a panel without any
-    is left out.
-    """
-    by_row = along == grid.columns
-    fixed_key = grid.rows if by_row else grid.columns
-    fixed = grid.row_values if by_row else grid.column_values
-    moving = grid.column_values if by_row else grid.row_values
-    rows = [
-        {
-            "panel": f"{fixed_key} = {value}" if fixed_key else "",
-            "name": variant.label,
-            "role": findings.ranking.role(variant),
-            "mark": findings.programs.marks[variant.id],
-            "x": float(step),
-            "value": _time(
-                findings.numbers, grid, variant, (value, step) if by_row else (step, value)
-            ),
-        }
-        for value in fixed
-        for step in moving
-        for variant in findings.programs.variants
-    ]
-    table = pd.DataFrame(rows)
-    known_panels = table.loc[table["value"].notna(), "panel"].unique()
-    shown = known_panels[-MOST_PANELS:]
-    return table[table["panel"].isin(shown)], len(known_panels) - len(shown)
-
-
-def _time(numbers: CellNumbers, grid: Grid, variant: Variant, place: tuple[Any, Any]) -> float:
-    programs = numbers.programs
-    problem = grid.problems.get(place)
-    cell = programs.by_place.get((variant.id, problem.id)) if problem else None
-    return numbers.value(cell, DURATION).median if cell and programs.correct(cell) else float("nan")
-
-
-def _slices(findings: Findings, grid: Grid, number: int) -> tuple[Chart, ...]:
-    """Time along the columns at fixed rows, and the other way round, where these are numbers."""
-    axes = ((grid.columns, grid.column_values), (grid.rows, grid.row_values))
-    charts = []
-    for place, (along, values) in enumerate(axes):
-        if not along or len(values) < 2 or not all(map(is_number, values)):
-            continue
-        table, left_out = slice_table(findings, grid, along=along)
-        if table["value"].notna().sum() == 0:
-            continue
-        reading = "A line per variant. The numbers stand in the heat maps of the time above."
-        if left_out:
-            reading += f" {left_out} smaller slices have no panel."
-        metric = label(DURATION)
-        drawing = figures.lines(table, along, Axis(metric.label, metric.unit))
-        title = f"{grid.name}: time along {along}"
-        charts.append(make_chart(f"slice-{number}-{place}", title, reading, drawing))
-    return tuple(charts)

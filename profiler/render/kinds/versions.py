@@ -10,8 +10,7 @@ from profiler.findings.findings import Findings
 from profiler.metrics.labels import Label
 from profiler.render.figures import charts
 from profiler.render.figures.charts import Chart
-from profiler.render.first.intervals import versions_chart
-from profiler.render.first.timer_ratios import timers_chart
+from profiler.render.first.ratios import timers_chart, versions_chart
 from profiler.render.tables import heats
 from profiler.render.tables.rows import shown_metrics
 

@@ -22,7 +22,7 @@ from profiler.model import Verdict
 from profiler.render.figures import palette
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.page import notice_rows, render
+from profiler.render.html import notice_rows, render
 from profiler.render.runs.answer import cards, headline, sentences
 from profiler.render.runs.heats import grid_parts, grid_sentences, machine_label, variant_heat
 from profiler.render.runs.history import history_figure, history_rows, history_table, run_heads

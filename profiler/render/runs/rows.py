@@ -12,7 +12,7 @@ from profiler.findings.runs.steps import RunStep
 from profiler.metrics.labels import Label, label
 from profiler.model import FEWEST_BLOCKS, Cell, Verdict
 from profiler.render.tables.rows import Datum, change_datum
-from profiler.render.tables.tuning_tables import config_words
+from profiler.render.tuning import config_words
 from profiler.render.words import numbers
 from profiler.render.words.verdicts import percent
 

@@ -7,7 +7,7 @@ import pytest
 
 from profiler.errors import ParseError
 from profiler.importers.registry import read_files
-from profiler.render.tables.tuning_tables import config_words
+from profiler.render.tuning import config_words
 
 LOG = """\
 AUTOTUNE mm(64x64, 64x64)

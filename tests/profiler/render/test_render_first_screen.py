@@ -19,11 +19,10 @@ from profiler.findings.kinds.timers import OVERALL_COLUMNS, TIMER_COLUMNS, Timer
 from profiler.model import Verdict
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.figures.heat_maps import HeatMap, MapCell, columns_for
-from profiler.render.figures.strips import ratio_ticks
-from profiler.render.first.configurations import strip_tables
-from profiler.render.first.intervals import versions_chart
+from profiler.render.figures.ratio_rows import ratio_ticks
 from profiler.render.first.maps import grid_chart
-from profiler.render.kinds.grid import grid_pairs_of
+from profiler.render.first.ratios import strip_tables, versions_chart
+from profiler.render.kinds.grid_figures import grid_pairs_of
 from profiler.render.words.cards import cards
 from profiler.render.words.headline import headline, lead_words
 

@@ -10,8 +10,7 @@ from synthetic_report import HOSTILE
 
 from profiler.notices import Notice, NoticeKind
 from profiler.render.console.tables import import_table
-from profiler.render.import_page import render_import_page, whole_on_page
-from profiler.render.tables.launches import group_launches
+from profiler.render.import_page import group_launches, render_import_page, whole_on_page
 
 LAUNCHES = pd.DataFrame(
     {

@@ -9,7 +9,8 @@ from synthetic_report import make_report, problems, without
 
 from profiler.findings.find import find
 from profiler.model import BuildResult, Verdict
-from profiler.render.page import render_page, templates
+from profiler.render.html import templates
+from profiler.render.page import render_page
 from profiler.render.tables.builds import builds_of
 from profiler.render.tables.main_table import main_table
 from profiler.render.tables.why import why

@@ -24,7 +24,8 @@ from profiler.findings.find import find
 from profiler.model import Outcome
 from profiler.notices import Notice, NoticeKind
 from profiler.render import embed
-from profiler.render.page import moment, render_page
+from profiler.render.html import moment
+from profiler.render.page import render_page
 from profiler.render.tables import heats
 from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.verdicts import details

@@ -7,9 +7,7 @@ from lxml import html
 from synthetic_report import HOSTILE_NAME, make_report
 
 from profiler.findings.find import find
-from profiler.render.markdown import run_markdown
-from profiler.render.notebook import run_html
-from profiler.render.short_table import MOST_ROWS, short_table
+from profiler.render.excerpts import MOST_ROWS, run_html, run_markdown, short_table
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ from synthetic_grid import make_grid
 
 from profiler.findings.find import find
 from profiler.model import Outcome, TunedConfig
+from profiler.render import tuning
 from profiler.render.page import render_page
-from profiler.render.tables import tuned_cells as module
-from profiler.render.tables.tuned_cells import tuned_cells
+from profiler.render.tuning import tuned_cells
 
 KERNEL = "triton_poi_fused_0"
 CHOSEN = TunedConfig(KERNEL, "", {"XBLOCK": 512, "num_warps": 8}, 20_000.0, 18, 0, 64, best=True)
@@ -96,8 +96,8 @@ def test_one_configuration_was_no_choice(report):
 
 
 def test_long_tables_are_cut_and_say_so(findings, monkeypatch):
-    monkeypatch.setattr(module, "MOST_CHOSEN", 5)
-    monkeypatch.setattr(module, "MOST_TRIED", 7)
+    monkeypatch.setattr(tuning, "MOST_CHOSEN", 5)
+    monkeypatch.setattr(tuning, "MOST_TRIED", 7)
     found = tuned_cells(findings)
     assert (len(found.rows), found.left_out) == (5, 27)
     assert (len(found.tried), found.left_out_tried) == (3, 29)

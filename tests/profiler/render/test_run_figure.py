@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from profiler.model import SessionStep, Span
-from profiler.render.timeline.run_figure import run_chart
+from profiler.render.timeline.still_figure import run_chart
 from profiler.run_folder.load.report import ExecutionRecord
 
 PLANS, DRAWS = Span("profiler", "plans", 0.0, 0.5), Span("profiler", "draws", 90.0, 99.0)

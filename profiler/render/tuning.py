@@ -1,14 +1,18 @@
-"""Choices of a compiler's autotuner for each cell, beside the measured numbers."""
+"""What autotuners tried and chose: of each cell of a run, and in a file that one wrote."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from rich.console import RenderableType
 
 from profiler.findings.findings import CellNumbers, Findings, Programs
-from profiler.model import Cell, TunedConfig
+from profiler.model import Cell, Params, TunedConfig
+from profiler.render.console.terminal import TextTable, columns, plain, table
+from profiler.render.html import render
 from profiler.render.tables.rows import Datum
-from profiler.render.tables.tuning_tables import TuningTable, config_words, tuning_tables
 from profiler.render.words import numbers
 from profiler.render.words.names import kernel_list
 from profiler.render.words.outcomes import OUTCOME_WORDS
@@ -209,3 +213,129 @@ def _number(value: float | None, unit: str) -> Datum:
 
 def _ratio(value: float | None, otherwise: str) -> Datum:
     return Datum.times(value, otherwise)
+
+
+# ---- everything that was tried -------------------------------------------------------------------
+
+
+_MISSING = "not in the file"
+HEADS = ("time", "against the best", "registers", "spills", "shared memory")
+
+
+@dataclass(frozen=True)
+class TuningRow:
+    """One configuration."""
+
+    choice: str
+    config: str
+    best: bool
+    data: tuple[Datum, ...]
+    """As `HEADS`."""
+
+
+@dataclass(frozen=True)
+class TuningTable:
+    """One operation with all its tried configurations, fastest first."""
+
+    operation: str
+    rows: tuple[TuningRow, ...]
+
+
+def tuning_tables(tuned: Sequence[TunedConfig]) -> tuple[TuningTable, ...]:
+    """Group configurations by operation, in the order of the text."""
+    groups: dict[str, list[TunedConfig]] = {}
+    for candidate in tuned:
+        groups.setdefault(candidate.operation, []).append(candidate)
+    return tuple(
+        TuningTable(operation, _tuning_rows(sorted(group, key=_time)))
+        for operation, group in groups.items()
+    )
+
+
+def _time(candidate: TunedConfig) -> float:
+    return math.inf if candidate.time_ns is None else candidate.time_ns
+
+
+def _tuning_rows(group: Sequence[TunedConfig]) -> tuple[TuningRow, ...]:
+    quickest = _time(group[0])
+    return tuple(
+        TuningRow(
+            candidate.choice,
+            config_words(candidate.config),
+            candidate.best,
+            _tuned_data(candidate, quickest),
+        )
+        for candidate in group
+    )
+
+
+def _tuned_data(candidate: TunedConfig, quickest: float) -> tuple[Datum, ...]:
+    ratio = None if candidate.time_ns is None or quickest == 0 else candidate.time_ns / quickest
+    return (
+        _tuned_number(candidate.time_ns, "ns"),
+        _missing() if ratio is None else Datum(numbers.ratio(ratio), numbers.raw(ratio)),
+        _tuned_number(candidate.registers, ""),
+        _tuned_number(candidate.spills, ""),
+        _tuned_number(candidate.shared_bytes, "byte"),
+    )
+
+
+def _tuned_number(value: float | None, unit: str) -> Datum:
+    return Datum.quantity(value, unit, _MISSING)
+
+
+def _missing() -> Datum:
+    return Datum(title=_MISSING, css="none")
+
+
+def config_words(config: Params) -> str:
+    """Block sizes first, then the rest: `XBLOCK=64, num_warps=4`."""
+    order = sorted(config, key=lambda key: (key.startswith("num_"), key.upper() != key))
+    return ", ".join(f"{key}={config[key]}" for key in order)
+
+
+# ---- a file of an autotuner ----------------------------------------------------------------------
+
+
+MOST_CONFIGS = 5000
+"""Configurations that a page lists; a document has all."""
+
+
+def render_tuning_page(tuned: Sequence[TunedConfig], files: Sequence[str]) -> str:
+    """Render configurations as HTML; `files` are names without folders."""
+    tables = tuning_tables(tuned)
+    parts = {
+        "files": list(files),
+        "tables": _first_rows(tables),
+        "operations": len(tables),
+        "left_out": max(0, len(tuned) - MOST_CONFIGS),
+        "heads": HEADS,
+        "count": len(tuned),
+    }
+    return render("tuning.html", parts)
+
+
+def _first_rows(tables: Sequence[TuningTable]) -> list[TuningTable]:
+    """Tables with MOST_CONFIGS rows together."""
+    room, shown = MOST_CONFIGS, []
+    for tuning in tables:
+        if room > 0:
+            shown.append(replace(tuning, rows=tuning.rows[:room]))
+        room -= len(tuning.rows)
+    return shown
+
+
+def console_tables(tuned: Sequence[TunedConfig]) -> tuple[RenderableType, ...]:
+    """Show configurations on the console."""
+    return tuple(_console_table(tuning) for tuning in tuning_tables(tuned))
+
+
+def _console_table(tuning: TuningTable) -> TextTable:
+    shown = table(tuning.operation)
+    columns(shown, "choice", "configuration", name=True)
+    for place, head in enumerate(HEADS):
+        columns(shown, head, right=True, drop=place)
+    for row in tuning.rows:
+        choice = f"{row.choice} (chosen)".strip() if row.best else row.choice
+        shown.add_row(plain(choice), plain(row.config), *(plain(datum.text) for datum in row.data))
+    return shown

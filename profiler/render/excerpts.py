@@ -1,0 +1,161 @@
+"""What leaves a page: answer, main table and warnings of a run, as Markdown and for a notebook."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from markupsafe import Markup
+
+from profiler import notices
+from profiler.findings.findings import Findings, Programs
+from profiler.notices import Severity
+from profiler.render.figures.charts import Chart, bar_chart
+from profiler.render.html import moment, render
+from profiler.render.tables.main_table import CellRow, main_table
+from profiler.render.words.cards import first_answer
+from profiler.render.words.ranks import best_word
+
+_SPECIAL = re.compile(r"[\\`*\[\]<>|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_ENDS = re.compile(r"\s*\n\s*")
+
+
+def run_markdown(findings: Findings) -> str:
+    """Heading, answer, table and warnings of a run; every name in it is escaped."""
+    report = findings.report
+    machine = report.environment.gpu or report.environment.cpu or "an unnamed machine"
+    blocks = [
+        f"### {_escaped(report.experiment.title)}",
+        *_answer(findings),
+        *_table(short_table(findings)),
+        *_warnings(findings),
+        f"<sub>{_escaped(machine)}, {_escaped(moment(report.execution.created))}</sub>",
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def _answer(findings: Findings) -> tuple[str, str]:
+    """The answer in one sentence and a list of the rest, with what is strong on the page."""
+    first, *lines = (
+        "".join(
+            f"**{_escaped(part.text)}**" if part.strong else _escaped(part.text)
+            for part in sentence
+        )
+        for sentence in first_answer(findings)
+    )
+    return first, "\n".join(f"- {line}" for line in lines)
+
+
+def _table(table: ShortTable) -> list[str]:
+    rules = ["---:" if numeric else "---" for numeric in table.numeric]
+    rows = [map(_escaped, table.heads), rules, *(map(_escaped, row) for row in table.rows)]
+    text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return [text, f"{table.left_out} more cells are on the page."] if table.left_out else [text]
+
+
+def _warnings(findings: Findings) -> list[str]:
+    folded = notices.fold(findings.notices)
+    texts = [notice.text for notice in folded if notice.severity is not Severity.INFO]
+    return ["\n".join(f"- {_escaped(text)}" for text in texts)] if texts else []
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown shows as it is, in one line."""
+    return _SPECIAL.sub(lambda match: f"\\{match[0]}", _ENDS.sub(" ", text))
+
+
+# ---- a notebook ----------------------------------------------------------------------------------
+
+
+_VARIABLE = re.compile(r"--[a-z0-9-]+: light-dark\([^)]*\);")
+
+
+def run_html(findings: Findings) -> str:
+    """HTML of a run for the output of a notebook cell."""
+    folded = notices.fold(findings.notices)
+    parts = {
+        "sentences": first_answer(findings),
+        "chart": _chart(findings),
+        "table": short_table(findings),
+        "warnings": [notice.text for notice in folded if notice.severity is not Severity.INFO],
+        "colours": colours(),
+    }
+    return render("notebook.html", parts)
+
+
+def _chart(findings: Findings) -> Chart | None:
+    """Medians of the variants at the largest problem; None where nothing was measured."""
+    problem = findings.ranking.largest_problem
+    return None if problem is None else bar_chart(findings, findings.numbers.primary, problem)
+
+
+def colours() -> Markup:
+    """Declarations of the colours that figures refer to."""
+    sheet = files("profiler.render").joinpath("assets", "page.css").read_text(encoding="utf-8")
+    return Markup(" ".join(_VARIABLE.findall(sheet)))  # noqa: S704 - a file of this package
+
+
+# ---- the main table ------------------------------------------------------------------------------
+
+
+MOST_ROWS = 30
+
+
+@dataclass(frozen=True)
+class ShortTable:
+    """Heads and rows of text, the best cells of each problem first."""
+
+    heads: tuple[str, ...]
+    numeric: tuple[bool, ...]
+    """Which columns hold numbers."""
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int
+    """Cells without a row."""
+
+
+def short_table(findings: Findings) -> ShortTable:
+    """Problem, variant, median with its interval, ratio to the baseline, verdict.
+
+    At most `MOST_ROWS` rows: of each problem the best cells and that of the baseline.
+    """
+    table = main_table(findings, findings.verdicts.baselines[0])
+    shown = _shown(findings.programs, table.rows)
+    problems = len(findings.programs.problems) > 1
+    ratio = f"\u00f7 {findings.programs.baseline.label}" if findings.programs.baseline else "ratio"
+    heads = ("problem", "variant", table.columns[0].head, "\u00b1", ratio, "verdict")
+    role_names = {"best": best_word(findings.ranking), "baseline": "baseline"}
+    rows = [_texts(row, role_names.get(row.role or "")) for row in shown]
+    first = 0 if problems else 1
+    return ShortTable(
+        heads=heads[first:],
+        numeric=(False, False, True, True, True, False)[first:],
+        rows=tuple(row[first:] for row in rows),
+        left_out=len(table.rows) - len(rows),
+    )
+
+
+def _shown(programs: Programs, rows: Sequence[CellRow]) -> list[CellRow]:
+    of_baseline = programs.baseline is not None
+    most = max(1, MOST_ROWS // max(1, len(programs.problems)) - of_baseline)
+    counts: dict[str, int] = {}
+    shown = []
+    for row in rows:
+        problem = row.cell.problem.id
+        counts[problem] = counts.get(problem, 0) + 1
+        if counts[problem] <= most or row.cell.variant == programs.baseline:
+            shown.append(row)
+    return shown[:MOST_ROWS]
+
+
+def _texts(row: CellRow, role: str | None) -> tuple[str, ...]:
+    tag = f" ({role})" if role else ""
+    return (
+        row.cell.problem.name,
+        f"{row.cell.variant.label}{tag}",
+        row.primary.text,
+        row.spread.text,
+        row.ratio.text,
+        row.verdict.text if row.primary.raw is not None else row.outcome,
+    )
