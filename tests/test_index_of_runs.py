@@ -21,8 +21,7 @@ from profiler.comparison.run_entries import KEPT_FILE, newest_listed, read_entri
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.runs.history import best_over_time, changes, point_of
 from profiler.model import Environment, Verdict
-from profiler.render.figures.small_line import small_line
-from profiler.render.index import render_runs
+from profiler.render.index import render_runs, small_line
 from profiler.run_folder.archive import write_archive
 from profiler.run_folder.folder import RunRecord
 

@@ -24,7 +24,7 @@ def write_figures(request: FiguresRequest) -> ExitCode:
     from profiler.commands.report import read_run
     from profiler.comparison.find_run import find_run
     from profiler.findings.find import find
-    from profiler.render.plots import metric_figure
+    from profiler.render.excerpts import metric_figure
     from profiler.run_folder.archive import open_run
 
     run = open_run(find_run(str(request.run_folder), request.reports))

@@ -22,13 +22,7 @@ from profiler.errors import UsageError
 from profiler.outside_text import safe
 from profiler.run_folder.archive import open_record
 from profiler.run_folder.documents import read_dataclass, read_json
-from profiler.run_folder.folder import (
-    PAGE_FILE,
-    RUN_FILE,
-    SUMMARY_JSON_FILE,
-    RunFolder,
-    write_json,
-)
+from profiler.run_folder.folder import PAGE_FILE, RUN_FILE, SUMMARY_JSON_FILE, RunFolder, write_json
 
 KEPT_FILE = ".index.json"
 _VERSION = 4

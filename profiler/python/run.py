@@ -45,8 +45,8 @@ class Run:
     @property
     def answer(self) -> str:
         """Which is best, by how much, is it real, and why: a sentence, and a line for each."""
-        from profiler.render.words.answer import spoken  # noqa: PLC0415 - not for every reader
         from profiler.render.words.cards import first_answer  # noqa: PLC0415 - as above
+        from profiler.render.words.sentences import spoken  # noqa: PLC0415 - not for every reader
 
         return "\n".join(map(spoken, first_answer(self._findings)))
 
@@ -97,7 +97,7 @@ class Run:
 
         Raises UsageError for a metric or a problem (its name) that was not measured.
         """
-        from profiler.render.plots import metric_figure  # noqa: PLC0415 - loads matplotlib
+        from profiler.render.excerpts import metric_figure  # noqa: PLC0415 - loads matplotlib
 
         return metric_figure(self._findings, metric, problem)
 

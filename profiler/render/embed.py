@@ -44,8 +44,8 @@ from profiler.render.tables.details import (
 )
 from profiler.render.tables.main_table import Facet
 from profiler.render.words import numbers
+from profiler.render.words.comparisons import best_word
 from profiler.render.words.outcomes import OUTCOME_WORDS
-from profiler.render.words.ranks import best_word
 from profiler.render.words.verdict_words import CSS, ORDER, word
 from profiler.render.words.verdicts import baseline_label, details, why_no_verdict, within
 

@@ -13,24 +13,16 @@ from profiler.findings.findings import Findings
 from profiler.findings.runs.comparison import RunComparison
 from profiler.findings.runs.history import BestChange, BestPoint, best_over_time, changes
 from profiler.model import Environment
-from profiler.render.figures.small_line import small_line
-from profiler.render.html import render
+from profiler.render.html import render, templates
 from profiler.render.runs.answer import headline as comparison_headline
 from profiler.render.runs.rows import Names
+from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
-from profiler.render.words.answer import spoken
 from profiler.render.words.headline import headline_text
+from profiler.render.words.sentences import spoken
 from profiler.render.words.verdict_words import CSS, best_words, change_words
 
 INDEX_FILE = "index.html"
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A verdict beside an entry."""
-
-    css: str
-    text: str
 
 
 @dataclass(frozen=True)
@@ -47,7 +39,8 @@ class IndexEntry:
     answer: str
     facts: tuple[str, ...] = ()
     """What else stands in its small line, such as the commit."""
-    mark: Mark | None = None
+    mark: Datum | None = None
+    """A verdict beside it."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +126,7 @@ def _entry(run: RunEntry, change: BestChange | None) -> IndexEntry:
         dates=(run.created,),
         answer=run.answer or "No results yet: the run goes on, or was stopped.",
         facts=tuple(filter(None, facts)),
-        mark=Mark(CSS[change.verdict], change_words(change)) if change else None,
+        mark=Datum(change_words(change), css=CSS[change.verdict]) if change else None,
     )
 
 
@@ -176,3 +169,36 @@ def page_of_comparison(comparison: RunComparison, title: str, file: str) -> Inde
 
 def _machine(environment: Environment) -> str:
     return environment.gpu or environment.cpu or "not recorded"
+
+
+# ---- a line of a few numbers with their intervals, as large as two lines of text -----------------
+
+
+_HEIGHT, _STEP, _EDGE = 44.0, 22.0, 6.0
+_MOST_POINTS = 40
+"""Of the newest: more would be closer together than their dots are wide."""
+
+
+def small_line(points: Sequence[tuple[float, float, float]], label: str) -> Markup:
+    """Inline SVG of `(low, value, high)` from left to right; lower is further down.
+
+    The scale is that of what is shown, and has no labels: the words beside it say the numbers.
+    """
+    shown = points[-_MOST_POINTS:]
+    bottom, top = min(low for low, _, _ in shown), max(high for _, _, high in shown)
+    span = (top - bottom) or 1.0
+
+    def height(value: float) -> str:
+        return f"{_HEIGHT - _EDGE - (value - bottom) / span * (_HEIGHT - 2 * _EDGE):.1f}"
+
+    parts = {
+        "label": label,
+        "width": f"{2 * _EDGE + _STEP * (len(shown) - 1):.0f}",
+        "height": f"{_HEIGHT:.0f}",
+        "points": [
+            (f"{_EDGE + _STEP * number:.0f}", *map(height, point))
+            for number, point in enumerate(shown)
+        ],
+    }
+    drawn = templates().get_template("small_line.html").render(parts)
+    return Markup(drawn)  # noqa: S704 - the template escapes what is put into it

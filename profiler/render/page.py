@@ -25,10 +25,10 @@ from profiler.render.timeline.still_figure import run_chart
 from profiler.render.tuning import CHOSEN_HEADS, HEADS, tuned_cells
 from profiler.render.words.answer import answer_of
 from profiler.render.words.cards import cards, evidence
+from profiler.render.words.comparisons import best_word
 from profiler.render.words.headline import headline
 from profiler.render.words.method import method
 from profiler.render.words.names import key_to_names
-from profiler.render.words.ranks import best_word
 from profiler.render.words.verdicts import baseline_label, verdict_choices
 from profiler.render.words.why import idle_sentence
 

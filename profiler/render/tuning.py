@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rich.console import RenderableType
@@ -14,7 +14,7 @@ from profiler.render.console.terminal import TextTable, columns, plain, table
 from profiler.render.html import render
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
-from profiler.render.words.names import kernel_list
+from profiler.render.words.names import kernels_by_cell
 from profiler.render.words.outcomes import OUTCOME_WORDS
 
 MOST_CHOSEN = 1000
@@ -57,20 +57,13 @@ CHOSEN_HEADS = (
 
 
 @dataclass(frozen=True)
-class TriedCell:
-    """One cell with every configuration that was tried for it."""
-
-    name: str
-    tables: tuple[TuningTable, ...]
-
-
-@dataclass(frozen=True)
 class TunedCells:
     """Contents of the section of the autotuner."""
 
     rows: tuple[ChosenRow, ...]
     left_out: int
-    tried: tuple[TriedCell, ...]
+    tried: tuple[tuple[str, tuple[TuningTable, ...]], ...]
+    """Name of a cell, and every configuration that was tried for it."""
     left_out_tried: int
     """Cells whose configurations have no room."""
 
@@ -88,7 +81,7 @@ def tuned_cells(findings: Findings) -> TunedCells | None:
         tuple(rows[:MOST_CHOSEN]),
         max(0, len(rows) - MOST_CHOSEN),
         tuple(
-            TriedCell(
+            (
                 f"{cell.variant.label}, {cell.problem.name}",
                 tuning_tables(findings.programs.status(cell).tuned),
             )
@@ -113,17 +106,10 @@ def _fitting(programs: Programs, cells: Sequence[Cell]) -> list[Cell]:
     return fitting
 
 
-def _kernel_names(findings: Findings) -> Mapping[str, tuple[str, ...]]:
+def _kernel_names(findings: Findings) -> dict[str, tuple[str, ...]]:
     """Names of the kernels that were seen in each cell, without arguments; by cell id."""
-    frame = findings.report.measured.samples
-    if "kernel_names" not in frame.columns:
-        return {}
-    pairs = frame[["cell", "kernel_names"]].astype({"kernel_names": object})
-    names_by_cell: dict[str, tuple[str, ...]] = {}
-    for cell, names in pairs.itertuples(index=False):
-        if str(cell) not in names_by_cell and (listed := kernel_list(names)):
-            names_by_cell[str(cell)] = tuple(map(_plain, listed))
-    return names_by_cell
+    kernels = kernels_by_cell(findings.report.measured.samples)
+    return {cell: tuple(map(_plain, names)) for cell, names in kernels.items()}
 
 
 def _plain(name: str) -> str:

@@ -10,8 +10,7 @@ import pandas as pd
 
 from profiler.analyse.between_runs import Reason
 from profiler.analyse.verdicts import DELTA
-from profiler.comparison.runs import ComparedRun
-from profiler.comparison.timings import Timings
+from profiler.comparison.runs import ComparedRun, Timings
 from profiler.findings.runs.grids import RunGrids, find_grids
 from profiler.findings.runs.steps import RunStep, step_between
 from profiler.findings.variant_names import Names, find_names

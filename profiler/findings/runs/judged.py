@@ -19,8 +19,7 @@ from profiler.analyse.between_runs import (
 )
 from profiler.collect.registry import counts
 from profiler.comparison.programs import Machines, Program, machines_of
-from profiler.comparison.runs import ComparedRun
-from profiler.comparison.timings import Timings, common_source, timings
+from profiler.comparison.runs import ComparedRun, Timings, common_source, timings
 from profiler.model import Cell, Environment
 
 

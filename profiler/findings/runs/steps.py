@@ -23,8 +23,7 @@ from profiler.comparison.programs import (
     programs,
     retuned,
 )
-from profiler.comparison.runs import ComparedRun, outcome_in
-from profiler.comparison.timings import Timings, same_primary_source
+from profiler.comparison.runs import ComparedRun, Timings, outcome_in, same_primary_source
 from profiler.errors import UsageError
 from profiler.findings.runs.changes import CellChange, MetricChange, common_metrics
 from profiler.findings.runs.judged import JudgedCells, judge_cells

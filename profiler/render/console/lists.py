@@ -1,17 +1,21 @@
-"""Tables of the commands that answer at once: no module here loads pandas, scipy or matplotlib."""
+"""Tables of plans and of commands that answer at once: nothing here loads pandas or matplotlib."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Protocol
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from profiler.comparison.run_entries import RunEntry
 from profiler.findings.runs.history import changes
-from profiler.render.console.terminal import add_rest_caption, columns, plain, table
+from profiler.model import Plan, Problem, SearchPlan
+from profiler.planning.problem_names import distinct
+from profiler.render.console.terminal import TextTable, add_rest_caption, columns, plain, table
+from profiler.render.console.terminal import table as make_table
 from profiler.render.words import numbers
 from profiler.render.words.verdict_words import best_range, change_words
 
@@ -88,3 +92,129 @@ def _kind_words(run: RunEntry) -> str:
     if run.recording:
         return "recording"
     return "replay" if run.replayed else numbers.MISSING
+
+
+# ---- the table of a plan -------------------------------------------------------------------------
+
+
+_MOST_PROBLEMS = 24
+
+
+class LaunchCount(Protocol):
+    """Number of launches of a part of a plan."""
+
+    @property
+    def part(self) -> str: ...  # noqa: D102 - the name says it
+    @property
+    def expected(self) -> int: ...  # noqa: D102
+    @property
+    def most(self) -> int: ...  # noqa: D102
+
+
+def plan_table(
+    plan: Plan, launches: Iterable[LaunchCount], note: str, *, has_finalists: bool = False
+) -> RenderableType:
+    """Show what will be measured: cells by problem, exclusions with counts, sessions, launches.
+
+    `note` stands under the launches; `has_finalists`: whether the sessions are what a search left.
+    """
+    parts: list[RenderableType] = [_problems_table(plan)]
+    if plan.excluded:
+        excluded = make_table("Excluded")
+        columns(excluded, "reason", name=True)
+        columns(excluded, "what", fixed=True, drop=1)
+        columns(excluded, "count", right=True)
+        columns(excluded, "for example", drop=2)
+        for exclusion in plan.excluded:
+            examples = plain(", ".join(exclusion.examples))
+            excluded.add_row(
+                plain(exclusion.reason), exclusion.stage, str(exclusion.count), examples
+            )
+        parts.append(excluded)
+    if plan.search is not None:
+        parts.append(_search_table(plan.search))
+    after = "" if plan.search is None else " after the search"
+    sessions = make_table(f"Sessions{after}{', about' if after and not has_finalists else ''}")
+    columns(sessions, "session", "collector", fixed=True)
+    columns(sessions, "kind", fixed=True, drop=2)
+    columns(sessions, "visits", "blocks", right=True)
+    columns(sessions, "metrics", drop=1)
+    for session in plan.sessions:
+        sessions.add_row(
+            session.name,
+            session.collector,
+            str(session.kind),
+            str(len(session.visits)),
+            str(len({visit.block for visit in session.visits})),
+            plain(", ".join(session.metrics)),
+        )
+    sessions.caption = _environments(plan)
+    return Group(*parts, sessions, _launches_table(launches, note))
+
+
+def _environments(plan: Plan) -> str:
+    """Sentence about variants that are measured in processes of their own; empty without any."""
+    names: dict[str, list[str]] = {}
+    for variant in plan.variants:
+        env = " ".join(f"{name}={value}" for name, value in variant.env.items())
+        names.setdefault(env or "without variables of their own", []).append(variant.name)
+    if len(names) == 1 and not any(variant.env for variant in plan.variants):
+        return ""
+    listed = "; ".join(f"{env} ({', '.join(variants)})" for env, variants in names.items())
+    return f"A process for each environment of a session: {listed}."
+
+
+def _search_table(search: SearchPlan) -> TextTable:
+    """Table of the search: its strategy, budget and objective."""
+    table = make_table("Search, by CUDA events")
+    columns(table, "strategy", fixed=True)
+    columns(table, "budget", "configurations", "problems", right=True)
+    columns(table, "objective", name=True)
+    budget = f"{search.evaluations} evaluations" if search.evaluations else f"{search.seconds:g} s"
+    configurations, problems = len(search.variants), len(search.problems)
+    table.add_row(
+        search.strategy, budget, str(configurations), str(problems), plain(search.objective)
+    )
+    if search.left_out:
+        table.caption = f"{search.left_out} more cannot do every problem of the objective."
+    return table
+
+
+def _launches_table(launches: Iterable[LaunchCount], note: str) -> TextTable:
+    """Number of launches of each part: as expected, and at most."""
+    table = make_table("Launches")
+    columns(table, "part")
+    columns(table, "expected", "at most", right=True)
+    for count in launches:
+        table.add_row(count.part, str(count.expected), str(count.most))
+    if note:
+        table.caption = note
+    return table
+
+
+def _problems_table(plan: Plan) -> TextTable:
+    """Problems with as many variants in a row; many problems by the values of their parameters."""
+    table = make_table(f"{plan.experiment}: {len(plan.cells)} cells, seed {plan.seed}")
+    problems = {problem.id: problem for problem in plan.problems}
+    counts = Counter(cell.problem.id for cell in plan.cells)
+    if len(problems) <= _MOST_PROBLEMS:
+        columns(table, "problem", name=True)
+        columns(table, "variants", right=True)
+        for identifier, problem in problems.items():
+            table.add_row(plain(problem.name), str(counts[identifier]))
+        return table
+    columns(table, "problems", "with")
+    columns(table, "variants", right=True)
+    for count in dict.fromkeys(counts.values()):
+        group = [problem for problem in problems.values() if counts[problem.id] == count]
+        table.add_row(str(len(group)), plain(_values_of(group)), str(count))
+    return table
+
+
+def _values_of(problems: Sequence[Problem]) -> str:
+    """Parameters and the values that occur among problems: `m = 1, 2; n = 3`."""
+    keys = dict.fromkeys(key for problem in problems for key in problem.params)
+    holders = {key: [problem for problem in problems if key in problem.params] for key in keys}
+    return "; ".join(
+        f"{key} = {', '.join(str(value) for value in distinct(holders[key], key))}" for key in keys
+    )

@@ -16,11 +16,11 @@ from profiler.model import Cell, Outcome, Problem, Variant, Verdict
 from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import problem_key
 from profiler.render.console.terminal import TextTable, add_rest_caption, columns, plain, table
-from profiler.render.console.timeline import timeline_tables
+from profiler.render.kinds.timeline import timeline_tables
 from profiler.render.tables.builds import compiler_message, variants_text
 from profiler.render.words import numbers
+from profiler.render.words.comparisons import ties_words
 from profiler.render.words.outcomes import OUTCOME_WORDS
-from profiler.render.words.ranks import ties_words
 from profiler.render.words.verdicts import counted, percent, verdict_key, word_of
 
 _TOP = 10

@@ -10,7 +10,6 @@ from types import MappingProxyType
 import pandas as pd
 from markupsafe import Markup
 
-from profiler.findings.counters import CounterPair
 from profiler.findings.findings import Findings, Programs, Ranking
 from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.labels import Label
@@ -22,9 +21,9 @@ from profiler.render.figures.canvas import Axis
 from profiler.render.figures.drawing import Drawing
 from profiler.render.tables.rows import Datum, Row, verdict_datum
 from profiler.render.words import numbers
+from profiler.render.words.comparisons import best_word
 from profiler.render.words.names import shorten
 from profiler.render.words.outcomes import OUTCOME_WORDS
-from profiler.render.words.ranks import best_word
 from profiler.render.words.verdicts import symbol, verdict_key
 
 MOST_BARS = 40
@@ -54,15 +53,6 @@ class ChartWithTable:
     rows: tuple[Row, ...]
     heads: tuple[str, ...] = ()
     """Of the numbers; empty where the page's template has them."""
-
-
-@dataclass(frozen=True)
-class ChartText:
-    """Id, title and reading of a figure, without its problem."""
-
-    id: str
-    title: str
-    reading: str = ""
 
 
 @dataclass(frozen=True)
@@ -228,25 +218,6 @@ def _panels(problems: Sequence[Problem], parameter: str) -> dict[str, list[Probl
         name = ", ".join(f"{key} = {problem.params.get(key)}" for key in others)
         groups.setdefault(name, []).append(problem)
     return groups
-
-
-def pair_chart(
-    ranking: Ranking, text: ChartText, pairs: Sequence[CounterPair], problem: Problem
-) -> Chart | None:
-    """Compare several metrics of the best variant and the baseline at one problem."""
-    best, baseline = ranking.best, ranking.programs.baseline
-    if best is None or baseline is None or not pairs:
-        return None
-    table = pair_table(pairs)
-    figure = figures.pairs(table, Axis("", pairs[0].metric.unit), (best.label, baseline.label))
-    reading = f"{colours(ranking)} {text.reading}".strip()
-    return make_chart(text.id, f"{text.title} at {problem.name}", reading, figure)
-
-
-def pair_table(pairs: Sequence[CounterPair]) -> pd.DataFrame:
-    """Rows for `figures.pairs`; NaN where a value is missing."""
-    rows = [(pair.metric.label, pair.best, pair.baseline) for pair in pairs]
-    return pd.DataFrame(rows, columns=["name", "best", "baseline"])
 
 
 def problem_charts(findings: Findings) -> Iterator[ProblemChart]:

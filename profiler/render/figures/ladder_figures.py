@@ -32,13 +32,7 @@ from profiler.render.figures.canvas import (
     text_width_in,
     widest_in,
 )
-from profiler.render.figures.drawing import (
-    Drawing,
-    circle,
-    dashed,
-    line_style,
-    text_style,
-)
+from profiler.render.figures.drawing import Drawing, circle, dashed, line_style, text_style
 from profiler.render.figures.palette import colour_of
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten

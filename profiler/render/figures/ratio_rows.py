@@ -11,15 +11,7 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
 from profiler.render.figures import palette, svg
-from profiler.render.figures.axes import (
-    POINTS,
-    Axes,
-    Handle,
-    RowAxes,
-    Scale,
-    legend,
-    times_ticks,
-)
+from profiler.render.figures.axes import POINTS, Axes, Handle, RowAxes, Scale, legend, times_ticks
 from profiler.render.figures.canvas import WIDTH_IN, fitted, text_width_in, widest_in
 from profiler.render.figures.drawing import (
     ASCENT,

@@ -19,8 +19,8 @@ from profiler.render.figures.ratio_rows import RowText, reference_handle
 from profiler.render.first.maps import problems_chart
 from profiler.render.tables.heats import heat_ratio, heat_verdict
 from profiler.render.words import numbers
+from profiler.render.words.comparisons import step_name
 from profiler.render.words.names import shorten
-from profiler.render.words.steps import step_name
 from profiler.render.words.verdicts import counted, symbol, verdict_key
 
 MOST_PROBLEMS = 12

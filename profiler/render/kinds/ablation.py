@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 from profiler.findings.counters import Medians, counters, medians_of
 from profiler.findings.findings import CellNumbers, Findings
-from profiler.findings.kinds.steps import (
-    Effect,
-    StepEffect,
-)
+from profiler.findings.kinds.steps import Effect, StepEffect
 from profiler.findings.verdicts import PairVerdict
 from profiler.metrics.labels import Label
 from profiler.model import Problem
@@ -22,7 +19,7 @@ from profiler.render.tables.effects import effect_heat, problem_effect_table
 from profiler.render.tables.heats import Heat, moved_table
 from profiler.render.tables.rows import Datum, Row, counts_datum, verdict_datum
 from profiler.render.words import numbers
-from profiler.render.words.steps import effect_excludes_one, step_name, step_summary
+from profiler.render.words.comparisons import effect_excludes_one, step_name, step_summary
 
 MOST_STEPS = 12
 EFFECT_HEADS = ("after \u00f7 before", "low", "high", "verdict", "pairs", "lowest", "highest")

@@ -24,9 +24,10 @@ from profiler.render.first.maps import grid_chart
 from profiler.render.kinds.grid_figures import grid_pairs_of, saved_chart, slices
 from profiler.render.kinds.versions import View
 from profiler.render.tables.grids import (
+    GridHeat,
+    KernelList,
     Kernels,
     MetricHeats,
-    PairHeat,
     Quantity,
     grid_kernels,
     metric_heats,
@@ -36,7 +37,7 @@ from profiler.render.tables.grids import (
 from profiler.render.tables.heats import RatioScale, scale_of
 from profiler.render.tables.rows import Datum, Row, verdict_datum
 from profiler.render.words import answer, numbers
-from profiler.render.words.answer import Part, Sentence
+from profiler.render.words.sentences import Sentence, sentence_of, strong
 from profiler.render.words.verdicts import counts, word_of
 
 MOST_EXTREME = 10
@@ -58,7 +59,8 @@ class GridBlock:
     """Heat maps and figures of one grid."""
 
     grid: Grid
-    pairs: tuple[PairHeat, ...]
+    pairs: tuple[tuple[str, GridHeat], ...]
+    """Name of each pair of variants, and its heat map."""
     metrics: tuple[MetricHeats, ...]
     saved: ChartWithTable | None
     slices: tuple[Chart, ...]
@@ -92,10 +94,18 @@ def grid_view(findings: Findings) -> View:
         "overview": overview(findings),
         "extremes": extremes(findings),
         "extreme_heads": EXTREME_HEADS,
-        "grid_kernels": tuple(grid_kernels(findings.programs, kernels, grid) for grid in grids),
+        "grid_kernels": _kernel_lists(findings.programs, kernels, grids),
     }
     first = grid_chart(findings, pairs)
     return View("grid.html", "Every shape", parts, first=first)
+
+
+def _kernel_lists(
+    programs: Programs, kernels: Kernels, grids: Sequence[Grid]
+) -> tuple[tuple[str, tuple[KernelList, ...]], ...]:
+    """Name of each grid whose cells were seen to launch kernels, with the lists of these."""
+    lists = ((grid.name, grid_kernels(programs, kernels, grid)) for grid in grids)
+    return tuple((name, of_grid) for name, of_grid in lists if of_grid)
 
 
 def _switch_keys(grids: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]:
@@ -103,10 +113,14 @@ def _switch_keys(grids: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]
     return tuple(split) or ("grid",) if len(grids) > 1 else ()
 
 
-def _pair_heats(findings: Findings, grid: Grid, scale: RatioScale) -> tuple[PairHeat, ...]:
+def _pair_heats(
+    findings: Findings, grid: Grid, scale: RatioScale
+) -> tuple[tuple[str, GridHeat], ...]:
     pairs = grid_pairs_of(findings.kind)
-    heats = (pair_heat(findings.programs, pairs, pair, grid, scale) for pair in pairs.shown)
-    return tuple(heat for heat in heats if heat is not None)
+    heats = (
+        (pair.name, pair_heat(findings.programs, pairs, pair, grid, scale)) for pair in pairs.shown
+    )
+    return tuple((name, heat) for name, heat in heats if heat is not None)
 
 
 def _metric_heats(
@@ -152,13 +166,11 @@ def grid_answer(findings: Findings) -> tuple[Sentence, ...]:
         if not ranked:
             continue
         least, most = (_ratio_at(findings.programs, cell) for cell in (ranked[0], ranked[-1]))
-        name = Part(f"{pair.name}, time", strong=True)
-        mean = _mean_words(findings, pair)
+        counted = count_words(findings.programs, cells)
         sentences.append(
-            (
-                name,
-                Part(f": {mean}{count_words(findings.programs, cells)}."),
-                Part(f" From {least} to {most}."),
+            sentence_of(
+                f"{strong(f'{pair.name}, time')}: {_mean_words(findings, pair)}{counted}. "
+                f"From {least} to {most}."
             )
         )
     return (*sentences, answer.coverage_sentence(findings.programs))

@@ -7,11 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rich.console import RenderableType
+from rich.text import Text
+
 from profiler.findings.findings import Findings
+from profiler.model import SessionKind
+from profiler.planning.page_kinds import TIMELINES
+from profiler.render.console.terminal import add_rest_caption, columns, plain, table
 from profiler.render.first.timelines import units_chart
 from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.timeline.section import make_section, named_timelines
-from profiler.render.timeline.timeline_tables import NamedTimelines
+from profiler.render.timeline.timeline_tables import NamedTimelines, phase_shares, slowed_words
 
 
 @dataclass(frozen=True)
@@ -55,3 +61,34 @@ def _files(named: NamedTimelines) -> Iterator[OriginalFile]:
         else:
             how = "open it in Perfetto (ui.perfetto.dev), as it is."
             yield OriginalFile(original.path, cells, how, "")
+
+
+# ---- the terminal --------------------------------------------------------------------------------
+
+
+_MOST_CELLS = 12
+
+
+def timeline_tables(findings: Findings) -> list[RenderableType]:
+    """GPU busy share by cell and phase, where a run only recorded timelines or is about them."""
+    report = findings.report
+    only = all(session.kind is SessionKind.TIMELINE for session in report.plan.sessions)
+    if not report.details.timelines or not (only or TIMELINES in report.settings.page_kind.finds):
+        return []
+    named = named_timelines(findings)
+    shares = phase_shares(named.cells)
+    shown = table(f"{named.timelines.device} busy share by phase")
+    columns(shown, "variant", name=True)
+    columns(shown, "of", drop=1)
+    columns(shown, *(plain(name).plain for name in shares.phases), right=True)
+    caption = (
+        "Medians; busy: an operation ran, from the first to the last of the phase; of the whole, "
+        "since the last of the one before."
+    )
+    shown.caption = " ".join(filter(None, (caption, slowed_words(named))))
+    rows = zip(shares.rows, named.cells, strict=True)
+    for row, cell in list(rows)[:_MOST_CELLS]:
+        data = (Text(datum.text) for datum in row.data[1:])
+        shown.add_row(plain(cell.name), plain(cell.units), *data)
+    add_rest_caption(shown, len(named.cells) - _MOST_CELLS, "cells are in the page")
+    return [shown]

@@ -28,17 +28,12 @@ from profiler.render.figures.axes import (
 )
 from profiler.render.figures.canvas import fitted
 from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
-from profiler.render.figures.drawing import (
-    Drawing,
-    circle,
-    dashed,
-    line_style,
-)
+from profiler.render.figures.drawing import Drawing, circle, dashed, line_style
 from profiler.render.figures.palette import colour_of
 from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import answer, numbers
-from profiler.render.words.answer import Part, Sentence
+from profiler.render.words.sentences import Sentence, sentence_of, strong
 
 GRID_HEADS = (
     *("waves", "blocks", "blocks per SM", "time", "ideal time", "tail efficiency"),
@@ -159,7 +154,7 @@ def _grid_rows(table: pd.DataFrame) -> tuple[Row, ...]:
 
 
 def _sentence(programs: Programs, steady: Steady) -> Sentence:
-    name = Part(_name(programs, steady.variant), strong=True)
+    name = strong(_name(programs, steady.variant))
     least = numbers.show(100 * GOOD, "%")
     if math.isnan(steady.waves):
         text = f": no grid up to {steady.largest_waves:.4g} waves from which on all keep at least "
@@ -172,7 +167,7 @@ def _sentence(programs: Programs, steady: Steady) -> Sentence:
         )
         text = f" keeps at least {least} of the rate of full waves from {steady.waves:.4g} waves"
         text += f"{per_sm} on, as far as was measured ({steady.largest_waves:.4g} waves)."
-    return (name, Part(text), Part(_rule_words(steady)))
+    return sentence_of(f"{name}{text}{_rule_words(steady)}")
 
 
 def _rule_words(steady: Steady) -> str:

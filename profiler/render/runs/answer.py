@@ -9,7 +9,7 @@ from profiler.findings.runs.steps import CodeGroup, RunStep
 from profiler.model import Verdict
 from profiler.render.runs.rows import Names, field_word
 from profiler.render.words import numbers
-from profiler.render.words.answer import Card, Part, Sentence
+from profiler.render.words.sentences import Card, Sentence, sentence_of, strong
 
 _MOST_NAMED = 3
 _DECIDED = (Verdict.SLOWER, Verdict.FASTER)
@@ -19,11 +19,8 @@ def sentences(comparison: RunComparison, names: Names) -> tuple[Sentence, ...]:
     """Answer in a few sentences: what became slower, what faster, and what that rests on."""
     step = comparison.last
     if step.refused is not None:
-        numbers_only = (
-            Part("No verdict on durations", strong=True),
-            Part(f": {step.refused_words}. "),
-        )
-        return ((*numbers_only, *_mean_sentence(step)), *_retuned_sentence(step))
+        refused = f"{strong('No verdict on durations')}: {step.refused_words}. "
+        return (sentence_of(refused + _mean_text(step)), *_retuned_sentence(step))
     return (
         *_changed_sentence(step, names),
         *(sentence for group in step.by_code for sentence in _group_sentences(group, names)),
@@ -37,7 +34,7 @@ def _group_sentences(group: CodeGroup, names: Names) -> tuple[Sentence, ...]:
     if group.other_code is None:
         shown = list(_DECIDED)
     verdicts = [_verdict_sentence(group, verdict, names) for verdict in shown]
-    neither = (Part(f"None of {_cells_of(group)} is shown to be slower or faster."),)
+    neither = sentence_of(f"None of {_cells_of(group)} is shown to be slower or faster.")
     return (*(verdicts or [neither]), _rest_sentence(group))
 
 
@@ -48,23 +45,30 @@ def headline(comparison: RunComparison, names: Names) -> Sentence:
     """
     step = comparison.last
     if step.refused is not None:
-        return _mean_sentence(step)
-    parts = [part for group in step.by_code for part in _counted(group, names)]
-    return (*parts[:-1], Part("."))
+        return sentence_of(_mean_text(step))
+    groups = (_counted(group, names) for group in step.by_code)
+    return sentence_of(f"{'; '.join(groups)}.")
 
 
-def _counted(group: CodeGroup, names: Names) -> list[Part]:
-    """Numbers of slower and faster cells of a group, with `; ` behind them."""
-    parts = [Part(f"{'of' if group.other_code is False else 'Of'} {_cells_of(group)}, ")]
-    for verdict, joint in zip(_DECIDED, ("", " and "), strict=True):
+def _counted(group: CodeGroup, names: Names) -> str:
+    """Numbers of slower and faster cells of a group, with the cell that changed most of each."""
+    counts = []
+    for verdict in _DECIDED:
         cells = group.with_verdict(verdict)
-        parts.append(Part(f"{joint}{len(cells)} {'is' if len(cells) == 1 else 'are'} "))
-        parts.append(Part(verdict.value, strong=True))
-        if cells:
-            most = cells[0]
-            where = f"{names.variant(most.cell)} at {names.problem(most.cell)}"
-            parts.append(Part(f" (most: {numbers.ratio(most.ratio)}, {where})"))
-    return [*parts, Part("; ")]
+        verb = "is" if len(cells) == 1 else "are"
+        most = (
+            f" (most: {numbers.ratio(cells[0].ratio)}, {_where(cells[0].cell, names)})"
+            if cells
+            else ""
+        )
+        counts.append(f"{len(cells)} {verb} {strong(verdict.value)}{most}")
+    return (
+        f"{'of' if group.other_code is False else 'Of'} {_cells_of(group)}, {' and '.join(counts)}"
+    )
+
+
+def _where(cell: str, names: Names) -> str:
+    return f"{names.variant(cell)} at {names.problem(cell)}"
 
 
 def _cells_of(group: CodeGroup) -> str:
@@ -79,13 +83,8 @@ def _changed_sentence(step: RunStep, names: Names) -> tuple[Sentence, ...]:
     if not changed:
         return ()
     files = ", ".join(file.name for file in step.edited_files)
-    return (
-        (
-            Part("The code of "),
-            Part(_first_names(changed), strong=True),
-            Part(f" changed{f' (edited: {files})' if files else ''}."),
-        ),
-    )
+    edited = f" (edited: {files})" if files else ""
+    return (sentence_of(f"The code of {strong(_first_names(changed))} changed{edited}."),)
 
 
 def _first_names(names: Sequence[str]) -> str:
@@ -93,34 +92,29 @@ def _first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _mean_sentence(step: RunStep) -> Sentence:
+def _mean_text(step: RunStep) -> str:
     mean = step.mean_ratio
     if mean is None:
-        return (Part("No cell was measured in both runs."),)
+        return "No cell was measured in both runs."
     first, second = step.numbers
     return (
-        Part(
-            f"Run {second}'s durations are {numbers.ratio(mean.mean)} those of run {first} "
-            f"(geometric mean over {mean.count} cells; from {numbers.ratio(mean.smallest)} to "
-            f"{numbers.ratio(mean.largest)})."
-        ),
+        f"Run {second}'s durations are {numbers.ratio(mean.mean)} those of run {first} "
+        f"(geometric mean over {mean.count} cells; from {numbers.ratio(mean.smallest)} to "
+        f"{numbers.ratio(mean.largest)})."
     )
 
 
 def _verdict_sentence(group: CodeGroup, verdict: Verdict, names: Names) -> Sentence:
     changes = group.with_verdict(verdict)
     if not changes:
-        return (Part(f"No cell is shown to be {verdict.value}."),)
+        return sentence_of(f"No cell is shown to be {verdict.value}.")
     most, count = changes[0], len(changes)
-    where = f"{names.variant(most.cell)} at {names.problem(most.cell)}"
+    where = _where(most.cell, names)
     interval = numbers.interval(most.ratio_low, most.ratio_high)
-    return (
-        Part(f"{count} of {_cells_of(group)} {'is' if count == 1 else 'are'} "),
-        Part(verdict.value, strong=True),
-        Part(f": {where}, " if count == 1 else f", most of all {where}: "),
-        Part(f"{numbers.ratio(most.ratio)} {interval}".strip(), strong=True),
-        Part("."),
-    )
+    opening = f"{count} of {_cells_of(group)} {'is' if count == 1 else 'are'} "
+    which = f": {where}, " if count == 1 else f", most of all {where}: "
+    change = f"{numbers.ratio(most.ratio)} {interval}".strip()
+    return sentence_of(f"{opening}{strong(verdict.value)}{which}{strong(change)}.")
 
 
 def _rest_sentence(group: CodeGroup) -> Sentence:
@@ -136,21 +130,20 @@ def _rest_sentence(group: CodeGroup) -> Sentence:
         )
         if (count := group.counts.get(verdict, 0))
     ]
-    return (Part(f"Of the others, {', '.join(parts)}."),) if parts else ()
+    return sentence_of(f"Of the others, {', '.join(parts)}.") if parts else ()
 
 
 def _retuned_sentence(step: RunStep) -> tuple[Sentence, ...]:
     """Sentence on the cells that a compiler's autotuner tuned differently; empty without any."""
     if not step.retuned:
         return ()
-    opening = Part("The compiler's autotuner chose differently at ")
-    count = Part(str(len(step.retuned)), strong=True)
     total = f" of {len(step.cells)} cells"
     decided = [change for change in step.cells.values() if change.decided]
     among = sum(bool(change.retuned) for change in decided)
     if decided:
         total += f", {among} of the {len(decided)} slower or faster ones among them"
-    return ((opening, count, Part(f"{total}.")),)
+    count = strong(str(len(step.retuned)))
+    return (sentence_of(f"The compiler's autotuner chose differently at {count}{total}."),)
 
 
 def _drawn_sentence(comparison: RunComparison, names: Names) -> tuple[Sentence, ...]:
@@ -158,12 +151,10 @@ def _drawn_sentence(comparison: RunComparison, names: Names) -> tuple[Sentence, 
     if comparison.drawn_spread is None:
         return ()
     cell, spread = comparison.drawn_spread
-    where = f"{names.variant(cell)} at {names.problem(cell)}"
     return (
-        (
-            Part("Each run is a draw of the autotuner: over the runs, ratios of tuned cells span "),
-            Part(f"up to {numbers.ratio(spread)}", strong=True),
-            Part(f" ({where})."),
+        sentence_of(
+            "Each run is a draw of the autotuner: over the runs, ratios of tuned cells span "
+            f"{strong(f'up to {numbers.ratio(spread)}')} ({_where(cell, names)})."
         ),
     )
 

@@ -19,8 +19,8 @@ from profiler.render.tables.grids import ABSENT, OUTCOME_CSS, GridHeat, grid_hea
 from profiler.render.tables.heats import Heat, RatioScale, heat_heads, scale_of
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
-from profiler.render.words.answer import Part, Sentence
 from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.sentences import Sentence, sentence_of, strong
 
 CROSS = "\u00d7"
 """Stands where one of the runs has no correct time; ratios here go without a sign of their own."""
@@ -229,21 +229,17 @@ def grid_sentences(comparison: RunComparison) -> tuple[Sentence, ...]:
     if grids is None:
         return ()
     label = machine_label(comparison)
-    spoken: list[Sentence] = [(Part(f"{label[0].upper()}{label[1:]}: {direction(grids)}."),)]
+    texts = [f"{label[0].upper()}{label[1:]}: {direction(grids)}."]
     for variant, mean in grids.means[:MOST_SENTENCES]:
         if mean is None:
-            spoken.append((Part(variant.label, strong=True), Part(": no cell has both times.")))
+            texts.append(f"{strong(variant.label)}: no cell has both times.")
             continue
-        span = f"from {numbers.short_ratio(mean.smallest)} to {numbers.short_ratio(mean.largest)}"
-        count = f" in the geometric mean over {mean.count} cells, {span}."
-        spoken.append(
-            (
-                Part(f"{variant.label}: "),
-                Part(numbers.short_ratio(mean.mean), strong=True),
-                Part(count),
-            )
+        span = f"{numbers.short_ratio(mean.smallest)} to {numbers.short_ratio(mean.largest)}"
+        texts.append(
+            f"{variant.label}: {strong(numbers.short_ratio(mean.mean))} in the geometric mean over "
+            f"{mean.count} cells, from {span}."
         )
-    return tuple(spoken)
+    return tuple(map(sentence_of, texts))
 
 
 _SYMBOLS = {Verdict.FASTER: "\u25bc", Verdict.SLOWER: "\u25b2"}

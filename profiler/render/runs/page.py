@@ -8,7 +8,6 @@ import io
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,14 +38,6 @@ from profiler.render.runs.rows import (
 
 MOST_DOTS = 18
 MOST_COUNTERS = 300
-
-
-@dataclass(frozen=True)
-class DifferenceRow:
-    """One thing that is not the same in all runs."""
-
-    name: str
-    values: tuple[str, ...]
 
 
 def render_comparison(comparison: RunComparison) -> str:
@@ -179,9 +170,10 @@ def _history_chart(comparison: RunComparison, names: Names) -> Chart | None:
 # ---- tables and downloads ------------------------------------------------------------------------
 
 
-def _differences(comparison: RunComparison) -> tuple[DifferenceRow, ...]:
+def _differences(comparison: RunComparison) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """What is not the same in all runs, and its value in each."""
     return tuple(
-        DifferenceRow(field_word(difference.field), tuple(map(_text, difference.values)))
+        (field_word(difference.field), tuple(map(_text, difference.values)))
         for difference in comparison.differences
     )
 

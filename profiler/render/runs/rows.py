@@ -14,6 +14,7 @@ from profiler.model import FEWEST_BLOCKS, Cell, Verdict
 from profiler.render.tables.rows import Datum, change_datum
 from profiler.render.tuning import config_words
 from profiler.render.words import numbers
+from profiler.render.words.method import ENVIRONMENT_WORDS
 from profiler.render.words.verdicts import percent
 
 
@@ -28,8 +29,6 @@ class ChangeRow:
     problem: str
     verdict: Verdict | None
     ratio: float
-    low: float
-    high: float
     older: Datum
     newer: Datum
     shown_ratio: Datum
@@ -108,8 +107,6 @@ def change_row(change: CellChange, control: str, names: Names) -> ChangeRow:
         problem=names.problem(change.cell),
         verdict=change.verdict,
         ratio=change.ratio,
-        low=change.ratio_low,
-        high=change.ratio_high,
         older=Datum.quantity(change.older_ns, "ns", "not measured"),
         newer=Datum.quantity(change.newer_ns, "ns", "not measured"),
         shown_ratio=Datum.times(change.ratio, "not measured in both runs", title),
@@ -220,23 +217,11 @@ FIELD_WORDS: Mapping[str, str] = {
     "experiment": "Experiment",
     "baseline": "Baseline",
     "spec": "Experiment file",
-    "gpu": "GPU",
-    "gpu_uuid": "GPU (hash of its UUID)",
-    "compute_capability": "Compute capability",
-    "driver": "Driver",
-    "cuda_driver": "CUDA of the driver",
-    "nvcc": "nvcc",
-    "ncu": "ncu",
-    "torch": "torch",
-    "python": "Python",
-    "cpu": "CPU",
-    "max_sm_clock_mhz": "Highest SM clock (MHz)",
-    "max_memory_clock_mhz": "Highest memory clock (MHz)",
-    "clock_control": "Clock control",
-    "cache_control": "Cache control",
-    "git_commit": "Commit",
     "git_dirty": "Uncommitted changes",
-    "profiler_version": "Profiler",
+    **{
+        field: f"{heading} ({unit})" if unit else heading
+        for field, (heading, unit) in ENVIRONMENT_WORDS.items()
+    },
 }
 
 MACHINE_WORDS: Mapping[Machines, str] = {

@@ -30,8 +30,8 @@ from profiler.render.figures.drawing import Drawing, circle, line_style
 from profiler.render.tables.heats import Heat, RatioScale, heat_heads, scale_of
 from profiler.render.tables.rows import Datum, Row, counts_datum
 from profiler.render.words import numbers
+from profiler.render.words.comparisons import step_name
 from profiler.render.words.names import shorten
-from profiler.render.words.steps import step_name
 from profiler.render.words.verdicts import after_number, heat_mark, word_of
 
 MOST_STEPS = 60

@@ -98,17 +98,9 @@ class Explained:
     """Executed instructions by class in both."""
     counters: tuple[Row, ...]
     """Amount in both, first ÷ second, part of the account."""
-    sass: SassText | None
-    """None where there is nothing to compare."""
-
-
-@dataclass(frozen=True)
-class SassText:
-    """Instructions that only one of two kernels has."""
-
-    summary: str
-    text: str
-    """The changes with most executed instructions, each line with its sign."""
+    sass: tuple[str, str] | None
+    """Instructions that only one of two kernels has: their numbers, and the changes with most
+    executed instructions, each line with its sign. None where there is nothing to compare."""
 
 
 @dataclass(frozen=True)
@@ -206,10 +198,10 @@ def _classes(pair: PairWhy) -> tuple[Row, ...]:
     )
 
 
-def _sass(pair: PairWhy, diff: SassDiff) -> SassText:
+def _sass(pair: PairWhy, diff: SassDiff) -> tuple[str, str]:
     """The hunks with most executed instructions, as far as they fit."""
     if diff.is_empty:
-        return SassText("SASS: the same instructions in the same order", "")
+        return "SASS: the same instructions in the same order", ""
     sums = diff.by_class[["removed", "added"]].sum()
     summary = (
         f"SASS: {int(sums['added'])} instructions only in {pair.cell.variant.label}, "
@@ -221,7 +213,7 @@ def _sass(pair: PairWhy, diff: SassDiff) -> SassText:
         if shown and len(shown) + len(lines) > _MOST_SASS:
             break
         shown += [f"@@ instruction {hunk.second_start + 1}", *lines[:_MOST_SASS]]
-    return SassText(summary, "\n".join(shown))
+    return summary, "\n".join(shown)
 
 
 def _executed(hunk: Hunk) -> float:

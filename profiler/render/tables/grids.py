@@ -10,13 +10,12 @@ from string import ascii_uppercase
 
 from profiler.findings.findings import Findings, Programs
 from profiler.findings.kinds.grid_axes import Grid
-from profiler.findings.kinds.grid_pairs import GridCell
-from profiler.findings.kinds.grids import GridPairs, VariantPair
+from profiler.findings.kinds.grid_pairs import GridCell, GridPairs, VariantPair
 from profiler.model import Cell, Outcome, Variant
 from profiler.render.tables.heats import RatioScale
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
-from profiler.render.words.names import kernel_list, readable_kernel
+from profiler.render.words.names import kernels_by_cell, readable_kernel
 from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.verdicts import details, heat_mark, word_of
 
@@ -40,14 +39,6 @@ class GridHeat:
 
 
 @dataclass(frozen=True)
-class PairHeat:
-    """A pair of variants: time of the one by that of the other, below 1 is less time."""
-
-    pair: VariantPair
-    heat: GridHeat
-
-
-@dataclass(frozen=True)
 class MetricHeats:
     """One metric of every variant, in one scale of colours."""
 
@@ -63,8 +54,8 @@ def short_ratio(ratio: float) -> str:
 
 def pair_heat(
     programs: Programs, pairs: GridPairs, pair: VariantPair, grid: Grid, scale: RatioScale
-) -> PairHeat | None:
-    """The heat map of a pair; None where the grid has no problem that both are planned for."""
+) -> GridHeat | None:
+    """Time of the one of a pair by that of the other; None where no problem has both planned."""
     cells = {(cell.row, cell.column): cell for cell in pairs.of(pair, grid)}
     if not cells:
         return None
@@ -72,7 +63,7 @@ def pair_heat(
     def datum(row: object, column: object) -> Datum:
         return _pair_datum(programs, cells.get((row, column)), scale)
 
-    return PairHeat(pair, grid_heat(f"{pair.name}, time: below 1 is better", grid, datum))
+    return grid_heat(f"{pair.name}, time: below 1 is better", grid, datum)
 
 
 def grid_heat(title: str, grid: Grid, datum: Callable[[object, object], Datum]) -> GridHeat:
@@ -217,14 +208,6 @@ class KernelList:
     """Names of the variants, each with the number of its cells."""
 
 
-@dataclass(frozen=True)
-class GridKernels:
-    """Lists of kernels of the cells of one grid."""
-
-    grid: Grid
-    lists: tuple[KernelList, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class Kernels:
     """Which kernels each cell launches, and the letter of that list."""
@@ -234,17 +217,12 @@ class Kernels:
     @cached_property
     def names(self) -> Mapping[str, tuple[str, ...]]:
         """Kernels by cell id, as its first sample has them; without those that saw none."""
-        frame = self.findings.report.measured.samples
-        if "kernel_names" not in frame.columns:
-            return {}
-        pairs = frame.loc[frame["kernel_names"].notna(), ["cell", "kernel_names"]]
-        first = pairs.drop_duplicates("cell").itertuples(index=False)
-        names_by_cell = {str(cell): kernel_list(names) for cell, names in first}
+        names_by_cell = kernels_by_cell(self.findings.report.measured.samples)
         for cell in self.findings.programs.cells:
             owner = self.findings.programs.status(cell).duplicate_of
             if cell.id not in names_by_cell and owner in names_by_cell:
                 names_by_cell[cell.id] = names_by_cell[owner]
-        return {cell: names for cell, names in names_by_cell.items() if names}
+        return names_by_cell
 
     @cached_property
     def letters(self) -> Mapping[tuple[str, ...], str]:
@@ -258,7 +236,7 @@ class Kernels:
         return self.letters.get(self.names.get(cell.id, ()), "")
 
 
-def grid_kernels(programs: Programs, kernels: Kernels, grid: Grid) -> GridKernels:
+def grid_kernels(programs: Programs, kernels: Kernels, grid: Grid) -> tuple[KernelList, ...]:
     """The lists of kernels among the cells of a grid, row by row."""
     cells = [
         cell
@@ -268,7 +246,7 @@ def grid_kernels(programs: Programs, kernels: Kernels, grid: Grid) -> GridKernel
         for variant in programs.variants
         if (cell := programs.by_place.get((variant.id, problem.id)))
     ]
-    return GridKernels(grid, _lists(kernels, cells))
+    return _lists(kernels, cells)
 
 
 def _lists(kernels: Kernels, cells: Sequence[Cell]) -> tuple[KernelList, ...]:

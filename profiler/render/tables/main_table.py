@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from profiler.findings.counters import nearest_roof
@@ -56,7 +56,6 @@ class CellRow:
     problem_params: tuple[Datum, ...]
     outcome: str
     outcome_css: str
-    cause: str
     primary: Datum
     spread: Datum
     ratio: Datum
@@ -238,7 +237,6 @@ def _cell_row(
         problem_params=tuple(_parameter(cell.problem, key) for key in keys),
         outcome=OUTCOME_WORDS[status.outcome],
         outcome_css=outcome_css(status.outcome),
-        cause=status.cause,
         primary=data[0],
         spread=Datum(
             width or numbers.MISSING,
@@ -294,7 +292,6 @@ class Facet:
 
     label: str
     values: tuple[str, ...]
-    index: Mapping[str, int]
 
 
 def facets(programs: Programs) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...], ...]]:
@@ -310,13 +307,13 @@ def facets(programs: Programs) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...]
             if len(values) > _MOST_FACET_VALUES:
                 continue
             index = {value: number for number, value in enumerate(values)}
-            groups.append(Facet(f"{label} \u00b7 {key}", values, index))
+            groups.append(Facet(f"{label} \u00b7 {key}", values))
             columns.append(
                 [index[str(getattr(cell, side).params.get(key))] for cell in programs.cells]
             )
     of_cells = [programs.status(cell).outcome for cell in programs.cells]
     outcomes = tuple(OUTCOME_WORDS[outcome] for outcome in Outcome if outcome in of_cells)
     index = {word: number for number, word in enumerate(outcomes)}
-    groups.append(Facet("outcome", outcomes, index))
+    groups.append(Facet("outcome", outcomes))
     columns.append([index[OUTCOME_WORDS[outcome]] for outcome in of_cells])
     return tuple(groups), tuple(zip(*columns, strict=True))

@@ -44,15 +44,6 @@ class TrialRow:
 
 
 @dataclass(frozen=True)
-class ImportanceRow:
-    """The share of one parameter."""
-
-    parameter: str
-    share: float
-    text: str
-
-
-@dataclass(frozen=True)
 class SearchSection:
     """Contents of the section."""
 
@@ -60,7 +51,8 @@ class SearchSection:
     course: Chart | None
     """None where nothing was measured."""
     tried: Chart | None
-    importance: tuple[ImportanceRow, ...]
+    importance: tuple[tuple[str, float], ...]
+    """Parameters with their shares."""
     importance_reading: str
     parameters: tuple[str, ...]
     rows: tuple[TrialRow, ...]
@@ -79,9 +71,7 @@ def search_section(findings: Findings) -> SearchSection | None:
         sentences=search_sentences(findings, search),
         course=_course_chart(findings.programs, search),
         tried=_tried_chart(search, free),
-        importance=tuple(
-            ImportanceRow(name, share, f"{100 * share:.1f}") for name, share in shares.items()
-        ),
+        importance=tuple(shares.items()),
         importance_reading=importance_reading(search),
         parameters=tuple(parameter.name for parameter in free),
         rows=tuple(_row(search, trial, free) for trial in search.trials),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from profiler.findings.findings import CellNumbers, Findings, Ranking
 from profiler.findings.ranking import VariantRank
@@ -15,24 +14,17 @@ from profiler.planning.problem_names import varying
 from profiler.render.tables.heats import Heat, heat_heads, lacking_datum
 from profiler.render.tables.rows import Datum, Row, variant_row
 from profiler.render.words import numbers
-from profiler.render.words.ranks import of_the_best
+from profiler.render.words.comparisons import of_the_best
 from profiler.render.words.verdicts import reason_and_blocks, word_of
 
 SLOWDOWN_EDGES = (1.01, 1.03, 1.08, 1.2, 1.5, 2.0)
 """Ratio to the best at which the next class of colour begins."""
 
 
-@dataclass(frozen=True)
-class SlowdownHeat:
-    """One group of rivals: those that are planned for the same problems."""
+def slowdown_heats(findings: Findings) -> tuple[tuple[str, Heat], ...]:
+    """Ratio to the best of each problem, for each group of rivals: those of the same problems.
 
-    name: str
-    """What tells its problems from the others; empty where there is one group."""
-    heat: Heat
-
-
-def slowdown_heats(findings: Findings) -> tuple[SlowdownHeat, ...]:
-    """Ratio to the best of each problem, for each group of rivals.
+    Before each what tells its problems from the others; empty where there is one group.
 
     Rows stand by their worst case, references below.
     """
@@ -46,7 +38,7 @@ def slowdown_heats(findings: Findings) -> tuple[SlowdownHeat, ...]:
         )
         group_problems = [problem for problem in programs.problems if problem.id in planned]
         name = _common(programs.problems, group_problems) if several else ""
-        heats.append(SlowdownHeat(name, _heat(findings, [*rows, *below], group_problems)))
+        heats.append((name, _heat(findings, [*rows, *below], group_problems)))
     return tuple(heats)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+import pandas as pd
 
 from profiler.findings.counters import (
     STILL_UNDER,
@@ -11,11 +14,13 @@ from profiler.findings.counters import (
     counter_pairs,
     largest_stalls,
 )
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, Ranking
 from profiler.metrics.catalogue import STALL_PREFIX
 from profiler.metrics.labels import Label
 from profiler.model import Problem
-from profiler.render.figures.charts import Chart, ChartText, ChartWithTable, pair_chart
+from profiler.render.figures import version_figures as figures
+from profiler.render.figures.canvas import Axis
+from profiler.render.figures.charts import Chart, ChartWithTable, colours, make_chart
 from profiler.render.figures.roofline import roofline
 from profiler.render.tables.rows import Datum, change_datum, with_unit
 from profiler.render.words import numbers
@@ -31,10 +36,6 @@ PEAKS = (
     "achieved_occupancy_pct",
     "l1_hit_pct",
     "l2_hit_pct",
-)
-_PEAKS_TEXT = ChartText("peaks", "Percent of peak, occupancy and hit rates")
-_STALLS_TEXT = ChartText(
-    "stalls", "What warps wait on", "Warps that wait for each reason, per instruction issued."
 )
 
 
@@ -89,13 +90,43 @@ def why(findings: Findings) -> Why | None:
         problem=problem.name,
         best=best.label,
         baseline=baseline.label,
-        peaks=pair_chart(findings.ranking, _PEAKS_TEXT, peaks, problem),
+        peaks=_pair_chart(
+            findings.ranking,
+            peaks,
+            "peaks",
+            f"Percent of peak, occupancy and hit rates at {problem.name}",
+        ),
         peak_rows=tuple(map(_moved, peaks)),
         roofline=roofline(findings, problem),
-        stalls=pair_chart(findings.ranking, _STALLS_TEXT, stalls, problem),
+        stalls=_pair_chart(
+            findings.ranking,
+            stalls,
+            "stalls",
+            f"What warps wait on at {problem.name}",
+            "Warps that wait for each reason, per instruction issued.",
+        ),
         stall_rows=tuple(map(_moved, stalls)),
         moved=_most_moved(findings, problem),
     )
+
+
+def _pair_chart(
+    ranking: Ranking, pairs: Sequence[CounterPair], identifier: str, title: str, reading: str = ""
+) -> Chart | None:
+    """Several metrics of the best variant and of the baseline, in one figure; None without any."""
+    best, baseline = ranking.best, ranking.programs.baseline
+    if best is None or baseline is None or not pairs:
+        return None
+    drawing = figures.pairs(
+        pair_table(pairs), Axis("", pairs[0].metric.unit), (best.label, baseline.label)
+    )
+    return make_chart(identifier, title, f"{colours(ranking)} {reading}".strip(), drawing)
+
+
+def pair_table(pairs: Sequence[CounterPair]) -> pd.DataFrame:
+    """Rows for `version_figures.pairs`; NaN where a value is missing."""
+    rows = [(pair.metric.label, pair.best, pair.baseline) for pair in pairs]
+    return pd.DataFrame(rows, columns=["name", "best", "baseline"])
 
 
 def _most_moved(findings: Findings, problem: Problem) -> tuple[Moved, ...]:

@@ -14,7 +14,13 @@ from profiler.findings.values import NAN
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.timeline.picture import GPU, PictureRow, bars_within, joined_bars
-from profiler.render.timeline.still_figure import PHASE_NAMES, Panel, Shares, timeline_figure
+from profiler.render.timeline.still_figure import (
+    PHASE_NAMES,
+    Panel,
+    Shares,
+    phase_name,
+    timeline_figure,
+)
 from profiler.render.timeline.timeline_tables import SmallTable, percent
 from profiler.render.words import numbers
 
@@ -28,22 +34,14 @@ _WARPGROUPS = "Warpgroups of the block at once, by whether operations of theirs 
 
 
 @dataclass(frozen=True)
-class ActivityKey:
-    """An activity and its colour."""
-
-    name: str
-    colour: str
-    """Name of a colour of the page; empty: grey."""
-
-
-@dataclass(frozen=True)
 class InKernelCell:
     """The in-kernel timeline of one cell as the page shows it."""
 
     name: str
     sentence: str
     notes: tuple[str, ...]
-    keys: tuple[ActivityKey, ...]
+    keys: tuple[tuple[str, str], ...]
+    """Each activity with the name of its colour; empty: none of its own."""
     chart: Chart | None
     table: SmallTable
 
@@ -90,7 +88,7 @@ def _cell(
         sentence=_sentence(inside),
         notes=tuple(_notes(inside)),
         keys=tuple(
-            ActivityKey(words(activity), PHASE_NAMES[place] if place >= 0 else "")
+            (words(activity), phase_name(place))
             for activity, place in colours.items()
             if activity in {share.activity for share in inside.activity_shares}
         ),

@@ -29,7 +29,13 @@ from profiler.render.timeline.picture import (
     joined_bars,
     make_picture,
 )
-from profiler.render.timeline.still_figure import PHASE_NAMES, Panel, Shares, timeline_figure
+from profiler.render.timeline.still_figure import (
+    PHASE_NAMES,
+    Panel,
+    Shares,
+    phase_name,
+    timeline_figure,
+)
 from profiler.render.timeline.timeline_tables import (
     OPERATOR_HEADS,
     NamedTimeline,
@@ -60,15 +66,6 @@ _PIXELS = 1400
 
 
 @dataclass(frozen=True)
-class PhaseKey:
-    """A phase and its colour."""
-
-    name: str
-    colour: str
-    """Name of a colour of the page; empty: none of its own."""
-
-
-@dataclass(frozen=True)
 class CellPicture:
     """The timeline of one cell as the page shows it."""
 
@@ -78,7 +75,8 @@ class CellPicture:
     """Its place among the embedded data; -1: no picture."""
     sentence: str
     notes: tuple[str, ...]
-    keys: tuple[PhaseKey, ...]
+    keys: tuple[tuple[str, str], ...]
+    """Each phase with the name of its colour; empty: none of its own."""
     chart: Chart | None
     twin: SmallTable | None
     tables: tuple[SmallTable, ...]
@@ -136,11 +134,13 @@ def make_section(named: NamedTimelines) -> TimelineSection | None:
     data: list[dict[str, Any]] = []
     cells = []
     for number, cell in enumerate(named.cells):
-        drawing = _drawing(cell.timeline, most) if number < len(drawn) else None
-        if drawing is not None:
-            bars = compact(drawing.picture, names, drawing.window)
+        picture = window = None
+        if number < len(drawn):
+            picture = _picture(cell.timeline, most)
+            window = cell.timeline.window(picture.until_ns)
+            bars = compact(picture, names, window)
             data.append({"name": cell.name, "device": cell.timeline.device, **bars})
-        cells.append(_cell(cell, number, drawing))
+        cells.append(_cell(cell, number, picture, window))
     return TimelineSection(
         cells=tuple(cells),
         shares=phase_shares(named.cells),
@@ -155,25 +155,19 @@ def make_section(named: NamedTimelines) -> TimelineSection | None:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Drawing:
-    """The picture of a cell, and the unit of it that the still figure shows."""
-
-    picture: Picture
-    window: UnitWindow | None
+def _picture(timeline: CellTimelineFindings, most: int) -> Picture:
+    return make_picture(timeline.bars(most), timeline.phase_names, on_cpu=timeline.on_cpu)
 
 
-def _drawing(timeline: CellTimelineFindings, most: int) -> _Drawing:
-    picture = make_picture(timeline.bars(most), timeline.phase_names, on_cpu=timeline.on_cpu)
-    return _Drawing(picture, timeline.window(picture.until_ns))
-
-
-def _cell(cell: NamedTimeline, number: int, drawing: _Drawing | None) -> CellPicture:
+def _cell(
+    cell: NamedTimeline, number: int, picture: Picture | None, window: UnitWindow | None
+) -> CellPicture:
+    """One cell; `window`: the unit of its picture that the still figure shows."""
     timeline = cell.timeline
     chart = twin = None
-    if drawing is not None and drawing.window is not None and not drawing.picture.empty:
-        chart = _chart(cell, number, drawing.picture, drawing.window)
-        twin = _twin(cell, drawing.picture, drawing.window)
+    if picture is not None and window is not None and not picture.empty:
+        chart = _chart(cell, number, picture, window)
+        twin = _twin(cell, picture, window)
     operators, left_out = operator_rows(timeline)
     tables = (
         tree_table(timeline),
@@ -186,7 +180,7 @@ def _cell(cell: NamedTimeline, number: int, drawing: _Drawing | None) -> CellPic
         mark=cell.mark,
         number=number if chart is not None else -1,
         sentence=_sentence(timeline),
-        notes=tuple(_notes(timeline, None if drawing is None else drawing.picture)),
+        notes=tuple(_notes(timeline, picture)),
         keys=_keys(timeline),
         chart=chart,
         twin=twin,
@@ -197,11 +191,8 @@ def _cell(cell: NamedTimeline, number: int, drawing: _Drawing | None) -> CellPic
     )
 
 
-def _keys(timeline: CellTimelineFindings) -> tuple[PhaseKey, ...]:
-    return tuple(
-        PhaseKey(name, PHASE_NAMES[number] if number < len(PHASE_NAMES) else "")
-        for number, name in enumerate(timeline.phase_names)
-    )
+def _keys(timeline: CellTimelineFindings) -> tuple[tuple[str, str], ...]:
+    return tuple((name, phase_name(number)) for number, name in enumerate(timeline.phase_names))
 
 
 # ---- words ---------------------------------------------------------------------------------------
@@ -387,4 +378,4 @@ def _twin(cell: NamedTimeline, picture: Picture, window: UnitWindow) -> SmallTab
 
 
 def _shown_time(value: float) -> Datum:
-    return Datum(numbers.show(float(value), "ns"), numbers.raw(float(value)))
+    return Datum.quantity(value, "ns", "")

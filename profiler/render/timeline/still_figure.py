@@ -12,15 +12,7 @@ import pandas as pd
 from profiler.findings.findings import Findings
 from profiler.model import SessionStep, Span
 from profiler.render.figures import palette
-from profiler.render.figures.axes import (
-    POINTS,
-    TICK_GAP,
-    Axes,
-    RowAxes,
-    Scale,
-    Ticks,
-    places,
-)
+from profiler.render.figures.axes import POINTS, TICK_GAP, Axes, RowAxes, Scale, Ticks, places
 from profiler.render.figures.canvas import WIDTH_IN
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import (
@@ -146,6 +138,11 @@ def _draw_bars(rows: RowAxes, across: Scale, panel: Panel) -> None:
 def phase_colour(phase: int) -> str:
     """Colour of a phase by its number; those without one are grey."""
     return PHASE_COLOURS[phase] if 0 <= phase < len(PHASE_COLOURS) else palette.OTHER
+
+
+def phase_name(phase: int) -> str:
+    """Name of the colour of a phase among the page's variables; empty where it is grey."""
+    return PHASE_NAMES[phase] if 0 <= phase < len(PHASE_NAMES) else ""
 
 
 def _fitting(name: str, room: int) -> str:

@@ -138,7 +138,7 @@ def _share_datum(phase: Phase | None) -> Datum:
         f"{percent(phase.busy_share_low)} to {percent(phase.busy_share_high)} over {phase.units}; "
         f"time {numbers.show(phase.gpu_ns, 'ns')}, idle {numbers.show(phase.idle_ns, 'ns')}"
     )
-    return Datum(percent(phase.busy_share), numbers.raw(100 * phase.busy_share), title)
+    return Datum.quantity(100 * phase.busy_share, "%", "", title)
 
 
 def percent(share: float) -> str:
@@ -189,7 +189,7 @@ def _phase_lines(cell: NamedTimeline) -> Iterator[Row]:
             _time(phase.gpu_ns),
             _span(phase.gpu_ns_low, phase.gpu_ns_high),
             _percent(phase.busy_share),
-            _percent_span(phase.busy_share_low, phase.busy_share_high),
+            _span(100 * phase.busy_share_low, 100 * phase.busy_share_high, "%"),
             _time(phase.idle_ns),
             _percent(phase.share_of_gpu),
             _time(phase.host_ns, "no range of its own"),
@@ -241,8 +241,7 @@ def _call_data(row: Mapping[Any, Any] | None) -> tuple[Datum, Datum]:
     if row is None:
         return Datum("0", "0"), Datum(title="not called", css="none")
     title = f"{numbers.show(row['low_ns'], 'ns')} to {numbers.show(row['high_ns'], 'ns')}"
-    host = Datum(numbers.show(row["host_ns"], "ns"), numbers.raw(row["host_ns"]), title)
-    return _number(row["calls"]), host
+    return _number(row["calls"]), Datum.quantity(row["host_ns"], "ns", "", title)
 
 
 def _call_totals(table: pd.DataFrame) -> tuple[Datum, Datum]:
@@ -472,24 +471,14 @@ def _number(value: float) -> Datum:
 
 
 def _time(value: float | None, without: str = "nothing ran in it") -> Datum:
-    if value is None or numbers.is_missing(value):
-        return Datum(title=without, css="none")
-    return Datum(numbers.show(value, "ns"), numbers.raw(float(value)))
+    return Datum.quantity(value, "ns", without)
 
 
 def _percent(share: float | None, without: str = "nothing ran in it") -> Datum:
-    if share is None or numbers.is_missing(share):
-        return Datum(title=without, css="none")
-    return Datum(percent(share), numbers.raw(100 * share))
+    return Datum.quantity(None if share is None else 100 * share, "%", without)
 
 
-def _span(low: float, high: float) -> Datum:
+def _span(low: float, high: float, unit: str = "ns") -> Datum:
     if numbers.is_missing(low) or numbers.is_missing(high):
         return Datum(title="nothing ran in it", css="none")
-    return _text_datum(f"{numbers.show(low, 'ns')} to {numbers.show(high, 'ns')}")
-
-
-def _percent_span(low: float, high: float) -> Datum:
-    if numbers.is_missing(low) or numbers.is_missing(high):
-        return Datum(title="nothing ran in it", css="none")
-    return _text_datum(f"{percent(low)} to {percent(high)}")
+    return _text_datum(f"{numbers.show(low, unit)} to {numbers.show(high, unit)}")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from profiler.findings.answer import answer_of as found_answer
 from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
@@ -22,48 +21,20 @@ from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import is_number, telling
 from profiler.render.tables.timers import timer_table
 from profiler.render.words import numbers
+from profiler.render.words.comparisons import (
+    contender_words,
+    noun,
+    step_name,
+    step_summary,
+    ties_words,
+    worst_of_the_best,
+)
 from profiler.render.words.outcomes import OUTCOME_WORDS
-from profiler.render.words.ranks import contender_words, ties_words, worst_of_the_best
-from profiler.render.words.steps import noun, step_name, step_summary
+from profiler.render.words.sentences import Sentence, sentence_of, strong
 from profiler.render.words.verdict_words import word
 from profiler.render.words.verdicts import all_problems, counts_clause, reason_and_blocks, word_of
 
-
-@dataclass(frozen=True)
-class Part:
-    """A piece of a sentence."""
-
-    text: str
-    strong: bool = False
-
-
-@dataclass(frozen=True)
-class Card:
-    """One of the four cards."""
-
-    question: str
-    answer: str
-    detail: str
-    css: str = ""
-    """Class of a verdict, whose word and symbol are in the answer."""
-
-
-Sentence = tuple[Part, ...]
-
-
-def spoken(sentence: Sentence) -> str:
-    """Text of a sentence."""
-    return "".join(part.text for part in sentence)
-
-
-def card_sentence(card: Card) -> Sentence:
-    """A card as a line: its question, its answer and the rest."""
-    joint = " " if card.answer.endswith(numbers.TIMES) else ", "
-    detail = f"{joint}{card.detail.removesuffix('.')}" if card.detail else ""
-    question = Part(f"{card.question.rstrip('?')}: ")
-    return (question, Part(card.answer, strong=True), Part(f"{detail}."))
-
-
+NOTHING_MEASURED = "No variant has a correct and measured result."
 _MOST_GROUPS = 3
 """Groups of rivals of which the answer names the best."""
 _MOST_LOST = 3
@@ -103,17 +74,14 @@ def step_sentences(findings: Findings) -> tuple[Sentence, ...]:
     steps = findings.kind.parameter_steps
     if not steps:
         return sentences(findings)
-    of_steps: list[Sentence] = [
-        (
-            Part(step_name(effect.step), strong=True),
-            Part(f": {step_summary(findings.numbers, effect)}"),
-        )
+    texts = [
+        f"{strong(step_name(effect.step))}: {step_summary(findings.numbers, effect)}"
         for effect in steps[:_MOST_STEPS]
     ]
-    more = len(steps) - len(of_steps)
+    more = len(steps) - len(texts)
     if more > 0:
-        of_steps.append((Part(f"{more} more steps stand below."),))
-    return (*of_steps, coverage_sentence(findings.programs))
+        texts.append(f"{more} more steps stand below.")
+    return (*map(sentence_of, texts), coverage_sentence(findings.programs))
 
 
 def ladder_sentences(findings: Findings) -> tuple[Sentence, ...]:
@@ -132,15 +100,12 @@ def _ladder_sentence(findings: Findings) -> Sentence:
     cumulative = last.cumulative
     if cumulative is None:
         return ()
-    return (
-        Part(f"The ladder of {len(ladder)} versions{_led(findings.numbers, ladder)} ends at "),
-        Part(numbers.ratio(cumulative.overall.ratio), strong=True),
-        Part(f" the {what} of its first version (geometric mean)"),
-        Part(f"{counts_clause(cumulative.verdicts)}. "),
-        Part("Its largest step is the one to "),
-        Part(most.variant.label, strong=True),
-        Part(f", which takes {numbers.ratio(most.step.overall.ratio)} the {what} of the version "),
-        Part(f"before it{counts_clause(most.step.verdicts)}."),
+    return sentence_of(
+        f"The ladder of {len(ladder)} versions{_led(findings.numbers, ladder)} ends at "
+        f"{strong(numbers.ratio(cumulative.overall.ratio))} the {what} of its first version "
+        f"(geometric mean){counts_clause(cumulative.verdicts)}. Its largest step is the one to "
+        f"{strong(most.variant.label)}, which takes {numbers.ratio(most.step.overall.ratio)} the "
+        f"{what} of the version before it{counts_clause(most.step.verdicts)}."
     )
 
 
@@ -168,21 +133,16 @@ def _fastest_sentence(findings: Findings) -> Sentence:
     mean = "geometric mean, " if lead.problems > 1 else ""
     every = all_problems(faster) if faster > 1 else "its problem"
     where = every if faster == lead.problems else f"{faster} of {lead.problems} problems"
-    return (
-        Part(lead.variant.label, strong=True),
-        Part(" takes "),
-        Part(numbers.ratio(lead.ratio), strong=True),
-        Part(
-            f" the {noun(findings.numbers)} of the best of these "
-            f"({mean}{word(Verdict.FASTER)} at {where})."
-        ),
+    return sentence_of(
+        f"{strong(lead.variant.label)} takes {strong(numbers.ratio(lead.ratio))} the "
+        f"{noun(findings.numbers)} of the best of these ({mean}{word(Verdict.FASTER)} at {where})."
     )
 
 
 def _overall_sentence(findings: Findings) -> Sentence:
     row, baseline = findings.ranking.best_rank, findings.programs.baseline
     if row is None:
-        return (Part("No variant has a correct and measured result.", strong=True),)
+        return sentence_of(strong(NOTHING_MEASURED))
     if baseline is None or row.best is None or row.worst is None or len(row.ratios) < 2:
         return ()
     if _has_baseline_alone(findings.ranking):
@@ -190,22 +150,18 @@ def _overall_sentence(findings: Findings) -> Sentence:
     count = len(row.ratios)
     every = row.complete and count == len(findings.programs.problems)
     over = all_problems(count) if every else f"the {count} problems"
-    opening: Sentence = (Part(f"Over {over} "),)
+    opening = f"Over {over} "
     if findings.ranking.baseline_rank:
         which = "highest" if findings.numbers.primary.better == "higher" else "lowest"
-        leader = Part(baseline.label, strong=True)
-        rest = Part(f", the baseline, has the {which} geometric mean. Of the rest, ")
-        opening = (*opening, leader, rest)
+        opening += f"{strong(baseline.label)}, the baseline, has the {which} geometric mean. "
+        opening += "Of the rest, "
     verb = "takes" if findings.verdicts.given else "has"
-    return (
-        *opening,
-        Part(row.variant.label, strong=True),
-        Part(f" {verb} "),
-        Part(numbers.ratio(row.geometric_mean), strong=True),
-        Part(f" the {noun(findings.numbers)} of {baseline.label} (geometric mean; from "),
-        Part(f"{numbers.ratio(row.best[1].ratio)} at {row.best[0].name} to "),
-        Part(f"{numbers.ratio(row.worst[1].ratio)} at {row.worst[0].name})"),
-        Part(f"{counts_clause(row.planned_verdicts)}."),
+    return sentence_of(
+        f"{opening}{strong(row.variant.label)} {verb} {strong(numbers.ratio(row.geometric_mean))} "
+        f"the {noun(findings.numbers)} of {baseline.label} (geometric mean; from "
+        f"{numbers.ratio(row.best[1].ratio)} at {row.best[0].name} to "
+        f"{numbers.ratio(row.worst[1].ratio)} at {row.worst[0].name})"
+        f"{counts_clause(row.planned_verdicts)}."
     )
 
 
@@ -223,19 +179,17 @@ def _largest_sentence(findings: Findings) -> Sentence:
     where += "," if len(findings.programs.problems) > 1 else ""
     first = findings.ranking.winners[problem.id]
     shown = findings.ranking.rival_winners.get(problem.id, first)
-    opening = (Part(f"{where} "), *winner_words(findings.numbers, first))
+    text = f"{where} {winner_words(findings.numbers, first)}"
     if first.cell != shown.cell:
-        opening = (*opening, Part("; of the rest, "), *winner_words(findings.numbers, shown))
+        text += f"; of the rest, {winner_words(findings.numbers, shown)}"
     value = findings.numbers.value(shown.cell, findings.numbers.primary.name)
     alone = shown.cell.variant == findings.programs.baseline
     if findings.programs.baseline is None or alone or numbers.is_missing(value.ratio):
-        return (*opening, Part("."))
+        return sentence_of(f"{text}.")
     certainty = _certainty(value, findings.verdicts.at(shown.cell.variant, problem))
-    return (
-        *opening,
-        Part(": "),
-        Part(numbers.ratio(value.ratio), strong=True),
-        Part(f" the {noun(findings.numbers)} of {findings.programs.baseline.label}{certainty}."),
+    return sentence_of(
+        f"{text}: {strong(numbers.ratio(value.ratio))} the {noun(findings.numbers)} of "
+        f"{findings.programs.baseline.label}{certainty}."
     )
 
 
@@ -262,23 +216,21 @@ def _exceed(sizes: Mapping[str, float], others: Mapping[str, float]) -> bool:
     return any(a > b for a, b in pairs) and all(a >= b for a, b in pairs)
 
 
-def winner_words(cell_numbers: CellNumbers, winner: Winner) -> Sentence:
+def winner_words(cell_numbers: CellNumbers, winner: Winner) -> str:
     """Clause on the winner of a problem with its number: the best only where verdicts show it."""
     programs = cell_numbers.programs
     shown = numbers.show(winner.value.median, cell_numbers.primary.unit)
     variant = winner.cell.variant
-    name = Part(variant.label, strong=True)
     if winner.final:
         shown += " in the confirmation"
-    aside = _aside(programs, winner)
+    name = f"{strong(variant.label)}{_aside(programs, winner)}"
     if winner.best:
         outside = variant.id in programs.references and variant != programs.baseline
-        opening = "the lowest time is that of " if outside else "the best is "
-        return (Part(opening), name, Part(f"{aside} with {shown}"))
+        opening = "the lowest time is that of" if outside else "the best is"
+        return f"{opening} {name} with {shown}"
     which = "highest" if cell_numbers.primary.better == "higher" else "lowest"
     ties = ties_words(winner)
-    tail = f", {ties}" if ties else ""
-    return (name, Part(f"{aside} has the {which} median, {shown}{tail}"))
+    return f"{name} has the {which} median, {shown}{f', {ties}' if ties else ''}"
 
 
 def _aside(programs: Programs, winner: Winner) -> str:
@@ -310,7 +262,7 @@ def everywhere_sentence(findings: Findings, row: VariantRank | None) -> Sentence
         worst = _problem(findings.programs, row.regret.worst_problem)
         most = worst_of_the_best(findings.numbers, row.regret.worst)
         text += f"; used {where(row)}, {most} (at {worst.name})"
-    return (Part(row.variant.label, strong=True), Part(f"{text}."))
+    return sentence_of(f"{strong(row.variant.label)}{text}.")
 
 
 def _first_elsewhere(ranking: Ranking, row: VariantRank) -> str:
@@ -348,10 +300,9 @@ def _timer_sentence(findings: Findings) -> Sentence:
         return ()
     furthest = table.furthest
     parts = f"; {furthest.parts}" if furthest.parts else ""
-    return (
-        Part(f"Of the timers, {furthest.timer} differs most from {table.reference}: "),
-        Part(furthest.ratio, strong=True),
-        Part(f" at {furthest.where} ({furthest.times}{parts})."),
+    return sentence_of(
+        f"Of the timers, {furthest.timer} differs most from {table.reference}: "
+        f"{strong(furthest.ratio)} at {furthest.where} ({furthest.times}{parts})."
     )
 
 
@@ -364,4 +315,4 @@ def coverage_sentence(programs: Programs) -> Sentence:
         if not outcome.correct
     ]
     rest = f" ({', '.join(others)})" if others else ""
-    return (Part(f"{programs.measured_count()} of {total} cells measured{rest}."),)
+    return sentence_of(f"{programs.measured_count()} of {total} cells measured{rest}.")

@@ -23,27 +23,20 @@ from profiler.findings.why.cells import NEAR_ROOF
 from profiler.findings.why.find import find_why, idle_difference
 from profiler.findings.winners import standing_of
 from profiler.model import Problem, Variant, Verdict
+from profiler.render.tables.timers import timer_cards
 from profiler.render.words import numbers
-from profiler.render.words.answer import (
-    Card,
-    Part,
-    Sentence,
-    card_sentence,
-    coverage_sentence,
-    spoken,
-    where,
-)
-from profiler.render.words.counters import limit_and_roof, nearest_roof_words, practical_of
-from profiler.render.words.headline import headline, kind_sentence, reference_clause
-from profiler.render.words.names import key_to_names
-from profiler.render.words.ranks import (
+from profiler.render.words.answer import coverage_sentence, where
+from profiler.render.words.comparisons import (
     bias_words,
+    noun,
     planned_winners,
     ties_words,
     worst_of_the_best,
 )
-from profiler.render.words.steps import noun
-from profiler.render.words.timer_cards import timer_cards
+from profiler.render.words.counters import limit_and_roof, nearest_roof_words, practical_of
+from profiler.render.words.headline import headline, kind_sentence, reference_clause
+from profiler.render.words.names import key_to_names
+from profiler.render.words.sentences import Card, Sentence, card_sentence, sentence_of, spoken
 from profiler.render.words.verdict_words import CSS
 from profiler.render.words.verdicts import (
     all_problems,
@@ -52,11 +45,7 @@ from profiler.render.words.verdicts import (
     word_of,
     word_of_all,
 )
-from profiler.render.words.why import (
-    part_words,
-    roof_parts,
-    roof_words,
-)
+from profiler.render.words.why import part_words, roof_parts, roof_words
 
 _MEMORY_ROOFS = frozenset({"dram", "l2", "l1"})
 _LEAST_SAVED = 0.9
@@ -85,7 +74,7 @@ def first_answer(findings: Findings) -> tuple[Sentence, ...]:
         headline(findings),
         *map(card_sentence, cards(findings)),
         coverage_sentence(findings.programs),
-        *([(Part(key),)] if key else []),
+        *([sentence_of(key)] if key else []),
     )
 
 
@@ -134,7 +123,7 @@ def _coverage_words(findings: Findings, row: VariantRank) -> str:
 def _reference_words(findings: Findings) -> str:
     """The absolute best, where a reference other than the baseline is ahead, and how far."""
     clause = reference_clause(findings.numbers, answer_of(findings.ranking).reference)
-    return spoken(clause).removeprefix("; ")
+    return spoken(sentence_of(clause)).removeprefix("; ")
 
 
 def _place(ranking: Ranking, row: VariantRank) -> str:

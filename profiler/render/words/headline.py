@@ -15,9 +15,9 @@ from profiler.model import Variant, Verdict
 from profiler.planning.page_kinds import LADDER, PARAMETERS, WAVES
 from profiler.render.tables.timers import timer_table
 from profiler.render.words import numbers
-from profiler.render.words.answer import Part, Sentence, spoken
-from profiler.render.words.ranks import ties_words
-from profiler.render.words.steps import noun, step_name
+from profiler.render.words.answer import NOTHING_MEASURED
+from profiler.render.words.comparisons import noun, step_name, ties_words
+from profiler.render.words.sentences import Sentence, sentence_of, spoken, strong
 from profiler.render.words.verdict_words import word
 from profiler.render.words.verdicts import counts_clause, word_of
 
@@ -46,10 +46,6 @@ def _by_kind(findings: Findings) -> Callable[[Findings], Sentence] | None:
     return next((of_kind[name] for name in of_kind if name in finds), None)
 
 
-def _name(variant: Variant) -> Part:
-    return Part(variant.label, strong=True)
-
-
 # ---- most pages ----------------------------------------------------------------------------------
 
 
@@ -57,28 +53,22 @@ def _general(findings: Findings) -> Sentence:
     answer = answer_of(findings.ranking)
     row = answer.rank
     if row is None:
-        return (Part("No variant has a correct and measured result.", strong=True),)
+        return sentence_of(strong(NOTHING_MEASURED))
     reference = reference_clause(findings.numbers, answer.reference)
     if len(row.planned) == 1 or findings.programs.baseline is None or row.best is None:
-        return (*_winner(findings, row, answer), *reference, Part("."))
-    return (*_relative(findings, row), *reference, Part("."))
+        return sentence_of(f"{_winner(findings, row, answer)}{reference}.")
+    return sentence_of(f"{_relative(findings, row, findings.programs.baseline)}{reference}.")
 
 
-def _relative(findings: Findings, row: VariantRank) -> Sentence:
+def _relative(findings: Findings, row: VariantRank, baseline: Variant) -> str:
     """Clause on the ratio to the baseline over several problems."""
-    baseline = findings.programs.baseline
-    if baseline is None:
-        return ()
-    opening: Sentence = ()
+    opening = ""
     if findings.ranking.baseline_rank:
-        rest = Part(", the baseline, is ahead; of the rest, ")
-        opening = (_name(baseline), rest)
+        opening = f"{strong(baseline.label)}, the baseline, is ahead; of the rest, "
+    verb = "takes" if findings.verdicts.given else "has"
     return (
-        *opening,
-        _name(row.variant),
-        Part(" takes " if findings.verdicts.given else " has "),
-        Part(numbers.ratio(row.geometric_mean), strong=True),
-        Part(f" the {noun(findings.numbers)} of {baseline.label} ({_over(len(row.ratios))})"),
+        f"{opening}{strong(row.variant.label)} {verb} {strong(numbers.ratio(row.geometric_mean))} "
+        f"the {noun(findings.numbers)} of {baseline.label} ({_over(len(row.ratios))})"
     )
 
 
@@ -86,45 +76,42 @@ def _over(problems: int) -> str:
     return f"geometric mean of {problems} problems" if problems > 1 else "at one problem"
 
 
-def _winner(findings: Findings, row: VariantRank, answer: Answer) -> Sentence:
+def _winner(findings: Findings, row: VariantRank, answer: Answer) -> str:
     """Clause on the variant with the lowest number, at one problem or without a baseline."""
     which = "highest" if findings.numbers.primary.better == "higher" else "lowest"
     winners = [findings.ranking.deciding_winners[problem] for problem in sorted(row.planned)]
-    name = _name(row.variant)
-    if len(winners) != 1:
-        return (name, Part(f" has the {which} {noun(findings.numbers)} at {answer.wins} of "
-                           f"{len(row.planned)} problems"))  # fmt: skip
-    winner = winners[0]
-    return (name, *_at_one(findings.numbers, row, winner, which))
-
-
-def _at_one(cell_numbers: CellNumbers, row: VariantRank, winner: Winner, which: str) -> Sentence:
-    programs = cell_numbers.programs
-    shown = numbers.show(winner.value.median, cell_numbers.primary.unit)
-    called = "is the best" if winner.best else f"has the {which} {noun(cell_numbers)}"
-    opening = Part(f" {called}, {shown}")
-    if winner.cell.variant != row.variant:
-        opening = Part(f" is first of the rest, after {winner.cell.variant.label}")
-    ties = ties_words(winner)
-    tail = f", {ties}" if ties and not winner.best else ""
-    if row.best is None or programs.baseline is None or row.variant == programs.baseline:
-        return (opening, Part(tail))
-    value = row.best[1]
-    verdict = word_of(row.verdicts[0]) if row.verdicts else ""
-    baseline = programs.baseline.label
+    if len(winners) == 1:
+        at_one = _at_one(findings.numbers, row, winners[0], which)
+        return f"{strong(row.variant.label)}{at_one}"
     return (
-        opening,
-        Part(f"{tail}: "),
-        Part(numbers.ratio(value.ratio), strong=True),
-        Part(f" the {noun(cell_numbers)} of {baseline}{f', {verdict}' if verdict else ''}"),
+        f"{strong(row.variant.label)} has the {which} {noun(findings.numbers)} at {answer.wins} of "
+        f"{len(row.planned)} problems"
     )
 
 
-def reference_clause(numbers: CellNumbers, lead: ReferenceLead | None) -> Sentence:
+def _at_one(cell_numbers: CellNumbers, row: VariantRank, winner: Winner, which: str) -> str:
+    baseline = cell_numbers.programs.baseline
+    shown = numbers.show(winner.value.median, cell_numbers.primary.unit)
+    called = "is the best" if winner.best else f"has the {which} {noun(cell_numbers)}"
+    text = f" {called}, {shown}"
+    if winner.cell.variant != row.variant:
+        text = f" is first of the rest, after {winner.cell.variant.label}"
+    ties = ties_words(winner)
+    text += f", {ties}" if ties and not winner.best else ""
+    if row.best is None or baseline is None or row.variant == baseline:
+        return text
+    verdict = word_of(row.verdicts[0]) if row.verdicts else ""
+    return (
+        f"{text}: {strong(numbers.ratio(row.best[1].ratio))} the {noun(cell_numbers)} of "
+        f"{baseline.label}{f', {verdict}' if verdict else ''}"
+    )
+
+
+def reference_clause(numbers: CellNumbers, lead: ReferenceLead | None) -> str:
     """Clause on the best reference where it is ahead of all others; the baseline is no news."""
     if lead is None or not 0 < lead.ratio < 1 or lead.variant == numbers.programs.baseline:
-        return ()
-    return (Part("; "), _name(lead.variant), Part(f", a reference, {lead_words(numbers, lead)}"))
+        return ""
+    return f"; {strong(lead.variant.label)}, a reference, {lead_words(numbers, lead)}"
 
 
 def lead_words(cell_numbers: CellNumbers, lead: ReferenceLead) -> str:
@@ -146,15 +133,13 @@ def _ladder(findings: Findings) -> Sentence:
     if len(measured) < 2 or most is None or most.step is None or baseline is None:
         return ()
     best = next((rung for rung in measured if rung.variant == findings.ranking.best), measured[-1])
-    return (
-        Part(f"{len(kind.ladder)} versions go from {numbers.ratio(measured[0].ratio)} to "),
-        Part(numbers.ratio(best.ratio), strong=True),
-        Part(f" the {noun(findings.numbers)} of {baseline.label}, with "),
-        _name(best.variant),
-        Part("; the largest step is "),
-        _name(most.variant),
-        Part(f": {numbers.ratio(most.step.overall.ratio)} the {noun(findings.numbers)} of "),
-        Part(f"the version before{counts_clause(most.step.verdicts)}."),
+    what = noun(findings.numbers)
+    return sentence_of(
+        f"{len(kind.ladder)} versions go from {numbers.ratio(measured[0].ratio)} to "
+        f"{strong(numbers.ratio(best.ratio))} the {what} of {baseline.label}, with "
+        f"{strong(best.variant.label)}; the largest step is {strong(most.variant.label)}: "
+        f"{numbers.ratio(most.step.overall.ratio)} the {what} of the version before"
+        f"{counts_clause(most.step.verdicts)}."
     )
 
 
@@ -163,13 +148,11 @@ def _steps(findings: Findings) -> Sentence:
     if most is None:
         return ()
     count = len(findings.kind.parameter_steps)
-    return (
-        Part(f"Of {count} steps, the largest effect is that of " if count > 1 else ""),
-        Part(step_name(most.step), strong=True),
-        Part(": "),
-        Part(numbers.ratio(most.overall.ratio), strong=True),
-        Part(f" the {noun(findings.numbers)} ({_over(len(findings.programs.problems))})"),
-        Part(f"{counts_clause(most.verdicts)}."),
+    opening = f"Of {count} steps, the largest effect is that of " if count > 1 else ""
+    return sentence_of(
+        f"{opening}{strong(step_name(most.step))}: {strong(numbers.ratio(most.overall.ratio))} the "
+        f"{noun(findings.numbers)} ({_over(len(findings.programs.problems))})"
+        f"{counts_clause(most.verdicts)}."
     )
 
 
@@ -180,21 +163,14 @@ def _waves(findings: Findings) -> Sentence:
         return ()
     most = max(enough, key=lambda need: need.waves)
     least = min(enough, key=lambda need: need.waves)
-    by_id = {variant.id: variant for variant in findings.programs.variants}
-    who = (
-        "Every variant" if len(enough) == len(needs) else f"{len(enough)} of {len(needs)} variants"
-    )
-    share = numbers.show(100 * GOOD, "%")
-    first = (
-        Part(f"{who} keep{'s' if len(enough) == len(needs) else ''} at least {share} of the rate "),
-        Part("of full waves from "),
-        Part(f"{most.waves:.4g} waves", strong=True),
-        Part(" on"),
-    )
-    if least == most:
-        return (*first, Part("."))
-    return (*first, Part(", "), _name(by_id[least.variant]),
-            Part(f" from {least.waves:.4g} on."))  # fmt: skip
+    every = len(enough) == len(needs)
+    who = "Every variant keeps" if every else f"{len(enough)} of {len(needs)} variants keep"
+    text = f"{who} at least {numbers.show(100 * GOOD, '%')} of the rate of full waves from "
+    text += f"{strong(f'{most.waves:.4g} waves')} on"
+    if least != most:
+        labels = {variant.id: variant.label for variant in findings.programs.variants}
+        text += f", {strong(labels[least.variant])} from {least.waves:.4g} on"
+    return sentence_of(f"{text}.")
 
 
 def _timers(findings: Findings) -> Sentence:
@@ -202,10 +178,7 @@ def _timers(findings: Findings) -> Sentence:
     if table is None or table.furthest is None:
         return ()
     furthest = table.furthest
-    return (
-        Part(f"Of {len(table.timers)} timers, "),
-        Part(furthest.timer, strong=True),
-        Part(f" differs most from {table.reference}: "),
-        Part(furthest.ratio, strong=True),
-        Part(f" at {furthest.where} ({furthest.times})."),
+    return sentence_of(
+        f"Of {len(table.timers)} timers, {strong(furthest.timer)} differs most from "
+        f"{table.reference}: {strong(furthest.ratio)} at {furthest.where} ({furthest.times})."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from profiler.findings.findings import Findings
@@ -11,28 +11,29 @@ from profiler.metrics.labels import Label
 from profiler.model import Environment
 from profiler.render.words import numbers
 
-_ENVIRONMENT_WORDS: tuple[tuple[str, str, str], ...] = (
-    ("gpu", "GPU", ""),
-    ("compute_capability", "Compute capability", ""),
-    ("gpu_uuid", "GPU (hash of its UUID)", ""),
-    ("sm_count", "SMs", ""),
-    ("memory_bytes", "Device memory", "byte"),
-    ("l2_bytes", "L2 cache", "byte"),
-    ("peak_dram_bytes_per_s", "Peak DRAM bandwidth", "byte/s"),
-    ("max_sm_clock_mhz", "Highest SM clock", "MHz"),
-    ("max_memory_clock_mhz", "Highest memory clock", "MHz"),
-    ("clock_control", "Clock control", ""),
-    ("cache_control", "Cache control", ""),
-    ("driver", "Driver", ""),
-    ("cuda_driver", "CUDA of the driver", ""),
-    ("nvcc", "nvcc", ""),
-    ("ncu", "ncu", ""),
-    ("torch", "torch", ""),
-    ("python", "Python", ""),
-    ("cpu", "CPU", ""),
-    ("profiler_version", "Profiler", ""),
-    ("git_commit", "Commit", ""),
-)
+ENVIRONMENT_WORDS: Mapping[str, tuple[str, str]] = {
+    "gpu": ("GPU", ""),
+    "compute_capability": ("Compute capability", ""),
+    "gpu_uuid": ("GPU (hash of its UUID)", ""),
+    "sm_count": ("SMs", ""),
+    "memory_bytes": ("Device memory", "byte"),
+    "l2_bytes": ("L2 cache", "byte"),
+    "peak_dram_bytes_per_s": ("Peak DRAM bandwidth", "byte/s"),
+    "max_sm_clock_mhz": ("Highest SM clock", "MHz"),
+    "max_memory_clock_mhz": ("Highest memory clock", "MHz"),
+    "clock_control": ("Clock control", ""),
+    "cache_control": ("Cache control", ""),
+    "driver": ("Driver", ""),
+    "cuda_driver": ("CUDA of the driver", ""),
+    "nvcc": ("nvcc", ""),
+    "ncu": ("ncu", ""),
+    "torch": ("torch", ""),
+    "python": ("Python", ""),
+    "cpu": ("CPU", ""),
+    "profiler_version": ("Profiler", ""),
+    "git_commit": ("Commit", ""),
+}
+"""By field: its heading, and the unit of its number."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def method(findings: Findings) -> Method:
 
 
 def _environment(environment: Environment) -> Iterator[tuple[str, str]]:
-    for name, heading, unit in _ENVIRONMENT_WORDS:
+    for name, (heading, unit) in ENVIRONMENT_WORDS.items():
         value = getattr(environment, name)
         if value is None:
             continue

@@ -6,6 +6,7 @@ import re
 from functools import cache
 
 import itanium_demangler
+import pandas as pd
 
 from profiler.findings.findings import Programs
 from profiler.findings.variant_names import JOINT
@@ -85,6 +86,18 @@ def kernel_list(names: object) -> tuple[str, ...]:
     if isinstance(names, list | tuple):
         return tuple(str(name) for name in names)
     return ()
+
+
+def kernels_by_cell(samples: pd.DataFrame) -> dict[str, tuple[str, ...]]:
+    """Kernels of each cell, by its id, as its first sample that saw any has them."""
+    if "kernel_names" not in samples.columns:
+        return {}
+    pairs = samples[["cell", "kernel_names"]].astype({"kernel_names": object})
+    kernels: dict[str, tuple[str, ...]] = {}
+    for cell, names in pairs.itertuples(index=False):
+        if str(cell) not in kernels and (listed := kernel_list(names)):
+            kernels[str(cell)] = listed
+    return kernels
 
 
 def plain_kernel(name: str) -> str:

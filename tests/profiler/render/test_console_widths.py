@@ -25,7 +25,7 @@ from profiler.importers.registry import read_files
 from profiler.model import BuildResult, KernelFacts, TunedConfig, Variant
 from profiler.render.console import lists
 from profiler.render.console import tables as console
-from profiler.render.console.plan import plan_table
+from profiler.render.console.lists import plan_table
 from profiler.render.console.runs import comparison_tables
 from profiler.render.console.terminal import columns, table
 from profiler.render.import_page import group_launches

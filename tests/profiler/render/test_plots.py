@@ -6,7 +6,7 @@ from recorded import RECORDINGS, findings_of_recording
 import profiler
 from profiler.commands.exporting import USUAL_METRICS, FiguresRequest, write_figures
 from profiler.errors import UsageError
-from profiler.render.plots import MOST_PANELS, metric_figure
+from profiler.render.excerpts import MOST_PANELS, metric_figure
 
 SOFTMAX = RECORDINGS / "softmax.zip"
 

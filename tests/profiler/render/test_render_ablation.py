@@ -18,7 +18,7 @@ from profiler.render.page import render_page
 from profiler.render.tables.heats import moved_table
 from profiler.render.tables.rows import move_datum
 from profiler.render.words.answer import answer_of
-from profiler.render.words.steps import effect_excludes_one, step_summary
+from profiler.render.words.comparisons import effect_excludes_one, step_summary
 
 
 @pytest.fixture(scope="module")

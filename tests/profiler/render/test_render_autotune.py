@@ -20,7 +20,7 @@ from profiler.render.tables.slowdowns import (
 )
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards
-from profiler.render.words.steps import value_name
+from profiler.render.words.comparisons import value_name
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from profiler.findings.find import find
 from profiler.model import BuildResult, CellStatus, KernelFacts, Outcome, Problem, Variant
 from profiler.render.console import lists
 from profiler.render.console import tables as console
-from profiler.render.console.plan import plan_table
+from profiler.render.console.lists import plan_table
 from profiler.render.console.terminal import plain
 from profiler.render.words import numbers
 from profiler.sessions.forecasts.launch_counts import launch_counts, launches_note

@@ -9,9 +9,9 @@ from synthetic_report import make_report, problems, without
 from profiler.findings.find import find
 from profiler.metrics.catalogue import ROOF_PREFIX
 from profiler.model import Outcome
+from profiler.render.tables import timers
 from profiler.render.tables.main_table import main_table
 from profiler.render.words import cards as cards_module
-from profiler.render.words import timer_cards
 from profiler.render.words.cards import cards
 from profiler.render.words.counters import nearest_roof_label
 
@@ -76,11 +76,11 @@ def test_the_card_has_it_where_nothing_was_explained(findings, monkeypatch, limi
 
 
 def test_the_card_of_timers_says_whose_it_is(findings):
-    card = timer_cards._why_card(findings, None)
+    card = timers._why_card(findings, None)
     whose = f"nearest roof of {findings.ranking.leader.variant.label} at "
     assert whose in card.detail
     assert card.detail.endswith("FP32 arithmetic, 91.7\u202f%")
-    assert "nearest roof" not in timer_cards._why_card(with_roofs({}), None).detail
+    assert "nearest roof" not in timers._why_card(with_roofs({}), None).detail
 
 
 def test_of_plain_kernels_the_card_says_the_share_too(findings):

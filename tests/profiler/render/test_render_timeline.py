@@ -25,7 +25,7 @@ from profiler.findings.timelines.cells import CellTimelineFindings, TimelineFind
 from profiler.model import SessionKind, SessionPlan
 from profiler.parse.nsys_attribution import attribute
 from profiler.render.console.tables import final_summary
-from profiler.render.console.timeline import timeline_tables
+from profiler.render.kinds.timeline import timeline_tables
 from profiler.render.page import render_page
 from profiler.render.timeline.section import make_section, named_timelines
 from profiler.render.timeline.timeline_tables import (

@@ -32,7 +32,7 @@ from profiler.render.tables.rows import counts_datum, verdict_datum
 from profiler.render.tables.slowdowns import slowdown_heats
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards, evidence
-from profiler.render.words.ranks import best_word, ties_words
+from profiler.render.words.comparisons import best_word, ties_words
 from profiler.render.words.verdict_words import SYMBOLS, WORDS
 from profiler.render.words.verdicts import (
     counts,

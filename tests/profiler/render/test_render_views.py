@@ -27,9 +27,9 @@ from profiler.render.words import answer
 from profiler.render.words import cards as cards_module
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards, doubts
+from profiler.render.words.comparisons import best_word
 from profiler.render.words.method import method
 from profiler.render.words.outcomes import why_missing
-from profiler.render.words.ranks import best_word
 from profiler.render.words.verdicts import reason_and_blocks
 
 
