@@ -13,7 +13,7 @@ from profiler.findings.timelines.cells import TimelineFindings
 from profiler.findings.timelines.overview import TimelineOverview
 from profiler.render.console.terminal import Paragraph, add_rest_caption, columns, plain, table
 from profiler.render.html import render
-from profiler.render.tables.rows import Datum
+from profiler.render.tables.rows import Datum, Row
 from profiler.render.timeline.section import TimelineSection, make_section
 from profiler.render.timeline.timeline_tables import NamedTimeline, NamedTimelines
 from profiler.render.words import numbers
@@ -43,21 +43,6 @@ class Column:
 
 
 @dataclass(frozen=True)
-class TableRow:
-    """A name, texts beside it, and numbers."""
-
-    name: str
-    texts: tuple[str, ...]
-    data: tuple[Datum, ...]
-    depth: int = 0
-
-    @property
-    def shown(self) -> str:
-        """Name as the page has room for; that of a templated kernel can fill a screen."""
-        return shorten(self.name, _LONGEST_ON_PAGE)
-
-
-@dataclass(frozen=True)
 class TimelineTable:
     """One table of a timeline; `left_out`: rows without room."""
 
@@ -67,7 +52,8 @@ class TimelineTable:
     first: str
     text_heads: tuple[str, ...]
     columns: tuple[Column, ...]
-    rows: tuple[TableRow, ...]
+    rows: tuple[Row, ...]
+    """Texts, then numbers."""
     left_out: int
 
 
@@ -207,98 +193,103 @@ def _sentence(tool: str, overview: TimelineOverview, unread: Mapping[str, int]) 
 def _summary_table(
     key: str, title: str, reading: str, frame: pd.DataFrame, first: str = "operation"
 ) -> TimelineTable:
-    rows = frame.head(MOST_ROWS).to_dict("records")
+    rows = _rows(frame, _SUMMARY)
+    return _table(key, title, reading, (first,), _SUMMARY, rows, len(frame))
+
+
+def _tree_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
+    reading = (
+        "GPU time of the operations that were launched inside each range."
+        if on_gpu
+        else "CPU time of the operators that began inside each range."
+    )
+    rows = [
+        replace(
+            _row(row["name"], (str(row["domain"] or "default"),), row, _TREE),
+            depth=int(row["depth"]) - 1,
+        )
+        for row in _records(frame)
+    ]
+    columns = _TREE if on_gpu else _TREE_ON_CPU
+    return _table("ranges", "Ranges", reading, ("range", "domain"), columns, rows, len(frame))
+
+
+def _member_table(frame: pd.DataFrame) -> TimelineTable:
+    shown = frame.groupby("group", sort=False).head(_MOST_OF_GROUP)
+    reading = (
+        "Single names of the rows with a star, or without their identifiers, above: those with the "
+        "most GPU time of each."
+    )
+    rows = [_row(row["name"], (_word(row["group"]),), row, _MEMBERS) for row in _records(shown)]
+    heads = ("name", "in")
+    return _table("members", "Ranges of the groups", reading, heads, _MEMBERS, rows, len(frame))
+
+
+def _gap_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
+    total = numbers.show(float(frame["idle_ns"].sum()), "ns")
+    idle = "a device ran nothing" if on_gpu else "no operator ran"
+    reading = (
+        f"{len(frame)} stretches between two operations in which {idle}, {total} together; the "
+        "longest first."
+    )
+    rows = []
+    for row in _records(frame):
+        name = f"{_name(row['before_name'])} \N{RIGHTWARDS ARROW} {_name(row['after_name'])}"
+        late = (_late(row["host_late"]),) if on_gpu else ()
+        rows.append(_row(name, (_word(row["range"]), *late), row, _GAPS))
+    heads = ("between", "range", *(("launch",) if on_gpu else ()))
+    return _table("gaps", "Idle gaps", reading, heads, _GAPS, rows, len(frame))
+
+
+def _latency_table(frame: pd.DataFrame) -> TimelineTable:
+    reading = (
+        "From the beginning of the launching call to the start on the GPU; work that is queued "
+        "behind other work waits, too."
+    )
+    rows = _rows(frame, _LATENCY)
+    heads = ("operation",)
+    return _table("latency", "Launch latency", reading, heads, _LATENCY, rows, len(frame))
+
+
+def _table(  # noqa: PLR0913, PLR0917 - what a table is made of
+    key: str,
+    title: str,
+    reading: str,
+    heads: tuple[str, ...],
+    columns: tuple[Column, ...],
+    rows: Sequence[Row],
+    count: int,
+) -> TimelineTable:
+    """A table; `heads` are those of the name and of the texts, `count` is that of all rows."""
     return TimelineTable(
         id=key,
         title=title,
         reading=reading,
-        first=first,
-        text_heads=(),
-        columns=_SUMMARY,
-        rows=tuple(TableRow(_name(row["name"]), (), _data(row, _SUMMARY)) for row in rows),
-        left_out=max(0, len(frame) - MOST_ROWS),
+        first=heads[0],
+        text_heads=heads[1:],
+        columns=columns,
+        rows=tuple(rows),
+        left_out=count - len(rows),
     )
 
 
-def _tree_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
-    rows = frame.head(MOST_ROWS).to_dict("records")
-    return TimelineTable(
-        id="ranges",
-        title="Ranges",
-        reading="GPU time of the operations that were launched inside each range."
-        if on_gpu
-        else "CPU time of the operators that began inside each range.",
-        first="range",
-        text_heads=("domain",),
-        columns=_TREE if on_gpu else _TREE_ON_CPU,
-        rows=tuple(
-            TableRow(
-                _name(row["name"]),
-                (str(row["domain"] or "default"),),
-                _data(row, _TREE),
-                int(row["depth"]) - 1,
-            )
-            for row in rows
-        ),
-        left_out=max(0, len(frame) - MOST_ROWS),
-    )
+def _records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
+    """The rows that the page has room for."""
+    return frame.head(MOST_ROWS).to_dict("records")
 
 
-def _member_table(frame: pd.DataFrame) -> TimelineTable:
-    shown = frame.groupby("group", sort=False).head(_MOST_OF_GROUP).head(MOST_ROWS)
-    return TimelineTable(
-        id="members",
-        title="Ranges of the groups",
-        reading="Single names of the rows with a star, or without their identifiers, above: those "
-        "with the most GPU time of each.",
-        first="name",
-        text_heads=("in",),
-        columns=_MEMBERS,
-        rows=tuple(
-            TableRow(_name(row["name"]), (_word(row["group"]),), _data(row, _MEMBERS))
-            for row in shown.to_dict("records")
-        ),
-        left_out=len(frame) - len(shown),
-    )
+def _rows(frame: pd.DataFrame, columns: Sequence[Column]) -> list[Row]:
+    return [_row(row["name"], (), row, columns) for row in _records(frame)]
 
 
-def _gap_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
-    rows = frame.head(MOST_ROWS).to_dict("records")
-    total = numbers.show(float(frame["idle_ns"].sum()), "ns")
-    idle = "a device ran nothing" if on_gpu else "no operator ran"
-    return TimelineTable(
-        id="gaps",
-        title="Idle gaps",
-        reading=f"{len(frame)} stretches between two operations in which {idle}, {total} "
-        "together; the longest first.",
-        first="between",
-        text_heads=("range", "launch") if on_gpu else ("range",),
-        columns=_GAPS,
-        rows=tuple(
-            TableRow(
-                f"{_name(row['before_name'])} \N{RIGHTWARDS ARROW} {_name(row['after_name'])}",
-                (_word(row["range"]), *((_late(row["host_late"]),) if on_gpu else ())),
-                _data(row, _GAPS),
-            )
-            for row in rows
-        ),
-        left_out=max(0, len(frame) - MOST_ROWS),
-    )
-
-
-def _latency_table(frame: pd.DataFrame) -> TimelineTable:
-    rows = frame.head(MOST_ROWS).to_dict("records")
-    return TimelineTable(
-        id="latency",
-        title="Launch latency",
-        reading="From the beginning of the launching call to the start on the GPU; work that is "
-        "queued behind other work waits, too.",
-        first="operation",
-        text_heads=(),
-        columns=_LATENCY,
-        rows=tuple(TableRow(_name(row["name"]), (), _data(row, _LATENCY)) for row in rows),
-        left_out=max(0, len(frame) - MOST_ROWS),
-    )
+def _row(
+    name: object, texts: Sequence[str], row: Mapping[Any, Any], columns: Sequence[Column]
+) -> Row:
+    """Name as the page has room for; that of a templated kernel can fill a screen."""
+    full = _name(name)
+    shown = shorten(full, _LONGEST_ON_PAGE)
+    data = (*(Datum(text, css="words") for text in texts), *_data(row, columns))
+    return Row(shown, data, note=full if shown != full else "")
 
 
 def _name(value: object) -> str:
@@ -354,6 +345,7 @@ def timelines_console(parts: Sequence[TimelinePart]) -> RenderableType:
 
 def _console_table(timeline_table: TimelineTable) -> RenderableType:
     places = [place for place, column in enumerate(timeline_table.columns) if column.console]
+    count = len(timeline_table.text_heads)
     shown = table(timeline_table.title)
     columns(shown, timeline_table.first, name=True)
     columns(shown, *timeline_table.text_heads, drop=1)
@@ -361,8 +353,8 @@ def _console_table(timeline_table: TimelineTable) -> RenderableType:
         columns(shown, timeline_table.columns[place].head, right=True, drop=number)
     for row in timeline_table.rows[:_MOST_LINES]:
         name = _INDENT * row.depth + shorten(row.name, _LONGEST_NAME)
-        texts = (plain(shorten(word, _LONGEST_NAME)) for word in row.texts)
-        shown.add_row(plain(name), *texts, *(row.data[place].text for place in places))
+        texts = (plain(shorten(datum.text, _LONGEST_NAME)) for datum in row.data[:count])
+        shown.add_row(plain(name), *texts, *(row.data[count + place].text for place in places))
     add_rest_caption(
         shown,
         max(0, len(timeline_table.rows) - _MOST_LINES) + timeline_table.left_out,

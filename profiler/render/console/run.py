@@ -9,7 +9,7 @@ from rich.text import Text
 
 from profiler.findings.findings import Findings, Programs
 from profiler.findings.ranking import VariantRank
-from profiler.findings.values import FINAL
+from profiler.findings.values import FINAL, Value
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Cell, Outcome, Problem, Variant, Verdict
@@ -79,10 +79,7 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
         pair = findings.verdicts.at(variant, problem)
         rich_table.add_row(
             plain(_with_role(findings.programs, variant)),
-            numbers.show(value.median, metric.unit),
-            numbers.half_width(value.median, value.low, value.high),
-            numbers.ratio(value.ratio),
-            plain(numbers.interval(value.ratio_low, value.ratio_high)),
+            *_numbers(findings, value, value),
             *([_verdict(pair)] if findings.verdicts.given else []),
         )
     add_rest_caption(rich_table, len(rows) - len(shown), "variants are in the page")
@@ -92,6 +89,16 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
         source = f"{source} Of variants that were not confirmed: of the timing blocks."
     rich_table.caption = _joined(rich_table.caption, source)
     return rich_table
+
+
+def _numbers(findings: Findings, value: Value, of_ratio: Value) -> tuple[str, str, str, Text]:
+    """Median, half of its interval, ratio to the baseline, and the interval of that."""
+    return (
+        numbers.show(value.median, findings.numbers.primary.unit),
+        numbers.half_width(value.median, value.low, value.high),
+        numbers.ratio(of_ratio.ratio),
+        plain(numbers.interval(of_ratio.ratio_low, of_ratio.ratio_high)),
+    )
 
 
 def _axes(programs: Programs) -> str:
@@ -144,10 +151,7 @@ def _winners_table(findings: Findings) -> TextTable:
         rich_table.add_row(
             plain(problem.name),
             plain(winner.cell.variant.label),
-            numbers.show(winner.value.median, metric.unit),
-            numbers.half_width(winner.value.median, winner.value.low, winner.value.high),
-            numbers.ratio(value.ratio),
-            plain(numbers.interval(value.ratio_low, value.ratio_high)),
+            *_numbers(findings, winner.value, value),
             *([_verdict(pair)] if given else []),
             plain(_rest(winner)),
         )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 import json
 import math
 from collections.abc import Mapping
@@ -203,22 +201,18 @@ _CSV_COLUMNS = (
 
 def _csv(step: RunStep, names: Names) -> str:
     """The main table with raw numbers, in its order."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["cell", "variant", "problem", "verdict", *_CSV_COLUMNS])
-    for change in step.all.ranked:
-        cell = change.cell
-        values = [_csv_value(getattr(change, name)) for name in _CSV_COLUMNS]
-        writer.writerow(
-            [cell, names.variant(cell), names.problem(cell), change.verdict or NO_VERDICT, *values]
+    rows = [
+        (
+            change.cell,
+            names.variant(change.cell),
+            names.problem(change.cell),
+            change.verdict or NO_VERDICT,
+            *(getattr(change, name) for name in _CSV_COLUMNS),
         )
-    return stream.getvalue()
-
-
-def _csv_value(value: str | float) -> str:
-    if isinstance(value, str):
-        return str(value)
-    return "" if math.isnan(value) else f"{value:.10g}"
+        for change in step.all.ranked
+    ]
+    table = pd.DataFrame(rows, columns=["cell", "variant", "problem", "verdict", *_CSV_COLUMNS])
+    return table.to_csv(index=False, float_format="%.10g", lineterminator="\n")
 
 
 def _link(kind: str, text: str) -> str:
