@@ -57,7 +57,7 @@ def units_chart(findings: Findings) -> Chart | None:
         reading += f" {len(cells) - MOST_CELLS} more stand below."
     entries = [symbol_handle(name, phase_colour(place), "s") for place, name in enumerate(names)]
     entries.append(symbol_handle("other", palette.OTHER, "s"))
-    figure = timelines.units(rows, entries[: len(PHASE_COLOURS) + 1])
+    figure = units(rows, entries[: len(PHASE_COLOURS) + 1])
     return make_chart("first", f"One {what} of each variant", reading, figure)
 
 
