@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.commands.output import write_json_target
 from profiler.commands.requests import PlanRequest
-from profiler.commands.selected_plan import selected_plan
 from profiler.errors import ExitCode
 from profiler.machine.environment import (
     Gpu,
@@ -18,7 +17,8 @@ from profiler.machine.environment import (
     resolved_architecture,
 )
 from profiler.model import Plan, SearchPlan
-from profiler.planning.plan import foreseen_plan, plan_document
+from profiler.planning.page_kinds import LADDER, PAGE_KINDS
+from profiler.planning.plan import foreseen_plan, make_plan, plan_document
 from profiler.planning.readiness import check_ready, unchecked_note
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
@@ -74,9 +74,8 @@ def _held(
     if newest is None:
         return EarlierVisits(foreseen_plan(experiment, plan))
     # Here, because it brings pandas.
-    from profiler.sessions.forecasts.earlier_visits import earlier_visits
-    from profiler.sessions.forecasts.likely_machine import likely_machine
-    from profiler.sessions.overlap.likely_start import Execution
+    from profiler.sessions.execution import Execution
+    from profiler.sessions.forecasts.earlier_visits import earlier_visits, likely_machine
 
     run, record = newest
     machine = likely_machine(experiment, run, gpu)
@@ -103,9 +102,13 @@ def _print_plan(
     plan: Plan, held: EarlierVisits, forecasts: Sequence[Forecast], command: str, color: str
 ) -> None:
     from profiler.render.console.lists import plan_table
-    from profiler.sessions.forecasts.duration_words import duration_words
     from profiler.sessions.forecasts.forecast import further_seconds
-    from profiler.sessions.launch_counts import after_first_look, launch_counts, launches_note
+    from profiler.sessions.forecasts.launch_counts import (
+        after_first_look,
+        launch_counts,
+        launches_note,
+    )
+    from profiler.sessions.progress import duration_words
 
     console = make_console(color)
     measured = held.plan
@@ -139,7 +142,7 @@ def _print_plan(
 
 def _session_line(cost: Forecast) -> str:
     """What of a session is measured, and what the rest takes."""
-    from profiler.sessions.forecasts.duration_words import duration_words
+    from profiler.sessions.progress import duration_words
 
     again = f" ({cost.why_again})" if cost.why_again else ""
     left_out = (
@@ -166,3 +169,20 @@ def _search_line(plan: SearchPlan, search: EarlierSearch | None) -> str:
         f"search: done, {search.evaluations} evaluations; its {len(search.finalists)} finalists "
         "are measured"
     )
+
+
+def selected_plan(loaded: LoadedSpec, space: Space, only: str | None) -> Plan:
+    """Plan of an experiment, or of a part; raises as `make_plan`."""
+    plan = make_plan(loaded, space)
+    if only is None:
+        return plan
+    from profiler.findings.variant_names import find_names
+
+    # Labels are made of what differs among all variants: those of the page of the whole experiment.
+    names = find_names(
+        plan.variants,
+        references={plan.baseline or "", *plan.references},
+        ladder=LADDER in PAGE_KINDS[loaded.experiment.page.kind].finds,
+    )
+    labels = {variant.id: names.label(variant) for variant in plan.variants}
+    return make_plan(loaded, space, only=only, labels=labels)

@@ -17,7 +17,7 @@ from profiler.errors import UsageError
 from profiler.findings.findings import CellNumbers, Findings, Programs
 from profiler.model import Cell, Problem, Verdict
 from profiler.notices import Severity
-from profiler.planning.problem_lookup import problems_called
+from profiler.planning.cell_filter import problems_called
 from profiler.render.figures.canvas import Axis
 from profiler.render.figures.charts import Chart, bar_chart
 from profiler.render.html import moment, render

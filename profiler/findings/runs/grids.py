@@ -11,12 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from profiler.analyse.changes import mean_ratio
-from profiler.analyse.effects import MeanRatio
+from profiler.analyse.effects import MeanRatio, mean_ratio
 from profiler.comparison.programs import Machines
 from profiler.comparison.runs import ComparedRun, is_correct, outcome_in
-from profiler.findings.kinds.grid_axes import Grid
-from profiler.findings.kinds.grids import grids
+from profiler.findings.kinds.grids import Grid, grids
 from profiler.findings.runs.changes import CellChange
 from profiler.findings.runs.steps import RunStep
 from profiler.model import Cell, Outcome, Variant

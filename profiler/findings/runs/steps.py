@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from profiler.analyse.between_runs import REFUSED_WORDS, Reason
-from profiler.analyse.changes import mean_ratio
-from profiler.analyse.effects import MeanRatio
+from profiler.analyse.effects import MeanRatio, mean_ratio
 from profiler.comparison.programs import (
     EditedFile,
     Machines,

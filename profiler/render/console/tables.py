@@ -31,8 +31,7 @@ from profiler.render.words.cards import first_answer
 from profiler.render.words.names import readable_kernel, shorten
 from profiler.render.words.searches import search_summary
 from profiler.render.words.sentences import Sentence, spoken
-from profiler.search.replay import RecordedSpace
-from profiler.search.summary import ReplaySummary, TargetSummary
+from profiler.search.replay import RecordedSpace, ReplaySummary, TargetSummary
 
 _MOST_LAUNCH_GROUPS = 40
 _MOST_LAUNCH_COLUMNS = 6

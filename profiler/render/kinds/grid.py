@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
-from profiler.findings.kinds.grid_axes import Grid
-from profiler.findings.kinds.grid_pairs import (
+from profiler.findings.kinds.grids import (
     DURATION,
+    Grid,
     GridCell,
     GridPairs,
     VariantPair,

@@ -7,8 +7,7 @@ from typing import Any
 import pandas as pd
 
 from profiler.findings.findings import CellNumbers, Findings, KindFindings
-from profiler.findings.kinds.grid_axes import Grid
-from profiler.findings.kinds.grid_pairs import DURATION, GridPairs
+from profiler.findings.kinds.grids import DURATION, Grid, GridPairs
 from profiler.metrics.labels import label
 from profiler.model import Variant
 from profiler.planning.problem_names import is_number

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.findings.kinds.grid_axes import Grid
+from profiler.findings.kinds.grids import Grid
 from profiler.findings.runs.comparison import RunComparison
 from profiler.findings.runs.grids import GridCell, MissingTime, RunGrids, VariantGrid
 from profiler.findings.runs.steps import RunStep

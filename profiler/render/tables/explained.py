@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler.findings.findings import Findings
-from profiler.findings.why.accounts import Account
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.counters import CounterOfBoth
 from profiler.findings.why.find import find_why
-from profiler.findings.why.pairs import PairWhy
-from profiler.findings.why.sass import Hunk, SassDiff, Side
+from profiler.findings.why.pairs import Account, Hunk, PairWhy, Side
 from profiler.render.tables.rows import Datum, Row, raw_or_none
 from profiler.render.words import numbers
 from profiler.render.words.counters import NAMES, counter_words, group_words
@@ -198,21 +198,21 @@ def _classes(pair: PairWhy) -> tuple[Row, ...]:
     )
 
 
-def _sass(pair: PairWhy, diff: SassDiff) -> tuple[str, str]:
+def _sass(pair: PairWhy, hunks: Sequence[Hunk]) -> tuple[str, str]:
     """The hunks with most executed instructions, as far as they fit."""
-    if diff.is_empty:
+    if not hunks:
         return "SASS: the same instructions in the same order", ""
-    sums = diff.by_class[["removed", "added"]].sum()
+    sides = Counter(line.side for hunk in hunks for line in hunk.lines)
     summary = (
-        f"SASS: {int(sums['added'])} instructions only in {pair.cell.variant.label}, "
-        f"{int(sums['removed'])} only in {pair.against.variant.label}"
+        f"SASS: {sides[Side.ADDED]} instructions only in {pair.cell.variant.label}, "
+        f"{sides[Side.REMOVED]} only in {pair.against.variant.label}"
     )
     shown: list[str] = []
-    for hunk in sorted(diff.hunks, key=_executed, reverse=True):
+    for hunk in sorted(hunks, key=_executed, reverse=True):
         lines = [f"{line.side.value} {line.sass.strip()}" for line in hunk.lines]
         if shown and len(shown) + len(lines) > _MOST_SASS:
             break
-        shown += [f"@@ instruction {hunk.second_start + 1}", *lines[:_MOST_SASS]]
+        shown += [f"@@ instruction {hunk.start + 1}", *lines[:_MOST_SASS]]
     return summary, "\n".join(shown)
 
 

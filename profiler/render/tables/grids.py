@@ -9,8 +9,7 @@ from functools import cached_property
 from string import ascii_uppercase
 
 from profiler.findings.findings import Findings, Programs
-from profiler.findings.kinds.grid_axes import Grid
-from profiler.findings.kinds.grid_pairs import GridCell, GridPairs, VariantPair
+from profiler.findings.kinds.grids import Grid, GridCell, GridPairs, VariantPair
 from profiler.model import Cell, Outcome, Variant
 from profiler.render.tables.heats import RatioScale
 from profiler.render.tables.rows import Datum

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from profiler.findings.counters import nearest_roof
 from profiler.findings.findings import CellNumbers, Findings
-from profiler.findings.why import accounts
+from profiler.findings.why import pairs as accounts
 from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.counters import MEMORY, SHARED, Amount, CounterOfBoth
 from profiler.findings.why.find import find_why

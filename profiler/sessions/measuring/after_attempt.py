@@ -24,7 +24,7 @@ from profiler.model import Cell, Plan
 from profiler.parse.bounded_files import replacing
 from profiler.planning.space import Space
 from profiler.run_folder.folder import KERNELS_FILE, KernelCheck
-from profiler.run_folder.load.attempts import Loaded
+from profiler.run_folder.load.loaded import Loaded
 
 _TIMEOUT_S = 300.0
 _LEVEL = 6

@@ -28,9 +28,9 @@ from profiler.run_folder.folder import (
     compress_reports,
     finish_attempt,
 )
-from profiler.run_folder.load.attempts import AttemptReader, Loaded
+from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.cells import find_aliases
-from profiler.run_folder.load.loaded import missing_roofs
+from profiler.run_folder.load.loaded import Loaded, missing_roofs
 from profiler.run_folder.load.outcomes import Results, failures, gather
 from profiler.runner import protocol
 from profiler.sessions.attempt import recover

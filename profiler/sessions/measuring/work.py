@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from profiler.model import SessionPlan, Visit
-from profiler.run_folder.load.attempts import Loaded
+from profiler.run_folder.load.loaded import Loaded
 from profiler.runner import protocol
 from profiler.sessions.watchdog import Record
 

@@ -30,14 +30,8 @@ from profiler.render.console.runs import comparison_tables
 from profiler.render.console.terminal import columns, table
 from profiler.render.import_page import group_launches
 from profiler.render.import_timeline import timeline_part, timelines_console
-<<<<<<< HEAD
-from profiler.render.tables.launches import group_launches
-from profiler.render.tuning_page import console_tables
-from profiler.sessions.forecasts.launch_counts import launch_counts, launches_note
-=======
 from profiler.render.tuning import console_tables
-from profiler.sessions.launch_counts import launch_counts, launches_note
->>>>>>> f13522d7 (Figures of one kind of page stand with it; a page's templates, excerpts, imports and tuning have a module each)
+from profiler.sessions.forecasts.launch_counts import launch_counts, launches_note
 
 WIDTHS = (80, 120, 200)
 WHOLE = 24
