@@ -14,12 +14,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from profiler.errors import EnvironmentUnusable, ParseError, naming
+from profiler.errors import EnvironmentUnusable, ParseError, UsageError, naming
 from profiler.kernels.build import (
     BUILD_FILE,
     TIMELINE_HEADER,
@@ -39,6 +38,7 @@ from profiler.model import BuildResult, KernelFacts, Params, Variant
 from profiler.parse.machine_code import code_hash, kernels_hash, launched_kernels
 from profiler.parse.ptxas import error_lines, parse_ptxas_log
 from profiler.planning.spec.models import DEFAULT_COMPILE_LIMIT_S
+from profiler.run_folder.documents import read_dataclass
 from profiler.sessions.builds.ninja import NinjaResult, OnEnd, Progress, run_ninja
 
 FACTS_FILE = "facts.json"
@@ -149,9 +149,9 @@ def is_as_built(build: BuildResult, recipe: Recipe | None, arch: str, built_at: 
             return False
         if build.library is None:
             return all(file.stat().st_mtime <= built_at for file in watched_files(recipe))
-        dependencies = _facts_beside(build.library)["dependencies"]
-        return all(content_hash(Path(name)) == digest for name, digest in dependencies.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        stored = _stored(Path(build.library).parent)
+        return stored is not None and _are_same(stored.dependencies, content_hash)
+    except (OSError, ValueError):
         return False
 
 
@@ -171,14 +171,29 @@ _Build = Library | str | None
 
 
 @dataclass(frozen=True)
-class _Facts:
-    """Facts of a built library, as stored in `facts.json`; or the error of its build."""
+class _Stored:
+    """What `facts.json` keeps of a library."""
 
-    library: str | None = None
+    version: int = 0
     code_hash: str | None = None
     kernels: tuple[KernelFacts, ...] = ()
-    error: str = ""
-    cached: bool = False
+    dependencies: Mapping[str, str] = field(default_factory=dict)
+    """Hash of each file that it was compiled from, by its path."""
+    made: Mapping[str, str] = field(default_factory=dict)
+    """Hash of each file that was built, by its name in the folder of the ninja file."""
+
+
+def _stored(folder: Path) -> _Stored | None:
+    """What is kept of the library in a folder; None where that is gone or damaged."""
+    try:
+        return read_dataclass(folder / FACTS_FILE, _Stored)
+    except (UsageError, ParseError):
+        return None
+
+
+def _are_same(hashes: Mapping[str, str], hash_of: Callable[[Path], str]) -> bool:
+    """Whether files have these hashes, by path; raises OSError where one cannot be read."""
+    return all(hash_of(Path(name)) == digest for name, digest in hashes.items())
 
 
 @contextmanager
@@ -214,19 +229,11 @@ def _obstacles_named() -> Iterator[None]:
         ) from error
 
 
-def _facts_beside(library: str) -> Any:
-    """What `facts.json` has of a library."""
-    return json.loads((Path(library).parent / FACTS_FILE).read_text(encoding="utf-8"))
-
-
 def _depends_on(library: str, header: Path) -> bool:
     """Whether a built library was compiled from a header; False where that is not known."""
-    try:
-        dependencies = _facts_beside(library)["dependencies"]
-        same_name = (Path(name) for name in dependencies if name.endswith(header.name))
-        return any(path.resolve() == header for path in same_name)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return False
+    stored = _stored(Path(library).parent)
+    names = () if stored is None else stored.dependencies
+    return any(Path(name).resolve() == header for name in names if name.endswith(header.name))
 
 
 def _plan(recipe: Recipe | None, arch: str, compiler: Compiler) -> _Build:
@@ -248,44 +255,63 @@ def _build_libraries(
     libraries: Mapping[str, Library],
     folder: Path,
     start_ninja: Callable[[Path, OnEnd], NinjaResult],
-) -> dict[str, _Facts]:
-    """Facts of all libraries: from the cache where it is valid, else built now."""
+) -> dict[str, BuildResult]:
+    """Results of all libraries, of no variant yet: from the cache where it is valid, or built."""
     hash_once = cache(content_hash)
-    facts: dict[str, _Facts] = {}
+    results: dict[str, BuildResult] = {}
     for digest, library in libraries.items():
-        cached = _cached_facts(folder / digest, library, hash_once)
-        if cached is not None:
-            facts[digest] = cached
-    missing = [library for digest, library in libraries.items() if digest not in facts]
+        stored = _still_valid(library, folder, hash_once)
+        if stored is not None:
+            results[digest] = _result_of(library, folder, stored, cached=True)
+    missing = [library for digest, library in libraries.items() if digest not in results]
     if missing:
         _forget_outcome(missing, folder)
-        facts |= _built_facts(missing, folder, start_ninja, hash_once)
-    return facts
+        results |= _built_now(missing, folder, start_ninja, hash_once)
+    return results
 
 
-def _built_facts(
+def _result_of(library: Library, folder: Path, stored: _Stored, *, cached: bool) -> BuildResult:
+    return BuildResult(
+        variant="",
+        ok=True,
+        library=str(folder / library.library),
+        recipe_hash=library.recipe_hash,
+        code_hash=stored.code_hash,
+        kernels=stored.kernels,
+        command=library.command,
+        cached=cached,
+    )
+
+
+def _built_now(
     libraries: Sequence[Library],
     folder: Path,
     start_ninja: Callable[[Path, OnEnd], NinjaResult],
     hash_once: Callable[[Path], str],
-) -> dict[str, _Facts]:
-    """Facts of libraries that are built now, of each read while others are still compiled."""
+) -> dict[str, BuildResult]:
+    """Results of libraries that are built now, each read while others are still compiled."""
     by_path = {str(library.library): library for library in libraries}
-    facts: dict[str, Future[_Facts]] = {}
+    made: dict[str, Future[BuildResult]] = {}
     with ThreadPoolExecutor(1) as reader:
 
         def read_if_made(path: str) -> None:
             library = by_path.get(path)
-            if library is not None and path not in facts and _is_made(library, folder):
-                facts[path] = reader.submit(_new_facts, library, folder, hash_once)
+            if library is not None and path not in made and _is_made(library, folder):
+                made[path] = reader.submit(_new_result, library, folder, hash_once)
 
         ninja_result = start_ninja(_write_ninja(libraries, folder), read_if_made)
         for path in by_path:  # also where ninja did not name what it made
             read_if_made(path)
     return {
-        library.recipe_hash: facts[path].result()
-        if path in facts
-        else _Facts(error=_error(library, folder, ninja_result))
+        library.recipe_hash: made[path].result()
+        if path in made
+        else BuildResult(
+            "",
+            ok=False,
+            recipe_hash=library.recipe_hash,
+            error=_error(library, folder, ninja_result),
+            command=library.command,
+        )
         for path, library in by_path.items()
     }
 
@@ -305,7 +331,8 @@ def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
     for library in libraries:
         (folder / library.library).unlink(missing_ok=True)
         (folder / library.link_log).unlink(missing_ok=True)
-        made = _made(folder / library.recipe_hash)
+        stored = _stored(folder / library.recipe_hash)
+        made = {} if stored is None else stored.made
         for compilation in library.compilations:
             if not _is_as_made(folder / compilation.object, made):
                 (folder / compilation.object).unlink(missing_ok=True)
@@ -316,39 +343,28 @@ def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
                 (folder / compilation.depfile).unlink(missing_ok=True)
 
 
-def _cached_facts(
-    folder: Path, library: Library, hash_once: Callable[[Path], str]
-) -> _Facts | None:
-    """Return the facts of a library whose sources and headers are still the same, or None."""
+def _still_valid(
+    library: Library, folder: Path, hash_once: Callable[[Path], str]
+) -> _Stored | None:
+    """What is kept of a library whose sources and headers are still the same; else None."""
+    stored = _stored(folder / library.recipe_hash)
+    if stored is None or stored.version != FACTS_VERSION:
+        return None
     try:
-        data = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))
-        if data["version"] != FACTS_VERSION:
-            return None
-        if _digests(library, folder.parent) != data["made"]:
-            return None
-        for name, digest in data["dependencies"].items():
-            if hash_once(Path(name)) != digest:
-                return None
-        kernels = tuple(KernelFacts(**kernel) for kernel in data["kernels"])
-        return _Facts(
-            library=str(folder.parent / library.library),
-            code_hash=data["code_hash"],
-            kernels=kernels,
-            cached=True,
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None  # Damaged or gone: built again.
+        is_whole = _digests(library, folder) == stored.made
+        return stored if is_whole and _are_same(stored.dependencies, hash_once) else None
+    except (OSError, ValueError):  # gone, or a path that no file can have
+        return None
 
 
-def _new_facts(library: Library, folder: Path, hash_once: Callable[[Path], str]) -> _Facts:
-    """Facts of a library that was made, which are written beside it."""
-    path = folder / library.library
+def _new_result(library: Library, folder: Path, hash_once: Callable[[Path], str]) -> BuildResult:
+    """Result of a library that was made; what is kept of it is written beside it."""
     launched, code = _identity(
         [folder / compilation.object for compilation in library.compilations]
     )
     logs = (folder / compilation.log for compilation in library.compilations)
-    facts = _Facts(
-        library=str(path),
+    stored = _Stored(
+        FACTS_VERSION,
         code_hash=code,
         kernels=tuple(
             facts
@@ -356,10 +372,11 @@ def _new_facts(library: Library, folder: Path, hash_once: Callable[[Path], str])
             for facts in parse_ptxas_log(_read(log))
             if not launched or facts.name in launched
         ),
+        dependencies=_dependencies(library, folder, hash_once),
+        made=_digests(library, folder),
     )
-    dependencies = _dependencies(library, folder, hash_once)
-    _write_facts(facts, folder / library.recipe_hash, dependencies, _digests(library, folder))
-    return facts
+    _write_facts(stored, folder / library.recipe_hash)
+    return _result_of(library, folder, stored, cached=False)
 
 
 def _identity(objects: Sequence[Path]) -> tuple[tuple[str, ...], str | None]:
@@ -383,15 +400,6 @@ def _digests(library: Library, folder: Path) -> dict[str, str]:
 def _outputs(library: Library) -> tuple[str, ...]:
     """Objects and library, by their names in the folder of the ninja file."""
     return (*(str(c.object) for c in library.compilations), str(library.library))
-
-
-def _made(folder: Path) -> Mapping[str, str]:
-    """Hashes of what was built before; nothing where that is not known."""
-    try:
-        made = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))["made"]
-        return {str(name): str(digest) for name, digest in made.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return {}
 
 
 def _is_as_made(file: Path, made: Mapping[str, str]) -> bool:
@@ -420,19 +428,10 @@ def _dependencies(
     return {str(name): hash_once(name) for name in sorted(names)}
 
 
-def _write_facts(
-    facts: _Facts, folder: Path, dependencies: Mapping[str, str], made: Mapping[str, str]
-) -> None:
-    document = {
-        "version": FACTS_VERSION,
-        "code_hash": facts.code_hash,
-        "kernels": [asdict(kernel) for kernel in facts.kernels],
-        "dependencies": dependencies,
-        "made": made,
-    }
+def _write_facts(stored: _Stored, folder: Path) -> None:
     draft = folder / f"{FACTS_FILE}.new"
     with naming(draft):
-        draft.write_text(json.dumps(document, indent=1), encoding="utf-8")
+        draft.write_text(json.dumps(asdict(stored), indent=1), encoding="utf-8")
     draft.replace(folder / FACTS_FILE)
 
 
@@ -464,23 +463,12 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _result(variant: str, build: _Build, built: Mapping[str, _Facts]) -> BuildResult:
+def _result(variant: str, build: _Build, built: Mapping[str, BuildResult]) -> BuildResult:
     if build is None:
         return BuildResult(variant, ok=True)
     if isinstance(build, str):
         return BuildResult(variant, ok=False, error=build)
-    facts = built[build.recipe_hash]
-    return BuildResult(
-        variant=variant,
-        ok=facts.library is not None,
-        library=facts.library,
-        recipe_hash=build.recipe_hash,
-        code_hash=facts.code_hash,
-        kernels=facts.kernels,
-        error=facts.error,
-        command=build.command,
-        cached=facts.cached,
-    )
+    return replace(built[build.recipe_hash], variant=variant)
 
 
 def _mark_duplicates(
