@@ -118,7 +118,7 @@ _COMMANDS: Mapping[str, tuple[type, str]] = {
     "run": (requests.RunRequest, "ahead:run_ahead"),
     "worker": (requests.WorkerRequest, "workers:run_worker"),
     "plan": (requests.PlanRequest, "plan:show_plan"),
-    "build": (requests.BuildRequest, "build:show_build"),
+    "build": (requests.BuildRequest, "plan:show_build"),
     "report": (requests.ReportRequest, "report:rebuild_report"),
     "explain": (requests.ExplainRequest, "explain:explain"),
     "compare": (requests.CompareRequest, "compare:show_comparison"),

@@ -70,7 +70,7 @@ PRELOADED = (
     "profiler.render.runs.page",
     "profiler.runner.session",
     "profiler.runner.standing.session",
-    "profiler.sessions.search.searched_run",
+    "profiler.sessions.search.loop",
     "profiler.sessions.timeline_files",
 )
 """What nearly every command imports, some of it only when it is needed."""

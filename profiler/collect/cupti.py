@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import profiler
-from profiler.collect import STDERR, read_text, tail
-from profiler.collect.kind import CollectorKind, Need, Records
+from profiler.collect import STDERR, CollectorKind, Need, Records, read_text, tail
 from profiler.collect.ncu import PERMISSION
 from profiler.collect.timer import Timer, since_survived
 from profiler.errors import EnvironmentUnusable

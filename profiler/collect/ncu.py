@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from profiler.collect import STDERR, STDOUT, Command, read_text
-from profiler.collect.kind import CollectorKind, Need, Records, Tools
+from profiler.collect import STDERR, STDOUT, CollectorKind, Command, Need, Records, Tools, read_text
 from profiler.collect.programs import Installed, find_tool
 from profiler.collect.timer import diagnose_runner, runner_argv
 from profiler.errors import EnvironmentUnusable

@@ -14,15 +14,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiler.collect import STDERR, STDOUT, Collector, Command, read_text, tail
-from profiler.collect.kind import (
+from profiler.collect import (
+    STDERR,
+    STDOUT,
+    Collector,
     CollectorKind,
+    Command,
     Need,
     NvtxWindow,
     ProfilerApiWindow,
     Records,
     Tools,
     Window,
+    read_text,
+    tail,
 )
 from profiler.collect.programs import Installed, find_tool
 from profiler.collect.timer import diagnose_runner, runner_argv

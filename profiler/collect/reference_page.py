@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from profiler.collect.kind import CollectorKind, Records
+from profiler.collect import CollectorKind, Records
 from profiler.collect.registry import COLLECTORS
 
 _HEAD = """\

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from profiler.collect import cupti, ncu, nsys, timer
-from profiler.collect.kind import CollectorKind, Need, Records
+from profiler.collect import CollectorKind, Need, Records, cupti, ncu, nsys, timer
 from profiler.model import Plan, SessionKind, SessionPlan
 
 COLLECTORS: dict[str, CollectorKind] = {

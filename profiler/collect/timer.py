@@ -13,8 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import profiler
-from profiler.collect import STDERR, Collector, Command, read_text, tail
-from profiler.collect.kind import CollectorKind, Need, Records
+from profiler.collect import (
+    STDERR,
+    Collector,
+    CollectorKind,
+    Command,
+    Need,
+    Records,
+    read_text,
+    tail,
+)
 from profiler.errors import EnvironmentUnusable
 
 RUNNER = Path(profiler.__file__).parent / "runner" / "__main__.py"

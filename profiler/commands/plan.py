@@ -1,28 +1,28 @@
-"""`profiler plan`: the cells of an experiment, what is excluded and why, and what it will cost."""
+"""`profiler plan` and `profiler build`: what a run would measure and cost, and what it compiles."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.commands.output import write_json_target
-from profiler.commands.requests import PlanRequest
-from profiler.errors import ExitCode
+from profiler.commands.requests import BuildRequest, PlanRequest
+from profiler.errors import EnvironmentUnusable, ExitCode
 from profiler.machine.environment import (
     Gpu,
     capability_of,
     find_gpu,
     resolved_architecture,
 )
-from profiler.model import Plan, SearchPlan
+from profiler.model import SCHEMA_VERSION, BuildResult, Plan, SearchPlan
 from profiler.planning.page_kinds import LADDER, PAGE_KINDS
 from profiler.planning.plan import foreseen_plan, make_plan, plan_document
 from profiler.planning.readiness import check_ready, unchecked_note
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
-from profiler.run_folder.folder import newest_run
+from profiler.run_folder.folder import newest_run, require_folder
 from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.progress import ProgressReporter, make_console
 
@@ -186,3 +186,63 @@ def selected_plan(loaded: LoadedSpec, space: Space, only: str | None) -> Plan:
     )
     labels = {variant.id: names.label(variant) for variant in plan.variants}
     return make_plan(loaded, space, only=only, labels=labels)
+
+
+def show_build(request: BuildRequest) -> ExitCode:
+    """Compile and print the static facts; SOME_CELLS_FAILED where a variant does not compile."""
+    from profiler.machine.environment import resolved_architecture
+    from profiler.sessions.builds.plan_builds import build_plan, without_effect
+
+    arch_override = () if request.arch is None else (f"build.arch={request.arch}",)
+    loaded = load_experiment(request.spec, overrides=(*(request.settings or ()), *arch_override))
+    arch = resolved_architecture(loaded.experiment.build.arch)
+    space = replace(space_of(loaded), arch=arch)
+    plan = selected_plan(loaded, space, request.only)
+    notes = check_ready(loaded, plan, space)
+    require_folder(request.out)
+    if arch is None:
+        raise EnvironmentUnusable(
+            "No GPU here whose architecture could be built for.", remedy="Pass --arch, e.g. sm_90."
+        )
+    reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
+    for note in notes:
+        reporter.warn(note)
+    reporter.say(f"Building {len(plan.variants)} variants for {arch} …")
+    excluded = sum(item.count for item in plan.excluded if item.stage == "variant")
+    if excluded:
+        reasons = f"profiler plan --set build.arch={arch}"
+        reporter.say(f"Excluded: {excluded}; {reasons} has the reasons.")
+    builds = build_plan(
+        loaded.experiment,
+        plan.variants,
+        space,
+        arch=arch,
+        build_root=request.out.resolve() / ".build",
+        on_wait=reporter.say,
+    )
+    for note in without_effect(plan.variants, builds):
+        reporter.warn(note)
+    write_json_target(_build_document(plan, builds, arch), request.json_target)
+    if request.json_target != "-":
+        from profiler.render.console.tables import build_table
+
+        reporter.results.print(build_table(builds, plan.variants))
+    complete = all(build.ok for build in builds)
+    return ExitCode.COMPLETE if complete else ExitCode.SOME_CELLS_FAILED
+
+
+def _build_document(plan: Plan, builds: Sequence[BuildResult], arch: str) -> dict[str, object]:
+    variants = {variant.id: variant for variant in plan.variants}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "experiment": plan.experiment,
+        "arch": arch,
+        "builds": [
+            {
+                "name": variants[build.variant].name,
+                "params": dict(variants[build.variant].params),
+                **asdict(build),
+            }
+            for build in builds
+        ],
+    }

@@ -302,7 +302,7 @@ def _measure_beside(
     )
     if searches:
         # It loads SciPy's optimisers, for which no other run waits.
-        from profiler.sessions.search.searched_run import measure_searched
+        from profiler.sessions.search.loop import measure_searched
 
         run = measure_searched(to_measure, reporter)
     else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from profiler.collect.kind import Need
+from profiler.collect import Need
 from profiler.collect.ncu import WITHOUT_NCU, require_version
 from profiler.collect.nsys import Nsys, find_nsys
 from profiler.collect.nsys import require_version as require_nsys_version

@@ -7,8 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 
-from profiler.collect import cupti
-from profiler.collect.kind import CollectorKind, Records
+from profiler.collect import CollectorKind, Records, cupti
 from profiler.collect.registry import kinds_of
 from profiler.errors import SpecError
 from profiler.metrics import passes

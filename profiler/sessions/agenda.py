@@ -15,7 +15,7 @@ import pandas as pd
 
 from profiler.analyse.judge import Judge, Pair, Rules, times_of
 from profiler.analyse.verdicts import DELTA, Reason, undecided
-from profiler.collect.kind import Records
+from profiler.collect import Records
 from profiler.collect.registry import COLLECTORS, is_judged
 from profiler.metrics.passes import confirmation_metrics
 from profiler.model import Cell, Plan, SessionKind, SessionPlan

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from profiler.collect.kind import Need
+from profiler.collect import Need
 from profiler.collect.registry import kinds_of, needed
 from profiler.metrics.queries import expand
 from profiler.model import BuildResult, Cell, Environment

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profiler.collect import nsys
-from profiler.collect.kind import NvtxWindow, ProfilerApiWindow, Tools, Window
+from profiler.collect import NvtxWindow, ProfilerApiWindow, Tools, Window, nsys
 from profiler.collect.nsys import Nsys
 from profiler.collect.registry import COLLECTORS, timeline_collectors
 from profiler.errors import EnvironmentUnusable

@@ -3,7 +3,7 @@
 import pytest
 from run_folders import FAKE_NCU, SPEC
 
-from profiler.collect.kind import Tools
+from profiler.collect import Tools
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.machine import inquiry

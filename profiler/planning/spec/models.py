@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from profiler.collect.kind import Need
+from profiler.collect import Need
 from profiler.collect.registry import COLLECTORS, canonical_name, kinds_of, spellings
 from profiler.metrics import queries as metrics
 from profiler.metrics.own import OwnMetric

@@ -30,8 +30,7 @@ from profiler.analyse.samples import (
     without_durations,
 )
 from profiler.analyse.why.practical_roofs import practical_shares
-from profiler.collect import timer
-from profiler.collect.kind import Records
+from profiler.collect import Records, timer
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
 from profiler.model import Params, SessionKind, Visit

@@ -10,7 +10,7 @@ import platform
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from profiler.collect.kind import Need
+from profiler.collect import Need
 from profiler.collect.ncu import find_ncu, ncu_version
 from profiler.collect.registry import needed
 from profiler.errors import EnvironmentUnusable, ProfilerError

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from profiler.collect.kind import Tools
+from profiler.collect import Tools
 from profiler.collect.registry import COLLECTORS, overlaps, shares_process
 from profiler.errors import UsageError
 from profiler.metrics.launch_costs import ncu_launch_seconds

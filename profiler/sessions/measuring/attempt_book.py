@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.collect.kind import Need
+from profiler.collect import Need
 from profiler.collect.registry import COLLECTORS, counts, needed
 from profiler.machine.clock_sampler import ClockSampler, GpuProcesses
 from profiler.model import BuildResult, Cell, Plan, SessionKind, SessionPlan, Visit

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
-from profiler.collect import Collector
-from profiler.collect.kind import Tools
+from profiler.collect import Collector, Tools
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.model import Cell, Outcome, Plan

@@ -12,7 +12,7 @@ from flash_attention import space as mma_space
 from flash_attention.config import Config as MmaConfig
 from flash_attention_hopper import space as hopper_space
 from flash_attention_hopper.config import Config as HopperConfig
-from profiler.commands.build import BuildRequest, show_build
+from profiler.commands.plan import BuildRequest, show_build
 from profiler.errors import ExitCode
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from run_folders import SPEC, Workplace, measured
 
-from profiler.collect import registry
-from profiler.collect.kind import Records
+from profiler.collect import Records, registry
 from profiler.collect.reference_page import page
 from profiler.collect.timer import Timer
 from profiler.errors import SpecError

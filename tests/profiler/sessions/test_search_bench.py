@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from profiler.collect.kind import Tools
+from profiler.collect import Tools
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import EnvironmentUnusable, Interrupted, UsageError
 from profiler.model import Cell, Outcome, Problem, Variant
