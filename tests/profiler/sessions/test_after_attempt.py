@@ -1,17 +1,21 @@
-"""Pages of a report that are kept beside the counters of an explain session."""
+"""What is read of an attempt of ncu at once, and what of its kernels cannot be compared."""
+
+from __future__ import annotations
 
 import gzip
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from run_folders import fake_ncu
 
 from profiler.collect.ncu import LOG, REPORT, RULES, SASS, SOURCE, Ncu
+from profiler.model import Cell, Problem, Variant
 from profiler.parse.ncu_csv import read_ncu_csv
 from profiler.parse.ncu_source import parse_source_page
-from profiler.sessions.measuring.after_attempt import keep_pages
+from profiler.sessions.measuring.after_attempt import check_kernels, keep_pages
 
 FAKE_NCU = Path(__file__).parents[2] / "fake_ncu/ncu"
 EXECUTED = "smsp__inst_executed.sum"
@@ -91,3 +95,21 @@ def test_nothing_is_kept_where_ncu_prints_nothing(tmp_path, program):
 def test_nothing_is_kept_without_a_report(tmp_path):
     keep_pages(Ncu(FAKE_NCU), tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+CELL = Cell("a..p", Variant("a", "a", {}), Problem("p", "p", {}))
+
+
+@pytest.mark.parametrize(("row", "reasons"), [("gemm", {"a..p": "gemm is none"}), ("range", {})])
+def test_the_row_of_a_replayed_range_is_no_kernel(row, reasons):
+    loaded = SimpleNamespace(
+        attempt=SimpleNamespace(
+            kernel_check=None, record=SimpleNamespace(keys={CELL.id: "key"}), damaged=()
+        ),
+        current={CELL.id},
+        kernels=lambda: {CELL.id: ((row,),)},
+        finished_without_kernel=set,
+    )
+    space = SimpleNamespace(check_kernels=lambda variant, problem, names: f"{names[0]} is none")
+    check = check_kernels(loaded, SimpleNamespace(cells=(CELL,)), space)
+    assert check.fell_back == reasons
