@@ -43,40 +43,30 @@ from profiler.sessions.templates import Templates
 from profiler.sessions.waiting import Waiting, is_held, places
 
 
+@dataclass(eq=False)
 class EarlyStart:
     """First sessions that wait, in the folder of a run."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what they have in common
-        self,
-        run: RunFolder,
-        first: Waiting,
-        start: Callable[[SessionPlan], Waiting],
-        later: Iterator[SessionPlan],
-        lock: int,
-        held: ExitStack,
-        *,
-        begins: bool,
-    ) -> None:
-        self.run = run
-        self.begins = begins
-        """Whether the folder is that of a new run."""
-        self._waiting = [first]
-        self._start = start
-        self._later = later
-        """Sessions whose processes are not started so far, in their order."""
-        self._lock = lock
-        """Descriptor that the processes have open as well, of a file that nobody has locked yet."""
-        self._held = held
-        """Closes it here."""
+    run: RunFolder
+    begins: bool
+    """Whether the folder is that of a new run."""
+    waiting: list[Waiting]
+    start: Callable[[SessionPlan], Waiting]
+    later: Iterator[SessionPlan]
+    """Sessions whose processes are not started so far, in their order."""
+    lock: int
+    """Descriptor that the processes have open as well, of a file that nobody has locked yet."""
+    held: ExitStack
+    """Closes it here."""
 
     def start_another(self) -> None:
         """Start the process of the next session, where there is one and another may wait."""
-        if not self._waiting or len(self._waiting) >= places():
+        if not self.waiting or len(self.waiting) >= places():
             return
-        session = next(self._later, None)
+        session = next(self.later, None)
         if session is not None:
             with suppress(OSError, UsageError):  # said when its turn comes
-                self._waiting.append(self._start(session))
+                self.waiting.append(self.start(session))
 
     def take(self) -> tuple[Waiting, ...]:
         """Lock the GPU's session file in their name, and hand the processes over; once.
@@ -84,17 +74,17 @@ class EarlyStart:
         To be called by who holds the lock on the GPU. The lock lasts while anything of a process
         lives: all have one open file.
         """
-        taken, self._waiting = tuple(self._waiting), []
+        taken, self.waiting = tuple(self.waiting), []
         if taken:
-            fcntl.flock(self._lock, fcntl.LOCK_SH)
-            self._held.close()
+            fcntl.flock(self.lock, fcntl.LOCK_SH)
+            self.held.close()
         return taken
 
     def leave(self) -> None:
         """End the processes where nobody took them; the folder of a run that did not begin goes."""
-        left, self._waiting = self._waiting, []
+        left, self.waiting = self.waiting, []
         if left:
-            self._held.close()
+            self.held.close()
             for waiting in left:
                 waiting.end()
             if self.begins:
@@ -169,10 +159,10 @@ def _begun(
         else:
             lock = preloaded.lock
             held.enter_context(preloaded.held)
-        waiting = partial(_waiting, execution, run=run, lock=lock)
-        first = waiting(start.session, preloaded=preloaded)
+        start_session = partial(_waiting, execution, run=run, lock=lock)
+        first = start_session(start.session, preloaded=preloaded)
         later = _after(start.session, execution.plan)
-        return EarlyStart(run, first, waiting, later, lock, held.pop_all(), begins=begins)
+        return EarlyStart(run, begins, [first], start_session, later, lock, held.pop_all())
     except BaseException as error:
         if begins:
             _remove_run(run.path)
