@@ -5,8 +5,8 @@ Pure and deterministic: the same spec gives the same plan on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import asdict, replace
 from typing import Any
 
 from profiler.kernels.arithmetic import ExpressionError
@@ -75,8 +75,7 @@ def make_plan(
         )
     _check_placeholders(loaded, cells)
     _check_parts(loaded, expanded)
-    _check_page_parameters(loaded, expanded)
-    _check_page_grid(loaded, expanded)
+    _check_page(loaded, expanded)
     whole = cells
     if only is not None:
         cells = select_cells(cells, only, baseline.id, labels)
@@ -155,12 +154,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "search": _search_document(plan.search),
         "cells": [_cell_document(cell) for cell in plan.cells],
         "excluded": [
-            {
-                "reason": exclusion.reason,
-                "count": exclusion.count,
-                "stage": exclusion.stage,
-                "examples": list(exclusion.examples),
-            }
+            {**asdict(exclusion), "examples": list(exclusion.examples)}
             for exclusion in plan.excluded
         ],
         "sessions": [
@@ -233,28 +227,25 @@ def _references(loaded: LoadedSpec, expanded: Expanded) -> tuple[str, ...]:
     )
 
 
-def _check_page_parameters(loaded: LoadedSpec, expanded: Expanded) -> None:
-    """Raise SpecError for `page.parameters` that no variant has."""
-    parameters = dict.fromkeys(key for variant in expanded.variants for key in variant.params)
-    for place, name in enumerate(loaded.experiment.page.parameters):
-        if name not in parameters:
-            message = f"no variant has a parameter '{name}'{did_you_mean(name, parameters)}"
-            raise loaded.error(("page", "parameters", place), message)
-
-
-def _check_page_grid(loaded: LoadedSpec, expanded: Expanded) -> None:
-    """Raise SpecError for `page.axes` and `page.split` that no problem has."""
-    parameters = dict.fromkeys(key for problem in expanded.problems for key in problem.params)
+def _check_page(loaded: LoadedSpec, expanded: Expanded) -> None:
+    """Raise SpecError for parameters of the page that no variant or no problem has."""
+    of_variants = {key for variant in expanded.variants for key in variant.params}
+    _check_page_names(loaded, "parameters", "variant", of_variants)
+    of_problems = {key for problem in expanded.problems for key in problem.params}
     parts = _parts(loaded)
     if parts is not None:
         if parts.axis is None:  # which parameters there are is known when it was measured
             return
-        parameters[parts.axis] = None
+        of_problems.add(parts.axis)
     for key in ("axes", "split"):
-        for place, name in enumerate(getattr(loaded.experiment.page, key)):
-            if name not in parameters:
-                message = f"no problem has a parameter '{name}'{did_you_mean(name, parameters)}"
-                raise loaded.error(("page", key, place), message)
+        _check_page_names(loaded, key, "problem", of_problems)
+
+
+def _check_page_names(loaded: LoadedSpec, key: str, what: str, known: Set[str]) -> None:
+    for place, name in enumerate(getattr(loaded.experiment.page, key)):
+        if name not in known:
+            message = f"no {what} has a parameter '{name}'{did_you_mean(name, known)}"
+            raise loaded.error(("page", key, place), message)
 
 
 def _variant_named(

@@ -21,7 +21,7 @@ from profiler.outside_text import safe_values
 from profiler.parse.bounded_files import read_content
 from profiler.search.space import SearchSpace, Value
 from profiler.search.t1 import TuningProblem
-from profiler.search.t4 import MAX_BYTES, MAX_RESULTS, RecordedResult
+from profiler.search.t4 import MAX_BYTES, MAX_RESULTS, RecordedResult, is_time
 
 _KEYS = ("tune_params_keys", "cache")
 _IS_CACHE = re.compile(r'^\s*\{.*"tune_params_keys"', re.DOTALL)
@@ -199,5 +199,4 @@ def _is_value(entry: Mapping[str, Any], key: str) -> bool:
 
 
 def _time(value: Any) -> float | None:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 < value < 1e300 else None
+    return float(value) if is_time(value) else None

@@ -91,7 +91,7 @@ def _result(item: Any, where: str, scale: float) -> RecordedResult:
     mapping = mapping_of(item, where)
     times = mapping_of(mapping.get("times", {}), f"{where}.times")
     runtimes = list_of(times.get("runtimes") or [], f"{where}.times.runtimes")
-    if len(runtimes) > MAX_RUNTIMES or not all(map(_is_time, runtimes)):
+    if len(runtimes) > MAX_RUNTIMES or not all(map(is_time, runtimes)):
         raise ParseError(f"{where}.times.runtimes: not at most {MAX_RUNTIMES} positive numbers")
     compile_time = times.get("compilation", times.get("compilation_time"))
     invalidity = mapping.get("invalidity")
@@ -109,14 +109,15 @@ def _result(item: Any, where: str, scale: float) -> RecordedResult:
         invalidity=str(invalidity),
         runtimes_ms=tuple(float(time) * scale for time in runtimes),
         objective_ms=objective,
-        compile_ms=float(compile_time) * scale if _is_time(compile_time) else None,
+        compile_ms=float(compile_time) * scale if is_time(compile_time) else None,
         timestamp=timestamp if isinstance(timestamp, str) else "",
     )
 
 
-def _is_time(value: Any) -> bool:
+def is_time(value: Any) -> bool:
+    """Whether a value of such a file is a time: a positive number that a float holds."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return is_number and 0 < value < 1e300  # an integer may be too large for a float
+    return is_number and 0 < value < 1e300
 
 
 def _objective_ms(result: Mapping[str, Any], where: str, scale: float) -> float | None:
@@ -131,7 +132,7 @@ def _objective_ms(result: Mapping[str, Any], where: str, scale: float) -> float 
     for measurement in measurements if isinstance(measurements, list) else ():
         if isinstance(measurement, Mapping) and measurement.get("name") == name:
             value = measurement.get("value")
-            if value is None or not _is_time(value):
+            if value is None or not is_time(value):
                 return None
             return float(value) * _unit_of_time(measurement, f"{where}.measurements", scale)
     return None
