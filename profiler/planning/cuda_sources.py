@@ -15,6 +15,7 @@ from profiler.model import Plan, Variant
 from profiler.planning.python_files import function_faults
 from profiler.planning.spec import CudaWorkload, LoadedSpec, did_you_mean
 from profiler.planning.spec.source import FieldPath
+from profiler.planning.spec.values import close_hint
 
 Fault = tuple[FieldPath, str]
 """Field of the spec, and what is wrong."""
@@ -170,16 +171,11 @@ def _unread(description: CudaFile, variant: Variant) -> Iterator[tuple[str, str]
         yield name, f"The macro '{name}' changes nothing: {path.name} has no such word{close}."
     for name in sorted(params.keys() - description.used(params)):
         hint = f"; as a macro it needs `define: [{name}]`." if name in source.words else ""
-        hint = hint or _close_setting(name)
+        hint = hint or close_hint(name, OVERRIDES)
         yield (
             name,
             f"The parameter '{name}' changes nothing: nothing of the launch reads it{hint or '.'}",
         )
-
-
-def _close_setting(name: str) -> str:
-    close = difflib.get_close_matches(name, OVERRIDES, n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def _close_word(name: str, source: Source) -> str:

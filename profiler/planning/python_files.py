@@ -7,6 +7,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from profiler.planning.spec.values import close_hint
 from profiler.runner.import_path import syntax_excerpt
 
 Parameters = Sequence[str]
@@ -91,20 +92,15 @@ def _missing(
 ) -> Iterator[str]:
     for name, parameters in needed.items():
         if name not in defined:
-            yield f"{_no_function(file, name, parameters)}{_close(name, defined)}"
+            yield f"{_no_function(file, name, parameters)}{close_hint(name, defined)}"
     if either and not either.keys() & defined.keys():
         (first, parameters), *others = either.items()
         rest = "".join(f" and no {name}({', '.join(given)})" for name, given in others)
-        yield f"{_no_function(file, first, parameters)}{rest}{_close(first, defined)}"
+        yield f"{_no_function(file, first, parameters)}{rest}{close_hint(first, defined)}"
 
 
 def _no_function(file: Path, name: str, parameters: Parameters) -> str:
     return f"{file.name} has no function {name}({', '.join(parameters)})"
-
-
-def _close(name: str, defined: Mapping[str, ast.AST]) -> str:
-    close = difflib.get_close_matches(name, defined, n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.stmt]]:

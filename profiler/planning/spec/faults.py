@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from profiler.planning.spec.models import DEVICES, Experiment
 from profiler.planning.spec.source import IN_QUOTES, Document, Fault, FieldPath, field_name, kind_of
-from profiler.planning.spec.values import did_you_mean
+from profiler.planning.spec.values import close_hint, did_you_mean
 from profiler.planning.spec.workloads import KINDS
 
 _INTERNAL = re.compile(r"\(.*\)|\[key\]")
@@ -69,7 +69,8 @@ def _message(details: ErrorDetails) -> str:
         return f"unknown key{misplaced or did_you_mean(loc[-1], known_keys(loc[:-1]))}"
     if kind == "literal_error":
         expected = str(details["ctx"]["expected"])
-        return f"must be {expected}, not {shown}{_close(details['input'], expected)}"
+        close = close_hint(details["input"], _QUOTED.findall(expected))
+        return f"must be {expected}, not {shown}{close}"
     ours = {
         "wrong": details["msg"],
         "missing": "missing; this key is required",
@@ -98,12 +99,6 @@ def _too_long(details: ErrorDetails) -> str:
 
 def _plain_path(loc: Iterable[int | str]) -> FieldPath:
     return tuple(key for key in loc if isinstance(key, int) or not _INTERNAL.fullmatch(key))
-
-
-def _close(given: object, expected: str) -> str:
-    """Suggestion of the closest of the expected values, which the message lists; else empty."""
-    hint = did_you_mean(given, _QUOTED.findall(expected))
-    return hint if hint.startswith("; did") else ""
 
 
 def _plain(message: str) -> str:

@@ -40,12 +40,17 @@ MOST_NAMED = 12
 """Candidates that a message names at most."""
 
 
+def close_hint(given: object, candidates: Iterable[str]) -> str:
+    """`; did you mean 'blocks'?` where a candidate is close; else empty."""
+    close = difflib.get_close_matches(str(given), list(candidates), n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
 def did_you_mean(given: object, candidates: Iterable[str]) -> str:
     """`; did you mean 'blocks'?`, or where none is close the candidates, MOST_NAMED of many."""
     names = sorted(set(candidates))
-    close = difflib.get_close_matches(str(given), names, n=1)
-    if close:
-        return f"; did you mean '{close[0]}'?"
+    if hint := close_hint(given, names):
+        return hint
     more = len(names) - MOST_NAMED
     rest = [f"and {more} more"] if more > 0 else []
     return f"; known: {', '.join((*names[:MOST_NAMED], *rest))}" if names else ""
