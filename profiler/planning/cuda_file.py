@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -39,15 +40,13 @@ def check_cuda_file(
         _Checks(loaded, description, problems).run(variants)
 
 
+@dataclass(frozen=True, eq=False)
 class _Checks:
     """Checks of one description, at the problems of its spec."""
 
-    def __init__(
-        self, loaded: LoadedSpec, description: CudaFile, problems: Sequence[Problem]
-    ) -> None:
-        self._loaded = loaded
-        self._description = description
-        self._problems = problems
+    loaded: LoadedSpec
+    description: CudaFile
+    problems: Sequence[Problem]
 
     def run(self, variants: Sequence[Variant]) -> None:
         """Check the tensors, the reference, and every variant at every problem."""
@@ -55,7 +54,7 @@ class _Checks:
         self._check_macros(variants)
         self._check_tensors()
         reference: FieldPath = ("workload", "reference")
-        self._check_expression(self._description.reference, {}, reference)
+        self._check_expression(self.description.reference, {}, reference)
         for variant in variants:
             if "torch" in variant.params:
                 path = self._field(variant, "torch")
@@ -68,14 +67,14 @@ class _Checks:
                 self._check_kernel(variant)
 
     def _check_names(self, variants: Iterable[Variant]) -> None:
-        tensors = {tensor.name for tensor in self._description.tensors}
+        tensors = {tensor.name for tensor in self.description.tensors}
         taken = {name for variant in variants for name in variant.params}
-        taken |= {name for problem in self._problems for name in problem.params} | _MODULES
+        taken |= {name for problem in self.problems for name in problem.params} | _MODULES
         for name in sorted(tensors & taken):
-            tensor = self._description.tensor(name)
+            tensor = self.description.tensor(name)
             assert tensor is not None  # noqa: S101 - its name is one of a tensor
             raise self._error(self._place(tensor), "a parameter has this name, too; rename one")
-        if not any(tensor.output for tensor in self._description.tensors):
+        if not any(tensor.output for tensor in self.description.tensors):
             raise self._error(
                 ("workload", "arguments"), "no tensor is an output: say `output: true` of one"
             )
@@ -83,7 +82,7 @@ class _Checks:
     def _check_macros(self, variants: Iterable[Variant]) -> None:
         """Raise for a macro of a parameter that no variant has: it would never be defined."""
         taken = {name: None for variant in variants for name in variant.params}
-        for macro, value in (self._description.define or {}).items():
+        for macro, value in (self.description.define or {}).items():
             path: FieldPath = ("workload", "define")
             names = self._value(path, partial(placeholders, str(value)), f"macro {macro}")
             for name in names:
@@ -93,7 +92,7 @@ class _Checks:
                     )
 
     def _check_tensors(self) -> None:
-        for tensor in self._description.tensors:
+        for tensor in self.description.tensors:
             if tensor.scratch:  # its sizes may be parameters of variants
                 continue
             place = self._place(tensor)
@@ -103,8 +102,8 @@ class _Checks:
             if tensor.fill is not None and tensor.fill.kind in ("normal", "uniform"):
                 self._each_problem((*place, "fill"), partial(_require_floating, tensor))
         for name, amount in (
-            ("flops", self._description.flops),
-            ("bytes", self._description.bytes),
+            ("flops", self.description.flops),
+            ("bytes", self.description.bytes),
         ):
             if amount is not None:
                 self._each_problem(("workload", name), partial(_amount, amount))
@@ -112,14 +111,14 @@ class _Checks:
     def _place(self, tensor: TensorArgument) -> FieldPath:
         """Where the spec describes a tensor: among the arguments, or in a struct."""
         arguments: FieldPath = ("workload", "arguments")
-        if tensor.name in self._description.arguments:
+        if tensor.name in self.description.arguments:
             return (*arguments, tensor.name)
-        structs = self._description.structs.values()
+        structs = self.description.structs.values()
         holder = next(struct.name for struct in structs if tensor.name in struct.fields)
         return (*arguments, holder, "struct", tensor.name)
 
     def _each_problem(self, field: FieldPath, value_at: Callable[[Params], Any]) -> None:
-        for problem in self._problems:
+        for problem in self.problems:
             self._value(field, partial(value_at, problem.params), f"problem '{problem.name}'")
 
     def _value(self, field: FieldPath, value: Callable[[], Any], where: str) -> Any:
@@ -132,14 +131,14 @@ class _Checks:
         if split_function(text) is not None:
             return
         syntax = self._value(field, lambda: parse_torch(text), "an expression of torch")
-        outputs = sum(tensor.output for tensor in self._description.tensors)
+        outputs = sum(tensor.output for tensor in self.description.tensors)
         # A function such as topk gives several results without a comma.
         if isinstance(syntax.root, ast.Tuple) and len(syntax.root.elts) != outputs:
             raise self._error(
                 field,
                 f"gives {len(syntax.root.elts)} results; arguments that are outputs: {outputs}",
             )
-        for problem in self._problems:
+        for problem in self.problems:
             readable = self._readable({**params, **problem.params})
             for name in sorted(syntax.names):
                 if name not in readable:
@@ -147,14 +146,14 @@ class _Checks:
 
     def _readable(self, values: Params) -> Mapping[str, Any]:
         """Names that an expression may use: parameters, inputs, and scalars that have a value."""
-        description = self._description
+        description = self.description
         scalars = {name for name, s in description.scalars.items() if s.names <= values.keys()}
         inputs = {tensor.name for tensor in description.tensors if tensor.is_read}
         parameters = {name for name in values if name not in OVERRIDES}
         return dict.fromkeys((*parameters, *scalars, *inputs))
 
     def _check_kernel(self, variant: Variant) -> None:
-        description, params = self._description, variant.params
+        description, params = self.description, variant.params
         where = f"variant '{variant.name}'"
         for name, value_of in (("source", description.source_of), ("define", description.macros)):
             self._value(self._field(variant, name), partial(value_of, params), where)
@@ -163,7 +162,7 @@ class _Checks:
             launch = partial(self._launch_field, variant, number)
             which = where if len(steps) == 1 else f"{where}, launch {number + 1}"
             self._value(launch("kernel"), partial(description.kernel_of, step), which)
-            for problem in self._problems:
+            for problem in self.problems:
                 at = f"{which}, problem '{problem.name}'"
                 values = {**step, **problem.params}
                 for tensor in self._scratch_of(step):
@@ -173,12 +172,12 @@ class _Checks:
                     self._value(launch(name), value, at)
 
     def _scratch_of(self, step: Params) -> Iterator[TensorArgument]:
-        tensors = map(self._description.tensor, self._description.leaves(step))
+        tensors = map(self.description.tensor, self.description.leaves(step))
         return (tensor for tensor in tensors if tensor is not None and tensor.scratch)
 
     def _launch_values(self, values: Params) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Functions that give what a launch needs, each with the field that says it."""
-        description = self._description
+        description = self.description
         for name in ("grid", "block", "shared"):
             yield name, partial(_sizes, description, values, name)
         yield "arguments", partial(_scalars, description, values)
@@ -187,7 +186,7 @@ class _Checks:
         """Where the spec says something of a variant: in its own entry, or of the workload."""
         if name not in variant.params:
             return ("workload", name)
-        items = self._loaded.experiment.variants.list or ()
+        items = self.loaded.experiment.variants.list or ()
         for index, item in enumerate(items):
             if item.params == variant.params:
                 return ("variants", "list", index, name)
@@ -195,7 +194,7 @@ class _Checks:
 
     def _launch_field(self, variant: Variant, number: int, name: str) -> FieldPath:
         """Where the spec says something of one of several launches, or of the only one."""
-        step = self._description.steps(variant.params)[number]
+        step = self.description.steps(variant.params)[number]
         if step.get(name) == variant.params.get(name):
             return self._field(variant, name)
         of_variant = "launches" in variant.params
@@ -203,7 +202,7 @@ class _Checks:
         return (*listed, number, name)
 
     def _error(self, field: FieldPath, message: str) -> Exception:
-        return self._loaded.error(field, message)
+        return self.loaded.error(field, message)
 
 
 def _amount(amount: Arithmetic, values: Params) -> int | float:
