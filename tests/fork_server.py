@@ -64,7 +64,6 @@ PRELOADED = (
     "profiler.cluster.connection",
     "profiler.cluster.coordinator",
     "profiler.findings.document",
-    "profiler.findings.kinds.documents",
     "profiler.parse.shared_objects",
     "profiler.render.console.runs",
     "profiler.render.runs.page",
