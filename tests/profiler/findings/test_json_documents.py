@@ -35,7 +35,7 @@ def test_the_schema_in_docs_is_that_of_the_document(kind, name):
 
 @pytest.fixture(scope="module")
 def summary():
-    text = dump(report_document(findings_of_recording(RECORDINGS / "softmax.zip")))
+    text = dump(report_document(findings_of_recording(RECORDINGS / "transpose.zip")))
     document = json.loads(text)
     SummaryDocument.model().model_validate(document)
     return document
