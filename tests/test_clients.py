@@ -2,11 +2,9 @@
 
 import importlib.util
 import json
-import linecache
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 from whole_runs import TESTS
@@ -57,21 +55,38 @@ def test_each_habit_is_measured_and_each_fault_found(profiler, name):
     assert done.code == (4 if wrong else 0), done.err
 
 
-def test_the_notebook_is_written_into_a_file_and_measured(tmp_path, monkeypatch):
+AS_A_NOTEBOOK = """
+import json, linecache, sys
+module = type(sys)("notebook_of_clients")
+sys.modules[module.__name__] = module
+for number, cell in enumerate(json.load(open("cells.json"))):
+    file = f"<client {number}>"
+    linecache.cache[file] = (len(cell), None, cell.splitlines(keepends=True), file)
+    exec(compile(cell, file, "exec"), vars(module))
+print(json.dumps({cell["variant"]: cell["outcome"] for cell in module.run.findings["cells"]}))
+"""
+
+
+def test_the_notebook_is_written_into_a_file_and_measured(profiler):
     cells = json.loads((CLIENTS / "notebook.ipynb").read_text())["cells"]
     sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    module = type(sys)("notebook_of_clients")
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.chdir(tmp_path)
-    settings = [setting.split("=") for setting in SHORT]
-    for number, source in enumerate(sources):
-        file = f"<client {number}>"
-        given = "{" + ", ".join(f"{key!r}: {value!r}" for key, value in settings) + "}"
-        cell = source.replace('{"collect.device": "auto"}', f"{given}, quiet=True")
-        linecache.cache[file] = (len(cell), None, cell.splitlines(keepends=True), file)
-        exec(compile(cell, file, "exec"), vars(module))  # noqa: S102 - it is what a notebook does
-    outcomes = {cell["variant"]: cell["outcome"] for cell in module.run.findings["cells"]}
-    assert outcomes == {"library": "measured", "by_hand": "measured", "of_columns": "wrong_result"}
+    settings = dict(setting.split("=") for setting in SHORT)
+    given = f"{settings!r}, quiet=True"
+    changed = [source.replace('{"collect.device": "auto"}', given) for source in sources]
+    (profiler.folder / "cells.json").write_text(json.dumps(changed))
+    (profiler.folder / "as_a_notebook.py").write_text(AS_A_NOTEBOOK)
+    code, out, err = profiler.fork_server.run(
+        *("as_a_notebook", []),
+        cwd=profiler.folder,
+        environment=profiler.environment,
+        patience_s=profiler.patience_s,
+    )
+    assert code == 0, err
+    assert json.loads(out.splitlines()[-1]) == {
+        "library": "measured",
+        "by_hand": "measured",
+        "of_columns": "wrong_result",
+    }
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")

@@ -80,16 +80,21 @@ def other_wheel(folder):
     return file
 
 
-@pytest.fixture
-def environment(tmp_path):
-    """Python of a virtual environment; what the tests have installed lies behind its own."""
-    folder = tmp_path / "environment"
+@pytest.fixture(scope="module")
+def environment(wheel, tmp_path_factory):
+    """Python of a virtual environment with the wheel and another package `kernels` in it.
+
+    What the tests have installed lies behind its own.
+    """
+    folder = tmp_path_factory.mktemp("environment")
     run(sys.executable, "-m", "venv", "--without-pip", folder)
     (packages,) = folder.glob("lib/python*/site-packages")
     ours = [entry for entry in sys.path if entry.endswith("site-packages")]
     # Paths alone: a line that a .pth of ours would execute is not executed in a folder named so.
     (packages / "behind.pth").write_text("\n".join(ours))
-    return folder / "bin/python"
+    python = folder / "bin/python"
+    run(*PIP, "--python", python, *INSTALL, wheel, other_wheel(folder))
+    return python
 
 
 def test_the_wheel_has_one_top_level_name(wheel):
@@ -113,20 +118,7 @@ def test_the_wheel_has_one_top_level_name(wheel):
     assert {name.rpartition(".")[2] for name in files if "/src/" in name} >= {"cu", "cuh"}
 
 
-def test_it_is_installed_beside_another_package_kernels_and_leaves_it_alone(
-    wheel, environment, tmp_path
-):
-    run(*PIP, "--python", environment, *INSTALL, wheel, other_wheel(tmp_path))
-    where = "import profiler.runner, kernels; print(kernels.OTHER, profiler.runner.__file__)"
-    of_other, of_runner = run(environment, "-c", where, cwd=tmp_path).split()
-    assert of_other == "True"
-    assert Path(of_runner).is_relative_to(environment.parents[1])
-    run(*PIP, "--python", environment, "uninstall", "--yes", "kernel-profiler")
-    assert run(environment, "-c", "import kernels; print(kernels.OTHER)", cwd=tmp_path) == "True\n"
-
-
-def test_files_of_the_user_may_have_any_name(wheel, environment, tmp_path):
-    run(*PIP, "--python", environment, *INSTALL, wheel)
+def test_files_of_the_user_may_have_any_name(environment, tmp_path):
     folder = tmp_path / "own"
     folder.mkdir()
     for name in (*NAMES_OF_OURS, *NAMES_OF_PYTHON):
@@ -149,3 +141,12 @@ def test_files_of_the_user_may_have_any_name(wheel, environment, tmp_path):
     (summary,) = folder.glob("reports/mine/*/summary.json")
     cells = json.loads(summary.read_text())["cells"]
     assert [cell["outcome"] for cell in cells] == ["measured"] * 2
+
+
+def test_it_lies_beside_another_package_kernels_and_leaves_it_alone(environment, tmp_path):
+    where = "import profiler.runner, kernels; print(kernels.OTHER, profiler.runner.__file__)"
+    of_other, of_runner = run(environment, "-c", where, cwd=tmp_path).split()
+    assert of_other == "True"
+    assert Path(of_runner).is_relative_to(environment.parents[1])
+    run(*PIP, "--python", environment, "uninstall", "--yes", "kernel-profiler")
+    assert run(environment, "-c", "import kernels; print(kernels.OTHER)", cwd=tmp_path) == "True\n"

@@ -16,7 +16,7 @@ from killed_runs import PATIENCE_S, Orchestrator, Unharmed, built_shim, kill_run
 from profiler.sessions import guard
 
 SEED = 20261122
-KILLS = int(os.environ.get("KILLS", "20"))
+KILLS = int(os.environ.get("KILLS", "12"))
 REFUSALS = 6
 
 
