@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from recorded import RECORDINGS, findings_of_recording, summary_text
+from recorded import RECORDINGS, findings_of_recording, rendered_page, summary_text
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -27,9 +27,7 @@ from profiler.metrics.catalogue import ROOF_PREFIX
 from profiler.model import Outcome
 from profiler.render.console.explain import COLUMNS, explain_text
 from profiler.render.console.tables import final_summary
-from profiler.render.embed import payload
-from profiler.render.tables.details import CellSamples
-from profiler.render.tables.main_table import facets, main_table, roof_column
+from profiler.render.tables.main_table import main_table, roof_column
 from profiler.render.words import numbers
 from profiler.render.words.cards import cards
 from profiler.render.words.counters import nearest_roof_label
@@ -43,6 +41,7 @@ RUNS = [
     ROOT / "tests/recordings/explained.zip",
 ]
 JUDGED = "duration_ns"
+DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 MOST_LINES = 60
 """Of what `profiler explain` prints."""
 
@@ -80,7 +79,7 @@ def test_one_number_for_each_cell_everywhere(findings):
     table = summary_table(findings)
     rows = table[table["metric"] == JUDGED].set_index("cell")
     gate = judged_table(findings.verdicts).set_index("cell")
-    page = payload(findings, facets(findings.programs), CellSamples(findings))
+    page = json.loads(DATA.search(rendered_page(findings))[1])
     duration = next((one["summary"] for one in page["metrics"] if one["name"] == JUDGED), None)
     reference = next((one for one in page["comparisons"] if one["key"] == "reference"), None)
     shown = {row.cell.id: row for row in main_table(findings, findings.verdicts.baselines[0]).rows}
