@@ -1,16 +1,13 @@
-"""The real runner on the CPU, alone and under the stand-in for ncu: journal and rows fit."""
+"""The real runner on the CPU; under the stand-in for ncu it is tried in tests/test_live_runs.py."""
 
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from profiler.collect import read_text
-from profiler.collect.ncu import LOG, Ncu, has_rows
 from profiler.collect.timer import Timer
 from profiler.model import Outcome, Visit
-from profiler.parse.ncu_csv import read_ncu_csv
-from profiler.runner.protocol import Job, JobCell, parse_range_name
+from profiler.runner.protocol import Job, JobCell
 from profiler.sessions.attempt import Session, journal_visits, run_attempt
 from profiler.sessions.recovery import run_visits
 from profiler.sessions.watchdog import Limits
@@ -46,25 +43,14 @@ def measure(tmp_path):
             problem_of={cell.id: cell.problem for cell in cells},
             collector=collector,
             attempt=attempt,
-            measured=row_visits if collector.name == "ncu" else journal_visits,
+            measured=journal_visits,
         )
 
     return run
 
 
-def row_visits(folder):
-    """Visits that the parser finds in the log of ncu."""
-    if not has_rows(read_text(folder / LOG)):
-        return set()
-    launches = read_ncu_csv(folder / LOG).launches
-    assert launches["gpu__time_duration.sum"].gt(0).all()
-    assert launches["lts__t_sector_hit_rate.pct"].between(0, 100).all()
-    return {Visit(*parse_range_name(ranges[0].name)) for ranges in launches["nvtx"]}
-
-
-@pytest.mark.parametrize("make", [Timer, lambda: Ncu(TESTS / "fake_ncu/ncu")])
-def test_failures_cost_one_cell_each(measure, make):
-    recovered = measure(make(), ("well", "raise", "well again", "segfault"))
+def test_failures_cost_one_cell_each(measure):
+    recovered = measure(Timer(), ("well", "raise", "well again", "segfault"))
     outcomes = {cell: failure.outcome for cell, failure in recovered.failures.items()}
     assert outcomes == {"raise..p": Outcome.RAISED, "segfault..p": Outcome.CRASHED}
     assert {visit.cell for visit in recovered.measured} == {"well..p", "well_again..p"}
