@@ -49,11 +49,11 @@ def _with_aliases(
 ) -> pd.DataFrame:
     """Rows of a summary, and for each cell without any those of the cell measured for it."""
     summary = summary.reindex(columns=list(SUMMARY_COLUMNS))
-    present = frozenset(summary["cell"])
+    places = summary.groupby("cell", sort=False).indices
     shared = [
-        summary[summary["cell"] == sources[cell.id]].assign(cell=cell.id, variant=cell.variant.id)
+        summary.iloc[places[sources[cell.id]]].assign(cell=cell.id, variant=cell.variant.id)
         for cell in report.plan.cells
-        if cell.id in sources and cell.id not in present
+        if sources.get(cell.id) in places and cell.id not in places
     ]
     filled = [rows for rows in (summary, *shared) if len(rows)]
     return pd.concat(filled, ignore_index=True) if filled else summary
