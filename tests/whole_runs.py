@@ -169,7 +169,7 @@ def rows_of(folder):
     return list(csv.DictReader(lines))[1:]
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=180):
     until = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < until, "nothing came"
@@ -178,6 +178,6 @@ def wait_for(condition, seconds=60):
 
 
 def finish(process):
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=180)
     assert "Traceback" not in err, err
     return process.returncode, out, err
