@@ -26,12 +26,12 @@ def made(seed=0, **arguments):
 
 
 @pytest.mark.parametrize("dtype", SIZES)
-@pytest.mark.parametrize("fill", [None, *FILLS, 0.5])
-def test_every_dtype_can_be_filled(dtype, fill):
-    x = made(x={"dtype": dtype, "fill": fill, "shape": ["n"]})["x"]
-    assert x.shape == (500,)
-    assert str(x.dtype) == f"torch.{dtype}"
-    assert x.element_size() == SIZES[dtype]
+def test_every_dtype_can_be_filled(dtype):
+    for fill in (None, *FILLS, 0.5):
+        x = made(x={"dtype": dtype, "fill": fill, "shape": ["n"]})["x"]
+        assert x.shape == (500,)
+        assert str(x.dtype) == f"torch.{dtype}"
+        assert x.element_size() == SIZES[dtype]
 
 
 def test_fills_are_what_they_say():

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -37,13 +38,11 @@ def test_what_is_no_number_of_waves_says_why(params, words):
         space.waves_of(params)
 
 
-@pytest.mark.parametrize("chains", space.CHOICES["chains"])
-@pytest.mark.parametrize("blocks", space.CHOICES["blocks_per_sm"])
-@pytest.mark.parametrize("size", space.CHOICES["block_size"])
-def test_every_kernel_does_the_same_work_in_a_wave(size, blocks, chains):
-    params = {"block_size": size, "blocks_per_sm": blocks, "chains": chains}
-    if space.check_variant(params) is None:
-        assert space.steps_of(params) * size * blocks * chains == space.WORK
+def test_every_kernel_does_the_same_work_in_a_wave():
+    for values in itertools.product(*space.CHOICES.values()):
+        params = dict(zip(space.CHOICES, values, strict=True))
+        if space.check_variant(params) is None:
+            assert space.steps_of(params) * math.prod(values) == space.WORK, params
 
 
 @pytest.mark.parametrize(

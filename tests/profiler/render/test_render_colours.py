@@ -29,7 +29,6 @@ def contrast(one, other):
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 @pytest.mark.parametrize(
     ("ink", "ground"),
     [
@@ -45,8 +44,10 @@ def contrast(one, other):
         *((f"b{step}-ink", f"b{step}") for step in range(7)),
     ],
 )
-def test_text_can_be_read(ink, ground, scheme):
-    assert contrast(PAIRS[ink][scheme], PAIRS[ground][scheme]) >= TEXT
+def test_text_can_be_read(ink, ground):
+    light, dark = zip(PAIRS[ink], PAIRS[ground], strict=True)
+    assert contrast(*light) >= TEXT
+    assert contrast(*dark) >= TEXT
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
