@@ -60,19 +60,8 @@ PRELOADED = (
     "distributed.cli.dask_scheduler",
     "distributed.http.worker",
     "tornado.platform.asyncio",
-    "profiler.cli",
-    "profiler.cluster.connection",
-    "profiler.cluster.coordinator",
-    "profiler.findings.document",
-    "profiler.parse.shared_objects",
-    "profiler.render.console.runs",
-    "profiler.render.runs.page",
-    "profiler.runner.session",
-    "profiler.runner.standing.session",
-    "profiler.sessions.search.loop",
-    "profiler.sessions.timeline_files",
 )
-"""What nearly every command imports, some of it only when it is needed."""
+"""What nearly every command imports beside the profiler, some of it only when it is needed."""
 READ_AT_START = ("PYTHON", "OMP_", "MKL_", "LD_")
 """Prefixes of variables that an interpreter and its libraries read once, when they start."""
 MESSAGE_BYTES = 1 << 16
@@ -390,11 +379,10 @@ def preload():
     import distributed
 
     import profiler.cli
-    import profiler.commands
     from profiler.render.html import templates
 
-    commands = pkgutil.iter_modules(profiler.commands.__path__, "profiler.commands.")
-    for name in (*PRELOADED, *(module.name for module in commands)):
+    own = (module.name for module in pkgutil.walk_packages(profiler.__path__, "profiler."))
+    for name in (*PRELOADED, *(name for name in own if not name.endswith(".__main__"))):
         importlib.import_module(name)
     ENDS_OF_PARENTS.extend(
         (distributed.client._close_global_client, distributed.deploy.spec.close_clusters)
