@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 __all__ = ["main"]
-
-
-def _forget_current_folder() -> None:
-    """`python -m` searches the current folder first: a `numpy.py` there is none of ours."""
-    here = os.getcwd()  # noqa: PTH109 - pathlib is not imported so far
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    if sys.path[0] in ("", here) and own != here:
-        del sys.path[0]
 
 
 def main() -> None:
@@ -26,5 +17,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    _forget_current_folder()
     main()

@@ -251,7 +251,7 @@ def test_without_a_home_no_folder_of_another_is_used(tmp_path, monkeypatch, what
 
 
 def test_modules_of_the_current_folder_are_not_ours(tmp_path):
-    for name in ("numpy", "yaml", "rich", "pydantic"):
+    for name in ("numpy", "yaml", "rich", "pydantic", "typing", "json", "pathlib"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the current folder')")
     command = [sys.executable, "-m", "profiler", "list"]
     environment = {**os.environ, "PYTHONPATH": str(REPO)}
