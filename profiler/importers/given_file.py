@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import json
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,9 @@ _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 SQLITE = "SQLite format 3\0"
 """What an SQLite database begins with."""
+_MESSAGES = ("log", "message", "msg", "textPayload")
+"""Names of what was logged: Docker, most loggers, Google's cloud."""
+_LONGEST_MESSAGE = 1 << 16
 HEAD_BYTES = 1 << 18
 """Facts about devices and processes stand before the events of a trace."""
 
@@ -83,6 +87,26 @@ class GivenFile:
 
 
 def _decoded(content: bytes) -> str:
-    """Text in UTF-16 where it says so, as PowerShell writes it, else in UTF-8."""
+    """Text in UTF-16 where it says so, as PowerShell writes it, else in UTF-8.
+
+    Of a log whose lines a container or a server has put into JSON, the lines themselves.
+    """
     encoding = "utf-16" if content.startswith(_UTF16_MARKS) else "utf-8-sig"
-    return content.decode(encoding, errors="replace")
+    text = content.decode(encoding, errors="replace")
+    first = text[:_LONGEST_MESSAGE].partition("\n")[0]
+    if _message(first) is None:
+        return text
+    messages = ((line, _message(line)) for line in text.splitlines())
+    return "\n".join(line if message is None else message for line, message in messages)
+
+
+def _message(line: str) -> str | None:
+    """What a line of JSON logs; None of any other line."""
+    if not (line.startswith("{") and line.rstrip().endswith("}")):
+        return None
+    try:
+        values = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    logged = next((values[key] for key in _MESSAGES if key in values), None)
+    return logged.rstrip("\r\n") if isinstance(logged, str) else None

@@ -84,6 +84,8 @@ _ON_DEVICE: Mapping[str, OperationKind] = {
     "gpu_memset": OperationKind.MEMSET,
 }
 
+_HALVES = ("B", "b")
+"""Phases of events that are written when they begin, and again when they end: no trace of torch."""
 _LONGEST_CATEGORY = 40
 _NAMED = 5
 """Most kinds of events that an error names."""
@@ -397,8 +399,8 @@ def _event(record: object, names: dict[str, str]) -> _Event | str | None:
         return "no event"
     record = _in_words_of_kineto(record)
     written = record.get("cat")
-    if record.get("ph") != "X" or not isinstance(written, str):
-        return _uncategorised(record) if record.get("ph") == "X" else None
+    if record.get("ph") != "X" or not isinstance(written, str) or not written:
+        return _left_out(record)
     words = _NEXT_WORD.sub("_", written).lower()
     category = _OLD_NAMES.get(words, words)
     if category in _NOT_READ:
@@ -421,6 +423,13 @@ def _event(record: object, names: dict[str, str]) -> _Event | str | None:
         if isinstance(facts, dict)
         else {},
     )
+
+
+def _left_out(record: Mapping[str, Any]) -> str | None:
+    """What an event is that is not whole, or has no category; None of those without a duration."""
+    if record.get("ph") == "X":
+        return _uncategorised(record)
+    return "in two parts" if record.get("ph") in _HALVES else None
 
 
 def _in_words_of_kineto(record: dict[str, Any]) -> dict[str, Any]:

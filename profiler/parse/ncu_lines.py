@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from profiler.errors import ParseError
 from profiler.parse.byte_lines import LineSource
+from profiler.parse.ncu_launches import is_identity
 
 MAX_COLUMNS = 20_000
 """Widest table that is read. All base metrics of a GH100 with their four roll-ups are 15,000."""
@@ -25,6 +26,10 @@ HEADER = r'(?:"?(?:Unnamed: 0|index|level_0|)"?[,;\t])?"?ID"?([,;\t])"?(?:Proces
 """How the header of a table begins, with the delimiter as its group; pandas writes its row numbers
 before it."""
 _HEADER = re.compile(HEADER.encode())
+OTHER_ORDER = r'(?=.*Kernel Name)(?:.*[,;\t])?"?ID"?(?:[,;\t\r]|$)'
+"""A header whose columns another program has put into another order."""
+_OTHER_ORDER = re.compile(OTHER_ORDER.encode())
+_DELIMITER = re.compile(r"[,;\t]")
 # Output without a newline at its end stands before the row on the same line.
 _GLUED = re.compile(rb'"ID","(?:Process ID|Kernel Name)"|"\d+","\d*","')
 _LOOSE_ROW = re.compile(rb'\s*(?:"\d*"|\d*(?:\.0)?)[,;\t]')
@@ -45,6 +50,8 @@ class Header:
     """Otherwise another program saved the file again."""
     indexed: bool = False
     """Whether each row has its number before it."""
+    order: tuple[int, ...] = ()
+    """Place in the file of each column; empty where they are in the order of ncu."""
 
     @property
     def is_details(self) -> bool:
@@ -146,7 +153,7 @@ class Scanner:
 
     def _classify(self, line: bytes) -> Iterator[bytes | _HeaderLine]:
         """Everything but the usual row: header, message, row in foreign dress, program output."""
-        if _HEADER.match(line):
+        if _HEADER.match(line) or _OTHER_ORDER.match(line):
             yield _HeaderLine(line)
         elif (row := self._foreign_row(line)) is not None:
             yield row
@@ -167,7 +174,7 @@ class Scanner:
     def _foreign_row(self, line: bytes) -> bytes | None:
         """A row with unquoted cells or another delimiter, rewritten as ncu would write it."""
         header = self._header
-        if header is None or not _LOOSE_ROW.match(line):
+        if header is None or not (header.order or _LOOSE_ROW.match(line)):
             return None
         text = line.decode("utf-8", "replace")
         if self._source.open_end and not text.endswith('"'):
@@ -179,6 +186,10 @@ class Scanner:
         # Program output may be numbers with commas too; a row is as long as the table is wide.
         if fields is None or not header.least_fields <= len(fields) <= len(header.names):
             return None
+        if header.order:
+            if len(fields) < len(header.order):
+                return None
+            fields = [fields[place] for place in header.order]
         for place in header.numbers:
             fields[place] = fields[place].removesuffix(".0")
         return quote_row(fields)
@@ -186,21 +197,26 @@ class Scanner:
     def _read_header(self, line: bytes) -> Header | None:
         """Header of this line with the units row that may follow; None where it is not whole."""
         match = _HEADER.match(line)
-        delimiter = match[1].decode() if match else ","
-        names = strict_fields(line.decode("utf-8", "replace"), delimiter)
+        text = line.decode("utf-8", "replace")
+        other = None if match else _DELIMITER.search(text)
+        delimiter = match[1].decode() if match else other[0] if other else ","
+        names = strict_fields(text, delimiter)
         if names is not None and len(names) > MAX_COLUMNS:
             raise ParseError(
                 f"{self._source.name}: the table has {len(names)} columns, more than {MAX_COLUMNS} "
                 "(limit MAX_COLUMNS in profiler/parse/ncu_lines)",
                 remedy="Export fewer metrics: ncu --import … --metrics.",
             )
+        order = _order_of_ncu(names) if names is not None and match is None else ()
+        if names is not None and order:
+            names = [names[place] for place in order]
         indexed = names is not None and names[0] != "ID"
         if names is None or names[indexed : indexed + 1] != ["ID"] or self._source.open_end:
             self.reject(line)
             return None
-        quoted = line.startswith(b'"') and not indexed
+        quoted = line.startswith(b'"') and not (indexed or order)
         names = names[indexed:] if quoted else _named_once(names[indexed:])
-        plain = Header(tuple(names), None, delimiter, quoted, indexed)
+        plain = Header(tuple(names), None, delimiter, quoted, indexed, order)
         if plain.is_details:
             return plain
         self._header, before = plain, self._header  # how to read the units row
@@ -218,6 +234,12 @@ class Scanner:
             self.reject(item)
             return None
         return tuple(fields)
+
+
+def _order_of_ncu(names: list[str]) -> tuple[int, ...]:
+    """Places of the columns: the id, what names the launch, and the rest; empty without an id."""
+    places = sorted(range(len(names)), key=lambda p: (names[p] != "ID", not is_identity(names[p])))
+    return tuple(places) if "ID" in names else ()
 
 
 def _named_once(names: list[str]) -> list[str]:

@@ -187,7 +187,9 @@ def read_source_page(
     )
 
 
-_FIRST_COLUMN = re.compile(r'^"(?:Kernel Name|File Path|File Name)",', re.MULTILINE)
+_FIRST_COLUMN = re.compile(
+    r'^"(?:Kernel Name|File Path|File Name)",(?!(?:.*,)?"ID"(?:,|$))', re.MULTILINE
+)
 _FIRST_LETTERS = 1 << 16
 """Of a text, in which the header of a source page stands."""
 

@@ -8,9 +8,11 @@ from profiler.importers.given_file import GivenFile
 from profiler.importers.importer import Importer
 from profiler.importers.launches import ImportedLaunches
 from profiler.parse.ncu_csv import read_ncu_csv
-from profiler.parse.ncu_lines import HEADER
+from profiler.parse.ncu_lines import HEADER, OTHER_ORDER
 
-_HEADER = re.compile(rf"^(?:{HEADER})|\"ID\",\"(?:Process ID|Kernel Name)\"", re.MULTILINE)
+_HEADER = re.compile(
+    rf"^(?:{HEADER}|{OTHER_ORDER})|\"ID\",\"(?:Process ID|Kernel Name)\"", re.MULTILINE
+)
 
 
 def _is_in(text: str) -> bool:

@@ -6,6 +6,8 @@ is imported of it is compared as pairs of a name and a time; what is not read ha
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import sys
 from collections import Counter
@@ -619,11 +621,38 @@ def test_events_of_any_accelerator_are_read_or_counted(read, tmp_path, category,
         assert [tree[key] for key in ("operations", "gpu_ns", "idle_ns")] == [None] * 3
 
 
+def test_an_event_in_two_parts_is_counted(read):
+    form = next(form for form in FORMATS if form.name == "trace of torch")
+    parts = [(event(1, cat="kernel", ph=phase),) for phase in "BE"]
+    facts, said = read(form.text((event(2, cat="kernel"),), *parts), form.file)
+    assert sum(facts.values()) == 1
+    assert '"in two parts": 1' in said
+
+
 @pytest.mark.parametrize("end", ["", ",", ",\n"])
 def test_a_bare_list_of_events_needs_no_end(read, end):
     form = next(form for form in FORMATS if form.name == "trace without a header")
     text = form.text(*form.records)
     assert read(text.strip().removesuffix("]").strip() + end)[0] == read(text)[0]
+
+
+@pytest.mark.parametrize("name", ["raw page of ncu", "details page of ncu"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_columns_of_ncu_may_stand_in_any_order(read, name, delimiter):
+    form = next(form for form in FORMATS if form.name == name)
+    whole = form.text(*form.records)
+    rows = list(csv.reader(io.StringIO(whole)))
+    written = io.StringIO()
+    csv.writer(written, delimiter=delimiter).writerows(row[::-1] for row in rows)
+    assert read(written.getvalue())[0] == read(whole)[0]
+
+
+@pytest.mark.parametrize("name", ["log of inductor's choices", "text of ncu"])
+def test_lines_of_a_log_may_be_values_of_json(read, name):
+    form = next(form for form in FORMATS if form.name == name)
+    whole = form.text(*form.records)
+    lines = [json.dumps({"log": f"{line}\n", "stream": "stderr"}) for line in whole.splitlines()]
+    assert read("\n".join(lines), form.file)[0] == read(whole, form.file)[0]
 
 
 def call(number: int, category: str, name: str) -> str:
