@@ -167,10 +167,15 @@ class Export:
             flat = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * len(rows[0]))
             return flat.reshape(len(rows), -1)
         except (TypeError, ValueError, OverflowError) as error:
-            raise ParseError(
-                f"{self.name}: table {table} holds a value that is not an integer: {error}.",
-                remedy=_REMEDY,
-            ) from error
+            for column in zip(*rows, strict=True):
+                if not any(isinstance(cell, int) for cell in column):
+                    raise ParseError(
+                        f"{self.name}: table {table} holds a value that is not an integer: "
+                        f"{error}.",
+                        remedy=_REMEDY,
+                    ) from error
+            odd = [[cell if isinstance(cell, int) else MISSING for cell in row] for row in rows]
+            return np.array(odd, np.int64)
 
     def _rows(
         self, query: str, parameters: tuple[str, ...] = ()

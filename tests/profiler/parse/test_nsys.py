@@ -246,6 +246,16 @@ class TestSchemas:
         with pytest.raises(ParseError, match="KERNEL holds a value that is not an integer"):
             read_nsys(export.path)
 
+    def test_a_cell_of_another_type_costs_what_it_says(self, export):
+        export.kernel(10, 20, 1)
+        export.kernel("soon", 40, 2)
+        for kind in (1, "x"):
+            export.add("CUPTI_ACTIVITY_KIND_MEMCPY", start=50, end=60, copyKind=kind)
+        timeline = read_nsys(export.path)
+        assert timeline.operations["start_ns"].tolist() == [10, 50, 50]
+        assert timeline.operations["copy_kind"].notna().sum() == 1
+        assert sum(timeline.unread.values()) == 1
+
     def test_what_ends_before_its_beginning_is_left_out_and_counted(self, export):
         export.kernel(10, 20, 1)
         export.kernel(40, 30, 2)
