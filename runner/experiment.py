@@ -32,6 +32,9 @@ FUNCTION = "function"
 _IMPORTING: ContextVar[bool] = ContextVar("importing", default=False)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _GIVEN_TO_INPUTS = frozenset({"device", "seed"})
+_ROLES = ("inputs", "outputs", "reference", "check", "flops", "bytes")
+"""Functions of an experiment that are no variants."""
+_BASELINE = "baseline"
 _GIVEN_BY_FUNCTIONS = frozenset({"workload", "variants", "baseline"})
 _RESERVED = frozenset({FUNCTION, "variant", "problem"})
 
@@ -96,7 +99,7 @@ class Experiment:
         self.baseline: str | None = None
         """Name of the function that ratios refer to; None: the first."""
         self.functions: dict[str, Function] = {}
-        """`inputs`, `reference`, `outputs`, `check`, `flops` and `bytes`, as far as given."""
+        """The functions of `_ROLES`, as far as given."""
 
     def __repr__(self) -> str:
         return f"<profiler.Experiment {self.name!r} of {len(self.variants)} functions>"
@@ -301,10 +304,13 @@ def experiments_in(values: Iterable[Any]) -> list[Experiment]:
 def experiment_of(module: ModuleType, name: str | None = None) -> Experiment | None:
     """The experiment that a module defines, by its name where it has several; None without one.
 
+    A module without one that has a function `inputs` is one itself (`_experiment_of_functions`).
     Raises ExperimentError where it has no such experiment, and where it has several and none is
     named.
     """
     experiments = experiments_in(vars(module).values())
+    if not experiments and name is None and inspect.isfunction(getattr(module, "inputs", None)):
+        return _experiment_of_functions(module)
     names = [experiment.name for experiment in experiments]
     if name is not None and names.count(name) != 1:
         close = difflib.get_close_matches(name, names, n=1)
@@ -318,6 +324,45 @@ def experiment_of(module: ModuleType, name: str | None = None) -> Experiment | N
         )
     wanted = (experiment for experiment in experiments if name in (None, experiment.name))
     return next(wanted, None)
+
+
+def _experiment_of_functions(module: ModuleType) -> Experiment:
+    """An experiment named after its file: every public function that stands there is a variant.
+
+    Without those of `_ROLES`. A parameter whose default is a list has each of its values: of
+    `inputs` they are the problems. The baseline is the function `baseline`, else the first.
+    """
+    file = _absolute(str(module.__file__))
+    problems = dict(_defaults(vars(module)["inputs"]))
+    experiment = Experiment(
+        os.path.splitext(os.path.basename(file))[0],  # noqa: PTH119, PTH122 - of text
+        problems=problems or None,
+    )
+    experiment.file, experiment.line, experiment.namespace = file, 1, vars(module)
+    for name, function in vars(module).items():
+        if name.startswith("_") or not _stands_in(function, module):
+            continue
+        if name in _ROLES:
+            experiment.functions[name] = function
+            continue
+        grid = {key: value for key, value in _defaults(function) if isinstance(value, list)}
+        line = inspect.unwrap(function).__code__.co_firstlineno
+        experiment._add_variant(function, name, grid, line=line, options=VariantOptions())
+    if _BASELINE in experiment.variants:
+        experiment.baseline = _BASELINE
+    return experiment
+
+
+def _stands_in(value: Any, module: ModuleType) -> bool:
+    """Whether a value is a function that a module defines, and does not import."""
+    return inspect.isfunction(value) and value.__module__ == module.__name__
+
+
+def _defaults(function: Function) -> Iterator[tuple[str, Any]]:
+    """Parameters of a function with their default values, as far as they have some."""
+    for name, parameter in _parameters(function).items():
+        if parameter.default is not parameter.empty and name not in _GIVEN_TO_INPUTS:
+            yield name, parameter.default
 
 
 @contextmanager

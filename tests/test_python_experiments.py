@@ -59,6 +59,37 @@ def test_the_first_example_gives_an_answer(first):
     assert len(attempts(run)) == 1, "nothing was measured twice"
 
 
+@pytest.fixture(scope="module")
+def functions(tmp_path_factory, command_line):
+    """A check of the file of functions in docs/check.md, and one more function that raises."""
+    profiler = command_line(tmp_path_factory.mktemp("functions"))
+    file = profiler.folder / "sums.py"
+    fails = "\n\ndef fails(x):\n    return x.sum(1).no_such_method()\n"
+    file.write_text(python_blocks("check.md")[0] + fails)
+    small = ("--set", "problems.matrix.rows=8", *ON_CPU, *TIMED, "--blocks", "8", "--json", "-")
+    done = profiler("check", file, *small, "--budget", "0")
+    return profiler, done, profiler("check", "sums")
+
+
+def test_a_file_of_functions_is_an_experiment(functions):
+    _, done, _ = functions
+    assert done.code == done.json["exit_code"] == 4, done.err
+    assert {row["variant"] for row in done.json["verdicts"]} == {
+        *("in_pieces pieces=2", "in_pieces pieces=4", "matrix_product")
+    }
+    assert done.json["baseline"] == "baseline"
+    (failure,) = done.json["failures"]
+    assert failure["variant"] == "fails"
+    assert failure["cause"].endswith("(sums.py:21 in fails)")
+    assert done.json["settle"]["left_out"].startswith("left out: later looks, confirmation.")
+
+
+def test_what_was_checked_is_read_by_its_name(functions):
+    _, done, again = functions
+    assert again.code == 4
+    assert again.out.splitlines() == done.json["answer"]
+
+
 def test_stdout_has_nothing_but_markdown(first):
     _, done, _ = first
     lines = done.out.splitlines()

@@ -40,13 +40,20 @@ _PAGE = ("profiler.render.page",)
 
 def run_ahead(request: RunRequest) -> ExitCode:
     """Run an experiment; what takes long begins before what runs it is imported."""
+    with begun_ahead(request) as begun:
+        from profiler.commands.run import run_command
+
+        return run_command(begun)
+
+
+@contextmanager
+def begun_ahead(request: RunRequest) -> Iterator[RunRequest]:
+    """A request whose machine is asked, and torch imported, while the body imports what runs it."""
     inquiry = None
     if request.replay is None and request.workers is None:
         inquiry = inquire(request.spec.parent)
-    with _torch_ahead(request, inquiry) as begun:
-        from profiler.commands.run import run_command
-
-        return run_command(replace(request, inquiry=inquiry, preloading=begun))
+    with _torch_ahead(request, inquiry) as preloading:
+        yield replace(request, inquiry=inquiry, preloading=preloading)
 
 
 @contextmanager

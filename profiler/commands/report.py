@@ -6,6 +6,7 @@ machine.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from profiler.commands.output import (
 )
 from profiler.commands.requests import RecordRequest, ReportRequest
 from profiler.comparison.find_run import find_run
+from profiler.comparison.runs import variant_id
 from profiler.errors import ExitCode
 from profiler.findings.find import find
 from profiler.planning.spec import load_spec
@@ -62,11 +64,17 @@ def _warn(text: str) -> None:
     make_console("auto", stderr=True).print(text, markup=False, soft_wrap=True)
 
 
-def read_run(run: RunFolder) -> Finished:
-    """Report of a run folder or a recording, by the spec and the plan that lie in it."""
-    record = run.record()
+def read_run(run: RunFolder, *, baseline: str | None = None) -> Finished:
+    """Report of a run folder or a recording, by the spec and the plan that lie in it.
+
+    `baseline`: another variant that ratios refer to, by its name or id.
+    """
+    record, plan = run.record(), plan_of(run)
+    if baseline is not None:
+        variant = variant_id(plan.cells, baseline, f"--against {baseline}: {run.named}")
+        plan = replace(plan, baseline=variant)
     loaded = load_spec(run.spec_file, overrides=record.overrides)
-    return assemble(run, loaded, plan_of(run), replay=run.is_recording())
+    return assemble(run, loaded, plan, replay=run.is_recording())
 
 
 def _results_folder(run: RunFolder, request: ReportRequest) -> Path:

@@ -18,10 +18,11 @@ from profiler.errors import UsageError
 
 if TYPE_CHECKING:
     from profiler.machine.inquiry import Inquiry
+    from profiler.sessions.execution import Budget
     from profiler.sessions.preloaded import Preloading
 else:
     # Their modules take longer to import than all else here, and no flag is of them.
-    Inquiry = Preloading = Any
+    Budget = Inquiry = Preloading = Any
 
 Spec = Annotated[
     Path,
@@ -73,6 +74,25 @@ FailOn = Annotated[
         "--fail-on",
         metavar="regression[:PERCENT]",
         help="Exit code 5 where a cell is SLOWER by more than PERCENT (default 0).",
+    ),
+]
+BudgetSeconds = Annotated[
+    float | None,
+    Option(
+        "--budget",
+        metavar="S",
+        min=0,
+        help="Begin nothing after so many seconds but the first look of what is judged; the same "
+        "command without it goes on.",
+    ),
+]
+RunFailOn = Annotated[
+    str | None,
+    Option(
+        "--fail-on",
+        metavar="regression[:PERCENT]|METRIC>NUMBER",
+        help="Exit code 5 where a cell is SLOWER by more than PERCENT (default 0), or its metric "
+        "is beyond a number: duration>120us, l2_hit_pct<60.",
     ),
 ]
 Color = Annotated[
@@ -165,7 +185,8 @@ class RunRequest:
     timeout: Annotated[
         float | None, Option("--timeout", metavar="S", min=0.1, help="Seconds one visit may take.")
     ] = None
-    fail_on: FailOn = None
+    fail_on: RunFailOn = None
+    budget_s: BudgetSeconds = None
     timer: Timer = False
     fast: Fast = False
     device: Device = None
@@ -210,6 +231,8 @@ class RunRequest:
     """What the machine was asked already; None: it is asked when the experiment is planned."""
     preloading: Preloading | None = None
     """A process of the runner that was started already."""
+    budget: Budget | None = None
+    """What is left of `budget_s`, once the command has begun."""
     created: str = field(default_factory=_now)
 
     @property
@@ -304,6 +327,34 @@ class BuildRequest:
     out: Out = DEFAULT_OUT
     json_target: Json = None
     quiet: Quiet = False
+    color: Color = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class CheckRequest:
+    """Measure an experiment, or read a run, and print the answer in 4 kB, for programs."""
+
+    target: Annotated[
+        Path,
+        Argument(
+            metavar="FILE|RUN",
+            help="An experiment (YAML, Python; a Python file of functions will do), or a run as "
+            "`report` takes it.",
+        ),
+    ]
+    against: Annotated[
+        str | None, Option("--against", metavar="NAME", help="Default: the baseline.")
+    ] = None
+    budget_s: BudgetSeconds = None
+    only: Only = None
+    blocks: Blocks = None
+    settings: Set = None
+    timer: Timer = False
+    fast: Fast = False
+    device: Device = None
+    fail_on: RunFailOn = None
+    out: Out = DEFAULT_OUT
+    json_target: Json = None
     color: Color = "auto"
 
 

@@ -25,7 +25,16 @@ from profiler.commands.output import (
 from profiler.commands.plan import selected_plan
 from profiler.commands.requests import RunRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError, UsageError
-from profiler.findings.gates import Gate, not_judged, parse_gate, regressions, tripped_message
+from profiler.findings.gates import (
+    MOST_NAMED,
+    Bound,
+    Gate,
+    beyond_bound,
+    not_judged,
+    parse_run_gate,
+    regressions,
+    tripped_message,
+)
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Environment, Outcome, Plan, Span
 from profiler.notices import Notice, NoticeKind
@@ -44,12 +53,12 @@ from profiler.run_folder.folder import (
 )
 from profiler.run_folder.seconds import Seconds, seconds_line
 from profiler.sessions.early import EarlyStart, started_early
-from profiler.sessions.execution import Execution, SecondsRecorder
+from profiler.sessions.execution import Budget, Execution, SecondsRecorder
 from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
-    from profiler.findings.findings import Findings, Verdicts
+    from profiler.findings.findings import Findings
     from profiler.run_folder.load.assemble import Finished
     from profiler.run_folder.load.report import Report
 
@@ -78,6 +87,8 @@ class WrittenRun:
     spans: tuple[Span, ...]
     """Where the seconds of this execution went; empty for a replay."""
     exit_code: ExitCode
+    left_out: tuple[str, ...] = ()
+    """What `--budget` had no time for, in words."""
 
 
 def run_command(request: RunRequest) -> ExitCode:
@@ -91,21 +102,25 @@ def run_command(request: RunRequest) -> ExitCode:
 def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
     """Plan, measure or replay, write the page, print the answer; returns the exit code."""
     started = time.monotonic()
-    gate = None if request.fail_on is None else parse_gate(request.fail_on)
+    gate = None if request.fail_on is None else parse_run_gate(request.fail_on)
     require_one_stdout(request.json_target, request.markdown_target)
     _require_flags_together(request)
     if request.workers is not None:
         return _run_on_workers(request, gate, reporter)
     run = written_run(request, reporter)
     _print_results(run, request, reporter)
+    if run.left_out:
+        reporter.warn(f"--budget {request.budget_s:g}: {left_out_words(run.left_out)}")
     reporter.say(seconds_line(run.spans, time.monotonic() - started))
-    return _exit_code(run.exit_code, run.findings.verdicts, gate, reporter)
+    return gated_exit_code(run.exit_code, run.findings, gate, reporter)
 
 
 def _require_flags_together(request: RunRequest) -> None:
     """Raise UsageError for flags that ask for what the others leave out."""
     if request.live and request.replay is not None:
         raise UsageError("--live measures and --replay does not: leave one of them out.")
+    if request.workers is not None and request.budget_s is not None:
+        raise UsageError("--budget: only without --workers.")
     if request.workers is None and request.mixed:
         raise UsageError("--mixed: only with --workers.")
     if request.no_dashboard and not str(request.workers).startswith("local:"):
@@ -117,19 +132,23 @@ def _require_flags_together(request: RunRequest) -> None:
         raise UsageError("--tls-ca, --tls-cert and --tls-key: only with --workers.")
 
 
-def _run_on_workers(request: RunRequest, gate: Gate | None, reporter: ProgressReporter) -> ExitCode:
+def _run_on_workers(
+    request: RunRequest, gate: Gate | Bound | None, reporter: ProgressReporter
+) -> ExitCode:
     """Have workers measure, and print the answer of each device; returns the worst exit code."""
     started = time.monotonic()
     codes = []
     for run in written_runs_of_workers(request, reporter):
         _print_results(run, request, reporter)
-        codes.append(_exit_code(run.exit_code, run.findings.verdicts, gate, reporter))
+        codes.append(gated_exit_code(run.exit_code, run.findings, gate, reporter))
     reporter.say(f"{time.monotonic() - started:.1f} s.")
     return max(codes)
 
 
 def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
     """Plan, measure or replay, and write what was found; prints nothing of it."""
+    if request.budget_s is not None:
+        request = replace(request, budget=Budget(request.budget_s))
     seconds = SecondsRecorder()
     with seconds.step("plans"):
         planned = _plan(request, request.overrides)
@@ -142,6 +161,11 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
         return _written(request, finished, folder, reporter, seconds)
     finished, folder = _replay(request, source)
     return _written(request, finished, folder, reporter, None)
+
+
+def left_out_words(steps: Sequence[str]) -> str:
+    """Sentence on what there was no time for."""
+    return f"left out: {', '.join(steps)}. The same command without it goes on."
 
 
 def _written(
@@ -169,6 +193,7 @@ def _written(
         page=written.page,
         spans=() if seconds is None else tuple(seconds.spans),
         exit_code=finished.exit_code,
+        left_out=() if request.budget is None else tuple(dict.fromkeys(request.budget.left_out)),
     )
 
 
@@ -299,6 +324,7 @@ def _measure_beside(
         explain=request.explain,
         meanwhile=partial(import_ahead, page=not request.no_report),
         early=early,
+        budget=request.budget,
     )
     if searches:
         # It loads SciPy's optimisers, for which no other run waits.
@@ -506,15 +532,20 @@ def _print_results(run: WrittenRun, request: RunRequest, reporter: ProgressRepor
     write_json_target(run.document, request.json_target)
 
 
-def _exit_code(
-    measured: ExitCode, verdicts: Verdicts, gate: Gate | None, reporter: ProgressReporter
+def gated_exit_code(
+    measured: ExitCode, findings: Findings, gate: Gate | Bound | None, reporter: ProgressReporter
 ) -> ExitCode:
     """GATE_TRIPPED where a cell trips the gate, which is warned of; else what the cells gave."""
     if gate is None:
         return measured
+    if isinstance(gate, Bound):
+        beyond = beyond_bound(findings, gate)
+        if beyond:
+            reporter.warn("\n".join([f"--fail-on {gate}: beyond it:", *beyond[:MOST_NAMED]]))
+        return ExitCode.GATE_TRIPPED if beyond else measured
     from profiler.findings.document import judged_table
 
-    cells = judged_table(verdicts)
+    cells = judged_table(findings.verdicts)
     slower = regressions(cells, gate)
     if len(slower):
         reporter.warn(tripped_message(slower, gate))

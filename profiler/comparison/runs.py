@@ -106,7 +106,9 @@ def _read(run: RunFolder, name: str, baseline: str | None, only: str | None) -> 
     loaded = load_spec(run.spec_file, overrides=record.overrides)
     plan = plan_of(run)
     if baseline is not None:
-        plan = replace(plan, baseline=_variant_id(plan.cells, baseline, name))
+        plan = replace(
+            plan, baseline=variant_id(plan.cells, baseline, f"--baseline {baseline}: run {name}")
+        )
     if only is not None:
         plan = replace(plan, cells=select_cells(plan.cells, only, plan.baseline))
     report = assemble(run, loaded, plan).report
@@ -125,13 +127,14 @@ def _read(run: RunFolder, name: str, baseline: str | None, only: str | None) -> 
     )
 
 
-def _variant_id(cells: Sequence[Cell], wanted: str, run: str) -> str:
+def variant_id(cells: Sequence[Cell], wanted: str, asked: str) -> str:
+    """Id of the variant with a name or id; UsageError, which begins with `asked`, where none is."""
     variants = {cell.variant.id: cell.variant for cell in cells}
     for variant in variants.values():
         if wanted in (variant.name, variant.id):
             return variant.id
     hint = did_you_mean(wanted, [variant.name for variant in variants.values()])
-    raise UsageError(f"--baseline {wanted}: run {run} has no such variant{hint}")
+    raise UsageError(f"{asked} has no such variant{hint}")
 
 
 # ---- durations, block by block -------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`--fail-on regression[:PERCENT]`: when a comparison fails the command that made it."""
+"""`--fail-on`: `regression[:PERCENT]` or `METRIC>NUMBER`, when numbers fail the command."""
 
 from __future__ import annotations
 
@@ -12,11 +12,20 @@ from profiler.model import Verdict
 if TYPE_CHECKING:
     import pandas as pd
 
+    from profiler.findings.findings import Findings
+    from profiler.metrics.labels import Label
+    from profiler.model import Cell
+
 JUDGED_COLUMNS = ("verdict", "ratio", "ratio_low", "ratio_high")
 """What a frame needs beside `cell` so that a gate can judge it."""
 
 _FORM = re.compile(r"regression(?::\s*(?P<percent>\d+(?:\.\d*)?|\.\d+)\s*%?)?")
-_MOST_NAMED = 20
+_BOUND = re.compile(
+    r"(?P<metric>[A-Za-z]\w*)\s*(?P<sign>[<>])\s*(?P<number>\d+(?:\.\d*)?|\.\d+)\s*"
+    r"(?P<unit>ns|[u\u00b5\u03bc]s|ms|s|%)?"
+)
+_NS = {"ns": 1.0, "us": 1e3, "\u00b5s": 1e3, "\u03bcs": 1e3, "ms": 1e6, "s": 1e9}
+MOST_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -29,12 +38,37 @@ class Gate:
         return f"regression:{self.percent:g}%" if self.percent else "regression"
 
 
-def parse_gate(text: str) -> Gate:
-    """Read `regression`, `regression:2` or `regression:2%`; raises UsageError for all else."""
+@dataclass(frozen=True)
+class Bound:
+    """Fail where a cell has more of a metric (`>`), or less of it (`<`), than a number."""
+
+    metric: str
+    """Name as in `summary.csv`, or without its unit."""
+    sign: str
+    number: float
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.metric}{self.sign}{self.number:g}{self.unit}"
+
+
+def parse_run_gate(text: str) -> Gate | Bound:
+    """Read what may fail a run: what `parse_gate` takes, or `duration>120us`."""
+    match = _BOUND.fullmatch(text.strip())
+    if match is None:
+        return parse_gate(text, also=" or, as a bound, like duration>120us or l2_hit_pct<60")
+    return Bound(match["metric"], match["sign"], float(match["number"]), match["unit"] or "")
+
+
+def parse_gate(text: str, *, also: str = "") -> Gate:
+    """Read `regression`, `regression:2` or `regression:2%`; raises UsageError for all else.
+
+    `also`: what else would have been taken.
+    """
     match = _FORM.fullmatch(text.strip())
     if match is None:
         raise UsageError(
-            f"--fail-on {text}: must look like regression, regression:2 or regression:2.5%",
+            f"--fail-on {text}: must look like regression, regression:2 or regression:2.5%" + also,
             remedy="The number is how many percent slower a cell may be; 0 by default.",
         )
     return Gate(float(match["percent"] or 0))
@@ -76,13 +110,61 @@ def tripped_message(regressed: pd.DataFrame, gate: Gate) -> str:
     noun = "cell is" if len(regressed) == 1 else "cells are"
     lines = [f"--fail-on {gate}: {len(regressed)} {noun} SLOWER beyond the threshold:"]
     columns = [regressed[name].tolist() for name in ("cell", "ratio", "ratio_low", "ratio_high")]
-    for cell, *ratios in list(zip(*columns, strict=True))[:_MOST_NAMED]:
+    for cell, *ratios in list(zip(*columns, strict=True))[:MOST_NAMED]:
         lines.append(f"  {cell}: {_change_words(*map(float, ratios))}")
-    if len(regressed) > _MOST_NAMED:
-        lines.append(f"  and {len(regressed) - _MOST_NAMED} more")
+    if len(regressed) > MOST_NAMED:
+        lines.append(f"  and {len(regressed) - MOST_NAMED} more")
     return "\n".join(lines)
 
 
 def _change_words(ratio: float, low: float, high: float) -> str:
     """Times of the older time, with the interval."""
     return f"{ratio:.3f}\N{MULTIPLICATION SIGN} [{low:.3f}, {high:.3f}]"
+
+
+def beyond_bound(findings: Findings, bound: Bound) -> list[str]:
+    """A line for each cell whose number is beyond a bound, its interval included.
+
+    Baseline and references are not judged: they are what others are compared with. Raises
+    UsageError for a metric that the run does not have, or another unit than that of the metric.
+    """
+    label = _label_of(findings, bound)
+    limit = bound.number * (_NS[bound.unit] if label.unit == "ns" else 1.0)
+    above = bound.sign == ">"
+    lines = []
+    for cell in _judged_cells(findings):
+        value = findings.numbers.value(cell, label.name)
+        near_end = value.low if above else value.high
+        if near_end > limit if above else near_end < limit:
+            unit = f" {label.unit}" if label.unit else ""
+            lines.append(
+                f"  {cell.id}: {value.median:,.6g}{unit} [{value.low:,.6g}, {value.high:,.6g}]"
+            )
+    return lines
+
+
+def _judged_cells(findings: Findings) -> list[Cell]:
+    programs = findings.programs
+    return [
+        cell
+        for cell in programs.correct_by_place.values()
+        if cell.variant != programs.baseline and cell.variant.id not in programs.references
+    ]
+
+
+def _label_of(findings: Findings, bound: Bound) -> Label:
+    """The metric of a bound among those that a run has."""
+    labels = findings.numbers.metrics
+    named = [
+        label for label in labels if bound.metric in (label.name, label.name.rpartition("_")[0])
+    ]
+    if not named:
+        names = ", ".join(label.name for label in labels[:MOST_NAMED])
+        raise UsageError(f"--fail-on {bound}: this run has no {bound.metric}; it has {names}")
+    fits = bound.unit in _NS if named[0].unit == "ns" else bound.unit in ("", named[0].unit)
+    if not fits:
+        raise UsageError(
+            f"--fail-on {bound}: {named[0].name} comes in {named[0].unit or 'no unit'}",
+            remedy="Give times with ns, us, ms or s, all else as summary.csv has it.",
+        )
+    return named[0]

@@ -21,8 +21,8 @@ def function_faults(
 ) -> Iterator[str]:
     """Sentences about functions that a file lacks, or that take other arguments.
 
-    Functions by name, with what they are called with; of `either` one is enough. A file with a
-    `profiler.Experiment` needs none of them: its functions are found by their decorators.
+    Functions by name, with what they are called with; of `either` one is enough. A file that is an
+    experiment itself needs none of them.
     """
     try:
         tree = ast.parse(file.read_bytes())
@@ -34,7 +34,7 @@ def function_faults(
     except OSError as error:
         yield f"{file.name}: cannot be read: {error.strerror}"
         return
-    if makes_experiment(tree):
+    if is_experiment(tree):
         return
     defined = dict(definitions(tree.body))
     if not _is_open(tree):
@@ -56,7 +56,7 @@ def unread_names(file: Path, optional: Sequence[str]) -> Iterator[str]:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError, OSError):
         return  # `function_faults` says it
-    if makes_experiment(tree) or _is_open(tree):
+    if is_experiment(tree) or _is_open(tree):
         return
     defined = dict(definitions(tree.body))
     read = {
@@ -74,8 +74,10 @@ def unread_names(file: Path, optional: Sequence[str]) -> Iterator[str]:
             )
 
 
-def makes_experiment(tree: ast.Module) -> bool:
-    """Whether a file calls `Experiment`."""
+def is_experiment(tree: ast.Module) -> bool:
+    """Whether a file calls `Experiment`, or makes inputs as an experiment of functions does."""
+    if isinstance(dict(definitions(tree.body)).get("inputs"), ast.FunctionDef):
+        return True
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     return any(
         (isinstance(called, ast.Name) and called.id == "Experiment")

@@ -1,4 +1,4 @@
-"""What an execution is about to measure, and where its seconds go."""
+"""What an execution is about to measure, where its seconds go, and how many it may take."""
 
 from __future__ import annotations
 
@@ -92,6 +92,23 @@ class SecondsRecorder:
         # A process may have been started before the experiment was read.
         begin, end = max(begin, self.began), max(begin, end, self.began)
         self.spans.append(Span(row, step, round(begin - self.began, 3), round(end - self.began, 3)))
+
+
+@dataclass
+class Budget:
+    """Seconds from now on; the first look of what is judged is measured however long it takes."""
+
+    seconds: float
+    left_out: list[str] = field(default_factory=list)
+    """What there was no time for, in words."""
+    began: float = field(default_factory=time.monotonic)
+
+    def allows(self, step: str) -> bool:
+        """Whether there is time to begin a step; what it is called is noted where there is none."""
+        if time.monotonic() - self.began < self.seconds:
+            return True
+        self.left_out.append(step)
+        return False
 
 
 @dataclass(frozen=True)

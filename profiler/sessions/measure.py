@@ -40,7 +40,7 @@ from profiler.sessions.agenda import (
 from profiler.sessions.builds.plan_builds import build_all_stamped, build_range_profiler
 from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.early import EarlyStart
-from profiler.sessions.execution import Execution, SecondsRecorder
+from profiler.sessions.execution import Budget, Execution, SecondsRecorder
 from profiler.sessions.explaining import Explaining
 from profiler.sessions.measurement import Measurement
 from profiler.sessions.measuring.attempt_book import AttemptBook
@@ -67,6 +67,8 @@ class MeasureRequest(Execution):
     """What is done once, beside the start of the first session, in a thread of its own."""
     early: EarlyStart | None = None
     """The processes of the first sessions, where some were started."""
+    budget: Budget | None = None
+    """None: everything is measured, however long it takes."""
     on_attempt: Callable[[Path], None] | None = None
     """Called with the folder of each attempt when all of its files are written."""
     reader: AttemptReader = field(default_factory=AttemptReader)
@@ -141,8 +143,9 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
         makes = _Steps(request, measurement, explaining)
         agenda = steps(request.plan, explains=explaining.is_wanted)
         for place, step in enumerate(agenda, start=1):
-            with _record_updated(measurement, record):
-                makes.make(step, agenda[place:])
+            if makes.has_time_for(step):
+                with _record_updated(measurement, record):
+                    makes.make(step, agenda[place:])
         explaining.say_not_explained(reporter)
         if request.timeline:
             with _record_updated(measurement, record):
@@ -255,6 +258,15 @@ class _Steps:
                 upcoming = self._upcoming(following)
                 self.explaining.measure(upcoming, again=again)
 
+    def has_time_for(self, step: Step) -> bool:
+        """Whether a step is begun: not where the budget is spent, but for the first look."""
+        budget = self.request.budget
+        if budget is None or (
+            isinstance(step, Planned) and is_judged(self.request.plan, step.session)
+        ):
+            return True
+        return budget.allows(_step_words(step))
+
     def timeline(self) -> None:
         """Record timelines of those that may be the best, unless the experiment records all."""
         plan, experiment = self.request.plan, self.request.loaded.experiment
@@ -272,6 +284,8 @@ class _Steps:
             samples = self.measurement.book.samples()
             later = later_session(plan, session, samples, look, delta=self._delta)
             if later.visits:
+                if look > 1 and not self.has_time_for(LaterLooks(session)):
+                    return
                 upcoming = self._foresight(following).after_look(session, look, following)
                 self.measurement.measure(later, _look_title(plan, session, look), upcoming)
 
@@ -299,6 +313,18 @@ class _Steps:
     @property
     def _delta(self) -> float:
         return self.request.loaded.experiment.margin_pct / 100
+
+
+def _step_words(step: Step) -> str:
+    match step:
+        case Planned(session):
+            return session.name
+        case LaterLooks():
+            return "later looks"
+        case Confirmation():
+            return "confirmation"
+        case Explanation():
+            return "explanation"
 
 
 def _look_title(plan: Plan, session: SessionPlan, look: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from profiler.model import Cell
-from profiler.planning.python_files import definitions, makes_experiment
+from profiler.planning.python_files import definitions, is_experiment
 from profiler.planning.spec import CommandWorkload, Experiment, ModuleWorkload
 from profiler.run_folder.folder import Sources
 from profiler.runner.experiment import FUNCTION
@@ -88,7 +88,7 @@ def _function_digests(file: Path, text: str | None, cells: Sequence[Cell]) -> di
         tree = ast.parse(text or "")
     except (SyntaxError, ValueError):  # the runner will say so
         return {}
-    if not makes_experiment(tree):
+    if not is_experiment(tree):
         return {}
     functions = {cell.variant.id: str(cell.variant.params.get(FUNCTION)) for cell in cells}
     digests = {
@@ -147,8 +147,13 @@ class _File:
                 yield statement
 
     def _roles(self, statement: ast.stmt) -> Iterator[tuple[str, str]]:
-        """Role and name of each function that a statement gives to the experiment."""
+        """Role and name of each function that a statement gives to the experiment.
+
+        Without a `profiler.Experiment` they are the functions of the file, by their names.
+        """
         plain_name = statement.name if isinstance(statement, ast.FunctionDef) else ""
+        if plain_name and not self._experiments:
+            yield plain_name if plain_name in _SHARED_ROLES else "variant", plain_name
         for node in ast.walk(statement):
             if not isinstance(node, ast.Attribute) or not self._is_experiment(node.value):
                 continue

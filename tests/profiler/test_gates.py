@@ -7,10 +7,12 @@ from hypothesis import strategies as st
 
 from profiler.errors import UsageError
 from profiler.findings.gates import (
+    Bound,
     Gate,
     can_judge,
     not_judged,
     parse_gate,
+    parse_run_gate,
     regressions,
     tripped_message,
 )
@@ -145,3 +147,27 @@ def test_a_gate_trips_exactly_where_all_of_the_interval_is_beyond(low, width, pe
     )
     tripped = not regressions(rows, Gate(percent)).empty
     assert tripped == (verdict is Verdict.SLOWER and low > 1 + percent / 100)
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("duration>120us", Bound("duration", ">", 120.0, "us")),
+        (" duration_ns > 1.5 ms ", Bound("duration_ns", ">", 1.5, "ms")),
+        ("l2_hit_pct<60", Bound("l2_hit_pct", "<", 60.0, "")),
+        ("registers>.5", Bound("registers", ">", 0.5, "")),
+    ],
+)
+def test_bounds_are_read(text, bound):
+    assert parse_run_gate(text) == bound == parse_run_gate(str(bound))
+
+
+@pytest.mark.parametrize("text", ["duration", "duration>", ">3", "duration>=3us", "duration>3 kg"])
+def test_what_is_no_bound_says_how_one_looks(text):
+    with pytest.raises(UsageError, match=r"regression:2 .* like duration>120us"):
+        parse_run_gate(text)
+
+
+def test_a_bound_is_no_gate_of_a_comparison():
+    with pytest.raises(UsageError, match=r"must look like regression"):
+        parse_gate("duration>120us")

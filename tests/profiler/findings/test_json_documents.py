@@ -11,6 +11,7 @@ import pytest
 from recorded import RECORDINGS, findings_of_recording
 
 from profiler.commands.output import dump, report_document
+from profiler.findings.brief import BriefDocument
 from profiler.findings.document import SummaryDocument
 from profiler.findings.json_model import ABSENT, JsonObject, Number, Source
 from profiler.findings.runs.document import ComparisonDocument
@@ -25,6 +26,7 @@ DOCS = Path(__file__).parents[3] / "docs"
         (SummaryDocument, "summary"),
         (ExplanationDocument, "explain"),
         (ComparisonDocument, "comparison"),
+        (BriefDocument, "check"),
     ],
 )
 def test_the_schema_in_docs_is_that_of_the_document(kind, name):

@@ -15,6 +15,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from profiler.analyse.why.account import CLOSES_WITHIN
+from profiler.errors import ExitCode
+from profiler.findings.brief import BriefDocument, Checked, brief
 from profiler.findings.document import (
     SummaryDocument,
     judged_table,
@@ -24,13 +26,14 @@ from profiler.findings.document import (
 from profiler.findings.why.document import MOST_BYTES, ExplanationDocument, explain_document
 from profiler.findings.why.find import find_why
 from profiler.metrics.catalogue import ROOF_PREFIX
-from profiler.model import Outcome
+from profiler.model import Outcome, Verdict
 from profiler.render.console.explain import COLUMNS, explain_text
 from profiler.render.console.tables import final_summary
 from profiler.render.tables.main_table import main_table, roof_column
 from profiler.render.words import numbers
-from profiler.render.words.cards import cards
+from profiler.render.words.cards import cards, first_answer
 from profiler.render.words.counters import nearest_roof_label
+from profiler.render.words.sentences import spoken
 from profiler.render.words.verdict_words import ORDER
 from profiler.render.words.why import why_sentence
 
@@ -70,6 +73,26 @@ def test_there_are_recordings_of_all_experiments_that_have_one():
 def test_no_cell_of_an_experiment_is_implausible(findings):
     outcomes = {findings.programs.status(cell).outcome for cell in findings.programs.plan.cells}
     assert Outcome.IMPLAUSIBLE not in outcomes
+
+
+def test_a_program_gets_the_same_numbers_in_4_kb(findings):
+    sentences = tuple(map(spoken, first_answer(findings)))
+    document = json.loads(json.dumps(brief(Checked(ExitCode.COMPLETE, findings, sentences))))
+    assert len(json.dumps(document)) < MOST_BYTES
+    BriefDocument.model().model_validate(document)
+    assert document["answer"][0] == sentences[0]
+    cells = json.loads(summary_text(findings))["cells"]
+    of_summary = {(cell["variant"], cell["problem"]): cell for cell in cells}
+    for row in document["verdicts"]:
+        numbers_of_cell = of_summary[row["variant"], row["problem"]]["metrics"][JUDGED]
+        assert row["verdict"] == numbers_of_cell["verdict"]
+        for key in ("ratio", "ratio_low", "ratio_high", "detectable"):
+            assert row[key] == pytest.approx(numbers_of_cell[key], rel=1e-4)
+    judged = findings.verdicts.against_baseline.values()
+    given = [pair for pair in judged if pair.verdict not in (None, Verdict.NO_DATA)]
+    assert len(document["verdicts"]) + document["verdicts_left_out"] == len(given)
+    unclear = sum(pair.verdict is Verdict.UNCLEAR for pair in given)
+    assert (document["settle"] or {"unclear": 0})["unclear"] == unclear
 
 
 def test_one_number_for_each_cell_everywhere(findings):

@@ -1,0 +1,120 @@
+"""`profiler check`: measure an experiment, or read a run, and print the answer in 4 kB."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from profiler.commands.ahead import begun_ahead
+from profiler.commands.output import write_json_target
+from profiler.commands.requests import CheckRequest, RunRequest
+from profiler.commands.targets import write_stdout
+from profiler.errors import ExitCode, ProfilerError
+from profiler.findings.gates import parse_run_gate
+from profiler.run_folder.folder import PAGE_FILE
+
+if TYPE_CHECKING:
+    from profiler.findings.brief import Checked
+    from profiler.findings.findings import Findings
+
+_SPECS = (".py", ".yaml", ".yml")
+_SHARED = (
+    *("budget_s", "only", "blocks", "settings", "timer", "fast", "device", "fail_on", "out"),
+    "color",
+)
+"""Fields that a request to run has, too."""
+
+
+def check(request: CheckRequest) -> ExitCode:
+    """Print what a run says first, or as JSON what a program needs of it.
+
+    An error stands in the JSON, too, before it ends the command.
+    """
+    from profiler.findings.brief import Checked
+
+    try:
+        checked = _checked(request)
+    except ProfilerError as error:
+        _write(request, Checked(error.exit_code, error=error))
+        raise
+    if request.json_target != "-":
+        write_stdout(f"{sentence}\n" for sentence in checked.sentences)
+    _write(request, checked)
+    return checked.exit_code
+
+
+def _write(request: CheckRequest, checked: Checked) -> None:
+    from profiler.findings.brief import brief
+
+    write_json_target(brief(checked), request.json_target, compact=True)
+
+
+def _checked(request: CheckRequest) -> Checked:
+    """What a run says, after it was measured where an experiment is given."""
+    is_spec = request.target.suffix in _SPECS or ".py:" in request.target.name
+    return _measured(request) if is_spec else _read(request)
+
+
+def _measured(request: CheckRequest) -> Checked:
+    """Run the experiment, or what is missing of it."""
+    to_run = RunRequest(
+        request.target,
+        baseline=request.against,
+        **{name: getattr(request, name) for name in _SHARED},
+        quiet=True,
+    )
+    with begun_ahead(to_run) as begun:
+        from profiler.commands.run import left_out_words, written_run
+        from profiler.sessions.progress import ProgressReporter
+
+        reporter = ProgressReporter.for_terminal(color=request.color, quiet=True)
+        run = written_run(begun, reporter)
+    return _said(
+        request,
+        run.exit_code,
+        run.findings,
+        page=None if run.page is None else str(run.page),
+        left_out=left_out_words(run.left_out) if run.left_out else "",
+    )
+
+
+def _read(request: CheckRequest) -> Checked:
+    """Read a run that was measured before; nothing is written."""
+    from profiler.commands.report import read_run
+    from profiler.comparison.find_run import find_run
+    from profiler.findings.find import find
+    from profiler.run_folder.archive import open_run
+
+    run = open_run(find_run(str(request.target), request.out))
+    finished = read_run(run, baseline=request.against)
+    page = run.path / PAGE_FILE
+    return _said(
+        request,
+        finished.exit_code,
+        find(finished.report),
+        page=str(page) if run.archive is None and page.exists() else None,
+    )
+
+
+def _said(
+    request: CheckRequest,
+    exit_code: ExitCode,
+    findings: Findings,
+    *,
+    page: str | None,
+    left_out: str = "",
+) -> Checked:
+    from profiler.commands.run import gated_exit_code
+    from profiler.findings.brief import Checked
+    from profiler.render.words.answer import spoken
+    from profiler.render.words.cards import first_answer
+    from profiler.sessions.progress import ProgressReporter
+
+    gate = None if request.fail_on is None else parse_run_gate(request.fail_on)
+    reporter = ProgressReporter.for_terminal(color=request.color, quiet=True)
+    return Checked(
+        gated_exit_code(exit_code, findings, gate, reporter),
+        findings,
+        tuple(map(spoken, first_answer(findings))),
+        page=page,
+        left_out=left_out,
+    )

@@ -1,0 +1,230 @@
+"""The answer of a run for a program that reads it again and again: at most 4 kB of JSON.
+
+python -m profiler.findings.brief > docs/check.schema.json
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from profiler.errors import ExitCode, ProfilerError
+from profiler.findings.findings import Findings
+from profiler.findings.json_model import JsonObject, Number, Source
+from profiler.findings.verdicts import PairVerdict, Reason
+from profiler.findings.why.document import AnswerWhyDocument, why_of_answer
+from profiler.findings.why.find import find_why
+from profiler.model import Cell, CellStatus, Outcome, Verdict
+from profiler.notices import Severity, severity, text
+
+BRIEF_SCHEMA_VERSION = 1
+MOST_BYTES = 4096
+_MOST_ROWS = 32
+_MOST_WHY = 5
+_MOST_LETTERS = 300
+_MOST_BLOCKS = 10_000
+"""More than these are not proposed: what they would show is too small to matter."""
+_LEAST_FACTOR = 2.0
+"""A few blocks more are no other measurement."""
+_FINE = (Outcome.MEASURED, Outcome.DUPLICATE)
+_SHOWN = (Severity.ERROR, Severity.WARNING)
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """What a check ended with: findings and what is said of them, or the error that ended it."""
+
+    exit_code: ExitCode
+    findings: Findings | None = None
+    sentences: Sequence[str] = ()
+    """What the run says first, wherever it is asked."""
+    page: str | None = None
+    left_out: str = ""
+    """What there was no time for."""
+    error: ProfilerError | None = None
+    most: int = _MOST_ROWS
+    """Rows in each list, at most."""
+
+    @property
+    def verdicts(self) -> list[tuple[Cell, PairVerdict]]:
+        """Every cell that was compared with the baseline; the recommended variant comes first."""
+        if self.findings is None:
+            return []
+        best, pairs = self.findings.ranking.best, self.findings.verdicts.against_baseline
+        judged = [
+            (cell, pairs[cell.id])
+            for cell in self.findings.programs.plan.cells
+            if cell.id in pairs and pairs[cell.id].verdict not in (None, Verdict.NO_DATA)
+        ]
+        return sorted(judged, key=lambda row: row[0].variant != best)
+
+    @property
+    def failures(self) -> list[tuple[Cell, CellStatus]]:
+        """Cells without a right result, and those that were not measured."""
+        if self.findings is None:
+            return []
+        statuses = self.findings.programs.statuses
+        cells = self.findings.programs.plan.cells
+        rows = ((cell, statuses.get(cell.id)) for cell in cells)
+        return [(cell, status) for cell, status in rows if status and status.outcome not in _FINE]
+
+    @property
+    def unclear(self) -> list[PairVerdict]:
+        """Pairs that were compared without a result."""
+        return [pair for _, pair in self.verdicts if pair.verdict is Verdict.UNCLEAR]
+
+
+def _rounded(value: float | None) -> float | None:
+    if value is None or not math.isfinite(value):
+        return None
+    return float(f"{value:.5g}")
+
+
+def _cut(words: str) -> str:
+    return words if len(words) <= _MOST_LETTERS else f"{words[: _MOST_LETTERS - 1]}…"
+
+
+def _of_findings(value: Callable[[Findings], Any]) -> Callable[[Checked], Any]:
+    return lambda checked: None if checked.findings is None else value(checked.findings)
+
+
+def _why(checked: Checked) -> Any:
+    if checked.findings is None:
+        return None
+    both = why_of_answer(checked.findings, find_why(checked.findings).answer)
+    if both is None:
+        return None
+    explained, other = both
+    return replace(explained, most=min(checked.most, _MOST_WHY)), other
+
+
+class JudgedDocument(JsonObject):
+    """A variant against the baseline at one problem."""
+
+    get = Source[tuple[Cell, PairVerdict]]()
+    variant: str = get(lambda row: row[0].variant.name)
+    problem: str = get(lambda row: row[0].problem.name)
+    verdict: Literal["faster", "slower", "same", "unclear"] = get.one_of(
+        lambda row: row[1].verdict and row[1].verdict.value
+    )
+    duration_ns: Number = get(lambda row: _rounded(row[1].median))
+    ratio: Number = get(lambda row: _rounded(row[1].ratio))
+    """duration over that of the baseline, with its 95 % interval"""
+    ratio_low: Number = get(lambda row: _rounded(row[1].low))
+    ratio_high: Number = get(lambda row: _rounded(row[1].high))
+    detectable: Number = get(lambda row: _rounded(row[1].detectable))
+    """relative difference that these blocks would have shown"""
+    blocks: int = get(lambda row: row[1].blocks)
+
+
+class FailureDocument(JsonObject):
+    """A cell without a right result."""
+
+    get = Source[tuple[Cell, CellStatus]]()
+    variant: str = get(lambda row: row[0].variant.name)
+    problem: str = get(lambda row: row[0].problem.name)
+    outcome: str = get(lambda row: row[1].outcome.value)
+    cause: str = get(lambda row: _cut(row[1].cause))
+    """with file and line of the user's code where it was raised there"""
+
+
+class SettleDocument(JsonObject):
+    """What would decide the open verdicts."""
+
+    get = Source[Checked]()
+    unclear: int = get(lambda checked: len(checked.unclear))
+    blocks: int | None = get(lambda checked: blocks_to_settle(checked.unclear))
+    """for `--blocks`, which adds to those that were measured; null where more would not tell"""
+    left_out: str = get(lambda checked: checked.left_out)
+    """what `--budget` left out: without it, the same command goes on"""
+
+
+class ErrorDocument(JsonObject):
+    """Why nothing was measured."""
+
+    get = Source[ProfilerError]()
+    message: str = get(lambda error: _cut(error.message))
+    remedy: str | None = get(lambda error: error.remedy and _cut(error.remedy))
+
+
+class BriefDocument(JsonObject):
+    """What `profiler check --json -` prints: at most 4,096 bytes, units in the keys."""
+
+    get = Source[Checked]()
+    schema_version: Literal[1] = get.one_of(lambda _: BRIEF_SCHEMA_VERSION)
+    exit_code: int = get(lambda checked: int(checked.exit_code))
+    error: ErrorDocument | None = get.nested(ErrorDocument, lambda checked: checked.error)
+    experiment: str | None = get(_of_findings(lambda found: found.report.experiment.name))
+    gpu: str | None = get(
+        _of_findings(lambda found: found.report.environment.gpu or found.report.environment.cpu)
+    )
+    answer: list[str] = get(lambda checked: [_cut(sentence) for sentence in checked.sentences])
+    """which is best, by how much, is it real, why, and what was measured, in a sentence each"""
+    best: str | None = get(
+        _of_findings(lambda found: found.ranking.best and found.ranking.best.name)
+    )
+    """variant to recommend"""
+    baseline: str | None = get(
+        _of_findings(lambda found: found.programs.baseline and found.programs.baseline.name)
+    )
+    verdicts: list[JudgedDocument] = get.rows(
+        JudgedDocument, lambda checked: checked.verdicts[: checked.most]
+    )
+    verdicts_left_out: int = get(lambda checked: max(len(checked.verdicts) - checked.most, 0))
+    """of those that have no room here; the page and `summary.json` have all"""
+    failures: list[FailureDocument] = get.rows(
+        FailureDocument, lambda checked: checked.failures[: checked.most]
+    )
+    failures_left_out: int = get(lambda checked: max(len(checked.failures) - checked.most, 0))
+    settle: SettleDocument | None = get.nested(
+        SettleDocument, lambda checked: checked if checked.unclear or checked.left_out else None
+    )
+    why: AnswerWhyDocument | None = get.nested(AnswerWhyDocument, _why)
+    """null where nothing was explained"""
+    warnings: list[str] = get(lambda checked: _warnings(checked)[: checked.most])
+    page: str | None = get(lambda checked: checked.page)
+
+
+def _warnings(checked: Checked) -> list[str]:
+    notices = () if checked.findings is None else checked.findings.notices
+    return [_cut(text(notice)) for notice in notices if severity(notice) in _SHOWN]
+
+
+def brief(checked: Checked) -> dict[str, Any]:
+    """Document of a check; lists are cut shorter until it has at most `MOST_BYTES`."""
+    most = _MOST_ROWS
+    document = BriefDocument.document(checked)
+    while len(json.dumps(document)) >= MOST_BYTES and most:  # the line end counts as well
+        most -= 1
+        document = BriefDocument.document(replace(checked, most=most))
+    return document
+
+
+def blocks_to_settle(pairs: Iterable[PairVerdict]) -> int | None:
+    """Number of blocks that would decide undecided pairs, were their ratios true; None: no number.
+
+    What blocks can tell apart shrinks with the root of their number: they must show either the
+    measured difference or, where that is within the margin, that it stays there.
+    """
+    needed = [_blocks_of(pair) for pair in pairs if pair.reason is Reason.MORE_BLOCKS_NEEDED]
+    enough = [blocks for blocks in needed if blocks <= _MOST_BLOCKS]
+    return math.ceil(round(max(enough), 6)) if enough else None
+
+
+def _blocks_of(pair: PairVerdict) -> float:
+    effect = abs(pair.ratio - 1)
+    if effect > pair.margin:
+        seen, to_see = pair.detectable, effect
+    else:
+        seen, to_see = (pair.high - pair.low) / 2, pair.margin - effect
+    if not (seen > 0 and to_see > 0):
+        return math.inf
+    return pair.blocks * max((seen / to_see) ** 2, _LEAST_FACTOR)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(BriefDocument.schema_text())

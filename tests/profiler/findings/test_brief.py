@@ -1,0 +1,113 @@
+"""What a program gets of a check: errors, and how many blocks would settle what is open."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from recorded import RECORDINGS
+
+from profiler.commands.check import check
+from profiler.commands.requests import CheckRequest
+from profiler.errors import ExitCode, ProfilerError, UsageError
+from profiler.findings.brief import MOST_BYTES, BriefDocument, blocks_to_settle
+from profiler.findings.verdicts import PairVerdict, Reason
+from profiler.model import Verdict
+
+SOFTMAX = RECORDINGS / "softmax.zip"
+
+
+def checked(capsys, target, **fields):
+    """Exit code and document of a check whose JSON goes to stdout."""
+    try:
+        code = check(CheckRequest(Path(target), json_target="-", **fields))
+    except ProfilerError as error:
+        code = error.exit_code
+    text = capsys.readouterr().out
+    assert len(text.encode()) <= MOST_BYTES
+    document = json.loads(text)
+    BriefDocument.model().model_validate(document)
+    return code, document
+
+
+def unclear(ratio, *, margin=0.01, detectable=math.nan, half=math.nan, blocks=8):
+    return PairVerdict(
+        Verdict.UNCLEAR,
+        Reason.MORE_BLOCKS_NEEDED,
+        ratio=ratio,
+        low=ratio - half,
+        high=ratio + half,
+        margin=margin,
+        detectable=detectable,
+        blocks=blocks,
+    )
+
+
+@pytest.mark.parametrize(
+    ("pairs", "blocks"),
+    [
+        ([unclear(1.03, detectable=0.09)], 72),  # three times as fine: nine times as many
+        ([unclear(0.97, detectable=0.09)], 72),
+        ([unclear(1.03, detectable=0.031)], 16),  # at least twice as many
+        ([unclear(1.002, half=0.024)], 72),  # the interval is to lie within the margin
+        ([unclear(1.03, detectable=0.09), unclear(1.03, detectable=0.12)], 128),
+        ([unclear(1.0100001, detectable=9.0)], None),  # more than anybody would measure
+        ([unclear(1.01, half=0.02)], None),  # on the edge of the margin
+        ([PairVerdict(Verdict.UNCLEAR, Reason.NOT_MEASURED, ratio=1.03, blocks=8)], None),
+        ([], None),
+    ],
+)
+def test_blocks_that_would_settle_a_verdict(pairs, blocks):
+    assert blocks_to_settle(pairs) == blocks
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("syntax.py", "def inputs(:\n", "syntax.py:1"),
+        ("empty.py", "", "defines no profiler.Experiment"),
+        ("alone.py", "def inputs(n=3):\n    return n\n", "alone.py:1: alone has no variants"),
+        ("needs.py", "def inputs(n):\n    return n\n\n\ndef f(n): ...\n", "the inputs take n"),
+        ("absent.py", "import nowhere_at_all\n", "absent.py:1: ModuleNotFoundError"),
+        ("keys.yaml", "name: x\nvariant: {}\n", "keys.yaml"),
+        ("long.yaml", "name: x\n" + "".join(f"key_{n}: 1\n" for n in range(500)), "long.yaml"),
+        ("nothing.yaml", None, "there is no such file"),
+        ("no_such_experiment", None, "neither a run folder nor an experiment"),
+    ],
+)
+def test_an_error_is_in_the_document(capsys, tmp_path, name, text, says):
+    target = tmp_path / name if "." in name else Path(name)
+    if text is not None:
+        target.write_text(text)
+    code, document = checked(capsys, target, out=tmp_path)
+    assert code == document["exit_code"] == ExitCode.BAD_USAGE
+    assert says in document["error"]["message"]
+    assert document["verdicts"] == document["failures"] == document["answer"] == []
+
+
+def test_a_bound_fails_a_recording_by_its_interval(capsys):
+    code, document = checked(capsys, SOFTMAX, fail_on="duration>1s")
+    assert code == document["exit_code"] == ExitCode.COMPLETE
+    code, document = checked(capsys, SOFTMAX, fail_on="duration>100us")
+    assert code == document["exit_code"] == ExitCode.GATE_TRIPPED
+
+
+@pytest.mark.parametrize(
+    ("gate", "says"),
+    [
+        ("nothing>3", "this run has no nothing; it has duration_ns, "),
+        ("duration>3", "duration_ns comes in ns"),
+        ("registers>3us", "registers comes in "),
+    ],
+)
+def test_a_bound_that_does_not_fit_names_what_there_is(gate, says):
+    with pytest.raises(UsageError, match=says):
+        check(CheckRequest(SOFTMAX, fail_on=gate))
+
+
+def test_another_variant_may_be_compared_with(capsys):
+    _, document = checked(capsys, SOFTMAX, against="vector-b256-r1-v4")
+    assert document["baseline"] == "vector-b256-r1-v4"
+    assert {row["variant"] for row in document["verdicts"]}.isdisjoint({"vector-b256-r1-v4"})
