@@ -469,10 +469,13 @@ def summary_table(findings: Findings) -> pd.DataFrame:
     """One row per cell and metric, for a CSV: names, parameters, the number, source, verdict.
 
     Columns `cell variant problem alias_of`, `variant.KEY` and `problem.KEY` for each parameter,
-    then `metric`, the numbers with their `source`, and of durations `verdict reason margin
+    then `metric unit`, the numbers with their `source`, and of durations `verdict reason margin
     noise_floor detectable`. Aliases have rows of their own, which name the cell that was measured.
     """
     numbers = findings.numbers.frame.drop(columns=["variant", "problem"])
+    units = {label.name: label.unit for label in findings.numbers.metrics}
+    place = numbers.columns.get_loc("metric") + 1
+    numbers.insert(place, "unit", numbers["metric"].map(units))
     table = cell_table(findings.programs).merge(numbers, on="cell")
     judged = pd.DataFrame(
         [
@@ -485,9 +488,49 @@ def summary_table(findings: Findings) -> pd.DataFrame:
 
 
 def cell_table(programs: Programs) -> pd.DataFrame:
-    """One row per cell of the plan: `cell variant problem alias_of` and every parameter."""
+    """One row per cell of the plan: `cell variant problem alias_of` and every parameter.
+
+    Whole numbers are `Int64` where some cells lack the parameter.
+    """
     identities = [_identity(programs, cell) for cell in programs.plan.cells]
-    return pd.DataFrame(identities, columns=None if identities else ["cell"])
+    table = pd.DataFrame(identities, columns=None if identities else ["cell"])
+    whole = [
+        name
+        for name in table.select_dtypes("float")
+        if all(type(identity[name]) is int for identity in identities if name in identity)
+    ]
+    return table.astype(dict.fromkeys(whole, "Int64"))
+
+
+def wide_table(findings: Findings) -> pd.DataFrame:
+    """One row per cell: names, parameters, outcome, a column per metric with its median, verdict.
+
+    Columns `experiment created gpu`, those of `cell_table`, `outcome`, the metrics by their names,
+    and of the primary metric `ratio ratio_low ratio_high`, of durations `verdict`. Frames of
+    several runs can be put below each other.
+    """
+    report, numbers = findings.report, findings.numbers
+    table = cell_table(findings.programs)
+    cells = findings.programs.plan.cells
+    statuses = findings.programs.statuses
+    outcomes = [_status_document(statuses.get(cell.id))["outcome"] for cell in cells]
+    table["outcome"] = [str(outcome) for outcome in outcomes]
+    for label in numbers.metrics:
+        table[label.name] = [numbers.value(cell, label.name).median for cell in cells]
+    primary = [numbers.value(cell, numbers.primary.name) for cell in cells]
+    for name in ("ratio", "ratio_low", "ratio_high"):
+        table[name] = [getattr(value, name) for value in primary]
+    verdicts = findings.verdicts.against_baseline
+    words = (verdicts.get(cell.id, NO_VERDICT).verdict for cell in cells)
+    table["verdict"] = [verdict and verdict.value for verdict in words]
+    environment = report.environment
+    for name, value in (
+        ("gpu", environment.gpu or environment.cpu),
+        ("created", report.execution.created),
+        ("experiment", report.experiment.name),
+    ):
+        table.insert(0, name, value)
+    return table
 
 
 def _identity(programs: Programs, cell: Cell) -> Document:

@@ -13,7 +13,7 @@ from profiler.commands.output import report_document
 from profiler.commands.report import read_run
 from profiler.commands.requests import ExplainRequest
 from profiler.comparison.find_run import find_run
-from profiler.findings.document import cell_table, summary_table
+from profiler.findings.document import cell_table, summary_table, wide_table
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.why.document import explain_document
@@ -55,9 +55,17 @@ class Run:
         """One row per cell and metric, with the columns of summary.csv.
 
         `cell variant problem alias_of`, `variant.KEY` and `problem.KEY` of each parameter, then
-        `metric`, its numbers with ratio and rank, and the verdict of durations.
+        `metric unit`, its numbers with ratio and rank, and the verdict of durations.
         """
         return summary_table(self._findings)
+
+    @property
+    def wide(self) -> pd.DataFrame:
+        """One row per cell: experiment, GPU, parameters, outcome, a column per metric, verdict.
+
+        Frames of several runs can be put below each other by `pandas.concat`.
+        """
+        return wide_table(self._findings)
 
     @property
     def samples(self) -> pd.DataFrame:

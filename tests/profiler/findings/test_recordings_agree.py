@@ -22,6 +22,7 @@ from profiler.findings.document import (
     judged_table,
     summary_document,
     summary_table,
+    wide_table,
 )
 from profiler.findings.why.document import MOST_BYTES, ExplanationDocument, explain_document
 from profiler.findings.why.find import find_why
@@ -93,6 +94,27 @@ def test_a_program_gets_the_same_numbers_in_4_kb(findings):
     assert len(document["verdicts"]) + document["verdicts_left_out"] == len(given)
     unclear = sum(pair.verdict is Verdict.UNCLEAR for pair in given)
     assert (document["settle"] or {"unclear": 0})["unclear"] == unclear
+
+
+def test_a_row_for_each_cell_has_the_medians_of_the_table(findings):
+    wide, table = wide_table(findings).set_index("cell"), summary_table(findings)
+    by_metric = table.pivot(index="cell", columns="metric", values="median")
+    assert set(by_metric.columns) <= set(wide.columns)
+    assert len(wide) == len(findings.programs.plan.cells)
+    for name in by_metric:
+        medians = wide[name].reindex(by_metric.index)
+        pd.testing.assert_series_equal(medians, by_metric[name], check_names=False)
+    of_durations = table[table["metric"] == JUDGED].set_index("cell")["verdict"]
+    for cell, verdict in of_durations.dropna().items():
+        assert wide.loc[cell, "verdict"] == verdict
+    units = dict(zip(table["metric"], table["unit"], strict=True))
+    assert units == {label.name: label.unit for label in findings.numbers.metrics}
+    cells = findings.programs.plan.cells
+    for name in wide.filter(regex="^(variant|problem)\\."):
+        side, _, key = name.partition(".")
+        values = [getattr(cell, side).params.get(key) for cell in cells]
+        if {type(value) for value in values if value is not None} == {int}:
+            assert pd.api.types.is_integer_dtype(wide[name]), name
 
 
 def test_one_number_for_each_cell_everywhere(findings):
