@@ -117,6 +117,7 @@ _COMMANDS: Mapping[str, tuple[type, str]] = {
     "new": (requests.NewRequest, "new:make_new"),
     "run": (requests.RunRequest, "ahead:run_ahead"),
     "check": (requests.CheckRequest, "check:check"),
+    "serve": (requests.ServeRequest, "serve:serve"),
     "worker": (requests.WorkerRequest, "workers:run_worker"),
     "plan": (requests.PlanRequest, "plan:show_plan"),
     "build": (requests.BuildRequest, "plan:show_build"),

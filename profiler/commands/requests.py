@@ -359,6 +359,15 @@ class CheckRequest:
 
 
 @dataclass(frozen=True, eq=False)
+class ServeRequest:
+    """Answer an agent by the Model Context Protocol on stdin and stdout (docs/check.md)."""
+
+    root: Annotated[
+        Path, Option("--root", metavar="DIR", help="Files outside of it are refused.")
+    ] = Path()
+
+
+@dataclass(frozen=True, eq=False)
 class ReportRequest:
     """Write the page of a run again, from its raw files; needs no GPU."""
 

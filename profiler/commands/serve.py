@@ -1,0 +1,178 @@
+"""`profiler serve`: commands as tools of the Model Context Protocol, for agents that write kernels.
+
+Each tool is a command in a process of its own, in the folder that is served. Those that measure go
+one after the other, however many clients ask; the lock on the GPU keeps other processes away.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from profiler.commands.requests import ServeRequest
+from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+_INSTRUCTIONS = (
+    "Says which version of a GPU kernel is best here, by how much, whether that is real, "
+    "and why. Write a Python file with a function `inputs` and a function for each version, and "
+    "call `check` with it; where `settle` is there, call it again with that many blocks. "
+    "`explain` says what a kernel waits for and at which lines."
+)
+_PAGE_FORMAT = "text/html"
+_SCHEMA_FORMAT = "application/schema+json"
+_MOST_ERROR = 2000
+"""Letters of stderr that a failed command gives."""
+
+
+def serve(request: ServeRequest) -> ExitCode:
+    """Answer on stdin and stdout until the client leaves."""
+    served_tools(request.root).run("stdio")
+    return ExitCode.COMPLETE
+
+
+def served_tools(root: Path) -> MCPServer:
+    """The server for a folder; raises EnvironmentUnusable where `mcp` is not installed."""
+    try:
+        import anyio
+        from mcp.server import MCPServer
+        from mcp.server.mcpserver.exceptions import ResourceError
+    except ModuleNotFoundError as error:
+        raise EnvironmentUnusable(
+            "`profiler serve` needs the library mcp.",
+            remedy="pip install 'kernel-profiler[serve]'",
+        ) from error
+    served = _Served(root.resolve())
+    server: MCPServer = MCPServer("profiler", instructions=_INSTRUCTIONS)
+    measuring = anyio.Lock()
+
+    @server.tool()
+    async def check(  # noqa: PLR0913, PLR0917 - the arguments that a client may name
+        target: str,
+        against: str | None = None,
+        only: str | None = None,
+        blocks: int | None = None,
+        budget: float | None = None,
+        timer: bool = False,
+        fast: bool = False,
+        device: str | None = None,
+    ) -> dict[str, Any]:
+        """Measure what is missing of an experiment, or read a run; the answer in 4 kB.
+
+        target: a file in the served folder (YAML, or Python with `inputs` and a function for each
+        version), or the name of an experiment that was run. against: the variant to compare with.
+        only: `K=V,...`. blocks: timing blocks; they add to those measured. budget: seconds after
+        which nothing but the first look is begun. timer: CUDA events, no counters. fast: CUPTI.
+        """
+        flags = {"timer": timer, "fast": fast}
+        values = {
+            "against": against,
+            "only": only,
+            "blocks": blocks,
+            "budget": budget,
+            "device": device,
+        }
+        async with measuring:
+            return await served.answer("check", [target], values, flags)
+
+    @server.tool()
+    async def explain(
+        run: str, variant: str | None = None, against: str | None = None, problem: str | None = None
+    ) -> dict[str, Any]:
+        """Why a variant takes as long as it does, or differs from another: counters and lines."""
+        values = {"variant": variant, "against": against, "problem": problem}
+        return await served.answer("explain", [run], values)
+
+    @server.tool()
+    async def plan(target: str, only: str | None = None) -> dict[str, Any]:
+        """What would be measured, and how long that takes; runs nothing on the GPU."""
+        return await served.answer("plan", [target], {"only": only})
+
+    @server.tool()
+    async def compare(runs: list[str], only: str | None = None) -> dict[str, Any]:
+        """What became faster or slower between runs, the older one first."""
+        return await served.answer("compare", runs, {"only": only}, {"no-report": True})
+
+    @server.tool()
+    async def runs() -> dict[str, Any]:
+        """Runs and recordings of the served folder, with their answers."""
+        return await served.answer("list", [], {})
+
+    @server.resource("profiler://page/{experiment}/{run}", mime_type=_PAGE_FORMAT)
+    def page(experiment: str, run: str) -> str:
+        """The page of a run."""
+        try:
+            return served.file(Path("reports", experiment, run, "index.html"))
+        except UsageError as error:
+            raise ResourceError(str(error)) from None
+
+    for name, kind in _schemas().items():
+        server.resource(f"profiler://schema/{name}", name=name, mime_type=_SCHEMA_FORMAT)(
+            kind.schema_text
+        )
+    return server
+
+
+def _schemas() -> dict[str, Any]:
+    """Documents by the tool that gives them."""
+    from profiler.findings.brief import BriefDocument
+    from profiler.findings.runs.document import ComparisonDocument
+    from profiler.findings.why.document import ExplanationDocument
+
+    return {"check": BriefDocument, "explain": ExplanationDocument, "compare": ComparisonDocument}
+
+
+class _Served:
+    """Commands in a folder, and files of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def inside(self, name: str) -> str:
+        """A file or the name of an experiment; UsageError for what lies outside of the folder."""
+        if name.startswith("-"):
+            raise UsageError(f"{name}: a name does not begin with a hyphen")
+        file = name.partition(".py:")[0] + ".py" if ".py:" in name else name
+        if not (self.root / file).resolve().is_relative_to(self.root):
+            raise UsageError(f"{name}: lies outside of the folder that is served")
+        return name
+
+    def file(self, path: Path) -> str:
+        """Text of a file; UsageError where it lies outside of the folder, or is none."""
+        resolved = (self.root / self.inside(str(path))).resolve()
+        if not resolved.is_file():
+            raise UsageError(f"{path}: there is no such page")
+        return resolved.read_text("utf-8")
+
+    async def answer(
+        self,
+        command: str,
+        names: list[str],
+        values: dict[str, Any],
+        flags: dict[str, bool] | None = None,
+    ) -> dict[str, Any]:
+        """The JSON of a command; without any, its exit code and what it said on stderr.
+
+        Raises mcp's ToolError, which its client is told, for a name outside of the folder.
+        """
+        import anyio
+        from mcp.server.mcpserver.exceptions import ToolError
+
+        try:
+            names = [self.inside(name) for name in names]
+        except UsageError as error:
+            raise ToolError(str(error)) from None
+        given = [f"--{key}={value}" for key, value in values.items() if value is not None]
+        given += [f"--{key}" for key, is_set in (flags or {}).items() if is_set]
+        argv = [sys.executable, "-P", "-m", "profiler", command, *given, "--json=-", "--", *names]
+        done = await anyio.run_process(argv, check=False, cwd=self.root)
+        with suppress(json.JSONDecodeError):
+            document: dict[str, Any] = json.loads(done.stdout)
+            return document
+        said = done.stderr.decode("utf-8", errors="replace")[-_MOST_ERROR:]
+        return {"exit_code": done.returncode, "error": said}

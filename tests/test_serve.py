@@ -1,0 +1,130 @@
+"""`profiler serve`: an agent's tools, one measurement at a time, nothing outside of its folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import anyio
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from recorded import RECORDINGS
+from whole_runs import CommandLine
+
+from profiler.commands import serve
+from profiler.commands.serve import served_tools
+from profiler.findings.brief import BriefDocument
+
+FUNCTIONS = """
+def inputs(n=[4]):
+    return list(range(n))
+
+
+def baseline(x):
+    return sum(x)
+"""
+
+
+def asked(root, *calls):
+    """What the tools of a server answer, one call after the other: (is it an error, text)."""
+
+    async def ask():
+        async with Client(served_tools(root)) as client:
+            return [await client.call_tool(name, values) for name, values in calls]
+
+    return [(done.is_error, done.content[0].text) for done in anyio.run(ask)]
+
+
+def test_a_run_is_checked_and_explained(tmp_path):
+    (tmp_path / "run.zip").write_bytes((RECORDINGS / "softmax.zip").read_bytes())
+    (failed, text), (_, explained) = asked(
+        tmp_path,
+        ("check", {"target": "run.zip", "against": "vector-b256-r1-v4"}),
+        ("explain", {"run": "run.zip", "variant": "torch"}),
+    )
+    assert not failed
+    document = json.loads(text)
+    BriefDocument.model().model_validate(document)
+    assert document["baseline"] == "vector-b256-r1-v4"
+    assert json.loads(explained)["variant"] == "torch"
+
+
+@pytest.mark.parametrize(
+    "target", ["../mine.py", "/etc/passwd", "link.py", "link.py:one", "--out=/tmp", "a/../../b"]
+)
+def test_what_lies_outside_is_refused(tmp_path, target):
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "mine.py").write_text(FUNCTIONS)
+    (root / "link.py").symlink_to(tmp_path / "mine.py")
+    calls = [("check", {"target": target}), ("plan", {"target": target})]
+    calls += [("explain", {"run": target}), ("compare", {"runs": ["x", target]})]
+    for failed, text in asked(root, *calls):
+        assert failed
+        assert "outside" in text or "hyphen" in text
+
+
+def test_pages_and_schemas_are_resources(tmp_path):
+    page = tmp_path / "reports/softmax/one/index.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("<p>a page")
+
+    async def read():
+        async with Client(served_tools(tmp_path)) as client:
+            found = await client.read_resource("profiler://page/softmax/one")
+            schema = await client.read_resource("profiler://schema/check")
+            for name in ("..%2F..%2Fx", "absent", "-x"):
+                with pytest.raises(MCPError):
+                    await client.read_resource(f"profiler://page/{name}/one")
+            return found.contents[0].text, schema.contents[0].text
+
+    text, schema = anyio.run(read)
+    assert text == "<p>a page"
+    assert schema == BriefDocument.schema_text()
+
+
+def test_clients_measure_one_after_the_other(tmp_path, monkeypatch):
+    running, most = 0, 0
+
+    async def answer(self, command, names, values, flags=None):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await anyio.sleep(0)
+        running -= 1
+        return {"command": command}
+
+    monkeypatch.setattr(serve._Served, "answer", answer)
+
+    async def ask():
+        server = served_tools(tmp_path)
+
+        async def check():
+            async with Client(server) as client:
+                await client.call_tool("check", {"target": "mine.py"})
+
+        async with anyio.create_task_group() as group:
+            for _ in range(4):
+                group.start_soon(check)
+
+    anyio.run(ask)
+    assert most == 1
+
+
+def test_it_speaks_on_stdin_and_stdout(tmp_path):
+    (tmp_path / "mine.py").write_text(FUNCTIONS)
+    process = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "profiler", "serve", "--root", str(tmp_path)],
+        env=CommandLine(tmp_path).environment,
+    )
+
+    async def ask():
+        async with Client(process) as client:
+            tools = await client.list_tools()
+            plan = await client.call_tool("plan", {"target": "mine.py"})
+            return {tool.name for tool in tools.tools}, json.loads(plan.content[0].text)
+
+    names, plan = anyio.run(ask)
+    assert names == {"check", "explain", "plan", "compare", "runs"}
+    assert [cell["id"] for cell in plan["cells"]] == ["baseline..n=4"]
