@@ -105,8 +105,8 @@ def _said(
 ) -> Checked:
     from profiler.commands.run import gated_exit_code
     from profiler.findings.brief import Checked
-    from profiler.render.words.answer import spoken
     from profiler.render.words.cards import first_answer
+    from profiler.render.words.sentences import spoken
     from profiler.sessions.progress import ProgressReporter
 
     gate = None if request.fail_on is None else parse_run_gate(request.fail_on)

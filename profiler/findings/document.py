@@ -474,8 +474,8 @@ def summary_table(findings: Findings) -> pd.DataFrame:
     """
     numbers = findings.numbers.frame.drop(columns=["variant", "problem"])
     units = {label.name: label.unit for label in findings.numbers.metrics}
-    place = numbers.columns.get_loc("metric") + 1
-    numbers.insert(place, "unit", numbers["metric"].map(units))
+    after_metric = list(numbers.columns).index("metric") + 1
+    numbers.insert(after_metric, "unit", numbers["metric"].map(units))
     table = cell_table(findings.programs).merge(numbers, on="cell")
     judged = pd.DataFrame(
         [
