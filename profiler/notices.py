@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 class Severity(StrEnum):
@@ -137,8 +138,8 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.FEW_BLOCKS: NoticeTemplate(
         Severity.WARNING,
-        "Only {blocks} timing blocks: numbers are shown, but fewer than {needed} cannot support a "
-        "verdict.",
+        "Only {blocks:timing block|timing blocks}: numbers are shown, but fewer than {needed} "
+        "cannot support a verdict.",
         "Raise collect.blocks or pass --blocks {needed}.",
     ),
     NoticeKind.FEW_BLOCKS_FOR_FAMILY: NoticeTemplate(
@@ -157,7 +158,8 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.WRONG_RESULTS: NoticeTemplate(
         Severity.ERROR,
-        "{count} cells gave a wrong result and are not ranked: {cells}.",
+        "{count:cell gave a wrong result and is|cells gave a wrong result and are} not ranked: "
+        "{cells}.",
         "Compare the kernel with its reference at that problem.",
     ),
     NoticeKind.NOT_MEASURED: NoticeTemplate(
@@ -178,20 +180,20 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.MISSING_METRICS: NoticeTemplate(
         Severity.WARNING,
-        "Metrics that were asked for and did not come back: {metrics} (in {count} cells).",
+        "Metrics that were asked for and did not come back: {metrics} (in {count:cell|cells}).",
         "Counters need ncu among the collectors. Check their names with `ncu --query-metrics`; "
         "ncu drops unknown names silently.",
     ),
     NoticeKind.VALUES_MISSING: NoticeTemplate(
         Severity.WARNING,
-        "In {count} cells half or more of the values of {metrics} are missing, up to {share} % "
-        "of them ({cell}). What is shown is the median of the others.",
+        "In {count:cell|cells} half or more of the values of {metrics} are missing, up to {share} "
+        "% of them ({cell}). What is shown is the median of the others.",
         "The tool's own output is in the folder of the attempt; measuring again may give them.",
     ),
     NoticeKind.PARTS_DISAGREE: NoticeTemplate(
         Severity.INFO,
-        "{metric} is missing in {count} cells: its parts were counted in different launches, and "
-        "disagree ({cells}).",
+        "{metric} is missing in {count:cell|cells}: its parts were counted in different launches, "
+        "and disagree ({cells}).",
         "Ask for more samples (collect.counter_samples).",
     ),
     NoticeKind.RESULTS_OF_OTHER_TYPES: NoticeTemplate(
@@ -241,19 +243,19 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.EXPLAINING_DIED: NoticeTemplate(
         Severity.INFO,
-        "Session {session} ended early ({cause}), with {kept} cells explained. It decides nothing; "
-        "the rest is left to another session.",
+        "Session {session} ended early ({cause}), with {kept:cell|cells} explained. It decides "
+        "nothing; the rest is left to another session.",
     ),
     NoticeKind.JOURNAL_ODD: NoticeTemplate(
         Severity.WARNING,
-        "{file}: {count} records are damaged and were skipped; what they were about counts as not "
-        "measured.",
+        "{file}: {count:record is|records are} damaged and skipped; what is said there counts as "
+        "not measured.",
         "Run the same command again: it measures what is missing.",
     ),
     NoticeKind.KERNELS_UNCHECKED: NoticeTemplate(
         Severity.WARNING,
-        "{session}: the kernels of {count} cells were not compared with what their variants should "
-        "launch.",
+        "{session}: the kernels of {count:cell|cells} were not compared with what their variants "
+        "should launch.",
         "Run the same command again: it checks them first.",
     ),
     NoticeKind.DURATIONS_IMPOSSIBLE: NoticeTemplate(
@@ -280,7 +282,8 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.NOT_RECHECKED: NoticeTemplate(
         Severity.INFO,
-        "{count} cells were not checked again on new inputs after their last visit: {cause}.",
+        "{count:cell was|cells were} not checked again on new inputs after the last visit: "
+        "{cause}.",
         "Give the workload `other_inputs` (docs/plausibility.md).",
     ),
     NoticeKind.COPIES_NOT_TIMED: NoticeTemplate(
@@ -417,12 +420,14 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.CSV_BAD_ROWS: NoticeTemplate(
         Severity.WARNING,
-        "{file}: {count} rows do not fit the header and were left out (first at line {line}).",
+        "{file}: {count:row does not fit the header and was|rows do not fit the header and were} "
+        "left out (first at line {line}).",
         "A double quote inside an NVTX range name breaks ncu's CSV: keep to [A-Za-z0-9_.=:;|-].",
     ),
     NoticeKind.SOURCE_BAD_ROWS: NoticeTemplate(
         Severity.WARNING,
-        "{file}: {count} rows of the source page do not fit their header and were left out (first "
+        "{file}: {count:row of the source page does not fit its header and was|rows of the source "
+        "page do not fit their header and were} left out (first "
         "at line {line}).",
     ),
     NoticeKind.CSV_BAD_CELLS: NoticeTemplate(
@@ -454,14 +459,14 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     NoticeKind.CSV_TOOL_MESSAGE: NoticeTemplate(Severity.WARNING, "{file}: ncu printed: {text}"),
     NoticeKind.BLOCKS_THROTTLED_MEASURED_AGAIN: NoticeTemplate(
         Severity.WARNING,
-        "{session}: the GPU was throttled ({reasons}) during {count} blocks, which were measured "
-        "again; their first measurement without throttling counts.",
+        "{session}: the GPU was throttled ({reasons}) during {count:block, which was|blocks, "
+        "which were} measured again; the first measurement without throttling counts.",
         "Check the cooling and the power supply of the GPU if this comes back.",
     ),
     NoticeKind.BLOCKS_STILL_THROTTLED: NoticeTemplate(
         Severity.WARNING,
-        "{session}: {count} blocks have no measurement without throttling ({reasons}), after at "
-        "most {rounds} repeats; their first numbers are used.",
+        "{session}: {count:block has|blocks have} no measurement without throttling ({reasons}), "
+        "after at most {rounds} repeats; their first numbers are used.",
         "Let the GPU cool down, or lock a lower clock (`nvidia-smi --lock-gpu-clocks`), and run "
         "with --fresh.",
     ),
@@ -538,14 +543,28 @@ def severity(notice: Notice) -> Severity:
     return TEMPLATES[notice.kind].severity
 
 
+class _Count(int):
+    """A number that `{count:cell is|cells are}` writes with the words for one or for several."""
+
+    def __format__(self, spec: str) -> str:
+        one, is_either, several = spec.partition("|")
+        if not is_either:
+            return super().__format__(spec)
+        return f"{int(self)} {one if self == 1 else several}"
+
+
 def text(notice: Notice) -> str:
     """The sentence of a notice."""
-    return TEMPLATES[notice.kind].text.format_map(notice.values)
+    return TEMPLATES[notice.kind].text.format_map(_counted(notice.values))
 
 
 def remedy(notice: Notice) -> str:
     """Suggested action; empty where none is needed."""
-    return TEMPLATES[notice.kind].remedy.format_map(notice.values)
+    return TEMPLATES[notice.kind].remedy.format_map(_counted(notice.values))
+
+
+def _counted(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _Count(value) if type(value) is int else value for key, value in values.items()}
 
 
 def _folded(key: str, parts: tuple[Notice, ...]) -> FoldedNotice:

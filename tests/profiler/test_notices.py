@@ -53,13 +53,24 @@ def test_every_kind_has_a_template_and_is_used():
         assert isinstance(template.severity, Severity)
 
 
+def counts(kind):
+    """Fields that are numbers with words for one and for several."""
+    parsed = string.Formatter().parse(TEMPLATES[kind].text)
+    return {name for _, name, spec, _ in parsed if name and "|" in (spec or "")}
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 cell gave a"), (2, "2 cells gave a")])
+def test_a_number_has_the_words_for_one_or_for_several(count, words):
+    assert words in text(Notice(NoticeKind.WRONG_RESULTS, {"count": count, "cells": "a, b"}))
+
+
 def test_words_are_sentences_that_can_be_filled():
     for kind in NoticeKind:
-        values = dict.fromkeys(fields(kind), "{x}")
+        values = dict.fromkeys(fields(kind), "{x}") | dict.fromkeys(counts(kind), 3)
         notice = Notice(kind, values)
         assert severity(notice) in Severity
         assert text(notice)[-1] in ".}", kind  # what a tool said ends as the tool likes
-        assert "{x}" in text(notice) or not values, kind
+        assert "{x}" in text(notice) or "3 " in text(notice) or not values, kind
         assert remedy(notice) == "" or remedy(notice).endswith((".", "].", "}.")), kind
         assert remedy(notice) or severity(notice) is not Severity.ERROR, kind
 
@@ -73,7 +84,7 @@ ROW = '"0","k","5"\n'
     ("csv", "kind", "expected"),
     [
         (HEAD + UNITS + ROW + '"1","k', "csv_truncated", "the 1 complete rows"),
-        (HEAD + UNITS + ROW + '"1","k"\n' + ROW, "csv_bad_rows", "1 rows do not fit"),
+        (HEAD + UNITS + ROW + '"1","k"\n' + ROW, "csv_bad_rows", "1 row does not fit"),
         (HEAD + ROW, "csv_no_units", "no units row"),
         (HEAD + UNITS + ROW + '"1","k","much"\n', "csv_bad_cells", "first: much"),
         ("==ERROR== LaunchFailed\n" + HEAD + UNITS + ROW, "csv_tool_message", "LaunchFailed"),
