@@ -22,7 +22,7 @@ from profiler.sessions.explain_cells import (
     explain_cells,
     many_kernels,
 )
-from profiler.sessions.measurement import Measurement
+from profiler.sessions.measuring.measurement import Measurement
 from profiler.sessions.progress import ProgressReporter
 
 

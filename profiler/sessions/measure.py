@@ -42,8 +42,8 @@ from profiler.sessions.cell_keys import keys_of
 from profiler.sessions.early import EarlyStart
 from profiler.sessions.execution import Budget, Execution, SecondsRecorder
 from profiler.sessions.explaining import Explaining
-from profiler.sessions.measurement import Measurement
 from profiler.sessions.measuring.attempt_book import AttemptBook
+from profiler.sessions.measuring.measurement import Measurement
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.recorded_sources import recorded_sources
 from profiler.sessions.sources import edited_files, opened_now

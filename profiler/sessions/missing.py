@@ -16,8 +16,8 @@ from profiler.run_folder.load.attempts import AttemptReader
 from profiler.sessions.execution import SecondsRecorder
 from profiler.sessions.explaining import Explaining
 from profiler.sessions.measure import MeasureRequest, decide_steps
-from profiler.sessions.measurement import Measurement
 from profiler.sessions.measuring.attempt_book import AttemptBook
+from profiler.sessions.measuring.measurement import Measurement
 from profiler.sessions.progress import ProgressReporter
 
 
