@@ -25,10 +25,11 @@ from profiler.comparison.runs import variant_id
 from profiler.errors import ExitCode
 from profiler.findings.find import find
 from profiler.planning.spec import load_spec
-from profiler.run_folder.archive import open_run, write_recording
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder, create_run, why_read_only
 from profiler.run_folder.load.assemble import Finished, assemble
 from profiler.run_folder.load.planned import plan_of
+from profiler.run_folder.recording import write_recording
 from profiler.run_folder.redact import private_names, private_texts
 from profiler.sessions.progress import make_console
 

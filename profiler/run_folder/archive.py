@@ -1,7 +1,5 @@
 """Recordings, and runs that somebody sends, as zip archives of a run folder.
 
-A recording is what a replay needs of a run, without what is private to the machine that made it.
-
 An archive is unpacked into a temporary folder, which lives as long as the program that reads it.
 Its manifest is `run.json`: what was measured, when, on which machine and with which versions.
 """
@@ -9,13 +7,10 @@ Its manifest is `run.json`: what was measured, when, on which machine and with w
 from __future__ import annotations
 
 import atexit
-import gzip
-import re
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack
-from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -25,39 +20,14 @@ from profiler.machine.temporary_folders import temporary_folder
 from profiler.parse.bounded_files import (
     MAX_UNPACKED_BYTES,
     beyond,
-    read_packed,
-    read_plain,
     replacing,
     require_regular,
 )
-from profiler.parse.clock_file import CLOCKS_FILE
-from profiler.parse.timeline_files import API_FILE, FACTS_FILE, OPERATIONS_FILE, RANGES_FILE
 from profiler.run_folder.folder import (
     ARCHIVE_SUFFIX,
-    BUILD_FILE,
-    COMMAND_FILE,
-    CSV_FILE,
-    EXPLAIN_FILES,
-    JOURNAL_FILE,
-    KERNELS_FILE,
-    PLAN_FILE,
-    RESULT_FILE,
     RUN_FILE,
-    SEARCH_JOURNAL_FILE,
-    SESSION_FILE,
-    SPEC_FILE,
-    WORKER_FILE,
     RunFolder,
-    RunRecord,
-    json_text,
 )
-from profiler.run_folder.redact import (
-    PrivateTexts,
-    Redaction,
-    with_folders,
-)
-from profiler.run_folder.seconds import SECONDS_FILE
-from profiler.runner.protocol import STAMPS_FILE
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
 """What zipfile raises for an archive that is damaged, encrypted or of a method that it has not."""
@@ -178,129 +148,3 @@ def _require_bounded(path: Path, members: Iterable[zipfile.ZipInfo]) -> None:
             f"{path}: {beyond(MAX_UNPACKED_BYTES)}",
             remedy="If it is meant to be so large, unpack it yourself, and give the folder.",
         )
-
-
-# ---- recordings ----------------------------------------------------------------------------------
-
-_OTHER_NAME = "Name another file, or take this one away first."
-_RUN_FILES = (SPEC_FILE, PLAN_FILE, BUILD_FILE, SECONDS_FILE, SEARCH_JOURNAL_FILE)
-_ATTEMPT_TABLES = (
-    *(CSV_FILE, JOURNAL_FILE, CLOCKS_FILE),
-    *(OPERATIONS_FILE, RANGES_FILE, API_FILE),
-    STAMPS_FILE,
-    *EXPLAIN_FILES,
-)
-_ATTEMPT_FILES = (
-    *(SESSION_FILE, RESULT_FILE, KERNELS_FILE, WORKER_FILE),
-    *(COMMAND_FILE, FACTS_FILE),
-    *_ATTEMPT_TABLES,
-)
-_DEPTH = len(("raw", "attempt", "file"))
-_TABLES = frozenset({PLAN_FILE, *_ATTEMPT_TABLES})
-"""Files that are packed, by the end of their path: the journal of a search is called as those of
-attempts."""
-
-
-def write_recording(
-    run: RunFolder, target: Path, private: PrivateTexts, names: PrivateTexts = ()
-) -> Path:
-    """Path of an archive with what a replay needs: no reports of tools, no output, no job files.
-
-    Of a timeline the cleaned files, and nothing of its private folder. `.zip` is added to a
-    `target` without it.
-
-    `private` are (text, replacement) pairs: folders of this machine, longest first; they are
-    replaced in every file that is copied, the CSV too. `names` are replaced in the words of errors
-    and tools.
-
-    An older recording of the same experiment is replaced, once the new one is whole. Raises
-    UsageError where the target is anything else.
-    """
-    record = run.record()
-    if target.is_dir():
-        raise UsageError(f"{target}: is a folder, and a recording is one file", remedy=_OTHER_NAME)
-    if target.suffix != ARCHIVE_SUFFIX:
-        target = target.with_name(f"{target.name}{ARCHIVE_SUFFIX}")
-    _require_replaceable(target, record.experiment)
-    redaction = Redaction(with_folders(private, _source_folders(run)), names)
-    try:  # through a link: what it points to is replaced, not the link
-        write_archive(target.resolve(), _recorded_files(run, record, redaction))
-    except (FileNotFoundError, FileExistsError, NotADirectoryError) as error:
-        message = f"{target}: cannot be made: {error.strerror}"
-        raise UsageError(message, remedy=_OTHER_NAME) from error
-    return target
-
-
-def _require_replaceable(target: Path, experiment: str) -> None:
-    """Raise UsageError unless a recording may stand here: nobody measures the numbers again."""
-    if not target.exists():
-        return
-    older = open_run(target)
-    if not older.is_recording():
-        raise UsageError(
-            f"{target}: holds a run and no recording: it is not replaced", remedy=_OTHER_NAME
-        )
-    if older.record().experiment != experiment:
-        raise UsageError(
-            f"{target}: a recording of {older.record().experiment}, not of {experiment}: "
-            "it is not replaced",
-            remedy=_OTHER_NAME,
-        )
-    files = (file.relative_to(older.path) for file in older.path.rglob("*") if file.is_file())
-    foreign = [file.as_posix() for file in files if not _is_recorded(file)]
-    if foreign:
-        raise UsageError(
-            f"{target}: holds {foreign[0]}, which is no part of a recording: it is not replaced",
-            remedy=_OTHER_NAME,
-        )
-
-
-def _is_recorded(file: Path) -> bool:
-    """Whether recordings have a file of this path, packed or not."""
-    path = file.with_suffix("") if file.suffix == ".gz" else file
-    if path.parts[0] == "raw" and len(path.parts) == _DEPTH:
-        return path.name in _ATTEMPT_FILES
-    return path.as_posix() in (RUN_FILE, *_RUN_FILES)
-
-
-def _recorded_files(
-    run: RunFolder, record: RunRecord, redaction: Redaction
-) -> Iterator[tuple[str, bytes]]:
-    """Name and content of each file of a recording."""
-    marked = json_text(asdict(replace(record, recording=True)))
-    yield RUN_FILE, redaction.file(RUN_FILE, marked).encode()
-    names = [*_RUN_FILES]
-    for attempt in run.attempts():
-        kept = (name for name in _ATTEMPT_FILES if name not in attempt.damaged)
-        names += [f"raw/{attempt.folder.name}/{name}" for name in kept]
-    for name in names:
-        content = _content(run.path / name)
-        if content is None:
-            continue
-        text = redaction.file(Path(name).name, content.decode("utf-8", errors="replace")).encode()
-        if Path(name).name in _TABLES:  # it is made once and kept in a repository
-            yield f"{name}.gz", gzip.compress(text, 9, mtime=0)
-        else:
-            yield name, text
-
-
-_SOURCE_FILE = re.compile(rb'^"File (?:Path|Name)","(.+)/', re.MULTILINE)
-
-
-def _source_folders(run: RunFolder) -> Iterator[str]:
-    """Folders of the sources that pages of explain sessions name."""
-    for attempt in run.attempts():
-        for name in EXPLAIN_FILES:
-            content = _content(attempt.folder / name)
-            for match in _SOURCE_FILE.finditer(content or b""):
-                yield match[1].decode("utf-8", errors="replace")
-
-
-def _content(source: Path) -> bytes | None:
-    """Content of a file, compressed or not; None where it is absent, or a link."""
-    packed = source.with_name(f"{source.name}.gz")
-    if source.is_symlink() or packed.is_symlink():
-        return None
-    if source.exists():
-        return read_plain(source)
-    return read_packed(packed) if packed.exists() else None

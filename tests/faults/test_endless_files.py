@@ -21,8 +21,8 @@ from profiler.parse.ncu_lines import MAX_COLUMNS
 from profiler.parse.nsys import read_nsys
 from profiler.parse.nsys_tables import MAX_TEXT_BYTES
 from profiler.planning.spec import load_spec
-from profiler.run_folder.archive import write_recording
 from profiler.run_folder.load.assemble import assemble
+from profiler.run_folder.recording import write_recording
 
 PATIENCE_S = 90
 EVENTS = ", ".join(f'"{name}"' for name in COLUMNS["NVTX_EVENTS"])

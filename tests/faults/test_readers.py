@@ -38,8 +38,9 @@ from profiler.parse.chrome_trace import read_traces
 from profiler.parse.clock_file import read_clocks
 from profiler.parse.nsys import read_nsys
 from profiler.parse.timeline_files import TimelineFacts, read_timeline, write_timeline
-from profiler.run_folder.archive import open_run, write_recording
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.recording import write_recording
 from profiler.search.t1 import read_t1
 
 BUDGET = 32

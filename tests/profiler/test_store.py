@@ -16,7 +16,7 @@ from run_folders import CREATED, H200, failed, ncu_csv
 from profiler.commands.report import RecordRequest, make_recording
 from profiler.errors import UsageError
 from profiler.model import BuildResult, KernelFacts
-from profiler.run_folder.archive import open_run, write_recording
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import (
     AttemptRecord,
     AttemptResult,
@@ -32,6 +32,7 @@ from profiler.run_folder.folder import (
     write_atomic,
     write_json,
 )
+from profiler.run_folder.recording import write_recording
 
 
 def everything(folder):
@@ -408,7 +409,7 @@ def test_an_old_recording_stays_until_the_new_one_is_whole(place, tmp_path, monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("profiler.run_folder.archive.gzip.compress", crash)
+        patch.setattr("profiler.run_folder.recording.gzip.compress", crash)
         with pytest.raises(KeyboardInterrupt):
             write_recording(place.run, target, [])
     assert [path.name for path in target.parent.iterdir()] == [target.name]

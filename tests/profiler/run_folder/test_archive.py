@@ -13,8 +13,9 @@ from profiler.commands.report import ReportRequest, rebuild_report
 from profiler.comparison.runs import find_runs, read_runs
 from profiler.errors import ExitCode, UsageError
 from profiler.run_folder import archive
-from profiler.run_folder.archive import open_run, write_archive, write_recording
+from profiler.run_folder.archive import open_run, write_archive
 from profiler.run_folder.load.assemble import assemble
+from profiler.run_folder.recording import write_recording
 
 
 @pytest.fixture

@@ -17,9 +17,10 @@ from profiler.model import BuildResult, Environment, Outcome
 from profiler.notices import NoticeKind, severity, text
 from profiler.planning.plan import make_plan
 from profiler.planning.spec import load_spec
-from profiler.run_folder.archive import open_run, write_recording
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import AttemptResult, RunFolder
 from profiler.run_folder.load.assemble import assemble
+from profiler.run_folder.recording import write_recording
 from profiler.runner import protocol
 
 PLAIN, TREE = "plain..small", "tree..small"

@@ -8,8 +8,9 @@ from run_folders import ncu_csv
 
 from profiler.commands.output import dump, report_document
 from profiler.findings.find import find
-from profiler.run_folder.archive import open_run, write_recording
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.load.assemble import assemble
+from profiler.run_folder.recording import write_recording
 
 PLAIN, TREE = "plain..small", "tree..small"
 

@@ -13,8 +13,9 @@ from profiler.commands.compare import CompareRequest, show_comparison
 from profiler.commands.report import ReportRequest, rebuild_report
 from profiler.errors import UsageError
 from profiler.render.figures import svg
-from profiler.run_folder.archive import open_run, write_recording
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.recording import write_recording
 
 EVIL = """\
 from pathlib import Path

@@ -13,7 +13,7 @@ from profiler.metrics.queries import ncu_names
 from profiler.model import BuildResult, Outcome, Visit
 from profiler.notices import NoticeKind, text
 from profiler.planning.space import Space
-from profiler.run_folder.archive import open_run, write_recording
+from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import (
     JOURNAL_FILE,
     AttemptResult,
@@ -23,6 +23,7 @@ from profiler.run_folder.folder import (
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.notices import notices_of
 from profiler.run_folder.load.outcomes import Failure, failures, gather
+from profiler.run_folder.recording import write_recording
 from profiler.runner import protocol
 
 PLAIN, TREE, LOOP = "plain..small", "tree..small", "loop..small"
