@@ -229,6 +229,8 @@ def test_everything_that_is_wrong_is_said_at_once_with_its_line():
         ("name: a\x07b\n", "spec.yaml:1: not valid YAML: special characters"),
         ("name: [" * 3000, "spec.yaml:1: cannot be read as YAML"),
         ('\nname: "\\ud800"\n', "spec.yaml:2: not valid YAML: half of a surrogate pair"),
+        ("\nname: !!bool maybe\n", "spec.yaml:2: not valid YAML: 'maybe' is no bool"),
+        ("\nname: !!int _\n", "spec.yaml:2: not valid YAML: '_' is no int"),
         ('\n"\\udfff": 1\n', "spec.yaml:2: not valid YAML: half of a surrogate pair"),
         ("name: 2025-13-45\n", "spec.yaml:1: name: YAML reads 2025-13-45 as a date"),
         (f"name: {'9' * 5000}\n", "spec.yaml:1: cannot be read as YAML"),

@@ -44,6 +44,14 @@ _OCTAL = re.compile(r"[-+]?0[0-7_]+")
 class _Loader(yaml.SafeLoader):
     """`yaml.SafeLoader` that reads `1e-3` as a number."""
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """The value of a node; what PyYAML does not foresee of a tag that does not fit is said."""
+        try:
+            return super().construct_object(node, deep)
+        except (LookupError, AttributeError) as error:
+            problem = f"{str(node.value)[:40]!r} is no {node.tag.rpartition(':')[2]}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
+
 
 class _Dumper(yaml.SafeDumper):
     """`yaml.SafeDumper` that puts in quotes what `_Loader` would not read as text."""
