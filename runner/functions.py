@@ -46,8 +46,9 @@ class Arguments:
         self, function: Function, problem: Parameters, parameters: Parameters | None = None
     ) -> Callable[[], Any]:
         """A function with its arguments, its parameters, and those of the problem that it takes."""
-        values = (*self.positional, *self.outputs)
-        named = accepted(function, {**problem, **self.named}, positional=len(values))
+        values = (*map(_with_own_containers, self.positional), *self.outputs)
+        inputs = {name: _with_own_containers(value) for name, value in self.named.items()}
+        named = accepted(function, {**problem, **inputs}, positional=len(values))
         call = partial(function, *values, **{**named, **(parameters or {})})
         return _with_gradients(call) if self.have_gradients else call
 
@@ -459,6 +460,30 @@ def _copy_of(value: Any, change: Callable[[Any], Any]) -> Any:
             object.__setattr__(changed, part.name, _copy_of(getattr(value, part.name), change))
         return changed
     return change(value) if is_array(value) else value
+
+
+def _with_own_containers(value: Any) -> Any:
+    """The value with containers of its own on the same arrays.
+
+    What a variant takes out of one, or puts into it, is so for that variant alone.
+    """
+    if isinstance(value, dict):
+        copied = copy.copy(value)
+        copied.update({key: _with_own_containers(item) for key, item in value.items()})
+        return copied
+    if isinstance(value, list):
+        copied = copy.copy(value)
+        copied[:] = map(_with_own_containers, value)
+        return copied
+    if isinstance(value, tuple):
+        items = map(_with_own_containers, value)
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        copied = copy.copy(value)
+        for part in dataclasses.fields(value):
+            object.__setattr__(copied, part.name, _with_own_containers(getattr(value, part.name)))
+        return copied
+    return value
 
 
 def _copied_array(array: Any) -> Any:

@@ -120,6 +120,36 @@ def test_inputs_that_are_overwritten_after_the_check_are_said(bench, select, tmp
     assert passed_over[0]["cause"] == "a variant overwrote x while it was measured"
 
 
+EMPTIED = """\
+import dataclasses, profiler, torch
+@dataclasses.dataclass
+class Weights:
+    of_layers: list
+e = profiler.Experiment("emptied", problems={"n": [100]})
+@e.inputs
+def inputs(n):
+    parts = Weights([torch.randn(n)]), {"b": torch.ones(n)}
+    return {"x": torch.randn(n), "parts": parts}
+@e.variant(baseline=True)
+def plain(x, parts): return x * parts[0].of_layers[0] + parts[1]["b"]
+@e.variant
+def takes(x, parts): return x * parts[0].of_layers.pop() + parts[1].pop("b")
+@e.variant
+def other(x, parts): return torch.addcmul(parts[1]["b"], x, parts[0].of_layers[0])
+"""
+
+
+def test_what_a_variant_takes_out_of_the_containers_of_its_inputs_is_gone_for_it_alone(
+    bench, select, tmp_path
+):
+    (tmp_path / "emptied.py").write_text(EMPTIED)
+    names = ["takes", "plain", "other"]
+    job = bench.job(names, [{"n": 100}], workload=str(tmp_path / "emptied.py"))
+    cells = tuple(replace(cell, variant_params={FUNCTION: cell.variant}) for cell in job.cells)
+    records = bench.run(replace(job, cells=cells))
+    assert {record["cell"] for record in select(records, event="failed")} == {"takes..p0"}
+
+
 MODULE = """\
 import torch
 from dataclasses import dataclass, field
