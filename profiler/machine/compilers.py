@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import ninja
@@ -23,13 +24,13 @@ _NVCC_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 """nvcc reads more flags from these; conda, for one, names the host compiler there."""
 
 
-def find_nvcc() -> Path:
+def find_nvcc(environ: Mapping[str, str] = os.environ) -> Path:
     """Path of nvcc: on PATH, then below CUDA_HOME and CUDA_PATH, then /usr/local/cuda.
 
     Raises EnvironmentUnusable where it is nowhere.
     """
-    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), DEFAULT_TOOLKIT]
-    candidates = [shutil.which("nvcc")]
+    roots = [environ.get("CUDA_HOME"), environ.get("CUDA_PATH"), DEFAULT_TOOLKIT]
+    candidates = [shutil.which("nvcc", path=environ.get("PATH", os.defpath))]
     candidates += [shutil.which("nvcc", path=str(Path(root) / "bin")) for root in roots if root]
     for candidate in candidates:
         if candidate is not None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from profiler.collect import nsys
 from profiler.collect.ncu import WITHOUT_NCU, find_ncu, ncu_version, require_version
 from profiler.errors import EnvironmentUnusable
+from profiler.machine.compilers import find_nvcc
 from profiler.machine.environment import (
     Gpu,
     architecture_of,
@@ -247,15 +248,14 @@ def check_processes(gpu: Gpu | None) -> Check:
 
 def check_nvcc(machine: Machine) -> Check:
     """Look for the CUDA compiler; workloads without CUDA sources run without it."""
-    path = machine.which("nvcc")
-    version = nvcc_version(path) if path is not None else None
+    try:
+        path = find_nvcc(machine.environ)
+    except EnvironmentUnusable as error:
+        return Check("nvcc", Status.MISSING, error.message, error.remedy or "")
+    version = nvcc_version(path)
     if version is None:
-        return Check(
-            "nvcc",
-            Status.MISSING,
-            "not on PATH" if path is None else f"{path} cannot be run",
-            "Install the CUDA toolkit and put its bin folder on PATH.",
-        )
+        remedy = "Install the CUDA toolkit again, or put the bin folder of another one on PATH."
+        return Check("nvcc", Status.MISSING, f"{path} cannot be run", remedy)
     return Check("nvcc", Status.OK, f"{version} ({path})")
 
 

@@ -82,6 +82,17 @@ def test_a_machine_with_everything(machine):
     assert found["nvcc"].detail.startswith("13.0.88")
 
 
+def test_nvcc_is_found_where_a_build_finds_it(machine, tmp_path, monkeypatch):
+    toolkit = tmp_path / "toolkit"
+    (tmp_path / "bin/nvcc").unlink()
+    monkeypatch.setattr("profiler.machine.compilers.DEFAULT_TOOLKIT", str(tmp_path / "nowhere"))
+    monkeypatch.setitem(machine.environ, "PATH", str(tmp_path / "bin"))
+    assert doctor.check_nvcc(machine).status is Status.MISSING
+    program(toolkit / "bin/nvcc", "echo 'release 13.0, V13.0.88'")
+    monkeypatch.setitem(machine.environ, "CUDA_HOME", str(toolkit))
+    assert doctor.check_nvcc(machine).detail.startswith("13.0.88 (")
+
+
 def test_names_are_unique_and_everything_missing_has_a_remedy(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "find_gpu", lambda environ: None)
     bare = Machine(
