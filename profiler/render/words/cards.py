@@ -40,6 +40,7 @@ from profiler.render.words.sentences import Card, Sentence, card_sentence, sente
 from profiler.render.words.verdict_words import CSS
 from profiler.render.words.verdicts import (
     all_problems,
+    block_words,
     percent,
     reason_and_blocks,
     word_of,
@@ -237,7 +238,10 @@ def _offsets(verdicts: Sequence[PairVerdict]) -> str:
 def _blocks(verdicts: Sequence[PairVerdict]) -> str:
     blocks = sorted({pair.blocks for pair in verdicts if pair.blocks})
     ends = dict.fromkeys((blocks[0], blocks[-1])) if blocks else ()
-    return f"{' to '.join(map(str, ends))} blocks" if ends else ""
+    if not ends:
+        return ""
+    first, *last = ends
+    return f"{first} to {last[0]} blocks" if last else block_words(first)
 
 
 def evidence(findings: Findings) -> str:
@@ -285,9 +289,13 @@ def _span(prefix: str, values: Sequence[float], without: str) -> str:
 def _interval_card(question: str, numbers: CellNumbers, row: VariantRank) -> Card:
     """For metrics that no verdict is given on."""
     sizes = [numbers.at(row.variant, problem, numbers.primary.name).n for problem, _ in row.ratios]
-    blocks = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    blocks = (
+        block_words(min(sizes))
+        if min(sizes) == max(sizes)
+        else f"{min(sizes)} to {max(sizes)} blocks"
+    )
     detail = (
-        f"95\u202f% intervals of the ratio exclude 1; {blocks} blocks a cell; no verdict is given "
+        f"95\u202f% intervals of the ratio exclude 1; {blocks} a cell; no verdict is given "
         f"on {numbers.primary.label.lower()}"
     )
     return Card(question, f"{row.excluding_one} of {len(row.ratios)} problems", detail)

@@ -54,7 +54,7 @@ def reason_words(pair: PairVerdict) -> str:
         Reason.DECIDED_BY_TIME: f"beyond {limits}; its blocks counted no cycles",
         Reason.WITHIN_MARGIN: f"in time, and cycles do not object{unknown}{seen}",
         Reason.WITHIN_MARGIN_BY_TIME: f"in time; its blocks counted no cycles{unknown}{seen}",
-        Reason.FEW_BLOCKS: f"{pair.blocks} blocks; a verdict needs {FEWEST_BLOCKS}",
+        Reason.FEW_BLOCKS: f"{block_words(pair.blocks)}; a verdict needs {FEWEST_BLOCKS}",
         Reason.MORE_BLOCKS_NEEDED: f"{pair.blocks} blocks do not tell it from {limits}{seen}",
         Reason.MANY_COMPARISONS: "would be decided alone, but not as one of so many comparisons",
         Reason.NOISE: f"the baseline varies by {limits}: too much to call two durations the same",
@@ -76,11 +76,16 @@ def _offset_words(pair: PairVerdict) -> str:
     return f"; one session: offsets of {percent(pair.session_sd)} between sessions are not seen"
 
 
+def block_words(blocks: int) -> str:
+    """`1 block`, `8 blocks`."""
+    return f"{blocks} block{'' if blocks == 1 else 's'}"
+
+
 def reason_and_blocks(pair: PairVerdict) -> str:
     """The reason and the number of blocks that it rests on; empty without a verdict."""
     reason = reason_words(pair)
-    counted = not pair.blocks or f"{pair.blocks} blocks" in reason
-    return f"{reason}{'' if counted else f'; {pair.blocks} blocks'}{_final_words(pair)}"
+    counted = not pair.blocks or block_words(pair.blocks) in reason
+    return f"{reason}{'' if counted else f'; {block_words(pair.blocks)}'}{_final_words(pair)}"
 
 
 def details(pair: PairVerdict) -> str:
@@ -95,7 +100,7 @@ def limits(pair: PairVerdict) -> str:
         return ""
     has_floor = not numbers.is_missing(pair.noise_floor)
     floor = f"noise floor {percent(pair.noise_floor)}" if has_floor else "noise floor not known"
-    parts = [f"margin \u00b1{percent(pair.margin)}", floor, f"{pair.blocks} blocks"]
+    parts = [f"margin \u00b1{percent(pair.margin)}", floor, block_words(pair.blocks)]
     if not numbers.is_missing(pair.detectable):
         parts.append(f"would likely see {percent(pair.detectable)}")
     return ", ".join(parts)
