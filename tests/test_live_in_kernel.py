@@ -14,7 +14,6 @@ from profiler.planning.spec import load_spec
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.assemble import assemble
-from profiler.run_folder.load.planned import plan_of
 
 STAMPED = TESTS / "workloads/stamped"
 WORKLOAD = {"module": str(STAMPED / "workload.py"), "space": str(STAMPED / "space.py")}
@@ -93,7 +92,7 @@ def test_the_page_and_a_recording_show_it(good, tmp_path):
     recorded = profiler("record", run, recording)
     assert recorded.code == 0, recorded.err
     folder, loaded = open_run(recording), load_spec(spec)
-    report = assemble(folder, loaded, plan_of(folder), replay=True).report
+    report = assemble(folder, loaded, folder.plan(), replay=True).report
     (cell,) = report.details.in_kernel
     assert cell.startswith("kernel")
 

@@ -15,7 +15,6 @@ from profiler.analyse.clocks import THROTTLING, measured_visits
 from profiler.planning.spec import load_spec
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.load.assemble import assemble
-from profiler.run_folder.load.planned import plan_of
 from profiler.runner.protocol import read_journal
 
 ENDINGS = str(TESTS / "workloads/endings.py")
@@ -41,7 +40,7 @@ def samples(run, collector):
 
 def report_of(run, spec, **arguments):
     folder, loaded = open_run(run), load_spec(spec)
-    return assemble(folder, loaded, plan_of(folder), **arguments).report
+    return assemble(folder, loaded, folder.plan(), **arguments).report
 
 
 def attempts_of(run, session):

@@ -28,7 +28,6 @@ from profiler.planning.spec import load_spec
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder, create_run, why_read_only
 from profiler.run_folder.load.assemble import Finished, assemble
-from profiler.run_folder.load.planned import plan_of
 from profiler.run_folder.recording import write_recording
 from profiler.run_folder.redact import private_names, private_texts
 from profiler.sessions.progress import make_console
@@ -70,7 +69,7 @@ def read_run(run: RunFolder, *, baseline: str | None = None) -> Finished:
 
     `baseline`: another variant that ratios refer to, by its name or id.
     """
-    record, plan = run.record(), plan_of(run)
+    record, plan = run.record(), run.plan()
     if baseline is not None:
         variant = variant_id(plan.cells, baseline, f"--against {baseline}: {run.named}")
         plan = replace(plan, baseline=variant)

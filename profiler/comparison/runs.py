@@ -24,7 +24,6 @@ from profiler.planning.spec import CommandWorkload, did_you_mean, load_spec
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder, RunRecord
 from profiler.run_folder.load.assemble import assemble
-from profiler.run_folder.load.planned import plan_of
 from profiler.run_folder.load.report import Report
 from profiler.run_folder.redact import private_texts, without_private
 
@@ -104,7 +103,7 @@ def _names(runs: Sequence[RunFolder]) -> tuple[str, ...]:
 def _read(run: RunFolder, name: str, baseline: str | None, only: str | None) -> ComparedRun:
     record = run.record()
     loaded = load_spec(run.spec_file, overrides=record.overrides)
-    plan = plan_of(run)
+    plan = run.plan()
     if baseline is not None:
         plan = replace(
             plan, baseline=variant_id(plan.cells, baseline, f"--baseline {baseline}: run {name}")

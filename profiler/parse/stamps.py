@@ -4,8 +4,7 @@ A line of the file is a visit. `written` has, of each group of a block that reco
 its words as `profiler/kernels/include/profiler/timeline.cuh` says: the number of the block plus 1,
 the multiprocessor, globaltimer (low and high) and clock at the beginning, the same at the end, then
 the stamps: in the lower `code_bits` the number of an activity, from 1, and above them the lower
-bits of the clock. Files of earlier versions have `clock_bits` instead: the clock is below the
-activity.
+bits of the clock.
 """
 
 from __future__ import annotations
@@ -119,30 +118,13 @@ class _Layout:
     head: int
     words: int
     code_bits: int
-    code_above: bool
-    """Whether the activity is above the clock: in files of earlier versions."""
 
     @classmethod
     def of(cls, line: Mapping[str, Any]) -> _Layout:
-        code_above = "clock_bits" in line
-        code_bits = _WORD_BITS - int(line["clock_bits"]) if code_above else int(line["code_bits"])
-        head, words = int(line["head"]), int(line["words"])
+        head, words, code_bits = int(line["head"]), int(line["words"]), int(line["code_bits"])
         if not (_END + 3 <= head <= words <= MAX_WORDS and 0 < code_bits < _WORD_BITS):
             raise ValueError(f"{words} words, {head} of them before {code_bits} bits of a code")
-        return cls(head, words, code_bits, code_above)
-
-    @property
-    def clock_turn(self) -> int:
-        """Cycles after which the clock of a stamp is the same again."""
-        return int(2 ** (_WORD_BITS - self.code_bits))
-
-    def codes_and_clocks(
-        self, stamps: npt.NDArray[np.int64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Numbers of the activities of some stamps, and their clocks."""
-        if self.code_above:
-            return stamps // self.clock_turn, stamps % self.clock_turn
-        return stamps % 2**self.code_bits, stamps // 2**self.code_bits
+        return cls(head, words, code_bits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,8 +158,8 @@ class _Group:
         head = [*words[: layout.head], *[0] * (layout.head - len(words))]
         began = head[_BEGIN + 2]
         stamps = np.array(words[layout.head :], dtype=np.int64)
-        codes, clocks = layout.codes_and_clocks(stamps)
-        turn = layout.clock_turn
+        clocks = stamps >> layout.code_bits
+        turn = 2 ** (_WORD_BITS - layout.code_bits)  # cycles after which they are the same again
         first = (clocks[:1] - began) % turn
         # Less than a turn of the clock's lower bits (80 ms at 1.7 GHz) lies between two stamps.
         steps = np.diff(clocks) % turn
@@ -189,7 +171,7 @@ class _Group:
             ended_ns=head[_END] + (head[_END + 1] << 32),
             began_clock=began,
             cycles=(head[_END + 2] - began) % 2**_WORD_BITS,
-            codes=codes,
+            codes=stamps % 2**layout.code_bits,
             clocks=np.cumsum(np.concatenate([first, steps])),
             full=len(words) == layout.words,
         )

@@ -61,7 +61,6 @@ from profiler.run_folder.seconds import (
     SECONDS_FILE,
     Seconds,
     read_seconds,
-    seconds_document,
 )
 
 RUN_FILE = "run.json"
@@ -371,14 +370,8 @@ class RunFolder:
         return (self.path / RUN_FILE).exists()
 
     def is_recording(self) -> bool:
-        """Whether `profiler record` wrote this folder; raises UsageError where run.json is damaged.
-
-        Recordings older than the mark in run.json have no plan, and runs have an unpacked one.
-        """
-        if not self.exists():
-            return False
-        mark = read_json(self.path / RUN_FILE).get("recording")
-        return mark is True or (mark is None and not (self.path / PLAN_FILE).exists())
+        """Whether `profiler record` wrote it; raises UsageError where run.json is damaged."""
+        return self.exists() and read_json(self.path / RUN_FILE).get("recording") is True
 
     def write_sources(self, texts: Mapping[str, str]) -> None:
         """Write the text of source files by their path from the workload's folder."""
@@ -420,7 +413,8 @@ class RunFolder:
 
     def write_seconds(self, earlier: Seconds, spans: Sequence[Span]) -> None:
         """Write seconds.json: what earlier executions took, and the spans of this one."""
-        write_json(self.path / SECONDS_FILE, seconds_document(earlier, spans))
+        executions = (*earlier.executions, tuple(spans))
+        write_json(self.path / SECONDS_FILE, asdict(Seconds(executions)))
 
     def new_attempt(self, record: AttemptRecord) -> Path:
         """Make the folder of a new attempt and write its session.json."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from profiler.errors import UsageError
@@ -121,8 +121,3 @@ def _covered(spans: Iterable[Span]) -> float:
         seconds += max(end - max(begin, until), 0.0)
         until = max(until, end)
     return seconds
-
-
-def seconds_document(earlier: Seconds, spans: Sequence[Span]) -> dict[str, object]:
-    """Content of the file: what earlier executions took, and the spans of this one."""
-    return asdict(Seconds((*earlier.executions, tuple(spans))))

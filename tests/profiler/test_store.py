@@ -448,15 +448,6 @@ def test_a_recording_replaces_an_older_one(place, tmp_path, older):
     assert target.is_symlink() == (older is link_to_a_recording)
 
 
-def test_a_recording_from_before_they_were_marked_is_known_by_its_packed_plan(place, tmp_path):
-    recording = tmp_path / "old"
-    shutil.copytree(unpacked(earlier_recording(place, tmp_path)), recording)
-    record = json.loads((recording / "run.json").read_text())
-    del record["recording"]
-    write_json(recording / "run.json", record)
-    assert RunFolder(recording).is_recording()
-
-
 def recording_of_another(place, tmp_path):
     place.run.write_record(replace(place.record, experiment="products"))
     return write_recording(place.run, tmp_path / "other.zip", [])

@@ -3,7 +3,6 @@
 import gzip
 import json
 
-import pandas as pd
 import pytest
 import stamped
 
@@ -36,14 +35,6 @@ def test_the_lower_bits_of_the_clock_may_turn_over_between_stamps():
     stamps = [(1, turn - 10), (2, turn + 90)]
     rows = spans(group(stamps, began=(SECOND, turn - 110), ended=(SECOND + 150, turn + 190)))
     assert list(rows["start_ns"]) == [50.0, 100.0]
-
-
-def test_files_of_earlier_versions_have_the_clock_below_the_activity():
-    head = stamped.words([], (SECOND, 1000), (SECOND + 500, 2000))
-    earlier = stamped.line([[0, 0, [*head, 2 << 27 | 1100, 3 << 27 | 1300]]], clock_bits=27)
-    del earlier["code_bits"]
-    today = spans(group([(2, 1100), (3, 1300)]))
-    pd.testing.assert_frame_equal(kernel_stamps(earlier).spans, today)
 
 
 def test_the_clock_itself_may_turn_over():

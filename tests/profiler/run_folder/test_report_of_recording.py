@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from profiler.commands.report import ReportRequest, rebuild_report
-from profiler.errors import ExitCode, UsageError
+from profiler.errors import ExitCode
 from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder
-from profiler.run_folder.load.planned import plan_of
 
 RECORDING = Path(__file__).parents[3] / "experiments/recordings/transpose.zip"
 
@@ -48,13 +47,13 @@ def test_it_has_the_cells_that_were_recorded(made):
 
 def test_the_plan_of_a_run_folder_is_its_own(tmp_path):
     run = open_run(RECORDING)
-    plan = plan_of(run)
+    plan = run.plan()
     assert run.is_recording()
     copy = RunFolder(tmp_path / "run")
     copy.write_record(replace(run.record(), recording=False))
     copy.write_plan(plan)
     assert not copy.is_recording()
-    assert plan_of(copy) == plan
+    assert copy.plan() == plan
 
 
 @pytest.mark.parametrize(
@@ -67,16 +66,6 @@ def test_every_recording_holds_its_plan_and_what_became_of_its_kernels(recording
     assert {cell.id for cell in plan.cells} == set(run.record().keys)
     assert {visit.cell for one in plan.sessions for visit in one.visits} <= set(run.record().keys)
     assert all(attempt.kernel_check is not None for attempt in run.attempts())
-
-
-def test_a_recording_of_an_earlier_version_says_how_it_may_be_read(tmp_path):
-    def as_before(copy):
-        (copy / "plan.json.gz").unlink()
-
-    copy, out = damaged(tmp_path, as_before)
-    with pytest.raises(UsageError, match=r"holds no plan\.json: recorded by an earlier") as caught:
-        document_of(copy, out)
-    assert "--replay RUN" in caught.value.remedy
 
 
 def damaged(tmp_path, change, name="timers"):
