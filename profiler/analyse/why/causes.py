@@ -309,8 +309,7 @@ def _cycles_at(facts: Facts, choose: Callable[[pd.DataFrame], pd.Series]) -> flo
     is_chosen = choose(rows)
 
     def part_of(column: str) -> float:
-        numbers = pd.to_numeric(rows[column], errors="coerce").fillna(0.0)
-        return part(float(numbers[is_chosen].sum()), float(numbers.sum()))
+        return part(float(rows[column][is_chosen].sum()), float(rows[column].sum()))
 
     issuing = facts.issuing
     return issuing * part_of(EXECUTED) + (1 - issuing) * part_of(SAMPLES_NOT_ISSUED)
@@ -423,7 +422,7 @@ def _narrow_accesses(facts: Facts) -> Detected:
         return 0.0, {}
     accesses = [str(opcode).startswith(_ACCESSES) for opcode in rows["opcode"]]
     loads = rows.loc[accesses, ["executed", "access_size"]]
-    executed = pd.to_numeric(loads["executed"], errors="coerce").fillna(0.0)
+    executed = loads["executed"]
     sizes = pd.to_numeric(loads["access_size"], errors="coerce") / 8
     sized = sizes.notna() & (executed > 0)
     if not sized.any():
@@ -488,8 +487,7 @@ def _fp64(facts: Facts) -> Detected:
         return busy, {"FP64 pipe": Evidence(100 * busy, "%", _FP64_PIPE)}
     opcodes = rows["opcode"].astype(str)
     double = opcodes.str.startswith(_DOUBLE) | opcodes.str.contains(_DOUBLES, regex=False)
-    executed = pd.to_numeric(rows["executed"], errors="coerce")
-    instructions, every = float(executed[double].sum()), float(executed.sum())
+    instructions, every = float(rows["executed"][double].sum()), float(rows["executed"].sum())
     conversions = sum(total for name, total in _of_xu(facts).items() if _DOUBLES in name)
     waits = facts.waits("mio_throttle", "short_scoreboard", "math_pipe_throttle")
     depends = part(instructions, every) * max(waits, facts.percent(COMPUTE))

@@ -95,9 +95,8 @@ class Facts:
         rows = self.profile.instructions
         if rows is None or name not in rows:
             return {}
-        numbers = pd.to_numeric(rows[name], errors="coerce").fillna(0.0)
         opcodes, codes = self._opcodes
-        sums = np.bincount(codes, numbers, len(opcodes))
+        sums = np.bincount(codes, rows[name].fillna(0.0), len(opcodes))
         return dict(zip(opcodes, sums.tolist(), strict=True))
 
     @cached_property

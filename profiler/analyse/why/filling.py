@@ -16,6 +16,7 @@ from profiler.analyse.why.kernel_profiles import (
     ELAPSED,
     WARPS_ACTIVE,
     WARPS_LAUNCHED,
+    KernelProfile,
 )
 
 MOST_WARPS = "sm__maximum_warps_per_active_cycle_pct"
@@ -27,9 +28,9 @@ _SM_ACTIVE = "sm__cycles_active.avg"
 _BUSIEST_SM = "sm__cycles_active.max"
 _LIMITS = {
     "registers": "launch__occupancy_limit_registers",
-    "shared_memory": "launch__occupancy_limit_shared_mem",
-    "block_size": "launch__occupancy_limit_warps",
-    "blocks": "launch__occupancy_limit_blocks",
+    "shared memory": "launch__occupancy_limit_shared_mem",
+    "block size": "launch__occupancy_limit_warps",
+    "blocks per SM": "launch__occupancy_limit_blocks",
 }
 _START_AND_END_CYCLES = 6_000
 """Cycles of a launch in which no SM has a warp, at most: 2,700 to 5,500 in kernels of 4 to 200 µs
@@ -38,14 +39,18 @@ on an H200. More is the difference between two passes, in which the two counters
 
 def waves(facts: Facts) -> float:
     """Blocks of the grid ÷ blocks that fit on all SMs at once; ncu prints two decimals of it."""
-    grid, sms, blocks = facts.value(_GRID), facts.value(_SMS), facts.value(_limit_counter(facts))
+    grid, sms = facts.value(_GRID), facts.value(_SMS)
+    blocks = min(occupancy_limits(facts.profile).values(), default=0.0)
     return grid / (sms * blocks) if sms and blocks else facts.value(_WAVES)
 
 
-def _limit_counter(facts: Facts) -> str:
-    """Counter of the limit that allows the fewest blocks per SM."""
-    counted = [raw for raw in _LIMITS.values() if facts.value(raw) > 0]
-    return min(counted, key=facts.value, default="")
+def occupancy_limits(profile: KernelProfile) -> dict[str, float]:
+    """Most blocks on an SM by the resource that allows no more; those that were counted."""
+    limits = {name: profile.value(raw) for name, raw in _LIMITS.items() if profile.value(raw) > 0}
+    # Without shared memory ncu gives the most blocks of an SM as its limit.
+    if limits.get("shared memory") == limits.get("blocks per SM"):
+        limits.pop("shared memory", None)
+    return limits
 
 
 # ---- warps that are not there --------------------------------------------------------------------
@@ -73,12 +78,9 @@ def _occupancy(facts: Facts, limit: str) -> Detected:
 
     A grid of exactly one wave was made as large as the limit allows.
     """
-    limits = {name: facts.value(raw) for name, raw in _LIMITS.items() if facts.value(raw) > 0}
+    limits = occupancy_limits(facts.profile)
     theoretical, of_grid = facts.percent(MOST_WARPS), waves(facts)
     if not limits or not theoretical or limits.get(limit) != min(limits.values()):
-        return 0.0, {}
-    # Without shared memory ncu gives the most blocks of an SM as its limit.
-    if limit == "shared_memory" and limits[limit] == limits.get("blocks"):
         return 0.0, {}
     possible = 1.0 if math.isclose(of_grid, 1.0) else min(theoretical * of_grid, 1.0)
     evidence = {
@@ -184,9 +186,9 @@ def _launch_overhead(facts: Facts) -> Detected:
 
 FILLING: Mapping[str, Callable[[Facts], Detected]] = {
     "occupancy_registers": _occupancy_of("registers"),
-    "occupancy_shared_memory": _occupancy_of("shared_memory"),
-    "occupancy_block_size": _occupancy_of("block_size"),
-    "occupancy_blocks": _occupancy_of("blocks"),
+    "occupancy_shared_memory": _occupancy_of("shared memory"),
+    "occupancy_block_size": _occupancy_of("block size"),
+    "occupancy_blocks": _occupancy_of("blocks per SM"),
     "unfilled_occupancy": _unfilled_occupancy,
     "small_grid": _small_grid,
     "tail_wave": _tail_wave,

@@ -33,7 +33,7 @@ def share_of_barrier_waits(instructions: pd.DataFrame | None) -> float:
     name = f"{STALL}{BARRIER}"
     if instructions is None or name not in instructions:
         return 0.0
-    samples = pd.to_numeric(instructions[name], errors="coerce").fillna(0.0)
+    samples = instructions[name]
     total = float(samples.sum())
     return float(samples[_waits(instructions)].sum()) / total if total else 0.0
 
@@ -180,4 +180,4 @@ def _by_unit(
 
 
 def _samples(instructions: pd.DataFrame, column: str) -> np.ndarray:
-    return pd.to_numeric(instructions[column], errors="coerce").fillna(0.0).to_numpy()
+    return instructions[column].fillna(0.0).to_numpy()

@@ -13,8 +13,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import pandas as pd
-
 from profiler.analyse.why.account import (
     CLOCK,
     IMBALANCE,
@@ -24,6 +22,7 @@ from profiler.analyse.why.account import (
     WARPS,
     Account,
 )
+from profiler.analyse.why.filling import occupancy_limits
 from profiler.analyse.why.kernel_profiles import (
     ACTIVE_AVERAGE,
     ACTIVE_SUM,
@@ -56,12 +55,6 @@ _EXCESSIVE = "shared_wavefronts_excessive"
 _CONFLICTS = "derived__memory_l1_wavefronts_shared_excessive"
 _LOCAL_SECTORS = "memory_l2_theoretical_sectors_local"
 _SPILLING = "sass__inst_executed_register_spilling"
-_LIMITS: Mapping[str, str] = {
-    "registers": "launch__occupancy_limit_registers",
-    "shared memory": "launch__occupancy_limit_shared_mem",
-    "block size": "launch__occupancy_limit_warps",
-    "blocks per SM": "launch__occupancy_limit_blocks",
-}
 _LEAST_CHANGE = 0.01
 """Amounts that differ by less than this part of the larger one are the same."""
 _LEAST_TIME = 0.005
@@ -237,9 +230,8 @@ def _sectors_per_request(kernels: Kernels) -> Amount:
         rows = kernel.profile.instructions
         if rows is None or "global_sectors" not in rows:
             return Amount(math.nan)
-        counts = pd.to_numeric(rows["global_sectors"], errors="coerce").fillna(0.0)
-        sectors += float(counts.sum())
-        requests += float(rows.loc[counts > 0, "executed"].sum())
+        sectors += float(rows["global_sectors"].sum())
+        requests += float(rows.loc[rows["global_sectors"] > 0, "executed"].sum())
     return Amount(sectors / requests if requests else math.nan, _sectors_ns(kernels, sectors))
 
 
@@ -264,7 +256,7 @@ def _of_atomics(kernel: KernelWhy) -> float:
     if rows is None or _EXCESSIVE not in rows:
         return 0.0
     atomics = rows["opcode"].astype(str).str.startswith("ATOMS")
-    return float(pd.to_numeric(rows.loc[atomics, _EXCESSIVE], errors="coerce").sum())
+    return float(rows.loc[atomics, _EXCESSIVE].sum())
 
 
 def _launches(kernels: Kernels) -> Amount:
@@ -299,18 +291,9 @@ def _warps(kernels: Kernels) -> Amount:
 
 
 def _occupancy_limit(kernels: Kernels) -> Amount:
-    """Names of the resources that allow the fewest blocks on an SM.
-
-    Without shared memory ncu gives the most blocks of an SM as its limit.
-    """
-    profile = kernels[0].profile
-    limits = {name: profile.value(raw) for name, raw in _LIMITS.items() if profile.value(raw) > 0}
-    if not limits:
-        return Amount(math.nan)
-    least = min(limits.values())
-    if limits.get("shared memory") == limits.get("blocks per SM"):
-        limits.pop("shared memory", None)
-    names = [name for name, blocks in limits.items() if blocks == least]
+    """Names of the resources that allow the fewest blocks on an SM."""
+    limits = occupancy_limits(kernels[0].profile)
+    names = [name for name, blocks in limits.items() if blocks == min(limits.values())]
     return Amount(math.nan, text=" and ".join(names))
 
 

@@ -138,8 +138,7 @@ class _WaitingCode:
     def _hottest(self, of_line: np.ndarray, waits: str) -> int:
         """Position of the instruction of a line with most samples of a wait, or of any."""
         column = waits if waits in self.instructions else _SAMPLES
-        samples = pd.to_numeric(self.instructions[column], errors="coerce").fillna(0.0)
-        return int(np.where(of_line, samples, -1.0).argmax())
+        return int(np.where(of_line, self.instructions[column].fillna(0.0), -1.0).argmax())
 
     def _sass(self, position: int, producer: int | None) -> str:
         texts = [
