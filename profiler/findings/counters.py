@@ -109,26 +109,7 @@ def _stalls(medians: dict[str, float]) -> tuple[Stall, ...]:
     return tuple(Stall(reason, value, 100 * value / total) for reason, value in longest)
 
 
-__all__ = [
-    "STILL_UNDER",
-    "TIME_AGAIN",
-    "CounterMove",
-    "CounterPair",
-    "Medians",
-    "Move",
-    "ParameterStep",
-    "counter_pairs",
-    "counters",
-    "largest_stalls",
-    "limit_at",
-    "mean_ratio",
-    "medians_of",
-    "move_size",
-    "moved_counters",
-    "movement",
-    "nearest_peak",
-    "nearest_roof",
-]
+__all__ = ["Medians", "Move", "ParameterStep"]
 
 STILL_UNDER = 0.01
 """Counters that moved by less than this share are left out."""

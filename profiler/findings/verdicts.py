@@ -23,20 +23,7 @@ from profiler.model import FEWEST_BLOCKS, Cell, SessionKind, Variant, Verdict
 from profiler.planning.blocks_needed import can_decide
 from profiler.run_folder.load.report import Report
 
-__all__ = [
-    "FEWEST_BLOCKS",
-    "JUDGED",
-    "NO_DATA",
-    "NO_VERDICT",
-    "SAME_PROGRAM",
-    "Family",
-    "PairVerdict",
-    "PairVerdicts",
-    "Reason",
-    "judge_families",
-    "judges_of",
-    "read_verdicts",
-]
+__all__ = ["FEWEST_BLOCKS", "Reason"]
 
 JUDGED = "duration_ns"
 """The one metric that verdicts are given on."""

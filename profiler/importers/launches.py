@@ -17,8 +17,9 @@ from profiler.importers.json_values import json_value, notices_document
 from profiler.importers.source_listings import kernels_document
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice
-from profiler.parse.ncu_csv import LAUNCH_COLUMNS, NcuTable, NvtxRange
-from profiler.parse.nvtx_cells import grouped_names, without_identifiers
+from profiler.parse.ncu_csv import NcuTable
+from profiler.parse.ncu_launches import LAUNCH_COLUMNS
+from profiler.parse.nvtx_cells import NvtxRange, grouped_names, without_identifiers
 from profiler.runner import protocol
 
 _RANGE, _FULL_RANGE = "range", "full_range"

@@ -24,23 +24,9 @@ from profiler.notices import Notice, NoticeKind
 from profiler.parse.bounded_files import read_content, require_regular
 from profiler.parse.byte_lines import EXPORT_REMEDY, ByteStream, LineSource
 from profiler.parse.ncu_details import DetailsTable, RuleRow
-from profiler.parse.ncu_launches import LAUNCH_COLUMNS, BadCells, Launches
+from profiler.parse.ncu_launches import BadCells, Launches
 from profiler.parse.ncu_lines import Header, Scanner
-from profiler.parse.ncu_raw import ATTRIBUTE_PREFIX, CONSTANT_PREFIXES, RawTable
-from profiler.parse.nvtx_cells import NvtxRange, RangeKind
-
-__all__ = [
-    "CONSTANT_PREFIXES",
-    "LAUNCH_COLUMNS",
-    "RULE_COLUMNS",
-    "NcuTable",
-    "NothingProfiledError",
-    "NvtxRange",
-    "RangeKind",
-    "parse_ncu_csv",
-    "read_alike",
-    "read_ncu_csv",
-]
+from profiler.parse.ncu_raw import ATTRIBUTE_PREFIX, RawTable
 
 RULE_COLUMNS = RuleRow._fields
 """Columns of `NcuTable.rules`; RuleRow describes them."""

@@ -19,7 +19,7 @@ from profiler.analyse.derived import evaluate
 from profiler.metrics.catalogue import ROOF_PREFIX
 from profiler.metrics.formulas import Formula, Quantity, needed_metrics
 from profiler.metrics.queries import CATALOGUE
-from profiler.parse.ncu_csv import NvtxRange
+from profiler.parse.nvtx_cells import NvtxRange
 from profiler.runner import protocol
 
 _STANDS_FOR = {entry.parts[0]: entry.name for entry in CATALOGUE.values() if entry.parts}

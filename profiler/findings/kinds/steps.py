@@ -29,20 +29,7 @@ from profiler.findings.verdicts import (
 from profiler.model import Cell, Variant
 from profiler.run_folder.load.report import Report
 
-__all__ = [
-    "BlockValues",
-    "Effect",
-    "ParameterStep",
-    "Rung",
-    "StepEffect",
-    "StepFinder",
-    "cumulative_steps",
-    "ladder_steps",
-    "largest_step",
-    "make_ladder",
-    "pair_of_step",
-    "pairs_of_steps",
-]
+__all__ = ["Effect", "ParameterStep"]
 
 BlockValues = Mapping[tuple[str, str], Mapping[int, float]]
 """By (variant id, problem id): the metric that decides, by block."""

@@ -9,7 +9,7 @@ from profiler.analyse.why.practical_roofs import practical_shares, roofs_countab
 from profiler.analyse.why.roofs import roofs
 from profiler.metrics.passes import counter_sessions, timing_metrics
 from profiler.metrics.queries import CATALOGUE, expand, ncu_names, of_types
-from profiler.parse.ncu_csv import NvtxRange
+from profiler.parse.nvtx_cells import NvtxRange
 
 COPY = {
     "dram__bytes_read.sum": 1.0e9,

@@ -21,14 +21,14 @@ from profiler.errors import ParseError
 from profiler.notices import NoticeKind, text
 from profiler.parse import ncu_raw
 from profiler.parse.ncu_csv import (
-    CONSTANT_PREFIXES,
-    LAUNCH_COLUMNS,
     RULE_COLUMNS,
     NothingProfiledError,
     parse_ncu_csv,
     read_alike,
     read_ncu_csv,
 )
+from profiler.parse.ncu_launches import LAUNCH_COLUMNS
+from profiler.parse.ncu_raw import CONSTANT_PREFIXES
 
 TIME = "gpu__time_duration.sum"
 

@@ -19,7 +19,8 @@ from ncu_samples import (
 )
 
 from profiler.errors import ParseError
-from profiler.parse.ncu_csv import LAUNCH_COLUMNS, parse_ncu_csv
+from profiler.parse.ncu_csv import parse_ncu_csv
+from profiler.parse.ncu_launches import LAUNCH_COLUMNS
 from profiler.parse.ncu_numbers import C_LOCALE, CONTINENTAL, base_unit, parse_number
 
 UNITS = ["", "ns", "us", "msecond", "byte", "Kbyte", "Gbyte/s", "Ghz", "%", "inst", "sector/us"]
