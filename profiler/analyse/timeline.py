@@ -85,6 +85,8 @@ GROUP_COLUMNS = ("operations", "by_time", "gpu_ns", "busy_ns", "span_ns", "idle_
 """One row per group of operations, numbered from 0; columns as in the tree."""
 
 LATENCY_COLUMNS = ("name", "launches", "avg_ns", "med_ns", "min_ns", "max_ns")
+_STATISTICS = {"mean": "avg_ns", "median": "med_ns", "min": "min_ns", "max": "max_ns"}
+_SUMMED = {"sum": "total_ns", "size": "instances", **_STATISTICS, "std": "stddev_ns"}
 
 _LATEST = 2**62
 """Later than any time."""
@@ -112,18 +114,7 @@ def _summary(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     # Names as objects: an operation without one (an unknown kind of copy) keeps its row.
     names = rows[name].astype(object)
     durations = (rows["end_ns"] - rows["start_ns"]).groupby(names, dropna=False)
-    table = pd.DataFrame(
-        {
-            "total_ns": durations.sum(),
-            "instances": durations.size(),
-            "avg_ns": durations.mean(),
-            "med_ns": durations.median(),
-            "min_ns": durations.min(),
-            "max_ns": durations.max(),
-            "stddev_ns": durations.std(),
-        }
-    )
-    table = table.rename_axis("name").reset_index()
+    table = durations.agg([*_SUMMED]).rename(columns=_SUMMED).rename_axis("name").reset_index()
     table["time_pct"] = 100.0 * table["total_ns"] / table["total_ns"].sum()
     table = table.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
     return table[list(SUMMARY_COLUMNS)]
@@ -184,16 +175,8 @@ def latency_summary(operations: pd.DataFrame) -> pd.DataFrame:
     """Launch latency by operation name, most launches first: LATENCY_COLUMNS."""
     latency = launch_latency(operations)
     grouped = latency[latency.notna()].groupby(operations["name"].astype(object), dropna=False)
-    table = pd.DataFrame(
-        {
-            "launches": grouped.size(),
-            "avg_ns": grouped.mean(),
-            "med_ns": grouped.median(),
-            "min_ns": grouped.min(),
-            "max_ns": grouped.max(),
-        }
-    )
-    table = table.rename_axis("name").reset_index()
+    names = {"size": "launches", **_STATISTICS}
+    table = grouped.agg([*names]).rename(columns=names).rename_axis("name").reset_index()
     table = table.sort_values(["launches", "name"], ascending=[False, True], ignore_index=True)
     return table[list(LATENCY_COLUMNS)]
 
