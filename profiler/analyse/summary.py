@@ -193,15 +193,7 @@ def _block_values(values: pd.DataFrame) -> pd.DataFrame:
 def _statistics(blocks: pd.DataFrame) -> pd.DataFrame:
     """Count, median, mean, extremes and interval, by metric and cell."""
     grouped = blocks.groupby(_KEY)["value"]
-    table = pd.DataFrame(
-        {
-            "n": grouped.count(),
-            "median": grouped.median(),
-            "mean": grouped.mean(),
-            "min": grouped.min(),
-            "max": grouped.max(),
-        }
-    )
+    table = grouped.agg(["count", "median", "mean", "min", "max"]).rename(columns={"count": "n"})
     low, high = group_intervals(blocks["value"].to_numpy(), table["n"].to_numpy())
     return table.assign(low=low, high=high)
 

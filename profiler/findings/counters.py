@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import itemgetter
 from statistics import median
 
 import pandas as pd
@@ -21,6 +22,8 @@ from profiler.findings.values import NAN
 from profiler.metrics.catalogue import ROOF_PREFIX, STALL_PREFIX
 from profiler.metrics.labels import Label, labels
 from profiler.model import Cell, Problem, Variant
+
+__all__ = ["Medians", "Move", "ParameterStep"]
 
 IDLE_PCT = 60.0
 """Below this on both sides ncu's rule SOLBottleneck looks for latency (2025.3.1)."""
@@ -108,8 +111,6 @@ def _stalls(medians: dict[str, float]) -> tuple[Stall, ...]:
     longest = sorted(waits.items(), key=lambda item: -item[1])
     return tuple(Stall(reason, value, 100 * value / total) for reason, value in longest)
 
-
-__all__ = ["Medians", "Move", "ParameterStep"]
 
 STILL_UNDER = 0.01
 """Counters that moved by less than this share are left out."""
@@ -270,29 +271,29 @@ def nearest_roof(
     numbers: CellNumbers, variant: Variant, problem: Problem
 ) -> tuple[str, float] | None:
     """Name of the roof that a correct cell is nearest to, and percent of it; None without any."""
-    values = {
-        metric.name: numbers.correct_at(variant, problem, metric.name).median
-        for metric in numbers.metrics
-        if metric.name.startswith(ROOF_PREFIX)
-    }
-    measured = {name: percent for name, percent in values.items() if math.isfinite(percent)}
-    if not measured:
-        return None
-    name = max(measured, key=measured.__getitem__)
-    return name.removeprefix(ROOF_PREFIX).removesuffix("_pct"), measured[name]
+    roof = _nearest(numbers, variant, problem, _roofs(numbers))
+    return roof and (roof[0].removeprefix(ROOF_PREFIX).removesuffix("_pct"), roof[1])
 
 
 def nearest_peak(numbers: CellNumbers, cell: Cell) -> str | None:
     """Metric by which a correct cell is nearest to a peak: a roof, without roofs another share."""
-    if not numbers.programs.correct(cell):
-        return None
-    roofs = [metric.name for metric in numbers.metrics if metric.name.startswith(ROOF_PREFIX)]
-    for names in (roofs, _SHARES_OF_PEAKS):
-        percents = {name: numbers.value(cell, name).median for name in names}
-        measured = [name for name, percent in percents.items() if math.isfinite(percent)]
-        if measured:
-            return max(measured, key=percents.__getitem__)
+    for names in (_roofs(numbers), _SHARES_OF_PEAKS):
+        if peak := _nearest(numbers, cell.variant, cell.problem, names):
+            return peak[0]
     return None
+
+
+def _roofs(numbers: CellNumbers) -> list[str]:
+    return [metric.name for metric in numbers.metrics if metric.name.startswith(ROOF_PREFIX)]
+
+
+def _nearest(
+    numbers: CellNumbers, variant: Variant, problem: Problem, names: Sequence[str]
+) -> tuple[str, float] | None:
+    """The largest of some percentages of a correct cell, with its name; None without any."""
+    percents = [(name, numbers.correct_at(variant, problem, name).median) for name in names]
+    measured = [pair for pair in percents if math.isfinite(pair[1])]
+    return max(measured, key=itemgetter(1), default=None)
 
 
 def _or_zero(value: float) -> float:
