@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -189,78 +190,8 @@ def _around(ranges: pd.DataFrame, stacks: pd.DataFrame) -> Integers:
 # ---- phases --------------------------------------------------------------------------------------
 
 
-def phase_times(
-    operations: pd.DataFrame, ranges: pd.DataFrame, stacks: pd.DataFrame, units: Units
-) -> pd.DataFrame:
-    """Host and GPU time of every unit and each phase of it: PHASE_COLUMNS.
-
-    `ranges`: with names that repeat, as `tree_ranges` gives them.
-    """
-    phases, of_range = _phases(ranges, stacks, units)
-    unit_of_stack, phase_of_stack = _places(stacks, units, of_range)
-    stack = operations["stack"].to_numpy()
-    unit, phase = (
-        np.append(of_stack, _NONE)[stack] for of_stack in (unit_of_stack, phase_of_stack)
-    )
-    size = len(phases) + 1  # the last: outside of all phases
-    place = np.where(unit == _NONE, _NONE, unit * size + np.where(phase == _NONE, size - 1, phase))
-    parts = group_times(operations, place, len(units.rows) * size)
-    whole_units = _since_the_one_before(
-        group_times(operations, unit, len(units.rows)), operations, unit, ranges, units
-    )
-    duration = (ranges["end_ns"] - ranges["start_ns"]).to_numpy()
-    host = np.zeros(len(units.rows) * size, np.int64)
-    rows = np.flatnonzero(of_range != _NONE)
-    around = _unit_numbers(_around(ranges, stacks)[rows], units)
-    np.add.at(host, around * size + of_range[rows], duration[rows])
-    number = np.arange(len(units.rows))
-    frames = [
-        whole_units.assign(
-            unit=units.rows, phase=WHOLE, host_ns=duration[units.rows], order=-1, n=number
-        )
-    ]
-    names = [*phases, OUTSIDE] if phases else []
-    for place_of_phase, name in enumerate(names):
-        rows_of_phase = slice(place_of_phase, None, size)
-        frame = parts.iloc[rows_of_phase].reset_index(drop=True)
-        frame = frame.assign(unit=units.rows, phase=name, host_ns=host[rows_of_phase])
-        frames.append(frame.assign(order=place_of_phase, n=number))
-    table = pd.concat(frames, ignore_index=True)
-    nothing = (table["operations"] == 0) & (table["host_ns"] == 0)
-    table = table[~nothing].sort_values(["n", "order"], kind="stable", ignore_index=True)
-    return table[list(PHASE_COLUMNS)]
-
-
-def _since_the_one_before(
-    times: pd.DataFrame,
-    operations: pd.DataFrame,
-    unit: Integers,
-    ranges: pd.DataFrame,
-    units: Units,
-) -> pd.DataFrame:
-    """Times of whole units whose span begins where the last operation of the one before ended.
-
-    So a unit has the time in which the device waited for its first operation, and shares of units
-    that follow each other add up; that of the first begins with its range on the host.
-    """
-    begins = ranges["start_ns"].to_numpy()[units.rows].astype(np.float64)
-    inside = unit != _NONE
-    of_unit = operations[inside].groupby(unit[inside])
-    every = range(len(units.rows))
-    ends = of_unit["end_ns"].max().reindex(every).to_numpy(dtype=np.float64)
-    devices = of_unit["device"].nunique(dropna=False).reindex(every).to_numpy(dtype=np.float64)
-    before = np.concatenate([begins[:1], np.fmax.accumulate(ends)[:-1]])
-    # A unit without operations leaves none to begin from; the host may be ahead of the device.
-    empty_before = np.concatenate([[False], np.isnan(ends)[:-1]])
-    since = np.where(empty_before | np.isnan(before), np.fmax(begins, before), before)
-    # Operations of two units may overlap; the spans of several devices add up, as busy times do.
-    span = np.fmax((ends - since) * devices, times["span_ns"])
-    span = np.where(np.isnan(ends), 0, span).astype(np.int64)
-    return times.assign(span_ns=span, idle_ns=span - times["busy_ns"])
-
-
 def phase_summary(times: pd.DataFrame) -> pd.DataFrame:
-    """Sum up `phase_times` over units: SUMMARY_COLUMNS, WHOLE first, then as in the table."""
+    """Sum up `Phased.times` over units: SUMMARY_COLUMNS, WHOLE first, then as in the table."""
     ran = times["span_ns"] > 0
     spans = times["span_ns"].where(ran)
     frame = times.assign(busy_share=times["busy_ns"] / spans)
@@ -330,13 +261,62 @@ class Phased:
     units: Units
     phases: tuple[str, ...]
     """Names, by first start."""
-    times: pd.DataFrame
-    """PHASE_COLUMNS."""
     ranges: pd.DataFrame
     """As in the timeline, with the names of `tree_ranges`."""
     operation_phase: Integers
     operation_unit: Integers
     range_phase: Integers
+    phase_of_range: Integers
+    """Which phase each range is, one right inside a unit."""
+
+    @cached_property
+    def times(self) -> pd.DataFrame:
+        """Host and GPU time of every unit and each phase of it: PHASE_COLUMNS."""
+        operations, ranges, rows = self.timeline.operations, self.ranges, self.units.rows
+        number, size = np.arange(len(rows)), len(self.phases) + 1  # the last: outside of all phases
+        unit, phase = self.operation_unit, self.operation_phase
+        place = unit * size + np.where(phase == _NONE, size - 1, phase)
+        parts = group_times(operations, np.where(unit == _NONE, _NONE, place), len(rows) * size)
+        duration = (ranges["end_ns"] - ranges["start_ns"]).to_numpy()
+        inner = np.flatnonzero(self.phase_of_range != _NONE)
+        around = _unit_numbers(_around(ranges, self.timeline.stacks)[inner], self.units)
+        host = np.zeros(len(parts), np.int64)
+        np.add.at(host, around * size + self.phase_of_range[inner], duration[inner])
+        whole_units = self._since_the_one_before(group_times(operations, unit, len(rows)))
+        table = whole_units.assign(unit=rows, phase=WHOLE, host_ns=duration[rows], n=number)
+        if self.phases:
+            parts = parts.assign(
+                unit=np.repeat(rows, size),
+                phase=[*self.phases, OUTSIDE] * len(rows),
+                host_ns=host,
+                n=np.repeat(number, size),
+            )
+            table = pd.concat([table, parts], ignore_index=True)
+        nothing = (table["operations"] == 0) & (table["host_ns"] == 0)
+        table = table[~nothing].sort_values("n", kind="stable", ignore_index=True)
+        return table[list(PHASE_COLUMNS)]
+
+    def _since_the_one_before(self, times: pd.DataFrame) -> pd.DataFrame:
+        """Times of whole units whose span begins where the last operation of the one before ended.
+
+        So a unit has the time in which the device waited for its first operation, and shares of
+        units that follow each other add up; that of the first begins with its range on the host.
+        """
+        operations, unit = self.timeline.operations, self.operation_unit
+        begins = self.ranges["start_ns"].to_numpy()[self.units.rows].astype(np.float64)
+        inside = unit != _NONE
+        of_unit = operations[inside].groupby(unit[inside])
+        every = range(len(begins))
+        ends = of_unit["end_ns"].max().reindex(every).to_numpy(dtype=np.float64)
+        devices = of_unit["device"].nunique(dropna=False).reindex(every).to_numpy(dtype=np.float64)
+        before = np.concatenate([begins[:1], np.fmax.accumulate(ends)[:-1]])
+        # A unit without operations leaves none to begin from; the host may be ahead of the device.
+        empty_before = np.concatenate([[False], np.isnan(ends)[:-1]])
+        since = np.where(empty_before | np.isnan(before), np.fmax(begins, before), before)
+        # Operations of two units may overlap; spans of several devices add up, as busy times do.
+        span = np.fmax((ends - since) * devices, times["span_ns"])
+        span = np.where(np.isnan(ends), 0, span).astype(np.int64)
+        return times.assign(span_ns=span, idle_ns=span - times["busy_ns"])
 
     @property
     def on_cpu(self) -> bool:
@@ -373,21 +353,21 @@ class Phased:
 
 def phased(timeline: CellTimeline) -> Phased:
     """Find units and phases of a timeline."""
-    operations, ranges, stacks = timeline.operations, timeline.ranges, timeline.stacks
+    ranges, stacks = timeline.ranges, timeline.stacks
     units = find_units(ranges, stacks)
     named = tree_ranges(ranges, units)
     phases, of_range = _phases(named, stacks, units)
     unit, phase = _places(stacks, units, of_range)
-    stack = operations["stack"].to_numpy()
+    stack = timeline.operations["stack"].to_numpy()
     return Phased(
         timeline=timeline,
         units=units,
         phases=phases,
-        times=phase_times(operations, named, stacks, units),
         ranges=named,
         operation_phase=np.append(phase, _NONE)[stack],
         operation_unit=np.append(unit, _NONE)[stack],
         range_phase=np.append(phase, _NONE)[ranges["stack"].to_numpy()],
+        phase_of_range=of_range,
     )
 
 

@@ -23,7 +23,6 @@ from profiler.analyse.phases import (
     gap_groups,
     launch_rows,
     phase_summary,
-    phase_times,
     phased,
     plain_ranges,
     stack_paths,
@@ -93,9 +92,7 @@ def units_of(found):
 
 
 def rows_of(found):
-    units = units_of(found)
-    ranges = tree_ranges(found.ranges, units)
-    return phase_times(found.operations, ranges, found.stacks, units)
+    return phased(found).times
 
 
 class TestUnits:
