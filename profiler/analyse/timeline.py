@@ -16,7 +16,7 @@ import itertools
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -152,12 +152,9 @@ def group_times(operations: pd.DataFrame, groups: Integers, size: int) -> pd.Dat
 
     `groups`: number below `size` of each operation, -1 where it belongs to none.
     """
-    which = np.flatnonzero(groups != _NONE)
-    totals = _totals(operations, which, groups[which], size)
-    spans = _spans(operations, which, groups[which])
-    of_span = spans["key"].to_numpy()
-    summed = {name: _sum(of_span, spans[name], size) for name in ("span_ns", "idle_ns")}
-    return pd.DataFrame({**totals, **summed})[list(GROUP_COLUMNS)]
+    totals = _totals(operations, np.arange(len(operations)), groups, size)
+    spans = _span_times(operations, size, lambda rows: _extents(operations, rows, groups, size))
+    return pd.DataFrame({**totals, **spans})[list(GROUP_COLUMNS)]
 
 
 def launch_latency(operations: pd.DataFrame) -> pd.Series:
@@ -226,7 +223,7 @@ def range_tree(
         **{name: direct[name] for name in ("operations", "by_time", "gpu_ns")},
         "busy_ns": _busy_by_node(operations, path_of_operation, path_tree),
     }
-    spans = _span_times(operations, tree)
+    spans = _span_times(operations, len(tree), lambda rows: _extents_inside(operations, rows, tree))
     columns = {
         "parent": paths["parent"],
         "depth": paths["depth"],
@@ -244,7 +241,7 @@ def range_tree(
 def range_instances(operations: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:
     """Operations of every single range that holds one, and when they ran: INSTANCE_COLUMNS."""
     tree = Tree(_parents(stacks), stacks["depth"].to_numpy())
-    first, last = _extents(operations, tree)
+    first, last = _extents_inside(operations, np.arange(len(operations)), tree)
     of_operations = operations["stack"].to_numpy()
     direct = _totals(operations, np.arange(len(operations)), of_operations, len(stacks))
     summed = {name: tree.with_inner(direct[name], np.add) for name in ("operations", "gpu_ns")}
@@ -400,25 +397,6 @@ def _newly_busy(operations: pd.DataFrame, which: Integers, key: Integers) -> Int
     return result
 
 
-def _spans(operations: pd.DataFrame, which: Integers, key: Integers) -> pd.DataFrame:
-    """From first to last operation of each key and device, and how long the device idled then."""
-    start, end = _times(operations)
-    devices = _devices(operations)
-    frame = pd.DataFrame(
-        {"key": key, "device": devices[which], "first_ns": start[which], "last_ns": end[which]}
-    )
-    grouped = frame.groupby(["key", "device"], sort=True)
-    spans = grouped.agg(first_ns=("first_ns", "min"), last_ns=("last_ns", "max")).reset_index()
-    spans["span_ns"] = spans["last_ns"] - spans["first_ns"]
-    spans["idle_ns"] = 0
-    for device in np.unique(devices):
-        here = (spans["device"] == device).to_numpy()
-        before, after = _device_gaps(start, end, np.flatnonzero(devices == device))
-        first, last = (spans.loc[here, name].to_numpy() for name in ("first_ns", "last_ns"))
-        spans.loc[here, "idle_ns"] = _idle_within(start[after], end[before], first, last)
-    return spans
-
-
 def _busy_by_node(operations: pd.DataFrame, nodes: Integers, tree: Tree) -> Integers:
     """Busy time by node that adds up: that of a node with all inside it is the sum over these.
 
@@ -489,31 +467,39 @@ def _neighbours(
             running.insert(at, coming)
 
 
-def _extents(operations: pd.DataFrame, tree: Tree) -> tuple[Integers, Integers]:
-    """First start and last end of the operations at or inside each node; last before first: none.
-
-    Of operations whose `stack` is a node of the tree.
-    """
-    nodes = operations["stack"].to_numpy()
-    held = nodes != _NONE
-    first, last = np.full(len(tree), _LATEST), np.full(len(tree), -_LATEST)
+def _extents(
+    operations: pd.DataFrame, rows: Integers, keys: Integers, size: int
+) -> tuple[Integers, Integers]:
+    """First start and last end of some operations at each key; last before first: none."""
+    rows = rows[keys[rows] != _NONE]
+    first, last = np.full(size, _LATEST), np.full(size, -_LATEST)
     start, end = _times(operations)
-    np.minimum.at(first, nodes[held], start[held])
-    np.maximum.at(last, nodes[held], end[held])
+    np.minimum.at(first, keys[rows], start[rows])
+    np.maximum.at(last, keys[rows], end[rows])
+    return first, last
+
+
+def _extents_inside(
+    operations: pd.DataFrame, rows: Integers, tree: Tree
+) -> tuple[Integers, Integers]:
+    """As `_extents`, of the operations at or inside each node of a tree, by their `stack`."""
+    first, last = _extents(operations, rows, operations["stack"].to_numpy(), len(tree))
     return tree.with_inner(first, np.minimum), tree.with_inner(last, np.maximum)
 
 
-def _span_times(operations: pd.DataFrame, tree: Tree) -> dict[str, Integers]:
-    """From the first to the last operation inside each node, and how long nothing ran then.
+def _span_times(
+    operations: pd.DataFrame, size: int, extents: Callable[[Integers], tuple[Integers, Integers]]
+) -> dict[str, Integers]:
+    """From the first to the last operation at each of `size` places, and how long nothing ran then.
 
-    Both are sums over devices.
+    Both are sums over devices. `extents`: of the operations in some rows, at every place.
     """
-    span, idle = np.zeros(len(tree), np.int64), np.zeros(len(tree), np.int64)
     start, end = _times(operations)
     devices = _devices(operations)
+    span, idle = np.zeros((2, size), np.int64)
     for device in np.unique(devices):
         rows = np.flatnonzero(devices == device)
-        first, last = _extents(operations.iloc[rows], tree)
+        first, last = extents(rows)
         some = last >= first
         span[some] += (last - first)[some]
         before, after = _device_gaps(start, end, rows)
