@@ -69,19 +69,21 @@ def attribute(timeline: Timeline) -> Attribution:
     launches = _launches(timeline.operations, timeline.api)
     launched = launches != _NO_CALL
     calls = np.unique(launches[launched])
-    sweep = _sweep(timeline.ranges, timeline.api.iloc[calls])
+    stacks, range_stacks, call_stacks, call_by_time = _sweep(
+        timeline.ranges, timeline.api.iloc[calls]
+    )
     which = np.searchsorted(calls, launches[launched])
     operations = timeline.operations.assign(
         launch=pd.arrays.IntegerArray(np.where(launched, launches, 0), ~launched),
         launch_ns=_looked_up(timeline.api["start_ns"], launches),
         launch_end_ns=_looked_up(timeline.api["end_ns"], launches),
-        stack=_filled(launched, sweep.call_stacks[which], NO_STACK),
-        by_time=_filled(launched, sweep.call_by_time[which], 0).astype(bool),
+        stack=_filled(launched, call_stacks[which], NO_STACK),
+        by_time=_filled(launched, call_by_time[which], 0).astype(bool),
     )
     return Attribution(
         operations=operations,
-        ranges=timeline.ranges.assign(stack=sweep.range_stacks),
-        stacks=sweep.stacks,
+        ranges=timeline.ranges.assign(stack=range_stacks),
+        stacks=stacks,
         api=timeline.api,
     )
 
@@ -134,14 +136,6 @@ def _plain(column: pd.Series) -> Integers:
 
 
 @dataclass(frozen=True)
-class _Swept:
-    range_stacks: Integers
-    call_stacks: Integers
-    call_by_time: Integers
-    stacks: pd.DataFrame
-
-
-@dataclass(frozen=True)
 class _Threads:
     """Threads as numbers from 0, and what the sweep needs to know of each."""
 
@@ -153,7 +147,10 @@ class _Threads:
     """Number of the main thread of each thread's process."""
 
 
-def _sweep(ranges: pd.DataFrame, calls: pd.DataFrame) -> _Swept:
+def _sweep(
+    ranges: pd.DataFrame, calls: pd.DataFrame
+) -> tuple[pd.DataFrame, Integers, Integers, Integers]:
+    """Stacks, the one of each range and of each call, and whether the latter is known by time."""
     threads = _threads(ranges, calls)
     shared = (ranges["kind"] == RangeKind.START_END.value).to_numpy()
     most = MAX_STACKS + MAX_STACKS_PER_EVENT * (len(ranges) + len(calls))
@@ -168,7 +165,7 @@ def _sweep(ranges: pd.DataFrame, calls: pd.DataFrame) -> _Swept:
             range_stacks[row] = state.start(row, thread)
         else:
             call_stacks[row], call_by_time[row] = state.of_call(thread)
-    return _Swept(range_stacks, call_stacks, call_by_time, state.tree.frame())
+    return state.tree.frame(), range_stacks, call_stacks, call_by_time
 
 
 def _threads(ranges: pd.DataFrame, calls: pd.DataFrame) -> _Threads:
