@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any
 
@@ -105,7 +105,7 @@ class RawTable:
             fields = self._split(line)
             if fields is not None:
                 self._learn_device(fields[self._head :])
-                self._read_batches(scanner, _chain(line, lines))
+                self._read_batches(scanner, chain((line,), lines))
                 return
             scanner.reject(line)
 
@@ -321,11 +321,6 @@ def _picker(positions: list[int]) -> Any:
     if len(positions) > 1:
         return itemgetter(*positions)
     return lambda cells: tuple(cells[i] for i in positions)
-
-
-def _chain(first: bytes, others: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from others
 
 
 def _cells(tails: list[bytes]) -> Iterator[str]:

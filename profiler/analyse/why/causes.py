@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import pandas as pd
@@ -142,14 +143,6 @@ def _uncoalesced(facts: Facts, opcode: str) -> Detected:
         (every - excess) * _SECTOR_BYTES, facts.value(DRAM_BYTES)
     )
     return min(part(excess, every) * facts.memory, 1 - needed), evidence
-
-
-def _uncoalesced_loads(facts: Facts) -> Detected:
-    return _uncoalesced(facts, "LD")
-
-
-def _uncoalesced_stores(facts: Facts) -> Detected:
-    return _uncoalesced(facts, "ST")
 
 
 def _bank_conflicts(facts: Facts) -> Detected:
@@ -355,33 +348,25 @@ def _more_than_needed(moved: float, least_bytes: float, dram: float) -> Detected
     return part(excess, moved) * dram, evidence
 
 
-def _latency_of(reason: str) -> Callable[[Facts], Detected]:
+def _latency(facts: Facts, reason: str) -> Detected:
     """Issue slots that stay empty while warps wait for a reason."""
-
-    def detect(facts: Facts) -> Detected:
-        waits = facts.waits(reason)
-        evidence = {"of a warp's time": Evidence(100 * waits, "%", stall_per_issue(reason))}
-        return waits * (1 - facts.issuing), evidence
-
-    return detect
+    waits = facts.waits(reason)
+    evidence = {"of a warp's time": Evidence(100 * waits, "%", stall_per_issue(reason))}
+    return waits * (1 - facts.issuing), evidence
 
 
-def _stopped_by(reason: str) -> Callable[[Facts], Detected]:
+def _stopped(facts: Facts, reason: str) -> Detected:
     """Cycles in which a scheduler does not issue, by the samples of its warps in them.
 
     For waits for what no other warp can give. Without a source page the samples of all cycles but
     those of a ready warp, as none is ready where none issues.
     """
-
-    def detect(facts: Facts) -> Detected:
-        waits, samples = facts.waits(reason), facts.column(SAMPLES_NOT_ISSUED)
-        stopped = part(facts.column(f"{STALL}{reason}{NOT_ISSUED}"), samples)
-        if not samples:
-            stopped = part(waits, 1 - facts.waits("selected", "not_selected"))
-        evidence = {"of a warp's time": Evidence(100 * waits, "%", stall_per_issue(reason))}
-        return stopped * (1 - facts.issuing), evidence
-
-    return detect
+    waits, samples = facts.waits(reason), facts.column(SAMPLES_NOT_ISSUED)
+    stopped = part(facts.column(f"{STALL}{reason}{NOT_ISSUED}"), samples)
+    if not samples:
+        stopped = part(waits, 1 - facts.waits("selected", "not_selected"))
+    evidence = {"of a warp's time": Evidence(100 * waits, "%", stall_per_issue(reason))}
+    return stopped * (1 - facts.issuing), evidence
 
 
 def _tensor_core_waits(facts: Facts) -> Detected:
@@ -512,13 +497,11 @@ def _of_xu(facts: Facts) -> Mapping[str, float]:
     return {name: total for name, total in executed if name.split(".", 1)[0] in _ON_XU}
 
 
-def _on_xu(facts: Facts, opcodes: Sequence[str]) -> Detected:
+def _on_xu(facts: Facts, opcodes: tuple[str, ...]) -> Detected:
     """The pipe of special functions where it limits, by the part of its instructions."""
     counts = _of_xu(facts)
     these = sum(
-        total
-        for name, total in counts.items()
-        if name.startswith(tuple(opcodes)) and _DOUBLES not in name
+        total for name, total in counts.items() if name.startswith(opcodes) and _DOUBLES not in name
     )
     busy = facts.percent(UNITS["xu"])
     evidence = {
@@ -527,14 +510,6 @@ def _on_xu(facts: Facts, opcodes: Sequence[str]) -> Detected:
     }
     share = part(these, sum(counts.values())) * busy if busy >= _BUSY_PIPE else 0.0
     return share, evidence
-
-
-def _special_functions(facts: Facts) -> Detected:
-    return _on_xu(facts, ("MUFU",))
-
-
-def _conversions(facts: Facts) -> Detected:
-    return _on_xu(facts, ("F2F", "F2I", "I2F", "FRND"))
 
 
 _REQUEST_CYCLES = 2.0
@@ -579,8 +554,8 @@ def _integer_arithmetic(facts: Facts) -> Detected:
 
 
 _DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {
-    "uncoalesced_loads": _uncoalesced_loads,
-    "uncoalesced_stores": _uncoalesced_stores,
+    "uncoalesced_loads": partial(_uncoalesced, opcode="LD"),
+    "uncoalesced_stores": partial(_uncoalesced, opcode="ST"),
     "bank_conflicts": _bank_conflicts,
     "register_spills": _register_spills,
     "local_arrays": _local_arrays,
@@ -592,17 +567,17 @@ _DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {
     "shared_atomics": _shared_atomics,
     "uneven_l2_slices": _uneven_l2_slices,
     "l2_reuse": _l2_reuse,
-    "dependent_chain": _latency_of("wait"),
+    "dependent_chain": partial(_latency, reason="wait"),
     "few_loads_in_flight": _few_loads_in_flight,
     "barrier_waits": _barrier_waits,
     "tensor_core_waits": _tensor_core_waits,
-    "instruction_fetch": _stopped_by("no_instruction"),
-    "constant_misses": _stopped_by("imc_miss"),
-    "dispatch_stalls": _latency_of("dispatch_stall"),
-    "sleeping": _stopped_by("sleeping"),
+    "instruction_fetch": partial(_stopped, reason="no_instruction"),
+    "constant_misses": partial(_stopped, reason="imc_miss"),
+    "dispatch_stalls": partial(_latency, reason="dispatch_stall"),
+    "sleeping": partial(_stopped, reason="sleeping"),
     "narrow_accesses": _narrow_accesses,
-    "special_functions": _special_functions,
-    "conversions": _conversions,
+    "special_functions": partial(_on_xu, opcodes=("MUFU",)),
+    "conversions": partial(_on_xu, opcodes=("F2F", "F2I", "I2F", "FRND")),
     "constant_by_lane": _constant_by_lane,
     "slow_path_math": _slow_path_math,
     "no_tensor_cores": _no_tensor_cores,

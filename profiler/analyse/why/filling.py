@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from profiler.analyse.why.facts import Detected, Evidence, Facts, part
 from profiler.analyse.why.kernel_profiles import (
@@ -89,10 +90,6 @@ def _occupancy(facts: Facts, limit: str) -> Detected:
         "busiest unit": facts.busiest,
     }
     return more_warps(facts, max(possible - theoretical, 0.0)), evidence
-
-
-def _occupancy_of(limit: str) -> Callable[[Facts], Detected]:
-    return lambda facts: _occupancy(facts, limit)
 
 
 def _unfilled_occupancy(facts: Facts) -> Detected:
@@ -185,10 +182,10 @@ def _launch_overhead(facts: Facts) -> Detected:
 
 
 FILLING: Mapping[str, Callable[[Facts], Detected]] = {
-    "occupancy_registers": _occupancy_of("registers"),
-    "occupancy_shared_memory": _occupancy_of("shared memory"),
-    "occupancy_block_size": _occupancy_of("block size"),
-    "occupancy_blocks": _occupancy_of("blocks per SM"),
+    "occupancy_registers": partial(_occupancy, limit="registers"),
+    "occupancy_shared_memory": partial(_occupancy, limit="shared memory"),
+    "occupancy_block_size": partial(_occupancy, limit="block size"),
+    "occupancy_blocks": partial(_occupancy, limit="blocks per SM"),
     "unfilled_occupancy": _unfilled_occupancy,
     "small_grid": _small_grid,
     "tail_wave": _tail_wave,

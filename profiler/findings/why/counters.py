@@ -10,8 +10,9 @@ that are the same in both last.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from profiler.analyse.why.account import (
     CLOCK,
@@ -189,32 +190,24 @@ def _spills(kernels: Kernels) -> Amount:
     return Amount(amount, _part(amount, _sum(kernels, ISSUED), _issue_ns(kernels)))
 
 
-def _of_roof(name: str, *, none_is_zero: bool) -> Count:
+def _of_roof(kernels: Kernels, name: str, *, none_is_zero: bool = False) -> Amount:
     """Amount under a roof; where a kernel lacks it, it did none of it or it was not counted."""
-
-    def count(kernels: Kernels) -> Amount:
-        by_kernel = [{roof.name: roof for roof in kernel.roofs} for kernel in kernels]
-        if not all(roofs if none_is_zero else name in roofs for roofs in by_kernel):
-            return Amount(math.nan)
-        counted_roofs = [roofs[name] for roofs in by_kernel if name in roofs]
-        busy_ns = sum(1e9 * roof.amount / roof.ceiling for roof in counted_roofs)
-        return Amount(sum(roof.amount for roof in counted_roofs), busy_ns)
-
-    return count
+    by_kernel = [{roof.name: roof for roof in kernel.roofs} for kernel in kernels]
+    if not all(roofs if none_is_zero else name in roofs for roofs in by_kernel):
+        return Amount(math.nan)
+    counted_roofs = [roofs[name] for roofs in by_kernel if name in roofs]
+    busy_ns = sum(1e9 * roof.amount / roof.ceiling for roof in counted_roofs)
+    return Amount(sum(roof.amount for roof in counted_roofs), busy_ns)
 
 
-_l1 = _of_roof("l1", none_is_zero=False)
-
-
-def _bytes(raw: str, roof: str) -> Count:
+def _bytes(kernels: Kernels, raw: str, roof: str) -> Amount:
     """Bytes of a level of memory, also where its ceiling is not known."""
-    of_roof = _of_roof(roof, none_is_zero=False)
-    return lambda kernels: Amount(_sum(kernels, raw), of_roof(kernels).busy_ns)
+    return Amount(_sum(kernels, raw), _of_roof(kernels, roof).busy_ns)
 
 
 def _sectors_ns(kernels: Kernels, sectors: float) -> float:
     """Time that L1 needs for sectors."""
-    l1 = _l1(kernels)
+    l1 = _of_roof(kernels, "l1")
     return _part(_SECTOR_BYTES * sectors, l1.value, l1.busy_ns)
 
 
@@ -281,8 +274,8 @@ def _clock_ghz(kernels: Kernels) -> Amount:
 # ---- of the longest kernel -----------------------------------------------------------------------
 
 
-def _of_longest(raw: str) -> Count:
-    return lambda kernels: Amount(kernels[0].profile.value(raw))
+def _of_longest(kernels: Kernels, raw: str) -> Amount:
+    return Amount(kernels[0].profile.value(raw))
 
 
 def _warps(kernels: Kernels) -> Amount:
@@ -297,33 +290,36 @@ def _occupancy_limit(kernels: Kernels) -> Amount:
     return Amount(math.nan, text=" and ".join(names))
 
 
-def _tables() -> Iterator[tuple[str, str, str, Count]]:
-    yield "instructions", INSTRUCTIONS, "inst", _instructions
-    for kind in TENSOR_TYPES:
-        count = _of_roof(f"tensor_{kind}", none_is_zero=True)
-        yield f"tensor_{kind}", INSTRUCTIONS, "op", count
-    yield "fp32", INSTRUCTIONS, "op", _of_roof("fp32", none_is_zero=False)
-    yield "spill_instructions", INSTRUCTIONS, "inst", _spills
-    yield "dram_bytes", MEMORY, "byte", _bytes("dram__bytes.sum", "dram")
-    yield "l2_bytes", MEMORY, "byte", _bytes("lts__t_bytes.sum", "l2")
-    yield "l1_bytes", MEMORY, "byte", _bytes("l1tex__t_bytes.sum", "l1")
-    yield "local_bytes", MEMORY, "byte", _local_bytes
-    yield "sectors_per_request", MEMORY, "sector", _sectors_per_request
-    yield "shared_wavefronts", SHARED, "wavefront", _wavefronts
-    yield "conflict_wavefronts", SHARED, "wavefront", _conflicts
-    yield "warps", WARPS, "warp", _warps
-    most = "smsp__maximum_warps_avg_per_active_cycle"
-    yield "most_warps", WARPS, "warp", _of_longest(most)
-    yield OCCUPANCY_LIMIT, WARPS, "", _occupancy_limit
-    yield "registers", WARPS, "register", _of_longest("launch__registers_per_thread")
-    yield "shared_bytes", WARPS, "byte", _of_longest("launch__shared_mem_per_block")
-    yield "block_size", WARPS, "thread", _of_longest("launch__block_size")
-    yield "launches", IMBALANCE, "kernel", _launches
-    yield "idle_pct", IMBALANCE, "%", _idle_pct
-    yield "waves", IMBALANCE, "wave", _of_longest("launch__waves_per_multiprocessor")
-    yield "clock_ghz", CLOCK, "GHz", _clock_ghz
-
-
-_COUNTERS = tuple(_tables())
+_COUNTERS: tuple[tuple[str, str, str, Count], ...] = (
+    ("instructions", INSTRUCTIONS, "inst", _instructions),
+    *(
+        (name, INSTRUCTIONS, "op", partial(_of_roof, name=name, none_is_zero=True))
+        for name in (f"tensor_{kind}" for kind in TENSOR_TYPES)
+    ),
+    ("fp32", INSTRUCTIONS, "op", partial(_of_roof, name="fp32")),
+    ("spill_instructions", INSTRUCTIONS, "inst", _spills),
+    ("dram_bytes", MEMORY, "byte", partial(_bytes, raw="dram__bytes.sum", roof="dram")),
+    ("l2_bytes", MEMORY, "byte", partial(_bytes, raw="lts__t_bytes.sum", roof="l2")),
+    ("l1_bytes", MEMORY, "byte", partial(_bytes, raw="l1tex__t_bytes.sum", roof="l1")),
+    ("local_bytes", MEMORY, "byte", _local_bytes),
+    ("sectors_per_request", MEMORY, "sector", _sectors_per_request),
+    ("shared_wavefronts", SHARED, "wavefront", _wavefronts),
+    ("conflict_wavefronts", SHARED, "wavefront", _conflicts),
+    ("warps", WARPS, "warp", _warps),
+    (
+        "most_warps",
+        WARPS,
+        "warp",
+        partial(_of_longest, raw="smsp__maximum_warps_avg_per_active_cycle"),
+    ),
+    (OCCUPANCY_LIMIT, WARPS, "", _occupancy_limit),
+    ("registers", WARPS, "register", partial(_of_longest, raw="launch__registers_per_thread")),
+    ("shared_bytes", WARPS, "byte", partial(_of_longest, raw="launch__shared_mem_per_block")),
+    ("block_size", WARPS, "thread", partial(_of_longest, raw="launch__block_size")),
+    ("launches", IMBALANCE, "kernel", _launches),
+    ("idle_pct", IMBALANCE, "%", _idle_pct),
+    ("waves", IMBALANCE, "wave", partial(_of_longest, raw="launch__waves_per_multiprocessor")),
+    ("clock_ghz", CLOCK, "GHz", _clock_ghz),
+)
 """Name, part of the account, unit, how it is counted; in each part the widest first."""
 COUNTERS = tuple(name for name, *_ in _COUNTERS)
