@@ -65,7 +65,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_wrong(statuses),
         *_other_types(cells, statuses, baseline),
         *_other_environments(cells),
-        *(_draws(timing, statuses) if recompiled else _one_draw(cells, statuses)),
+        *_draws(cells, statuses, timing, recompiled=recompiled),
         *_not_measured(statuses),
         *_missing_metrics(statuses),
         *_missing_values(usable),
@@ -157,22 +157,21 @@ def _tuned_otherwise(cells: Sequence[Cell], statuses: Mapping[str, CellStatus]) 
         yield Notice(NoticeKind.TUNED_OTHERWISE, values)
 
 
-def _one_draw(cells: Sequence[Cell], statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
-    """Cells that an autotuner made one of several programs of."""
-    yield from _tuned_otherwise(cells, statuses)
-    if drawn := _drawn(statuses):
+def _draws(
+    cells: Sequence[Cell],
+    statuses: Mapping[str, CellStatus],
+    times: pd.DataFrame,
+    *,
+    recompiled: bool,
+) -> Iterable[Notice]:
+    """Cells that an autotuner made one of several programs of; or once more in each block."""
+    if not recompiled:
+        yield from _tuned_otherwise(cells, statuses)
+    drawn = sum(s.outcome in _USABLE and s.is_drawn for s in statuses.values())
+    if drawn and recompiled:
+        yield Notice(NoticeKind.DRAWS, {"count": drawn, "blocks": times["block"].nunique()})
+    elif drawn:
         yield Notice(NoticeKind.ONE_DRAW, {"count": drawn})
-
-
-def _draws(times: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
-    """Cells that were drawn once more in each block."""
-    if drawn := _drawn(statuses):
-        values: Values = {"count": drawn, "blocks": times["block"].nunique()}
-        yield Notice(NoticeKind.DRAWS, values)
-
-
-def _drawn(statuses: Mapping[str, CellStatus]) -> int:
-    return sum(s.outcome in _USABLE and s.is_drawn for s in statuses.values())
 
 
 def _not_measured(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
@@ -273,12 +272,8 @@ def _no_baseline(
 
 def _usable(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> pd.DataFrame:
     usable = [cell for cell, status in statuses.items() if status.outcome in _USABLE]
-    return samples[samples["cell"].isin(usable)].reindex(columns=_dated(samples))
-
-
-def _dated(samples: pd.DataFrame) -> list[str]:
-    """Columns of a frame of samples, with those of durations and cycles in any case."""
-    return list(dict.fromkeys([*samples.columns, "duration_ns", "cycles"]))
+    columns = dict.fromkeys([*samples.columns, "duration_ns", "cycles"])  # these in any case
+    return samples[samples["cell"].isin(usable)].reindex(columns=[*columns])
 
 
 def _noise(
