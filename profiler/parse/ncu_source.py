@@ -243,24 +243,6 @@ def join_lines(listings: Iterable[Listing], lined: Sequence[Listing]) -> tuple[L
     return tuple(joined)
 
 
-def lines(listing: Listing) -> pd.DataFrame:
-    """One row per file and line: `file line text instructions`, sums of counters, widest conflict.
-
-    A sum is NaN where no instruction of the line has a value.
-    """
-    counters = _counters(listing.instructions.columns)
-    groups = listing.instructions.groupby([FILE, LINE], sort=True, dropna=True)
-    sums = groups[counters].sum(min_count=1)
-    sums.insert(0, "instructions", groups.size())
-    sums.insert(0, TEXT, groups[TEXT].first())
-    sums[_CONFLICT_WAY] = groups[_CONFLICT_WAY].max()
-    return sums.reset_index()
-
-
-def _counters(columns: Iterable[str]) -> list[str]:
-    return [name for name in columns if name in _COUNTERS or name.startswith(STALL)]
-
-
 def _tables(path_or_text: Path | str | bytes) -> tuple[SourceRows, str]:
     """Rows of a page, and the name that messages call it by."""
     if isinstance(path_or_text, str):
