@@ -5,6 +5,7 @@ Files that were opened since the last record are written down before the next on
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +14,9 @@ from typing import Any, TextIO
 
 from profiler.runner import protocol
 from profiler.runner.opened import OpenedFiles
+
+_CLOSED = 1
+"""Exit code where the workload has closed the journal: the cell that is under way did it."""
 
 
 class LeavingError(BaseException):
@@ -81,6 +85,6 @@ class Journal:
         try:
             protocol.append_record(self._stream, {"event": event, "time": time.time(), **fields})
         except OSError as error:
-            raise LeavingError(
-                protocol.EXIT_HOST_FAULT, f"cannot write its journal: {error}"
-            ) from None
+            # Only who is in this process can have closed it.
+            code = _CLOSED if error.errno == errno.EBADF else protocol.EXIT_HOST_FAULT
+            raise LeavingError(code, f"cannot write its journal: {error}") from None

@@ -74,6 +74,11 @@ def test_a_runner_that_cannot_write_its_journal_blames_nobody(work):
     assert (done.code, outcomes) == (0, MEASURED), done.err
 
 
+def test_a_variant_that_closes_the_journal_is_to_blame(work):
+    done, outcomes = work("os.closerange(3, 100)")
+    assert (done.code, outcomes) == (4, ["measured", "crashed", "measured"]), done.err
+
+
 @pytest.mark.parametrize(
     "name", ["KeyboardInterrupt", "GeneratorExit", "type('Own', (BaseException,), {})"]
 )
