@@ -52,9 +52,9 @@ def render_import_page(  # noqa: PLR0913 - everything that the page shows
 ) -> str:
     """Render imported launches as HTML; `files` are names without folders.
 
-    `launches` has `kernel grid_size block_size id` and one column per metric; `kernels` are those
-    whose instructions were counted; `account`: text on what two files differ by; `csv`: name of a
-    file beside the page with all groups, empty where there is none.
+    `launches` has `kernel grid_size block_size id full_range` and one column per metric;
+    `kernels` are those whose instructions were counted; `account`: text on what two files differ
+    by; `csv`: name of a file beside the page with all groups, empty where there is none.
     """
     shown = labels(groups.shown or groups.metrics[:1])
     detailed = _detailed(groups)
@@ -103,18 +103,19 @@ def _number(value: float | None, unit: str) -> Datum:
 
 def _launch_rows(
     launches: pd.DataFrame, metrics: Sequence[str], units: Sequence[str]
-) -> list[tuple[str, str, list[Datum]]]:
-    """Id, kernel and metrics of the first launches, as many as there is room for."""
+) -> list[tuple[str, str, str, list[Datum]]]:
+    """Id, kernel, NVTX ranges and metrics of the first launches, as many as there is room for."""
     head = launches.head(MOST_LAUNCHES)
-    identity = head.reindex(columns=["id", "kernel"]).astype(object)
+    identity = head.reindex(columns=["id", "kernel", "full_range"]).astype(object)
     columns = [head[name].astype(float).tolist() for name in metrics]
     data: list[list[Datum]] = [[] for _ in range(len(head))]
     for column, unit in zip(columns, units, strict=True):
         for row, value in zip(data, column, strict=True):
             row.append(_number(value, unit))
-    ids, kernels = (identity[name].map(word).map(_short).tolist() for name in ("id", "kernel"))
-    rows = list(zip(ids, kernels, data, strict=True))
-    return rows[: max(1, rows_with_room(kernels))]
+    ids, kernels, ranges = (identity[name].map(word).map(_short).tolist() for name in identity)
+    rows = list(zip(ids, kernels, ranges, data, strict=True))
+    names = [kernel + around for kernel, around in zip(kernels, ranges, strict=True)]
+    return rows[: max(1, rows_with_room(names))]
 
 
 # ---- groups --------------------------------------------------------------------------------------
