@@ -467,23 +467,21 @@ def _with_own_containers(value: Any) -> Any:
 
     What a variant takes out of one, or puts into it, is so for that variant alone.
     """
-    if isinstance(value, dict):
-        copied = copy.copy(value)
-        copied.update({key: _with_own_containers(item) for key, item in value.items()})
-        return copied
-    if isinstance(value, list):
-        copied = copy.copy(value)
-        copied[:] = map(_with_own_containers, value)
-        return copied
     if isinstance(value, tuple):
         items = map(_with_own_containers, value)
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        copied = copy.copy(value)
+    is_record = dataclasses.is_dataclass(value) and not isinstance(value, type)
+    if not is_record and not isinstance(value, dict | list):
+        return value
+    copied: Any = copy.copy(value)  # of the same class, whatever that adds
+    if isinstance(value, dict):
+        copied.update({key: _with_own_containers(item) for key, item in value.items()})
+    elif isinstance(value, list):
+        copied[:] = map(_with_own_containers, value)
+    else:
         for part in dataclasses.fields(value):
             object.__setattr__(copied, part.name, _with_own_containers(getattr(value, part.name)))
-        return copied
-    return value
+    return copied
 
 
 def _copied_array(array: Any) -> Any:
