@@ -152,14 +152,14 @@ NO_DOCUMENTS: Mapping[Path, Mapping[str, Any]] = MappingProxyType({})
 def read_entries(
     out: Path,
     states: State,
-    on_odd: Callable[[str], None] = lambda _: None,
+    warn: Callable[[str], None] = lambda _: None,
     documents: Mapping[Path, Mapping[str, Any]] = NO_DOCUMENTS,
     cached: Cached | None = None,
 ) -> tuple[RunEntry, ...]:
     """Entries of the runs in `states`, by experiment, each with its newest run first.
 
     The experiment with the newest run comes first. A run that cannot be read is left out, one whose
-    summary cannot is there without its answer; `on_odd` gets a sentence on either. `documents`:
+    summary cannot is there without its answer; `warn` gets a sentence on either. `documents`:
     contents of summary.json by folder, where they are at hand; `cached`: as `cached_entries`.
     """
     cached = cached_entries(out) if cached is None else cached
@@ -173,10 +173,10 @@ def read_entries(
         try:
             entry = _read(out, folder, at_hand.get((out / folder).resolve()))
         except UsageError as error:
-            on_odd(f"left out: {error}")
+            warn(f"left out: {error}")
             continue
         if entry.fault:
-            on_odd(f"listed without its answer: {entry.fault}")
+            warn(f"listed without its answer: {entry.fault}")
         entries.append(entry)
     newest: dict[str, float] = {}
     for entry in entries:
@@ -206,7 +206,7 @@ def _experiment(entry: RunEntry) -> str:
 
 
 def read_recordings(
-    folders: Iterable[Path], on_odd: Callable[[str], None] = lambda _: None
+    folders: Iterable[Path], warn: Callable[[str], None] = lambda _: None
 ) -> tuple[RunEntry, ...]:
     """Entries of recordings, in their order; what cannot be read is left out, and said."""
     entries = []
@@ -215,7 +215,7 @@ def read_recordings(
             record = read_json(open_record(folder).path / RUN_FILE)
             entry = _checked_entry(record, folder.as_posix(), folder, page=False)
         except UsageError as error:
-            on_odd(f"left out: {error}")
+            warn(f"left out: {error}")
             continue
         entries.append(replace(entry, recording=True))
     return tuple(entries)

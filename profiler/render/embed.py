@@ -77,13 +77,12 @@ _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 def payload(
     findings: Findings,
-    facets: tuple[tuple[Facet, ...], tuple[tuple[int, ...], ...]],
+    facets: Sequence[Facet],
     samples: CellSamples,
 ) -> dict[str, Any]:
     """Data for the page's script; numbers are raw, missing is null."""
     ranking, programs = findings.ranking, findings.programs
     report = findings.report
-    groups, membership = facets
     return {
         "schema_version": SCHEMA_VERSION,
         "experiment": report.experiment.name,
@@ -137,8 +136,8 @@ def payload(
         "cells": _cells(findings, samples),
         "metrics": _metrics(findings.numbers),
         "facets": {
-            "groups": [{"label": group.label, "values": list(group.values)} for group in groups],
-            "cells": [_column(column) for column in zip(*membership, strict=True)],
+            "groups": [{"label": group.label, "values": list(group.values)} for group in facets],
+            "cells": [_column(group.cells) for group in facets],
         },
         "verdicts": [
             {"name": verdict.value, "word": word(verdict), "css": CSS[verdict]} for verdict in ORDER

@@ -18,8 +18,8 @@ from profiler.findings.findings import CellNumbers, Findings, Programs
 from profiler.model import Cell, Problem, Verdict
 from profiler.notices import Severity
 from profiler.planning.cell_filter import problems_called
-from profiler.render.figures.canvas import Axis
 from profiler.render.figures.charts import Chart, bar_chart
+from profiler.render.figures.drawing import Axis
 from profiler.render.html import moment, render
 from profiler.render.tables.main_table import CellRow, main_table
 from profiler.render.words.cards import first_answer
@@ -240,8 +240,9 @@ def _draw_panel(
     divisor, words = axis.scaled(max(value.median for value in values))
     for row, (cell, value) in enumerate(zip(cells, values, strict=True)):
         verdict = findings.verdicts.against_baseline.get(cell.id)
-        said = None if verdict is None else verdict.verdict
-        colour = _OTHERS if said is None else _COLOURS.get(said, _OTHERS)
+        colour = _OTHERS
+        if verdict is not None and verdict.verdict is not None:
+            colour = _COLOURS.get(verdict.verdict, _OTHERS)
         low, high = (
             (end if math.isfinite(end) else value.median) for end in (value.low, value.high)
         )

@@ -14,10 +14,10 @@ from profiler.render import embed
 from profiler.render.html import NoticeRow, moment, notice_rows, render
 from profiler.render.kinds.timeline import timeline_parts
 from profiler.render.kinds.versions import View
+from profiler.render.searches import search_section
 from profiler.render.tables import builds, main_table
 from profiler.render.tables.details import CellSamples
 from profiler.render.tables.explained import explained
-from profiler.render.tables.searches import search_section
 from profiler.render.tables.timers import WALL_CLOCK_HEADS, timer_table
 from profiler.render.tables.why import why
 from profiler.render.timeline.in_kernel_section import make_in_kernel_section
@@ -108,7 +108,7 @@ def _tables(findings: Findings) -> dict[str, Any]:
         "comparisons": [
             {"key": baseline.key, "label": baseline_label(baseline)} for baseline in baselines
         ],
-        "facets": facets[0],
+        "facets": facets,
         "cell_numbers": findings.programs.cell_numbers,
         "builds": builds.builds_of(findings),
         "build_heads": builds.BUILD_HEADS,

@@ -37,7 +37,6 @@ class ListedKernelRows:
     """Tables of one kernel."""
 
     kernel: str
-    file: str
     has_lines: bool
     lines: tuple[HotLineRow, ...]
     classes: tuple[tuple[str, Datum, Datum], ...]
@@ -69,7 +68,6 @@ def _kernel_rows(kernels: Sequence[ListedKernel]) -> tuple[ListedKernelRows, ...
     return tuple(
         ListedKernelRows(
             kernel=readable_kernel(kernel.kernel),
-            file=kernel.file,
             has_lines=kernel.has_lines,
             lines=tuple(_line(line) for line in kernel.lines),
             classes=_classes(kernel),

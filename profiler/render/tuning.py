@@ -12,7 +12,7 @@ from profiler.findings.findings import CellNumbers, Findings, Programs
 from profiler.model import Cell, Params, TunedConfig
 from profiler.render.console.terminal import TextTable, columns, plain, table
 from profiler.render.html import render
-from profiler.render.tables.rows import Datum
+from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
 from profiler.render.words.names import kernels_by_cell
 from profiler.render.words.outcomes import OUTCOME_WORDS
@@ -22,25 +22,6 @@ MOST_TRIED = 1000
 """Rows of the two tables of a page; the JSON has all."""
 _CALL = "("
 """In the name of an operation with its shapes; kernels have none."""
-
-
-@dataclass(frozen=True)
-class ChosenRow:
-    """One tuned kernel, or operation, of one cell."""
-
-    mark: int
-    cell: int
-    """Number of the cell."""
-    variant: str
-    problem: str
-    operation: str
-    choice: str
-    """The best configuration; empty where none was chosen."""
-    join: Datum
-    """Whether this kernel is among those that were seen in the cell."""
-    data: tuple[Datum, ...]
-    """Tried, time of the tuner, slowest by chosen, registers, spills, shared memory; kernels that
-    the cell launches, its measured time, and that by the tuner's."""
 
 
 CHOSEN_HEADS = (
@@ -60,7 +41,9 @@ CHOSEN_HEADS = (
 class TunedCells:
     """Contents of the section of the autotuner."""
 
-    rows: tuple[ChosenRow, ...]
+    rows: tuple[Row, ...]
+    """Of each tuned kernel or operation of a cell: its variant; problem, operation, the best
+    configuration, whether this kernel is among those that were seen in the cell; `CHOSEN_HEADS`."""
     left_out: int
     tried: tuple[tuple[str, tuple[TuningTable, ...]], ...]
     """Name of a cell, and every configuration that was tried for it."""
@@ -116,32 +99,33 @@ def _plain(name: str) -> str:
     return name.strip().removeprefix("void ").partition("<")[0].partition("(")[0]
 
 
-def _rows(numbers: CellNumbers, cell: Cell, names: Sequence[str]) -> list[ChosenRow]:
-    groups: dict[str, list[TunedConfig]] = {}
-    for candidate in numbers.programs.status(cell).tuned:
-        groups.setdefault(candidate.operation, []).append(candidate)
+def _rows(numbers: CellNumbers, cell: Cell, names: Sequence[str]) -> list[Row]:
+    groups = _by_operation(numbers.programs.status(cell).tuned)
     return [_row(numbers, cell, names, group) for group in groups.values()]
 
 
 def _row(
-    numbers: CellNumbers, cell: Cell, names: Sequence[str], group: Sequence[TunedConfig]
-) -> ChosenRow:
+    cell_numbers: CellNumbers, cell: Cell, names: Sequence[str], group: Sequence[TunedConfig]
+) -> Row:
     operation = group[0].operation
     best = next((candidate for candidate in group if candidate.best), None)
     choice = "" if best is None else f"{best.choice} {config_words(best.config)}".strip()
-    return ChosenRow(
-        mark=numbers.programs.marks[cell.variant.id],
-        cell=numbers.programs.cell_numbers[cell.id],
-        variant=cell.variant.label,
-        problem=cell.problem.name,
-        operation=operation,
-        choice=choice,
-        join=_join(operation, names),
-        data=(
+    texts = (
+        Datum(cell.problem.name, css="words"),
+        Datum(operation, css="code"),
+        Datum(choice or numbers.MISSING, css="code"),
+    )
+    return Row(
+        cell.variant.label,
+        (
+            *texts,
+            _join(operation, names),
             Datum(str(len(group)), str(len(group))),
             *_chosen_data(best, group),
-            *_measured_data(numbers, cell, best, alone=tuple(set(names)) == (operation,)),
+            *_measured_data(cell_numbers, cell, best, alone=tuple(set(names)) == (operation,)),
         ),
+        cell_numbers.programs.marks[cell.variant.id],
+        cell=cell_numbers.programs.cell_numbers[cell.id],
     )
 
 
@@ -229,9 +213,7 @@ class TuningTable:
 
 def tuning_tables(tuned: Sequence[TunedConfig]) -> tuple[TuningTable, ...]:
     """Group configurations by operation, in the order of the text."""
-    groups: dict[str, list[TunedConfig]] = {}
-    for candidate in tuned:
-        groups.setdefault(candidate.operation, []).append(candidate)
+    groups = _by_operation(tuned)
     return tuple(
         TuningTable(operation, _tuning_rows(sorted(group, key=_time)))
         for operation, group in groups.items()
@@ -259,19 +241,22 @@ def _tuned_data(candidate: TunedConfig, quickest: float) -> tuple[Datum, ...]:
     ratio = None if candidate.time_ns is None or quickest == 0 else candidate.time_ns / quickest
     return (
         _tuned_number(candidate.time_ns, "ns"),
-        _missing() if ratio is None else Datum(numbers.ratio(ratio), numbers.raw(ratio)),
+        Datum.times(ratio, _MISSING),
         _tuned_number(candidate.registers, ""),
         _tuned_number(candidate.spills, ""),
         _tuned_number(candidate.shared_bytes, "byte"),
     )
 
 
+def _by_operation(tuned: Sequence[TunedConfig]) -> dict[str, list[TunedConfig]]:
+    groups: dict[str, list[TunedConfig]] = {}
+    for candidate in tuned:
+        groups.setdefault(candidate.operation, []).append(candidate)
+    return groups
+
+
 def _tuned_number(value: float | None, unit: str) -> Datum:
     return Datum.quantity(value, unit, _MISSING)
-
-
-def _missing() -> Datum:
-    return Datum(title=_MISSING, css="none")
 
 
 def config_words(config: Params) -> str:

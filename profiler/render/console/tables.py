@@ -24,12 +24,12 @@ from profiler.render.console.terminal import columns as _columns
 from profiler.render.console.terminal import plain as _plain
 from profiler.render.console.terminal import table as _table
 from profiler.render.import_page import DURATION, LaunchGroups, spread_words
+from profiler.render.searches import search_summary
 from profiler.render.tables.builds import build_failures, build_state
 from profiler.render.words import numbers
 from profiler.render.words.answer import answer_of
 from profiler.render.words.cards import first_answer
 from profiler.render.words.names import readable_kernel, shorten
-from profiler.render.words.searches import search_summary
 from profiler.render.words.sentences import Sentence, spoken
 from profiler.search.replay import RecordedSpace, ReplaySummary, TargetSummary
 

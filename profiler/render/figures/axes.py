@@ -15,31 +15,29 @@ import numpy as np
 from matplotlib.ticker import AutoLocator, Locator, LogLocator, MaxNLocator, ScalarFormatter
 
 from profiler.render.figures import palette, svg
-from profiler.render.figures.canvas import (
+from profiler.render.figures.drawing import (
+    ASCENT,
+    BASELINE,
+    DESCENT,
     FEW_DECADES,
     FOOT_IN,
     HEAD_IN,
     LEGEND_SIZE,
     PANEL_COLUMNS,
     ROW_IN,
-    WIDTH_IN,
-    legend_columns,
-    panel_boxes,
-    text_width_in,
-    widest_in,
-)
-from profiler.render.figures.drawing import (
-    ASCENT,
-    BASELINE,
-    DESCENT,
     TEXT_SIZE,
+    WIDTH_IN,
     Drawing,
     Element,
     Point,
+    legend_columns,
     line_style,
     marker,
+    panel_boxes,
     symbol_style,
     text_style,
+    text_width_in,
+    widest_in,
 )
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten

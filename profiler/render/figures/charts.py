@@ -17,8 +17,7 @@ from profiler.model import Problem, Variant, slug
 from profiler.planning.problem_names import distinct, is_number, varying
 from profiler.render.figures import svg
 from profiler.render.figures import version_figures as figures
-from profiler.render.figures.canvas import Axis
-from profiler.render.figures.drawing import Drawing
+from profiler.render.figures.drawing import Axis, Drawing
 from profiler.render.tables.rows import Datum, Row, verdict_datum
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import best_word

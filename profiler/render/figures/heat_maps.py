@@ -8,17 +8,20 @@ from dataclasses import dataclass
 
 from profiler.render.figures import palette, svg
 from profiler.render.figures.axes import POINTS, Axes, RowAxes, Ticks
-from profiler.render.figures.canvas import WIDTH_IN, fitted, text_width_in, widest_in
 from profiler.render.figures.drawing import (
     ASCENT,
     BASELINE,
     TEXT_SIZE,
+    WIDTH_IN,
     Drawing,
     Point,
     fill_style,
+    fitted,
     line_style,
     symbol_style,
     text_style,
+    text_width_in,
+    widest_in,
 )
 
 _HEIGHT_IN = 4.55

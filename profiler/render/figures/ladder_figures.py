@@ -24,15 +24,19 @@ from profiler.render.figures.axes import (
     places,
     times_ticks,
 )
-from profiler.render.figures.canvas import (
+from profiler.render.figures.drawing import (
     ROOM,
     WIDTH_IN,
+    Drawing,
+    circle,
+    dashed,
     fitted,
+    line_style,
     spans_decades,
+    text_style,
     text_width_in,
     widest_in,
 )
-from profiler.render.figures.drawing import Drawing, circle, dashed, line_style, text_style
 from profiler.render.figures.palette import colour_of
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten

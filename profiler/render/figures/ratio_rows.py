@@ -12,18 +12,21 @@ from matplotlib.ticker import MaxNLocator
 
 from profiler.render.figures import palette, svg
 from profiler.render.figures.axes import POINTS, Axes, Handle, RowAxes, Scale, legend, times_ticks
-from profiler.render.figures.canvas import WIDTH_IN, fitted, text_width_in, widest_in
 from profiler.render.figures.drawing import (
     ASCENT,
     DESCENT,
     TEXT_SIZE,
+    WIDTH_IN,
     Drawing,
     circle,
     dashed,
     fill_style,
+    fitted,
     line_style,
     marker,
     text_style,
+    text_width_in,
+    widest_in,
 )
 from profiler.render.figures.palette import colour_of
 from profiler.render.words import numbers

@@ -12,11 +12,11 @@ import pandas as pd
 
 from profiler.render.figures import palette, svg
 from profiler.render.figures.axes import POINTS, Axes, Scale, decade_ticks, places
-from profiler.render.figures.canvas import ROOM
 from profiler.render.figures.drawing import (
     ASCENT,
     BASELINE,
     DESCENT,
+    ROOM,
     Drawing,
     Point,
     dashed,

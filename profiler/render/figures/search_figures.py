@@ -19,14 +19,15 @@ from profiler.render.figures.axes import (
     times_ticks,
     whole_numbers,
 )
-from profiler.render.figures.canvas import WIDTH_IN, spans_decades
 from profiler.render.figures.drawing import (
     ASCENT,
     DESCENT,
+    WIDTH_IN,
     Drawing,
     circle,
     fill_style,
     line_style,
+    spans_decades,
     symbol_style,
     text_style,
 )

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 from matplotlib.font_manager import FontProperties
 
-from profiler.render.figures.canvas import font_of
+from profiler.render.figures.drawing import font_of
 
 if TYPE_CHECKING:
     from profiler.render.figures.drawing import Drawing

@@ -33,8 +33,9 @@ from profiler.render.figures.axes import (
     shortened,
     times_ticks,
 )
-from profiler.render.figures.canvas import LOG_FROM, Axis, spans_decades, widest_in
 from profiler.render.figures.drawing import (
+    LOG_FROM,
+    Axis,
     Drawing,
     Element,
     Point,
@@ -43,7 +44,9 @@ from profiler.render.figures.drawing import (
     fill_style,
     line_style,
     marker,
+    spans_decades,
     symbol_style,
+    widest_in,
 )
 from profiler.render.figures.palette import COLOURS, MARKERS, colour_of
 from profiler.render.words import numbers

@@ -20,9 +20,8 @@ from profiler.render.figures.axes import (
     panel_axes,
     places,
 )
-from profiler.render.figures.canvas import ROOM, Axis, spans_decades
 from profiler.render.figures.charts import ChartWithTable, make_chart
-from profiler.render.figures.drawing import Drawing, circle
+from profiler.render.figures.drawing import ROOM, Axis, Drawing, circle, spans_decades
 from profiler.render.figures.palette import COLOURS, colour_of
 from profiler.render.first.ratios import configurations_chart
 from profiler.render.kinds.versions import View, metric_parts, problem_parts
@@ -81,7 +80,7 @@ def needs(findings: Findings) -> ChartWithTable | None:
 
 
 def needs_table(findings: Findings, problem: Problem) -> pd.DataFrame:
-    """Rows for `autotune.scatter`: variants with both numbers, best first."""
+    """Rows for `scatter`: variants with both numbers, best first."""
     rows = []
     for panel, need in zip(NEEDS, (_registers, _shared_kib), strict=True):
         for variant, value in findings.numbers.sorted_at(problem, findings.numbers.primary.name):

@@ -14,9 +14,16 @@ from profiler.planning.problem_names import is_number
 from profiler.render.figures import palette, svg
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.axes import POINTS, Axes, Handle, decade_ticks, legend, places
-from profiler.render.figures.canvas import ROOM, Axis
 from profiler.render.figures.charts import MOST_PANELS, Chart, ChartWithTable, make_chart
-from profiler.render.figures.drawing import Drawing, dashed, line_style, marker, symbol_style
+from profiler.render.figures.drawing import (
+    ROOM,
+    Axis,
+    Drawing,
+    dashed,
+    line_style,
+    marker,
+    symbol_style,
+)
 from profiler.render.figures.palette import MARKERS, colour_of
 from profiler.render.tables.grids import short_ratio
 from profiler.render.tables.rows import Datum, Row

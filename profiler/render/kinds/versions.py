@@ -26,14 +26,6 @@ class View:
     """The figure of the first screen; None where nothing can be drawn."""
 
 
-@dataclass(frozen=True)
-class MetricBlock:
-    """One metric and its figures; the page's script makes their table."""
-
-    label: Label
-    charts: tuple[Chart, ...]
-
-
 def versions_view(findings: Findings) -> View:
     """Kernel versions side by side: ratios to the baseline at every problem."""
     parts = {
@@ -75,9 +67,10 @@ def metric_parts(findings: Findings) -> dict[str, Any]:
     }
 
 
-def _metric_block(findings: Findings, metric: Label) -> MetricBlock:
+def _metric_block(findings: Findings, metric: Label) -> tuple[Label, tuple[Chart, ...]]:
+    """One metric and its figures; the page's script makes their table."""
     problem = findings.ranking.largest_problem
     drawn = [charts.line_chart(findings, metric)]
     if problem is not None:
         drawn.insert(0, charts.bar_chart(findings, metric, problem))
-    return MetricBlock(metric, tuple(chart for chart in drawn if chart is not None))
+    return metric, tuple(chart for chart in drawn if chart is not None)

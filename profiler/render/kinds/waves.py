@@ -26,9 +26,8 @@ from profiler.render.figures.axes import (
     places,
     whole_numbers,
 )
-from profiler.render.figures.canvas import fitted
 from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
-from profiler.render.figures.drawing import Drawing, circle, dashed, line_style
+from profiler.render.figures.drawing import Drawing, circle, dashed, fitted, line_style
 from profiler.render.figures.palette import colour_of
 from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.tables.rows import Datum, Row

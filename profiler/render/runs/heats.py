@@ -49,14 +49,6 @@ class VariantHeats:
 
 
 @dataclass(frozen=True)
-class GridOfRuns:
-    """One grid with all its variants."""
-
-    grid: Grid
-    variants: tuple[VariantHeats, ...]
-
-
-@dataclass(frozen=True)
 class GridParts:
     """Heat maps of grids on the page of a comparison."""
 
@@ -64,7 +56,8 @@ class GridParts:
     direction: str
     names: tuple[str, str]
     overview: tuple[Row, ...]
-    blocks: tuple[GridOfRuns, ...]
+    blocks: tuple[tuple[Grid, tuple[VariantHeats, ...]], ...]
+    """Each grid with all its variants."""
     scale: RatioScale
 
 
@@ -92,7 +85,7 @@ def grid_parts(comparison: RunComparison, names: Names) -> GridParts | None:
         names=grids.names,
         overview=tuple(_overview(grids, names)),
         blocks=tuple(
-            GridOfRuns(grid, tuple(drawing.heats(variant) for variant in grids.in_grid(grid)))
+            (grid, tuple(drawing.heats(variant) for variant in grids.in_grid(grid)))
             for grid in grids.grids
         ),
         scale=scale,

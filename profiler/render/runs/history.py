@@ -26,8 +26,14 @@ from profiler.render.figures.axes import (
     places,
     symbol_handle,
 )
-from profiler.render.figures.canvas import PANEL_COLUMNS
-from profiler.render.figures.drawing import Drawing, circle, line_style, marker, symbol_style
+from profiler.render.figures.drawing import (
+    PANEL_COLUMNS,
+    Drawing,
+    circle,
+    line_style,
+    marker,
+    symbol_style,
+)
 from profiler.render.runs.rows import Names, verdict_datum
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers

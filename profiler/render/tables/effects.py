@@ -134,7 +134,7 @@ def _chart(numbers: CellNumbers, step_effects: Sequence[StepEffect]) -> Chart:
 
 
 def effect_table(step_effects: Sequence[StepEffect]) -> pd.DataFrame:
-    """Rows for `effects.effect_dots`: each step over all problems."""
+    """Rows for `effect_dots`: each step over all problems."""
     wholes = [
         (step_effect.step, step_effect.effects, step_effect.overall) for step_effect in step_effects
     ]
@@ -153,7 +153,7 @@ def effect_table(step_effects: Sequence[StepEffect]) -> pd.DataFrame:
 
 
 def problem_effect_table(problems: Sequence[Problem], step_effect: StepEffect) -> pd.DataFrame:
-    """Rows for `effects.effect_dots`: one step at each problem, with its interval."""
+    """Rows for `effect_dots`: one step at each problem, with its interval."""
     return pd.DataFrame(
         [
             {

@@ -192,14 +192,9 @@ def _heat_datum(findings: Findings, variant: Variant, problem: Problem, scale: R
     )
 
 
-def has_many_cells(programs: Programs) -> bool:
-    """Whether a page of these cells leaves out what stands elsewhere in it."""
-    return len(programs.cells) > MANY_CELLS
-
-
 def _after(programs: Programs, pair: PairVerdict) -> str:
     """Verdict and its evidence after a number; of many cells the main table alone has them."""
-    return "" if has_many_cells(programs) else after_number(pair)
+    return "" if len(programs.cells) > MANY_CELLS else after_number(pair)
 
 
 def heat_verdict(findings: Findings, cell: Cell) -> PairVerdict:

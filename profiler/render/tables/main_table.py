@@ -292,28 +292,25 @@ class Facet:
 
     label: str
     values: tuple[str, ...]
+    cells: tuple[int, ...]
+    """Of each cell of the plan the number of its value."""
 
 
-def facets(programs: Programs) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...], ...]]:
-    """Groups to filter by, and for every cell of the plan its value in each group."""
+def facets(programs: Programs) -> tuple[Facet, ...]:
+    """Groups to filter the cells of the plan by."""
     groups: list[Facet] = []
-    columns: list[list[int]] = []
-    for label, items, side in (
-        ("problem", programs.problems, "problem"),
-        ("variant", programs.variants, "variant"),
-    ):
+    for side, items in (("problem", programs.problems), ("variant", programs.variants)):
         for key in varying(items):
             values = tuple(str(value) for value in distinct(items, key))
-            if len(values) > _MOST_FACET_VALUES:
-                continue
-            index = {value: number for number, value in enumerate(values)}
-            groups.append(Facet(f"{label} \u00b7 {key}", values))
-            columns.append(
-                [index[str(getattr(cell, side).params.get(key))] for cell in programs.cells]
-            )
-    of_cells = [programs.status(cell).outcome for cell in programs.cells]
-    outcomes = tuple(OUTCOME_WORDS[outcome] for outcome in Outcome if outcome in of_cells)
-    index = {word: number for number, word in enumerate(outcomes)}
-    groups.append(Facet("outcome", outcomes))
-    columns.append([index[OUTCOME_WORDS[outcome]] for outcome in of_cells])
-    return tuple(groups), tuple(zip(*columns, strict=True))
+            if len(values) <= _MOST_FACET_VALUES:
+                of_cells = [str(getattr(cell, side).params.get(key)) for cell in programs.cells]
+                groups.append(_facet(f"{side} \u00b7 {key}", values, of_cells))
+    outcomes = [programs.status(cell).outcome for cell in programs.cells]
+    words = tuple(OUTCOME_WORDS[outcome] for outcome in Outcome if outcome in outcomes)
+    groups.append(_facet("outcome", words, [OUTCOME_WORDS[outcome] for outcome in outcomes]))
+    return tuple(groups)
+
+
+def _facet(label: str, values: tuple[str, ...], of_cells: Sequence[str]) -> Facet:
+    index = {value: number for number, value in enumerate(values)}
+    return Facet(label, values, tuple(index[value] for value in of_cells))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -11,7 +11,7 @@ from profiler.findings.findings import Findings, Programs
 from profiler.findings.kinds.timers import TimerComparison, TimerError
 from profiler.findings.values import NAN
 from profiler.model import Cell
-from profiler.render.tables.rows import Datum
+from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
 from profiler.render.words.counters import nearest_roof_words
 from profiler.render.words.sentences import Card
@@ -20,33 +20,6 @@ WALL_CLOCK_HEADS = (
     *("wall clock", "kernels by nsys", "ncu", "error"),
     *("host time", "caches, clocks, recording", "wall clock \u00f7 ncu"),
 )
-
-
-@dataclass(frozen=True)
-class TimerRow:
-    """One cell."""
-
-    problem: str
-    variant: str
-    mark: int
-    cell: int
-    """Number of the cell."""
-    data: tuple[Datum, ...]
-    """Time of the reference, then time and ratio of each other timer."""
-
-
-@dataclass(frozen=True)
-class Overall:
-    """One timer over all cells."""
-
-    timer: str
-    mean: str
-    """Geometric mean of its ratios."""
-    least: str
-    least_at: str
-    most: str
-    most_at: str
-    cells: int
 
 
 @dataclass(frozen=True)
@@ -73,9 +46,11 @@ class TimerTable:
 
     reference: str
     timers: tuple[str, ...]
-    rows: tuple[TimerRow, ...]
-    overall: tuple[Overall, ...]
-    wall_clock: tuple[TimerRow, ...]
+    rows: tuple[Row, ...]
+    """Of each cell: variant, time of the reference, then time and ratio of each other timer."""
+    overall: tuple[Row, ...]
+    """Of each timer: geometric mean of its ratios, least and most with their cells, how many."""
+    wall_clock: tuple[Row, ...]
     """Error of the wall clock and its parts, for `WALL_CLOCK_HEADS`; empty where not known."""
     furthest: Furthest | None
     """None where nothing was timed beside ncu."""
@@ -97,9 +72,7 @@ def timer_table(findings: Findings) -> TimerTable | None:
     )
 
 
-def _rows(
-    programs: Programs, compared: pd.DataFrame, timers: Sequence[str]
-) -> tuple[TimerRow, ...]:
+def _rows(programs: Programs, compared: pd.DataFrame, timers: Sequence[str]) -> tuple[Row, ...]:
     times = {
         (row["cell"], row["collector"]): (row["median"], row["reference"], row["ratio"])
         for row in compared.to_dict("records")
@@ -112,21 +85,20 @@ def _rows(
     )
 
 
-def _row(programs: Programs, cell: Cell, values: Sequence[tuple[float, float, float]]) -> TimerRow:
+def _row(programs: Programs, cell: Cell, values: Sequence[tuple[float, float, float]]) -> Row:
     references = (reference for _, reference, _ in values if not numbers.is_missing(reference))
     data = [_time(next(references, NAN))]
     for median, _, ratio in values:
         data += [_time(median), _ratio(ratio)]
-    return _timer_row(programs, cell, tuple(data))
+    return _timer_row(programs, cell, data)
 
 
-def _timer_row(programs: Programs, cell: Cell, data: tuple[Datum, ...]) -> TimerRow:
-    return TimerRow(
-        problem=cell.problem.name,
-        variant=cell.variant.label,
-        mark=programs.marks[cell.variant.id],
+def _timer_row(programs: Programs, cell: Cell, data: Iterable[Datum]) -> Row:
+    return Row(
+        cell.problem.name,
+        (Datum(cell.variant.label, css="words"), *data),
+        programs.marks[cell.variant.id],
         cell=programs.cell_numbers[cell.id],
-        data=data,
     )
 
 
@@ -138,7 +110,7 @@ def _ratio(value: float) -> Datum:
     return Datum.times(value, "not measured")
 
 
-def _wall_clock_rows(programs: Programs, errors: pd.DataFrame) -> tuple[TimerRow, ...]:
+def _wall_clock_rows(programs: Programs, errors: pd.DataFrame) -> tuple[Row, ...]:
     cells = {cell.id: cell for cell in programs.cells}
     rows = []
     for row in errors.to_dict("records"):
@@ -172,17 +144,19 @@ def _furthest(programs: Programs, timers: TimerComparison, error: TimerError) ->
     )
 
 
-def _overall(programs: Programs, timers: TimerComparison) -> tuple[Overall, ...]:
+def _overall(programs: Programs, timers: TimerComparison) -> tuple[Row, ...]:
     names = {cell.id: f"{cell.variant.label} at {cell.problem.name}" for cell in programs.cells}
     return tuple(
-        Overall(
-            timer=timers.title(row["collector"]),
-            mean=numbers.ratio(row["mean"]),
-            least=numbers.ratio(row["least"]),
-            least_at=names[row["least_at"]],
-            most=numbers.ratio(row["most"]),
-            most_at=names[row["most_at"]],
-            cells=row["cells"],
+        Row(
+            timers.title(row["collector"]),
+            (
+                Datum(numbers.ratio(row["mean"])),
+                Datum(numbers.ratio(row["least"])),
+                Datum(names[row["least_at"]], css="words"),
+                Datum(numbers.ratio(row["most"])),
+                Datum(names[row["most_at"]], css="words"),
+                Datum(str(row["cells"])),
+            ),
         )
         for row in timers.overall.to_dict("records")
     )

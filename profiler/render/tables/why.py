@@ -19,8 +19,8 @@ from profiler.metrics.catalogue import STALL_PREFIX
 from profiler.metrics.labels import Label
 from profiler.model import Problem
 from profiler.render.figures import version_figures as figures
-from profiler.render.figures.canvas import Axis
 from profiler.render.figures.charts import Chart, ChartWithTable, colours, make_chart
+from profiler.render.figures.drawing import Axis
 from profiler.render.figures.roofline import roofline
 from profiler.render.tables.rows import Datum, change_datum, with_unit
 from profiler.render.words import numbers

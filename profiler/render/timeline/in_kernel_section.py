@@ -17,7 +17,6 @@ from profiler.render.timeline.picture import GPU, PictureRow, bars_within, joine
 from profiler.render.timeline.still_figure import (
     PHASE_NAMES,
     Panel,
-    Shares,
     phase_name,
     timeline_figure,
 )
@@ -158,7 +157,7 @@ def _chart(
         "tensor cores or elsewhere, in the colour of the activity that begins it. Activities that "
         "wait are grey, and so are the shortest. Bars too short to be seen are drawn together."
     )
-    figure = timeline_figure(Shares("", (0, 0), np.zeros(0)), drawn)
+    figure = timeline_figure(drawn)
     return make_chart(f"in-kernel-{number}", f"{name}: inside the kernel", reading, figure)
 
 

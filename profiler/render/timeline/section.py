@@ -70,7 +70,6 @@ class CellPicture:
     """The timeline of one cell as the page shows it."""
 
     name: str
-    mark: int
     number: int
     """Its place among the embedded data; -1: no picture."""
     sentence: str
@@ -82,7 +81,6 @@ class CellPicture:
     tables: tuple[SmallTable, ...]
     operators: tuple[Operator, ...]
     left_out_operators: int
-    tool: str
 
 
 @dataclass(frozen=True)
@@ -177,7 +175,6 @@ def _cell(
     )
     return CellPicture(
         name=cell.name,
-        mark=cell.mark,
         number=number if chart is not None else -1,
         sentence=_sentence(timeline),
         notes=tuple(_notes(timeline, picture)),
@@ -187,7 +184,6 @@ def _cell(
         tables=tuple(table for table in tables if table is not None),
         operators=operators,
         left_out_operators=left_out,
-        tool=timeline.collector,
     )
 
 
@@ -279,7 +275,7 @@ def _chart(cell: NamedTimeline, number: int, picture: Picture, window: UnitWindo
     )
     title = f"{timeline.device} busy, all launches; blue: what is shown below"
     panels = _panels(timeline.device, picture, window)
-    figure = timeline_figure(Shares(title, span, shares), panels)
+    figure = timeline_figure(panels, Shares(title, span, shares) if len(shares) else None)
     name = f"{cell.name}: {_unit_name(window)}"
     return make_chart(f"timeline-{number}", name, reading, figure)
 

@@ -13,12 +13,12 @@ from profiler.findings.findings import Findings
 from profiler.model import SessionStep, Span
 from profiler.render.figures import palette
 from profiler.render.figures.axes import POINTS, TICK_GAP, Axes, RowAxes, Scale, Ticks, places
-from profiler.render.figures.canvas import WIDTH_IN
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import (
     ASCENT,
     BASELINE,
     TEXT_SIZE,
+    WIDTH_IN,
     Drawing,
     Point,
     fill_style,
@@ -60,20 +60,19 @@ class Panel:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Busy share of equal stretches of a time; `values` may be empty."""
+    """Busy share of equal stretches of a time."""
 
     title: str
     span: tuple[int, int]
     values: npt.NDArray[np.float64]
 
 
-def timeline_figure(shares: Shares, panels: Sequence[Panel]) -> Drawing:
-    """Draw shares of busy time, and panels of bars below."""
-    has_shares = bool(len(shares.values))
+def timeline_figure(panels: Sequence[Panel], shares: Shares | None = None) -> Drawing:
+    """Draw shares of busy time where there are any, and panels of bars below."""
     heights = [_HEAD_IN + _ROW_IN * max(len(panel.rows), 1) + _AXIS_IN for panel in panels]
-    top = (_HEAD_IN + _OVERVIEW_IN + _AXIS_IN) if has_shares else 0.0
+    top = 0.0 if shares is None else _HEAD_IN + _OVERVIEW_IN + _AXIS_IN
     drawing = Drawing(WIDTH_IN * POINTS, (top + sum(heights)) * POINTS)
-    if has_shares:
+    if shares is not None:
         _draw_shares(_axes(drawing, _HEAD_IN, _OVERVIEW_IN), shares, panels)
     for panel, height in zip(panels, heights, strict=True):
         axes = _axes(drawing, top + _HEAD_IN, height - _HEAD_IN - _AXIS_IN)
@@ -220,7 +219,7 @@ def seconds_figure(runs: Mapping[str, Sequence[Span]]) -> Drawing:
     for title, spans in runs.items():
         panels.append(_panel_of_spans(title, spans, first, window))
         first += len(panels[-1].rows)
-    return timeline_figure(Shares("", window, np.zeros(0)), panels)
+    return timeline_figure(panels)
 
 
 def _panel_of_spans(

@@ -15,8 +15,7 @@ from profiler.render.figures.axes import (
     linear_ticks,
     row_axes,
 )
-from profiler.render.figures.canvas import FEW_DECADES
-from profiler.render.figures.drawing import Drawing
+from profiler.render.figures.drawing import FEW_DECADES, Drawing
 
 
 def drawn_by_matplotlib(values, *, logarithmic):

@@ -35,9 +35,9 @@ def tuning(tuned):
 
 def whole_heat(findings):
     """The heat map of a run in which every variant runs on every problem."""
-    (one,) = slowdown_heats(findings)
-    assert one.name == ""
-    return one.heat
+    ((name, one),) = slowdown_heats(findings)
+    assert name == ""
+    return one
 
 
 def with_reference(tuned, variant):
@@ -177,14 +177,14 @@ def test_variants_that_run_on_other_problems_are_no_rivals(tuned):
     plan = dataclasses.replace(tuned.plan, cells=tuple(cells))
     kept = tuned.measured.summary["cell"].isin([cell.id for cell in cells])
     findings = find(without(tuned, plan=plan, summary=tuned.measured.summary[kept]))
-    first, second = slowdown_heats(findings)
-    assert {first.name, second.name} == {"dtype = fp16", "dtype = fp32"}
+    (name, first), (other, second) = slowdown_heats(findings)
+    assert {name, other} == {"dtype = fp16", "dtype = fp32"}
     for one in (first, second):
-        assert len(one.heat.problems) == 6
-        assert one.heat.rows[-1].name == "torch.softmax"
-        assert "not in the plan" not in {datum.title for row in one.heat.rows for datum in row.data}
+        assert len(one.problems) == 6
+        assert one.rows[-1].name == "torch.softmax"
+        assert "not in the plan" not in {datum.title for row in one.rows for datum in row.data}
     said = ["".join(part.text for part in one) for one in sentences(findings)]
     for one, text in zip((first, second), said, strict=False):
-        assert text.startswith(f"{one.heat.rows[0].name} has the lowest number at ")
+        assert text.startswith(f"{one.rows[0].name} has the lowest number at ")
         assert "; used at all of them, at most" in text
     assert "; used at all of them" in cards(findings)[0].detail

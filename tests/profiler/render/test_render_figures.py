@@ -13,7 +13,7 @@ from profiler.metrics.labels import label
 from profiler.model import Problem
 from profiler.render.figures import charts, svg
 from profiler.render.figures import version_figures as figures
-from profiler.render.figures.canvas import Axis, text_size
+from profiler.render.figures.drawing import Axis, text_size
 from profiler.render.words.names import shorten
 
 

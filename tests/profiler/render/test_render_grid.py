@@ -139,22 +139,20 @@ def test_verdicts_follow_the_measured_times(pairs):
 @pytest.mark.usefixtures("undrawn")
 def test_titles_state_the_direction_and_no_map_is_the_reciprocal_of_another(findings, pairs):
     both = pair_heat(findings.programs, pairs, pairs.shown[0], pairs.grids[0], SCALE)
-    assert both.heat.title == "compile / eager, time: below 1 is better"
+    assert both.title == "compile / eager, time: below 1 is better"
     titles = [
-        heat.heat.title
-        for block in grid_view(findings).parts["grid_blocks"]
-        for heat in block.pairs
+        heat.title for block in grid_view(findings).parts["grid_blocks"] for _, heat in block.pairs
     ]
     assert titles
     assert not any("performance" in title for title in titles)
-    one = both.heat.rows[1][1][1]
+    one = both.rows[1][1][1]
     assert one.text.endswith("\N{MULTIPLICATION SIGN}")
     assert "FASTER [" in one.title
 
 
 def test_failures_are_crossed_with_their_words(findings, pairs):
     both = pair_heat(findings.programs, pairs, pairs.shown[0], pairs.grids[0], SCALE)
-    rows = dict(both.heat.rows)
+    rows = dict(both.rows)
     wrong, fell, memory = rows["128"][0], rows["65536"][2], rows["65536"][3]
     assert (wrong.text, wrong.css) == ("WRONG RESULT", "crossed")
     assert (fell.text, fell.css) == ("FELL BACK", "crossed fell-back")
@@ -162,7 +160,7 @@ def test_failures_are_crossed_with_their_words(findings, pairs):
     assert "16.00 GiB" in memory.title
     assert memory.raw is None
     behind = pair_heat(findings.programs, pairs, pairs.shown[2], pairs.grids[0], SCALE)
-    assert dict(behind.heat.rows)["65536"][3].text == "compile: OUT OF MEMORY"
+    assert dict(behind.rows)["65536"][3].text == "compile: OUT OF MEMORY"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +176,7 @@ def test_marks_of_verdicts(findings, pairs, verdict, mark):
     key = (pairs.shown[1].over.id, pairs.shown[1].under.id, pairs.grids[1].name)
     own = dataclasses.replace(pairs, cells={**pairs.cells, key: changed})
     both = pair_heat(findings.programs, own, pairs.shown[1], pairs.grids[1], SCALE)
-    assert {" ".join(d.css.split()[1:]) for _, row in both.heat.rows for d in row} == {mark}
+    assert {" ".join(d.css.split()[1:]) for _, row in both.rows for d in row} == {mark}
 
 
 def test_few_blocks_give_no_verdict():
@@ -316,8 +314,8 @@ def test_ten_by_ten_has_all_cells():
     sizes = [128 << step for step in range(10)]
     findings = find(make_grid(("pointwise_chain",), sizes, ("eager", "compile"), blocks=6))
     (block,) = grid_view(findings).parts["grid_blocks"]
-    ((_, first), *_) = block.pairs[0].heat.rows
-    assert len(block.pairs[0].heat.rows) == len(first) == 10
+    ((_, first), *_) = block.pairs[0][1].rows
+    assert len(block.pairs[0][1].rows) == len(first) == 10
     assert [one.name for one in block.metrics][:3] == [
         "Time",
         "Kernels launched",

@@ -75,7 +75,7 @@ def test_what_was_done_before_all_were_recorded_is_grey():
     line = stamped.line([first, stamped.consumer(1, delay=600, steps=4)], activities=activities)
     section = make_in_kernel_section(find(report_with([line])))
     assert section.cells[0].chart is not None
-    assert "idle" not in {key.name for key in section.cells[0].keys}
+    assert "idle" not in {name for name, _ in section.cells[0].keys}
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -66,33 +66,33 @@ def test_the_choice_stands_beside_the_measured_time(findings):
         if each.variant.id == "compile"
         and findings.programs.status(each).outcome is Outcome.MEASURED
     )
-    row = next(each for each in rows if each.problem == cell.problem.name)
-    assert row.choice == "XBLOCK=512, num_warps=8"
-    assert (row.join.text, row.operation) == ("by name", KERNEL)
+    row = next(each for each in rows if each.data[0].text == cell.problem.name)
+    assert row.data[2].text == "XBLOCK=512, num_warps=8"
+    assert (row.data[3].text, row.data[1].text) == ("by name", KERNEL)
     measured = findings.numbers.value(cell, "duration_ns").median
-    assert float(row.data[7].raw) == pytest.approx(measured, rel=1e-4)
-    assert float(row.data[8].raw) == pytest.approx(measured / 20_000.0, rel=1e-4)
-    assert texts(row)[:6] == ["2", "20.00 \u00b5s", "2.500\u00d7", "18", "0", "64 B"]
+    assert float(row.data[11].raw) == pytest.approx(measured, rel=1e-4)
+    assert float(row.data[12].raw) == pytest.approx(measured / 20_000.0, rel=1e-4)
+    assert texts(row)[4:10] == ["2", "20.00 \u00b5s", "2.500\u00d7", "18", "0", "64 B"]
 
 
 def test_a_cell_without_a_result_says_its_outcome(findings):
-    outcomes = {row.data[7].text for row in rows_of(findings) if row.data[8].raw is None}
+    outcomes = {row.data[11].text for row in rows_of(findings) if row.data[12].raw is None}
     assert {"out of memory", "fell back", "wrong result"} <= outcomes
 
 
 def test_a_kernel_that_was_not_seen_is_not_said_to_be_the_cells(report):
     other = with_tuned(report, (replace(CHOSEN, operation="triton_red_fused_1"), LIBRARY))
-    rows = [row for row in rows_of(find(other)) if row.data[7].raw is not None]
-    joins = {(row.operation, row.join.text) for row in rows}
+    rows = [row for row in rows_of(find(other)) if row.data[11].raw is not None]
+    joins = {(row.data[1].text, row.data[3].text) for row in rows}
     assert joins == {("triton_red_fused_1", "not seen"), (LIBRARY.operation, "by cell only")}
-    assert all(row.data[8].raw is None for row in rows)
+    assert all(row.data[12].raw is None for row in rows)
 
 
 def test_one_configuration_was_no_choice(report):
     found = tuned_cells(find(with_tuned(report, (replace(CHOSEN, time_ns=None),))))
     assert found.tried == ()
-    assert {row.data[2].raw for row in found.rows} == {None}
-    assert {row.data[0].text for row in found.rows} == {"1"}
+    assert {row.data[6].raw for row in found.rows} == {None}
+    assert {row.data[4].text for row in found.rows} == {"1"}
 
 
 def test_long_tables_are_cut_and_say_so(findings, monkeypatch):
