@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ IGNORED_HEADERS = frozenset({"Host Name", "Kernel Time"})
 _CELL_COLUMNS = LAUNCH_COLUMNS[1:-1]
 _INTEGER_COLUMNS = ("process_id", "context", "device")
 _NONE = ("", "n/a")
+_DIGITS = re.compile(r"[-+]?\d[\d.,' ]*")
+"""What is no word: a number set apart in a way that nobody reads."""
 _MAX_DIGITS = 18
 """Decimal digits that always fit into 64 bits."""
 
@@ -167,7 +170,7 @@ class Launches:
         bad = [
             _bad_cells(name, text_cells[name])
             for name, text in zip(names, is_text, strict=True)
-            if name in text_cells and not text
+            if name in text_cells and (not text or _is_misread(name, text_cells[name]))
         ]
         parts = [self._identity_frame(), _number_frame(names, values, is_text)]
         texts = {name: text_cells[name] for name in compress(names, is_text)}
@@ -217,6 +220,12 @@ def _number_frame(names: list[str], values: Floats, is_text: list[bool]) -> pd.D
         values = values[~np.array(is_text)]
     numeric = [name for name, text in zip(names, is_text, strict=True) if not text]
     return pd.DataFrame(values.T, columns=pd.Index(numeric, dtype=object), copy=False)
+
+
+def _is_misread(name: str, parts: list[TextCells]) -> bool:
+    """Whether the texts of a metric without any number are digits; those of a launch may be."""
+    _, texts = parts[0]
+    return not name.startswith("launch__") and _DIGITS.fullmatch(str(texts[0])) is not None
 
 
 def _bad_cells(name: str, parts: list[TextCells]) -> BadCells:

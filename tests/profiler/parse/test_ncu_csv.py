@@ -417,6 +417,12 @@ def test_missing_is_missing_never_zero():
     assert table.notices == ()
 
 
+def test_numbers_that_nobody_can_read_are_no_words():
+    cells = {"a__b.sum": ("ns", ["12,34,567.5"]), "a__mode": ("", ["Fast"])}
+    table = parse_ncu_csv(raw_page(cells))
+    assert kinds(table) == [NoticeKind.CSV_BAD_CELLS]
+
+
 def test_words_are_kept_where_a_metric_is_words():
     cells = {
         "x__mode": ("", ["Fast", "no data", "True"]),
