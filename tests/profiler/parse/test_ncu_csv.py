@@ -166,7 +166,7 @@ def test_a_row_broken_by_a_quote_is_left_out_and_said():
     assert list(table.launches["id"]) == [0, 1, 2, 3, 4, 6]
     assert kinds(table) == [NoticeKind.CSV_BAD_ROWS]
     assert dict(table.notices[0].values) == {"file": "ncu_raw_nvtx_cells", "count": 1, "line": 11}
-    assert "1 rows" in text(table.notices[0])
+    assert "1 row does not fit" in text(table.notices[0])
     names = [[(r.domain, r.name, r.kind) for r in ranges] for ranges in table.launches["nvtx"]]
     assert names == [
         [],
