@@ -524,9 +524,9 @@ def test_blocks_are_counted_not_visits():
     shares = {"hw_slowdown": 0.5, "sw_thermal_slowdown": 0.1}
     said = notices(shares, None, [({A, B, C}, {A, B, C}), ({A, B}, set())])
     cured = said[NoticeKind.BLOCKS_THROTTLED_MEASURED_AGAIN]
-    assert "throttled (hw slowdown, sw thermal slowdown) during 1 blocks" in cured
+    assert "throttled (hw slowdown, sw thermal slowdown) during 1 block, which was" in cured
     still = said[NoticeKind.BLOCKS_STILL_THROTTLED]
-    assert "1 blocks have no measurement without throttling" in still
+    assert "1 block has no measurement without throttling" in still
     assert f"at most {MAX_REPEATS} repeats" in still
 
 
