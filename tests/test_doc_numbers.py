@@ -26,8 +26,6 @@ MEASURED = re.compile(
     r"(?<![\w.])\d+(?:\.\d+)? ?(?:ns|\u00b5s|ms|TFLOP/s|GB/s|TB/s|GHz|MHz|W|J|\u00d7|%)(?!\w)"
 )
 DATE = re.compile(r"20\d\d-\d\d-\d\d|(?:\d\d? )?November 20\d\d")
-OF_MANY_CELLS = {"fusion-whole-grid"}
-"""Blocks of a recording of 3,650 cells, which takes 17 s to read: written with all others."""
 UNDATED = {
     ("docs/other-tools.md", "Beside other tools"): ("a setting of another tool", "95 %"),
     ("docs/architecture.md", "Frames"): ("a rule", "95 %"),
@@ -96,7 +94,7 @@ UNDATED = {
 """What the numbers are that no run of ours gave, and these numbers: by document and heading."""
 
 
-@pytest.mark.parametrize("name", sorted(BLOCKS.keys() - OF_MANY_CELLS))
+@pytest.mark.parametrize("name", sorted(BLOCKS))
 def test_a_block_holds_what_the_recordings_say(name):
     assert WRITTEN[name].splitlines() == plain(BLOCKS[name]()).splitlines(), "run: make numbers"
 
