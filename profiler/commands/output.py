@@ -9,6 +9,7 @@ import math
 import re
 import threading
 import time
+import webbrowser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from profiler.sessions.progress import make_console
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import Console
 
     from profiler.findings.findings import Findings
 
@@ -74,6 +76,13 @@ def write_results(findings: Findings, folder: Path, *, page: bool = True) -> Wri
 
     write_atomic(folder / PAGE_FILE, render_page(findings))
     return WrittenResults(document, folder / PAGE_FILE)
+
+
+def show_page(page: Path | None, console: Console, *, opens: bool) -> None:
+    """Print where the page of a run is; `opens`: have the user's browser show it."""
+    console.print(f"Page: {page}", markup=False, soft_wrap=True)
+    if opens and page is not None:
+        webbrowser.open(page.resolve().as_uri())
 
 
 def csv_text(frame: pd.DataFrame) -> str:

@@ -15,6 +15,7 @@ from profiler.commands.output import (
     Stages,
     print_notices,
     require_one_stdout,
+    show_page,
     write_json_target,
     write_markdown_target,
     write_results,
@@ -53,7 +54,7 @@ def rebuild_report(request: ReportRequest) -> ExitCode:
 
         console = make_console(request.color)
         console.print(final_summary(findings, verbose=request.verbose))
-        console.print(f"Page: {written.page}", markup=False, soft_wrap=True)
+        show_page(written.page, console, opens=request.open_page)
     print_notices(findings.notices, request.color, verbose=request.verbose)
     write_markdown_target(findings, request.markdown_target)
     write_json_target(written.document, request.json_target)

@@ -115,6 +115,7 @@ Fast = Annotated[
         "collect.collectors=cupti.",
     ),
 ]
+OpenPage = Annotated[bool, Option("--open", help="Open the page in a browser.")]
 NoReport = Annotated[bool, Option("--no-report", help="Do not write the page.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress, only results.")]
 Verbose = Annotated[
@@ -206,6 +207,7 @@ class RunRequest:
         False
     )
     no_report: NoReport = False
+    open_page: OpenPage = False
     workers: Annotated[
         str | None,
         Option(
@@ -379,6 +381,7 @@ class ReportRequest:
     reports: Reports = DEFAULT_OUT
     json_target: Json = None
     markdown_target: Markdown = None
+    open_page: OpenPage = False
     verbose: Verbose = False
     color: Color = "auto"
 

@@ -18,6 +18,7 @@ from profiler.commands.ahead import import_ahead, kept_from_collector, measuring
 from profiler.commands.output import (
     notice_lines,
     require_one_stdout,
+    show_page,
     write_json_target,
     write_markdown_target,
     write_results,
@@ -117,6 +118,8 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
 
 def _require_flags_together(request: RunRequest) -> None:
     """Raise UsageError for flags that ask for what the others leave out."""
+    if request.open_page and request.no_report:
+        raise UsageError("--open shows the page that --no-report leaves out: give one of them.")
     if request.live and request.replay is not None:
         raise UsageError("--live measures and --replay does not: leave one of them out.")
     if request.workers is not None and request.budget_s is not None:
@@ -527,7 +530,7 @@ def _print_results(run: WrittenRun, request: RunRequest, reporter: ProgressRepor
         reporter.say(line)
     if run.page is not None:
         console = reporter.progress if to_stdout else reporter.results
-        console.print(f"Page: {run.page}", markup=False, soft_wrap=True)
+        show_page(run.page, console, opens=request.open_page)
     write_markdown_target(findings, request.markdown_target)
     write_json_target(run.document, request.json_target)
 

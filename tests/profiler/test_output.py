@@ -10,6 +10,7 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 from run_folders import SPEC, Workplace, failed, measured
 
 from profiler import notices
@@ -23,6 +24,7 @@ from profiler.commands.output import (
     dump_parts,
     finite,
     report_document,
+    show_page,
     write_json_target,
     write_results,
 )
@@ -251,3 +253,13 @@ def test_verdicts_stand_beside_the_ratio_that_they_judge(report, tmp_path):
     (row,) = summary[summary["verdict"].notna()].to_dict("records")
     assert (row["cell"], row["metric"], row["verdict"]) == (cell, "duration_ns", "slower")
     assert (row["reason"], row["margin"]) == ("decided", 0.01)
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_a_page_is_opened_where_that_is_asked_for(tmp_path, monkeypatch, capsys, opens):
+    page = tmp_path / "a page.html"
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    show_page(page, Console(width=200), opens=opens)
+    assert capsys.readouterr().out.strip() == f"Page: {page}"
+    assert opened == ([page.as_uri()] if opens else [])
