@@ -36,16 +36,16 @@ def asked(root, *calls):
 
 
 def test_a_run_is_checked_and_explained(tmp_path):
-    (tmp_path / "run.zip").write_bytes((RECORDINGS / "softmax.zip").read_bytes())
+    (tmp_path / "run.zip").write_bytes((RECORDINGS / "transpose.zip").read_bytes())
     (failed, text), (_, explained) = asked(
         tmp_path,
-        ("check", {"target": "run.zip", "against": "vector-b256-r1-v4"}),
+        ("check", {"target": "run.zip", "against": "padded"}),
         ("explain", {"run": "run.zip", "variant": "torch"}),
     )
     assert not failed
     document = json.loads(text)
     BriefDocument.model().model_validate(document)
-    assert document["baseline"] == "vector-b256-r1-v4"
+    assert document["baseline"] == "padded"
     assert json.loads(explained)["variant"] == "torch"
 
 

@@ -16,7 +16,7 @@ from profiler.findings.brief import MOST_BYTES, BriefDocument, blocks_to_settle
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import Verdict
 
-SOFTMAX = RECORDINGS / "softmax.zip"
+TRANSPOSE = RECORDINGS / "transpose.zip"
 
 
 def checked(capsys, target, **fields):
@@ -88,9 +88,9 @@ def test_an_error_is_in_the_document(capsys, tmp_path, name, text, says):
 
 
 def test_a_bound_fails_a_recording_by_its_interval(capsys):
-    code, document = checked(capsys, SOFTMAX, fail_on="duration>1s")
+    code, document = checked(capsys, TRANSPOSE, fail_on="duration>1s")
     assert code == document["exit_code"] == ExitCode.COMPLETE
-    code, document = checked(capsys, SOFTMAX, fail_on="duration>100us")
+    code, document = checked(capsys, TRANSPOSE, fail_on="duration>100us")
     assert code == document["exit_code"] == ExitCode.GATE_TRIPPED
 
 
@@ -104,10 +104,10 @@ def test_a_bound_fails_a_recording_by_its_interval(capsys):
 )
 def test_a_bound_that_does_not_fit_names_what_there_is(gate, says):
     with pytest.raises(UsageError, match=says):
-        check(CheckRequest(SOFTMAX, fail_on=gate))
+        check(CheckRequest(TRANSPOSE, fail_on=gate))
 
 
 def test_another_variant_may_be_compared_with(capsys):
-    _, document = checked(capsys, SOFTMAX, against="vector-b256-r1-v4")
-    assert document["baseline"] == "vector-b256-r1-v4"
-    assert {row["variant"] for row in document["verdicts"]}.isdisjoint({"vector-b256-r1-v4"})
+    _, document = checked(capsys, TRANSPOSE, against="padded")
+    assert document["baseline"] == "padded"
+    assert {row["variant"] for row in document["verdicts"]}.isdisjoint({"padded"})
