@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import pytest
@@ -25,6 +26,15 @@ def baseline(x):
 """
 
 
+def in_a_loop(function):
+    """What an asynchronous function returns; in a thread of its own.
+
+    Tests in a browser leave a loop running in the first one.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(anyio.run, function).result()
+
+
 def asked(root, *calls):
     """What the tools of a server answer, one call after the other: (is it an error, text)."""
 
@@ -32,7 +42,7 @@ def asked(root, *calls):
         async with Client(served_tools(root)) as client:
             return [await client.call_tool(name, values) for name, values in calls]
 
-    return [(done.is_error, done.content[0].text) for done in anyio.run(ask)]
+    return [(done.is_error, done.content[0].text) for done in in_a_loop(ask)]
 
 
 def test_a_run_is_checked_and_explained(tmp_path):
@@ -78,7 +88,7 @@ def test_pages_and_schemas_are_resources(tmp_path):
                     await client.read_resource(f"profiler://page/{name}/one")
             return found.contents[0].text, schema.contents[0].text
 
-    text, schema = anyio.run(read)
+    text, schema = in_a_loop(read)
     assert text == "<p>a page"
     assert schema == BriefDocument.schema_text()
 
@@ -107,7 +117,7 @@ def test_clients_measure_one_after_the_other(tmp_path, monkeypatch):
             for _ in range(4):
                 group.start_soon(check)
 
-    anyio.run(ask)
+    in_a_loop(ask)
     assert most == 1
 
 
@@ -125,6 +135,6 @@ def test_it_speaks_on_stdin_and_stdout(tmp_path):
             plan = await client.call_tool("plan", {"target": "mine.py"})
             return {tool.name for tool in tools.tools}, json.loads(plan.content[0].text)
 
-    names, plan = anyio.run(ask)
+    names, plan = in_a_loop(ask)
     assert names == {"check", "explain", "plan", "compare", "runs"}
     assert [cell["id"] for cell in plan["cells"]] == ["baseline..n=4"]
