@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from profiler.commands.ahead import begun_ahead
@@ -15,12 +16,10 @@ from profiler.run_folder.folder import PAGE_FILE
 if TYPE_CHECKING:
     from profiler.findings.brief import Checked
     from profiler.findings.findings import Findings
+    from profiler.sessions.progress import ProgressReporter
 
 _SPECS = (".py", ".yaml", ".yml")
-_SHARED = (
-    *("budget_s", "only", "blocks", "settings", "timer", "fast", "device", "fail_on", "out"),
-    "color",
-)
+_SHARED = (*("budget_s", "only", "blocks", "settings", "timer", "fast", "device", "out", "color"),)
 """Fields that a request to run has, too."""
 
 
@@ -50,8 +49,21 @@ def _write(request: CheckRequest, checked: Checked) -> None:
 
 def _checked(request: CheckRequest) -> Checked:
     """What a run says, after it was measured where an experiment is given."""
+    gate = None if request.fail_on is None else parse_run_gate(request.fail_on)
     is_spec = request.target.suffix in _SPECS or ".py:" in request.target.name
-    return _measured(request) if is_spec else _read(request)
+    checked = _measured(request) if is_spec else _read(request)
+    if gate is None or checked.findings is None:
+        return checked
+    from profiler.commands.run import gated_exit_code
+
+    code = gated_exit_code(checked.exit_code, checked.findings, gate, _reporter(request))
+    return replace(checked, exit_code=code)
+
+
+def _reporter(request: CheckRequest) -> ProgressReporter:
+    from profiler.sessions.progress import ProgressReporter
+
+    return ProgressReporter.for_terminal(color=request.color, quiet=True)
 
 
 def _measured(request: CheckRequest) -> Checked:
@@ -64,12 +76,9 @@ def _measured(request: CheckRequest) -> Checked:
     )
     with begun_ahead(to_run) as begun:
         from profiler.commands.run import left_out_words, written_run
-        from profiler.sessions.progress import ProgressReporter
 
-        reporter = ProgressReporter.for_terminal(color=request.color, quiet=True)
-        run = written_run(begun, reporter)
+        run = written_run(begun, _reporter(request))
     return _said(
-        request,
         run.exit_code,
         run.findings,
         page=None if run.page is None else str(run.page),
@@ -88,7 +97,6 @@ def _read(request: CheckRequest) -> Checked:
     finished = read_run(run, baseline=request.against)
     page = run.path / PAGE_FILE
     return _said(
-        request,
         finished.exit_code,
         find(finished.report),
         page=str(page) if run.archive is None and page.exists() else None,
@@ -96,25 +104,11 @@ def _read(request: CheckRequest) -> Checked:
 
 
 def _said(
-    request: CheckRequest,
-    exit_code: ExitCode,
-    findings: Findings,
-    *,
-    page: str | None,
-    left_out: str = "",
+    exit_code: ExitCode, findings: Findings, *, page: str | None, left_out: str = ""
 ) -> Checked:
-    from profiler.commands.run import gated_exit_code
     from profiler.findings.brief import Checked
     from profiler.render.words.cards import first_answer
     from profiler.render.words.sentences import spoken
-    from profiler.sessions.progress import ProgressReporter
 
-    gate = None if request.fail_on is None else parse_run_gate(request.fail_on)
-    reporter = ProgressReporter.for_terminal(color=request.color, quiet=True)
-    return Checked(
-        gated_exit_code(exit_code, findings, gate, reporter),
-        findings,
-        tuple(map(spoken, first_answer(findings))),
-        page=page,
-        left_out=left_out,
-    )
+    sentences = tuple(map(spoken, first_answer(findings)))
+    return Checked(exit_code, findings, sentences, page=page, left_out=left_out)

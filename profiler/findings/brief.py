@@ -16,13 +16,18 @@ from profiler.errors import ExitCode, ProfilerError
 from profiler.findings.findings import Findings
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.findings.verdicts import PairVerdict, Reason
-from profiler.findings.why.document import AnswerWhyDocument, why_of_answer
+from profiler.findings.why.document import (
+    MOST_BYTES,
+    AnswerWhyDocument,
+    rounded,
+    shortened,
+    why_of_answer,
+)
 from profiler.findings.why.find import find_why
 from profiler.model import Cell, CellStatus, Outcome, Verdict
 from profiler.notices import Severity, severity, text
 
 BRIEF_SCHEMA_VERSION = 1
-MOST_BYTES = 4096
 _MOST_ROWS = 32
 _MOST_WHY = 5
 _MOST_LETTERS = 300
@@ -78,14 +83,8 @@ class Checked:
         return [pair for _, pair in self.verdicts if pair.verdict is Verdict.UNCLEAR]
 
 
-def _rounded(value: float | None) -> float | None:
-    if value is None or not math.isfinite(value):
-        return None
-    return float(f"{value:.5g}")
-
-
 def _cut(words: str) -> str:
-    return words if len(words) <= _MOST_LETTERS else f"{words[: _MOST_LETTERS - 1]}…"
+    return shortened(words, _MOST_LETTERS)
 
 
 def _of_findings(value: Callable[[Findings], Any]) -> Callable[[Checked], Any]:
@@ -111,12 +110,12 @@ class JudgedDocument(JsonObject):
     verdict: Literal["faster", "slower", "same", "unclear"] = get.one_of(
         lambda row: row[1].verdict and row[1].verdict.value
     )
-    duration_ns: Number = get(lambda row: _rounded(row[1].median))
-    ratio: Number = get(lambda row: _rounded(row[1].ratio))
+    duration_ns: Number = get(lambda row: rounded(row[1].median))
+    ratio: Number = get(lambda row: rounded(row[1].ratio))
     """duration over that of the baseline, with its 95 % interval"""
-    ratio_low: Number = get(lambda row: _rounded(row[1].low))
-    ratio_high: Number = get(lambda row: _rounded(row[1].high))
-    detectable: Number = get(lambda row: _rounded(row[1].detectable))
+    ratio_low: Number = get(lambda row: rounded(row[1].low))
+    ratio_high: Number = get(lambda row: rounded(row[1].high))
+    detectable: Number = get(lambda row: rounded(row[1].detectable))
     """relative difference that these blocks would have shown"""
     blocks: int = get(lambda row: row[1].blocks)
 

@@ -108,7 +108,7 @@ class _Tree(NamedTuple):
         return self.why.costs[: min(self.most, MOST_CAUSES)]
 
 
-def _rounded(value: float) -> float | None:
+def rounded(value: float) -> float | None:
     """Value with five significant digits; None where it is missing."""
     return float(f"{value:.5g}") if math.isfinite(value) else None
 
@@ -119,16 +119,17 @@ def _word(pair: PairVerdict) -> str | None:
 
 def _estimated_ns(cause: str, ns: float) -> float | None:
     """Estimated time of a cause; None where it was not found, and of one that has no time."""
-    return (_rounded(ns) or None) if has_time(cause) else None
+    return (rounded(ns) or None) if has_time(cause) else None
 
 
 def _only_share(cause: str, share: float) -> float | None:
     """Share of a cause in percent; no key where it has a time: a document has room for few."""
-    return ABSENT if has_time(cause) else _rounded(100 * share) or None
+    return ABSENT if has_time(cause) else rounded(100 * share) or None
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1]}…"
+def shortened(text: str, letters: int = _MOST_LETTERS) -> str:
+    """Text of at most so many letters; one that was cut ends with …."""
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 # ---- its fields ----------------------------------------------------------------------------------
@@ -180,15 +181,15 @@ class ComparedDocument(JsonObject):
     """Duration that this one is compared with, and the verdict on both."""
 
     get = Source[_Pair]()
-    against_ns: Number = get(lambda both: _rounded(both[0].duration_ns(both[1])))
+    against_ns: Number = get(lambda both: rounded(both[0].duration_ns(both[1])))
     verdict: Literal["faster", "slower", "same", "unclear", "no data"] | None = get.one_of(
         lambda both: _word(both[0].verdict)
     )
     reason: str | None = get(lambda both: both[0].verdict.reason.value)
-    ratio: Number = get(lambda both: _rounded(both[0].verdict.ratio))
+    ratio: Number = get(lambda both: rounded(both[0].verdict.ratio))
     """duration over that of `against`"""
-    ratio_low: Number = get(lambda both: _rounded(both[0].verdict.low))
-    ratio_high: Number = get(lambda both: _rounded(both[0].verdict.high))
+    ratio_low: Number = get(lambda both: rounded(both[0].verdict.low))
+    ratio_high: Number = get(lambda both: rounded(both[0].verdict.high))
     blocks: int | None = get(lambda both: both[0].verdict.blocks)
     """n of the ratio"""
 
@@ -200,7 +201,7 @@ class AnswerDocument(JsonObject):
     """
 
     get = Source[_Explained]()
-    duration_ns: Number = get(lambda explained: _rounded(explained.duration_ns(explained.cell)))
+    duration_ns: Number = get(lambda explained: rounded(explained.duration_ns(explained.cell)))
     """gpu__time_duration.sum, or that of the judged timer"""
     compared = get.spread(ComparedDocument, lambda explained: explained.compared, optional=True)
 
@@ -209,14 +210,14 @@ class AccountPartDocument(JsonObject):
     """One part of a difference, signed: positive makes `variant` slower."""
 
     get = Source[tuple[Part, float]]()
-    name: str = get(lambda shown: _short(shown[0].name))
+    name: str = get(lambda shown: shortened(shown[0].name))
     """instructions (smsp__inst_issued.sum), warps_in_flight (smsp__warps_active.sum),
     tail_and_imbalance (sm__cycles_elapsed.max, smsp__cycles_active.avg), clock, residual,
     stall:REASON (smsp__average_warp_latency_issue_stalled_REASON.ratio), kernel:NAME of a kernel
     that has no counterpart, where the other side has none left"""
-    ns: Number = get(lambda shown: _rounded(shown[0].ns))
+    ns: Number = get(lambda shown: rounded(shown[0].ns))
     share_pct: Number = get(
-        lambda shown: _rounded(100 * shown[0].ns / shown[1] if shown[1] else math.nan)
+        lambda shown: rounded(100 * shown[0].ns / shown[1] if shown[1] else math.nan)
     )
     """of difference_ns; parts may go against it"""
 
@@ -225,19 +226,19 @@ class AccountDocument(JsonObject):
     """The difference of two durations by its factors; counters of one launch each (n = 1)."""
 
     get = Source[_Accounted]()
-    duration_ns: Number = get(lambda shown: _rounded(shown.account.first_ns))
+    duration_ns: Number = get(lambda shown: rounded(shown.account.first_ns))
     """gpu__time_duration.sum in the explain session"""
-    against_ns: Number = get(lambda shown: _rounded(shown.account.second_ns))
-    difference_ns: Number = get(lambda shown: _rounded(shown.account.difference_ns))
+    against_ns: Number = get(lambda shown: rounded(shown.account.second_ns))
+    difference_ns: Number = get(lambda shown: rounded(shown.account.difference_ns))
     timed_difference_ns: _OtherThanTimed = get(
         lambda shown: (
-            _rounded(shown.pair.timed_difference_ns) if any(shown.pair.off_timing) else None
+            rounded(shown.pair.timed_difference_ns) if any(shown.pair.off_timing) else None
         ),
         optional=True,
     )
     closes: bool = get(lambda shown: shown.account.closes)
     """whether residual_pct is at most 3"""
-    residual_pct: Number = get(lambda shown: _rounded(100 * shown.account.residual))
+    residual_pct: Number = get(lambda shown: rounded(100 * shown.account.residual))
     """of the duration that the product of the factors is off by more"""
     parts: Annotated[list[AccountPartDocument], Field(max_length=MOST_PARTS)] = get.rows(
         AccountPartDocument,
@@ -245,7 +246,7 @@ class AccountDocument(JsonObject):
     )
     """largest first"""
     rest_ns: Number = get(
-        lambda shown: _rounded(shown.account.difference_ns - sum(part.ns for part in shown.parts))
+        lambda shown: rounded(shown.account.difference_ns - sum(part.ns for part in shown.parts))
     )
     """sum of the parts that are not listed"""
     pooled_kernels: int | None = get(
@@ -264,16 +265,16 @@ class RoofAccountDocument(JsonObject):
     get = Source[RoofAccount]()
     roof: _RoofName = get(lambda account: account.name)
     unit: Literal["byte", "op"] = get.one_of(lambda account: account.first.unit)
-    amount: Number = get(lambda account: _rounded(account.first.amount))
-    against_amount: Number = get(lambda account: _rounded(account.second.amount))
-    share_pct: Number = get(lambda account: _rounded(100 * account.first.share))
+    amount: Number = get(lambda account: rounded(account.first.amount))
+    against_amount: Number = get(lambda account: rounded(account.second.amount))
+    share_pct: Number = get(lambda account: rounded(100 * account.first.share))
     """of the roof"""
-    against_share_pct: Number = get(lambda account: _rounded(100 * account.second.share))
-    amount_ns: Number = get(lambda account: _rounded(account.amount_ns))
+    against_share_pct: Number = get(lambda account: rounded(100 * account.second.share))
+    amount_ns: Number = get(lambda account: rounded(account.amount_ns))
     """for more bytes or operations"""
-    share_ns: Number = get(lambda account: _rounded(account.share_ns))
+    share_ns: Number = get(lambda account: rounded(account.share_ns))
     """for a lower share of the roof"""
-    ceiling_ns: Number = get(lambda account: _rounded(account.ceiling_ns))
+    ceiling_ns: Number = get(lambda account: rounded(account.ceiling_ns))
     """for a lower clock of the unit"""
 
 
@@ -304,11 +305,11 @@ class RoofShareDocument(JsonObject):
 
     get = Source[Roof]()
     name: _RoofName = get(lambda roof: roof.name)
-    share_pct: Number = get(lambda roof: _rounded(100 * roof.share))
-    practical_pct: Number = get(lambda roof: _rounded(100 * roof.practical_share))
+    share_pct: Number = get(lambda roof: rounded(100 * roof.share))
+    practical_pct: Number = get(lambda roof: rounded(100 * roof.practical_share))
     """of what a copy (dram) or a matrix product of torch reached in the same run; null where that
     was not measured"""
-    per_second: Number = get(lambda roof: _rounded(roof.rate))
+    per_second: Number = get(lambda roof: rounded(roof.rate))
     unit: Literal["byte/s", "op/s"] = get.one_of(lambda roof: f"{roof.unit}/s")
 
 
@@ -321,7 +322,7 @@ class WaitShareDocument(JsonObject):
 
     get = Source[Wait]()
     reason: str = get(lambda wait: wait.reason)
-    share_pct: Number = get(lambda wait: _rounded(100 * wait.share))
+    share_pct: Number = get(lambda wait: rounded(100 * wait.share))
     """of a warp's time between two of its instructions"""
 
 
@@ -331,8 +332,8 @@ class SourceLineDocument(JsonObject):
     get = Source[HotLine]()
     file: str | None = get(lambda line: line.file and line.file.rpartition("/")[2])
     line: int | None = get(lambda line: line.line)
-    text: str = get(lambda line: _short(line.text))
-    share_pct: Number = get(lambda line: _rounded(100 * line.share))
+    text: str = get(lambda line: shortened(line.text))
+    share_pct: Number = get(lambda line: rounded(100 * line.share))
     """of the samples in which the warp could not issue"""
     reason: str | None = get(lambda line: line.reason or None)
     """what most of them waited for"""
@@ -344,7 +345,7 @@ class EvidenceDocument(JsonObject):
     """A counter that shows a cause."""
 
     get = Source[Evidence]()
-    value: Number = get(lambda first: _rounded(first.value))
+    value: Number = get(lambda first: rounded(first.value))
     unit: str | None = get(lambda first: first.unit)
     metric: str | None = get(lambda first: first.metric)
     """ncu's name, or a column of its source page"""
@@ -355,7 +356,7 @@ class CauseDocument(JsonObject):
 
     get = Source[tuple[Cause, float]]()
     name: str = get(lambda cost: cost[0].name)
-    share_pct: Number = get(lambda cost: _rounded(100 * cost[0].share))
+    share_pct: Number = get(lambda cost: rounded(100 * cost[0].share))
     """of duration_ns; that of unfused_operations of all_kernels_ns. They overlap"""
     ns: _Time = get(lambda cost: _estimated_ns(cost[0].name, cost[1]))
     evidence = get.spread(EvidenceDocument, lambda cost: _evidence(cost[0]))
@@ -376,11 +377,11 @@ class TreeDocument(JsonObject):
     """The longest kernel of a cell: limit, stall reasons, source lines, causes, ncu's rules."""
 
     get = Source[_Tree]()
-    kernel: str = get(lambda tree: _short(tree.kernel.profile.name))
+    kernel: str = get(lambda tree: shortened(tree.kernel.profile.name))
     kernels: int = get(lambda tree: len(tree.why.kernels))
-    duration_ns: Number = get(lambda tree: _rounded(tree.kernel.duration_ns))
+    duration_ns: Number = get(lambda tree: rounded(tree.kernel.duration_ns))
     """gpu__time_duration.sum of one launch"""
-    all_kernels_ns: Number = get(lambda tree: _rounded(tree.why.duration_ns))
+    all_kernels_ns: Number = get(lambda tree: rounded(tree.why.duration_ns))
     """the same, of all kernels of the cell together"""
     limit: _Limit = get(lambda tree: tree.kernel.limit)
     roofs: Annotated[list[RoofShareDocument], Field(max_length=MOST_ROOFS)] = get.rows(
@@ -409,14 +410,14 @@ class TimelineWhyDocument(JsonObject):
     """Operations and gaps of a launch, or of a step in it, in both timelines: medians."""
 
     get = Source[IdleDifference]()
-    busy_ns: Number = get(lambda idle: _rounded(idle.unit.gpu_ns))
+    busy_ns: Number = get(lambda idle: rounded(idle.unit.gpu_ns))
     """an operation ran"""
-    against_busy_ns: Number = get(lambda idle: _rounded(idle.other.gpu_ns))
-    idle_ns: Number = get(lambda idle: _rounded(idle.unit.idle_ns))
+    against_busy_ns: Number = get(lambda idle: rounded(idle.other.gpu_ns))
+    idle_ns: Number = get(lambda idle: rounded(idle.unit.idle_ns))
     """none ran, since the unit before"""
-    against_idle_ns: Number = get(lambda idle: _rounded(idle.other.idle_ns))
-    busy_pct: Number = get(lambda idle: _rounded(100 * idle.unit.busy_share))
-    against_busy_pct: Number = get(lambda idle: _rounded(100 * idle.other.busy_share))
+    against_idle_ns: Number = get(lambda idle: rounded(idle.other.idle_ns))
+    busy_pct: Number = get(lambda idle: rounded(100 * idle.unit.busy_share))
+    against_busy_pct: Number = get(lambda idle: rounded(100 * idle.other.busy_share))
     n: int = get(lambda idle: idle.unit.units)
     """units in the timeline of `variant`"""
 
@@ -528,7 +529,7 @@ def _idle(findings: Findings, idle: IdleDifference) -> _Explained:
 def _rules(kernel: KernelWhy) -> list[tuple[str, float | None, str | None]]:
     """Estimates of ncu's rules; once where a rule says the same of several units."""
     rules = (
-        (advice.rule, _rounded(advice.speedup_pct), advice.speedup_type or None)
+        (advice.rule, rounded(advice.speedup_pct), advice.speedup_type or None)
         for advice in kernel.advice
     )
     return list(dict.fromkeys(rules))
@@ -538,7 +539,7 @@ def _tied(costs: Sequence[tuple[Cause, float]]) -> list[list[str]]:
     """Names of causes with the same time, of two or more: their order says nothing."""
     by_ns: dict[float | None, list[str]] = {}
     for cause, ns in costs:
-        by_ns.setdefault(_rounded(ns), []).append(cause.name)
+        by_ns.setdefault(rounded(ns), []).append(cause.name)
     return [names for names in by_ns.values() if len(names) > 1]
 
 
