@@ -1,6 +1,7 @@
 """Damaged files of every kind that is read: errors that are none of ours, hangs, memory.
 
-`python benchmarks/faults/damaged_files.py [--tries N] [--seed N] [--only TEXT] [--keep FOLDER]`.
+`python benchmarks/faults/damaged_files.py [--tries N] [--least N] [--seed N] [--only TEXT]
+[--keep FOLDER]`.
 The readers and the damage are those of `tests/faults`. Each reader has a process of its own, which
 is ended where it hangs outside of Python.
 """
@@ -18,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
-PARTS = ("faults", "profiler", "profiler/parse")
+PARTS = ("faults", "profiler", "profiler/parse", "profiler/importers")
 sys.path[:0] = [str(ROOT), str(TESTS), *(str(TESTS / part) for part in PARTS)]
 
 from readers import READERS, Reader  # noqa: E402
@@ -35,6 +36,7 @@ def main() -> int:
     """Try each reader, print what came of it, and return 1 where something is none of ours."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tries", type=int, default=2000, help="of each reader that is quick")
+    parser.add_argument("--least", type=int, default=20, help="of each reader, however slow")
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--only", default="", help="readers whose names hold this text")
     parser.add_argument("--keep", type=Path, help="folder for what was found")
@@ -44,7 +46,8 @@ def main() -> int:
     tried = faults = ended = 0
     print(f"{'reader':40} {'tries':>8} {'read':>8} {'faults':>6} {'s':>7} {'slowest s':>9} MB")
     for reader in (reader for reader in READERS.values() if asked.only in reader.name):
-        tally = of_process(reader, max(asked.tries // reader.slowness, 20), asked.seed, keep)
+        tries = max(asked.tries // reader.slowness, asked.least)
+        tally = of_process(reader, tries, asked.seed, keep)
         ended += tally is None
         if tally is not None:
             tried += tally.tries

@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
-PARTS = ("faults", "profiler", "profiler/parse")
+PARTS = ("faults", "profiler", "profiler/parse", "profiler/importers")
 sys.path[:0] = [str(ROOT), str(TESTS), *(str(TESTS / part) for part in PARTS)]
 
 from edits import SAME, TABLES, said_otherwise, silent_flips, silent_in_run  # noqa: E402

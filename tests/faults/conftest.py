@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path += [str(Path(__file__).parents[1] / "profiler" / part) for part in ("", "parse")]
+sys.path += [
+    str(Path(__file__).parents[1] / "profiler" / part) for part in ("", "parse", "importers")
+]
 
 from run_folders import Workplace
 

@@ -20,6 +20,7 @@ import stamped
 import torch_traces
 from nsys_exports import PUSH_POP, ExportFile
 from run_folders import Workplace, measured
+from small_files import FORMATS
 
 from profiler.commands.gallery import read_contents
 from profiler.commands.importing import ImportRequest, import_files
@@ -141,6 +142,9 @@ COORDESC: XBLOCK: 2, num_warps: 3: 0.0150, nreg 40, nspill 0, #shared-mem 64
 AUTOTUNE mm(4096x512, 512x4096)
   triton_mm_11 0.0912 ms 100.0% ACC_TYPE='tl.float32', BLOCK_K=32, EVEN_K=True, num_warps=8
   mm 0.0968 ms 94.2%
+Autotuning kernel add with config BLOCK: 64, num_warps: 4, maxnreg: None
+Triton autotuning for function add finished after 0.48s; best config selected: BLOCK: 64, \
+num_warps: 4, maxnreg: None;
 """
 BEST_CONFIG = json.dumps(
     {"XBLOCK": 1, "num_warps": 4, "num_stages": 1, "configs_hash": "ab", "time_taken_ms": 3}
@@ -172,6 +176,12 @@ def of_others(name: str, make: Callable[[Path], Path], slowness: int = 10) -> Re
     return Reader(name, make, imported, imported_page, slowness)
 
 
+SMALL_FILES = (
+    *("raw page through pandas", "sums of nsys", "sums of nsys in columns", "trace of nsys"),
+    *("trace without a header", "cache of kernel_tuner"),
+)
+"""Files of the importers' own tests, of formats that none of those below is of."""
+
 OF_OTHERS = (
     of_others("raw page of ncu", file_of("raw.csv", RAW)),
     of_others("raw page of ncu, packed", file_of("raw.csv.gz", gzip.compress(RAW))),
@@ -184,6 +194,11 @@ OF_OTHERS = (
     of_others("export of nsys", make_export),
     of_others("log of inductor", file_of("tuning.log", LOG), 1),
     of_others("best_config", file_of("a.best_config", BEST_CONFIG), 1),
+    *(
+        of_others(form.name, file_of(form.file, form.text(*form.records).encode()))
+        for form in FORMATS
+        if form.name in SMALL_FILES
+    ),
     # What reads a file alone is quicker than all that is made of it.
     Reader("raw page of ncu, alone", file_of("raw.csv", RAW), read_ncu_csv),
     Reader("details page of ncu, alone", file_of("rules.csv", RULES), read_ncu_csv),
