@@ -123,7 +123,36 @@ def samples_from_launches(
     """
     if launches.empty:
         return empty_samples()
-    visits, codes = _number_visits(launches["nvtx"], finished)
+    return _samples_of_visits(launches, *_number_visits(launches["nvtx"], finished), origin)
+
+
+def samples_of_files(
+    launches: pd.DataFrame,
+    rows: Sequence[range],
+    finished: Sequence[Collection[_Visit]],
+    origin: Origin,
+) -> tuple[pd.DataFrame, list[range]]:
+    """Samples of each of some files, as `samples_from_launches` has them, in one frame.
+
+    `rows`: where the launches of each file are, one file after the other; `finished`: its visits.
+    With the samples, where those of each file are.
+    """
+    nvtx = launches["nvtx"].tolist()
+    visits: list[_Visit] = []
+    codes: list[Codes] = []
+    samples: list[range] = []
+    for places, of_file in zip(rows, finished, strict=True):
+        own, numbers = _number_visits(nvtx[places.start : places.stop], of_file)
+        codes.append(np.where(numbers < 0, numbers, numbers + len(visits)))
+        samples.append(range(len(visits), len(visits) + len(own)))
+        visits += own
+    return _samples_of_visits(launches, visits, np.concatenate(codes), origin), samples
+
+
+def _samples_of_visits(
+    launches: pd.DataFrame, visits: Sequence[_Visit], codes: Codes, origin: Origin
+) -> pd.DataFrame:
+    """One row per visit; `codes`: the visit of each launch, -1 where it is of none."""
     if not visits:
         return empty_samples()
     ours = codes >= 0

@@ -13,7 +13,8 @@ import io
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal, TextIO
 
@@ -111,12 +112,27 @@ def parse_ncu_csv(
     return _parse(source, name, columns)  # type: ignore[arg-type]  # a TextIO that is no TextIOBase
 
 
-def read_alike(paths: Sequence[Path]) -> dict[Path, NcuTable]:
-    """Tables by file of small raw pages that differ in their rows alone; of others none.
+@dataclass(frozen=True, eq=False)
+class AlikeTables:
+    """Tables of files that differ in their rows alone, read as one."""
+
+    joined: NcuTable
+    """Rows of all files, one file after the other."""
+    rows: Mapping[Path, range]
+    """Where those of each file are."""
+
+    def table(self, path: Path) -> NcuTable:
+        """The table of one file."""
+        rows = self.rows[path]
+        launches = self.joined.launches.iloc[rows.start : rows.stop].reset_index(drop=True)
+        return replace(self.joined, launches=launches)
+
+
+def read_alike(paths: Sequence[Path]) -> Iterator[AlikeTables]:
+    """Tables of small raw pages that differ in their rows alone; of other files none.
 
     A frame takes pandas as long whatever it holds: of a thousand files of ten rows one is made.
     """
-    tables: dict[Path, NcuTable] = {}
     for first in range(0, len(paths), _TOGETHER):
         alike: dict[tuple[bytes, ...], dict[Path, re.Match[bytes]]] = {}
         for path in paths[first : first + _TOGETHER]:
@@ -125,8 +141,7 @@ def read_alike(paths: Sequence[Path]) -> dict[Path, NcuTable]:
                 alike.setdefault((match["head"], *_device_cells(match)), {})[path] = match
         for (head, *device), matches in alike.items():
             if device and len(matches) > 1:
-                tables |= _tables_of_one(head, matches)
-    return tables
+                yield from _tables_of_one(head, matches)
 
 
 def _plain_table(path: Path) -> re.Match[bytes] | None:
@@ -138,26 +153,24 @@ def _plain_table(path: Path) -> re.Match[bytes] | None:
         return None
 
 
-def _device_cells(match: re.Match[bytes]) -> Iterator[bytes]:
+def _device_cells(match: re.Match[bytes]) -> list[bytes]:
     """Attributes of the device in the first row, which also show how numbers are written."""
-    names, cells = (match[part].partition(b"\n")[0].split(b'","') for part in ("head", "rows"))
-    for name, cell in zip(names, cells, strict=False):
-        if name.startswith(ATTRIBUTE_PREFIX.encode()):
-            yield cell
+    cells = match["rows"].partition(b"\n")[0].split(b'","')
+    return [cells[place] for place in _device_columns(match["head"]) if place < len(cells)]
 
 
-def _tables_of_one(head: bytes, matches: Mapping[Path, re.Match[bytes]]) -> dict[Path, NcuTable]:
+@lru_cache(maxsize=16)
+def _device_columns(head: bytes) -> list[int]:
+    names = head.partition(b"\n")[0].split(b'","')
+    return [n for n, name in enumerate(names) if name.startswith(ATTRIBUTE_PREFIX.encode())]
+
+
+def _tables_of_one(head: bytes, matches: Mapping[Path, re.Match[bytes]]) -> Iterator[AlikeTables]:
     """Tables of files with this header; none where any of their rows is odd."""
     table = parse_ncu_csv(head + b"".join(match["rows"] for match in matches.values()))
-    counts = [match["rows"].count(b"\n") for match in matches.values()]
-    if table.notices or len(table.launches) != sum(counts):
-        return {}
-    tables, start = {}, 0
-    for path, count in zip(matches, counts, strict=True):
-        launches = table.launches.iloc[start : start + count].reset_index(drop=True)
-        tables[path] = replace(table, launches=launches)
-        start += count
-    return tables
+    ends = list(accumulate(match["rows"].count(b"\n") for match in matches.values()))
+    if not table.notices and len(table.launches) == ends[-1]:
+        yield AlikeTables(table, dict(zip(matches, map(range, [0, *ends], ends), strict=True)))
 
 
 @dataclass

@@ -75,7 +75,7 @@ def assemble(
     environment = record.environment
     listing = run.list_attempts()
     capability = environment.compute_capability
-    reader.read_ahead(listing.attempts)
+    reader.read_ahead(listing.attempts, capability)
     loaded_attempts = [
         reader.load(attempt, record.keys, capability, record.timelines, record.opened)
         for attempt in listing.attempts

@@ -36,10 +36,11 @@ from profiler.errors import ParseError
 from profiler.model import Params, SessionKind, Visit
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.clock_file import CLOCKS_FILE, empty_clocks, read_clocks
-from profiler.parse.ncu_csv import NcuTable, NothingProfiledError, read_alike, read_ncu_csv
+from profiler.parse.ncu_csv import NcuTable, NothingProfiledError, read_ncu_csv
 from profiler.parse.stamps import read_stamps
 from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt
+from profiler.run_folder.load.alike import PASSES, ReadAhead, read_together
 from profiler.run_folder.load.explained import cell_profiles, finished_cells, first_sample_cells
 from profiler.run_folder.load.loaded import Loaded, visits_of
 from profiler.run_folder.load.timelines import VisitTimelines, visit_timelines
@@ -50,8 +51,6 @@ NO_FILES: Mapping[str, str] = MappingProxyType({})
 NO_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 _NAMED_CELLS = 3
-_PASSES = "profiler__replayer_passes"
-"""Column of ncu: in how many passes it counted a kernel."""
 
 
 def _load(
@@ -59,9 +58,9 @@ def _load(
     journal: protocol.JournalContent,
     current: set[str],
     compute_capability: str | None,
-    table: NcuTable | None,
+    ahead: ReadAhead | None,
 ) -> Loaded:
-    """Results of an attempt, of the cells that count; `table`: of its CSV, if it was read ahead."""
+    """Results of an attempt, of the cells that count; `ahead`: what was read of it before."""
     clocks, clock_notices = _read_clocks(attempt)
     loaded = Loaded(
         attempt=attempt,
@@ -78,7 +77,15 @@ def _load(
         return _with_timelines(loaded)
     if attempt.record.kind == SessionKind.IN_KERNEL:
         return _with_stamps(loaded)
-    table, unreadable = _read_csv(attempt, journal.records, table)
+    samples = ahead.plain_samples(current) if ahead is not None else None
+    if ahead is not None and samples is not None:
+        return replace(
+            loaded,
+            samples=samples,
+            attributes=ahead.tables.joined.attributes,
+            launches=ahead.launches,
+        )
+    table, unreadable = _read_csv(attempt, journal.records, ahead)
     if table is not None:
         loaded = replace(loaded, of_reading=(*table.notices, *loaded.of_reading))
     loaded = replace(loaded, unreadable=unreadable)
@@ -155,14 +162,13 @@ class AttemptReader:
 
     def __init__(self) -> None:
         self._loaded: dict[Path, Loaded] = {}
-        self._tables: dict[Path, NcuTable] = {}
-        """What was read ahead, by the folder of the attempt."""
+        self._ahead: dict[Path, ReadAhead] = {}
+        """By the folder of the attempt."""
 
-    def read_ahead(self, attempts: Iterable[Attempt]) -> None:
-        """Read the tables of attempts that are loaded next, those that are alike as one."""
+    def read_ahead(self, attempts: Iterable[Attempt], compute_capability: str | None) -> None:
+        """Read attempts that are loaded next, those that are alike as one."""
         new = (attempt for attempt in attempts if attempt.folder not in self._loaded)
-        tables = read_alike([path for attempt in new if (path := attempt.csv()) is not None])
-        self._tables = {path.parent: table for path, table in tables.items()}
+        self._ahead = read_together(new, compute_capability)
 
     def load(
         self,
@@ -179,17 +185,17 @@ class AttemptReader:
         (RunRecord.opened).
         """
         loaded = self._loaded.get(attempt.folder)
-        table = self._tables.pop(attempt.folder, None)
+        ahead = self._ahead.pop(attempt.folder, None)
         if loaded is None or loaded.unreadable:
-            journal = protocol.read_whole_journal(attempt.journal)
+            journal = ahead.journal if ahead else protocol.read_whole_journal(attempt.journal)
             read = protocol.opened_files(journal.records)
             current = _counted(attempt, keys, settings, opened, read)
-            loaded = _load(attempt, journal, current, compute_capability, table)
+            loaded = _load(attempt, journal, current, compute_capability, ahead)
         else:
             current = _counted(attempt, keys, settings, opened, loaded.opened)
             if loaded.current != current:
                 journal = protocol.read_whole_journal(attempt.journal)
-                loaded = _load(attempt, journal, current, compute_capability, table)
+                loaded = _load(attempt, journal, current, compute_capability, ahead)
             elif loaded.attempt != attempt:
                 loaded = replace(loaded, attempt=attempt)
         self._loaded[attempt.folder] = loaded
@@ -263,9 +269,9 @@ def _unflushed(loaded: Loaded, table: NcuTable | None) -> tuple[Notice, ...]:
 
     The plan knows which counters fit in one pass for the GPUs that it was told of.
     """
-    if not loaded.flushed_by_runner or table is None or _PASSES not in table.launches:
+    if not loaded.flushed_by_runner or table is None or PASSES not in table.launches:
         return ()
-    count = int((table.launches[_PASSES] > 1).sum())
+    count = int((table.launches[PASSES] > 1).sum())
     values: dict[str, str | int | float] = {
         "session": loaded.attempt.record.session,
         "count": count,
@@ -347,7 +353,7 @@ def _ranges(loaded: Loaded, table: NcuTable, origin: Origin) -> pd.DataFrame:
 
 
 def _read_csv(
-    attempt: Attempt, records: Sequence[Mapping[str, Any]], table: NcuTable | None
+    attempt: Attempt, records: Sequence[Mapping[str, Any]], ahead: ReadAhead | None
 ) -> tuple[NcuTable | None, str]:
     """The tool's table; or None, and the name of its file where that cannot be read.
 
@@ -358,7 +364,8 @@ def _read_csv(
     if path is None:
         return None, ""
     try:
-        return _each_launch_once(table or read_ncu_csv(path), path.name), ""
+        table = read_ncu_csv(path) if ahead is None else ahead.table
+        return _each_launch_once(table, path.name), ""
     except NothingProfiledError:
         measured = attempt.record.visit is not None or any(protocol.measured(records))
         return None, path.name if measured else ""

@@ -99,7 +99,7 @@ class AttemptBook:
     def attempts(self) -> list[Loaded]:
         """Every attempt of the run so far; each is read once, and again after its end."""
         on_disk = self._attempts_on_disk()
-        self.reader.read_ahead(on_disk)
+        self.reader.read_ahead(on_disk, self.execution.machine.environment.compute_capability)
         attempts = [self._ended.get(attempt.folder) or self.load(attempt) for attempt in on_disk]
         ended = filter(_has_ended, attempts)
         self._ended = {loaded.attempt.folder: loaded for loaded in ended}

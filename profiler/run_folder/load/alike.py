@@ -1,0 +1,125 @@
+"""Attempts that are alike, read together: a frame takes pandas as long whatever it holds.
+
+Of a run that went on a thousand times each attempt has some rows. Nothing is decided here: what is
+odd in any of them leaves all of its group to be read one by one (`attempts.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from profiler.analyse.range_counters import range_visits
+from profiler.analyse.samples import (
+    Origin,
+    impossible_durations,
+    metric_columns,
+    samples_of_files,
+)
+from profiler.collect import ncu
+from profiler.model import SessionKind
+from profiler.parse.ncu_csv import AlikeTables, NcuTable, read_alike
+from profiler.run_folder.folder import Attempt
+from profiler.runner import protocol
+from profiler.runner.protocol import JournalContent
+
+PASSES = "profiler__replayer_passes"
+"""Column of ncu: in how many passes it counted a kernel."""
+
+_SAMPLED = (SessionKind.TIMING, SessionKind.FINAL, SessionKind.COUNTERS)
+
+
+@dataclass(frozen=True, eq=False)
+class ReadAhead:
+    """What was read of an attempt together with others."""
+
+    journal: JournalContent
+    tables: AlikeTables
+    file: Path
+    samples: pd.DataFrame | None = None
+    """Of all its finished visits, rows of a frame of the group; None where any of it is odd."""
+
+    @property
+    def table(self) -> NcuTable:
+        """The table of its file."""
+        return self.tables.table(self.file)
+
+    @property
+    def launches(self) -> int:
+        """Launches that ncu profiled."""
+        return len(self.tables.rows[self.file])
+
+    def plain_samples(self, current: Iterable[str]) -> pd.DataFrame | None:
+        """The samples, where all of their cells are among those that count."""
+        cells = {cell for cell, _, _ in protocol.finished_visits(self.journal.records)}
+        return self.samples if cells <= set(current) else None
+
+
+def read_together(
+    attempts: Iterable[Attempt], compute_capability: str | None
+) -> dict[Path, ReadAhead]:
+    """What is read of attempts that are alike, by folder; of others nothing."""
+    by_file = {path: attempt for attempt in attempts if (path := attempt.csv()) is not None}
+    read: dict[Path, ReadAhead] = {}
+    for tables in read_alike(list(by_file)):
+        members = [by_file[path] for path in tables.rows]
+        journals = [protocol.read_whole_journal(attempt.journal) for attempt in members]
+        samples: Sequence[pd.DataFrame | None] = [None] * len(members)
+        origin = _origin_of_all(members, compute_capability)
+        if origin is not None and _is_plain(tables, journals, origin):
+            samples = _samples(tables, journals, origin) or samples
+        read |= {
+            attempt.folder: ReadAhead(journal, tables, file, frame)
+            for attempt, journal, file, frame in zip(
+                members, journals, tables.rows, samples, strict=True
+            )
+        }
+    return read
+
+
+def _origin_of_all(attempts: Sequence[Attempt], compute_capability: str | None) -> Origin | None:
+    """The session under ncu that all of these are attempts at; None where there is no such one."""
+    first = attempts[0].record
+    of_runner = first.collector == ncu.KIND.name and first.kind in _SAMPLED
+    asked = (first.session, first.collector, first.kind, first.metrics, None)
+    for record in (attempt.record for attempt in attempts):
+        if asked != (
+            *(record.session, record.collector, record.kind, record.metrics),
+            record.visit,
+        ):
+            return None
+    return Origin(*asked[:4], compute_capability) if of_runner else None
+
+
+def _is_plain(
+    tables: AlikeTables, journals: Sequence[protocol.JournalContent], origin: Origin
+) -> bool:
+    """Whether rows are launches of visits and nothing else: no roofs, ranges, streams, passes."""
+    launches = tables.joined.launches
+    file = np.repeat(np.arange(len(tables.rows)), [len(rows) for rows in tables.rows.values()])
+    roofs = (protocol.ROOF_STARTED, protocol.ROOF_FINISHED)
+    return not (
+        any(record.get("event") in roofs for journal in journals for record in journal.records)
+        or launches[["process_id", "id"]].assign(file=file).duplicated().any()
+        or (PASSES in launches and (launches[PASSES] > 1).any())
+        or ("stream" in launches and launches["stream"].nunique() > 1)
+        or len(range_visits(launches, origin))
+    )
+
+
+def _samples(
+    tables: AlikeTables, journals: Sequence[protocol.JournalContent], origin: Origin
+) -> list[pd.DataFrame] | None:
+    """Samples of each file; None where some have no values, or durations that are none."""
+    finished = [set(protocol.finished_visits(journal.records)) for journal in journals]
+    samples, rows = samples_of_files(
+        tables.joined.launches, list(tables.rows.values()), finished, origin
+    )
+    metrics = metric_columns(samples)
+    if not metrics or samples[metrics[0]].isna().any() or impossible_durations(samples).any():
+        return None
+    return [samples.iloc[of.start : of.stop] for of in rows]
