@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.commands.requests import RunRequest
@@ -68,7 +70,25 @@ def _torch_ahead(request: RunRequest, inquiry: Inquiry | None) -> Iterator[Prelo
     from profiler.sessions.preloaded import preloading
 
     with preloading(inquiry, even_without_gpu=request.live) as begun:
+        if request.fast:
+            build = partial(_build_range_profiler, inquiry, request.out.resolve())
+            threading.Thread(target=build, name="range profiler").start()
         yield begun
+
+
+def _build_range_profiler(inquiry: Inquiry, out: Path) -> None:
+    """Build what reads counters, which takes 2 s the first time; the run then finds it built.
+
+    What is wrong is said where it is needed.
+    """
+    with suppress(Exception):
+        gpu = inquiry.gpu.result()
+        from profiler.machine.environment import architecture_of
+        from profiler.sessions.builds.plan_builds import built_range_profiler
+        from profiler.sessions.execution import build_root
+
+        if gpu is not None and not was_signalled():
+            built_range_profiler(architecture_of(gpu), build_root(out))
 
 
 @contextmanager

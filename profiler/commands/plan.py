@@ -23,6 +23,7 @@ from profiler.planning.readiness import check_ready, unchecked_note
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import newest_run, require_folder
+from profiler.sessions.execution import build_root
 from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.progress import ProgressReporter, make_console
 
@@ -217,7 +218,7 @@ def show_build(request: BuildRequest) -> ExitCode:
         plan.variants,
         space,
         arch=arch,
-        build_root=request.out.resolve() / ".build",
+        build_root=build_root(request.out.resolve()),
         on_wait=reporter.say,
     )
     for note in without_effect(plan.variants, builds):

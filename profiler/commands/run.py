@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -201,7 +202,10 @@ def _written(
 
 
 def _plan(request: RunRequest, overrides: tuple[str, ...]) -> _Planned:
-    loaded = load_experiment(request.spec, overrides=overrides)
+    # A file of Python is imported by a process of its own, which takes seconds where torch is.
+    waits = measuring_imported() if ".py" in request.spec.name else nullcontext()
+    with waits:
+        loaded = load_experiment(request.spec, overrides=overrides)
     space = space_of(loaded)
     return _Planned(loaded, space, selected_plan(loaded, space, request.only))
 

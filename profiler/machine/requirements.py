@@ -25,6 +25,9 @@ from profiler.machine.installs import importer_fault, nsys_version
 from profiler.model import Environment
 from profiler.planning.spec import CommandWorkload, CudaWorkload, Experiment
 
+ARCHITECTURE_WITHOUT_GPU = "sm_80"
+"""What is compiled for where there is no GPU."""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -41,7 +44,7 @@ class Machine:
     def architecture(self, wanted: str) -> str:
         """Architecture to compile for: the one asked for, or that of the GPU here."""
         # Without a GPU nothing that is built can run, but what needs no build is measured.
-        return self.resolved_architecture(wanted) or "sm_80"
+        return self.resolved_architecture(wanted) or ARCHITECTURE_WITHOUT_GPU
 
     def resolved_architecture(self, wanted: str) -> str | None:
         """The architecture that is asked for, or that of the GPU here; None without a GPU."""

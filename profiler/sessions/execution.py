@@ -111,6 +111,11 @@ class Budget:
         return False
 
 
+def build_root(out: Path) -> Path:
+    """Folder of the libraries of all experiments whose runs lie in a folder."""
+    return out / ".build"
+
+
 @dataclass(frozen=True)
 class Execution:
     """What an execution is about to measure."""
@@ -130,4 +135,4 @@ class Execution:
     @property
     def build_root(self) -> Path:
         """Folder of the libraries of all experiments."""
-        return self.out / ".build"
+        return build_root(self.out)

@@ -131,7 +131,7 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
         opened=record.opened,
         earlier=frozenset(attempt.folder for attempt in run.attempts()),
         stamped=build_all_stamped(request, builds, reporter) if stamped is None else stamped,
-        range_profiler=build_range_profiler(request, reporter),
+        range_profiler=build_range_profiler(request),
         lock_file=lock_file,
         on_attempt=request.on_attempt,
     )

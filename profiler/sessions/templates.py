@@ -20,7 +20,7 @@ from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import COMPILED_FOLDER
 from profiler.runner import protocol
 from profiler.sessions.attempt import Session
-from profiler.sessions.execution import Execution
+from profiler.sessions.execution import Execution, build_root
 from profiler.sessions.sources import watched_folders
 from profiler.sessions.timeline_tools import TimelineTools
 from profiler.sessions.watchdog import Limits
@@ -145,7 +145,7 @@ def runner_job(execution: Execution, run: Path, *, session: str, collector: str)
         warmups=experiment.collect.warmups,
         watched={label: str(folder) for label, folder in folders.items()},
         # Where runs of this experiment and built libraries are written.
-        unwatched=(str(results), str(results.parent / ".build")),
+        unwatched=(str(results), str(build_root(results.parent))),
     )
 
 

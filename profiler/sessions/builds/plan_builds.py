@@ -16,6 +16,8 @@ from profiler.collect import cupti
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.kernels.recipe import Recipe
 from profiler.machine.compilers import find_compiler
+from profiler.machine.environment import architecture_of
+from profiler.machine.requirements import ARCHITECTURE_WITHOUT_GPU
 from profiler.model import BuildResult, Params, SessionKind, Variant
 from profiler.planning.space import Space
 from profiler.planning.spec import Experiment
@@ -37,14 +39,36 @@ def launch_params(
     plan gives another recipe. Combinations that the workload refuses say nothing.
     """
     values = _values(variants)
+    tried = _remembered(recipe)
     return {
         variant.id: {
             name: value
             for name, value in variant.params.items()
-            if not _compiled(variant.params, name, values[name], recipe)
+            if not _compiled(variant.params, name, values[name], tried)
         }
         for variant in variants
     }
+
+
+def _remembered(recipe: Callable[[Params], Recipe | None]) -> Callable[[Params], object]:
+    """Recipe of parameters, made once for equal ones; `_ABSENT` where the workload refuses them."""
+    recipes: dict[frozenset[tuple[str, str]], object] = {}
+
+    def tried(params: Params) -> object:
+        key = _by_text(params)
+        if key not in recipes:
+            try:
+                recipes[key] = recipe(params)
+            except ProfilerError:
+                recipes[key] = _ABSENT
+        return recipes[key]
+
+    return tried
+
+
+def _by_text(params: Params) -> frozenset[tuple[str, str]]:
+    """Parameters with the text of their values: 1, 1.0 and true are different parameters."""
+    return frozenset((name, repr(value)) for name, value in params.items())
 
 
 def _values(variants: Iterable[Variant]) -> Mapping[str, list[Any]]:
@@ -66,27 +90,20 @@ def _same(left: object, right: object) -> bool:
 
 
 def _compiled(
-    params: Params, name: str, values: Iterable[object], recipe: Callable[[Params], Recipe | None]
+    params: Params, name: str, values: Iterable[object], tried: Callable[[Params], object]
 ) -> bool:
-    unchanged = recipe(params)
-    return any(
-        other != unchanged
-        for other in (_tried(params, name, value, recipe) for value in values)
-        if other is not _ABSENT
-    )
+    """Whether another value of one parameter gives another recipe."""
+    unchanged = tried(params)
+    others = (tried(_changed(params, name, value)) for value in values)
+    return any(other != unchanged for other in others if other is not _ABSENT)
 
 
-def _tried(
-    params: Params, name: str, value: object, recipe: Callable[[Params], Recipe | None]
-) -> object:
-    """Recipe with another value of one parameter; `_ABSENT` where the workload refuses it."""
+def _changed(params: Params, name: str, value: object) -> Params:
+    """Parameters with another value of one, or without it where that is `_ABSENT`."""
     changed: dict[str, Any] = {key: param for key, param in params.items() if key != name}
     if value is not _ABSENT:
         changed[name] = value
-    try:
-        return recipe(changed)
-    except ProfilerError:
-        return _ABSENT
+    return changed
 
 
 def without_effect(variants: Sequence[Variant], builds: Sequence[BuildResult]) -> tuple[str, ...]:
@@ -112,9 +129,7 @@ def _program_counts(
     groups: dict[frozenset[tuple[str, str]], list[str]] = {}
     for variant in variants:
         others = {key: value for key, value in variant.params.items() if key != name}
-        # By their text: 1, 1.0 and true are different parameters.
-        key = frozenset((other, repr(value)) for other, value in others.items())
-        groups.setdefault(key, []).append(programs[variant.id])
+        groups.setdefault(_by_text(others), []).append(programs[variant.id])
     yield from (len(set(group)) for group in groups.values() if len(group) > 1)
 
 
@@ -160,7 +175,7 @@ def build_all_stamped(
     )
 
 
-def build_range_profiler(execution: Execution, reporter: ProgressReporter) -> str:
+def build_range_profiler(execution: Execution) -> str:
     """Library by which the runner reads counters; empty where no session of the plan needs it.
 
     Raises EnvironmentUnusable where it cannot be built.
@@ -168,16 +183,8 @@ def build_range_profiler(execution: Execution, reporter: ProgressReporter) -> st
     sessions = execution.plan.sessions
     if all(session.collector != cupti.KIND.name for session in sessions):
         return ""
-    library = Variant(id="range_profiler", name="range profiler", params={})
-    flags = cupti.header_flags(find_compiler().path)
-    recipe = Recipe(sources=(cupti.SOURCE,), flags=flags)
-    (built,) = build_variants(
-        (library,),
-        {library.id: recipe},
-        arch=execution.machine.architecture(execution.loaded.experiment.build.arch),
-        build_root=execution.build_root,
-        on_wait=reporter.say,
-    )
+    environment = execution.machine.environment
+    built = built_range_profiler(architecture_of(environment), execution.build_root)
     if built.library is None:
         raise EnvironmentUnusable(
             f"The library that reads counters by CUPTI cannot be built:\n{built.error}",
@@ -185,6 +192,22 @@ def build_range_profiler(execution: Execution, reporter: ProgressReporter) -> st
             f"package nvidia-cuda-cupti. {cupti.WITHOUT_CUPTI}",
         )
     return built.library
+
+
+def built_range_profiler(arch: str | None, build_root: Path) -> BuildResult:
+    """The library that reads counters, built for one architecture; None: there is no GPU.
+
+    In a folder of its own, so that no build of variants waits for it.
+    """
+    library = Variant(id="range_profiler", name="range profiler", params={})
+    flags = cupti.header_flags(find_compiler().path)
+    (built,) = build_variants(
+        (library,),
+        {library.id: Recipe(sources=(cupti.SOURCE,), flags=flags)},
+        arch=arch or ARCHITECTURE_WITHOUT_GPU,
+        build_root=build_root / library.id,
+    )
+    return built
 
 
 def build_plan(  # noqa: PLR0913 - all but three by keyword
