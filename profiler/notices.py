@@ -77,6 +77,7 @@ class NoticeKind(StrEnum):
     CSV_BAD_ROWS = "csv_bad_rows"
     CSV_BAD_CELLS = "csv_bad_cells"
     SOURCE_BAD_ROWS = "source_bad_rows"
+    CSV_NO_DURATIONS = "csv_no_durations"
     CSV_NO_UNITS = "csv_no_units"
     CSV_ODD_UNIT = "csv_odd_unit"
     CSV_REPEATED_ROWS = "csv_repeated_rows"
@@ -433,6 +434,11 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     NoticeKind.CSV_BAD_CELLS: NoticeTemplate(
         Severity.WARNING,
         "{file}: {count} values of {metric} are not numbers and are treated as missing "
+        "(first: {example}).",
+    ),
+    NoticeKind.CSV_NO_DURATIONS: NoticeTemplate(
+        Severity.WARNING,
+        "{file}: {count} values of {metric} are no durations and are treated as missing "
         "(first: {example}).",
     ),
     NoticeKind.CSV_NO_UNITS: NoticeTemplate(

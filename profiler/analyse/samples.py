@@ -423,8 +423,12 @@ def impossible_durations(samples: pd.DataFrame) -> pd.Series[bool]:
     """
     if DURATION not in samples:
         return pd.Series(False, index=samples.index)
-    durations = samples[DURATION].to_numpy()
-    return pd.Series((durations <= 0) | (durations > _LONGEST_NS), index=samples.index)
+    return no_durations(samples[DURATION])
+
+
+def no_durations(values: pd.Series[Any]) -> pd.Series[bool]:
+    """Which of these numbers in nanoseconds are no durations; a missing one is not."""
+    return (values <= 0) | (values > _LONGEST_NS)
 
 
 def without_durations(samples: pd.DataFrame, which: pd.Series[bool]) -> pd.DataFrame:

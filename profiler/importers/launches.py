@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Self
 import pandas as pd
 
 from profiler.analyse.safe_frames import safe_frames
-from profiler.analyse.samples import to_catalogue_metrics
+from profiler.analyse.samples import no_durations, to_catalogue_metrics
 from profiler.analyse.timeline import MOST_NUMBERED
 from profiler.findings.why.hot_lines import ListedKernel
 from profiler.importers.importer import Imported
 from profiler.importers.json_values import json_value, notices_document
 from profiler.importers.source_listings import kernels_document
 from profiler.model import SCHEMA_VERSION
-from profiler.notices import Notice
+from profiler.notices import Notice, NoticeKind
 from profiler.parse.ncu_csv import NcuTable
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS
 from profiler.parse.nvtx_cells import NvtxRange, grouped_names, without_identifiers
@@ -25,6 +25,8 @@ from profiler.runner import protocol
 _RANGE, _FULL_RANGE = "range", "full_range"
 """Columns of the paths of ranges, of all files together: as groups have them, and whole."""
 _ROWS_AT_ONCE = 1000
+_IS_DURATION = "__time_duration"
+"""In the names of metrics of ncu that are durations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +41,26 @@ class ImportedLaunches(Imported):
     """Kernels whose instructions were counted (section SourceCounters)."""
 
     @classmethod
-    def of(cls, table: NcuTable) -> Self:
-        """Launches of one table, with names as they stand in the file."""
-        return cls(_catalogue_metrics_first(table.launches), table.notices)
+    def of(cls, table: NcuTable, file: str) -> Self:
+        """Launches of one table, with names as they stand in the file.
+
+        Durations of zero, below, or of years are missing, and said.
+        """
+        launches, notices = table.launches, list(table.notices)
+        for metric in (name for name in launches.columns if _IS_DURATION in str(name)):
+            values = pd.to_numeric(launches[metric], errors="coerce")
+            none = no_durations(values)
+            if none.any():
+                launches = launches.assign(**{metric: values.mask(none)})
+                example = f"{values[none].iloc[0]:g} ns"
+                facts: dict[str, str | int | float] = {
+                    "file": file,
+                    "count": int(none.sum()),
+                    "metric": str(metric),
+                    "example": example,
+                }
+                notices.append(Notice(NoticeKind.CSV_NO_DURATIONS, facts))
+        return cls(_catalogue_metrics_first(launches), tuple(notices))
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:

@@ -345,7 +345,7 @@ class _Table:
     def sum(self, row: _Row) -> dict[str, Any] | None:
         """One row of a summary."""
         numbers = {ours: self.number(row, column) for ours, column in _NUMBERS.items()}
-        if not math.isfinite(numbers["total_ns"]):
+        if not math.isfinite(numbers["total_ns"]) or any(number < 0 for number in numbers.values()):
             return None
         instances = self.number(row, "Num Calls" if "Num Calls" in self.scales else "Instances")
         name = row.get("Name") or row.get("Operation") or None
@@ -358,7 +358,8 @@ class _Table:
         host = "Orig Duration" if one else "Total Range Time" if projected else "Total Time"
         span = "Projected Duration" if one else "Total Proj Time"
         host_ns = self.number(row, host)
-        if not math.isfinite(host_ns):
+        span_ns = self.number(row, span)
+        if not math.isfinite(host_ns) or host_ns < 0 or span_ns < 0:
             return None
         domain, name = _domain_and_name(row.get("Name" if one else "Range", ""))
         return {
@@ -367,7 +368,7 @@ class _Table:
             "instances": 1 if one else self.number(row, "Instances"),
             "host_ns": host_ns,
             "operations": self.number(row, "NumGPUOps" if one else "Total GPU Ops"),
-            "span_ns": self.number(row, span),
+            "span_ns": span_ns,
         }
 
     def operation(self, row: _Row) -> dict[str, Any] | None:

@@ -36,6 +36,7 @@ import ast
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -54,10 +55,11 @@ _ALONE = r"(?<![\w.])"
 WHEN = re.compile(r"\d{4}-\d\d-\d\d|\d\d[-/]\d\d|\d\d:\d\d(?::\d\d)?|[.,]\d{3,}|\s+")
 """What differs between two lines of one process before their messages."""
 _CONFIG = r"\w+: [^,:;]+(?:, \w+: [^,:;]+)*"
+_TIME = re.compile(r"\d+\.\d+(?:[eE][+-]?\d{1,4})?|\d+[eE][+-]?\d{1,4}|inf|nan")
 _BENCHMARKED = re.compile(_ALONE + r"Benchmark all input configs for (?P<kernel>\S+), get:$")
 _TRIED = re.compile(
     _ALONE + r"(?:Best config for (?P<best>\S+): |(?P<step>COORDESC): )?"
-    rf"(?P<config>{_CONFIG}): (?P<time>\d+\.\d+|inf|nan), "
+    rf"(?P<config>{_CONFIG}): (?P<time>[^\s,:]+), "
     r"nreg (?P<registers>-?\w+), nspill (?P<spills>-?\w+), #shared-mem (?P<shared>-?\w+)$"
 )
 _TABLE = re.compile(_ALONE + r"AUTOTUNE (?P<operation>\S+\(.*\))$")
@@ -70,13 +72,15 @@ _TRIED_BY_TRITON = re.compile(
 )
 _SELECTED = re.compile(rf"{_ALONE}best config selected: (?P<config>{_CONFIG});$")
 _CHOICE = re.compile(
-    r"(?:^|(?<=\s))\s(?P<choice>\S+) (?P<time>\d+\.\d+|inf|nan) ms "
+    r"(?:^|(?<=\s))\s(?P<choice>\S+) (?P<time>\S+) ms "
     r"(?:\d+(?:\.\d+)?%|nan%|<DIVIDED BY ZERO ERROR>) ?(?P<description>.*)$"
 )
 _SETTING = re.compile(r"(?P<name>\w+)=(?P<value>\'[^\']*\'|[^,]+)")
 _STEP = "coordinate descent"
 _LONGEST_LINE = 4096
 """Characters; lines of autotuners have some hundred."""
+_OF_ROWS = (" ms ", "#shared-mem", "with config")
+"""What lines of autotuners hold."""
 
 _BEST_CONFIG = frozenset({"num_warps", "num_stages", "configs_hash"})
 """Keys that every `*.best_config` has."""
@@ -86,16 +90,18 @@ _NO_SETTINGS = ("configs_hash", "found_by_coordesc", "time_taken_ms", "triton_ca
 
 def is_inductor_log(text: str) -> bool:
     """Whether a text holds any output of the autotuner; cheap on other texts."""
-    return next(_read(text), None) is not None
+    return next(_read(text, "", Counter()), None) is not None
 
 
-def parse_inductor_log(text: str, name: str = "") -> tuple[TunedConfig, ...]:
+def parse_inductor_log(
+    text: str, name: str = "", unread: Counter[str] | None = None
+) -> tuple[TunedConfig, ...]:
     """Every configuration of a log or of a `*.best_config`, in the order of the text.
 
-    `name` is that of the operation where the text does not give it. Raises ParseError where there
-    is no configuration.
+    `name` is that of the operation where the text does not give it; into `unread` is counted what
+    could not be read. Raises ParseError where there is no configuration.
     """
-    configurations = tuple(_read(text, name))
+    configurations = tuple(_read(text, name, Counter() if unread is None else unread))
     if not configurations:
         raise ParseError(
             f"{name or 'The text'} holds nothing of an autotuner of inductor or Triton.",
@@ -144,9 +150,9 @@ def _integer(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _read(text: str, name: str = "") -> Iterator[TunedConfig]:
+def _read(text: str, name: str, unread: Counter[str]) -> Iterator[TunedConfig]:
     stored = _best_config(text, name)
-    return iter((stored,)) if stored is not None else _read_lines(text, name)
+    return iter((stored,)) if stored is not None else _read_lines(text, name, unread)
 
 
 @dataclass
@@ -175,10 +181,12 @@ class _Headings:
         return self._by_source.get(source, self._latest) if source else self._latest
 
 
-def _read_lines(text: str, name: str) -> Iterator[TunedConfig]:
+def _read_lines(text: str, name: str, unread: Counter[str]) -> Iterator[TunedConfig]:
     headings = _Headings(name)
     for line in text.splitlines():
         if len(line) > _LONGEST_LINE:
+            long = any(word in line for word in _OF_ROWS)
+            unread.update([f"line of more than {_LONGEST_LINE} characters"] if long else ())
             continue
         prefix = _LOG_PREFIX.match(line)
         message = (line if prefix is None else line[prefix.end() :]).rstrip()
@@ -190,9 +198,13 @@ def _read_lines(text: str, name: str) -> Iterator[TunedConfig]:
         elif match := _TABLE_ENDS.search(message):
             headings.begin(_source(before, match), name)
         elif match := _TRIED.search(message):
+            unread.update(_odd_time(match))
             yield _tried(match, headings.above(_source(before, match)).operation)
         elif match := _CHOICE.search(message):
             heading = headings.above(_source(before, match))
+            if _odd_time(match) and heading.operation == name:
+                continue  # words of another program
+            unread.update(_odd_time(match))
             yield _choice(match, heading.operation, best=heading.first)
             heading.first = False
         elif "autotuning" in message.lower() or "best config" in message:
@@ -300,8 +312,13 @@ def _scalar(value: object, text: str | None = None) -> Scalar:
 
 
 def _nanoseconds(text: str) -> float | None:
-    value = float(text) * _NS_PER_MS
+    value = float(text) * _NS_PER_MS if _TIME.fullmatch(text) else math.inf
     return value if math.isfinite(value) else None
+
+
+def _odd_time(match: re.Match[str]) -> tuple[str, ...]:
+    """What is counted of a row whose time is none; that it is infinite says that it failed."""
+    return () if _TIME.fullmatch(match["time"]) else ("time that cannot be read",)
 
 
 _WHOLE = re.compile(r"[0-9]{1,18}")

@@ -28,7 +28,7 @@ import pandas as pd
 from profiler.errors import ParseError
 from profiler.metrics.catalogue import STALL_CAUSES
 from profiler.notices import Notice, NoticeKind
-from profiler.parse.ncu_numbers import NumberStyle, detect_style, parse_number
+from profiler.parse.ncu_numbers import MISSING, NumberStyle, detect_style, parse_number
 from profiler.parse.ncu_source_rows import Block, SourceRows, read_rows
 
 ADDRESS, SASS, OPCODE = "address", "sass", "opcode"
@@ -179,11 +179,13 @@ def read_source_page(
     without_lines = any(_NO_LINES in message for message in tables.messages)
     if not (tables.blocks or tables.texts or without_lines):
         raise _no_page(name, tables)
+    blocks = [block for block in tables.blocks if block.rows]  # one without is where it was cut
+    numbers = _Numbers(_style(blocks)) if counters else None
     return SourcePage(
-        listings=tuple(_listings(tables.blocks, kernels, counters=counters)),
+        listings=tuple(_listings(blocks, kernels, numbers)),
         texts=tables.texts,
         messages=tuple(tables.messages),
-        notices=_notices(name, tables),
+        notices=(*_notices(name, tables), *_of_cells(name, numbers)),
     )
 
 
@@ -279,15 +281,25 @@ def _notices(name: str, tables: SourceRows) -> tuple[Notice, ...]:
     return tuple(notices)
 
 
+def _of_cells(name: str, numbers: _Numbers | None) -> tuple[Notice, ...]:
+    if numbers is None or not numbers.odd_cells:
+        return ()
+    facts: dict[str, str | int | float] = {
+        "file": name,
+        "count": numbers.odd_cells,
+        "metric": "counters of instructions",
+        "example": next(iter(numbers.odd)),
+    }
+    return (Notice(NoticeKind.CSV_BAD_CELLS, facts),)
+
+
 # Launches
 
 
 def _listings(
-    blocks: Sequence[Block], kernels: Sequence[str] | None, *, counters: bool
+    blocks: Sequence[Block], kernels: Sequence[str] | None, numbers: _Numbers | None
 ) -> Iterable[Listing]:
-    """One listing per launch; a table without rows is where the file was cut."""
-    blocks = [block for block in blocks if block.rows]
-    numbers = _Numbers(_style(blocks)) if counters else None
+    """One listing per launch; `numbers`: None for those without counters."""
     of_lines = [block for block in blocks if block.file is not None]
     if of_lines:
         launches = _launches_of_lines(of_lines)
@@ -416,8 +428,11 @@ def _frame(tables: Sequence[Block], numbers: _Numbers | None) -> pd.DataFrame:
     return frame[[*COLUMNS, *unknown]]
 
 
+_NO_COUNT = frozenset((*MISSING, "-"))
+
+
 class _Numbers(dict[str, float]):
-    """Numbers by their texts, NaN where there is none.
+    """Counts by their texts, NaN where there is none.
 
     Each text is read once: most of the half a million cells of a page are 0.
     """
@@ -425,10 +440,21 @@ class _Numbers(dict[str, float]):
     def __init__(self, style: NumberStyle) -> None:
         super().__init__()
         self._style = style
+        self.odd: dict[str, None] = {}
+        """Texts that are no counts, and no words for a missing one."""
+        self.odd_cells = 0
 
     def __missing__(self, text: str) -> float:
         number = parse_number(text, self._style)
-        return self.setdefault(text, math.nan if number is None else number)
+        is_count = number is not None and not number < 0
+        if not is_count and text.strip() not in _NO_COUNT:
+            self.odd[text] = None
+        return self.setdefault(text, number if number is not None and is_count else math.nan)
+
+    def count_odd(self, columns: Iterable[Sequence[str]]) -> None:
+        """Count cells that are no counts, after the columns were read."""
+        if self.odd:
+            self.odd_cells += sum(text in self.odd for column in columns for text in column)
 
     def of(self, cells: Sequence[str]) -> np.ndarray:
         """Numbers of a column of cells."""
@@ -450,6 +476,8 @@ def _rows_frame(
     texts = [table.line_texts[place] for table, place in found]
     cells = {} if numbers is None else dict(zip(header, zip(*rows, strict=True), strict=False))
     counted = {} if numbers is None else _counted(cells, numbers)
+    if numbers is not None:
+        numbers.count_odd(cells.values())
     unknown = sorted(name for name in counted if name not in COLUMNS)
     frame = _number_frame(counted, (*SUMMED_COLUMNS, _CONFLICT_WAY, *unknown), len(rows))
     before: dict[str, Any] = {

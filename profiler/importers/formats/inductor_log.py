@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from profiler.importers.given_file import GivenFile
 from profiler.importers.importer import Importer
 from profiler.importers.tunings import ImportedTunings
+from profiler.importers.unread import unread_notices
 from profiler.parse.inductor import is_inductor_log, parse_inductor_log
 
 
 def _read(file: GivenFile) -> ImportedTunings:
-    return ImportedTunings(parse_inductor_log(file.text, file.name))
+    unread: Counter[str] = Counter()
+    configurations = parse_inductor_log(file.text, file.name, unread)
+    return ImportedTunings(configurations, unread_notices(file.name, unread))
 
 
 IMPORTER = Importer(

@@ -20,7 +20,7 @@ def _is_in(text: str) -> bool:
 
 
 def _read(file: GivenFile) -> ImportedLaunches:
-    return ImportedLaunches.of(read_ncu_csv(file.path, limit=file.limit))
+    return ImportedLaunches.of(read_ncu_csv(file.path, limit=file.limit), file.name)
 
 
 IMPORTER = Importer(

@@ -42,7 +42,7 @@ def _read(file: GivenFile) -> ImportedLaunches:
         }
         table = read_ncu_csv(pages[LAUNCHES])
         listings, notices = _listings(pages[SASS], pages[SOURCE], table.launches)
-    read = ImportedLaunches.of(table)
+    read = ImportedLaunches.of(table, file.name)
     kernels = listed_kernels(file.name, listings)
     return replace(read, kernels=kernels, notices=(*read.notices, *notices))
 
@@ -50,7 +50,7 @@ def _read(file: GivenFile) -> ImportedLaunches:
 def _by_module(module: Any, file: GivenFile) -> ImportedLaunches:
     with file.unpacked() as report:
         page, listings = read_report(module, report, file.name)
-    read = ImportedLaunches.of(parse_ncu_csv(page, file.name))
+    read = ImportedLaunches.of(parse_ncu_csv(page, file.name), file.name)
     return replace(read, kernels=listed_kernels(file.name, listings))
 
 

@@ -212,7 +212,7 @@ def _read(file: GivenFile) -> ImportedLaunches:
             f"{file.name}: launches of ncu without their metrics",
             remedy="Give all that ncu printed, or the CSV of its report: ncu --import FILE --csv.",
         )
-    launches = ImportedLaunches.of(parse_ncu_csv(read.csv, file.name))
+    launches = ImportedLaunches.of(parse_ncu_csv(read.csv, file.name), file.name)
     errors = (
         Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": file.name, "text": e}) for e in read.errors
     )

@@ -24,6 +24,8 @@ class Format:
     records: tuple[tuple[str, ...], ...]
     bad: tuple[str, ...]
     """A record of which nothing can be made."""
+    below_zero: tuple[str, ...] = ()
+    """The record of KERNELS[1], whose time is below zero."""
     tail: tuple[str, ...] = ()
     between: str = "\n"
     foreign: tuple[str, ...] | None = None
@@ -170,6 +172,7 @@ FORMATS = (
         RAW_HEAD,
         tuple((raw_row(n, with_separators(n)),) for n in EACH),
         bad=('"1","17","app"',),
+        below_zero=(raw_row(1, "-22,500"),),
     ),
     Format(
         "raw page through pandas",
@@ -178,12 +181,14 @@ FORMATS = (
             (f'{n + 1},{n}.0,17.0,app,127.0.0.1,"{KERNELS[n]}",1.0,7.0,{NS[n]}.0',) for n in EACH
         ),
         bad=("9,x,17.0,app,127.0.0.1,k,1.0,7.0,5.0",),
+        below_zero=(f"2,1.0,17.0,app,127.0.0.1,{KERNELS[1]},1.0,7.0,-22500.0",),
     ),
     Format(
         "report of ncu",
         RAW_HEAD,
         tuple((raw_row(n, with_separators(n)),) for n in EACH),
         bad=('"1","17","app"',),
+        below_zero=(raw_row(1, "-22,500"),),
         file="given.ncu-rep",
     ),
     Format(
@@ -191,6 +196,7 @@ FORMATS = (
         (quoted(DETAIL_HEAD),),
         tuple((details_row(n, with_separators(n)),) for n in EACH),
         bad=('"1","17","app"',),
+        below_zero=(details_row(1, "-22,500"),),
         foreign=(details_row(0, "3", "a new metric", "furlong"),),
     ),
     Format(
@@ -198,6 +204,7 @@ FORMATS = (
         ("==PROF== Connected to process 17 (/x/app)", "[17] app@127.0.0.1"),
         tuple(text_launch(n, f"{NS[n] / 1000:.2f}") for n in EACH),
         bad=(*text_launch(1, "1.00")[:1],),
+        below_zero=text_launch(1, "-22.50"),
         prefixed=True,
     ),
     Format(
@@ -205,12 +212,14 @@ FORMATS = (
         (),
         tuple(source_page(n) for n in EACH),
         bad=(*source_page(0)[:2], '"0x99","FADD R1'),
+        below_zero=tuple(line.replace('"22500"', '"-5"') for line in source_page(1)),
     ),
     Format(
         "sums of nsys",
         (",".join([*SUMS, "StdDev (ns)", "Name"]),),
         tuple((sum_row(n),) for n in EACH),
         bad=("10.0,many,1,2,3,4,5,6,k",),
+        below_zero=(sum_row(1).replace("22500", "-22500"),),
         foreign=("", "Total (MB),Count,quantum_kernel (MB),Operation", "1,2,3,x"),
     ),
     Format(
@@ -218,6 +227,7 @@ FORMATS = (
         IN_COLUMNS,
         tuple((in_columns(n),) for n in EACH),
         bad=("     10.0             many          1",),
+        below_zero=(in_columns(1).replace(" 22,500", "-22,500"),),
         foreign=(
             "",
             " ** Other (quantum_kernel_sum):",
@@ -232,12 +242,14 @@ FORMATS = (
         (TRACE,),
         tuple((launched(n, f"{10**6 * n}"),) for n in EACH),
         bad=(launched(1, "soon"),),
+        below_zero=(launched(1, "1000000").replace(",22500,", ",-22500,"),),
     ),
     Format(
         "trace of torch",
         ('{"schemaVersion": 1, "traceEvents": [',),
         tuple((event(n),) for n in EACH),
         bad=(event(1, dur=-5.0),),
+        below_zero=(event(1, dur=-5.0),),
         tail=("]}",),
         between=",\n",
         foreign=(event(1, cat="quantum_kernel"),),
@@ -247,6 +259,7 @@ FORMATS = (
         ("[",),
         tuple((event(n),) for n in EACH),
         bad=(event(1, ts="soon"),),
+        below_zero=(event(1, dur=-5.0),),
         tail=("]",),
         between=",\n",
         foreign=(event(1, cat="quantum_kernel"),),
@@ -256,6 +269,7 @@ FORMATS = (
         (),
         tuple(tried(n, in_ms(n)) for n in EACH),
         bad=("XBLOCK: 1, num_warps: many: soon, nreg 32",),
+        below_zero=tried(1, "-0.0225"),
         prefixed=True,
     ),
     Format(
@@ -263,6 +277,7 @@ FORMATS = (
         (),
         tuple(choices(n, in_ms(n)) for n in EACH),
         bad=("  triton_mm_9 soon ms 100.0%",),
+        below_zero=choices(1, "-0.0225"),
         prefixed=True,
     ),
 )
@@ -272,6 +287,7 @@ FORMATS += (
         CACHE,
         tuple(cached(n, NS[n] / 1e6) for n in EACH),
         bad=cached(3, None),
+        below_zero=cached(1, -0.0225),
         tail=("}}",),
         between=",\n",
         foreign=cached(3, "quantum_kernel"),

@@ -28,7 +28,7 @@ from profiler.importers.registry import importers, importers_of, read_files
 
 sys.path.append(str(Path(__file__).parents[1] / "parse"))
 from nsys_exports import ExportFile
-from small_files import EACH, FORMATS, KERNELS, NS, event, raw_row
+from small_files import EACH, FORMATS, KERNELS, NS, choices, event, raw_row, tried
 
 WITH_RECORDS = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
 Facts = Counter[tuple[str, float | None]]
@@ -154,6 +154,35 @@ def test_one_bad_record_costs_itself(read, form):
         assert Counter({fact: n for fact, n in facts.items() if fact[1] is not None}) == whole
         if "log" not in form.name and "text" not in form.name:  # those are words of many programs
             assert said != before
+
+
+@WITH_RECORDS
+def test_a_time_below_zero_is_missing_and_said(read, form):
+    """Unknown is missing: neither shown as it is, nor left out in silence."""
+    first, _, last = form.records
+    whole, before = read(form.text(*form.records), form.file)
+    facts, said = read(form.text(first, form.below_zero, last), form.file)
+    assert said != before
+    known = Counter({fact: n for fact, n in facts.items() if fact[1] is not None})
+    assert known == Counter({fact: n for fact, n in whole.items() if fact[1] != NS[1]})
+
+
+EXPONENTS = {"1.5e-03": NS[0], "2.25E-2": NS[1], "3.375e-1": NS[2]}
+"""Milliseconds as other programs write them, and the nanoseconds that they are."""
+
+
+@pytest.mark.parametrize("make", [tried, choices], ids=["kernels", "choices"])
+def test_times_of_a_log_with_an_exponent_are_read(read, make):
+    records = [make(number, time) for number, time in enumerate(EXPONENTS)]
+    facts, _ = read("\n".join(line for record in records for line in record) + "\n")
+    assert sorted(time for _, time in facts) == list(EXPONENTS.values())
+
+
+def test_a_time_of_a_log_that_is_none_is_counted(read):
+    lines = [*choices(0, "0.0015"), *choices(1, "soon")[1:]]
+    facts, said = read("\n".join(lines) + "\n")
+    assert sorted(facts.values()) == [1, 1]
+    assert "1 time that cannot be read" in said
 
 
 @WITH_RECORDS
