@@ -45,6 +45,7 @@ class NoticeKind(StrEnum):
     SESSION_DIED = "session_died"
     EXPLAINING_DIED = "explaining_died"
     JOURNAL_ODD = "journal_odd"
+    JOURNAL_LINES_LOST = "journal_lines_lost"
     KERNELS_UNCHECKED = "kernels_unchecked"
     DURATIONS_IMPOSSIBLE = "durations_impossible"
     GPU_SHARED = "gpu_shared"
@@ -251,6 +252,12 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         Severity.WARNING,
         "{file}: {count:record is|records are} damaged and skipped; what is said there counts as "
         "not measured.",
+        "Run the same command again: it measures what is missing.",
+    ),
+    NoticeKind.JOURNAL_LINES_LOST: NoticeTemplate(
+        Severity.WARNING,
+        "{file}: lines are lost at {count:place|places}; what was said there counts as not "
+        "measured.",
         "Run the same command again: it measures what is missing.",
     ),
     NoticeKind.KERNELS_UNCHECKED: NoticeTemplate(

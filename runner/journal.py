@@ -9,6 +9,7 @@ import errno
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -49,6 +50,7 @@ class Journal:
 
     def __init__(self, stream: TextIO, opened: OpenedFiles | None = None) -> None:
         self._stream = stream
+        self._lines = count()
         self._opened = opened
         self._noted: list[tuple[str, str]] = []
 
@@ -82,8 +84,9 @@ class Journal:
         self._append(event, **fields)
 
     def _append(self, event: str, **fields: Any) -> None:
+        record = {"line": next(self._lines), "event": event, "time": time.time(), **fields}
         try:
-            protocol.append_record(self._stream, {"event": event, "time": time.time(), **fields})
+            protocol.append_record(self._stream, record)
         except OSError as error:
             # Only who is in this process can have closed it.
             code = _CLOSED if error.errno == errno.EBADF else protocol.EXIT_HOST_FAULT

@@ -514,6 +514,16 @@ class JournalContent:
     skipped: int
     """Whole lines that are no record of this protocol; one more where it could not be unpacked to
     its end."""
+    breaks: int = 0
+    """Places where a record is not the next one by its number: lines are lost there. Journals of
+    versions that did not number their lines have none."""
+
+    @property
+    def lost_end(self) -> bool:
+        """Whether the end of the session is not in a journal whose lines are numbered."""
+        events = {record.get("event") for record in self.records}
+        is_numbered = any("line" in record for record in self.records)
+        return is_numbered and SESSION_FINISHED not in events
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:
@@ -553,7 +563,21 @@ def _journal_content(content: bytes) -> JournalContent:
     cut = record_of(last)
     complete = [record for record in (*records, cut) if record is not None]
     left_out = sum(record is None for record in records) + too_long
-    return JournalContent(tuple(complete), left_out)
+    return JournalContent(tuple(complete), left_out, _breaks(records))
+
+
+def _breaks(records: Iterable[Mapping[str, Any] | None]) -> int:
+    """Number of places with lost lines; a line that is damaged is none, and counted elsewhere.
+
+    A runner that was started before its session numbers the lines of this anew.
+    """
+    breaks = 0
+    expected: int | None = 0
+    for record in records:
+        number = None if record is None else record.get("line")
+        breaks += number is not None and expected is not None and number not in (0, expected)
+        expected = None if number is None else number + 1
+    return breaks
 
 
 def record_of(line: str | bytes) -> dict[str, Any] | None:
@@ -633,6 +657,7 @@ _NEEDED: Mapping[str, Set[str]] = {
     ROOF_FAILED: {"roof", "cause"},
 }
 _CHECKS: Mapping[str, Callable[[object], bool]] = {
+    "line": _is_count,
     "time": _is_number,
     "cell": _is_text,
     "phase": lambda value: isinstance(value, str) and value in PHASES,

@@ -36,6 +36,7 @@ _OF_FILES = frozenset(
         NoticeKind.ATTEMPT_FILE_DAMAGED,
         NoticeKind.EXPLAINING_DIED,
         NoticeKind.JOURNAL_ODD,
+        NoticeKind.JOURNAL_LINES_LOST,
         NoticeKind.CSV_UNREADABLE,
         NoticeKind.CSV_TRUNCATED,
         NoticeKind.CSV_BAD_ROWS,

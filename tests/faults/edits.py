@@ -432,6 +432,7 @@ def edits_of_lines(content):
     for place in range(len(lines)):
         yield f"without line {place + 1}", b"".join(lines[:place] + lines[place + 1 :])
         yield f"line {place + 1} twice", b"".join(lines[: place + 1] + lines[place:])
+        yield f"two lines from {place + 1} on lost", b"".join(lines[:place] + lines[place + 2 :])
 
 
 def silent_in_run(place, path, number, seed):

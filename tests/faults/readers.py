@@ -343,7 +343,7 @@ def timed(folder: Path) -> Workplace:
     for cell, block, arm in place.visits("timer"):
         journal += measured([(cell, block, arm)], durations_ns=[1000.0 + block])[1:]
     journal.append({"event": "session_finished"})
-    place.attempt("timer", journal=journal)
+    place.attempt("timer", journal=[{"line": n, **record} for n, record in enumerate(journal)])
     return place
 
 

@@ -159,7 +159,7 @@ def test_under_nsys_the_journal_has_no_durations(bench, select):
 
     (record,) = select(bench.run(job), event="finished", phase="measure")
 
-    assert record.keys() == {"event", "time", "cell", "phase", "block"}
+    assert record.keys() == {"line", "event", "time", "cell", "phase", "block"}
 
 
 def test_recording_ends_when_a_session_is_lost(bench, monkeypatch):

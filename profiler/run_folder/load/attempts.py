@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,7 @@ from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt
 from profiler.run_folder.load.alike import PASSES, ReadAhead, read_together
 from profiler.run_folder.load.explained import cell_profiles, finished_cells, first_sample_cells
-from profiler.run_folder.load.loaded import Loaded, visits_of
+from profiler.run_folder.load.loaded import FINISHED, Loaded, visits_of
 from profiler.run_folder.load.timelines import VisitTimelines, visit_timelines
 from profiler.runner import protocol
 from profiler.runner.protocol import STAMPS_FILE
@@ -70,7 +70,7 @@ def _load(
             if "cell" not in record or record["cell"] in current
         ),
         current=frozenset(current),
-        of_reading=(*clock_notices, *_odd_records(attempt, journal.skipped)),
+        of_reading=(*clock_notices, *_odd_records(attempt, journal)),
         clocks=clocks,
     )
     if attempt.record.kind == SessionKind.TIMELINE:
@@ -288,9 +288,17 @@ def _read_clocks(attempt: Attempt) -> tuple[pd.DataFrame, tuple[Notice, ...]]:
         return empty_clocks(), (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": CLOCKS_FILE}),)
 
 
-def _odd_records(attempt: Attempt, skipped: int) -> tuple[Notice, ...]:
-    values: dict[str, str | int | float] = {"file": attempt.journal.name, "count": skipped}
-    return (Notice(NoticeKind.JOURNAL_ODD, values),) if skipped else ()
+def _odd_records(attempt: Attempt, journal: protocol.JournalContent) -> Iterator[Notice]:
+    """Notices of a journal that is not as the runner left it."""
+    file = {"file": attempt.journal.name}
+    if journal.skipped:
+        yield Notice(NoticeKind.JOURNAL_ODD, {**file, "count": journal.skipped})
+    result = attempt.result
+    of_runner = attempt.record.visit is None and attempt.record.kind != SessionKind.CHECK
+    has_ended = of_runner and result is not None and result.cause == FINISHED
+    breaks = journal.breaks + (has_ended and journal.lost_end)
+    if breaks:
+        yield Notice(NoticeKind.JOURNAL_LINES_LOST, {**file, "count": breaks})
 
 
 def _with_timelines(loaded: Loaded) -> Loaded:
