@@ -165,7 +165,8 @@ def _difference_card(findings: Findings) -> Card:
     if len(row.ratios) == 1:
         value = row.best[1]
         between = numbers.interval(value.ratio_low, value.ratio_high)
-        return Card(question, numbers.ratio(value.ratio), f"{against} {between}{source}")
+        words = " ".join(filter(None, (against, between)))
+        return Card(question, numbers.ratio(value.ratio), f"{words}{source}")
     span = f"{numbers.ratio(row.best[1].ratio)} to {numbers.ratio(row.worst[1].ratio)}"
     return Card(question, numbers.ratio(row.geometric_mean), f"{against}; {span}{source}")
 
