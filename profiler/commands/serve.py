@@ -45,7 +45,7 @@ def served_tools(root: Path) -> MCPServer:
     except ModuleNotFoundError as error:
         raise EnvironmentUnusable(
             "`profiler serve` needs the library mcp.",
-            remedy="pip install 'kernel-profiler[serve]'",
+            remedy="pip install mcp; in a checkout, pip install -e '.[serve]'",
         ) from error
     served = _Served(root.resolve())
     server: MCPServer = MCPServer("profiler", instructions=_INSTRUCTIONS)
