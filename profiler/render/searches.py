@@ -67,7 +67,7 @@ def search_section(findings: Findings) -> SearchSection | None:
     shares = search.importance.shares if search.importance is not None else {}
     return SearchSection(
         sentences=search_sentences(findings, search),
-        course=_course_chart(findings.programs, search),
+        course=None if findings.report.settings.page_kind.tunes else course_chart(findings),
         tried=_tried_chart(search, free),
         importance=tuple(shares.items()),
         importance_reading=importance_reading(search),
@@ -88,13 +88,15 @@ def _free_parameters(search: SearchFindings) -> tuple[Parameter, ...]:
     return tuple(sorted(free, key=lambda parameter: -shares.get(parameter.name, 0.0)))
 
 
-def _course_chart(programs: Programs, search: SearchFindings) -> Chart | None:
-    table = course_table(search)
-    if table["ratio"].notna().sum() == 0:
+def course_chart(findings: Findings, chart_id: str = "search-course") -> Chart | None:
+    """Every evaluation of the search and the best so far; None where nothing was measured."""
+    programs, search = findings.programs, findings.search
+    table = course_table(search) if search else pd.DataFrame({"ratio": []})
+    if search is None or table["ratio"].notna().sum() == 0:
         return None
     baseline = variant_name(programs, search.record.terms.baseline)
     return make_chart(
-        "search-course",
+        chart_id,
         "Best so far by evaluation",
         "A dot for each configuration that was measured. Line: the best so far, with its "
         f"95\u202f% interval by all looks at it. Time \u00f7 that of {baseline} in the same block, "

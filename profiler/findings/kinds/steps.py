@@ -256,19 +256,27 @@ def _itself(variant: Variant, finder: StepFinder) -> StepEffect:
     return StepEffect(step, row, (NO_VERDICT,) * len(row), over_problems(row))
 
 
-def largest_effect(steps: Sequence[StepEffect]) -> StepEffect | None:
-    """The step with the largest factor, up or down, over all problems; None without a ratio."""
+def largest_effects(steps: Sequence[StepEffect]) -> list[StepEffect]:
+    """The steps with a ratio over all problems, the largest factor first, up or down."""
     measured = [step for step in steps if step.overall.pairs and step.overall.ratio > 0]
-    return max(measured, key=lambda step: abs(math.log(step.overall.ratio)), default=None)
+    return sorted(measured, key=lambda step: -abs(math.log(step.overall.ratio)))
 
 
-def largest_step(ladder: Sequence[Rung]) -> Rung | None:
-    """The rung whose step is the largest factor, up or down, over all problems."""
-    with_pairs = [rung for rung in ladder if rung.step is not None and rung.step.overall.pairs]
-    return max(
-        with_pairs, key=lambda rung: abs(math.log(rung.step.overall.ratio)) if rung.step else 0.0,
-        default=None,
-    )  # fmt: skip
+def steps_up_and_down(ladder: Sequence[Rung], better: str) -> tuple[list[Rung], list[Rung]]:
+    """Rungs that are better and worse than the one before over all problems, most factor first.
+
+    `better`: of the metric that decides, `lower` or `higher`.
+    """
+    logs = {
+        rung.number: math.log(rung.step.overall.ratio) * (-1 if better == "higher" else 1)
+        for rung in ladder
+        if rung.step is not None and rung.step.overall.pairs
+    }
+    rungs = sorted((rung for rung in ladder if rung.number in logs), key=lambda r: logs[r.number])
+    return (
+        [rung for rung in rungs if logs[rung.number] < 0],
+        [rung for rung in reversed(rungs) if logs[rung.number] > 0],
+    )
 
 
 # ---- as JSON -------------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ MOST_STRIPS = 16
 _STRIP_COLUMNS = ["row", "ratio", "role", "mark", "cell"]
 
 
-def configurations_chart(findings: Findings) -> Chart | None:
+def configurations_chart(findings: Findings, chart_id: str = "first") -> Chart | None:
     """Ratio of every configuration at each problem; None without a correct result."""
     problems = _shown(findings.ranking)
     dots, references = strip_tables(findings, problems)
@@ -153,7 +153,8 @@ def configurations_chart(findings: Findings) -> Chart | None:
         _entries(findings.ranking, dots, references),
         f"{metric.label} \u00f7 {against}",
     )
-    return make_chart("first", f"{metric.label} of every configuration by problem", reading, figure)
+    title = f"{metric.label} of every configuration by problem"
+    return make_chart(chart_id, title, reading, figure)
 
 
 def _shown(ranking: Ranking) -> tuple[Problem, ...]:

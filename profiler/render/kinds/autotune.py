@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pandas as pd
 
@@ -25,6 +26,7 @@ from profiler.render.figures.drawing import ROOM, Axis, Drawing, circle, spans_d
 from profiler.render.figures.palette import COLOURS, colour_of
 from profiler.render.first.ratios import configurations_chart
 from profiler.render.kinds.versions import View, metric_parts, problem_parts
+from profiler.render.searches import course_chart
 from profiler.render.tables.effects import _DOT, parameter_effects
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.tables.slowdowns import (
@@ -45,7 +47,7 @@ NEEDS = ("Registers per thread", "Shared memory per block (KiB)")
 def autotune_view(findings: Findings) -> View:
     """Ratios to the best, one configuration for all, parameters, needs and the funnel."""
     report = findings.report
-    parts = {
+    parts: dict[str, Any] = {
         "heats": slowdown_heats(findings),
         "heat_legend": slowdown_legend(),
         "single_choice_heads": SINGLE_CHOICE_HEADS,
@@ -56,7 +58,9 @@ def autotune_view(findings: Findings) -> View:
         **problem_parts(findings),
         **metric_parts(findings),
     }
-    first = configurations_chart(findings)
+    first = course_chart(findings, "first")
+    parts["configurations"] = configurations_chart(findings, "configurations") if first else None
+    first = first or configurations_chart(findings)
     return View("autotune.html", "Which configuration", parts, first=first)
 
 

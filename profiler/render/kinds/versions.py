@@ -13,6 +13,7 @@ from profiler.render.figures.charts import Chart
 from profiler.render.first.ratios import timers_chart, versions_chart
 from profiler.render.tables import heats
 from profiler.render.tables.rows import shown_metrics
+from profiler.render.timeline.in_kernel_section import close_ups_chart
 
 
 @dataclass(frozen=True)
@@ -38,11 +39,11 @@ def versions_view(findings: Findings) -> View:
 
 
 def _first(findings: Findings) -> Chart | None:
-    """Ratios of timers where these are what is compared, else those of the versions."""
+    """Ratios of timers where these are what is compared; what a kernel did inside, if recorded."""
     timers = findings.timers
     if timers is not None and timers.compared:
         return timers_chart(findings.programs, timers)
-    return versions_chart(findings)
+    return close_ups_chart(findings) or versions_chart(findings)
 
 
 def problem_parts(findings: Findings) -> dict[str, Any]:

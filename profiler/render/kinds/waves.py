@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -27,7 +27,15 @@ from profiler.render.figures.axes import (
     whole_numbers,
 )
 from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
-from profiler.render.figures.drawing import Drawing, circle, dashed, fitted, line_style
+from profiler.render.figures.drawing import (
+    Drawing,
+    circle,
+    dashed,
+    fill_style,
+    fitted,
+    line_style,
+    text_style,
+)
 from profiler.render.figures.palette import colour_of
 from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.tables.rows import Datum, Row
@@ -50,7 +58,7 @@ def waves_view(findings: Findings) -> View:
     """Times and tail efficiencies over waves, and what each variant needs."""
     table = wave_table(findings)
     parts: dict[str, Any] = {
-        "wave_charts": _efficiencies(table),
+        "wave_charts": _stairs(table),
         "wave_left_out": max(0, table["name"].nunique() - MOST_PANELS),
         "wave_good": numbers.show(100 * GOOD, "%"),
         "wave_rule": _PER_SM,
@@ -60,7 +68,12 @@ def waves_view(findings: Findings) -> View:
         "wave_grid_heads": GRID_HEADS,
         **metric_parts(findings),
     }
-    return View("waves.html", "Times by waves", parts, first=_stairs(table))
+    return View(
+        "waves.html",
+        "Times by waves",
+        parts,
+        first=_efficiencies(table, findings.kind.waves.needs if findings.kind.waves else ()),
+    )
 
 
 def waves_answer(findings: Findings) -> tuple[Sentence, ...]:
@@ -93,33 +106,34 @@ def _shown(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["name"].isin(list(table["name"].unique()[:MOST_PANELS]))]
 
 
-def _stairs(table: pd.DataFrame) -> Chart | None:
+def _stairs(table: pd.DataFrame) -> tuple[Chart, ...]:
     shown = _shown(table)
     if shown.empty:
-        return None
-    return make_chart(
-        "first",
+        return ()
+    chart = make_chart(
+        "wave-times",
         "Time by waves",
         "A step where one more block begins a new wave; dashed, the best rate of full waves.",
         stairs(shown),
     )
+    return (chart,)
 
 
-def _efficiencies(table: pd.DataFrame) -> tuple[Chart, ...]:
+def _efficiencies(table: pd.DataFrame, needs: Sequence[Steady]) -> Chart | None:
     measured = _shown(table)
     measured = measured[measured["efficiency"].notna()]
     if measured.empty:
-        return ()
+        return None
     per_sm = bool(measured["blocks_per_sm"].notna().all())
     x, label = ("blocks_per_sm", "blocks per SM") if per_sm else ("waves", "waves")
-    chart = make_chart(
-        "wave-efficiency",
+    enough = {need.variant: getattr(need, x) for need in needs}
+    return make_chart(
+        "first",
         f"Tail efficiency by {label}",
-        "Ideal time \u00f7 measured time. What it is short of 100\u202f% is lost while the last "
-        "wave leaves multiprocessors without work.",
-        efficiencies(measured, x, label, GOOD),
+        "Ideal time \u00f7 measured time; short of 100\u202f%, multiprocessors have no work in the "
+        f"last wave. Shaded: enough, {100 * GOOD:.0f}\u202f% and more from there on.",
+        efficiencies(measured.assign(enough=measured["variant"].map(enough)), x, label, GOOD),
     )
-    return (chart,)
 
 
 def _need_row(programs: Programs, steady: Steady) -> Row:
@@ -199,8 +213,9 @@ def _percent(value: float) -> Datum:
 # ---- figures; a panel for each variant -----------------------------------------------------------
 
 
-_STAIR_IN = 3.4
-"""Height of all rows of stairs together, as a first screen has room for."""
+_PANELS_IN = 3.4
+"""Height of all rows of panels together, as a first screen has room for."""
+_SHADE = 0.12
 _DOT = circle(1.75)
 _IDEAL = dashed(palette.MUTED, 1.5)
 
@@ -211,7 +226,7 @@ def stairs(table: pd.DataFrame) -> Drawing:
     Columns `name role mark waves time_ns ideal_ns`; only `ideal_ns` may be missing.
     """
     panels = dict(list(table.groupby("name", sort=False)))
-    drawing, grid = panel_axes(len(panels), _STAIR_IN)
+    drawing, grid = panel_axes(len(panels), _PANELS_IN)
     divisor, unit = numbers.scale(float(table["time_ns"].max()), "ns")
     for index, (axes, (name, rows)) in enumerate(zip(grid, panels.items(), strict=True)):
         ordered = rows.sort_values("waves", kind="stable")
@@ -229,15 +244,22 @@ def stairs(table: pd.DataFrame) -> Drawing:
 def efficiencies(table: pd.DataFrame, x: str, x_label: str, good: float) -> Drawing:
     """Tail efficiency over one column of the table, with a line where it is good.
 
-    Columns `name role mark efficiency` and that of `x`, none of them missing.
+    Columns `name role mark efficiency` and that of `x`, none of them missing; `enough`: where of
+    `x` it stays good from on, which is shaded, or NaN.
     """
     panels = dict(list(table.groupby("name", sort=False)))
-    drawing, grid = panel_axes(len(panels))
+    drawing, grid = panel_axes(len(panels), _PANELS_IN)
     for index, (axes, (name, rows)) in enumerate(zip(grid, panels.items(), strict=True)):
         ordered = rows.sort_values(x, kind="stable")
         labels = outer_labels(index, len(panels), x_label, "tail efficiency (%)")
         top = max(105.0, 100 * float(ordered["efficiency"].max()) + 5)
         scales = _dressed(axes, str(name), ordered[x], top, labels)
+        enough = float(ordered["enough"].iloc[0])
+        if math.isfinite(enough):
+            corner = (scales[0].at(enough), axes.top)
+            drawing.rectangle(corner, (axes.right, axes.bottom), fill_style(palette.BEST, _SHADE))
+            at = (corner[0] + 4, axes.bottom - 6)
+            drawing.text(f"from {enough:.4g}", at, text_style("start"))
         axes.level(scales[1].at(100 * good), dashed(palette.MUTED, 1.4))
         _draw_grids(axes, ordered, places(ordered[x], 100 * ordered["efficiency"], scales))
         axes.spines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy, KernelWhy
@@ -38,7 +39,10 @@ from profiler.render.words.why import (
 )
 
 MOST_PAIRS = 24
-_BAR_REM = 14.0
+_BAR_REM = 22.0
+_CUT = 0.8
+"""Part of the longer duration that the bars reach down to, from which on they begin above 0."""
+_WHOLE = "whole"
 _MOST_PARTS = 9
 _MOST_WAITS = 5
 _MOST_CAUSES = 6
@@ -49,14 +53,15 @@ _MOST_SASS = 40
 
 @dataclass(frozen=True)
 class PartRow:
-    """One part of an account."""
+    """A step of a waterfall from one duration to another, or one of the two durations."""
 
     words: str
     time: Datum
     share: Datum
+    begin_rem: float
     width_rem: float
-    adds: bool
-    """Whether it makes the first slower."""
+    css: str
+    """`adds`: it makes the first slower; `whole`: a duration; else it makes the first faster."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,8 @@ class Explained:
     sentence: str
     names: tuple[str, str]
     parts: tuple[PartRow, ...]
+    ends: str
+    """From which time to which the bars of the parts reach."""
     slower: str
     """Name of the cell that takes longer: shares are of its time."""
     total: str
@@ -137,13 +144,15 @@ def _pair(pair: PairWhy) -> Explained:
     names = (pair.cell.variant.label, pair.against.variant.label)
     note = pair.cell.variant.remark
     says_more = note and note not in names[0]
+    parts, ends = _parts(pair, pair.account)
     return Explained(
         cells=(pair.cell.id, pair.against.id),
         title=f"{names[0]} against {names[1]}, {pair.cell.problem.name}"
         + (f": {note}" if says_more else ""),
         sentence=why_sentence(pair),
         names=names,
-        parts=_parts(pair.account),
+        parts=parts,
+        ends=ends,
         slower="" if pair.account is None else slower_name(pair, pair.account),
         total="" if pair.account is None else numbers.signed_time(pair.account.difference_ns),
         kernels=_kernels(pair),
@@ -157,22 +166,44 @@ def _pair(pair: PairWhy) -> Explained:
     )
 
 
-def _parts(account: Account | None) -> tuple[PartRow, ...]:
-    """The largest parts, and one row for all others."""
+def _parts(pair: PairWhy, account: Account | None) -> tuple[tuple[PartRow, ...], str]:
+    """A waterfall from the second duration to the first, and the times that its bars reach.
+
+    The largest parts, and one row for all others. Bars begin at 0 unless the parts are small.
+    """
     if account is None or not account.parts:
-        return ()
+        return (), ""
     named = account_rows(account, _MOST_PARTS)
-    largest = max(abs(ns) for _, ns in named) or 1.0
-    return tuple(
-        PartRow(
+    end = pair.first.duration_ns
+    levels = list(accumulate((ns for _, ns in named), initial=end - account.difference_ns))
+    lowest, highest = min(*levels, end), max(*levels, end)
+    is_cut = _CUT * highest <= lowest < highest
+    origin = lowest - (highest - lowest) / 4 if is_cut else min(0.0, lowest)
+
+    def row(words: str, ns: float, begin: float, css: str) -> PartRow:
+        low, high = sorted((begin, begin + ns))
+        low, scale = max(low, origin), _BAR_REM / (highest - origin)
+        time = numbers.show(ns, "ns") if css == _WHOLE else numbers.signed_time(ns)
+        percent = share_of_slower(ns, account)
+        share = numbers.show(percent, "%") if css == _WHOLE else signed_share(ns, account)
+        return PartRow(
             words=words,
-            time=Datum(numbers.signed_time(ns), numbers.raw(ns)),
-            share=Datum(signed_share(ns, account), numbers.raw(share_of_slower(ns, account))),
-            width_rem=_BAR_REM * abs(ns) / largest,
-            adds=ns > 0,
+            time=Datum(time, numbers.raw(ns)),
+            share=Datum(share, numbers.raw(percent)),
+            begin_rem=scale * (low - origin),
+            width_rem=scale * (high - low),
+            css=css,
         )
-        for words, ns in named
+
+    rows = (
+        row(pair.against.variant.label, levels[0], 0.0, _WHOLE),
+        *(
+            row(words, ns, level, "adds" if ns > 0 else "")
+            for (words, ns), level in zip(named, levels, strict=False)
+        ),
+        row(pair.cell.variant.label, end, 0.0, _WHOLE),
     )
+    return rows, f"{numbers.show(origin, 'ns') if origin else 0} to {numbers.show(highest, 'ns')}"
 
 
 def _cost(amount: Amount) -> Datum:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -11,12 +11,14 @@ import pandas as pd
 from profiler.findings.findings import Findings
 from profiler.findings.timelines.in_kernel import WAIT, InKernelFindings
 from profiler.findings.values import NAN
+from profiler.render.figures.axes import symbol_handle
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.timeline.picture import GPU, PictureRow, bars_within, joined_bars
 from profiler.render.timeline.still_figure import (
     PHASE_NAMES,
     Panel,
+    phase_colour,
     phase_name,
     timeline_figure,
 )
@@ -28,6 +30,8 @@ MOST_PICTURES = 12
 _SHOWN_ACTIVITIES = 28
 """Of the busiest warpgroup, in the panel that shows single ones."""
 _PIXELS = 1400
+_LOW_ROW_IN = 0.18
+"""Of the first screen, which has two panels."""
 _GREY = -1
 _WARPGROUPS = "Warpgroups of the block at once, by whether operations of theirs were under way"
 
@@ -159,6 +163,50 @@ def _chart(
     )
     figure = timeline_figure(drawn)
     return make_chart(f"in-kernel-{number}", f"{name}: inside the kernel", reading, figure)
+
+
+def close_ups_chart(findings: Findings) -> Chart | None:
+    """A few activities of the first variant and of the baseline, at the largest problem."""
+    programs, problem, rank = (
+        findings.programs,
+        findings.ranking.largest_problem,
+        findings.ranking.leader,
+    )
+    if problem is None or rank is None or not findings.in_kernel:
+        return None
+    variants = [rank.variant]
+    if programs.baseline and programs.baseline != rank.variant:
+        variants.append(programs.baseline)
+    colours, panels = _colours(list(findings.in_kernel.values())), []
+    for variant in variants:
+        cell = programs.by_place.get((variant.id, problem.id))
+        inside = findings.in_kernel.get(cell.id) if cell else None
+        if inside and inside.blocks:
+            block, title = inside.blocks[0], f"{variant.label}, a third into it"
+            working = _working(inside)
+            panels.append(_panel(working, block, _close_up(inside, block), colours, title))
+    drawn = [panel for panel in panels if panel is not None]
+    if not drawn:
+        return None
+    keys = [
+        symbol_handle(words(activity), phase_colour(place), "s")
+        for activity, place in colours.items()
+        if any((panel.bars["phase"] == place).any() for panel in drawn) and place != _GREY
+    ]
+    figure = timeline_figure(drawn, keys=keys, row_in=_LOW_ROW_IN)
+    reading = (
+        f"At {problem.name}: each warpgroup of one block that computes, and below it what it has "
+        "under way, in the colour of what begins it; waiting is grey."
+    )
+    return make_chart("first", "What the warpgroups do", reading, figure)
+
+
+def _working(inside: InKernelFindings) -> InKernelFindings:
+    """The warpgroups that have operations under way; all where none has."""
+    groups = inside.under_way["group"].unique()
+    stamps = inside.stamps
+    spans = stamps.spans[stamps.spans["group"].isin(groups)]
+    return replace(inside, stamps=replace(stamps, spans=spans)) if len(groups) else inside
 
 
 def _close_up(inside: InKernelFindings, block: int) -> tuple[float, float]:

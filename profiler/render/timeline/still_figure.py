@@ -12,7 +12,17 @@ import pandas as pd
 from profiler.findings.findings import Findings
 from profiler.model import SessionStep, Span
 from profiler.render.figures import palette
-from profiler.render.figures.axes import POINTS, TICK_GAP, Axes, RowAxes, Scale, Ticks, places
+from profiler.render.figures.axes import (
+    POINTS,
+    TICK_GAP,
+    Axes,
+    Handle,
+    RowAxes,
+    Scale,
+    Ticks,
+    legend,
+    places,
+)
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.figures.drawing import (
     ASCENT,
@@ -36,6 +46,7 @@ PHASE_NAMES = ("best", "baseline", "series-1", "series-2", "series-3", "series-4
 
 _LEFT_IN, _RIGHT_IN = 1.75, 0.15
 _ROW_IN, _HEAD_IN, _AXIS_IN, _OVERVIEW_IN = 0.24, 0.24, 0.42, 0.5
+_LEGEND_IN = 0.25
 _CHARACTER_IN = 0.066
 _FEWEST_LETTERS = 3
 _BAR = 0.41
@@ -67,13 +78,22 @@ class Shares:
     values: npt.NDArray[np.float64]
 
 
-def timeline_figure(panels: Sequence[Panel], shares: Shares | None = None) -> Drawing:
-    """Draw shares of busy time where there are any, and panels of bars below."""
-    heights = [_HEAD_IN + _ROW_IN * max(len(panel.rows), 1) + _AXIS_IN for panel in panels]
-    top = 0.0 if shares is None else _HEAD_IN + _OVERVIEW_IN + _AXIS_IN
-    drawing = Drawing(WIDTH_IN * POINTS, (top + sum(heights)) * POINTS)
+def timeline_figure(
+    panels: Sequence[Panel],
+    shares: Shares | None = None,
+    keys: Sequence[Handle] = (),
+    row_in: float = _ROW_IN,
+) -> Drawing:
+    """Draw a legend and shares of busy time where there are any, and panels of bars below."""
+    heights = [_HEAD_IN + row_in * max(len(panel.rows), 1) + _AXIS_IN for panel in panels]
+    top = _LEGEND_IN if keys else 0.0
+    overview = 0.0 if shares is None else _HEAD_IN + _OVERVIEW_IN + _AXIS_IN
+    drawing = Drawing(WIDTH_IN * POINTS, (top + overview + sum(heights)) * POINTS)
+    if keys:
+        legend(drawing, keys)
     if shares is not None:
-        _draw_shares(_axes(drawing, _HEAD_IN, _OVERVIEW_IN), shares, panels)
+        _draw_shares(_axes(drawing, top + _HEAD_IN, _OVERVIEW_IN), shares, panels)
+    top += overview
     for panel, height in zip(panels, heights, strict=True):
         axes = _axes(drawing, top + _HEAD_IN, height - _HEAD_IN - _AXIS_IN)
         _draw_panel(axes, panel)

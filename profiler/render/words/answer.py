@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from profiler.findings.answer import answer_of as found_answer
 from profiler.findings.findings import CellNumbers, Findings, Programs, Ranking
-from profiler.findings.kinds.steps import Rung, largest_step
+from profiler.findings.kinds.steps import Rung
 from profiler.findings.ranking import VariantRank, excludes_one
 from profiler.findings.values import Value
 from profiler.findings.verdicts import PairVerdict
@@ -93,8 +93,7 @@ def ladder_sentences(findings: Findings) -> tuple[Sentence, ...]:
 def _ladder_sentence(findings: Findings) -> Sentence:
     ladder = findings.kind.ladder
     measured = [rung for rung in ladder if rung.step is not None and rung.step.overall.pairs]
-    most = largest_step(ladder)
-    if not measured or most is None or most.step is None:
+    if not measured:
         return ()
     last, what = measured[-1], noun(findings.numbers)
     cumulative = last.cumulative
@@ -103,9 +102,7 @@ def _ladder_sentence(findings: Findings) -> Sentence:
     return sentence_of(
         f"The ladder of {len(ladder)} versions{_led(findings.numbers, ladder)} ends at "
         f"{strong(numbers.ratio(cumulative.overall.ratio))} the {what} of its first version "
-        f"(geometric mean){counts_clause(cumulative.verdicts)}. Its largest step is the one to "
-        f"{strong(most.variant.label)}, which takes {numbers.ratio(most.step.overall.ratio)} the "
-        f"{what} of the version before it{counts_clause(most.step.verdicts)}."
+        f"(geometric mean){counts_clause(cumulative.verdicts)}."
     )
 
 

@@ -34,13 +34,19 @@ from profiler.render.words.comparisons import (
     worst_of_the_best,
 )
 from profiler.render.words.counters import limit_and_roof, nearest_roof_words, practical_of
-from profiler.render.words.headline import headline, kind_sentence, reference_clause
+from profiler.render.words.headline import (
+    blocks_that_fill,
+    headline,
+    kind_sentence,
+    reference_clause,
+)
 from profiler.render.words.names import key_to_names
 from profiler.render.words.sentences import Card, Sentence, card_sentence, sentence_of, spoken
-from profiler.render.words.verdict_words import CSS
+from profiler.render.words.verdict_words import CSS, word
 from profiler.render.words.verdicts import (
     all_problems,
     block_words,
+    opposed,
     percent,
     reason_and_blocks,
     word_of,
@@ -58,8 +64,7 @@ def cards(findings: Findings) -> tuple[Card, ...]:
     if findings.timers is not None and findings.timers.compared:
         return timer_cards(findings, findings.timers)
     return (
-        _best_card(findings),
-        _difference_card(findings),
+        *(_waves_cards(findings) or (_best_card(findings), _difference_card(findings))),
         _reality_card(findings),
         _why_card(findings),
     )
@@ -148,6 +153,29 @@ def _ties(ranking: Ranking, row: VariantRank) -> str:
     return f"; {ties_words(winners[0])}"
 
 
+# ---- waves ---------------------------------------------------------------------------------------
+
+
+def _waves_cards(findings: Findings) -> tuple[Card, ...]:
+    """How many blocks are enough, and what fewer cost; nothing on a page without waves."""
+    needs = findings.kind.waves.needs if findings.kind.waves else ()
+    enough = [need for need in needs if not numbers.is_missing(need.waves)]
+    least = min(enough, key=lambda need: need.rule_least, default=None)
+    if least is None or numbers.is_missing(least.rule_least):
+        return ()
+    labels = {variant.id: variant.label for variant in findings.programs.variants}
+    each = [f"{labels[need.variant]}: {blocks_that_fill([need])[0]}" for need in enough]
+    answer, waves = blocks_that_fill(enough)
+    detail = "; ".join(each[:_MOST_NEEDS]) if len(enough) > 1 else waves
+    cost = f"{numbers.show(100 * least.rule_least, '%')} of the rate"
+    where = f"{labels[least.variant]} at {least.rule_least_at:.4g} waves"
+    idle = f"of {where}, the least: multiprocessors idle in the last wave"
+    return (Card("How many", answer, detail), Card("What fewer give", cost, idle))
+
+
+_MOST_NEEDS = 4
+
+
 # ---- by how much ---------------------------------------------------------------------------------
 
 
@@ -204,7 +232,11 @@ def _reality_card(findings: Findings) -> Card:
         return Card(question, "not known", "no ratio to a baseline")
     judged = [pair for pair in row.planned_verdicts if pair.verdict is not None]
     if judged and any(pair.verdict is not Verdict.NO_DATA for pair in judged):
-        return _verdict_card(question, judged)
+        card = _verdict_card(question, judged)
+        if findings.kind.waves is None or findings.programs.baseline is None:
+            return card
+        both = f"{row.variant.label} against {findings.programs.baseline.label}"
+        return replace(card, detail=f"{both}; {card.detail}")
     if findings.verdicts.given:
         return Card(question, "not known", "only the baseline was measured")
     return _interval_card(question, findings.numbers, row)
@@ -223,6 +255,9 @@ def _verdict_card(question: str, verdicts: Sequence[PairVerdict]) -> Card:
         for verdict in by_verdict
     }
     answer = f"{words[first]} at {all_problems(total) if count == total else f'{count} of {total}'}"
+    if both := opposed(verdicts):
+        answer = f"{both} of {total}"
+        others = [(verdict, number) for verdict, number in others if word(verdict) not in both]
     rest = [f"{words[verdict]} at {number}" for verdict, number in others]
     margins = _span("margin \u00b1", [pair.margin for pair in verdicts], "")
     details = [", ".join(rest), margins, _offsets(verdicts), _blocks(verdicts)]

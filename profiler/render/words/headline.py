@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from profiler.findings.answer import Answer, ReferenceLead, answer_of
 from profiler.findings.findings import CellNumbers, Findings
-from profiler.findings.kinds.steps import largest_effect, largest_step
-from profiler.findings.kinds.waves import GOOD
+from profiler.findings.kinds.steps import Rung, StepEffect, largest_effects, steps_up_and_down
+from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
 from profiler.findings.ranking import VariantRank
+from profiler.findings.why.find import idle_difference
 from profiler.findings.winners import Winner
 from profiler.model import Variant, Verdict
-from profiler.planning.page_kinds import LADDER, PARAMETERS, WAVES
+from profiler.planning.page_kinds import LADDER, PARAMETERS, TIMELINES, WAVES
 from profiler.render.tables.timers import timer_table
 from profiler.render.words import numbers
 from profiler.render.words.answer import NOTHING_MEASURED
 from profiler.render.words.comparisons import noun, step_name, ties_words
 from profiler.render.words.sentences import Sentence, sentence_of, spoken, strong
 from profiler.render.words.verdict_words import word
-from profiler.render.words.verdicts import counts_clause, word_of
+from profiler.render.words.verdicts import counts_clause, opposed, symbol, word_of
 
 
 def headline(findings: Findings) -> Sentence:
@@ -57,7 +58,50 @@ def _general(findings: Findings) -> Sentence:
     reference = reference_clause(findings.numbers, answer.reference)
     if len(row.planned) == 1 or findings.programs.baseline is None or row.best is None:
         return sentence_of(f"{_winner(findings, row, answer)}{reference}.")
-    return sentence_of(f"{_relative(findings, row, findings.programs.baseline)}{reference}.")
+    relative = _relative(findings, row, findings.programs.baseline)
+    meanwhile = _busy(findings) or _inside(findings, row.variant)
+    return sentence_of(f"{_searched(findings)}{relative}{meanwhile}{reference}.")
+
+
+def _searched(findings: Findings) -> str:
+    """How many configurations a search chose from, before what it found; empty without one."""
+    cover = findings.search.coverage if findings.search else None
+    if cover is None:
+        return ""
+    return f"Of {cover.configurations:,} configurations ({cover.tried:,} tried), "
+
+
+def _busy(findings: Findings) -> str:
+    """How long the device is idle, on a page of timelines."""
+    idle = idle_difference(findings)
+    if idle is None or TIMELINES not in findings.report.settings.page_kind.finds:
+        return ""
+    other, own = (
+        numbers.show(100 * (1 - unit.busy_share), "%") for unit in (idle.other, idle.unit)
+    )
+    return (
+        f"; the {findings.timelines.device} is idle {strong(other)} of the time in "
+        f"{idle.against.variant.label}, {own} in {idle.cell.variant.label}"
+    )
+
+
+def _inside(findings: Findings, variant: Variant) -> str:
+    """How much of the time two warpgroups or more work at once, where kernels were recorded."""
+    programs, problem = findings.programs, findings.ranking.largest_problem
+    both = [each for each in (variant, programs.baseline) if each and problem]
+    shares = [
+        inside.operation_shares
+        for each in both
+        if problem and (cell := programs.by_place.get((each.id, problem.id)))
+        if (inside := findings.in_kernel.get(cell.id))
+    ]
+    if len(shares) < 2 or not all(shares):
+        return ""
+    own, other = (numbers.show(100 * sum(share[2:]), "%") for share in shares)
+    return (
+        f"; two or more of its warpgroups have operations under way {strong(own)} of the time, "
+        f"{other} in {both[1].label}"
+    )
 
 
 def _relative(findings: Findings, row: VariantRank, baseline: Variant) -> str:
@@ -66,9 +110,10 @@ def _relative(findings: Findings, row: VariantRank, baseline: Variant) -> str:
     if findings.ranking.baseline_rank:
         opening = f"{strong(baseline.label)}, the baseline, is ahead; of the rest, "
     verb = "takes" if findings.verdicts.given else "has"
+    split = "; ".join(["", *filter(None, [opposed(row.planned_verdicts)])])
     return (
         f"{opening}{strong(row.variant.label)} {verb} {strong(numbers.ratio(row.geometric_mean))} "
-        f"the {noun(findings.numbers)} of {baseline.label} ({_over(len(row.ratios))})"
+        f"the {noun(findings.numbers)} of {baseline.label} ({_over(len(row.ratios))}{split})"
     )
 
 
@@ -129,31 +174,63 @@ def lead_words(cell_numbers: CellNumbers, lead: ReferenceLead) -> str:
 def _ladder(findings: Findings) -> Sentence:
     kind = findings.kind
     measured = [rung for rung in kind.ladder if not numbers.is_missing(rung.ratio)]
-    most, baseline = largest_step(kind.ladder), findings.programs.baseline
-    if len(measured) < 2 or most is None or most.step is None or baseline is None:
+    baseline = findings.programs.baseline
+    steps = _steps_words(findings)
+    if len(measured) < 2 or not steps or baseline is None:
         return ()
     best = next((rung for rung in measured if rung.variant == findings.ranking.best), measured[-1])
     what = noun(findings.numbers)
     return sentence_of(
         f"{len(kind.ladder)} versions go from {numbers.ratio(measured[0].ratio)} to "
         f"{strong(numbers.ratio(best.ratio))} the {what} of {baseline.label}, with "
-        f"{strong(best.variant.label)}; the largest step is {strong(most.variant.label)}: "
-        f"{numbers.ratio(most.step.overall.ratio)} the {what} of the version before"
-        f"{counts_clause(most.step.verdicts)}."
+        f"{strong(best.variant.label)}; {steps}."
     )
+
+
+def _steps_words(findings: Findings) -> str:
+    """Clause on the step of a ladder that gains most, and the one that loses most, if SLOWER."""
+    gains, losses = steps_up_and_down(
+        findings.kind.ladder, findings.numbers.primary.better or "lower"
+    )
+    losses = [
+        rung
+        for rung in losses
+        if rung.step
+        and 2 * sum(pair.verdict is Verdict.SLOWER for pair in rung.step.verdicts)
+        > len(rung.step.verdicts)
+    ]
+    told = (("the step that gains most is ", gains), ("the one that loses most ", losses))
+    return "; ".join(f"{opening}{_step_words(rungs[0])}" for opening, rungs in told if rungs)
+
+
+def _step_words(rung: Rung) -> str:
+    if rung.step is None:
+        return ""
+    ratio = numbers.ratio(rung.step.overall.ratio)
+    return f"{strong(rung.variant.label)} ({ratio}{counts_clause(rung.step.verdicts)})"
 
 
 def _steps(findings: Findings) -> Sentence:
-    most = largest_effect(findings.kind.parameter_steps)
-    if most is None:
+    steps = largest_effects(findings.kind.parameter_steps)
+    if not steps:
         return ()
-    count = len(findings.kind.parameter_steps)
-    opening = f"Of {count} steps, the largest effect is that of " if count > 1 else ""
+    most, *others = steps
+    rest = f"; {', '.join(map(_effect_words, others[:_MOST_EFFECTS]))}" if others else ""
+    more = len(others) - _MOST_EFFECTS
     return sentence_of(
-        f"{opening}{strong(step_name(most.step))}: {strong(numbers.ratio(most.overall.ratio))} the "
+        f"{strong(step_name(most.step))} takes {strong(numbers.ratio(most.overall.ratio))} the "
         f"{noun(findings.numbers)} ({_over(len(findings.programs.problems))})"
-        f"{counts_clause(most.verdicts)}."
+        f"{counts_clause(most.verdicts)}{rest}{f' and {more} more' if more > 0 else ''}."
     )
+
+
+_MOST_EFFECTS = 4
+
+
+def _effect_words(step_effect: StepEffect) -> str:
+    """A step after the largest, in short: its ratio, and its verdict where it is one alone."""
+    ratio = numbers.ratio(step_effect.overall.ratio)
+    return f"{step_name(step_effect.step)} {ratio} {symbol(step_effect.verdicts)}".rstrip()
 
 
 def _waves(findings: Findings) -> Sentence:
@@ -161,16 +238,30 @@ def _waves(findings: Findings) -> Sentence:
     enough = [need for need in needs if math.isfinite(need.waves)]
     if not enough:
         return ()
-    most = max(enough, key=lambda need: need.waves)
-    least = min(enough, key=lambda need: need.waves)
-    every = len(enough) == len(needs)
-    who = "Every variant keeps" if every else f"{len(enough)} of {len(needs)} variants keep"
-    text = f"{who} at least {numbers.show(100 * GOOD, '%')} of the rate of full waves from "
-    text += f"{strong(f'{most.waves:.4g} waves')} on"
-    if least != most:
-        labels = {variant.id: variant.label for variant in findings.programs.variants}
-        text += f", {strong(labels[least.variant])} from {least.waves:.4g} on"
-    return sentence_of(f"{text}.")
+    who = "" if len(enough) == len(needs) else f"{len(enough)} of {len(needs)} variants; "
+    answer, waves = blocks_that_fill(enough)
+    held = sum(need.rule_holds is True for need in needs)
+    return sentence_of(
+        f"It takes {strong(answer)} to keep at least {numbers.show(100 * GOOD, '%')} of the rate "
+        f"of full waves ({who}{waves}); {RULE_BLOCKS_PER_SM:g} blocks per SM are always enough "
+        f"for {held or 'none'} of {len(needs)} variants."
+    )
+
+
+def blocks_that_fill(needs: Sequence[Steady]) -> tuple[str, str]:
+    """Blocks per SM, and waves, from which on grids of each variant are good, from least to most.
+
+    Waves alone, and nothing else, where the number of multiprocessors is not known.
+    """
+    texts = []
+    for unit, values in (
+        ("blocks per SM", [need.blocks_per_sm for need in needs]),
+        ("waves", [need.waves for need in needs]),
+    ):
+        ends = dict.fromkeys(f"{end:.4g}" for end in (min(values), max(values)))
+        if not any(map(math.isnan, values)):
+            texts.append(f"{' to '.join(ends)} {unit}")
+    return texts[0], texts[-1]
 
 
 def _timers(findings: Findings) -> Sentence:

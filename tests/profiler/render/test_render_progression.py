@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 
 import lxml.html
 import pandas as pd
@@ -12,7 +11,7 @@ from synthetic_report import make_report, problems, with_metrics, without
 
 from profiler.findings.counters import counters, medians_of
 from profiler.findings.find import find
-from profiler.findings.kinds.steps import largest_step
+from profiler.findings.kinds.steps import steps_up_and_down
 from profiler.metrics.labels import label
 from profiler.render.figures import ladder_figures, svg
 from profiler.render.kinds.progression import (
@@ -65,11 +64,13 @@ def test_steps_multiply_to_the_whole_where_all_are_measured(ladder):
     assert ladder[0].cumulative.overall.ratio == 1.0
 
 
-def test_the_largest_step_counts_up_and_down(ladder):
-    most = largest_step(ladder)
-    sizes = [abs(math.log(one.step.overall.ratio)) for one in ladder if one.step]
-    assert abs(math.log(most.step.overall.ratio)) == pytest.approx(max(sizes))
-    assert largest_step(()) is None
+def test_steps_that_gain_stand_apart_from_those_that_lose(ladder):
+    gains, losses = steps_up_and_down(ladder, "lower")
+    ratios = [rung.step.overall.ratio for rung in (*gains, *reversed(losses))]
+    assert ratios == sorted(ratios)
+    assert min(ratios) < 1 < max(ratios)
+    assert len(ratios) == len([rung for rung in ladder if rung.step and rung.step.overall.pairs])
+    assert steps_up_and_down(ladder, "higher") == (losses, gains)
 
 
 def test_the_ladder_has_no_tread_without_a_result(climbing, ladder):

@@ -115,16 +115,31 @@ def test_signs_are_the_same_in_the_sentence_and_in_the_tables(findings, pair):
     """A minus once meant less time in the table, and in the sentence against the difference."""
     text = plain(explain_text(findings, pair.cell, pair.first, pair))
     (shown, *_) = explained(findings).pairs
-    for part, row in zip(pair.account.parts, shown.parts[:9], strict=False):
+    before, *steps, after = shown.parts
+    for part, row in zip(pair.account.parts, steps[:9], strict=False):
         time, share = numbers.signed_time(part.ns), words.signed_share(part.ns, pair.account)
         assert time[0] == share[0] == ("+" if part.ns >= 0 else "\u2212")
         assert re.search(rf"{re.escape(plain(time))} +{re.escape(plain(share))} ", text)
         assert (row.time.text, row.share.text) == (time, share)
         raw = float(row.share.raw or "nan")
         assert raw == pytest.approx(words.share_of_slower(part.ns, pair.account), rel=1e-4)
-    assert shown.parts[-1].words.startswith("all ")
-    total = sum(float(row.time.raw or "nan") for row in shown.parts)
-    assert total == pytest.approx(pair.account.difference_ns, abs=5), "raw numbers are rounded"
+    assert steps[-1].words.startswith("all ")
+    first, second, *parts = (float(row.time.raw) for row in (after, before, *steps))
+    assert sum(parts) == pytest.approx(first - second, abs=5), "raw numbers are rounded"
+    assert [before.words, after.words] == [pair.against.variant.label, pair.cell.variant.label]
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_each_bar_of_a_waterfall_begins_where_the_one_before_ends(findings):
+    (shown, *_) = explained(findings).pairs
+    before, *steps, after = shown.parts
+    level = before.begin_rem + before.width_rem
+    for row in steps:
+        ends = (row.begin_rem, row.begin_rem + row.width_rem)
+        start, level_after = ends if row.css else ends[::-1]
+        assert start == pytest.approx(level)
+        level = level_after
+    assert after.begin_rem + after.width_rem == pytest.approx(level)
 
 
 def test_kernels_that_are_compared_together_are_named():
