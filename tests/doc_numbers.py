@@ -1,13 +1,16 @@
-"""Numbers of README and docs that recordings hold: `make numbers` writes them into the documents.
+"""What `make numbers` writes into README and docs: numbers that recordings hold, and reference.
 
 Between `<!-- numbers: NAME -->` and `<!-- /numbers -->` stands what `BLOCKS[NAME]` returns, and
-nothing else (`tests/test_doc_numbers.py`).
+nothing else, and whole documents are what `WHOLE` returns (`tests/test_doc_numbers.py`).
 """
 
 import re
 from functools import partial
 from pathlib import Path
 
+import doc_collectors
+import doc_metrics
+import doc_spec
 from doc_attention import ATTENTION_BLOCKS
 from doc_commands import commands
 from doc_fusion import FUSION_BLOCKS
@@ -43,15 +46,24 @@ BLOCKS = {
     "account-waves": partial(explained, RECORDINGS / "waves.zip"),
 }
 """What writes a block, by its name."""
+WHOLE = {
+    "metrics.md": doc_metrics.page,
+    "collectors.md": doc_collectors.page,
+    "spec.schema.json": doc_spec.schema_text,
+}
+"""What writes a document of docs, by its name."""
 
 
 def filled(page):
     """The page with each of its blocks written again."""
-    return BLOCK.sub(lambda match: f"{match[1]}{plain(BLOCKS[match[2]]())}{match[3]}", page)
+    page = BLOCK.sub(lambda match: f"{match[1]}{plain(BLOCKS[match[2]]())}{match[3]}", page)
+    return doc_spec.fill_tables(page)
 
 
 def main():
-    """Write the blocks of all documents."""
+    """Write the blocks of all documents, and those that are written whole."""
+    for name, text_of in WHOLE.items():
+        (ROOT / "docs" / name).write_text(text_of(), "utf-8")
     for document in DOCUMENTS:
         page = document.read_text("utf-8")
         if (text := filled(page)) != page:

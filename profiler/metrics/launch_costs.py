@@ -20,7 +20,7 @@ def conflicts(capability: str | None) -> tuple[frozenset[str], ...]:
 
     A set of one metric needs several passes by itself. Of a GPU that is not known they are those of
     the newest one before it of its generation, else of the commonest. From
-    `profiler.metrics.predicted_passes`.
+    `benchmarks/speed/predicted_passes.py`.
     """
     by_capability = _conflicts_by_capability()
     major, minor = _number(capability or COMMONEST)

@@ -7,15 +7,14 @@ from collections import Counter
 from pathlib import Path
 from random import Random
 
+import doc_metrics
 import pytest
 
-from profiler.errors import EnvironmentUnusable, UsageError
+from profiler.errors import UsageError
 from profiler.metrics import passes
 from profiler.metrics import queries as metrics
-from profiler.metrics import reference_page as catalogue_page
 from profiler.metrics.launch_costs import conflicts, is_replayed, kernel_runs, ncu_launch_seconds
 from profiler.metrics.passes import cheapest_groups
-from profiler.metrics.predicted_passes import PassScheduler, conflicts_of, minimal_misfits
 from profiler.metrics.queries import CATALOGUE, GROUPS, Combine, PassClass
 from profiler.metrics.raw_names import CHIPS
 from profiler.run_folder.archive import open_run
@@ -253,27 +252,6 @@ def test_conflicts_of_an_unknown_gpu_are_those_of_one_like_it(capability, as_on)
     assert is_replayed(["lts__t_bytes.sum", "l2_hit_sectors"], capability), "a raw name"
 
 
-def test_conflicts_are_what_the_library_of_nvidia_says(tmp_path):
-    """Where a CUDA toolkit with CUPTI is installed, and of one chip."""
-    folders = [found.parent for found in Path("/usr/local").glob("cuda*/**/libnvperf_host.so")]
-    if not folders:
-        pytest.skip("no CUPTI here")
-    found = conflicts_of("9.0", PassScheduler(folders[0]))
-    assert sorted(map(sorted, conflicts("9.0"))) == sorted(found)
-    with pytest.raises(EnvironmentUnusable, match="cannot be loaded"):
-        PassScheduler(tmp_path)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_smallest_misfits_are_found(seed):
-    random = Random(seed)  # noqa: S311 - no secret
-    names = "abcdefg"
-    bad = [frozenset(random.sample(names, random.choice((1, 2, 2, 3)))) for _ in range(5)]
-    minimal = {each for each in bad if not any(other < each for other in bad)}
-    found = minimal_misfits(names, lambda chosen: not any(each <= {*chosen} for each in bad))
-    assert found == minimal
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_the_cheapest_groups_are_those_of_all_ways_to_group(seed):
     random = Random(seed)  # noqa: S311 - no secret
@@ -457,9 +435,7 @@ def test_raw_names_have_no_direction():
 
 def test_the_reference_page_is_in_step_with_the_catalogue():
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    assert page == catalogue_page.page(), (
-        "run: python -m profiler.metrics.reference_page > docs/metrics.md"
-    )
+    assert page == doc_metrics.page(), "run: make numbers"
 
 
 def test_roofs_are_called_as_elsewhere_on_a_page():

@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from doc_collectors import page
 from run_folders import SPEC, Workplace, measured
 
 from profiler.collect import Records, registry
-from profiler.collect.reference_page import page
 from profiler.collect.timer import Timer
 from profiler.errors import SpecError
 from profiler.metrics.queries import CATALOGUE
@@ -104,4 +104,4 @@ def test_every_collector_is_whole(kind):
 
 def test_the_page_of_collectors_is_in_step():
     written = (ROOT / "docs/collectors.md").read_text("utf-8")
-    assert written == page(), "python -m profiler.collect.reference_page > docs/collectors.md"
+    assert written == page(), "run: make numbers"

@@ -1,20 +1,7 @@
-"""Writes the tables of docs/spec.md from the models, and the JSON Schema beside it.
-
-    python -m profiler.planning.spec.reference docs
-
-`tests/profiler/test_spec_docs.py` fails where they are out of step.
-"""
-
-from __future__ import annotations
+"""The tables of docs/spec.md, from the models, and the JSON Schema beside it."""
 
 import json
 import re
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel
 
 from profiler.planning.page_kinds import Question
 from profiler.planning.spec import json_schema
@@ -42,7 +29,7 @@ from profiler.planning.spec.rules import Condition, Rule
 from profiler.planning.spec.search import Search
 from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload
 
-MODELS: tuple[type[BaseModel], ...] = (
+MODELS = (
     Experiment,
     ModuleWorkload,
     CommandWorkload,
@@ -70,23 +57,23 @@ _TABLE = re.compile(r"(<!-- fields: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _SCALAR = {"string", "number", "boolean", "null"}
 
 
-def schema_text() -> str:
+def schema_text():
     """The JSON Schema as it stands in docs/spec.schema.json."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def fill_tables(page: str) -> str:
+def fill_tables(page):
     """The page with the table of every `<!-- fields: Model -->` … `<!-- end -->` written again."""
     by_name = {model.__name__: model for model in MODELS}
     return _TABLE.sub(lambda match: f"{match[1]}{table(by_name[match[2]])}{match[3]}", page)
 
 
-def table(model: type[BaseModel]) -> str:
+def table(model):
     """A Markdown table of a model's keys."""
     return "| key | value | default | meaning |\n|---|---|---|---|\n" + "".join(_rows(model))
 
 
-def _rows(model: type[BaseModel]) -> Iterator[str]:
+def _rows(model):
     schema = _own_schema(model)
     for name, field in schema["properties"].items():
         if name in schema.get("required", ()):
@@ -97,7 +84,7 @@ def _rows(model: type[BaseModel]) -> Iterator[str]:
         yield f"| `{name}` | {_type_text(field)} | {default} | {meaning} |\n"
 
 
-def _own_schema(model: type[BaseModel]) -> dict[str, Any]:
+def _own_schema(model):
     """The schema of the long form, where a model also has a short one."""
     schema = model.model_json_schema()
     schema = schema["$defs"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
@@ -107,13 +94,13 @@ def _own_schema(model: type[BaseModel]) -> dict[str, Any]:
     )
 
 
-def _default(value: object) -> str:
+def _default(value):
     return (
         "" if value in (None, "", [], {}) or isinstance(value, dict) else f"`{json.dumps(value)}`"
     )
 
 
-def _type_text(schema: dict[str, Any]) -> str:
+def _type_text(schema):
     """Short description of the type of a value."""
     if "$ref" in schema:
         return _link(schema["$ref"])
@@ -133,7 +120,7 @@ def _type_text(schema: dict[str, Any]) -> str:
     return _plain_type_text(schema)
 
 
-def _plain_type_text(schema: dict[str, Any]) -> str:
+def _plain_type_text(schema):
     kind = schema.get("type")
     if isinstance(kind, list):
         return "value" if set(kind) == _SCALAR else " or ".join(map(_name, kind))
@@ -146,19 +133,19 @@ def _plain_type_text(schema: dict[str, Any]) -> str:
     return _name(str(kind)) + _bounds(schema)
 
 
-def _only(schemas: dict[str, Any] | None) -> dict[str, Any] | None:
+def _only(schemas):
     return next(iter(schemas.values()), None) if schemas else None
 
 
-def _is_list_of(schema: dict[str, Any], item: dict[str, Any]) -> bool:
+def _is_list_of(schema, item):
     return schema.get("type") == "array" and schema["items"] == item
 
 
-def _name(kind: str) -> str:
+def _name(kind):
     return {"string": "text", "integer": "whole number", "boolean": "true or false"}.get(kind, kind)
 
 
-def _bounds(schema: dict[str, Any]) -> str:
+def _bounds(schema):
     if "minimum" in schema:
         return f" ≥ {schema['minimum']}"
     if "exclusiveMinimum" in schema:
@@ -166,20 +153,9 @@ def _bounds(schema: dict[str, Any]) -> str:
     return ""
 
 
-def _link(reference: str) -> str:
+def _link(reference):
     """Link to the table of a model; of a question, which has none, those that there are."""
     name = reference.rpartition("/")[2]
     if name == Question.__name__:
         return "(" + ", ".join(f"`{question}`" for question in Question) + ")"
     return f"[{name}](#{name.lower()})"
-
-
-def write(folder: Path) -> None:
-    """Write docs/spec.schema.json and the tables of docs/spec.md."""
-    page = folder / "spec.md"
-    page.write_text(fill_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
-    (folder / "spec.schema.json").write_text(schema_text(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write(Path(sys.argv[1]))

@@ -1,17 +1,12 @@
 """The reference page of collectors, written from the registry (`docs/collectors.md`)."""
 
-from __future__ import annotations
-
-import sys
-
-from profiler.collect import CollectorKind, Records
+from profiler.collect import Records
 from profiler.collect.registry import COLLECTORS
 
 _HEAD = """\
 # Collectors
 
-This page is written from the registry:
-`python -m profiler.collect.reference_page > docs/collectors.md`.
+This page is written from the registry by `make numbers`.
 
 `collect.collectors` in a spec takes these names. Their durations are different quantities and are
 never mixed: the first of them, in this order, that measured gives `duration_ns`, and verdicts are
@@ -30,12 +25,12 @@ _RECORDS = {
 }
 
 
-def page() -> str:
+def page():
     """The whole page as Markdown."""
     return _HEAD + "".join(_entry(kind) for kind in COLLECTORS.values())
 
 
-def _entry(kind: CollectorKind) -> str:
+def _entry(kind):
     facts = [
         ("also called", f"`{kind.alias}`" if kind.alias is not None else ""),
         ("sessions", _RECORDS[kind.records]),
@@ -48,7 +43,3 @@ def _entry(kind: CollectorKind) -> str:
     ]
     lines = "".join(f"- {key}: {value}\n" for key, value in facts if value)
     return f"\n## `{kind.name}`\n\n**{kind.title}**: {kind.measures}.\n\n{lines}"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())

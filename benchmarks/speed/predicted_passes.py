@@ -1,6 +1,6 @@
 """Which metrics ncu cannot count in the same pass, asked of NVIDIA's own library.
 
-    python -m profiler.metrics.predicted_passes > profiler/metrics/chips/conflicts.json
+    python benchmarks/speed/predicted_passes.py > profiler/metrics/chips/conflicts.json
 
 CUPTI's host library schedules counters of every chip that it knows, without a GPU (CUPTI
 documentation, "Host profiling API"). Of 35 sets of metrics it said of each rightly whether ncu

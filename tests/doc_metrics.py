@@ -1,17 +1,11 @@
 """The reference page of metrics, written from the catalogue (`docs/metrics.md`)."""
 
-from __future__ import annotations
-
-import sys
-from collections.abc import Iterator
-
 from profiler.metrics.launch_costs import conflicts
 from profiler.metrics.queries import (
     CATALOGUE,
     DEFAULT,
     GROUPS,
     Combine,
-    Metric,
     PassClass,
     ncu_names,
 )
@@ -20,8 +14,7 @@ from profiler.metrics.raw_names import CHIPS, COMMONEST
 _HEAD = """\
 # Metrics
 
-This page is written from the catalogue:
-`python -m profiler.metrics.reference_page > docs/metrics.md`.
+This page is written from the catalogue by `make numbers`.
 
 `collect.metrics` in a spec takes these names, names of groups, and raw names of ncu such as
 `lts__t_sectors.sum`. A metric that did not come back is named in the cell; it is never shown as 0.
@@ -60,7 +53,7 @@ _COMBINE = {
 }
 
 
-def page() -> str:
+def page():
     """The whole page as Markdown."""
     parts = [_HEAD, *_groups()]
     for pass_class, (title, explanation) in _CLASSES.items():
@@ -71,12 +64,12 @@ def page() -> str:
     return "".join([*parts, *_conflicts()])
 
 
-def _conflicts() -> Iterator[str]:
+def _conflicts():
     yield (
         "\n## Not in the same pass\n\n"
         "The smallest sets of metrics that ncu replays a kernel for, on compute capability "
         f"{COMMONEST}; one by itself needs several passes. NVIDIA's library says so, and of those "
-        "that were tried on an H200 it was right (`profiler/metrics/predicted_passes.py`). Sets "
+        "that were tried on an H200 it was right (`benchmarks/speed/predicted_passes.py`). Sets "
         f"for {', '.join(version for version in CHIPS if version != COMMONEST)} stand in "
         "`profiler/metrics/chips/conflicts.json`.\n\n"
     )
@@ -86,13 +79,13 @@ def _conflicts() -> Iterator[str]:
         yield f"- {', '.join(f'`{name}`' for name in conflict)}\n"
 
 
-def _groups() -> Iterator[str]:
+def _groups():
     yield "\n## Groups\n\n| group | metrics |\n|---|---|\n"
     for name, metrics in GROUPS.items():
         yield f"| `{name}` | {', '.join(f'`{metric}`' for metric in metrics)} |\n"
 
 
-def _entry(metric: Metric) -> str:
+def _entry(metric):
     facts = [
         ("unit", metric.unit or "count"),
         ("better", metric.better or "neither"),
@@ -106,7 +99,7 @@ def _entry(metric: Metric) -> str:
     return f"\n### `{metric.name}`\n\n**{metric.label}.** {metric.definition}\n\n{lines}"
 
 
-def _ncu(metric: Metric) -> str:
+def _ncu(metric):
     names = [
         f"{'' if key == DEFAULT else f'compute capability {key}: '}{f'`{raw}`' if raw else 'none'}"
         for key, raw in metric.ncu.items()
@@ -115,11 +108,7 @@ def _ncu(metric: Metric) -> str:
     return "; ".join([*names, *(["with " + ", ".join(beside)] if beside and metric.ncu else [])])
 
 
-def _combined(metric: Metric) -> str:
+def _combined(metric):
     if not metric.ncu:
         return ""
     return _COMBINE.get(metric.combine, f"mean weighted by `{metric.weight}`")
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())
