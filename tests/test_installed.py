@@ -15,6 +15,7 @@ import profiler
 
 ROOT = Path(__file__).resolve().parent.parent
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+BUILD = ("wheel", "--no-deps", "--no-build-isolation")
 INSTALL = ("install", "--no-deps", "--no-index", "--no-compile")
 """What is imported is compiled, which is less than all."""
 METADATA = "Metadata-Version: 2.1\nName: kernels\nVersion: 0.1\n"
@@ -64,7 +65,7 @@ def wheel(tmp_path_factory):
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, copy)
     folder = tmp_path_factory.mktemp("wheel")
-    run(*PIP, "wheel", "--no-deps", "--wheel-dir", folder, copy, HOME=str(folder))
+    run(*PIP, *BUILD, "--wheel-dir", folder, copy, HOME=str(folder))
     (file,) = folder.glob("*.whl")
     return file
 
