@@ -1,6 +1,6 @@
 """The reference page of metrics, written from the catalogue (`docs/metrics.md`)."""
 
-from profiler.metrics.launch_costs import conflicts
+from profiler.metrics.passes import conflicts
 from profiler.metrics.queries import (
     CATALOGUE,
     DEFAULT,

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from profiler.errors import EnvironmentUnusable
-from profiler.metrics.launch_costs import conflicts
+from profiler.metrics.passes import conflicts
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks" / "speed"))
 

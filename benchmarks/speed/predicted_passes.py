@@ -5,7 +5,7 @@
 CUPTI's host library schedules counters of every chip that it knows, without a GPU (CUPTI
 documentation, "Host profiling API"). Of 35 sets of metrics it said of each rightly whether ncu
 2025.3.1 needs one pass on an H200 (`benchmarks/speed/launch_costs.py`); where it says two, ncu
-makes three. The file is read by `profiler.metrics.launch_costs`.
+makes three. The file is read by `profiler.metrics.passes`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from profiler.commands.requests import RunRequest
 from profiler.errors import ExitCode
-from profiler.machine.inquiry import Inquiry, inquire
+from profiler.machine.environment import Inquiry, inquire
 from profiler.machine.signals import was_signalled
 from profiler.planning.page_kinds import PAGE_KINDS
 

@@ -48,7 +48,7 @@ def write_figures(request: FiguresRequest) -> ExitCode:
 def write_space(request: ExportSpaceRequest) -> ExitCode:
     """Write the variants of an experiment as a T1 file."""
     from profiler.planning.matrix import expand
-    from profiler.planning.searched import largest_group
+    from profiler.planning.plan import largest_group
     from profiler.planning.space import space_of
     from profiler.search.conditions import derived_conditions
     from profiler.search.space import SearchSpace

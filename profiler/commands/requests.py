@@ -17,7 +17,7 @@ from typer import Argument, Option
 from profiler.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.machine.inquiry import Inquiry
+    from profiler.machine.environment import Inquiry
     from profiler.sessions.execution import Budget
     from profiler.sessions.preloaded import Preloading
 else:

@@ -95,9 +95,9 @@ from profiler.metrics.labels import Label, label, own_label
 from profiler.metrics.queries import better
 from profiler.model import Cell, CellStatus, Outcome, Variant
 from profiler.notices import Notice, NoticeKind
-from profiler.planning.blocks_needed import few_blocks_notice
 from profiler.planning.page_kinds import GRIDS, LADDER, PARAMETERS, RIVAL_PARAMETERS, WAVES
 from profiler.planning.problem_names import short_names
+from profiler.planning.readiness import few_blocks_notice
 from profiler.run_folder.load.report import Report
 
 Values = Mapping[tuple[str, str], Value]

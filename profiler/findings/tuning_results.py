@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from profiler.errors import UsageError
 from profiler.model import Cell, Outcome, SessionKind
 from profiler.planning.cell_filter import problems_called
-from profiler.planning.searched import largest_group
+from profiler.planning.plan import largest_group
 from profiler.run_folder.load.report import Report
 from profiler.search.t4 import CORRECT, RecordedResult
 

@@ -20,7 +20,7 @@ from profiler.collect.registry import is_judged, shares_process
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.findings.values import NAN, Value
 from profiler.model import FEWEST_BLOCKS, Cell, SessionKind, Variant, Verdict
-from profiler.planning.blocks_needed import can_decide
+from profiler.planning.readiness import can_decide
 from profiler.run_folder.load.report import Report
 
 __all__ = ["FEWEST_BLOCKS", "Reason"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from profiler.analyse.why.sass_classes import executed_by_class
+from profiler.analyse.why.sass_code import executed_by_class
 from profiler.analyse.why.waited_for import by_wait
 from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name, hot_lines
 from profiler.importers.importer import Imported

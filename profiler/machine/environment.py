@@ -3,6 +3,9 @@
 NVML answers for the GPU, so that the orchestrator needs neither torch nor a CUDA context. What NVML
 does not know (multiprocessors, L2 size) comes with the measurements: ncu's rows carry
 `device__attribute_*`. What cannot be found out is None.
+
+A run asks all at once (`inquire`), before it imports what reads and plans an experiment: that takes
+as long as the answers.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import platform
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +28,9 @@ from typing import Any
 
 import profiler
 from profiler.collect import Command
+from profiler.collect.ncu import find_ncu, ncu_version
 from profiler.errors import EnvironmentUnusable
+from profiler.machine.compilers import find_nvcc
 from profiler.machine.tool_output import ran
 from profiler.model import Environment
 
@@ -353,3 +359,41 @@ def _output(*argv: str) -> str | None:
         end = ran(Command(argv), _TOOL_TIMEOUT_S)
         return end.stdout if end.code == 0 else None
     return None
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """Answers to come; each raises what stood in its way when it is taken."""
+
+    gpu: Future[Gpu | None]
+    """The GPU that a CUDA program would use first."""
+    ncu: Future[tuple[Path, str]]
+    """Path and version of ncu."""
+    host: Future[HostFacts]
+
+
+def inquire(source: Path) -> Inquiry:
+    """Ask everything; `source` is the folder of the experiment, whose git commit is recorded."""
+    with_threads = ThreadPoolExecutor(3, "inquiry")
+    try:
+        return Inquiry(
+            gpu=with_threads.submit(find_gpu),
+            ncu=with_threads.submit(_ncu),
+            host=with_threads.submit(_host, source),
+        )
+    finally:
+        with_threads.shutdown(wait=False)
+
+
+def _ncu() -> tuple[Path, str]:
+    path = find_ncu()
+    return path, ncu_version(path)
+
+
+def _host(source: Path) -> HostFacts:
+    """Facts of this host, with the nvcc that a build would use."""
+    try:
+        nvcc = find_nvcc()
+    except EnvironmentUnusable:  # which only a build minds
+        nvcc = None
+    return host_facts(nvcc=nvcc, source=source)

@@ -16,11 +16,12 @@ from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import (
     VISIBLE_VARIABLE,
     Gpu,
+    Inquiry,
     architecture_of,
+    inquire,
     probe_environment,
     visible_gpus,
 )
-from profiler.machine.inquiry import Inquiry, inquire
 from profiler.machine.installs import importer_fault, nsys_version
 from profiler.model import Environment
 from profiler.planning.spec import CommandWorkload, CudaWorkload, Experiment

@@ -47,7 +47,7 @@ class PassClass(StrEnum):
     TIMING = "timing"
     """Durations, of every visit, and cycles, where no other session can count them."""
     SINGLE = "single"
-    """One pass on most GPUs: `profiler.metrics.launch_costs` has those of which it is not true, and
+    """One pass on most GPUs: `profiler.metrics.passes` has those of which it is not true, and
     which do not share one."""
     MULTI = "multi"
     """Needs several passes: the kernel is replayed."""

@@ -12,8 +12,7 @@ from profiler.collect.registry import kinds_of
 from profiler.errors import SpecError
 from profiler.metrics import passes
 from profiler.metrics import queries as metrics
-from profiler.metrics.launch_costs import conflicts, is_replayed
-from profiler.metrics.passes import CounterSession, Types
+from profiler.metrics.passes import CounterSession, Types, conflicts, is_replayed
 from profiler.model import FLUSHED_PER_LAUNCH, Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.planning.page_kinds import Question
 from profiler.planning.spec import CommandWorkload, Experiment

@@ -16,8 +16,7 @@ from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import OUTCOME_WORDS
-from profiler.search.live.estimates import CONFIDENCE, GEOMEAN, WORST
-from profiler.search.live.importance import FEWEST
+from profiler.search.live.estimates import CONFIDENCE, FEWEST_MEASURED, GEOMEAN, WORST
 from profiler.search.space import Parameter, value_key
 
 _QUICK_SHARE = 0.1
@@ -282,7 +281,7 @@ def importance_reading(search: SearchFindings) -> str:
     """What the importances are, or why there are none."""
     importance = search.importance
     if importance is None:
-        return f"Too few configurations were measured for a model: at least {FEWEST} are needed."
+        return f"Too few configurations were measured for a model: at least {FEWEST_MEASURED} are needed."
     explained = f"{100 * max(importance.explained, 0):.0f} % of the variance"
     if not importance.shares:
         return (

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from profiler.errors import UsageError
 from profiler.kernels.arithmetic import Arithmetic, parse
 from profiler.model import SCHEMA_VERSION
-from profiler.search.history import History
 from profiler.search.space import SearchSpace, Value, value_key
-from profiler.search.strategies import make_strategy
+from profiler.search.strategies import History, make_strategy
 from profiler.search.t1 import TuningProblem
 from profiler.search.t4 import RecordedResult, Statistic
 

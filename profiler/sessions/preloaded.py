@@ -18,8 +18,7 @@ from pathlib import Path
 
 from profiler.collect import Command
 from profiler.collect.timer import RUNNER
-from profiler.machine.environment import Gpu
-from profiler.machine.inquiry import Inquiry
+from profiler.machine.environment import Gpu, Inquiry
 from profiler.machine.locks import open_lock_file, session_lock_file
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.runner.standing.orders import append_line

@@ -7,7 +7,7 @@ import pytest
 from profiler.analyse.verdicts import compare
 from profiler.model import Cell, Plan, Problem, Variant, Verdict
 from profiler.notices import NoticeKind, remedy, text
-from profiler.planning.blocks_needed import blocks_needed, few_blocks_notice
+from profiler.planning.readiness import blocks_needed, few_blocks_notice
 
 
 @pytest.mark.parametrize(("comparisons", "looks"), [(1, 1), (2, 1), (1, 3), (7, 1), (80, 3)])

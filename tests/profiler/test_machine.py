@@ -6,10 +6,9 @@ from run_folders import FAKE_NCU, SPEC
 from profiler.collect import Tools
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
-from profiler.machine import inquiry
+from profiler.machine import environment as inquiry
 from profiler.machine import requirements as machine_module
-from profiler.machine.environment import Gpu, architecture_of
-from profiler.machine.inquiry import inquire
+from profiler.machine.environment import Gpu, architecture_of, inquire
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Environment
 from profiler.planning.spec import load_spec

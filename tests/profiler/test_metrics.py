@@ -13,8 +13,13 @@ import pytest
 from profiler.errors import UsageError
 from profiler.metrics import passes
 from profiler.metrics import queries as metrics
-from profiler.metrics.launch_costs import conflicts, is_replayed, kernel_runs, ncu_launch_seconds
-from profiler.metrics.passes import cheapest_groups
+from profiler.metrics.passes import (
+    cheapest_groups,
+    conflicts,
+    is_replayed,
+    kernel_runs,
+    ncu_launch_seconds,
+)
 from profiler.metrics.queries import CATALOGUE, GROUPS, Combine, PassClass
 from profiler.metrics.raw_names import CHIPS
 from profiler.run_folder.archive import open_run

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from profiler.errors import SpecError
-from profiler.planning.cuda_sources import read_source
+from profiler.planning.cuda_file import read_source
 from profiler.planning.plan import make_plan
 from profiler.planning.readiness import check_ready
 from profiler.planning.space import space_of

@@ -18,8 +18,8 @@ from profiler.search.live.estimates import (
     coverage,
     estimate_noise,
     finalists,
+    parameter_importance,
 )
-from profiler.search.live.importance import parameter_importance
 from profiler.search.live.journal import (
     Evaluated,
     LookedAgain,

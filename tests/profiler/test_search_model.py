@@ -11,9 +11,13 @@ from profiler.search.gaussian_process import (
     _negative_log_posterior,
     standardised_logs,
 )
-from profiler.search.history import History
 from profiler.search.space import SearchSpace
-from profiler.search.strategies import MOST_OBSERVATIONS, ModelSearch, log_expected_improvement
+from profiler.search.strategies import (
+    MOST_OBSERVATIONS,
+    History,
+    ModelSearch,
+    log_expected_improvement,
+)
 
 
 def grid():

@@ -12,10 +12,17 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from profiler.commands.simulate import SimulateRequest, simulate
 from profiler.errors import ExitCode, ParseError, UsageError
 from profiler.search.gaussian_process import GaussianProcess
-from profiler.search.history import AlignedSizes, History
 from profiler.search.replay import checkpoints, recorded_space, replay, summarise
 from profiler.search.space import SearchSpace
-from profiler.search.strategies import ALIGNED, EARLY, RANDOM, STRATEGIES, make_strategy
+from profiler.search.strategies import (
+    ALIGNED,
+    EARLY,
+    RANDOM,
+    STRATEGIES,
+    AlignedSizes,
+    History,
+    make_strategy,
+)
 from profiler.search.t1 import TuningProblem, t1_document
 from profiler.search.t4 import RecordedResult, t4_document
 

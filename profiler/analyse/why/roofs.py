@@ -5,24 +5,36 @@ same launch, so that a clock that moved moves the roof too. The peak of the coun
 operations is that of sparse inputs, and half of it the roof of dense ones: an H200 says 8,192
 operations per SM and cycle for bf16, and NVIDIA's data sheet has 4,096 dense ones. It is taken to
 be so on other GPUs with sparse tensor cores (8.0 and later), which was not measured.
+
+Practical roofs are the shares of these that plain kernels reached in a session: a copy for device
+memory, a matrix product of torch for each type of arithmetic, which the runner launches in ranges
+of their own. A share at the clock of its own launch can be compared with cells whose clock was
+another.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from profiler.analyse.combine import Ranges, combine_metric
+from profiler.analyse.derived import evaluate
 from profiler.analyse.why.account import logarithmic_mean
 from profiler.analyse.why.facts import COMPUTE, ELAPSED_PEAK, ISSUE_ACTIVE, MEMORY
 from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile
-from profiler.metrics.catalogue import CATALOGUE, TENSOR_TYPES
+from profiler.metrics.catalogue import CATALOGUE, ROOF_PREFIX, TENSOR_TYPES
 from profiler.metrics.explain import FMA_PEAK
+from profiler.metrics.formulas import Formula, Quantity, needed_metrics
 from profiler.metrics.queries import ncu_name, ncu_names
 from profiler.parse.ncu_source import OPCODE
+from profiler.parse.nvtx_cells import NvtxRange
+from profiler.runner import protocol
 
 _COUNTERS = ncu_names(("fp32_fma", "fp32_add", "fp32_mul"))
 _BY_COUNTER = dict(zip(_COUNTERS, (2, 1, 1), strict=True))
@@ -269,3 +281,77 @@ def busy_unit(profile: KernelProfile) -> BusyUnit | None:
     counted = {name: share for name, share in shares.items() if share >= _SAME * groups[busiest]}
     name = max(counted, key=counted.__getitem__, default=_OTHER[busiest])
     return BusyUnit(name, groups[busiest])
+
+
+_STANDS_FOR = {entry.parts[0]: entry.name for entry in CATALOGUE.values() if entry.parts}
+"""First parts of metrics, and these: the products of torch work by them alone where they exist (on
+an H200 HGMMA counted all of their operations)."""
+_FIRST_PARTS = {whole: part for part, whole in _STANDS_FOR.items()}
+
+
+def roofs_countable(metrics: Collection[str]) -> tuple[str, ...]:
+    """Practical roofs of which a session collects every counter that their share needs."""
+    collected = {_STANDS_FOR.get(name, name) for name in metrics}
+    return tuple(
+        roof
+        for roof in protocol.PRACTICAL_ROOFS
+        if collected.issuperset(needed_metrics(_share_formula(roof)))
+    )
+
+
+def practical_shares(
+    launches: pd.DataFrame, finished: Collection[str], compute_capability: str | None
+) -> dict[str, float]:
+    """Best share of the hardware's roof over the launches for it, by roof of those `finished`.
+
+    `launches` is a table of ncu; a roof without all of its counters is left out.
+    """
+    if launches.empty or not finished:
+        return {}
+    ranges = [_roof_range(nvtx) for nvtx in launches["nvtx"]]
+    shares: dict[str, float] = {}
+    for roof in finished:
+        of_this = [launch if name == roof else None for name, launch in ranges]
+        rows = np.array([launch is not None for launch in of_this], dtype=bool)
+        numbers = [launch for launch in of_this if launch is not None]
+        codes, distinct = pd.factorize(np.array(numbers, dtype=np.intp))
+        of_roof = Ranges(launches[rows].reset_index(drop=True), codes, len(distinct))
+        best = _best(_values(_share_formula(roof), of_roof, compute_capability))
+        if best > 0:
+            shares[roof] = best
+    return shares
+
+
+def _share_formula(roof: str) -> Formula:
+    formula = CATALOGUE[f"{ROOF_PREFIX}{roof}_pct"].formula
+    if formula is None:
+        raise TypeError(f"the metric of the roof {roof} has no formula")
+    return formula
+
+
+def _values(formula: Formula, ranges: Ranges, compute_capability: str | None) -> pd.Series[Any]:
+    """Percent of the hardware's roof that each range reached."""
+
+    def lookup(quantity: Quantity) -> pd.Series[Any]:
+        values = pd.Series(combine_metric(ranges, quantity.name, compute_capability))
+        part = _FIRST_PARTS.get(quantity.name)
+        if part is None:
+            return values
+        return values.fillna(pd.Series(combine_metric(ranges, part, compute_capability)))
+
+    return evaluate(formula, lookup)
+
+
+def _best(percents: Sequence[float] | pd.Series[Any]) -> float:
+    """Largest as a share; NaN without any."""
+    return max((float(value) / 100 for value in percents if math.isfinite(value)), default=math.nan)
+
+
+def _roof_range(ranges: Iterable[NvtxRange] | None) -> tuple[str, int]:
+    """Roof and launch of the innermost range of the runner that is a roof's; no name without."""
+    for nvtx_range in reversed(tuple(ranges or ())):
+        if nvtx_range.domain == protocol.NVTX_DOMAIN:
+            roof_and_launch = protocol.parse_roof_range_name(nvtx_range.name)
+            if roof_and_launch is not None:
+                return roof_and_launch
+    return "", 0

@@ -13,13 +13,14 @@ from profiler.search.live.estimates import (
     CONFIDENCE,
     Coverage,
     Estimate,
+    Importance,
     Noise,
     coverage,
     estimate_noise,
     estimates,
     looks_by_variant,
+    parameter_importance,
 )
-from profiler.search.live.importance import Importance, parameter_importance
 from profiler.search.live.journal import SearchRecord, WorkerJoined
 
 

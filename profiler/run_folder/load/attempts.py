@@ -29,7 +29,7 @@ from profiler.analyse.samples import (
     streams_by_cell,
     without_durations,
 )
-from profiler.analyse.why.practical_roofs import practical_shares
+from profiler.analyse.why.roofs import practical_shares
 from profiler.collect import Records, timer
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError

@@ -16,7 +16,7 @@ from profiler.analyse.samples import (
     empty_samples,
 )
 from profiler.analyse.why.kernel_profiles import CellProfile
-from profiler.analyse.why.practical_roofs import roofs_countable
+from profiler.analyse.why.roofs import roofs_countable
 from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, TunedConfig, Visit
 from profiler.notices import Notice
 from profiler.parse.clock_file import empty_clocks

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 
 from profiler.model import Params
-from profiler.search.history import History
 from profiler.search.live.estimates import (
     Estimate,
     Noise,
@@ -32,7 +31,7 @@ from profiler.search.live.journal import (
     with_origin,
 )
 from profiler.search.space import SearchSpace
-from profiler.search.strategies import make_strategy
+from profiler.search.strategies import History, make_strategy
 
 
 class LiveSearch:

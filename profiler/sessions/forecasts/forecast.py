@@ -14,7 +14,7 @@ from types import MappingProxyType
 from profiler.collect import Tools
 from profiler.collect.registry import COLLECTORS, overlaps, shares_process
 from profiler.errors import UsageError
-from profiler.metrics.launch_costs import ncu_launch_seconds
+from profiler.metrics.passes import ncu_launch_seconds
 from profiler.metrics.queries import ncu_names
 from profiler.model import Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.planning.plan import command_values

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 
 from profiler.collect.registry import COLLECTORS
-from profiler.metrics.launch_costs import kernel_runs, ncu_launch_seconds
+from profiler.metrics.passes import kernel_runs, ncu_launch_seconds
 from profiler.model import SessionKind, SessionPlan
 from profiler.planning.spec import Collect
 from profiler.run_folder.folder import AttemptRecord, RunFolder

@@ -5,8 +5,7 @@ import pytest
 
 from profiler.analyse.samples import roof_launches_of_journal
 from profiler.analyse.why.kernel_profiles import KernelProfile
-from profiler.analyse.why.practical_roofs import practical_shares, roofs_countable
-from profiler.analyse.why.roofs import roofs
+from profiler.analyse.why.roofs import practical_shares, roofs, roofs_countable
 from profiler.metrics.passes import counter_sessions, timing_metrics
 from profiler.metrics.queries import CATALOGUE, expand, ncu_names, of_types
 from profiler.parse.nvtx_cells import NvtxRange

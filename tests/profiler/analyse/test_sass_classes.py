@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.analyse.why.sass_classes import (
+from profiler.analyse.why.sass_code import (
     CLASSES,
     executed_by_class,
     instruction_class,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profiler.analyse.why import sass_diff
-from profiler.analyse.why.sass_classes import instruction_class
+from profiler.analyse.why.sass_code import instruction_class
 from profiler.analyse.why.sass_diff import Side, diff_sass, normalised
 from profiler.parse.ncu_source import Listing, opcode, parse_source_page
 

@@ -10,7 +10,7 @@ from profiler.collect.timer import RUNNER
 from profiler.commands.requests import PlanRequest
 from profiler.errors import SpecError, UsageError
 from profiler.kernels.recipe import Recipe
-from profiler.metrics.launch_costs import is_replayed
+from profiler.metrics.passes import is_replayed
 from profiler.model import KERNEL_SEPARATOR, Outcome, SessionKind, Variant
 from profiler.planning.session_plans import flushed_by_runner
 from profiler.run_folder.load.assemble import assemble

@@ -15,7 +15,7 @@ from profiler.analyse.why.account import Account, Part
 from profiler.analyse.why.causes import CAUSES, UNFUSED
 from profiler.analyse.why.kernel_profiles import CellProfile, KernelProfile
 from profiler.analyse.why.roofs import BUSY_UNITS, BusyUnit
-from profiler.analyse.why.sass_classes import CLASSES
+from profiler.analyse.why.sass_code import CLASSES
 from profiler.findings.find import find
 from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.document import AnswerWhyDocument, why_of_answer
