@@ -281,7 +281,8 @@ def importance_reading(search: SearchFindings) -> str:
     """What the importances are, or why there are none."""
     importance = search.importance
     if importance is None:
-        return f"Too few configurations were measured for a model: at least {FEWEST_MEASURED} are needed."
+        few = "Too few configurations were measured for a model"
+        return f"{few}: at least {FEWEST_MEASURED} are needed."
     explained = f"{100 * max(importance.explained, 0):.0f} % of the variance"
     if not importance.shares:
         return (
