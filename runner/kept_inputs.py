@@ -91,6 +91,17 @@ class InputSums:
         """Names of the inputs that are no longer what they were."""
         return tuple(name for name, total in self._sums_now().items() if total != self._sums[name])
 
+    def keep_unchanged(self) -> frozenset[str]:
+        """Names of those that are what they were; the others are forgotten."""
+        for name in self.changed():
+            del self._contents[name], self._sums[name]
+        return self.names
+
+    def add(self, others: InputSums) -> None:
+        """Look at the inputs of other sums, too."""
+        self._contents |= others._contents
+        self._sums |= others._sums
+
 
 class _Lying:
     """Where an input lies: `set_` takes the memory away from a tensor that others read.

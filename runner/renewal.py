@@ -294,8 +294,10 @@ def _parts(old: Any, new: Any, place: str) -> list[tuple[str, Any, Any]] | None:
 
 
 def _fields(value: Any) -> list[str] | None:
-    if dataclasses.is_dataclass(value):
-        return [field.name for field in dataclasses.fields(value)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [field.name for field in dataclasses.fields(value)]
+        # What is made when it is needed (functools.cached_property) is no field.
+        return [*dict.fromkeys((*fields, *getattr(value, "__dict__", ())))]
     if callable(value) and not isinstance(value, torch.nn.Module):
         return None
     return list(vars(value)) if hasattr(value, "__dict__") else None

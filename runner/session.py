@@ -202,10 +202,14 @@ class Session:
         self._device.release()
         self._unwritten = before.names.difference(before.changed())
         sums = self._input_sums(inputs, launches)
+        later = self._sums_of_later(cells, inputs, launches, before)
         # Only after memory was given back: warm launches find theirs in the allocator's cache.
         for cell in cells:
             if cell.id in launches and not self._warmed_up(cell, launches[cell.id]):
                 del launches[cell.id]
+        self._unwritten |= later.keep_unchanged()
+        sums.add(later)
+        del before, later
         first, *others = parts_of(visits, self.job.places if self._is_cheap() else 1)
         self._make_visits(first, launches)
         for number, part in enumerate(others, start=1):
@@ -285,23 +289,40 @@ class Session:
 
         What a launch writes when it is checked is none. So none is known where a cell is not.
         """
+        return InputSums(self._unnamed_tensors(cells, inputs), ())
+
+    def _sums_of_later(
+        self,
+        cells: Sequence[JobCell],
+        inputs: Any,
+        launches: Mapping[str, Launch],
+        before: InputSums,
+    ) -> InputSums:
+        """Sums of what was made from the inputs only when it was needed: by the checks.
+
+        What warm launches write of it, which come next, is a workspace and no input.
+        """
+        made = self._unnamed_tensors(cells, inputs).items()
+        later = {name: tensor for name, tensor in made if name not in before.names}
+        return InputSums(later, _outputs_of(launches))
+
+    def _unnamed_tensors(self, cells: Sequence[JobCell], inputs: Any) -> dict[str, torch.Tensor]:
+        """Tensors in inputs of a workload that names none; none where a cell is not checked."""
         if self._workload.named_inputs is not None or not all(cell.check for cell in cells):
-            return InputSums({}, ())
+            return {}
         with suppress(Exception):  # whatever objects of a workload do when they are looked into
-            return InputSums(tensors_in(inputs), ())
-        return InputSums({}, ())
+            return tensors_in(inputs)
+        return {}
 
     def _input_sums(self, inputs: Any, launches: Mapping[str, Launch]) -> InputSums:
         """Sums of the inputs that no launch gives as its outputs."""
-        declared = (getattr(launch, "outputs", None) for launch in launches.values())
-        outputs = [check.as_tensors(value, "`outputs`") for value in declared if value is not None]
         named = self._workload.named_inputs
         if named is not None:
             watched = named(inputs) if inputs is not None else {}
         else:
             tensors = tensors_in(inputs) if self._unwritten else {}
             watched = {name: t for name, t in tensors.items() if name in self._unwritten}
-        return InputSums(watched, tuple(chain(*outputs)))
+        return InputSums(watched, _outputs_of(launches))
 
     def _say_changed(self, sums: InputSums, launches: Mapping[str, Launch]) -> None:
         """Journal that inputs were overwritten after all checks: what was timed had other data."""
@@ -676,3 +697,10 @@ def _error_fields(errors: check.Errors | None) -> dict[str, float | None]:
     if errors is None:
         return {"max_abs_error": None, "max_rel_error": None}
     return {"max_abs_error": errors.max_abs, "max_rel_error": errors.max_rel}
+
+
+def _outputs_of(launches: Mapping[str, Launch]) -> Tensors:
+    """Tensors that launches say they write."""
+    declared = (getattr(launch, "outputs", None) for launch in launches.values())
+    outputs = [check.as_tensors(value, "`outputs`") for value in declared if value is not None]
+    return tuple(chain(*outputs))

@@ -94,7 +94,7 @@ _FIRST = frozenset(
 """First columns of reports."""
 _CUDA_CALL = re.compile(r"cu[A-Z]|cuda[A-Z]|cudnn|cublas")
 _COPY = re.compile(r"\[CUDA memcpy (.+)\]")
-_DEVICE = re.compile(r"\((\d+)\)$|^(\d+)$")
+_DEVICE = re.compile(r"\((\d{1,9})\)$|^(\d{1,9})$")
 _LEAST_COLUMNS = 3
 _LONGEST_LINE = 1 << 20
 _TEXTS = ("kind", "name", "demangled", "domain", "copy_kind")

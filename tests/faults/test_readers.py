@@ -28,6 +28,7 @@ from readers import (
     timed,
 )
 from run_folders import Workplace
+from small_files import FORMATS
 from tries import try_reader
 
 from profiler.commands.importing import ImportRequest, import_files
@@ -123,7 +124,16 @@ workload: ./workload.py
 variants: {list: [a]}
 problems: {list: [{params: {n: 0x%b}}]}
 """ % (b"f" * 100_000)
+OF_NSYS = next(form for form in FORMATS if form.name == "trace of nsys")
 FOUND = {
+    **{
+        f"a device of {digits} digits": (
+            read_files,
+            "trace.csv",
+            OF_NSYS.text(*OF_NSYS.records).replace("(0)", f"({'9' * digits})").encode(),
+        )
+        for digits in (400, 5000)
+    },
     "a digit that is none": (
         read_files,
         "a.log",

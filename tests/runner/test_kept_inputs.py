@@ -180,6 +180,42 @@ def prepare(variant, problem, inputs, library):
 """
 
 
+LAZY = (
+    MODULE.replace(
+        "def make_inputs",
+        """    @functools.cached_property
+    def packed(self): return self.values.flip(0)
+    @functools.cached_property
+    def scratch(self): return torch.zeros(4)
+def make_inputs""",
+    )
+    .replace("import torch\n", "import functools, torch\n", 1)
+    .replace(
+        "            self.inputs.values.copy_(self.inputs.result)\n",
+        "            self.inputs.packed.add_(1)\n",
+    )
+    .replace(
+        "        if self.late",
+        "        self.inputs.packed, self.inputs.scratch.add_(1)\n        if self.late",
+    )
+)
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_so_are_inputs_that_are_made_when_they_are_needed(bench, select, tmp_path, late):
+    """What launches write anyway is a workspace: `scratch`."""
+    (tmp_path / "module.py").write_text(LAZY.replace("> 4", "> 6"))
+    job = bench.job(["plain", "late"], [{"n": 1000}], workload=str(tmp_path / "module.py"))
+    cells = tuple(
+        replace(cell, variant_params={"late": late and cell.variant == "late"})
+        for cell in job.cells
+    )
+    records = bench.run(replace(job, cells=cells))
+    causes = {record["cause"] for record in select(records, event="not_rechecked")}
+    written = "a variant overwrote inputs.packed while it was measured"
+    assert causes == ({written} if late else set())
+
+
 @pytest.mark.parametrize("late", [True, False])
 def test_so_are_those_of_a_workload_module_but_not_what_launches_write_anyway(
     bench, select, tmp_path, late
