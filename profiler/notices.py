@@ -333,8 +333,8 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.SEARCH_LINES_LOST: NoticeTemplate(
         Severity.WARNING,
-        "{file}: {count} records are damaged, or of configurations of which others are lost; they "
-        "do not count.",
+        "{file}: {count:record is damaged, or of a configuration of which others are lost; it does|"
+        "records are damaged, or of configurations of which others are lost; they do} not count.",
     ),
     NoticeKind.ATTEMPT_FILE_DAMAGED: NoticeTemplate(
         Severity.WARNING,
@@ -360,8 +360,8 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.MIXED_LAUNCHES: NoticeTemplate(
         Severity.WARNING,
-        "Launches within a visit differ by more than visits do, up to {spread} times, in {count} "
-        "cells ({cells}): they are of several kinds, and these cells have no verdict.",
+        "Launches within a visit differ by more than visits do, up to {spread} times, in "
+        "{count:cell|cells} ({cells}): they are of several kinds; there is no verdict there.",
         "Leave trials of an autotuner and warm-ups out by workload.launch_skip and launch_count, "
         "and tell sizes apart by workload.parts (docs/own-programs.md).",
     ),
@@ -440,13 +440,13 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.CSV_BAD_CELLS: NoticeTemplate(
         Severity.WARNING,
-        "{file}: {count} values of {metric} are not numbers and are treated as missing "
-        "(first: {example}).",
+        "{file}: {metric}: {count:value is not a number and is|values are not numbers and are} "
+        "treated as missing (first: {example}).",
     ),
     NoticeKind.CSV_NO_DURATIONS: NoticeTemplate(
         Severity.WARNING,
-        "{file}: {count} values of {metric} are no durations and are treated as missing "
-        "(first: {example}).",
+        "{file}: {metric}: {count:value is no duration and is|values are no durations and are} "
+        "treated as missing (first: {example}).",
     ),
     NoticeKind.CSV_NO_UNITS: NoticeTemplate(
         Severity.WARNING,
@@ -462,11 +462,13 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.CSV_REPEATED_ROWS: NoticeTemplate(
         Severity.WARNING,
-        "{file}: {count} rows are of launches that have a row before them, which counts.",
+        "{file}: {count:row is of a launch that has|rows are of launches that have} a row before, "
+        "which counts.",
     ),
     NoticeKind.VISITS_LOST: NoticeTemplate(
         Severity.WARNING,
-        "{session}: {count} visits of {cells} cells were made, and no file has their numbers.",
+        "{session}: {count:visit|visits} of {cells:cell was|cells were} made, and no file has their "
+        "numbers.",
         "Run the same command again: it measures what is missing.",
     ),
     NoticeKind.CSV_TOOL_MESSAGE: NoticeTemplate(Severity.WARNING, "{file}: ncu printed: {text}"),

@@ -97,7 +97,11 @@ def _build_state(build: BuildResult, names: Mapping[str, str]) -> Text:
 
 def import_table(groups: LaunchGroups) -> RenderableType:
     """Show imported launches, grouped by kernel, grid and block: medians of each group."""
-    return _LaunchTable(f"{groups.launches} launches", groups)
+    return _LaunchTable(_number_of(groups.launches, "launch", "launches"), groups)
+
+
+def _number_of(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +122,7 @@ class _LaunchTable:
         """The table with names of at most so many characters where these differ."""
         groups = self.groups
         shown = groups.shown[:_MOST_LAUNCH_COLUMNS]
-        table = _table(f"{self.title} of {len(groups)} kinds")
+        table = _table(f"{self.title} of {_number_of(len(groups), 'kind', 'kinds')}")
         _columns(table, "kernel", name=True)
         if groups.has_ranges:
             _columns(table, "range")

@@ -150,7 +150,7 @@ def _ties(ranking: Ranking, row: VariantRank) -> str:
     ]
     if len(row.planned) != 1 or not winners or not ties_words(winners[0]):
         return ""
-    return f"; {ties_words(winners[0])}"
+    return ties_words(winners[0])
 
 
 # ---- waves ---------------------------------------------------------------------------------------
