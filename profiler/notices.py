@@ -467,8 +467,8 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.VISITS_LOST: NoticeTemplate(
         Severity.WARNING,
-        "{session}: {count:visit|visits} of {cells:cell was|cells were} made, and no file has their "
-        "numbers.",
+        "{session}: {count:visit|visits} of {cells:cell was|cells were} made, and no file has "
+        "their numbers.",
         "Run the same command again: it measures what is missing.",
     ),
     NoticeKind.CSV_TOOL_MESSAGE: NoticeTemplate(Severity.WARNING, "{file}: ncu printed: {text}"),
