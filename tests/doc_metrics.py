@@ -1,14 +1,8 @@
 """The reference page of metrics, written from the catalogue (`docs/metrics.md`)."""
 
+from profiler.metrics.catalogue import CATALOGUE, DEFAULT, GROUPS, Combine, PassClass
 from profiler.metrics.passes import conflicts
-from profiler.metrics.queries import (
-    CATALOGUE,
-    DEFAULT,
-    GROUPS,
-    Combine,
-    PassClass,
-    ncu_names,
-)
+from profiler.metrics.queries import ncu_names
 from profiler.metrics.raw_names import CHIPS, COMMONEST
 
 _HEAD = """\

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from profiler.commands.report import read_run
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
-from profiler.metrics.queries import CATALOGUE
+from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import Verdict
 from profiler.run_folder.archive import open_run
 

@@ -12,15 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.metrics.queries import (
-    CATALOGUE,
-    TIME,
-    Combine,
-    Metric,
-    ncu_name,
-    raw_combine,
-    raw_sources,
-)
+from profiler.metrics.catalogue import CATALOGUE, TIME, Combine, Metric
+from profiler.metrics.queries import ncu_name, raw_combine, raw_sources
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from profiler.metrics.catalogue import CATALOGUE, Combine
 from profiler.metrics.formulas import (
     Extreme,
     Formula,
@@ -25,7 +26,6 @@ from profiler.metrics.formulas import (
     needed_metrics,
 )
 from profiler.metrics.own import OwnMetric
-from profiler.metrics.queries import CATALOGUE, Combine
 from profiler.model import BuildResult, CellStatus, Environment
 
 _Lookup = Callable[[Quantity], "pd.Series[Any]"]

@@ -271,35 +271,6 @@ def _move(step: ParameterStep, medians: Medians, problem: str) -> Move:
 
 
 @dataclass(frozen=True)
-class ExactChange:
-    """A static fact on both sides: registers, shared memory, instructions. None is not known."""
-
-    before: float | None
-    after: float | None
-    difference: float | None
-    ratio: float | None
-    """None also where it was 0 before."""
-
-    @property
-    def changed(self) -> bool | None:
-        """Whether the two differ at all; None where one is not known."""
-        return None if self.difference is None else self.difference != 0
-
-
-def exact_change(before: float | None, after: float | None) -> ExactChange:
-    """Difference and ratio of a fact that does not scatter. NaN counts as not known."""
-    before, after = _finite(before), _finite(after)
-    if before is None or after is None:
-        return ExactChange(before, after, None, None)
-    return ExactChange(before, after, after - before, after / before if before else None)
-
-
-def _finite(value: float | None) -> float | None:
-    """The value; None for NaN."""
-    return None if value is None or np.isnan(value) else value
-
-
-@dataclass(frozen=True)
 class MeanRatio:
     """Geometric mean of ratios, with the smallest and the largest of them."""
 

@@ -52,27 +52,18 @@ DIGITS = 8
 have to be seen whatever the unit of the times. No tool tells times apart by one part in 10^8."""
 
 
-@dataclass(frozen=True)
-class MarginTests:
-    """One-sided p values of each row against its margins, each (count,)."""
+def margin_tests(rows: Floats, margins: Floats) -> tuple[Floats, Floats, Floats]:
+    """P values of faster, slower and same, each (count,), by signed ranks (Wilcoxon).
 
-    faster: Floats
-    """Against "the median is not below -margin"."""
-    slower: Floats
-    """Against "the median is not above +margin"."""
-    same: Floats
-    """Against "the median is outside the margins": the larger of two one-sided tests (TOST)."""
-
-
-def margin_tests(rows: Floats, margins: Floats) -> MarginTests:
-    """P values of rows (count, n) against ±`margins` (count,), by signed ranks (Wilcoxon).
+    One-sided ones of rows (count, n): against "the median is not below -margin", "not above
+    +margin", and "outside the `margins` (count,)", the larger of two tests (TOST).
 
     Of an overwhelming effect those of its t test, where they are smaller: the p value of signed
     ranks is at least 2^-n, however far from the margin n blocks are.
     """
     faster, above_lower = signed_rank_tails(rows + margins[:, np.newaxis])
     below_upper, slower = signed_rank_tails(rows - margins[:, np.newaxis])
-    return MarginTests(
+    return (
         np.minimum(faster, overwhelming_tails(-rows, margins)),
         np.minimum(slower, overwhelming_tails(rows, margins)),
         np.maximum(above_lower, below_upper),

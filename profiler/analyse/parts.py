@@ -38,24 +38,16 @@ class PartSamples:
     """Why the launches do not fit the parts; there are no samples then."""
 
 
-@dataclass(frozen=True)
-class LaunchWindow:
-    """Matching launches that are profiled: those before and those after are only let pass."""
-
-    skip: int
-    count: int
-
-
-def launch_window(parts: OrderedParts, *, counted: bool) -> LaunchWindow:
-    """Launches from the first that is taken to the last.
+def launch_window(parts: OrderedParts, *, counted: bool) -> tuple[int, int]:
+    """Matching launches to let pass, and to profile then: from the first that is taken to the last.
 
     `counted`: to the end of the last part and one part more, so that a command that launches
     more than its parts say is noticed.
     """
     total = parts.launches * len(parts.values)
     if counted:
-        return LaunchWindow(parts.skip, total - parts.skip + parts.launches)
-    return LaunchWindow(parts.skip, total - parts.launches + parts.take)
+        return parts.skip, total - parts.skip + parts.launches
+    return parts.skip, total - parts.launches + parts.take
 
 
 def part_samples(launches: pd.DataFrame, parts: Parts, *, counted: bool) -> PartSamples:
@@ -95,13 +87,13 @@ def _miscounted(launches: pd.DataFrame, parts: OrderedParts, *, counted: bool) -
     names = len(parts.values)
     total = parts.launches * names
     wanted = f"{total} matching launches ({names} parts of {parts.launches})"
-    window = launch_window(parts, counted=counted)
-    expected = total - parts.skip if counted else window.count
+    _, profiled = launch_window(parts, counted=counted)
+    expected = total - parts.skip if counted else profiled
     if len(launches) == expected:
         return ""
     if not counted:
         return f"it should make {wanted}; of {expected} to profile it made {len(launches)}"
-    bound = "at least " if len(launches) >= window.count else ""
+    bound = "at least " if len(launches) >= profiled else ""
     return f"it should make {wanted}; it made {bound}{len(launches) + parts.skip}"
 
 

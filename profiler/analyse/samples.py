@@ -15,7 +15,8 @@ import pandas as pd
 from profiler.analyse.combine import Codes, Ranges, combine_metrics
 from profiler.analyse.parts import PartSamples
 from profiler.errors import ProfilerError
-from profiler.metrics.queries import CATALOGUE, absent_on, raw_sources
+from profiler.metrics.catalogue import CATALOGUE
+from profiler.metrics.queries import absent_on, raw_sources
 from profiler.model import (
     KERNEL_SEPARATOR,
     Cell,

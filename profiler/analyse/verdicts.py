@@ -342,9 +342,8 @@ def _tested(
             tested.low[places], tested.high[places] = median_intervals(rows[shown])
         if n >= FEWEST_BLOCKS:
             tests = margin_tests(rows, margins[indices])
-            tested.faster[indices], tested.slower[indices] = tests.faster, tests.slower
-            tested.same[indices] = tests.same
-            within = (tests.same < ALPHA) & ~np.isnan(tested.low[indices])
+            tested.faster[indices], tested.slower[indices], tested.same[indices] = tests
+            within = (tested.same[indices] < ALPHA) & ~np.isnan(tested.low[indices])
             places = indices[within]
             # A resample of the mirrored pair is another one: a verdict is the same both ways round.
             low, high = median_intervals(-rows[within, ::-1])

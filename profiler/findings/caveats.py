@@ -13,7 +13,7 @@ from profiler.analyse.judge import Judge, Rules, mixed_launches, times_of
 from profiler.analyse.samples import metric_columns
 from profiler.analyse.summary import SlowVisits
 from profiler.analyse.verdicts import DELTA
-from profiler.metrics.queries import CATALOGUE
+from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import (
     FEWEST_BLOCKS,
     BuildResult,

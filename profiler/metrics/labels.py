@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.own import OwnMetric
-from profiler.metrics.queries import CATALOGUE, ncu_name
+from profiler.metrics.queries import ncu_name
 
 _UNITS_BY_SUFFIX = (  # of raw ncu names
     (".pct", "%"),

@@ -37,10 +37,6 @@ _SIGNS: dict[type[ast.operator], str] = {
 _EXTREMES = ("max", "min")
 
 
-class FormulaError(ValueError):
-    """A text is no formula over the catalogue; the message says why."""
-
-
 @dataclass(frozen=True)
 class OwnMetric:
     """A metric that an experiment file defines."""
@@ -56,16 +52,13 @@ class OwnMetric:
 
 
 def parse_formula(text: str) -> Formula:
-    """Formula that a text says; raises FormulaError for anything else than arithmetic on metrics.
+    """Formula that a text says; raises ExpressionError where it is no arithmetic on metrics.
 
     Numbers, names of the catalogue, `+ - * / **`, brackets, `min` and `max`.
     """
-    try:
-        formula = _formula(syntax_tree(text, "formula", most_characters=MAX_CHARACTERS))
-    except ExpressionError as error:
-        raise FormulaError(str(error)) from None
+    formula = _formula(syntax_tree(text, "formula", most_characters=MAX_CHARACTERS))
     if next(formula.quantities(), None) is None:
-        raise FormulaError("names no metric")
+        raise ExpressionError("names no metric")
     return formula
 
 
@@ -83,9 +76,9 @@ def _formula(node: ast.expr) -> Formula:
             return _formula(operand)
         case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in _EXTREMES:
             if len(parts) < 2:
-                raise FormulaError(f"{name} takes two values or more")
+                raise ExpressionError(f"{name} takes two values or more")
             return Extreme(name, tuple(map(_formula, parts)))
-    raise FormulaError(
+    raise ExpressionError(
         f"'{ast.unparse(node)}' is not arithmetic; there are numbers, metrics, + - * / **, min "
         "and max"
     )
@@ -104,5 +97,5 @@ def _quantity(name: str) -> Quantity:
     if entry is None:
         close = difflib.get_close_matches(name, CATALOGUE, n=1)
         hint = f"did you mean '{close[0]}'?" if close else "docs/metrics.md lists them"
-        raise FormulaError(f"there is no metric '{name}'; {hint}")
+        raise ExpressionError(f"there is no metric '{name}'; {hint}")
     return stated(entry.fact or name) if entry.source == "runner" else metric(name)

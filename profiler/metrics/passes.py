@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 
-from profiler.metrics.catalogue import CATALOGUE
+from profiler.metrics.catalogue import CATALOGUE, PassClass
 from profiler.metrics.queries import (
-    PassClass,
     catalogue_name,
     in_parts,
     ncu_name,
@@ -299,17 +298,12 @@ def counter_sessions(
     named = frozenset(kind for types in launches for kind in types)
     whole = of_types(_collected(names), named)
     layouts = (
-        _layout(_Asked(collected, capability), launches, scopes, session_s)
+        _layout(collected, launches, scopes, session_s, capability)
         for collected in dict.fromkeys((whole, in_parts(whole, capability)))
         for scopes in ([tuple(launches)], [(types,) for types in launches])
     )
-    layout = min(layouts, key=lambda layout: layout.seconds)
-    return tuple(
-        CounterSession(
-            suffix, _with_beside(group, layout.asked.names), frozenset(layout.types[group])
-        )
-        for group, suffix in layout.suffixes.items()
-    )
+    _, sessions = min(layouts, key=lambda layout: layout[0])
+    return sessions
 
 
 def together(names: Iterable[str], every: Iterable[Types]) -> tuple[CounterSession, ...]:
@@ -323,46 +317,35 @@ def together(names: Iterable[str], every: Iterable[Types]) -> tuple[CounterSessi
     return (CounterSession("", metrics, frozenset(every)),) if counted else ()
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """Metrics that are asked for on a GPU."""
-
-    names: tuple[str, ...]
-    capability: str | None
-
-
-@dataclass
-class _Layout:
-    """Sessions, each a group of metrics, with the types of the launches that are asked for them."""
-
-    asked: _Asked
-    types: dict[Group, tuple[Types, ...]]
-    suffixes: dict[Group, str]
-    seconds: float
-
-
 def _layout(
-    asked: _Asked,
+    names: tuple[str, ...],
     launches: Mapping[Types, int],
     scopes: Iterable[tuple[Types, ...]],
     session_s: float,
-) -> _Layout:
-    """The cheapest sessions where launches of the types of one scope are asked for the same."""
-    layout = _Layout(asked, {}, {}, 0.0)
+    capability: str | None,
+) -> tuple[float, tuple[CounterSession, ...]]:
+    """Seconds of the cheapest sessions where launches of the types of a scope are asked the same.
+
+    And these sessions, each a group of metrics.
+    """
+    types_of: dict[Group, tuple[Types, ...]] = {}
+    suffixes: dict[Group, str] = {}
+    seconds = 0.0
     for scope in scopes:
         kinds = frozenset(kind for types in scope for kind in types)
         count = sum(launches[types] for types in scope)
-        counted = tuple(filter(_is_counter, of_operations(asked.names, kinds)))
-        groups = cheapest_groups(counted, count, session_s, asked.capability)
-        layout.seconds += count * sum(
-            ncu_launch_seconds(group, asked.capability) for group in groups
-        )
+        counted = tuple(filter(_is_counter, of_operations(names, kinds)))
+        groups = cheapest_groups(counted, count, session_s, capability)
+        seconds += count * sum(ncu_launch_seconds(group, capability) for group in groups)
         for group in groups:
-            layout.types[group] = (*layout.types.get(group, ()), *scope)
-            suffix = _suffix(group, groups, counted, asked.capability)
-            layout.suffixes.setdefault(group, _free(suffix, kinds, layout.suffixes.values()))
-    layout.seconds += len(layout.types) * session_s
-    return layout
+            types_of[group] = (*types_of.get(group, ()), *scope)
+            suffix = _suffix(group, groups, counted, capability)
+            suffixes.setdefault(group, _free(suffix, kinds, suffixes.values()))
+    sessions = tuple(
+        CounterSession(suffix, _with_beside(group, names), frozenset(types_of[group]))
+        for group, suffix in suffixes.items()
+    )
+    return seconds + len(types_of) * session_s, sessions
 
 
 def _collected(names: Iterable[str]) -> tuple[str, ...]:

@@ -11,27 +11,12 @@ from profiler.metrics.catalogue import (
     CATALOGUE,
     DEFAULT,
     GROUPS,
-    ISSUED,
     TENSOR_TYPES,
     TIME,
     Better,
     Combine,
-    Metric,
     PassClass,
 )
-
-__all__ = [
-    "CATALOGUE",
-    "DEFAULT",
-    "GROUPS",
-    "ISSUED",
-    "TENSOR_TYPES",
-    "TIME",
-    "Better",
-    "Combine",
-    "Metric",
-    "PassClass",
-]
 
 _RAW_NAME = re.compile(r"[a-z][a-z0-9]*__[A-Za-z0-9_]+(?:\.[a-z0-9_]+)*")
 _STATIC_RAW_PREFIXES = ("launch__", "device__attribute_")

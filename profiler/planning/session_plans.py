@@ -12,6 +12,7 @@ from profiler.collect.registry import kinds_of
 from profiler.errors import SpecError
 from profiler.metrics import passes
 from profiler.metrics import queries as metrics
+from profiler.metrics.catalogue import CATALOGUE, TENSOR_TYPES
 from profiler.metrics.passes import CounterSession, Types, conflicts, is_replayed
 from profiler.model import FLUSHED_PER_LAUNCH, Cell, Plan, SessionKind, SessionPlan, Visit
 from profiler.planning.page_kinds import Question
@@ -115,7 +116,7 @@ def _types_of(cells: Iterable[Cell], asked: Collection[str]) -> dict[str, Types]
         for cell in cells
     }
     every = metrics.tensor_types(kind for types in own.values() for kind in types)
-    by_name = tuple(kind for kind in metrics.TENSOR_TYPES if _counts(kind) & {*asked})
+    by_name = tuple(kind for kind in TENSOR_TYPES if _counts(kind) & {*asked})
     return {
         cell: tuple(dict.fromkeys((*(types or every or metrics.USUAL_TYPES), *by_name)))
         for cell, types in own.items()
@@ -125,7 +126,7 @@ def _types_of(cells: Iterable[Cell], asked: Collection[str]) -> dict[str, Types]
 def _counts(kind: str) -> Set[str]:
     """Metrics that count the tensor operations of a type: all of them, or a part."""
     whole = f"tensor_{kind}_ops"
-    return {whole, *metrics.CATALOGUE[whole].parts}
+    return {whole, *CATALOGUE[whole].parts}
 
 
 def _measured_names(experiment: Experiment, types: Iterable[Types]) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 
 from profiler.findings.why.hot_lines import ListedKernel
+from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.labels import labels
-from profiler.metrics.queries import CATALOGUE
 from profiler.notices import Notice
 from profiler.render.html import notice_rows, render
 from profiler.render.source_page import listed_kernel_parts

@@ -92,8 +92,8 @@ class Program:
         workload = self.workload
         skip, count = workload.launch_skip, workload.launch_count
         if isinstance(parts, OrderedParts):
-            window = launch_window(parts, counted=counted)
-            skip, count = skip + window.skip, window.count
+            before, count = launch_window(parts, counted=counted)
+            skip += before
         ranges = parts.pattern if isinstance(parts, RangeParts) else None
         return LaunchFilter(kernel=kernel, skip=skip or None, count=count, ranges=ranges)
 

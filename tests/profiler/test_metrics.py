@@ -13,6 +13,7 @@ import pytest
 from profiler.errors import UsageError
 from profiler.metrics import passes
 from profiler.metrics import queries as metrics
+from profiler.metrics.catalogue import CATALOGUE, GROUPS, TENSOR_TYPES, Combine, PassClass
 from profiler.metrics.passes import (
     cheapest_groups,
     conflicts,
@@ -20,7 +21,6 @@ from profiler.metrics.passes import (
     kernel_runs,
     ncu_launch_seconds,
 )
-from profiler.metrics.queries import CATALOGUE, GROUPS, Combine, PassClass
 from profiler.metrics.raw_names import CHIPS
 from profiler.run_folder.archive import open_run
 
@@ -172,7 +172,7 @@ MANY = 1_000_000
 
 def counted(names, launches=MANY, **costs):
     """Metrics of each counter session, by the end of its name, without the duration before them."""
-    sessions = passes.counter_sessions(names, {(*metrics.TENSOR_TYPES,): launches}, **costs)
+    sessions = passes.counter_sessions(names, {(*TENSOR_TYPES,): launches}, **costs)
     assert all(session.metrics[0] == "duration_ns" for session in sessions)
     return {session.suffix: [*session.metrics[1:]] for session in sessions}
 

@@ -13,7 +13,7 @@ from profiler.collect.registry import is_judged
 from profiler.commands.plan import selected_plan
 from profiler.errors import SpecError, UsageError
 from profiler.findings.variant_names import find_names
-from profiler.metrics.queries import CATALOGUE
+from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import Cell, Problem, SessionKind, Variant, cell_id
 from profiler.planning.matrix import default_name, identify
 from profiler.planning.plan import command_values, make_plan, plan_document

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,12 +10,11 @@ import pandas as pd
 
 from profiler.analyse.between_runs import REFUSED_WORDS, Reason
 from profiler.analyse.derived import build_fact
-from profiler.analyse.effects import exact_change
 from profiler.comparison.programs import Program, Retuned
 from profiler.comparison.runs import ComparedRun, is_correct
 from profiler.findings.counters import TIME_AGAIN, Move, move_size
+from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.labels import label
-from profiler.metrics.queries import CATALOGUE
 from profiler.model import Outcome, Verdict
 
 __all__ = ["CellChange", "Reason"]
@@ -140,7 +140,8 @@ class MetricChange:
     @property
     def fact_changed(self) -> bool:
         """Whether it is a fact that differs."""
-        return self.is_fact and bool(exact_change(self.older, self.newer).changed)
+        known = not (math.isnan(self.older) or math.isnan(self.newer))
+        return self.is_fact and known and self.older != self.newer
 
     @property
     def size(self) -> float:

@@ -24,6 +24,7 @@ from pydantic_core import CoreSchema
 from profiler.collect import Need
 from profiler.collect.registry import COLLECTORS, canonical_name, kinds_of, spellings
 from profiler.metrics import queries as metrics
+from profiler.metrics.catalogue import CATALOGUE, GROUPS
 from profiler.metrics.own import OwnMetric
 from profiler.model import EXPERIMENT_NAME, FLUSHED_PER_LAUNCH, MARGIN_PCT
 from profiler.planning.page_kinds import PAGE_KINDS, Question, questions_of
@@ -108,7 +109,7 @@ def _check_architecture(value: str) -> str:
 
 def _check_metric(value: str) -> str:
     if not metrics.is_known(value):
-        hint = did_you_mean(value, [*metrics.CATALOGUE, *metrics.GROUPS])
+        hint = did_you_mean(value, [*CATALOGUE, *GROUPS])
         raise wrong(f"unknown metric '{value}'{hint} (raw ncu names contain '__')")
     return value
 

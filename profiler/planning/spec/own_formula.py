@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
 
-from profiler.metrics.own import FormulaError, OwnMetric, parse_formula
+from profiler.kernels.arithmetic import ExpressionError
+from profiler.metrics.own import OwnMetric, parse_formula
 from profiler.metrics.queries import is_known
 from profiler.planning.spec.values import ParameterName, SpecModel, Text, check_scalar, wrong
 
@@ -44,7 +45,7 @@ class OwnFormula(SpecModel):
     def _arithmetic(cls, value: str) -> str:
         try:
             parse_formula(value)
-        except FormulaError as error:
+        except ExpressionError as error:
             raise wrong(str(error)) from error
         return value
 

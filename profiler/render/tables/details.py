@@ -14,8 +14,8 @@ import pandas as pd
 
 from profiler.findings.findings import CellNumbers, Findings, Programs
 from profiler.findings.values import FINAL
+from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.labels import Label
-from profiler.metrics.queries import CATALOGUE
 from profiler.model import Cell, CellStatus, Problem, SessionKind, cell_id
 from profiler.render.tables.rows import shown_metrics
 from profiler.render.words import numbers

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 
 from profiler.findings.findings import CellNumbers
-from profiler.metrics.queries import CATALOGUE
+from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import Cell, Outcome
 
 WRONG, FAILED, NOT_MEASURED = "\N{NOT EQUAL TO}", "\N{MULTIPLICATION X}", "\N{EN DASH}"

@@ -18,7 +18,7 @@ from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.collect import cupti, ncu
 from profiler.collect.registry import primary_timer
 from profiler.errors import ExitCode
-from profiler.metrics.queries import CATALOGUE
+from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import (
     BuildResult,
     CellStatus,

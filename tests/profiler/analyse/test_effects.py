@@ -9,7 +9,7 @@ from analyse_frames import samples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiler.analyse.effects import effects, exact_change, judge_steps, moves, over_problems, steps
+from profiler.analyse.effects import effects, judge_steps, moves, over_problems, steps
 from profiler.analyse.intervals import NO_OFFSETS
 from profiler.analyse.judge import Judge, Rules, times_of
 from profiler.analyse.verdicts import Reason
@@ -211,24 +211,3 @@ def test_a_pair_without_any_block_does_not_count():
     del cells["k=2,j=1", "p"]
     row = judge_steps([step], judge_of(values, variants), cells, ["p"]).iloc[0]
     assert (row["verdict"], row["reason"]) == (Verdict.NO_DATA, Reason.NOT_MEASURED)
-
-
-# ---- without a test ------------------------------------------------------------------------------
-
-
-def test_a_static_fact_changes_by_any_difference():
-    change = exact_change(64, 65)
-    assert (change.difference, change.ratio, change.changed) == (1, 65 / 64, True)
-    assert exact_change(64, 64).changed is False
-
-
-def test_what_is_not_known_did_not_change_nor_stay():
-    for before, after in ((None, 64), (64, None), (float("nan"), 64)):
-        change = exact_change(before, after)
-        assert (change.difference, change.ratio, change.changed) == (None, None, None)
-
-
-def test_from_zero_there_is_no_ratio():
-    change = exact_change(0, 16)
-    assert (change.difference, change.ratio, change.changed) == (16, None, True)
-    assert exact_change(16, 0).ratio == 0

@@ -38,8 +38,7 @@ def test_each_part_by_order_has_its_own_launches():
     assert counted.fault == ""
     assert counted.codes.tolist() == [0, 1, -1, -1, 2, 3, -1]  # the first of eight was let pass
     assert counted.params == ({"size": 64}, {"size": 64}, {"size": 128}, {"size": 128})
-    window = launch_window(PARTS, counted=False)
-    assert (window.skip, window.count) == (1, 6)
+    assert launch_window(PARTS, counted=False) == (1, 6)
     taken = part_samples(launches(*[""] * 6), PARTS, counted=False)
     assert taken.params == counted.params
     assert taken.codes.tolist() == counted.codes.tolist()[:6]

@@ -6,8 +6,9 @@ import pytest
 from profiler.analyse.samples import roof_launches_of_journal
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.roofs import practical_shares, roofs, roofs_countable
+from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.passes import counter_sessions, timing_metrics
-from profiler.metrics.queries import CATALOGUE, expand, ncu_names, of_types
+from profiler.metrics.queries import expand, ncu_names, of_types
 from profiler.parse.nvtx_cells import NvtxRange
 
 COPY = {

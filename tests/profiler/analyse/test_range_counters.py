@@ -18,7 +18,8 @@ from profiler.analyse.range_counters import (
 )
 from profiler.analyse.samples import Origin
 from profiler.analyse.timeline import merge_numbered, numbered_prefixes, range_tree
-from profiler.metrics.queries import CATALOGUE, ncu_name
+from profiler.metrics.catalogue import CATALOGUE
+from profiler.metrics.queries import ncu_name
 from profiler.model import Environment
 from profiler.parse.ncu_csv import read_ncu_csv
 from profiler.runner.protocol import launch_range_name, range_name

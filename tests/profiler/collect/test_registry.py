@@ -10,7 +10,7 @@ from run_folders import SPEC, Workplace, measured
 from profiler.collect import Records, registry
 from profiler.collect.timer import Timer
 from profiler.errors import SpecError
-from profiler.metrics.queries import CATALOGUE
+from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import Outcome
 from profiler.planning.spec import json_schema
 from profiler.run_folder.load.assemble import assemble

@@ -18,7 +18,7 @@ from profiler.findings.kinds.timers import (
     reference_collector,
     split_wall_clock,
 )
-from profiler.metrics.queries import CATALOGUE
+from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import SessionKind
 
 A, B = make_cell("a", "p"), make_cell("b", "p")

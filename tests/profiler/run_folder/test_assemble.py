@@ -12,7 +12,7 @@ from run_folders import CREATED, H200, SPEC, Workplace, failed, measured, ncu_cs
 
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
-from profiler.metrics.queries import CATALOGUE
+from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import BuildResult, Environment, Outcome
 from profiler.notices import NoticeKind, severity, text
 from profiler.planning.plan import make_plan

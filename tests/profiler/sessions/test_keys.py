@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from run_folders import COMMAND_SPEC, H200, SPEC
 
-from profiler.metrics.queries import CATALOGUE, GROUPS
+from profiler.metrics.catalogue import CATALOGUE, GROUPS
 from profiler.model import BuildResult
 from profiler.planning.plan import make_plan
 from profiler.planning.space import load_space
