@@ -118,7 +118,8 @@ class Job:
     `torch_kernels`: one launch under torch.profiler; `wall_clock`: the mean of a few launches;
     `nsys`, `torch`: `launches` in a row, each in a range of its own inside that of the visit;
     `in_kernel`: one launch a visit, whose stamps are written to STAMPS_FILE; `cupti`: one launch
-    a visit, whose kernels are counted."""
+    a visit, whose kernels are counted; `sustained`: launches without a gap for `longest_s` at
+    most."""
     device: str
     """`cuda` or `cpu`."""
     seed: int
@@ -142,6 +143,8 @@ class Job:
     launches: int = 1
     """Launches per visit of `nsys` and `torch`; the visit ends with the last of them, no launch is
     waited for before the next."""
+    longest_s: float = 0.0
+    """Most seconds of a visit of `sustained`."""
     capture: str = CAPTURE_VISITS
     """What `nsys` records. CAPTURE_VISITS: the runner calls cudaProfilerStart before its first
     visit and cudaProfilerStop after its last; anything else is none of the runner's business."""
@@ -182,7 +185,8 @@ SESSION_STARTED = "session_started"  # pid, torch, cuda, device (name), python, 
 SESSION_FAILED = "session_failed"  # cause: nothing could be run; never after session_started
 STARTED = "started"  # cell, phase, block, arm
 FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (list, timer only),
-# trace (file beside the journal) and operators (list of OPERATOR_FIELDS) of `torch`
+# trace (file beside the journal) and operators (list of OPERATOR_FIELDS) of `torch`, `sustained`
+# (SUSTAINED_FACTS by name, null where not known)
 COUNTED = "counted"  # cell, block, arm, kernels (list: `kernel`, its name, and each of Job.counters
 # by its own; null where it has none): what `cupti` gave of a visit, some visits after it was made
 FAILED = "failed"  # cell, phase, block, arm, outcome (model.Outcome value), cause; of_host (true)
@@ -292,6 +296,16 @@ allocates in all and at one time."""
 VISIT_FACTS = ("copies", "copied_bytes", "streams")
 """Of a launch under CUPTI, in the record of `warmup`: copies and fills of memory that are no
 kernels, the bytes of those of one dimension, and the streams that kernels are launched on."""
+
+SUSTAINED_METRICS = (
+    *("power_w", "energy_j", "sampled_power_w", "sustained_clock_ghz", "temperature_c"),
+    "power_limited_pct",
+)
+"""Metrics of the catalogue of a visit of `sustained`: `power_w` by the energy counter, `energy_j`
+of one launch."""
+SUSTAINED_FACTS = (*SUSTAINED_METRICS, "settled", "seconds", "sets", "in_graph", "host_share")
+"""And what is told of it: whether it had settled (1 or 0), how long it took, on how many sets of
+inputs, whether in a graph; the share of a launch that the host took, which near 1 leaves gaps."""
 
 STAMPS_FILE = "stamps.jsonl"
 STAMPS_END = 5
@@ -680,6 +694,7 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
         ("max_abs_error", "max_rel_error"), lambda value: value is None or _is_real(value)
     ),
     **dict.fromkeys((*LAUNCH_FACTS, *VISIT_FACTS), _is_number),
+    "sustained": lambda value: isinstance(value, dict) and all(map(_is_fact, value.values())),
     "monotonic": _is_number,
     "stamps": lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
 }

@@ -38,6 +38,7 @@ from profiler.runner.seal import ImplausibleError, Seal, refuse_replaced
 from profiler.runner.timing import Launch, restore
 from profiler.runner.turn import Turn
 from profiler.runner.visits.base import MakeVisit, Visits
+from profiler.runner.visits.bursts import LaunchInTurn
 from profiler.runner.visits.kinds import make_visits
 from profiler.runner.workload import Workload, load_workload
 
@@ -52,6 +53,8 @@ class ContextLostError(Exception):
 
 CHEAP_S = 0.05
 """Longest that inputs, launches and warm-ups of a problem take for its inputs to be moved."""
+SETS_S = 2.0
+"""Most that further sets of the inputs of a problem take, for all of its cells."""
 _SET_UP = frozenset({protocol.INPUTS, protocol.PREPARE, protocol.WARMUP})
 _COMPILER = "torch._inductor"
 """Where it is loaded, a launch that is prepared anew may compile anew, at its first call."""
@@ -210,6 +213,7 @@ class Session:
         self._unwritten |= later.keep_unchanged()
         sums.add(later)
         del before, later
+        self._take_in_turn(cells, inputs, launches)
         first, *others = parts_of(visits, self.job.places if self._is_cheap() else 1)
         self._make_visits(first, launches)
         for number, part in enumerate(others, start=1):
@@ -221,7 +225,48 @@ class Session:
                 sums = self._input_sums(inputs, launches)
             self._make_visits(part, launches)
         self._say_changed(sums, launches)
+        for cell_id, launch in launches.items():
+            if isinstance(launch, LaunchInTurn):
+                launches[cell_id] = launch.launches[0]
         self._recheck_problem([cell for cell in cells if cell.id in launches], launches, inputs)
+
+    def _take_in_turn(
+        self, cells: Sequence[JobCell], inputs: Any, launches: dict[str, Launch]
+    ) -> None:
+        """Make the launches take several sets of inputs in turn, where visits want it.
+
+        As many sets as can be made in SETS_S and half of the memory that is left; a set that cannot
+        be made is no cell's failure.
+        """
+        count = self._visits.input_sets(inputs)
+        sets = [dict(launches)]
+        until, least_free = time.monotonic() + SETS_S, self._device.free_share() / 2
+        while len(sets) < count and time.monotonic() < until:
+            if self._device.free_share() < least_free:
+                break
+            try:
+                sets.append(self._another_set(cells, launches))
+            except Exception:  # whatever a workload raises that is asked once more
+                break
+        for cell in [*launches] if count > 1 else ():
+            launches[cell] = LaunchInTurn([made[cell] for made in sets])
+
+    def _another_set(
+        self, cells: Sequence[JobCell], launches: Mapping[str, Launch]
+    ) -> dict[str, Launch]:
+        """Launches on inputs with the same values elsewhere in memory, each made once."""
+        torch.manual_seed(self.job.seed)
+        inputs = self._workload.make_inputs(
+            dict(cells[0].problem_params), self._device.torch_device, self.job.seed
+        )
+        made = {}
+        for cell in cells:
+            if cell.id in launches:
+                made[cell.id] = self._prepared(cell, inputs)
+                made[cell.id]()
+                restore(made[cell.id])
+        self._device.wait()
+        return made
 
     def _is_cheap(self) -> bool:
         """Whether the inputs of this problem, and launches on them, can be made anew in no time."""
@@ -358,15 +403,18 @@ class Session:
 
     def _prepare(self, cell: JobCell, inputs: Any) -> Launch:
         with self._phase(protocol.PREPARE, [cell]):
-            torch.manual_seed(self.job.seed)
-            launch = self._workload.prepare(
-                dict(cell.variant_params),
-                dict(cell.problem_params),
-                inputs,
-                None if cell.library is None else Path(cell.library),
-            )
-            if not callable(launch):
-                raise TypeError(f"prepare must return a callable, not {type(launch)}")
+            return self._prepared(cell, inputs)
+
+    def _prepared(self, cell: JobCell, inputs: Any) -> Launch:
+        torch.manual_seed(self.job.seed)
+        launch = self._workload.prepare(
+            dict(cell.variant_params),
+            dict(cell.problem_params),
+            inputs,
+            None if cell.library is None else Path(cell.library),
+        )
+        if not callable(launch):
+            raise TypeError(f"prepare must return a callable, not {type(launch)}")
         return launch
 
     def _check(

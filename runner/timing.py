@@ -195,8 +195,8 @@ _STOPWATCHES: Mapping[str, Callable[[Device, int], Stopwatch]] = {
 }
 
 
-WITHOUT_STOPWATCH = ("cupti", "nsys", "torch", "in_kernel")
-"""Collectors of counters, timelines and stamps: `profiler.runner.visits` makes their visits."""
+WITHOUT_STOPWATCH = ("cupti", "sustained", "nsys", "torch", "in_kernel")
+"""Collectors that time no launch by itself: `profiler.runner.visits` makes their visits."""
 
 
 def make_stopwatch(collector: str, device: Device, repeats: int) -> Stopwatch:

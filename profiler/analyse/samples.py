@@ -400,14 +400,23 @@ def _launches_in_ranges(kernels: Iterable[tuple[Mapping[str, Any], str]]) -> pd.
 
 
 def samples_from_journal(records: Iterable[Mapping[str, Any]], origin: Origin) -> pd.DataFrame:
-    """One row per timed launch of a journal's finished visits, with `duration_ns`."""
+    """One row per timed launch of a journal's finished visits, with `duration_ns`.
+
+    Of visits back to back with what NVML knew of the GPU meanwhile, as far as it knew.
+    """
     rows = [
-        (*origin.columns.values(), *protocol.visit_of(record), repeat, np.nan, "", duration)
+        (
+            *(*origin.columns.values(), *protocol.visit_of(record), repeat, np.nan, "", duration),
+            *map((record.get("sustained") or {}).get, protocol.SUSTAINED_METRICS),
+        )
         for record in protocol.measured(records)
         for repeat, duration in enumerate(record.get("durations_ns") or ())
     ]
-    samples = pd.DataFrame(rows, columns=[*SAMPLE_COLUMNS, "duration_ns"])
-    return typed_samples(samples).astype({"duration_ns": "float64"})
+    numbers = ["duration_ns", *protocol.SUSTAINED_METRICS]
+    samples = pd.DataFrame(rows, columns=[*SAMPLE_COLUMNS, *numbers])
+    samples = typed_samples(samples).astype(dict.fromkeys(numbers, "float64"))
+    unknown = [name for name in protocol.SUSTAINED_METRICS if samples[name].isna().all()]
+    return samples.drop(columns=unknown)
 
 
 # ---- missing metrics and shared samples ----------------------------------------------------------

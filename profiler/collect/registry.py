@@ -14,6 +14,7 @@ COLLECTORS: dict[str, CollectorKind] = {
         cupti.KIND,
         timer.CUDA_EVENTS,
         timer.PROFILER_KERNELS,
+        timer.SUSTAINED,
         timer.WALL_CLOCK,
         nsys.KIND,
         timer.PROFILER_TIMELINE,

@@ -146,6 +146,19 @@ WALL_CLOCK = _kind(
     launches=4,
     visit_s=2e-4,
 )
+SUSTAINED = _kind(
+    "sustained",
+    alias=None,
+    title="sustained",
+    measures="launches that follow each other without a gap, inputs taken in turn, once clock and "
+    "power have settled: what a kernel takes in training or serving; with the energy of a launch",
+    records=Records.TIMES,
+    metric="sustained_duration_ns",
+    judged=True,
+    in_journal=True,
+    settings=("sustained_s",),
+    visit_s=1.3,
+)
 PROFILER_TIMELINE = _kind(
     "torch",
     alias="profiler_timeline",

@@ -172,21 +172,53 @@ _TIMING = (
         better="lower",
     ),
     _of_timer(
+        name="sustained_duration_ns",
+        label="Duration (sustained)",
+        unit="ns",
+        definition="Time of one launch among many that follow each other without a gap, once clock "
+        "and power have settled; gaps between the kernels of a launch included. Never compared "
+        "with the duration of one launch on an idle GPU in a verdict.",
+        better="lower",
+    ),
+    _of_timer(
         name="power_w",
         label="Power",
         unit="W",
-        definition="Mean power of the GPU while CUDA events timed a visit, by NVML, which averages "
-        "over a second on most GPUs. Only of visits that last longer than that and that their "
-        "launches fill to 90 %: raise collect.repeats until they do. Of the whole board, with "
-        "what it takes when idle.",
+        definition="Mean power of the GPU while launches follow each other (`sustained`), by "
+        "NVML's energy counter. Of the whole board, with what it takes when idle.",
     ),
     _of_timer(
         name="energy_j",
         label="Energy per launch",
         unit="J",
-        definition="Mean power of the visit times the duration of the launch by CUDA events. There "
-        "where the power is.",
+        definition="Mean power while launches follow each other, times the sustained duration of "
+        "one.",
         better="lower",
+    ),
+    _of_timer(
+        name="sampled_power_w",
+        label="Power (sampled)",
+        unit="W",
+        definition="Mean of the power that NVML names meanwhile: a check of the energy counter.",
+    ),
+    _of_timer(
+        name="sustained_clock_ghz",
+        label="SM clock (sustained)",
+        unit="GHz",
+        definition="Mean SM clock while launches follow each other, by NVML.",
+    ),
+    _of_timer(
+        name="temperature_c",
+        label="Temperature",
+        unit="°C",
+        definition="Mean temperature of the GPU while launches follow each other, by NVML.",
+    ),
+    _of_timer(
+        name="power_limited_pct",
+        label="Held by the power limit",
+        unit="%",
+        definition="Readings, while launches follow each other, in which NVML names the power "
+        "limit of the board as what holds the clock.",
     ),
     _of_timer(
         name="profiler_duration_ns",
@@ -838,6 +870,21 @@ _DERIVED = (
         "Cycles divided by duration: the clock that the SMs ran at.",
         metric("cycles") / _DURATION_NS,
         better=None,
+    ),
+    _derived(
+        "gflop_per_j",
+        "Operations per joule",
+        "GFLOP/J",
+        "Operations that the workload states for a launch, divided by its energy.",
+        stated("flops") / metric("energy_j") / 1e9,
+    ),
+    _derived(
+        "gb_per_j",
+        "Bytes per joule",
+        "GB/J",
+        "Least traffic to device memory that the workload states for a launch, divided by its "
+        "energy (1 GB = 10⁹ bytes).",
+        stated("bytes") / metric("energy_j") / 1e9,
     ),
 )
 

@@ -86,6 +86,7 @@ def settings_in_keys(experiment: Experiment) -> dict[str, object]:
                 *(["replay_mode"] if collect.replay_mode == "kernel" else []),
                 *(["recompile"] if not collect.recompile else []),
                 *(["child_processes"] if collect.child_processes else []),
+                *(["sustained_s"] if "sustained" not in judged else []),
             },
         )
         | metrics

@@ -62,6 +62,7 @@ class Templates:
         """Job with all cells."""
         experiment, timelines = self.execution.loaded.experiment, self.timelines
         recorded, kind = session.kind is SessionKind.TIMELINE, COLLECTORS[session.collector]
+        lasts = "sustained_s" in kind.settings
         stamped = self.stamped if session.kind is SessionKind.IN_KERNEL else {}
         libraries = {**self.libraries, **stamped}
         recheck = experiment.collect.recheck
@@ -75,7 +76,8 @@ class Templates:
                 for cell in self.execution.plan.cells
             ),
             repeats=experiment.collect.repeats if "repeats" in kind.settings else 1,
-            places=PLACES if session.kind is SessionKind.TIMING else 1,
+            places=PLACES if session.kind is SessionKind.TIMING and not lasts else 1,
+            longest_s=experiment.collect.sustained_s if lasts else 0.0,
             launches=timelines.launches if recorded else 1,
             capture=timelines.capture,
             counters=self.metrics(session) if session.collector == cupti.KIND.name else (),

@@ -39,6 +39,11 @@ class Visits(ABC):
             launch()
         return {}
 
+    def input_sets(self, inputs: Any) -> int:
+        """Number of sets of these inputs that launches take in turn."""
+        del inputs
+        return 1
+
     @abstractmethod
     def make_all(
         self, visits: Sequence[JobVisit], attempt: Attempt

@@ -2,13 +2,13 @@
 
 Visits of the timers leave durations; those of a timeline leave ranges for a tool to see, one around
 the visit and one around each of its launches; those of stamps a file
-(`profiler.runner.visits.stamps`); those of CUPTI records of their own
-(`profiler.runner.cupti.counted_visits`).
+(`profiler.runner.visits.stamps`); those back to back and those of CUPTI have modules of their own
+(`profiler.runner.visits.sustained`, `profiler.runner.cupti.counted_visits`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -22,6 +22,7 @@ from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.timing import Launch, Stopwatch, make_stopwatch, on_cuda, restore
 from profiler.runner.visits.base import SingleVisits, Visits
 from profiler.runner.visits.stamps import StampedVisits
+from profiler.runner.visits.sustained import SustainedVisits
 from profiler.runner.visits.traces import TraceWriter
 
 
@@ -109,16 +110,19 @@ def launch_in_ranges(launch: Launch, launches: int, device: Device) -> None:
         device.wait()
 
 
+_VISITS: Mapping[str, Callable[[Job, Device], Visits]] = {
+    "nsys": RecordedVisits,
+    "torch": TracedVisits,
+    "in_kernel": StampedVisits,
+    "cupti": CountedVisits,
+    "sustained": SustainedVisits,
+}
+
+
 def make_visits(job: Job, device: Device) -> Visits:
     """What makes the visits of a job; ValueError for a collector that is not known."""
-    if job.collector == "nsys":
-        return RecordedVisits(job, device)
-    if job.collector == "torch":
-        return TracedVisits(job, device)
-    if job.collector == "in_kernel":
-        return StampedVisits(job, device)
-    if job.collector == "cupti":
-        return CountedVisits(job, device)
+    if job.collector in _VISITS:
+        return _VISITS[job.collector](job, device)
     stopwatch = make_stopwatch(job.collector, device, job.repeats)
     if not job.flush:
         return TimedVisits(stopwatch)

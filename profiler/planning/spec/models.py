@@ -451,10 +451,11 @@ class Collect(SpecModel):
         description="`ncu`: hardware counters; `cupti`: durations and counters in the process "
         "that launches, without ncu; `cuda_events` (or `timer`): CUDA events, or the process "
         "clock on a CPU; `profiler_kernels` (or `torch_kernels`): kernel time of "
-        "torch.profiler; `wall_clock` (once `plain_timer`): wall clock around three launches, as a "
-        "quick benchmark does. The first of these, in this order, that is asked for is judged. "
-        "`nsys` and `profiler_timeline` (or `torch`) record timelines, `in_kernel` what the "
-        "warpgroups of a kernel do; they are never judged. See docs/collectors.md.",
+        "torch.profiler; `sustained`: launches back to back, once clock and power have settled, "
+        "with the energy of a launch; `wall_clock` (once `plain_timer`): wall clock around three "
+        "launches, as a quick benchmark does. The first of these, in this order, that is asked for "
+        "is judged. `nsys` and `profiler_timeline` (or `torch`) record timelines, `in_kernel` what "
+        "the warpgroups of a kernel do; they are never judged. See docs/collectors.md.",
     )
     timeline: Timeline = Field(
         default_factory=Timeline, description="Timelines of `nsys` and `torch`."
@@ -498,6 +499,11 @@ class Collect(SpecModel):
     )
     warmups: Natural = Field(default=3, description="Launches before the first that is measured.")
     repeats: Positive = Field(default=20, description="Launches per visit under the timer.")
+    sustained_s: Annotated[float, Strict(), Field(gt=0, le=60, allow_inf_nan=False)] = Field(
+        default=3.0,
+        description="Most seconds of a visit of `sustained`. It ends as soon as clock and power "
+        "have settled, after 1 s at the earliest.",
+    )
     metrics: Metrics = Field(
         default=("default",),
         description="Metrics or groups of the catalogue, raw ncu names, or formulas of your own.",

@@ -167,8 +167,8 @@ _MOST_TELLING = (
 )
 
 
-_SAMPLED = ("energy_j", "power_w")
-"""What NVML said while the timer ran."""
+_SAMPLED = ("energy_j", "power_w", "sustained_clock_ghz", "gflop_per_j", "gb_per_j")
+"""What NVML said while launches followed each other, and what follows from it."""
 
 
 def shown_metrics(findings: Findings) -> tuple[Label, ...]:
@@ -176,7 +176,7 @@ def shown_metrics(findings: Findings) -> tuple[Label, ...]:
     measured = {metric.name: metric for metric in findings.numbers.metrics}
     wanted = findings.report.settings.metrics or tuple(measured)
     telling = [name for name in _MOST_TELLING if name in wanted or name in measured]
-    # Nobody asks for these: they are there where visits last long enough.
+    # Nobody asks for these: they are there where launches were measured back to back.
     sampled = [name for name in _SAMPLED if name in measured]
     names = dict.fromkeys([findings.numbers.primary.name, *telling, *wanted, *sampled])
     return tuple(measured.get(name) or label(name) for name in names)

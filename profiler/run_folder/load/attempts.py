@@ -11,7 +11,6 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.clocks import add_power
 from profiler.analyse.parts import PartSamples, part_samples
 from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.samples import (
@@ -30,7 +29,7 @@ from profiler.analyse.samples import (
     without_durations,
 )
 from profiler.analyse.why.roofs import practical_shares
-from profiler.collect import Records, timer
+from profiler.collect import Records
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
 from profiler.model import Params, SessionKind, Visit
@@ -112,8 +111,6 @@ def _with_samples(loaded: Loaded, table: NcuTable | None, compute_capability: st
     samples = _with_values(_samples(loaded, table, origin, parts))
     if record.visit is not None and record.visit["cell"] not in loaded.current:
         samples = samples.iloc[:0]
-    if record.collector == timer.CUDA_EVENTS.name:
-        samples = add_power(samples, loaded.visit_times, loaded.clocks)
     impossible = impossible_durations(samples)
     left_out, unflushed = _left_out(attempt, samples, impossible), _unflushed(loaded, table)
     possible = _with_values(without_durations(samples, impossible)) if impossible.any() else samples

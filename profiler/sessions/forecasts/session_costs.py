@@ -219,6 +219,8 @@ def typical_visit(
         launches = collect.repeats
     elif "timeline" in tool.settings:
         launches = collect.timeline.launches
+    elif "sustained_s" in tool.settings:
+        return TypicalVisit(min(tool.visit_s, collect.sustained_s), 0)
     return TypicalVisit(tool.visit_s, launches)
 
 

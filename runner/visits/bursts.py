@@ -1,0 +1,190 @@
+"""Launches that follow each other without a gap: a CUDA graph of many, or plain launches."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from itertools import cycle, islice
+from typing import Any, Protocol
+
+import torch
+
+from profiler.runner.device import Device
+from profiler.runner.timing import NS_PER_MS, Launch, on_cuda, restore
+
+BURST_S = 0.025
+"""Seconds of a burst. Two are queued at any time, so the host may be away for as long."""
+_GRAPH_S = 0.01
+"""Seconds of a graph: between two of them lie some microseconds."""
+_MOST_IN_GRAPH = 4000
+_HOST_KEEPS_UP = 0.5
+"""Share of the time of a launch on the device that the host may take to make it, for plain ones."""
+_FEWEST_TRIED, _MOST_TRIED = 5, 200
+MS_PER_S = 1e3
+
+
+class LaunchInTurn:
+    """A launch on several sets of inputs, each call on the next of them.
+
+    `burst`: how it is made back to back, once that was found out.
+    """
+
+    def __init__(self, launches: Sequence[Launch]) -> None:
+        self.launches = tuple(launches)
+        self.burst: Burst | None = None
+        self._next = cycle(self.launches)
+
+    def __call__(self) -> Any:
+        """Launch on the next set."""
+        return next(self._next)()
+
+    def restore(self) -> None:
+        """Undo what launches changed, on every set."""
+        for launch in self.launches:
+            restore(launch)
+
+
+class Mark(Protocol):
+    """A point in the stream of the launches."""
+
+    def record(self) -> None:
+        """Put it behind what was launched so far."""
+
+    def synchronize(self) -> None:
+        """Wait until the device is there."""
+
+    def elapsed_time(self, end: Any) -> float:
+        """Milliseconds from here to a later one."""
+
+
+class HostMark:
+    """A point in time: on a CPU a launch is over when it returns."""
+
+    def __init__(self) -> None:
+        self.at_ns = 0
+
+    def record(self) -> None:
+        """Now."""
+        self.at_ns = time.perf_counter_ns()
+
+    def synchronize(self) -> None:
+        """Nothing is ever pending."""
+
+    def elapsed_time(self, end: HostMark) -> float:
+        """Milliseconds from here to a later one."""
+        return (end.at_ns - self.at_ns) / NS_PER_MS
+
+
+def new_mark(device: Device) -> Mark:
+    """A mark, put behind what was launched so far."""
+    mark: Mark = HostMark()
+    if on_cuda(device):
+        mark = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's own
+    mark.record()
+    return mark
+
+
+class Burst:
+    """Some launches in a row that take about BURST_S."""
+
+    def __init__(
+        self, make: Callable[[], Any], *, launches: int, in_graph: bool, host_share: float
+    ) -> None:
+        self.make = make
+        """Queues the launches."""
+        self.launches = launches
+        self.in_graph = in_graph
+        self.host_share = host_share
+        """Part of the time of a launch that the host takes to make it: near 1 there are gaps."""
+
+
+def burst_of(launch: LaunchInTurn, device: Device, burst_s: float = BURST_S) -> Burst:
+    """Find out how a launch is made back to back: in a graph where the host is too slow for it."""
+    host_s, launch_s = _tried(launch, device)
+    host_share = host_s / launch_s
+    sets = len(launch.launches)
+    if on_cuda(device) and host_share > _HOST_KEEPS_UP:
+        in_graph = _rounded_up(min(_GRAPH_S / launch_s, _MOST_IN_GRAPH), sets)
+        graph = captured(launch.launches, in_graph)
+        if graph is not None:
+            replays = max(1, round(burst_s / _replay_seconds(graph, device)))
+
+            def replay() -> None:
+                for _ in range(replays):
+                    graph.replay()
+
+            return Burst(replay, launches=replays * in_graph, in_graph=True, host_share=0.0)
+    launches = _rounded_up(burst_s / launch_s, 1)
+
+    def make() -> None:
+        for _ in range(launches):
+            launch()
+
+    return Burst(make, launches=launches, in_graph=False, host_share=host_share)
+
+
+def _rounded_up(count: float, multiple: int) -> int:
+    """The least multiple that is at least a count, and at least 1."""
+    return multiple * max(1, -int(-count // multiple))
+
+
+def _tried(launch: Launch, device: Device) -> tuple[float, float]:
+    """Seconds of the host, and of all, for a launch in a row of some."""
+    count = _FEWEST_TRIED
+    while True:
+        device.wait()
+        begin = new_mark(device)
+        begun_s = time.perf_counter()
+        for _ in range(count):
+            launch()
+        host_s = time.perf_counter() - begun_s
+        end = new_mark(device)
+        end.synchronize()
+        all_s = max(begin.elapsed_time(end) / MS_PER_S, 1e-9)
+        if count >= _MOST_TRIED or all_s > BURST_S:
+            return host_s / count, all_s / count
+        count = _MOST_TRIED
+
+
+def _replay_seconds(graph: torch.cuda.CUDAGraph, device: Device) -> float:
+    """Seconds of the second of two replays: the first one loads the graph."""
+    graph.replay()
+    begin = new_mark(device)
+    graph.replay()
+    end = new_mark(device)
+    end.synchronize()
+    return max(begin.elapsed_time(end) / MS_PER_S, 1e-6)
+
+
+def captured(launches: Sequence[Launch], count: int) -> torch.cuda.CUDAGraph | None:
+    """Graph of so many launches, each of these in turn; None where they cannot be captured.
+
+    What waits for the device cannot, and what launches on the legacy default stream is not seen:
+    it leaves a graph without a node for every launch.
+    """
+    generator = torch.cuda.default_generators[torch.cuda.current_device()]
+    state = generator.clone_state()
+    try:
+        graph = torch.cuda.CUDAGraph(keep_graph=True)
+        with torch.cuda.graph(graph):
+            for launch in islice(cycle(launches), count):
+                launch()
+        if _node_count(graph) < count:
+            return None
+        graph.instantiate()
+    except Exception:  # whatever a launch does when it is captured
+        # A capture that failed leaves the generator waiting for its end: the next random numbers
+        # of the process would raise.
+        generator.graphsafe_set_state(state)
+        return None
+    return graph
+
+
+def _node_count(graph: torch.cuda.CUDAGraph) -> int:
+    driver = ctypes.CDLL("libcuda.so.1")
+    count = ctypes.c_size_t()
+    handle = ctypes.c_void_p(graph.raw_cuda_graph())
+    if driver.cuGraphGetNodes(handle, None, ctypes.byref(count)) != 0:
+        return 0
+    return count.value
