@@ -58,21 +58,26 @@ class Rules:
 
 
 def times_of(
-    samples: pd.DataFrame, cells: Sequence[Cell], kind: SessionKind, blocks: int | None = None
+    samples: pd.DataFrame,
+    cells: Sequence[Cell],
+    kind: SessionKind,
+    blocks: int | None = None,
+    *,
+    collector: str | None = None,
 ) -> pd.DataFrame:
     """Duration and cycles by cell, block and arm; columns `TIME_COLUMNS`.
 
-    Of sessions of one kind and of one collector: the primary timer of those that measured. Repeats
-    of a visit count as their median; `spread` is the 90th by the 10th percentile of launches that a
-    tool timed one by one. `blocks`: only those before this number. Cycles are NaN where
-    a visit did not count them: those of another launch would repeat the duration.
+    Of sessions of one kind and of one collector; None: the primary timer of those that measured.
+    Repeats of a visit count as their median; `spread` is the 90th by the 10th percentile of
+    launches that a tool timed one by one. `blocks`: only those before this number. Cycles are NaN
+    where a visit did not count them: those of another launch would repeat the duration.
     """
     check_samples(samples)
     rows = samples[samples["kind"] == kind.value].reindex(
         columns=["collector", "cell", "block", "arm", "duration_ns", "cycles"]
     )
     rows = rows[rows["duration_ns"].notna()]
-    collector = primary_timer(rows["collector"])
+    collector = collector or primary_timer(rows["collector"])
     rows = rows[rows["collector"] == collector]
     if blocks is not None:
         rows = rows[rows["block"] < blocks]

@@ -26,6 +26,7 @@ from profiler.findings.json_model import (
 from profiler.findings.kinds.grids import Grid, GridDocument, GridPairs
 from profiler.findings.kinds.search import SearchPartDocument
 from profiler.findings.kinds.steps import RungDocument
+from profiler.findings.kinds.sustained import SustainedDocument
 from profiler.findings.kinds.waves import WavesDocument
 from profiler.findings.ranking import ProblemValue, VariantRank
 from profiler.findings.timelines.cells import Phase
@@ -413,6 +414,12 @@ class SummaryDocument(JsonObject):
         PracticalRoofDocument, lambda run: _practical_roofs(run.findings.report)
     )
     """empty where none was tried"""
+    sustained: list[SustainedDocument] = get.rows(
+        SustainedDocument,
+        lambda run: run.findings.sustained.cells if run.findings.sustained else None,
+        optional=True,
+    )
+    """cells that were measured back to back beside one launch"""
     search: SearchPartDocument | None = get.nested(
         SearchPartDocument, lambda run: run.findings.search, optional=True
     )

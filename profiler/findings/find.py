@@ -57,6 +57,7 @@ from profiler.findings.kinds.steps import (
     make_ladder,
     pairs_of_steps,
 )
+from profiler.findings.kinds.sustained import ColdCells, find_sustained
 from profiler.findings.kinds.timers import find_timers, reference_collector
 from profiler.findings.kinds.waves import WaveFindings, find_waves
 from profiler.findings.method import made_sessions
@@ -456,6 +457,16 @@ def _assembled(run: _Run, numbers: _Numbers, leaders: _Leaders, judged: _Judged)
         kind=_of_kind(run, judged, cell_numbers, ranking.ranks),
         timers=find_timers(
             run.report.measured.samples, numbers.blocks, list(run.programs.correct_cells)
+        ),
+        sustained=find_sustained(
+            run.report,
+            ColdCells(
+                run.programs.correct_cells,
+                cell_numbers.values,
+                judged.against_baseline,
+                judged.with_baseline,
+                run.sources,
+            ),
         ),
         sessions=made_sessions(run.report),
         notices=_notices(run.report, slow_visits_notice(answering, cell_numbers.slow_visits)),

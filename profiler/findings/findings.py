@@ -13,6 +13,7 @@ from profiler.analyse.summary import SlowVisits
 from profiler.findings.kinds.grids import GridPairs
 from profiler.findings.kinds.search import SearchFindings, find_search
 from profiler.findings.kinds.steps import Rung, StepEffect
+from profiler.findings.kinds.sustained import SustainedFindings
 from profiler.findings.kinds.timers import TimerComparison
 from profiler.findings.kinds.waves import WaveFindings
 from profiler.findings.method import MadeSession
@@ -314,6 +315,8 @@ class Findings:
     kind: KindFindings
     timers: TimerComparison | None
     """None where there are not two timers."""
+    sustained: SustainedFindings | None
+    """None where nothing was measured back to back beside another timer."""
     sessions: tuple[MadeSession, ...]
     """The sessions that were made, in their order."""
     notices: tuple[Notice, ...]

@@ -160,14 +160,14 @@ def judge_families(
     """
     asked = _first_family_of_pairs(families)
     timing, final = judges
-    verdicts = _judged(timing, asked, sources)
+    verdicts = judged(timing, asked, sources)
     in_final = frozenset(final.times["cell"])
     finalists = {
         pair: question
         for pair, question in asked.items()
         if all(sources.get(cell, cell) in in_final for cell in pair)
     }
-    for pair, verdict in _judged(final, finalists, sources).items():
+    for pair, verdict in judged(final, finalists, sources).items():
         if verdict.blocks:
             verdicts[pair] = replace(verdict, final=True, before=verdicts[pair].verdict)
     return PairVerdicts(verdicts)
@@ -183,9 +183,10 @@ def _first_family_of_pairs(families: Sequence[Family]) -> dict[Pair, str]:
     return questions
 
 
-def _judged(
+def judged(
     judge: Judge, questions: Mapping[Pair, str], sources: Mapping[str, str]
 ) -> dict[Pair, PairVerdict]:
+    """Verdict of each pair, by the question that it belongs to; `sources` as `judge_families`."""
     if not questions:
         return {}
     pairs = [(sources.get(cell, cell), sources.get(other, other)) for cell, other in questions]

@@ -18,6 +18,8 @@ from profiler.render.searches import search_section
 from profiler.render.tables import builds, main_table
 from profiler.render.tables.details import CellSamples
 from profiler.render.tables.explained import explained
+from profiler.render.tables.sustained import HEADS as HEADS_OF_SUSTAINED
+from profiler.render.tables.sustained import sustained_rows
 from profiler.render.tables.timers import WALL_CLOCK_HEADS, timer_table
 from profiler.render.tables.why import why
 from profiler.render.timeline.in_kernel_section import make_in_kernel_section
@@ -66,6 +68,8 @@ def render_page(findings: Findings) -> str:
         "explained": explained(findings),
         "search": search_section(findings),
         "timers": timer_table(findings),
+        "sustained": sustained_rows(findings),
+        "sustained_heads": HEADS_OF_SUSTAINED,
         **timeline_parts(findings),
         "in_kernel": make_in_kernel_section(findings),
         "wall_clock_heads": WALL_CLOCK_HEADS,

@@ -19,6 +19,7 @@ from profiler.findings.winners import Winner
 from profiler.model import Problem, Verdict
 from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import is_number, telling
+from profiler.render.tables.sustained import sustained_sentence
 from profiler.render.tables.timers import timer_table
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import (
@@ -57,7 +58,7 @@ def sentences(findings: Findings) -> tuple[Sentence, ...]:
         general = [*(everywhere_sentence(findings, row) for row in leaders), *general]
     else:
         general.append(everywhere_sentence(findings, findings.ranking.leader))
-    general.append(_timer_sentence(findings))
+    general += [_timer_sentence(findings), sustained_sentence(findings)]
     texts = [sentence for sentence in (fastest, *general) if sentence]
     return (*texts, coverage_sentence(findings.programs))
 

@@ -1,0 +1,154 @@
+"""One launch on an idle GPU against launches that follow each other: durations, verdicts, power.
+
+The verdicts of both are given by the same rules, each in a family of its own: they are about
+different quantities, and no verdict mixes them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.collect.timer import SUSTAINED
+from profiler.findings.json_model import JsonObject, Number, Source
+from profiler.findings.kinds.timers import reference_collector
+from profiler.findings.values import NOTHING, Value
+from profiler.findings.verdicts import NO_VERDICT, PairVerdict, VerdictPartDocument, judged
+from profiler.model import Cell, SessionKind, Verdict
+from profiler.run_folder.load.report import Report
+
+MOSTLY_LIMITED_PCT = 50.0
+"""From so many readings on that name the power limit, a kernel is held by it."""
+CLOCKS_DIFFER = 0.02
+"""Relative difference of two clocks from which on a ratio of times is none of cycles."""
+_DURATION, _CLOCK = "duration_ns", "sm_clock_ghz"
+_WORDS = (Verdict.FASTER, Verdict.SAME, Verdict.SLOWER)
+
+Values = Mapping[tuple[str, str], Value]
+
+
+@dataclass(frozen=True)
+class SustainedCell:
+    """A cell once on an idle GPU (cold) and back to back; NaN is not known."""
+
+    cell: Cell
+    values: Mapping[str, Value]
+    """By metric."""
+    cold_verdict: PairVerdict
+    """Against the baseline, as everywhere else."""
+    verdict: PairVerdict
+    """Against the baseline, both back to back."""
+
+    def median(self, metric: str) -> float:
+        """Median of a metric in this cell."""
+        return self.values.get(metric, NOTHING).median
+
+    @property
+    def cold_ns(self) -> float:
+        """Duration of one launch on an idle GPU."""
+        return self.median(_DURATION)
+
+    @property
+    def sustained_ns(self) -> float:
+        """Duration of a launch among others."""
+        return self.median(SUSTAINED.metric or "")
+
+    @property
+    def cold_share(self) -> float:
+        """Cold ÷ sustained duration: below 1 it is slower when it is used."""
+        return self.cold_ns / self.sustained_ns if self.sustained_ns else math.nan
+
+    @property
+    def cold_clock_ghz(self) -> float:
+        """Clock of one launch, from its cycles."""
+        return self.median(_CLOCK)
+
+    @property
+    def clock_ghz(self) -> float:
+        """Clock of a launch among others, by NVML."""
+        return self.median("sustained_clock_ghz")
+
+    @property
+    def is_power_limited(self) -> bool:
+        """Whether the power limit holds its clock."""
+        return self.median("power_limited_pct") >= MOSTLY_LIMITED_PCT
+
+    @property
+    def differs(self) -> bool:
+        """Whether both verdicts were given and are others."""
+        cold, sustained = self.cold_verdict.verdict, self.verdict.verdict
+        return cold in _WORDS and sustained in _WORDS and cold != sustained
+
+
+@dataclass(frozen=True)
+class SustainedFindings:
+    """Cells that were measured both ways."""
+
+    reference: str
+    """Collector of the cold durations."""
+    cells: tuple[SustainedCell, ...]
+
+    @property
+    def differing(self) -> tuple[SustainedCell, ...]:
+        """Cells whose verdict is another when they are used, contrary ones first."""
+        cells = [cell for cell in self.cells if cell.differs]
+        return tuple(sorted(cells, key=lambda cell: cell.verdict.verdict is Verdict.SAME))
+
+
+@dataclass(frozen=True, eq=False)
+class ColdCells:
+    """What is known of the correct cells of a run before it is asked how they are when used."""
+
+    cells: Mapping[str, Cell]
+    """By id."""
+    values: Values
+    verdicts: Mapping[str, PairVerdict]
+    """Against the baseline, by cell."""
+    pairs: Mapping[str, tuple[str, str]]
+    """With the baseline of its problem, by cell."""
+    sources: Mapping[str, str]
+    """The cell that was measured, by id of each cell without samples of its own."""
+
+
+def find_sustained(report: Report, cold: ColdCells) -> SustainedFindings | None:
+    """Compare cells as they are measured both ways; None where they are not."""
+    samples = report.measured.samples
+    reference = reference_collector(samples)
+    if reference in (None, SUSTAINED.name) or SUSTAINED.name not in set(samples["collector"]):
+        return None
+    times = times_of(samples, report.plan.cells, SessionKind.TIMING, collector=SUSTAINED.name)
+    judge = Judge(times, report.plan.baseline, Rules(looks=1, delta=report.rules.delta))
+    verdicts = judged(judge, dict.fromkeys(cold.pairs.values(), "baseline"), cold.sources)
+    by_cell: dict[str, dict[str, Value]] = {}
+    for (cell, metric), value in cold.values.items():
+        by_cell.setdefault(cell, {})[metric] = value
+    measured = [
+        SustainedCell(
+            cell,
+            by_cell.get(name, {}),
+            cold.verdicts.get(name, NO_VERDICT),
+            verdicts.get(cold.pairs[name], NO_VERDICT) if name in cold.pairs else NO_VERDICT,
+        )
+        for name, cell in cold.cells.items()
+    ]
+    both = tuple(cell for cell in measured if cell.sustained_ns > 0 and cell.cold_ns > 0)
+    return SustainedFindings(reference or "", both) if both else None
+
+
+class SustainedDocument(JsonObject):
+    """A cell back to back: its verdict against the baseline beside that of one launch."""
+
+    get = Source[SustainedCell]()
+    cell: str = get(lambda of: of.cell.id)
+    cold_ns: Number = get(lambda of: of.cold_ns)
+    sustained_ns: Number = get(lambda of: of.sustained_ns)
+    cold_verdict: str | None = get(
+        lambda of: of.cold_verdict.verdict and of.cold_verdict.verdict.value
+    )
+    power_limited: bool = get(lambda of: of.is_power_limited)
+    ratio: Number = get(lambda of: of.verdict.ratio)
+    ratio_low: Number = get(lambda of: of.verdict.low)
+    ratio_high: Number = get(lambda of: of.verdict.high)
+    sustained = get.spread(VerdictPartDocument, lambda of: of.verdict)
