@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.sustained import SustainedCell, SustainedFindings
 from profiler.findings.kinds.timers import TimerComparison
+from profiler.findings.verdicts import PairVerdict
 from profiler.render.tables.rows import Datum, Row, verdict_datum
 from profiler.render.words import numbers
 from profiler.render.words.sentences import Sentence, sentence_of, strong
-from profiler.render.words.verdicts import word_of
+from profiler.render.words.verdict_words import word
 
 HEADS = (
     *("one launch", "verdict", "back to back", "verdict", "one \u00f7 back to back"),
@@ -56,22 +59,37 @@ def sustained_sentence(findings: Findings) -> Sentence:
     found = findings.sustained
     if found is None:
         return ()
-    differing = found.differing
-    if not differing:
+    groups = _alike(found.differing)
+    if not groups:
         return sentence_of(_all_alike(found))
-    named = "; ".join(_difference(of) for of in differing[:_MOST_NAMED])
-    more = len(differing) - _MOST_NAMED
-    rest = f"; and {more} more cells" if more > 0 else ""
+    named = "; ".join(_difference(group) for group in groups[:_MOST_NAMED])
+    more = sum(map(len, groups[_MOST_NAMED:]))
+    rest = f"; {more} more cells differ as well" if more > 0 else ""
     return sentence_of(f"{named}{rest}.")
 
 
-def _difference(of: SustainedCell) -> str:
+def _alike(cells: Sequence[SustainedCell]) -> list[list[SustainedCell]]:
+    """Cells of one variant that go from one verdict to the same other one, together."""
+    groups: dict[tuple[object, ...], list[SustainedCell]] = {}
+    for of in cells:
+        key = (of.cell.variant.id, of.cold_verdict.verdict, of.verdict.verdict)
+        groups.setdefault(key, []).append(of)
+    return [*groups.values()]
+
+
+def _difference(cells: Sequence[SustainedCell]) -> str:
+    of, others = cells[0], len(cells) - 1
     cold, sustained = of.cold_verdict, of.verdict
+    where = f"{of.cell.problem.name}{f' and {others} more' if others else ''}"
+    ratios = f"{numbers.ratio(cold.ratio)}, then {numbers.ratio(sustained.ratio)}"
     return (
-        f"{strong(of.cell.variant.label)} is {word_of(cold)} cold ({numbers.ratio(cold.ratio)}), "
-        f"{strong(word_of(sustained))} sustained ({numbers.ratio(sustained.ratio)}) at "
-        f"{of.cell.problem.name}: {_state(of)}"
+        f"{strong(of.cell.variant.label)} is {_word(cold)} cold, {_word(sustained)} sustained at "
+        f"{where} ({ratios}): {_state(of)}"
     )
+
+
+def _word(pair: PairVerdict) -> str:
+    return word(pair.verdict) if pair.verdict else ""
 
 
 def _state(of: SustainedCell) -> str:

@@ -29,6 +29,11 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1, "Hz")),
     "MHz": ((1e3, "GHz"), (1, "MHz")),
     "GHz": ((1, "GHz"), (1e-3, "MHz")),
+    "W": ((1, "W"), (1e-3, "mW")),
+    "J": ((1, "J"), (1e-3, "mJ"), (1e-6, "µJ")),
+    "GFLOP/J": ((1e3, "TFLOP/J"), (1, "GFLOP/J")),
+    "GB/J": ((1, "GB/J"), (1e-3, "MB/J")),
+    "°C": ((1, "°C"),),
 }
 _ALIASES = {
     "bytes": "byte",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import statistics
 from collections import Counter
@@ -13,6 +14,7 @@ from types import MappingProxyType
 
 from profiler.collect import Tools
 from profiler.collect.registry import COLLECTORS, overlaps, shares_process
+from profiler.collect.timer import SUSTAINED
 from profiler.errors import UsageError
 from profiler.metrics.passes import ncu_launch_seconds
 from profiler.metrics.queries import ncu_names
@@ -173,7 +175,7 @@ def _sessions(
             visits_s = rest.seconds(missing, SessionCosts())
         elif missing:
             before_s = _until_visits(session, before) * _processes(session, missing_visits, env_of)
-            visits_s = missing.total() * visit_seconds(session)
+            visits_s = missing.total() * visit_seconds(session, collect.sustained_s)
         yield Forecast(
             session.name,
             len(session.visits),
@@ -278,8 +280,13 @@ def _visits_of_programs(session: SessionPlan, run: RunFolder) -> dict[Visit, flo
     return {visit: made[visit] for visit in session.visits if visit in made}
 
 
-def visit_seconds(session: SessionPlan) -> float:
-    """Rough duration of one visit in seconds, on a GPU like an H200."""
+def visit_seconds(session: SessionPlan, longest_s: float = math.inf) -> float:
+    """Rough duration of one visit in seconds, on a GPU like an H200.
+
+    `longest_s`: `collect.sustained_s`.
+    """
+    if session.collector == SUSTAINED.name:
+        return min(SUSTAINED.visit_s, longest_s)
     if session.kind is SessionKind.TIMELINE:
         return TIMELINE_S
     return LAUNCHED_S + ncu_launch_seconds(session.metrics)

@@ -40,8 +40,10 @@ FOUR = timed(
 
 
 TIMELINES = timed(nsys=[9.0, 18.0], torch=[8.0, 19.0]).assign(kind=SessionKind.TIMELINE.value)
-EVERY = pd.concat([TIMELINES, FOUR, timed(cupti=[10.5, 21.0])], ignore_index=True)
-"""Those four, CUPTI, and the kernel times of both kinds of timelines."""
+EVERY = pd.concat(
+    [TIMELINES, FOUR, timed(cupti=[10.5, 21.0], sustained=[13.0, 26.0])], ignore_index=True
+)
+"""Those four, CUPTI, launches back to back, and the kernel times of both kinds of timelines."""
 
 
 def compared(samples):
@@ -55,6 +57,7 @@ def test_each_timer_is_a_metric_of_its_own():
         "cupti": 10.5,
         "timer": 12.0,
         "torch_kernels": 11.0,
+        "sustained": 13.0,
         "wall_clock": 40.0,
         "nsys": 9.0,
         "torch": 8.0,
