@@ -89,6 +89,8 @@ class NoticeKind(StrEnum):
     BLOCKS_STILL_THROTTLED = "blocks_still_throttled"
     POWER_CAPPED = "power_capped"
     CLOCK_SPREAD = "clock_spread"
+    NOT_SETTLED = "not_settled"
+    LAUNCHES_WITH_GAPS = "launches_with_gaps"
 
 
 @dataclass(frozen=True)
@@ -496,6 +498,18 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "{session}: the SM clock of a kernel moved by {spread} between its launches; all ran at "
         "{clocks}.",
         "Compare cycles beside durations, or lock the clock (`nvidia-smi --lock-gpu-clocks`).",
+    ),
+    NoticeKind.NOT_SETTLED: NoticeTemplate(
+        Severity.WARNING,
+        "{session}: clock or power had not settled at the end of {count} of {total} visits; "
+        "{cells}.",
+        "Raise collect.sustained_s, and see who else uses the GPU.",
+    ),
+    NoticeKind.LAUNCHES_WITH_GAPS: NoticeTemplate(
+        Severity.WARNING,
+        "{session}: launches of {cells} have gaps between them: they cannot be captured in a CUDA "
+        "graph, and the host takes longer for them than the GPU.",
+        "Compare them by one launch (ncu), or make the launch one that can be captured.",
     ),
 }
 

@@ -307,6 +307,9 @@ SUSTAINED_FACTS = (*SUSTAINED_METRICS, "settled", "seconds", "sets", "in_graph",
 """And what is told of it: whether it had settled (1 or 0), how long it took, on how many sets of
 inputs, whether in a graph; the share of a launch that the host took, which near 1 leaves gaps."""
 
+HOST_SHARE_WITH_GAPS = 0.8
+"""Host's share of a launch from which on launches in a row may have gaps."""
+
 STAMPS_FILE = "stamps.jsonl"
 STAMPS_END = 5
 """Place of the time at the end among the words of a group (`profiler/timeline.cuh`)."""

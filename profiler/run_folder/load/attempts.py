@@ -113,11 +113,12 @@ def _with_samples(loaded: Loaded, table: NcuTable | None, compute_capability: st
         samples = samples.iloc[:0]
     impossible = impossible_durations(samples)
     left_out, unflushed = _left_out(attempt, samples, impossible), _unflushed(loaded, table)
+    not_sustained = _not_sustained(loaded)
     possible = _with_values(without_durations(samples, impossible)) if impossible.any() else samples
     loaded = replace(
         loaded,
         samples=possible,
-        of_reading=(*loaded.of_reading, *left_out, *unflushed),
+        of_reading=(*loaded.of_reading, *left_out, *unflushed, *not_sustained),
         without_duration=visits_of(samples[impossible]) if impossible.any() else frozenset(),
         parts=_params_by_cell(attempt, parts),
         part_fault=parts.fault if parts is not None else "",
@@ -244,14 +245,37 @@ def _left_out(
     """Notices on durations that are none."""
     if not impossible.any():
         return ()
-    cells = sorted(set(samples.loc[impossible, "cell"]))
     values: dict[str, str | int | float] = {
         "session": attempt.record.session,
         "count": int(impossible.sum()),
         "total": len(samples),
-        "cells": ", ".join(cells[:_NAMED_CELLS]) + (", …" if len(cells) > _NAMED_CELLS else ""),
+        "cells": _first_cells(samples.loc[impossible, "cell"]),
     }
     return (Notice(NoticeKind.DURATIONS_IMPOSSIBLE, values),)
+
+
+def _first_cells(cells: Iterable[str]) -> str:
+    names = sorted(set(cells))
+    return ", ".join(names[:_NAMED_CELLS]) + (", …" if len(names) > _NAMED_CELLS else "")
+
+
+def _not_sustained(loaded: Loaded) -> Iterator[Notice]:
+    """Notices on visits back to back that had not settled, or whose launches have gaps."""
+    visits = [record for record in protocol.measured(loaded.records) if record.get("sustained")]
+    unsettled = [str(v["cell"]) for v in visits if v["sustained"].get("settled") == 0]
+    gaps = [
+        str(visit["cell"])
+        for visit in visits
+        if (visit["sustained"].get("host_share") or 0) > protocol.HOST_SHARE_WITH_GAPS
+    ]
+    session = loaded.attempt.record.session
+    if unsettled:
+        values: dict[str, str | int | float] = {"session": session, "total": len(visits)}
+        values |= {"cells": _first_cells(unsettled), "count": len(unsettled)}
+        yield Notice(NoticeKind.NOT_SETTLED, values)
+    if gaps:
+        of_gaps = {"session": session, "cells": _first_cells(gaps)}
+        yield Notice(NoticeKind.LAUNCHES_WITH_GAPS, of_gaps)
 
 
 def _attributes(loaded: Loaded) -> dict[str, str | float]:

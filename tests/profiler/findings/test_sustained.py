@@ -8,6 +8,7 @@ from run_folders import SPEC, Workplace, measured
 from profiler.findings.document import summary_document
 from profiler.findings.find import find
 from profiler.model import Verdict
+from profiler.notices import NoticeKind, text
 from profiler.render.page import render_page
 from profiler.render.tables.rows import shown_metrics
 from profiler.render.tables.sustained import HEADS, sustained_rows, sustained_sentence
@@ -17,6 +18,12 @@ from profiler.run_folder.load.assemble import assemble
 NOISE = (0, 3, -2, 1, -3, 2, 4, -1)
 COLD = {"plain": 100.0, "tree": 90.0, "loop": 120.0}
 BUSY = {"plain": 110.0, "tree": 110.0, "loop": 132.0}
+
+
+def notices(report):
+    """Words of the notices on visits back to back."""
+    kinds = (NoticeKind.NOT_SETTLED, NoticeKind.LAUNCHES_WITH_GAPS)
+    return [text(notice) for notice in report.notices if notice.kind in kinds]
 
 
 def journal(visits, durations, **facts):
@@ -40,7 +47,9 @@ def report(tmp_path_factory):
     place.attempt("timer", journal=journal(place.visits("timer"), COLD))
     facts = {"power_w": 698.0, "sampled_power_w": None, "sustained_clock_ghz": 1.41}
     facts |= {"power_limited_pct": 100.0, "temperature_c": None, "settled": 1.0}
-    place.attempt("sustained", journal=journal(place.visits("sustained"), BUSY, **facts))
+    records = journal(place.visits("sustained"), BUSY, **facts)
+    records[2]["sustained"] |= {"settled": 0.0, "host_share": 0.97}
+    place.attempt("sustained", journal=records)
     return assemble(place.run, place.loaded, place.plan).report
 
 
@@ -88,3 +97,9 @@ def test_the_document_has_both_verdicts(findings):
         *("faster", "same"),
         True,
     )
+
+
+def test_visits_that_have_not_settled_and_gaps_are_said(report):
+    settled, gaps = notices(report)
+    assert "had not settled at the end of 1 of 64 visits" in settled
+    assert "have gaps between them" in gaps
