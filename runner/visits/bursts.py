@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import cycle, islice
 from typing import Any, Protocol
 
@@ -115,6 +116,7 @@ def burst_of(launch: LaunchInTurn, device: Device, burst_s: float = BURST_S) -> 
                     graph.replay()
 
             return Burst(replay, launches=replays * in_graph, in_graph=True, host_share=0.0)
+        device.trouble()  # the error of the capture, which would be the next launch's
     launches = _rounded_up(burst_s / launch_s, 1)
 
     def make() -> None:
@@ -164,9 +166,9 @@ def captured(launches: Sequence[Launch], count: int) -> torch.cuda.CUDAGraph | N
     it leaves a graph without a node for every launch.
     """
     generator = torch.cuda.default_generators[torch.cuda.current_device()]
-    state = generator.clone_state()
+    state, stream = generator.clone_state(), torch.cuda.current_stream()
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
     try:
-        graph = torch.cuda.CUDAGraph(keep_graph=True)
         with torch.cuda.graph(graph):
             for launch in islice(cycle(launches), count):
                 launch()
@@ -174,9 +176,12 @@ def captured(launches: Sequence[Launch], count: int) -> torch.cuda.CUDAGraph | N
             return None
         graph.instantiate()
     except Exception:  # whatever a launch does when it is captured
-        # A capture that failed leaves the generator waiting for its end: the next random numbers
-        # of the process would raise.
+        # torch does not undo the beginning of a capture that fails: launches would go on into its
+        # stream and memory, and the next random numbers raise.
+        torch.cuda.set_stream(stream)
         generator.graphsafe_set_state(state)
+        with suppress(RuntimeError):
+            torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), graph.pool())
         return None
     return graph
 

@@ -60,3 +60,47 @@ def test_an_error_that_leaves_the_context_whole_costs_one_cell(
     (failure,) = select(records, event="failed")
     assert (failure["cell"], failure["outcome"]) == (f"{how}..p0", outcome)
     assert len(select(records, event="finished", phase="measure", cell="twice..p0")) == 2
+
+
+def test_what_cannot_be_captured_leaves_the_device_as_it_was():
+    import torch
+
+    from profiler.runner.device import CudaDevice
+    from profiler.runner.visits.bursts import captured
+
+    device, before = CudaDevice(), torch.cuda.current_stream()
+    x = torch.ones(1000, device="cuda")
+
+    def waits():
+        return (x + torch.rand(1000, device="cuda")).sum().item()
+
+    def elsewhere():
+        with torch.cuda.stream(torch.cuda.default_stream()):
+            return x + 1
+
+    for launch in (waits, elsewhere):
+        assert captured([launch], 10) is None
+        device.trouble()
+        assert torch.cuda.current_stream() == before
+        assert torch.rand(10, device="cuda").sum() > 0
+        assert device.trouble() is None
+    graph = captured([lambda: x.add_(1)], 10)
+    graph.replay()
+    assert x.max() == 11
+    torch.cuda.empty_cache()
+
+
+def test_launches_back_to_back_have_a_duration_and_an_energy(bench, device_job, select):
+    job = device_job(["twice"], collector="sustained", longest_s=1.5)
+    finished, records = bench.run_process(job)
+
+    assert finished.returncode == 0, finished.stderr
+    visits = select(records, event="finished", phase="measure")
+    assert len(visits) == 2
+    for visit in visits:
+        facts = visit["sustained"]
+        assert 10 < 8 * SIZE / visit["durations_ns"][0] < 20_000
+        assert 1 <= facts["seconds"] < 2
+        assert facts["sets"] > 1
+        for power in (facts["power_w"], facts["sampled_power_w"]):
+            assert power is None or 20 < power < 2000
