@@ -89,6 +89,7 @@ class NoticeKind(StrEnum):
     BLOCKS_STILL_THROTTLED = "blocks_still_throttled"
     POWER_CAPPED = "power_capped"
     CLOCK_SPREAD = "clock_spread"
+    CLOCKS_DIFFER = "clocks_differ"
     NOT_SETTLED = "not_settled"
     LAUNCHES_WITH_GAPS = "launches_with_gaps"
 
@@ -499,6 +500,13 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "{clocks}.",
         "Compare cycles beside durations, or lock the clock (`nvidia-smi --lock-gpu-clocks`).",
     ),
+    NoticeKind.CLOCKS_DIFFER: NoticeTemplate(
+        Severity.INFO,
+        "The SM clock differs by more than {limit} from the baseline's in {count} of {total} "
+        "comparisons; most at {cell}: {clocks}. Its ratio of cycles is {ratio} that of durations.",
+        "Read the ratio of cycles beside that of durations; `collect.collectors: [ncu, sustained]` "
+        "has the clock that the power limit leaves (docs/sustained.md).",
+    ),
     NoticeKind.NOT_SETTLED: NoticeTemplate(
         Severity.WARNING,
         "{session}: clock or power had not settled at the end of {count} of {total} visits; "
@@ -521,6 +529,7 @@ _CLOCKS = frozenset(
         NoticeKind.BLOCKS_STILL_THROTTLED,
         NoticeKind.POWER_CAPPED,
         NoticeKind.CLOCK_SPREAD,
+        NoticeKind.CLOCKS_DIFFER,
     }
 )
 """Remarks on one thing, the GPU's clocks, of which each session has its own."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from profiler.analyse.clocks import cell_clocks
 from profiler.analyse.judge import Judge, Rules, mixed_launches, times_of
 from profiler.analyse.samples import metric_columns
 from profiler.analyse.summary import SlowVisits
@@ -34,6 +35,8 @@ _MANY_MISSING = 0.5
 """Share of the values of a cell that may be missing before it is said."""
 _P95_APART = 1.01
 """The 95th percentile of a cell's visits is named from this ratio to their median on."""
+CLOCKS_DIFFER = 0.02
+"""Relative difference of two clocks from which on a ratio of times is none of cycles."""
 _SHOWN = 4
 """Names in a sentence before it says how many more there are."""
 
@@ -76,6 +79,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_mixed(timing, cells),
         *_shift(timing, final, cells, baseline, delta),
         *_clocks(environment),
+        *_clocks_differ(usable, cells, baseline),
         *_aliases(cells, builds),
     )
 
@@ -392,6 +396,33 @@ def _some_or_count(names: Sequence[str], among: int) -> str:
 def _clocks(environment: Environment) -> Iterable[Notice]:
     if environment.clock_control == "none":
         yield Notice(NoticeKind.UNLOCKED_CLOCKS, {"clock_control": "none"})
+
+
+def _clocks_differ(
+    samples: pd.DataFrame, cells: Sequence[Cell], baseline: str | None
+) -> Iterable[Notice]:
+    """Cells whose SM clock is another than the baseline's: ratios of times are none of cycles."""
+    clocks = cell_clocks(samples)
+    baselines = {cell.problem.id: cell.id for cell in cells if cell.variant.id == baseline}
+    pairs = [(cell, baselines.get(cell.problem.id, cell.id)) for cell in cells]
+    ratios = [
+        (float(clocks[cell.id] / clocks[other]), cell, other)
+        for cell, other in pairs
+        if other != cell.id and {cell.id, other} <= set(clocks.index)
+    ]
+    limit = math.log1p(CLOCKS_DIFFER)
+    differing = [found for found in ratios if abs(math.log(found[0])) > limit]
+    if differing:
+        ratio, cell, other = max(differing, key=lambda found: abs(math.log(found[0])))
+        values: Values = {
+            "limit": f"{100 * CLOCKS_DIFFER:.0f} %",
+            "count": len(differing),
+            "total": len(ratios),
+            "cell": f"{cell.variant.label} at {cell.problem.name}",
+            "clocks": f"{clocks[cell.id]:.3f} GHz against {clocks[other]:.3f} GHz",
+            "ratio": f"{ratio:.3f}\u00d7",
+        }
+        yield Notice(NoticeKind.CLOCKS_DIFFER, values)
 
 
 def _aliases(cells: Sequence[Cell], builds: Sequence[BuildResult]) -> Iterable[Notice]:

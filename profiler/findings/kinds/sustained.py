@@ -21,8 +21,6 @@ from profiler.run_folder.load.report import Report
 
 MOSTLY_LIMITED_PCT = 50.0
 """From so many readings on that name the power limit, a kernel is held by it."""
-CLOCKS_DIFFER = 0.02
-"""Relative difference of two clocks from which on a ratio of times is none of cycles."""
 _DURATION, _CLOCK = "duration_ns", "sm_clock_ghz"
 _WORDS = (Verdict.FASTER, Verdict.SAME, Verdict.SLOWER)
 

@@ -154,6 +154,7 @@ def raw_or_none(value: float) -> str | None:
 _MOST_TELLING = (
     "duration_ns",
     "cycles",
+    "sm_clock_ghz",
     "tflops",
     "gbps",
     "registers",

@@ -18,7 +18,7 @@ from profiler.model import (
     TunedConfig,
     Variant,
 )
-from profiler.notices import NoticeKind, text
+from profiler.notices import Notice, NoticeKind, text
 
 CELLS = tuple(make_cell(variant, problem) for problem in ("p", "q") for variant in ("a", "b", "c"))
 ENOUGH = [1.0] * FEWEST_BLOCKS
@@ -334,3 +334,17 @@ def test_a_problem_without_any_measurement_lacks_more_than_the_baseline(found):
     notices = found(outcomes, baseline="a")
     assert NoticeKind.NOT_MEASURED in notices
     assert NoticeKind.NO_BASELINE not in notices
+
+
+def test_clocks_that_differ_are_said_where_they_differ_most(found):
+    """Same time, but b runs at 0.9 and c at 0.99 of the baseline's clock; at q no one counts."""
+    cycles = {"a..p": 2000.0, "b..p": 1800.0, "c..p": 1980.0}
+    counted = [
+        samples_of({cell: ENOUGH}).assign(duration_ns=1000.0, cycles=value)
+        for cell, value in cycles.items()
+    ]
+    samples = pd.concat([*counted, samples_of({"a..q": ENOUGH, "b..q": ENOUGH})])
+    notices = found(samples=samples.reset_index(drop=True), baseline="a")
+    words = text(Notice(NoticeKind.CLOCKS_DIFFER, notices[NoticeKind.CLOCKS_DIFFER]))
+    assert "differs by more than 2 % from the baseline's in 1 of 2 comparisons" in words
+    assert "most at b at p: 1.800 GHz against 2.000 GHz. Its ratio of cycles is 0.900" in words
