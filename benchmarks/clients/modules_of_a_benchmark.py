@@ -1,5 +1,7 @@
 """A task of KernelBench's form: a `Model`, a `ModelNew`, `get_inputs` and `get_init_inputs`."""
 
+from functools import partial
+
 import torch
 from torch import nn
 
@@ -56,14 +58,14 @@ def made(module, x):
 
 @modules.variant(baseline=True, setup=True)
 def reference(x):
-    return lambda module=made(Model, x): module(x)
+    return partial(made(Model, x), x)
 
 
 @modules.variant(setup=True)
 def candidate(x):
-    return lambda module=made(ModelNew, x): module(x)
+    return partial(made(ModelNew, x), x)
 
 
 @modules.variant(setup=True)
 def other_variance(x):
-    return lambda module=made(ModelOfOtherVariance, x): module(x)
+    return partial(made(ModelOfOtherVariance, x), x)
