@@ -27,11 +27,12 @@ import importlib  # noqa: E402
 from typing import Any  # noqa: E402
 
 __version__ = "0.1.0"
-__all__ = ["Experiment", "Run", "load"]
+__all__ = ["Experiment", "Run", "evaluate", "load"]
 
 _PLACES = {
     "Experiment": "profiler.runner.experiment",
     "Run": "profiler.python.run",
+    "evaluate": "profiler.python.evaluate",
     "load": "profiler.python.run",
 }
 

@@ -55,6 +55,8 @@ class NoticeKind(StrEnum):
     COPIES_NOT_TIMED = "copies_not_timed"
     SEVERAL_STREAMS = "several_streams"
     COMPARED_IN_OWN_TYPES = "compared_in_own_types"
+    UNCONFINED = "unconfined"
+    LESS_EXACT = "less_exact"
     ATTEMPT_LINKED = "attempt_linked"
     ATTEMPT_DAMAGED = "attempt_damaged"
     ATTEMPT_FILE_DAMAGED = "attempt_file_damaged"
@@ -316,6 +318,18 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         Severity.WARNING,
         "Results are compared with the baseline's own at {problems}: {cause}.",
         "Write the right result in plain operations with @….reference.",
+    ),
+    NoticeKind.UNCONFINED: NoticeTemplate(
+        Severity.WARNING,
+        "The candidate was judged with all rights of its user (in {count:cell|cells}): this "
+        "kernel has no Landlock, which would keep it from files and other processes.",
+        "Judge it in a container that sees its own file alone (docs/referee.md).",
+    ),
+    NoticeKind.LESS_EXACT: NoticeTemplate(
+        Severity.WARNING,
+        "Results of {variants} are less exact than the baseline's: their largest error is up to "
+        "{factor} times as large, as if they were computed in a narrower type.",
+        "Where that is not meant, give a tolerance that refuses it.",
     ),
     NoticeKind.ATTEMPT_LINKED: NoticeTemplate(
         Severity.WARNING,

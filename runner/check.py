@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Number
 from typing import Any
 
@@ -129,9 +129,11 @@ def compare(
     expected: Tensors,
     *layers: Mapping[str, Tolerance],
     own_reference: bool = False,
+    rounding: Sequence[float] = (),
 ) -> Errors:
     """Largest errors of outputs that match their references; WrongResultError where one does not.
 
+    `rounding`: absolute bound of each output that is allowed at the least.
     `own_reference`: the reference is the same function in higher precision, so that the tolerance
     is what is wrong.
 
@@ -142,9 +144,12 @@ def compare(
         raise WrongResultError(f"{len(got)} outputs, but the reference has {len(expected)}")
     for number, (output, reference) in enumerate(zip(got, expected, strict=True)):
         _require_comparable(number, output, reference)
+    bounds = [tolerance_for(output.dtype, *layers) for output in got]
+    for number, least in enumerate(rounding):
+        bounds[number] = replace(bounds[number], absolute=max(bounds[number].absolute, least))
     tallies = [
-        _Tally(tolerance_for(output.dtype, *layers)).count(output, reference)
-        for output, reference in zip(got, expected, strict=True)
+        _Tally(bound).count(output, reference)
+        for bound, output, reference in zip(bounds, got, expected, strict=True)
     ]
     errors = Errors(
         _largest(tally.max_abs for tally in tallies), _largest(tally.max_rel for tally in tallies)

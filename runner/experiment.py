@@ -32,7 +32,7 @@ FUNCTION = "function"
 _IMPORTING: ContextVar[bool] = ContextVar("importing", default=False)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _GIVEN_TO_INPUTS = frozenset({"device", "seed"})
-_ROLES = ("inputs", "outputs", "reference", "check", "flops", "bytes")
+ROLES = ("inputs", "outputs", "reference", "check", "flops", "bytes")
 """Functions of an experiment that are no variants."""
 _BASELINE = "baseline"
 _GIVEN_BY_FUNCTIONS = frozenset({"workload", "variants", "baseline"})
@@ -99,7 +99,7 @@ class Experiment:
         self.baseline: str | None = None
         """Name of the function that ratios refer to; None: the first."""
         self.functions: dict[str, Function] = {}
-        """The functions of `_ROLES`, as far as given."""
+        """The functions of `ROLES`, as far as given."""
 
     def __repr__(self) -> str:
         return f"<profiler.Experiment {self.name!r} of {len(self.variants)} functions>"
@@ -329,7 +329,7 @@ def experiment_of(module: ModuleType, name: str | None = None) -> Experiment | N
 def _experiment_of_functions(module: ModuleType) -> Experiment:
     """An experiment named after its file: every public function that stands there is a variant.
 
-    Without those of `_ROLES`. A parameter whose default is a list has each of its values: of
+    Without those of `ROLES`. A parameter whose default is a list has each of its values: of
     `inputs` they are the problems. The baseline is the function `baseline`, else the first.
     """
     file = _absolute(str(module.__file__))
@@ -342,7 +342,7 @@ def _experiment_of_functions(module: ModuleType) -> Experiment:
     for name, function in vars(module).items():
         if name.startswith("_") or not _stands_in(function, module):
             continue
-        if name in _ROLES:
+        if name in ROLES:
             experiment.functions[name] = function
             continue
         grid = {key: value for key, value in _defaults(function) if isinstance(value, list)}

@@ -69,6 +69,10 @@ class Failure:
         return Failure(self.outcome, f"{self.cause} (seen after {earlier.cause})")
 
 
+class ForeignError(RuntimeError):
+    """What another process says of its own failure, with the place: words that are not ours."""
+
+
 def diagnose(error: BaseException, source: Path) -> Failure:
     """Outcome and cause of an exception that reached the runner from the workload in `source`."""
     if isinstance(error, WrongResultError):
@@ -76,6 +80,10 @@ def diagnose(error: BaseException, source: Path) -> Failure:
     if isinstance(error, ImplausibleError):
         return Failure(IMPLAUSIBLE, str(error))
     message = str(error)
+    if isinstance(error, ForeignError):  # whoever writes it could blame the host for anything
+        kinds = {OUT_OF_MEMORY: _OUT_OF_MEMORY, ILLEGAL_ADDRESS: _ILLEGAL_ADDRESS}
+        outcomes = (outcome for outcome, words in kinds.items() if words.search(message))
+        return Failure(next(outcomes, RAISED), message)
     of_host = is_fault_of_host(error)
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(message)

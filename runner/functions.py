@@ -159,11 +159,17 @@ class FunctionWorkload:
         """Check of a variant, or of the experiment; None where the reference tells."""
         entry, parameters = self._variant(variant)
         options = entry.options_of(parameters)
-        function = options.check or self._functions.get("check")
+        inputs = inputs.originals if options.in_place else inputs
+        return self.check_of(problem, inputs, options.check)
+
+    def check_of(
+        self, problem: Parameters, inputs: Arguments, own: Function | None = None
+    ) -> Callable[[Any], None] | None:
+        """A variant's `own` check, or that of the experiment; None where the reference tells."""
+        function = own or self._functions.get("check")
         if function is None:
             return None
-        given = (inputs.originals if options.in_place else inputs).given
-        return partial(_require_right, function, given, self._own_values(problem))
+        return partial(_require_right, function, inputs.given, self._own_values(problem))
 
     def reference(self, problem: Parameters, inputs: Arguments) -> Any:
         """Right result: of the reference, or of the baseline on inputs in float64.
@@ -193,6 +199,10 @@ class FunctionWorkload:
                 "@….check, or write a reference with @….reference"
             )
         return InOwnTypes(own, name)
+
+    def own_result(self, problem: Parameters, inputs: Arguments) -> Any:
+        """Result of the baseline on copies of inputs, in the types that it gives."""
+        return self._in_own_types(self._own_values(problem), inputs)
 
     def _in_own_types(self, problem: Parameters, inputs: Arguments) -> Any:
         """Result of the baseline on the inputs as they are, of which it may write copies only."""

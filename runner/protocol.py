@@ -317,6 +317,11 @@ STAMPS_END = 5
 
 EXPERIMENT = "experiment"
 """Key of `Job.description`: name of the experiment of a Python file that has several."""
+CANDIDATE = "candidate"
+"""Key of `Job.description`: the file of functions that are judged beside those of the experiment,
+each side in a process of its own (`runner/referee/`)."""
+UNCONFINED = "unconfined"
+"""Field of the FINISHED record of `prepare`: a candidate runs with all rights of its user."""
 OWN_TYPES = "own_types"
 """Field of the FINISHED record of `reference`: why the right result is that of the baseline in its
 own types, not in float64."""

@@ -182,7 +182,7 @@ def require_same(
         )
 
 
-def require_right(own_check: Callable[[Any], None], results: Any) -> None:
+def require_right(own_check: Callable[[Any], object], results: Any) -> None:
     """Raise ImplausibleError where a check of its own refuses what a launch gave."""
     try:
         own_check(results)

@@ -376,7 +376,7 @@ class Session:
         for cell in launches if changed else ():
             self._journal.write(protocol.NOT_RECHECKED, cell=cell, cause=cause)
 
-    def _own_check(self, cell: JobCell, inputs: Any) -> Callable[[Any], None] | None:
+    def _own_check(self, cell: JobCell, inputs: Any) -> Callable[[Any], check.Errors | None] | None:
         """Function that checks a cell's result; None where it is compared with the reference."""
         if self._workload.own_check is None:
             return None
@@ -402,8 +402,11 @@ class Session:
         return launch
 
     def _prepare(self, cell: JobCell, inputs: Any) -> Launch:
-        with self._phase(protocol.PREPARE, [cell]):
-            return self._prepared(cell, inputs)
+        with self._phase(protocol.PREPARE, [cell]) as findings:
+            launch = self._prepared(cell, inputs)
+            if getattr(launch, protocol.UNCONFINED, False):
+                findings[protocol.UNCONFINED] = True
+            return launch
 
     def _prepared(self, cell: JobCell, inputs: Any) -> Launch:
         torch.manual_seed(self.job.seed)
@@ -449,11 +452,10 @@ class Session:
     def _compare(
         self, cell: JobCell, result: Any, got: Tensors, inputs: Any, reference: Tensors | None
     ) -> check.Errors | None:
-        """Errors of a right result, None where a check of its own has no such; else raises."""
+        """Errors of a right result, None where a check of its own gives none; else raises."""
         own_check = self._own_check(cell, inputs)
         if own_check is not None:
-            own_check(result)
-            return None
+            return own_check(result)
         expected, tolerances = self._expected_of(cell, inputs, reference)
         asked = self._workload.is_own_reference
         return check.compare(
@@ -682,7 +684,7 @@ def open_session(job: Job, journal: Journal, turn: Turn, kind: type[Session] = S
     """
     turn.before_import()
     seal = Seal()
-    workload = load_workload(job.workload, job.description)
+    workload = load_workload(job.workload, job.description, job.tolerances)
     journal.note_opened()
     context_at_import = has_context(job.device)
     turn.before_device(has_context=context_at_import)

@@ -13,15 +13,17 @@ from typing import Any
 import torch
 
 from profiler.runner import protocol
+from profiler.runner.check import Errors
 from profiler.runner.experiment import ExperimentError, experiment_of
 from profiler.runner.functions import FunctionWorkload
 from profiler.runner.import_path import OWN_NAME, add_folder, import_file
 from profiler.runner.protocol import Tolerance
+from profiler.runner.referee.workload import RefereedWorkload
 from profiler.runner.timing import Launch
 
 Parameters = dict[str, Any]
 Amount = Callable[[Parameters], float | None]
-OwnCheck = Callable[[Parameters, Parameters, Any], Callable[[Any], None] | None]
+OwnCheck = Callable[[Parameters, Parameters, Any], Callable[[Any], Errors | None] | None]
 """From variant, problem and inputs to what raises WrongResultError for a wrong result."""
 
 
@@ -53,12 +55,17 @@ class Workload:
     """Inputs that no launch may write, by name; None where nobody knows which these are."""
 
 
-def load_workload(name: str, description: Mapping[str, Any] | None = None) -> Workload:
+def load_workload(
+    name: str,
+    description: Mapping[str, Any] | None = None,
+    tolerances: Mapping[str, Tolerance] | None = None,
+) -> Workload:
     """Import a workload by dotted name, or by path where the name ends in `.py` or has a slash.
 
     With a `description`, the module's function `described` makes the workload of it; of a file of
-    experiments it names one (EXPERIMENT). Raises
-    WorkloadError; its cause is the user's own exception where there is one.
+    experiments it names one (EXPERIMENT), and the file of a candidate (CANDIDATE), whose launches
+    are judged by `tolerances`. Raises WorkloadError; its cause is the user's own exception where
+    there is one.
     """
     try:
         is_file = name.endswith(".py") or "/" in name
@@ -66,7 +73,7 @@ def load_workload(name: str, description: Mapping[str, Any] | None = None) -> Wo
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         cause = f"{type(error).__name__}: {error}"
         raise WorkloadError(f"cannot import workload {Path(name).name}: {cause}") from error
-    functions = _functions(module, description)
+    functions = _functions(module, description or {}, tolerances or {})
     expected = getattr(functions, "expected", None)
     return Workload(
         source=Path(inspect.getfile(module)),
@@ -85,15 +92,23 @@ def load_workload(name: str, description: Mapping[str, Any] | None = None) -> Wo
     )
 
 
-def _functions(module: ModuleType, description: Mapping[str, Any] | None) -> Any:
+def _functions(
+    module: ModuleType, description: Mapping[str, Any], tolerances: Mapping[str, Tolerance]
+) -> Any:
     """The functions of a workload: those of the module's experiment, or its own."""
-    if description is not None and protocol.EXPERIMENT not in description:
+    candidate = description.get(protocol.CANDIDATE)
+    if description and protocol.EXPERIMENT not in description and candidate is None:
         return module.described(description)
     try:
-        experiment = experiment_of(module, (description or {}).get(protocol.EXPERIMENT))
+        experiment = experiment_of(module, description.get(protocol.EXPERIMENT))
     except ExperimentError as error:
         raise WorkloadError(f"{module.__name__}: {error}") from error
-    return module if experiment is None else FunctionWorkload(experiment)
+    if candidate is None:
+        return module if experiment is None else FunctionWorkload(experiment)
+    if experiment is None:
+        raise WorkloadError(f"{module.__name__}: the referee judges experiments of functions")
+    task = Path(inspect.getfile(module))
+    return RefereedWorkload(experiment, task, Path(candidate), tolerances)
 
 
 def _import_module(name: str) -> ModuleType:

@@ -9,7 +9,7 @@ from profiler.commands.ahead import begun_ahead
 from profiler.commands.output import write_json_target
 from profiler.commands.requests import CheckRequest, RunRequest
 from profiler.commands.targets import write_stdout
-from profiler.errors import ExitCode, ProfilerError
+from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.findings.gates import parse_run_gate
 from profiler.run_folder.folder import PAGE_FILE
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from profiler.sessions.progress import ProgressReporter
 
 _SPECS = (".py", ".yaml", ".yml")
-_SHARED = (*("budget_s", "only", "blocks", "settings", "timer", "fast", "device", "out", "color"),)
+_SHARED = (
+    *("budget_s", "only", "blocks", "settings", "timer", "fast", "device", "referee"),
+    *("out", "color"),
+)
 """Fields that a request to run has, too."""
 
 
@@ -31,7 +34,7 @@ def check(request: CheckRequest) -> ExitCode:
     from profiler.findings.brief import Checked
 
     try:
-        checked = _checked(request)
+        checked = checked_by(request)
     except ProfilerError as error:
         _write(request, Checked(error.exit_code, error=error))
         raise
@@ -47,10 +50,15 @@ def _write(request: CheckRequest, checked: Checked) -> None:
     write_json_target(brief(checked), request.json_target, compact=True)
 
 
-def _checked(request: CheckRequest) -> Checked:
+def checked_by(request: CheckRequest) -> Checked:
     """What a run says, after it was measured where an experiment is given."""
     gate = None if request.fail_on is None else parse_run_gate(request.fail_on)
     is_spec = request.target.suffix in _SPECS or ".py:" in request.target.name
+    if request.referee is not None and not is_spec:
+        raise UsageError(
+            "The referee judges while it measures: a run has no candidate.",
+            remedy="Name the Python file of the experiment (docs/referee.md).",
+        )
     checked = _measured(request) if is_spec else _read(request)
     if gate is None or checked.findings is None:
         return checked

@@ -115,6 +115,15 @@ Fast = Annotated[
         "collect.collectors=cupti.",
     ),
 ]
+Referee = Annotated[
+    Path | None,
+    Option(
+        "--referee",
+        metavar="CANDIDATE.py",
+        help="Judge the functions of this file, which may cheat, beside those of FILE, which is "
+        "Python: in a process of its own, on inputs that nobody has seen (docs/referee.md).",
+    ),
+]
 OpenPage = Annotated[bool, Option("--open", help="Open the page in a browser.")]
 NoReport = Annotated[bool, Option("--no-report", help="Do not write the page.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress, only results.")]
@@ -231,6 +240,8 @@ class RunRequest:
     color: Color = "auto"
     inquiry: Inquiry | None = None
     """What the machine was asked already; None: it is asked when the experiment is planned."""
+    referee: Path | None = None
+    """File of a candidate's functions, which the referee judges beside those of the spec."""
     preloading: Preloading | None = None
     """A process of the runner that was started already."""
     budget: Budget | None = None
@@ -304,6 +315,10 @@ def _overrides(
         raise UsageError(
             "--timer and --fast name different collectors.", remedy="Give one of them."
         )
+    if isinstance(request, RunRequest) and request.referee and (request.timer or request.fast):
+        raise UsageError(
+            "The referee has a clock of its own.", remedy="Leave out --timer and --fast."
+        )
     short_forms = {
         "collect.blocks": request.blocks,
         "baseline": request.baseline,
@@ -355,6 +370,7 @@ class CheckRequest:
     fast: Fast = False
     device: Device = None
     fail_on: RunFailOn = None
+    referee: Referee = None
     out: Out = DEFAULT_OUT
     json_target: Json = None
     color: Color = "auto"

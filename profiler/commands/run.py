@@ -205,7 +205,7 @@ def _plan(request: RunRequest, overrides: tuple[str, ...]) -> _Planned:
     # A file of Python is imported by a process of its own, which takes seconds where torch is.
     waits = measuring_imported() if ".py" in request.spec.name else nullcontext()
     with waits:
-        loaded = load_experiment(request.spec, overrides=overrides)
+        loaded = load_experiment(request.spec, overrides=overrides, candidate=request.referee)
     space = space_of(loaded)
     return _Planned(loaded, space, selected_plan(loaded, space, request.only))
 

@@ -61,6 +61,7 @@ def served_tools(root: Path) -> MCPServer:
         timer: bool = False,
         fast: bool = False,
         device: str | None = None,
+        referee: str | None = None,
     ) -> dict[str, Any]:
         """Measure what is missing of an experiment, or read a run; the answer in 4 kB.
 
@@ -68,6 +69,8 @@ def served_tools(root: Path) -> MCPServer:
         version), or the name of an experiment that was run. against: the variant to compare with.
         only: `K=V,...`. blocks: timing blocks; they add to those measured. budget: seconds after
         which nothing but the first look is begun. timer: CUDA events, no counters. fast: CUPTI.
+        referee: a Python file in the folder whose functions are judged beside those of target as
+        one judges what may cheat: each in a process of its own, on inputs that it has not seen.
         """
         flags = {"timer": timer, "fast": fast}
         values = {
@@ -76,6 +79,7 @@ def served_tools(root: Path) -> MCPServer:
             "blocks": blocks,
             "budget": budget,
             "device": device,
+            "referee": referee,
         }
         async with measuring:
             return await served.answer("check", [target], values, flags)
@@ -165,6 +169,8 @@ class _Served:
 
         try:
             names = [self.inside(name) for name in names]
+            if values.get("referee") is not None:
+                self.inside(values["referee"])
         except UsageError as error:
             raise ToolError(str(error)) from None
         given = [f"--{key}={value}" for key, value in values.items() if value is not None]

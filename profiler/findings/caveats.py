@@ -37,6 +37,10 @@ _P95_APART = 1.01
 """The 95th percentile of a cell's visits is named from this ratio to their median on."""
 CLOCKS_DIFFER = 0.02
 """Relative difference of two clocks from which on a ratio of times is none of cycles."""
+_LESS_EXACT, _LESS_EXACT_HALF = 256.0, 8.0
+"""Times the baseline's largest error from which on a type is suspected: TF32 and float16 have 8,192
+times the rounding step of float32; a float16 that adds up in float16 is 10 to 100 times as wrong as
+one that is rounded at its end."""
 _SHOWN = 4
 """Names in a sentence before it says how many more there are."""
 
@@ -67,6 +71,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_failed(statuses),
         *_wrong(statuses),
         *_other_types(cells, statuses, baseline),
+        *_less_exact(cells, statuses, baseline),
         *_other_environments(cells),
         *_draws(cells, statuses, timing, recompiled=recompiled),
         *_not_measured(statuses),
@@ -118,6 +123,28 @@ def _other_types(
             for (its, usual), names in variants.items()
         )
         yield Notice(NoticeKind.RESULTS_OF_OTHER_TYPES, {"results": results})
+
+
+def _less_exact(
+    cells: Sequence[Cell], statuses: Mapping[str, CellStatus], baseline: str | None
+) -> Iterable[Notice]:
+    """Variants with results of the baseline's types whose errors no order of adding explains."""
+    usable = {id_: status for id_, status in statuses.items() if status.outcome in _USABLE}
+    usual = {
+        c.problem.id: usable[c.id] for c in cells if c.variant.id == baseline and c.id in usable
+    }
+    factors: dict[str, float] = {}
+    for cell in cells:
+        status, other = usable.get(cell.id), usual.get(cell.problem.id)
+        if status is None or other is None or status.result_dtypes != other.result_dtypes:
+            continue
+        error, least = status.max_abs_error or 0.0, other.max_abs_error or 0.0
+        is_half = any(name.endswith("float16") for name in status.result_dtypes)
+        if least > 0 and error > least * (_LESS_EXACT_HALF if is_half else _LESS_EXACT):
+            factors[cell.variant.label] = max(error / least, factors.get(cell.variant.label, 0.0))
+    if factors:
+        values = {"variants": _some([*factors]), "factor": f"{max(factors.values()):,.0f}"}
+        yield Notice(NoticeKind.LESS_EXACT, values)
 
 
 def _other_environments(cells: Sequence[Cell]) -> Iterable[Notice]:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import ast
 import difflib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from profiler.errors import SpecError
 from profiler.planning.spec.values import close_hint
+from profiler.runner.experiment import FUNCTION, ROLES
 from profiler.runner.import_path import syntax_excerpt
 
 Parameters = Sequence[str]
@@ -155,3 +160,59 @@ def _takes(arguments: ast.arguments, count: int) -> bool:
     named_only = any(default is None for default in arguments.kw_defaults)
     fits = required <= count and (count <= places or arguments.vararg is not None)
     return fits and not named_only
+
+
+@dataclass(frozen=True)
+class PublicFunction:
+    """A function at the top of a file, without a decorator."""
+
+    name: str
+    line: int
+    note: str
+    """First line of its docstring; empty without one."""
+    grid: Mapping[str, Sequence[Any]]
+    """Parameters whose defaults are lists: a value for each variant."""
+
+    def variants(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Name and parameters of each variant, as an experiment of functions has them."""
+        for values in itertools.product(*self.grid.values()):
+            given = dict(zip(self.grid, values, strict=True))
+            name = " ".join([self.name, *(f"{key}={value}" for key, value in given.items())])
+            yield name, {FUNCTION: self.name, **given}
+
+
+def public_functions(file: Path) -> tuple[PublicFunction, ...]:
+    """Functions of a file that may be variants; raises SpecError where it is no Python.
+
+    Those with decorators are left out (kernels of Triton), those whose names begin with an
+    underscore, and those that an experiment takes for something else.
+    """
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError) as error:
+        line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
+        raise SpecError(f"{file}{line}: not valid Python: {error}") from error
+    except OSError as error:
+        raise SpecError(f"{file}: cannot be read: {error.strerror}") from error
+    return tuple(
+        _public_function(node)
+        for name, node in definitions(tree.body)
+        if isinstance(node, ast.FunctionDef)
+        and not (name.startswith("_") or node.decorator_list or name in ROLES)
+    )
+
+
+def _public_function(node: ast.FunctionDef) -> PublicFunction:
+    places = (*node.args.posonlyargs, *node.args.args)
+    with_defaults = places[len(places) - len(node.args.defaults) :]
+    defaults = [
+        *zip(with_defaults, node.args.defaults, strict=True),
+        *zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True),
+    ]
+    grid = {
+        arg.arg: [element.value for element in value.elts if isinstance(element, ast.Constant)]
+        for arg, value in defaults
+        if isinstance(value, ast.List)
+    }
+    note = (ast.get_docstring(node) or "").partition("\n")[0]
+    return PublicFunction(node.name, node.lineno, note, grid)

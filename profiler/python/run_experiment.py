@@ -36,7 +36,7 @@ def run(  # noqa: PLR0913 - all but the experiment by keyword, with defaults
     request = RunRequest(
         spec=file_of(experiment, folder),
         out=folder,
-        settings=[f"{key}={_yaml(value)}" for key, value in (settings or {}).items()],
+        settings=[f"{key}={yaml_value(value)}" for key, value in (settings or {}).items()],
         only=only,
         fresh=fresh,
         quiet=quiet,
@@ -66,8 +66,10 @@ def _is_of_notebook(file: Path) -> bool:
     return file.parent.name.startswith("ipykernel_")
 
 
-def _yaml(value: Any) -> str:
+def yaml_value(value: Any) -> str:
     """A value as `--set` takes it."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_yaml, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {yaml_value(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list | tuple | range):
+        return f"[{', '.join(map(yaml_value, value))}]"
     return value_text(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -14,13 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from profiler import runner
-from profiler.errors import SpecError, nearest_file
+from profiler.collect.timer import WALL_CLOCK
+from profiler.errors import SpecError, UsageError, nearest_file
 from profiler.machine.signals import raise_if_signalled
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.outside_text import safe
+from profiler.planning.python_files import public_functions
 from profiler.planning.spec import LoadedSpec, check_document, load_spec
 from profiler.planning.spec.source import Document, FieldPath, as_yaml, read_text
-from profiler.runner.protocol import EXPERIMENT
+from profiler.runner.protocol import CANDIDATE, EXPERIMENT
 from profiler.sessions.process import guarded, stopped_on_leaving
 from profiler.sessions.watchdog import Limits
 
@@ -45,18 +48,70 @@ _descriptions: dict[tuple[Path, str, str | None], Mapping[str, Any]] = {}
 """Description of each file by its content, and the experiment's name: a replay plans twice."""
 
 
-def load_experiment(path: Path, *, overrides: Sequence[str] = ()) -> LoadedSpec:
+def load_experiment(
+    path: Path, *, overrides: Sequence[str] = (), candidate: Path | None = None
+) -> LoadedSpec:
     """Read and check an experiment: a file of YAML, or of Python with a `profiler.Experiment`.
 
-    `mine.py:backward` is the experiment of that name in a file with several. Raises SpecError and
-    UsageError as `load_spec`; SpecError where a Python file cannot be imported, takes too long, or
-    holds no experiment.
+    `mine.py:backward` is the experiment of that name in a file with several. `candidate`: a file
+    of functions, or one of them (`fast.py:sum_rows`), that the referee judges beside those of a
+    Python file. Raises SpecError and UsageError as `load_spec`; SpecError where a Python file
+    cannot be imported, takes too long, or holds no experiment.
     """
     file, name = _file_and_name(path)
     if file.suffix != ".py":
+        if candidate is not None:
+            raise UsageError(
+                "The referee judges beside functions of a Python file, not beside YAML.",
+                remedy="docs/referee.md has an example.",
+            )
         return load_spec(file, overrides=overrides)
-    document = document_of(file, _described(file, name), name)
-    return check_document(document, overrides=overrides)
+    described = _described(file, name)
+    if candidate is not None:
+        described = with_candidate(described, file, *_file_and_name(candidate))
+    return check_document(document_of(file, described, name), overrides=overrides)
+
+
+_REFEREED = {"collectors": [WALL_CLOCK.name], "explain": False, "recheck": False}
+"""Settings of what a referee judges: by the clock of the judge, which checks each launch itself."""
+
+
+def with_candidate(
+    description: Mapping[str, Any], task: Path, candidate: Path, only: str | None
+) -> Mapping[str, Any]:
+    """A description with the functions of a candidate's file as variants, judged by the referee.
+
+    The file is read, and not run. Raises SpecError where it has no such function, or one that the
+    experiment has too.
+    """
+    functions = [f for f in public_functions(candidate) if only in (None, f.name)]
+    if not functions:
+        what = "no function" if only is None else f"no function {only}"
+        raise SpecError(
+            f"{candidate}: has {what} that stands by itself",
+            remedy="The referee judges functions without decorators whose names begin with no "
+            "underscore (docs/referee.md).",
+        )
+    taken = {variant["params"]["function"] for variant in description["variants"]}
+    for function in functions:
+        if function.name in taken:
+            raise SpecError(
+                f"{candidate}:{function.line}: {function.name} is a variant of {task.name}, too",
+                remedy="Give it another name.",
+            )
+    variants = [
+        {"name": name, "params": params, "note": function.note, "line": description["line"]}
+        for function in functions
+        for name, params in function.variants()
+    ]
+    fields = description["fields"]
+    return {
+        **description,
+        "name": f"{description['name']}-referee",
+        "candidate": Path(os.path.relpath(candidate, task.parent)).as_posix(),
+        "variants": [*description["variants"], *variants],
+        "fields": {**fields, "collect": {**fields.get("collect", {}), **_REFEREED}},
+    }
 
 
 def _file_and_name(path: Path) -> tuple[Path, str | None]:
@@ -160,9 +215,7 @@ def document_of(path: Path, description: Mapping[str, Any], name: str | None = N
     data = {
         "name": description["name"],
         **({"inputs": description["inputs"]} if description["inputs"] else {}),
-        "workload": (
-            f"./{path.name}" if name is None else {"module": f"./{path.name}", EXPERIMENT: name}
-        ),
+        "workload": _workload(path.name, name, description.get(CANDIDATE)),
         "variants": {
             "list": [
                 {key: variant[key] for key in _KEYS if variant.get(key)}
@@ -176,6 +229,13 @@ def document_of(path: Path, description: Mapping[str, Any], name: str | None = N
     text = f"# Made from the functions of {path.name}.\n{as_yaml(data)}"
     shown = path if name is None else path.with_name(f"{path.name}:{name}")
     return replace(read_text(shown, text), lines=_lines(description))
+
+
+def _workload(file: str, experiment: str | None, candidate: str | None) -> Any:
+    """The section of the workload: the name of a file alone, where that is all."""
+    more = {EXPERIMENT: experiment, CANDIDATE: candidate}
+    given = {key: value for key, value in more.items() if value is not None}
+    return {"module": f"./{file}", **given} if given else f"./{file}"
 
 
 def _problems(problems: Any) -> dict[str, Any]:

@@ -69,7 +69,12 @@ def source_files(experiment: Experiment, base: Path, cell: Cell) -> tuple[Path, 
         programs = [file for argv in commands if argv for file in _program_files(argv, folder)]
         return (*programs, *_depended_on(workload, base))
     package = Path(runner.__file__).resolve().parent
-    return (*sorted(package.glob("*.py")), *_workload_files(workload, base))
+    referee = package.glob("referee/*.py") if _has_candidate(workload) else ()
+    return (*sorted(package.glob("*.py")), *sorted(referee), *_workload_files(workload, base))
+
+
+def _has_candidate(workload: ModuleWorkload | CudaWorkload) -> bool:
+    return isinstance(workload, ModuleWorkload) and workload.candidate is not None
 
 
 def own_files(
@@ -82,10 +87,9 @@ def own_files(
     if isinstance(workload, CudaWorkload):
         names = {cell.variant.params.get("source", workload.source) for cell in cells}
         return by_name({base / str(name) for name in names if name is not None}, base)
-    entry = _entry(workload, base)
-    if entry is None:
-        return {}
-    return by_name(_with_imports(entry), entry.root)
+    entries = (_entry(workload, base), _candidate_entry(workload, base))
+    named = [by_name(_with_imports(entry), entry.root) for entry in entries if entry is not None]
+    return {name: file for files in reversed(named) for name, file in files.items()}
 
 
 def by_name(files: Iterable[Path], root: Path) -> dict[str, Path]:
@@ -228,9 +232,17 @@ def _entry(workload: ModuleWorkload | CudaWorkload, base: Path) -> _Entry | None
     return _Entry(file, (file.parents[target.count(".")],), target.partition(".")[0])
 
 
+def _candidate_entry(workload: ModuleWorkload | CudaWorkload, base: Path) -> _Entry | None:
+    """The file of a candidate beside a workload; None where there is none."""
+    if not isinstance(workload, ModuleWorkload) or workload.candidate is None:
+        return None
+    file = (base / workload.candidate).resolve()
+    return _Entry(file, search_folders(file), None)
+
+
 def _workload_files(workload: ModuleWorkload | CudaWorkload, base: Path) -> tuple[Path, ...]:
-    entry = _entry(workload, base)
-    return () if entry is None else _with_imports(entry)
+    entries = (_entry(workload, base), _candidate_entry(workload, base))
+    return tuple(file for entry in entries if entry is not None for file in _with_imports(entry))
 
 
 def _with_imports(entry: _Entry) -> tuple[Path, ...]:

@@ -34,7 +34,7 @@ from profiler.planning.spec.values import (
     or_else,
     wrong,
 )
-from profiler.runner.protocol import EXPERIMENT
+from profiler.runner.protocol import CANDIDATE, EXPERIMENT
 
 _IN_FILTER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A placeholder in a kernel filter, where other braces belong to the regular expression."""
@@ -97,6 +97,12 @@ class ModuleWorkload(SpecModel):
         description="Name of the experiment, where a Python file has several of them.",
     )
 
+    candidate: Annotated[Name, AfterValidator(_check_module)] | None = Field(
+        default=None,
+        description="A Python file, relative to the spec's folder, whose functions are variants "
+        "too: the referee judges them, each file in a process of its own (docs/referee.md).",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _short_form(cls, value: object) -> object:
@@ -112,8 +118,10 @@ class ModuleWorkload(SpecModel):
 
     def document(self, base: Path) -> dict[str, Any] | None:
         """Description of it for the runner; None where its module is all."""
-        del base  # its file is named by `target`
-        return None if self.experiment is None else {EXPERIMENT: self.experiment}
+        if self.candidate is None:
+            return None if self.experiment is None else {EXPERIMENT: self.experiment}
+        candidate = str((base / self.candidate).resolve())
+        return {EXPERIMENT: self.experiment, CANDIDATE: candidate}
 
     def target(self, base: Path) -> str:
         """What the runner loads: a dotted module name, or the absolute path of a file."""

@@ -37,6 +37,7 @@ def run_notices(
     yield from _copy_notices(plan, statuses)
     yield from _stream_notices(plan, statuses, attempts)
     yield from _own_type_notices(plan, attempts)
+    yield from _unconfined_notices(attempts)
     yield from _lost_visits(attempts, statuses)
     yield from _kernels_replayed(attempts, environment)
     yield from _worker_notices(plan, attempts)
@@ -172,6 +173,18 @@ def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice
     for cause, at in problems.items():
         values = {"problems": ", ".join(at), "cause": cause}
         yield Notice(NoticeKind.COMPARED_IN_OWN_TYPES, values)
+
+
+def _unconfined_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
+    """Notice of candidates that this machine could not keep from files and processes."""
+    cells = {
+        str(record["cell"])
+        for loaded in attempts
+        for record in loaded.records
+        if protocol.UNCONFINED in record and "cell" in record
+    }
+    if cells:
+        yield Notice(NoticeKind.UNCONFINED, {"count": len(cells)})
 
 
 def _lost_visits(

@@ -1,0 +1,96 @@
+"""Landlock: what a process may still read and write, from here on and for all that it starts.
+
+By three system calls, without any rights of its own (linux/landlock.h, kernel 5.13 and later).
+Where it is there, it also keeps a process from looking into others (ptrace, /proc/PID/mem), from
+the network by TCP (6.7) and from signals to processes outside of it (6.12).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_CREATE, _ADD, _RESTRICT = 444, 445, 446
+"""Numbers of the system calls, the same on every architecture."""
+_ASK_VERSION = 1
+_PATH_BENEATH = 1
+_NO_NEW_PRIVILEGES = 38  # linux/prctl.h
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER = 1, 2, 4, 8
+_ACCESS_BY_VERSION = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
+"""Number of rights on files that a version knows; later ones know those of the fifth."""
+_NET_SINCE, _TCP = 4, 0b11
+_SCOPES_SINCE, _SCOPES = 6, 0b11
+_ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
+"""Rights that a file may have: truncating and ioctl as well."""
+SYSTEM = (
+    *("/usr", "/lib", "/lib32", "/lib64", "/bin", "/sbin", "/etc", "/opt", "/nix", "/run", "/sys"),
+    *("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/devices"),
+    *("/proc/driver", "/proc/modules", "/proc/sys", "/proc/version"),
+)
+"""Where programs, libraries and drivers lie, and what is known of the machine: no other process."""
+DEVICES = (
+    *("null", "zero", "full", "random", "urandom", "shm"),
+    *("nvidia*", "nvidia-caps/*", "dri", "kfd"),
+)
+"""What a process may write in /dev, beside its own folder; with wildcards."""
+
+
+def landlock_version() -> int:
+    """Version of Landlock that this kernel has; 0 without it."""
+    version: int = _libc().syscall(_CREATE, None, ctypes.c_size_t(0), _ASK_VERSION)
+    return max(version, 0)
+
+
+def confine(readable: Iterable[str], writable: Iterable[str]) -> bool:
+    """Leave this process the right to read some folders and files, and to write some.
+
+    Beside those that every process needs: SYSTEM and DEVICES.
+    Whether that was possible. Not undone by anything, and inherited.
+    """
+    version = landlock_version()
+    if not version or not sys.platform.startswith("linux"):
+        return False
+    libc = _libc()
+    every = (1 << _ACCESS_BY_VERSION.get(version, 16)) - 1
+    net = _TCP if version >= _NET_SINCE else 0
+    scopes = _SCOPES if version >= _SCOPES_SINCE else 0
+    attributes = struct.pack("QQQ", every, net, scopes)
+    size = 8 if version < _NET_SINCE else 16 if version < _SCOPES_SINCE else 24
+    rules = libc.syscall(_CREATE, attributes, ctypes.c_size_t(size), 0)
+    if rules < 0:
+        return False
+    try:
+        for path in (*SYSTEM, *readable):
+            _allow(rules, path, every & (_EXECUTE | _READ_FILE | _READ_FOLDER))
+        for path in (*writable, *_devices()):
+            _allow(rules, path, every)
+        libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        return bool(libc.syscall(_RESTRICT, rules, 0) == 0)
+    finally:
+        os.close(rules)
+
+
+def _devices() -> Iterator[str]:
+    for device in DEVICES:
+        yield from map(str, Path("/dev").glob(device))
+
+
+def _allow(rules: int, path: str, access: int) -> None:
+    """Allow what lies below a path; nothing where there is no such path."""
+    with suppress(OSError):
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        try:
+            allowed = access if Path(path).is_dir() else access & _ON_FILES
+            rule = struct.pack("=Qi", allowed, place)
+            _libc().syscall(_ADD, rules, _PATH_BENEATH, rule, 0)
+        finally:
+            os.close(place)
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)

@@ -1,0 +1,177 @@
+"""`python -P runner/referee/guest.py SOCKET`: the process in which functions of one file run.
+
+It knows nothing of the other party, of the right results, or of inputs that are to come: they lie
+in the shared memory when a launch is asked for. Whatever the file does to this process, the judge
+believes the shared memory and its own clock alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+if not __package__:  # started by its path; last, so that nothing beside the project is found first
+    sys.path.append(str(Path(__file__).absolute().parents[3]))
+
+import torch
+
+from profiler.runner.arrays import as_tensor, leaves
+from profiler.runner.experiment import accepted, experiment_of
+from profiler.runner.import_path import import_file
+from profiler.runner.referee.confine import confine
+from profiler.runner.referee.memory import SharedMemory, place_of
+from profiler.runner.referee.values import of_message
+
+MOST_BYTES = 1 << 17
+"""Of a message."""
+_MOST_FILES = 1
+_PARENT_ENDS = 1  # PR_SET_PDEATHSIG of linux/prctl.h
+
+_SYNCHRONIZE = torch.cuda.synchronize
+"""As it is before any code of the file runs."""
+
+Message = Mapping[str, Any]
+
+
+class Refused(Exception):  # noqa: N818 - it is no error of this process
+    """What a function returns is not what is asked for."""
+
+
+class Guest:
+    """Answers what the judge asks, one message after another."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._file = Path()
+        self._module: ModuleType | None = None
+        self._calls: dict[str, Callable[[], Any]] = {}
+        """What launches, by the text of function and parameters, on the memory of now."""
+        self._arguments: tuple[tuple[Any, ...], dict[str, Any], dict[str, Any]] = ((), {}, {})
+        self._results: tuple[torch.Tensor, ...] = ()
+        self._memory: SharedMemory | None = None
+        self._wait = _waits_for_nothing
+
+    def serve(self) -> None:
+        """Answer until the judge has left."""
+        while True:
+            content, files, _, _ = socket.recv_fds(self._channel, MOST_BYTES, _MOST_FILES)
+            if not content:
+                return
+            message = json.loads(content)
+            try:
+                answer = getattr(self, f"do_{message['do']}")(message, files)
+            except BaseException as error:  # whatever a user's function raises
+                answer = {"error": self._words(error), "line": self._line(error)}
+            self._channel.send(json.dumps({"number": message["number"], **(answer or {})}).encode())
+
+    def do_load(self, message: Message, _files: Sequence[int]) -> Message:
+        """Import the file, with the rights that it is left."""
+        self._file = Path(message["file"])
+        readable = message["readable"]
+        is_confined = bool(readable) and confine(readable, message["writable"])
+        self._module = import_file(self._file)
+        return {"confined": is_confined}
+
+    def do_lay(self, message: Message, files: Sequence[int]) -> None:
+        """Take the memory of another problem."""
+        self._calls.clear()
+        memory = SharedMemory.opened(message["memory"], files)
+        places = [place_of(place) for place in message["places"]]
+        tensors = [memory.tensor(place) for place in places]
+        positional, named, problem = (
+            of_message(message[name], tensors.__getitem__)
+            for name in ("positional", "named", "problem")
+        )
+        self._memory, self._arguments = memory, (positional, named, problem)
+        self._results = tuple(tensors[number] for number in message["results"])
+        if tensors and tensors[0].is_cuda:
+            self._wait = _SYNCHRONIZE
+
+    def do_launch(self, message: Message, _files: Sequence[int]) -> None:
+        """Launch once; the result lies in the shared memory when this is answered."""
+        key = json.dumps([message["function"], message["parameters"], message["setup"]])
+        if key not in self._calls:
+            self._calls[key] = self._call(message)
+        result = self._calls[key]()
+        given = [as_tensor(value) for value in leaves(result)]
+        if given or not message["writes"]:
+            _require_alike(given, self._results)
+            for value, place in zip(given, self._results, strict=True):
+                place.copy_(value)
+        self._wait()
+
+    def _call(self, message: Message) -> Callable[[], Any]:
+        function = self._function(message["function"])
+        positional, named, problem = self._arguments
+        parameters = of_message(message["parameters"], self._no_tensor)
+        taken = accepted(function, {**problem, **named}, positional=len(positional))
+        call = partial(function, *positional, **{**taken, **parameters})
+        return call() if message["setup"] else call
+
+    def _function(self, name: str) -> Callable[..., Any]:
+        """A function of the file, by its own name or that of a variant."""
+        function = getattr(self._module, name, None)
+        if not callable(function) and self._module is not None:
+            experiment = experiment_of(self._module)
+            variant = experiment.variants.get(name) if experiment is not None else None
+            function = None if variant is None else variant.function
+        if function is None or not callable(function):
+            raise Refused(f"there is no function {name}")
+        return function  # type: ignore[no-any-return]  # the signature is the user's promise
+
+    def _no_tensor(self, number: int) -> torch.Tensor:
+        raise Refused(f"tensor {number} is no parameter")
+
+    def _words(self, error: BaseException) -> str:
+        text = next(iter(str(error).strip().splitlines()), "without a message")
+        return text if isinstance(error, Refused) else f"{type(error).__name__}: {text}"
+
+    def _line(self, error: BaseException) -> int | None:
+        """Innermost line of the file that led to an error; None where none did."""
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame.lineno for frame in frames if Path(frame.filename) == self._file]
+        return lines[-1] if lines else None
+
+
+def _require_alike(given: Sequence[torch.Tensor], asked: Sequence[torch.Tensor]) -> None:
+    """Raise Refused where results have other shapes or types than those of the incumbent."""
+    for side in ("shape", "dtype"):
+        had, wanted = ([_shown(getattr(t, side)) for t in tensors] for tensors in (given, asked))
+        if had != wanted:
+            raise Refused(
+                f"returns the {side} {', '.join(had) or 'of nothing'}, not {', '.join(wanted)}"
+            )
+
+
+def _shown(value: object) -> str:
+    return str(tuple(value) if isinstance(value, torch.Size) else value).removeprefix("torch.")
+
+
+def _waits_for_nothing() -> None:
+    pass
+
+
+def main(descriptor: int) -> None:
+    """Serve the judge behind this descriptor; it is the only one who can end this process."""
+    ctypes.CDLL(None).prctl(_PARENT_ENDS, int(signal.SIGKILL), 0, 0, 0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the judge's to answer
+    os.set_inheritable(descriptor, False)
+    with socket.socket(fileno=descriptor) as channel, torch.no_grad():
+        Guest(channel).serve()
+
+
+if __name__ == "__main__":
+    own_descriptor = int(sys.argv[1])
+    sys.argv[1:] = []  # a file that parses its command line finds an empty one
+    main(own_descriptor)
+    os._exit(0)  # whatever the file left running

@@ -1,0 +1,141 @@
+"""Memory that the judge shares with one guest: the arguments of a launch, and its results.
+
+Both sides import it. On a CPU it is a file in memory; on a GPU an allocation of its own, because a
+guest can read all of what is shared with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import mmap
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+_ALIGNMENT = 256
+"""Bytes; that of the allocators of torch and CUDA, so that no kernel finds less."""
+_GPU_BLOCK = 2**25
+"""Bytes beyond which torch's allocator gives a block to nobody else."""
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor lies in the memory."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    """Bytes."""
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        """Type of its elements."""
+        dtype = getattr(torch, self.dtype)
+        if not isinstance(dtype, torch.dtype):
+            raise TypeError(f"{self.dtype} is no dtype")
+        return dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes from its first element to its last."""
+        if 0 in self.shape:
+            return 0
+        last = sum((n - 1) * step for n, step in zip(self.shape, self.stride, strict=True))
+        return (last + 1) * self.torch_dtype.itemsize
+
+
+def place_of(message: Mapping[str, Any]) -> Place:
+    """A place as `asdict` has written it."""
+    return Place(
+        message["dtype"], tuple(message["shape"]), tuple(message["stride"]), message["offset"]
+    )
+
+
+def places_for(tensors: Iterable[torch.Tensor]) -> tuple[Place, ...]:
+    """Places for tensors like these, one after another."""
+    places: list[Place] = []
+    end = 0
+    for tensor in tensors:
+        if tensor.layout != torch.strided:
+            raise TypeError("the referee passes dense tensors, and no sparse ones")
+        like = torch.empty_like(tensor, device="meta")  # dense: what overlaps is laid out anew
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        places.append(Place(dtype, tuple(like.shape), like.stride(), end))
+        end += -(-places[-1].nbytes // _ALIGNMENT) * _ALIGNMENT
+    return tuple(places)
+
+
+class SharedMemory:
+    """Bytes that two processes see."""
+
+    def __init__(self, content: torch.Tensor, handle: Mapping[str, Any], file: int | None) -> None:
+        self._content = content
+        self.handle = handle
+        """What the other process opens it by, as JSON has it."""
+        self.file = file
+        """Descriptor that goes with the handle; None on a GPU."""
+
+    @classmethod
+    def made(cls, places: Sequence[Place], device: torch.device) -> SharedMemory:
+        """New memory that has room for all of these."""
+        size = max((place.offset + place.nbytes for place in places), default=0) + _ALIGNMENT
+        return _on_gpu(size, device) if device.type == "cuda" else _in_file(size)
+
+    @classmethod
+    def opened(cls, handle: Mapping[str, Any], files: Sequence[int]) -> SharedMemory:
+        """The memory that another process has made."""
+        if "size" in handle:
+            (file,) = files
+            return _mapped(file, handle["size"])
+        parts = [base64.b64decode(p["bytes"]) if isinstance(p, dict) else p for p in handle["ipc"]]
+        storage: Any = torch.UntypedStorage._new_shared_cuda(*parts)
+        content = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+        return cls(content, handle, None)
+
+    def tensor(self, place: Place) -> torch.Tensor:
+        """The tensor at a place."""
+        flat = self._content[place.offset : place.offset + place.nbytes].view(place.torch_dtype)
+        return flat.as_strided(place.shape, place.stride, flat.storage_offset())
+
+    def close(self) -> None:
+        """Give the descriptor back; tensors keep the memory for as long as they live."""
+        if self.file is not None:
+            os.close(self.file)
+            self.file = None
+
+
+def _in_file(size: int) -> SharedMemory:
+    file = os.memfd_create("referee", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(file, size)
+    # A guest that cut it off would end the judge by SIGBUS.
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
+    return _mapped(file, size)
+
+
+def _mapped(file: int, size: int) -> SharedMemory:
+    content = torch.frombuffer(mmap.mmap(file, size), dtype=torch.uint8)
+    return SharedMemory(content, {"size": size}, file)
+
+
+def _on_gpu(size: int, device: torch.device) -> SharedMemory:
+    """A block of the GPU's memory in which nothing else lies."""
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        content = torch.zeros(max(size, _GPU_BLOCK), dtype=torch.uint8, device=device)
+    storage: Any = content.untyped_storage()
+    parts = [
+        {"bytes": base64.b64encode(part).decode()} if isinstance(part, bytes) else part
+        for part in storage._share_cuda_()
+    ]
+    return SharedMemory(content, {"ipc": parts}, None)
+
+
+def message_of(places: Iterable[Place]) -> list[dict[str, Any]]:
+    """Places as JSON has them."""
+    return [asdict(place) for place in places]

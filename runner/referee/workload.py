@@ -1,0 +1,383 @@
+"""Functions of an experiment, and those of a candidate, each side in a process of its own.
+
+The launch that is timed is the launch that is checked: each has inputs that nobody has seen, of a
+seed that only this process knows, and its result is compared when the clock has stopped.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from profiler.runner import check
+from profiler.runner.check import Errors, Tensors, WrongResultError, as_tensors
+from profiler.runner.experiment import FUNCTION, Experiment
+from profiler.runner.functions import Arguments, FunctionWorkload, InOwnTypes
+from profiler.runner.protocol import Tolerance
+from profiler.runner.referee.memory import SharedMemory, message_of, places_for
+from profiler.runner.referee.party import Party
+from profiler.runner.referee.values import as_message
+from profiler.runner.renewal import NotRenewableError
+from profiler.runner.seal import ImplausibleError
+from profiler.runner.variant_options import VariantOptions
+
+Parameters = dict[str, Any]
+Tolerances = Mapping[str, Tolerance]
+
+_SLACK, _HALF_SLACK = 16.0, 2.0
+"""How many times as wrong as the baseline a right result may be: other orders of adding differ by
+as much in float32. A result in half precision was rounded once, at its end; twice as much is what
+rounding the other way makes."""
+_MOST_ROUNDINGS = 8.0
+"""Of the largest element, that the worst error of a baseline may be taken for."""
+_HALF_BYTES = 2
+_KEPT_ROUNDS = 4
+"""Rounds that are kept for the other side: both shall see the same ones where they can."""
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """Inputs of one launch of each side, and the right result."""
+
+    number: int
+    inputs: Arguments
+    tensors: Tensors
+    """All tensors of the inputs, and then of `outputs`."""
+    expected: Tensors | None = None
+    """None where a check of the experiment's own tells."""
+    rounding: tuple[float, ...] = ()
+    """Absolute error of each result that rounding explains (`rounding_of`)."""
+
+
+def rounding_of(own: torch.Tensor, expected: torch.Tensor) -> float:
+    """Absolute error of a result that rounding explains, by that of the baseline's `own`; or 0.
+
+    A tolerance that the first inputs meet is missed by one of hundreds: so a few times the worst
+    error of the baseline are allowed, as long as its type can explain them.
+    """
+    if own.shape != expected.shape or not own.is_floating_point():
+        return 0.0
+    is_half = own.dtype.itemsize <= _HALF_BYTES
+    errors = _largest(own.to(expected.dtype) - expected)
+    explained = torch.finfo(own.dtype).eps * _largest(expected)
+    return min(errors, explained * _MOST_ROUNDINGS) * (_HALF_SLACK if is_half else _SLACK)
+
+
+def _largest(tensor: torch.Tensor) -> float:
+    """Largest magnitude among finite elements; 0 without any."""
+    finite = tensor[tensor.isfinite()]
+    return float(finite.abs().max()) if finite.numel() else 0.0
+
+
+class Rounds:
+    """Rounds of one problem, as they are needed."""
+
+    def __init__(
+        self, functions: FunctionWorkload, problem: Parameters, device: torch.device
+    ) -> None:
+        self._functions, self._problem, self.device = functions, problem, device
+        self._kept: deque[Round] = deque(maxlen=_KEPT_ROUNDS)
+        first, second = self._new(0), self._new(1)
+        _require_others(first.inputs.inputs(), second.inputs.inputs())
+        self._kept += first, second
+        self.like = first
+        self.results = tuple(
+            torch.empty_like(tensor, device="meta") for tensor in self.own_result(first.inputs)
+        )
+        """What the baseline returns, without its values."""
+
+    def after(self, number: int) -> Round:
+        """The oldest round that is kept and has a larger number; a new one where none has."""
+        for kept in self._kept:
+            if kept.number > number:
+                return kept
+        self._kept.append(self._new(self._kept[-1].number + 1))
+        return self._kept[-1]
+
+    def check(self, played: Round, result: Any) -> None:
+        """Raise WrongResultError where the experiment's own check refuses a result."""
+        own_check = self._functions.check_of(self._problem, played.inputs)
+        if own_check is not None:
+            own_check(result)
+
+    def _new(self, number: int) -> Round:
+        seed = secrets.randbits(32)
+        torch.manual_seed(seed)
+        inputs = self._functions.make_inputs(dict(self._problem), self.device, seed)
+        tensors = all_tensors(inputs)
+        if self._functions.check_of(self._problem, inputs) is not None:
+            return Round(number, inputs, tensors)
+        reference = self._functions.reference(dict(self._problem), inputs.copied())
+        result = reference.result if isinstance(reference, InOwnTypes) else reference
+        expected = tuple(t.clone() for t in as_tensors(result, "the reference"))
+        own = self.own_result(inputs)
+        rounding = tuple(map(rounding_of, own, expected)) if len(own) == len(expected) else ()
+        return Round(number, inputs, tensors, expected, rounding)
+
+    def own_result(self, inputs: Arguments) -> Tensors:
+        """What the baseline returns, in the types that it gives."""
+        return as_tensors(self._functions.own_result(self._problem, inputs), "the result")
+
+
+def all_tensors(arguments: Arguments) -> Tensors:
+    """Tensors of arguments in the order of their numbers."""
+    tensors: list[torch.Tensor] = []
+
+    def number_of(tensor: torch.Tensor) -> int:
+        tensors.append(tensor)
+        return len(tensors) - 1
+
+    as_message(arguments.positional, number_of)
+    as_message(dict(arguments.named), number_of)
+    as_message(arguments.outputs, number_of)
+    return tuple(tensors)
+
+
+def _require_others(first: Tensors, second: Tensors) -> None:
+    """Raise where inputs are the same with another seed: a result could be kept from before."""
+    alike = len(first) == len(second) and all(map(torch.equal, first, second))
+    if alike:
+        raise NotRenewableError(
+            "inputs of another seed are the same: nothing would tell a result that was kept"
+        )
+
+
+class Table:
+    """Memory that one party shares with the judge, for one problem."""
+
+    def __init__(self, party: Party, rounds: Rounds, problem: Parameters) -> None:
+        self.party, self.rounds = party, rounds
+        like = rounds.like
+        inputs, writes = len(like.tensors) - len(like.inputs.outputs), bool(like.inputs.outputs)
+        results = like.tensors[inputs:] if writes else rounds.results
+        places = places_for((*like.tensors[:inputs], *results))
+        self._memory = SharedMemory.made(places, rounds.device)
+        tensors = tuple(self._memory.tensor(place) for place in places)
+        self._inputs, self.results = tensors[:inputs], tensors[inputs:]
+        self._played: Round | None = None
+        self._is_dealt = False
+        self.writes = writes
+        """Whether launches write into arrays that they are given."""
+        party.ask(
+            "lay",
+            () if self._memory.file is None else (self._memory.file,),
+            memory=self._memory.handle,
+            places=message_of(places),
+            results=[*range(inputs, len(places))],
+            **_numbered(like.inputs),
+            problem=as_message(problem, _no_tensor),
+        )
+        self._memory.close()
+
+    def deal(self) -> None:
+        """Write the inputs of the next round, while nothing of the party runs."""
+        if self._is_dealt:
+            return
+        self._played = self.rounds.after(self.party.last_round)
+        self.party.last_round = self._played.number
+        check.poison(self.results)
+        for place, tensor in zip(self._inputs, self._played.tensors, strict=False):
+            place.copy_(tensor)
+        _settle(self.rounds.device)
+        self._is_dealt = True
+
+    def launch(self, message: Mapping[str, Any]) -> None:
+        """Have the party launch on what was dealt."""
+        self._is_dealt = False
+        self.party.launch(message)
+
+    def errors(self, layers: Sequence[Tolerances]) -> Errors | None:
+        """Errors of the results as they lie; raises WrongResultError where they are wrong.
+
+        None where a check of the experiment's own tells.
+        """
+        played = self._played
+        if played is None:
+            return None
+        if played.expected is None:
+            results = tuple(result.clone() for result in self.results)
+            self.rounds.check(played, results if len(results) > 1 else results[0])
+            return None
+        expected, rounding = played.expected, played.rounding
+        return check.compare(self.results, expected, *layers, rounding=rounding)
+
+    def is_written(self) -> bool:
+        """Whether any input is no longer what it was."""
+        pairs = zip(self._inputs, self._played.tensors if self._played else (), strict=False)
+        return not all(torch.equal(_bits(place), _bits(tensor)) for place, tensor in pairs)
+
+
+def _numbered(arguments: Arguments) -> dict[str, Any]:
+    """Messages of arguments; their tensors are numbered as `all_tensors` has them."""
+    numbers = count()
+
+    def number_of(_tensor: torch.Tensor) -> int:
+        return next(numbers)
+
+    positional = as_message(arguments.positional, number_of)["tuple"]
+    named = as_message(dict(arguments.named), number_of)
+    outputs = as_message(arguments.outputs, number_of)["tuple"]
+    return {"positional": {"tuple": [*positional, *outputs]}, "named": named}
+
+
+def _no_tensor(tensor: torch.Tensor) -> int:
+    raise TypeError(f"a parameter is a tensor of {tensor.numel()} elements")
+
+
+def _bits(tensor: torch.Tensor) -> torch.Tensor:
+    """Elements as integers where they may be NaN, which is not equal to itself."""
+    return tensor.contiguous().view(torch.uint8) if tensor.is_floating_point() else tensor
+
+
+def _settle(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+class GuestLaunch:
+    """Asks a party for one launch. `restore` judges the launch before, and deals new inputs."""
+
+    def __init__(
+        self,
+        table: Table,
+        message: Mapping[str, Any],
+        tolerances: Tolerances,
+        *,
+        may_write: bool,
+        unconfined: bool,
+    ) -> None:
+        self._table, self._message, self._tolerances = table, message, tolerances
+        self._may_write = may_write
+        self.unconfined = unconfined
+        """Whether nothing but the rights of its user limits the process of a candidate."""
+        self._is_open = False
+        """Whether a launch was made that nobody has judged."""
+        self._was_right = False
+
+    def restore(self) -> None:
+        """Judge the launch before, and deal other inputs."""
+        self.judge()
+        self._table.deal()
+        self._table.party.make_ready()
+
+    def __call__(self) -> Tensors:
+        """Launch once; this alone is timed."""
+        self._is_open = True
+        self._table.launch(self._message)
+        return self._table.results
+
+    def judge(self) -> Errors | None:
+        """Errors of the last launch; raises where it was wrong, or did what it must not."""
+        was_open, self._is_open = self._is_open, False
+        self._table.party.stop()
+        if not was_open:
+            return None
+        _settle(self._table.rounds.device)
+        try:
+            errors = self._table.errors([self._tolerances])
+        except WrongResultError as error:
+            if not self._was_right:
+                raise
+            raise ImplausibleError(
+                f"right before, and wrong on inputs that it had not seen: {error}"
+            ) from error
+        if not self._may_write and self._table.is_written():
+            raise WrongResultError("it writes into an input")
+        self._was_right = True
+        return errors
+
+
+class RefereedWorkload:
+    """The functions of a workload (docs/architecture.md), with a candidate's among the variants."""
+
+    def __init__(
+        self, experiment: Experiment, task: Path, candidate: Path, tolerances: Tolerances
+    ) -> None:
+        self._experiment = experiment
+        self._functions = FunctionWorkload(experiment)
+        self._task, self._candidate = task, candidate
+        self._tolerances = tolerances
+        self._parties: dict[Path, Party] = {}
+        """By file."""
+        self._tables: dict[Path, Table] = {}
+        self._launches: dict[str, GuestLaunch] = {}
+        """By variant, at the problem of now."""
+        self.flops, self.bytes = self._functions.flops, self._functions.bytes
+
+    def make_inputs(self, problem: Parameters, device: torch.device, seed: int) -> Rounds:
+        """Rounds of a problem; the experiment's own seed is known to everybody, and not used."""
+        del seed
+        self._tables.clear()
+        self._launches.clear()
+        return Rounds(self._functions, problem, device)
+
+    def reference(self, problem: Parameters, inputs: Rounds) -> None:
+        """Nothing: each launch is judged by itself (`own_check`)."""
+
+    def named_inputs(self, inputs: Rounds) -> dict[str, torch.Tensor]:
+        """None: no party sees any memory but its own."""
+        del inputs
+        return {}
+
+    def own_check(
+        self, variant: Parameters, problem: Parameters, inputs: Rounds
+    ) -> Callable[[Any], Errors | None]:
+        """What judges the last launch of a variant."""
+        del problem, inputs
+        return lambda _result: self._launches[_key(variant)].judge()
+
+    def prepare(
+        self, variant: Parameters, problem: Parameters, inputs: Rounds, library: Path | None
+    ) -> GuestLaunch:
+        """Launch of a variant, in the process of its side."""
+        del library  # nothing is built for functions
+        parameters = {key: value for key, value in variant.items() if key != FUNCTION}
+        entry = self._experiment.variants.get(variant[FUNCTION])
+        options = VariantOptions() if entry is None else entry.options_of(parameters)
+        table = self._table(self._candidate if entry is None else self._task, problem, inputs)
+        message = {
+            "function": variant[FUNCTION],
+            "parameters": as_message(self._experiment.own_values(parameters), _no_tensor),
+            "setup": options.setup,
+            "writes": table.writes,
+        }
+        launch = self._launches[_key(variant)] = GuestLaunch(
+            table,
+            message,
+            self._tolerances,
+            may_write=options.in_place,
+            unconfined=entry is None and not table.party.is_confined,
+        )
+        return launch
+
+    def _table(self, file: Path, problem: Parameters, rounds: Rounds) -> Table:
+        party, table = self.party_of(file), self._tables.get(file)
+        if table is None or table.party is not party:
+            values = self._experiment.own_values(problem)
+            table = self._tables[file] = Table(party, rounds, values)
+        return table
+
+    def party_of(self, file: Path) -> Party:
+        """The process of a file; another one where that has ended."""
+        party = self._parties.get(file)
+        if party is None or not party.lives:
+            is_trusted = file == self._task
+            party = Party(file, is_trusted=is_trusted, hidden=self._task)
+            self._parties[file] = party
+        return party
+
+    def close(self) -> None:
+        """End the processes of both sides."""
+        for party in self._parties.values():
+            party.close()
+
+
+def _key(variant: Parameters) -> str:
+    return repr(sorted(variant.items()))

@@ -1,0 +1,245 @@
+"""The referee: what candidates may try is caught or gains nothing, and honest ones are left alone.
+
+The exploits are those of `benchmarks/referee`, which plays each in a process of its own; here those
+that leave their process usable share one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from profiler.runner.check import WrongResultError
+from profiler.runner.experiment import experiment_of
+from profiler.runner.failures import ForeignError, diagnose
+from profiler.runner.import_path import import_file
+from profiler.runner.referee.confine import landlock_version
+from profiler.runner.referee.memory import SharedMemory, places_for
+from profiler.runner.referee.values import as_message, of_message
+from profiler.runner.referee.workload import RefereedWorkload, rounding_of
+from profiler.runner.renewal import NotRenewableError
+
+FOLDER = Path(__file__).parents[2] / "benchmarks/referee"
+sys.path.append(str(FOLDER))
+
+from run_exploits import EXPLOITS, KINDS, Match, can_play  # noqa: E402
+
+CPU = torch.device("cpu")
+SHARED = [kind for kind in KINDS if not kind.spoils and can_play(kind, CPU)]
+OF_ITS_OWN = ("answers_early", "replaces_the_guest", "leaves_a_daemon")
+"""Of those that spoil their process: one forges answers, one replaces code, one stays."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    """Guests have one thread: two on busy cores wait for each other."""
+    before = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    yield
+    os.environ.pop("OMP_NUM_THREADS")
+    if before is not None:
+        os.environ["OMP_NUM_THREADS"] = before
+
+
+@pytest.fixture(scope="module")
+def match(one_thread):
+    match = Match(CPU)
+    yield match
+    match.close()
+
+
+@pytest.mark.parametrize("kind", SHARED, ids=lambda kind: kind.name)
+def test_an_exploit_gains_nothing(match, kind):
+    assert match.play(kind.name, launches=4).result == kind.result
+
+
+@pytest.mark.parametrize("name", OF_ITS_OWN)
+def test_an_exploit_that_spoils_its_process_gains_nothing(match, name):
+    (kind,) = (kind for kind in KINDS if kind.name == name)
+    played = match.play(name, launches=4)
+    match.workload.party_of(EXPLOITS).close()
+    assert played.result == kind.result
+
+
+def test_every_exploit_is_one_kind():
+    names = [kind.name for kind in KINDS]
+    module = import_file(EXPLOITS)
+    functions = {
+        name
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", "") == module.__name__
+        and callable(value)
+        and not name.startswith("_")
+    }
+    assert set(names) == functions
+    assert len(names) == len(functions)
+
+
+TASK = """
+import torch
+import profiler
+
+e = profiler.Experiment("sums", problems={"n": [32]})
+
+
+@e.inputs
+def inputs(n, device):
+    return {"x": torch.randn(n, 2 * n).t(), "scale": 2.0, "pair": [torch.arange(n), None]}
+
+
+@e.variant(baseline=True)
+def plain(x, scale):
+    return x.sum(0) * scale
+
+
+@e.variant(setup=True)
+def prepared(x, scale, pair):
+    return lambda: (x * scale).sum(0)
+
+
+@e.variant(in_place=True)
+def in_place(x, scale):
+    return x.mul_(scale).sum(0)
+
+
+@e.variant
+def writes(x, scale):
+    result = x.sum(0) * scale
+    x.zero_()
+    return result
+"""
+CANDIDATE = """
+def honest(x, scale, pair, n):
+    assert pair[1] is None and x.stride() == (1, 2 * n) and len(pair[0]) == n
+    return sum(x[row] for row in range(len(x))) * scale
+
+
+def raises(x):
+    raise ValueError("no space left on device")
+
+
+def less_exact(x, scale):
+    return (x.bfloat16() * scale).sum(0).float()
+"""
+
+
+@pytest.fixture(scope="module")
+def refereed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("task")
+    task, candidate = folder / "sums.py", folder / "candidate.py"
+    task.write_text(TASK)
+    candidate.write_text(CANDIDATE)
+    workload = RefereedWorkload(experiment_of(import_file(task)), task, candidate, {})
+    yield workload
+    workload.close()
+
+
+def play(workload, name, times=3):
+    problem = {"n": 32}
+    rounds = workload.make_inputs(problem, CPU, 0)
+    launch = workload.prepare({"function": name}, problem, rounds, None)
+    for _ in range(times):
+        launch.restore()
+        launch()
+    return launch.judge()
+
+
+@pytest.mark.parametrize("name", ["plain", "prepared", "in_place", "honest"])
+def test_honest_functions_of_either_side_are_right(refereed, name):
+    assert play(refereed, name).max_abs < 1e-4
+
+
+def test_what_a_candidate_raises_is_its_own_fault_and_has_its_line(refereed, tmp_path):
+    with pytest.raises(ForeignError, match=r"candidate.py:8: ValueError: no space left") as error:
+        play(refereed, "raises")
+    failure = diagnose(error.value, tmp_path)
+    assert (failure.outcome, failure.of_host) == ("raised", False)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("writes", "writes into an input"), ("less_exact", "elements are wrong")]
+)
+def test_a_wrong_function_is_refused(refereed, name, words):
+    with pytest.raises(WrongResultError, match=words):
+        play(refereed, name)
+
+
+def test_inputs_that_do_not_change_with_the_seed_are_refused(tmp_path):
+    task = tmp_path / "ones.py"
+    task.write_text(
+        "import torch\n\ndef inputs(n=[4]):\n    return torch.ones(n)\n\n"
+        "def baseline(x):\n    return x + 1\n"
+    )
+    workload = RefereedWorkload(experiment_of(import_file(task)), task, task, {})
+    with pytest.raises(NotRenewableError, match="another seed"):
+        workload.make_inputs({"n": 4}, CPU, 0)
+
+
+def test_rounding_explains_no_more_than_a_type_can():
+    expected = torch.tensor([100.0, -3.0], dtype=torch.float64)
+    near, far = expected.float() + 1e-5, expected.float() + 50
+    assert 1e-4 < rounding_of(near, expected) < 3e-4
+    assert rounding_of(far, expected) < 0.01, "a baseline that is wrong allows no other to be"
+    assert rounding_of(torch.tensor([1, 2]), torch.tensor([1, 2])) == 0
+
+
+def test_tensors_of_any_layout_share_memory():
+    tensors = (
+        torch.randn(3, 5).t(),
+        torch.randn(4).expand(2, 4),
+        torch.ones(0, 3),
+        torch.tensor(True),
+        torch.arange(3, dtype=torch.int8),
+    )
+    places = places_for(tensors)
+    made = SharedMemory.made(places, CPU)
+    opened = SharedMemory.opened(json.loads(json.dumps(made.handle)), [os.dup(made.file)])
+    for place, tensor in zip(places, tensors, strict=True):
+        made.tensor(place).copy_(tensor)
+        assert torch.equal(opened.tensor(place), tensor)
+    assert opened.tensor(places[0]).stride() == tensors[0].stride()
+    with pytest.raises(OSError, match="not permitted"):
+        os.ftruncate(opened.file, 0)
+    for memory in (made, opened):
+        memory.close()
+
+
+def test_values_travel_as_json():
+    tensors = []
+
+    def number_of(tensor):
+        tensors.append(tensor)
+        return len(tensors) - 1
+
+    value = (torch.ones(2), [1, 2.5, None, "text"], {"a": (True,)}, torch.float16, CPU)
+    message = json.loads(json.dumps(as_message(value, number_of)))
+    back = of_message(message, tensors.__getitem__)
+    assert back[1:] == value[1:]
+    assert back[0] is tensors[0]
+    for refused in (object(), {1: 2}, torch.ones(1, requires_grad=True)):
+        with pytest.raises(TypeError, match="the referee passes"):
+            as_message(refused, number_of)
+
+
+@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
+def test_a_candidate_is_confined_and_the_incumbent_is_not(match):
+    assert match.workload.party_of(EXPLOITS).is_confined
+    assert not match.workload.party_of(FOLDER / "task.py").is_confined
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_an_exploit_gains_nothing_on_a_gpu(kind):
+    device = torch.device("cuda")
+    if not can_play(kind, device):
+        pytest.skip(f"needs {kind.needs}")
+    match = Match(device)
+    try:
+        assert match.play(kind.name, launches=4).result == kind.result
+    finally:
+        match.close()
