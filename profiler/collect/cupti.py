@@ -14,7 +14,7 @@ from profiler.collect.ncu import PERMISSION
 from profiler.collect.timer import Timer, since_survived
 from profiler.errors import EnvironmentUnusable
 
-SOURCE = Path(profiler.__file__).parent / "runner" / "cupti" / "range_profiler.cpp"
+SOURCE: Path = Path(profiler.__file__).parent / "runner" / "cupti" / "range_profiler.cpp"
 _HEADER = "cupti_range_profiler.h"
 WITHOUT_CUPTI = "Measure with ncu instead: collect.collectors=ncu."
 

@@ -15,8 +15,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import profiler
-from profiler.runner import experiment
 from profiler.runner.failures import ForeignError
 from profiler.runner.import_path import search_folders
 from profiler.runner.protocol import RUNNER_VARIABLE
@@ -233,8 +231,8 @@ def _readable(file: Path, hidden: Path) -> list[str]:
     Not the folder where the hidden file lies in it: it would tell of problems and right results.
     """
     folders = [folder for folder in search_folders(file) if not hidden.is_relative_to(folder)]
-    package = Path(profiler.__file__).parent
-    own = [package, package / "runner", Path(experiment.__file__).resolve().parent]
+    package = Path(__file__).parents[2]
+    own = [package, (package / "runner").resolve()]
     installed = [entry for entry in sys.path if Path(entry).name.endswith("-packages")]
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, *installed]
     return [str(file), *map(str, (*folders, *own)), *python]
