@@ -28,6 +28,7 @@ FOLDER = Path(__file__).parents[2] / "benchmarks/referee"
 sys.path.append(str(FOLDER))
 
 from run_exploits import EXPLOITS, KINDS, Match, can_play  # noqa: E402
+from run_honest import kernels, objections, problems  # noqa: E402
 
 CPU = torch.device("cpu")
 SHARED = [kind for kind in KINDS if not kind.spoils and can_play(kind, CPU)]
@@ -230,6 +231,12 @@ def test_values_travel_as_json():
 def test_a_candidate_is_confined_and_the_incumbent_is_not(match):
     assert match.workload.party_of(EXPLOITS).is_confined
     assert not match.workload.party_of(FOLDER / "task.py").is_confined
+
+
+def test_honest_kernels_are_not_objected_to():
+    judged = list(objections(CPU, problems()[:3], launches=3))
+    assert len(judged) == 3 * (1 + len(kernels())) >= 30
+    assert not [row for row in judged if row[2]]
 
 
 @pytest.mark.gpu
