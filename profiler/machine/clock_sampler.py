@@ -10,11 +10,12 @@ from __future__ import annotations
 import csv
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, Self
 
 import psutil  # type: ignore[import-untyped]
 
@@ -103,7 +104,8 @@ class ClockSampler:
     def _sample(self, nvml: Any, handle: Any) -> None:
         silent = 0
         look_at = time.monotonic()
-        with _Table(self._path) as table:
+        with ExitStack() as opened:
+            table = None
             for _ in self._ticks():
                 if self._processes is not None and time.monotonic() >= look_at:
                     self._processes.look(nvml, handle)
@@ -118,8 +120,18 @@ class ClockSampler:
                         return
                     continue
                 silent = 0
-                table.append(row)
+                table = table or self._opened_table(opened)
+                table.writerow(row)
                 self.rows += 1
+
+    def _opened_table(self, opened: ExitStack) -> Any:
+        """Writer of the CSV file, which begins with its first row; missing is empty."""
+        stream = self._path.open("a", buffering=1, encoding="utf-8", newline="")
+        opened.enter_context(stream)
+        table = csv.writer(stream, lineterminator="\n")
+        if stream.tell() == 0:
+            table.writerow(CLOCK_COLUMNS)
+        return table
 
     def _ticks(self) -> Iterator[None]:
         """Come back every period, whatever the polls take; a missed tick is not made up for."""
@@ -143,32 +155,6 @@ def _poll(nvml: Any, handle: Any) -> tuple[Any, ...] | None:
         None if milliwatts is None else milliwatts / _MILLIWATTS_PER_WATT,
     )
     return None if all(answer is None for answer in answers) else (f"{now:.6f}", *answers)
-
-
-class _Table:
-    """A CSV file that begins with its first row; missing is empty."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stream: TextIO | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._stream is not None:
-            self._stream.close()
-
-    def append(self, row: Sequence[Any]) -> None:
-        if self._stream is None:
-            self._stream = self._path.open("a", buffering=1, encoding="utf-8", newline="")
-            if self._stream.tell() == 0:
-                self._write(self._stream, CLOCK_COLUMNS)
-        self._write(self._stream, row)
-
-    @staticmethod
-    def _write(stream: TextIO, row: Sequence[Any]) -> None:
-        csv.writer(stream, lineterminator="\n").writerow(row)
 
 
 _MPS_SERVER = "nvidia-cuda-mps"

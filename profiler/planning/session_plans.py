@@ -6,6 +6,7 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 
 from profiler.collect import CollectorKind, Records, cupti
 from profiler.collect.registry import kinds_of
@@ -51,17 +52,16 @@ def _timing_session(
 ) -> SessionPlan:
     """The session in which a collector times the blocks of the first look."""
     collect, name = experiment.collect, f"{kind.session_name}{suffix}"
-    blocks = range(collect.blocks[0])
-    visits = tuple(block_visits(plan.cells, name, blocks, seed=collect.seed, twice=plan.baseline))
-    return SessionPlan(
+    session = _session(
+        experiment,
         name,
-        kind.name,
-        SessionKind.TIMING,
+        (kind.name, SessionKind.TIMING),
         names,
-        visits,
-        recompiles=collect.recompile,
-        by_environment=_have_environments(plan.cells),
+        plan.cells,
+        collect.blocks[0],
+        twice=plan.baseline,
     )
+    return replace(session, recompiles=collect.recompile)
 
 
 def _counted_and_timed(
@@ -200,72 +200,64 @@ def _counter_sessions(
     types_of: Mapping[str, Types],
 ) -> Iterator[SessionPlan]:
     """Sessions in which ncu counts, each with the cells whose types it counts."""
-    collect = experiment.collect
     for group in groups:
-        name = f"{kind.session_name}-counters{group.suffix}"
-        of_types = [cell for cell in cells if types_of[cell.id] in group.types]
-        blocks = range(collect.counter_samples)
-        visits = tuple(block_visits(of_types, name, blocks, seed=collect.seed))
-        if visits:
-            yield SessionPlan(
-                name,
-                kind.name,
-                SessionKind.COUNTERS,
-                group.metrics,
-                visits,
-                by_environment=_have_environments(of_types),
-            )
+        session = _session(
+            experiment,
+            f"{kind.session_name}-counters{group.suffix}",
+            (kind.name, SessionKind.COUNTERS),
+            group.metrics,
+            [cell for cell in cells if types_of[cell.id] in group.types],
+            experiment.collect.counter_samples,
+        )
+        if session.visits:
+            yield session
 
 
 def _stamps_session(
     experiment: Experiment, kind: CollectorKind, cells: Sequence[Cell]
 ) -> SessionPlan:
     """The session in which kernels record stamps of their stages."""
-    visits = tuple(block_visits(cells, kind.name, range(1), seed=experiment.collect.seed))
-    return SessionPlan(
-        kind.session_name,
-        kind.name,
-        SessionKind.IN_KERNEL,
-        (),
-        visits,
-        by_environment=_have_environments(cells),
-    )
+    made_by = (kind.name, SessionKind.IN_KERNEL)
+    return _session(experiment, kind.session_name, made_by, (), cells, 1)
 
 
 def timeline_session(experiment: Experiment, collector: str, cells: Sequence[Cell]) -> SessionPlan:
     """The session in which a collector records timelines of these cells."""
-    collect = experiment.collect
-    blocks = range(collect.timeline.blocks)
-    visits = tuple(block_visits(cells, collector, blocks, seed=collect.seed))
-    return SessionPlan(
-        name=collector,
-        collector=collector,
-        kind=SessionKind.TIMELINE,
-        metrics=("duration_ns",),
-        visits=visits,
-        by_environment=_have_environments(cells),
-    )
+    made_by = (collector, SessionKind.TIMELINE)
+    blocks = experiment.collect.timeline.blocks
+    return _session(experiment, collector, made_by, ("duration_ns",), cells, blocks)
 
 
 def explain_session(
     experiment: Experiment, cells: Sequence[Cell], names: Sequence[str]
 ) -> SessionPlan:
     """The session in which ncu counts once, of these cells, all that tells why."""
-    name = f"{NCU}-{SessionKind.EXPLAIN.value}"
-    visits = tuple(block_visits(cells, name, range(1), seed=experiment.collect.seed))
+    made_by = (NCU, SessionKind.EXPLAIN)
+    return _session(experiment, f"{NCU}-{SessionKind.EXPLAIN.value}", made_by, names, cells, 1)
+
+
+def _session(  # noqa: PLR0913, PLR0917 - what a session is made of
+    experiment: Experiment,
+    name: str,
+    made_by: tuple[str, SessionKind],
+    metrics: Sequence[str],
+    cells: Sequence[Cell],
+    blocks: int,
+    *,
+    twice: str | None = None,
+) -> SessionPlan:
+    """A session of so many blocks of all cells.
+
+    `made_by`: collector and kind. `twice`: id of a variant as in `block_visits`.
+    """
+    seed = experiment.collect.seed
     return SessionPlan(
-        name=name,
-        collector=NCU,
-        kind=SessionKind.EXPLAIN,
-        metrics=tuple(names),
-        visits=visits,
-        by_environment=_have_environments(cells),
+        name,
+        *made_by,
+        tuple(metrics),
+        tuple(block_visits(cells, name, range(blocks), seed=seed, twice=twice)),
+        by_environment=any(cell.variant.env for cell in cells),
     )
-
-
-def _have_environments(cells: Iterable[Cell]) -> bool:
-    """Whether a process of any of these cells has variables of its own."""
-    return any(cell.variant.env for cell in cells)
 
 
 def block_visits(
