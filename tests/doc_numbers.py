@@ -22,6 +22,11 @@ from doc_training import TRAINING_BLOCKS
 from doc_verdicts import VERDICT_BLOCKS
 from doc_waves import WAVE_BLOCKS
 
+from profiler.findings.brief import BriefDocument
+from profiler.findings.document import SummaryDocument
+from profiler.findings.runs.document import ComparisonDocument
+from profiler.findings.why.document import ExplanationDocument
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"(<!-- numbers: ([\w-]+) -->\n).*?(<!-- /numbers -->)", re.DOTALL)
@@ -50,6 +55,10 @@ WHOLE = {
     "metrics.md": doc_metrics.page,
     "collectors.md": doc_collectors.page,
     "spec.schema.json": doc_spec.schema_text,
+    "summary.schema.json": SummaryDocument.schema_text,
+    "explain.schema.json": ExplanationDocument.schema_text,
+    "comparison.schema.json": ComparisonDocument.schema_text,
+    "check.schema.json": BriefDocument.schema_text,
 }
 """What writes a document of docs, by its name."""
 

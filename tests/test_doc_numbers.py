@@ -7,7 +7,7 @@ the next one, or is listed here with what it is.
 import re
 
 import pytest
-from doc_numbers import BLOCK, BLOCKS, DOCUMENTS, ROOT, plain
+from doc_numbers import BLOCK, BLOCKS, DOCUMENTS, ROOT, WHOLE, plain
 from doc_verdicts import six_blocks
 
 WRITTEN = {
@@ -99,6 +99,11 @@ UNDATED = {
 @pytest.mark.parametrize("name", sorted(BLOCKS))
 def test_a_block_holds_what_the_recordings_say(name):
     assert WRITTEN[name].splitlines() == plain(BLOCKS[name]()).splitlines(), "run: make numbers"
+
+
+@pytest.mark.parametrize("name", sorted(WHOLE.keys() - {"spec.schema.json"}))  # test_spec_docs.py
+def test_a_document_is_what_is_written_of_the_code(name):
+    assert (ROOT / "docs" / name).read_text("utf-8") == WHOLE[name](), "run: make numbers"
 
 
 def test_every_block_is_written_by_the_script():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -223,7 +222,3 @@ def _blocks_of(pair: PairVerdict) -> float:
     if not (seen > 0 and to_see > 0):
         return math.inf
     return pair.blocks * max((seen / to_see) ** 2, _LEAST_FACTOR)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(BriefDocument.schema_text())

@@ -5,7 +5,6 @@ python -m profiler.findings.document > docs/summary.schema.json
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Literal, NamedTuple
@@ -569,7 +568,3 @@ def judged_table(verdicts: Verdicts) -> pd.DataFrame:
         for cell, verdict in verdicts.against_baseline.items()
     ]
     return pd.DataFrame(rows, columns=["cell", "verdict", "ratio", "ratio_low", "ratio_high"])
-
-
-if __name__ == "__main__":
-    sys.stdout.write(SummaryDocument.schema_text())

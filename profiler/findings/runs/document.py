@@ -5,7 +5,6 @@ python -m profiler.findings.runs.document > docs/comparison.schema.json
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -187,7 +186,3 @@ def number(value: float | None) -> float | int | None:
         return None
     given = float(value)
     return int(given) if given.is_integer() and abs(given) < 2**53 else given
-
-
-if __name__ == "__main__":
-    sys.stdout.write(ComparisonDocument.schema_text())

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NamedTuple
@@ -546,7 +545,3 @@ def _tied(costs: Sequence[tuple[Cause, float]]) -> list[list[str]]:
 def _evidence(cause: Cause) -> Evidence | None:
     """The first counter that shows a cause; None without any."""
     return next(iter(cause.evidence.values()), None)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(ExplanationDocument.schema_text())

@@ -1,10 +1,8 @@
 """The registry of collectors: one entry is all that a collector needs outside of the runner."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from doc_collectors import page
 from run_folders import SPEC, Workplace, measured
 
 from profiler.collect import Records, registry
@@ -16,8 +14,6 @@ from profiler.planning.spec import json_schema
 from profiler.run_folder.load.assemble import assemble
 from profiler.runner import timing
 from profiler.runner.device import CpuDevice
-
-ROOT = Path(__file__).parents[3]
 
 
 def spec_with(*collectors):
@@ -101,8 +97,3 @@ def test_every_collector_is_whole(kind):
     assert without_stopwatch == (kind.name in timing.WITHOUT_STOPWATCH)
     assert without_stopwatch or timing.make_stopwatch(kind.name, CpuDevice(), 1)
     assert not (recorded and kind.judged), "timelines decide no verdict"
-
-
-def test_the_page_of_collectors_is_in_step():
-    written = (ROOT / "docs/collectors.md").read_text("utf-8")
-    assert written == page(), "run: make numbers"

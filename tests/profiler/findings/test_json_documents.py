@@ -4,35 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
-from pathlib import Path
 
 import pydantic
 import pytest
 from recorded import RECORDINGS, findings_of_recording
 
 from profiler.commands.output import dump, report_document
-from profiler.findings.brief import BriefDocument
 from profiler.findings.document import SummaryDocument
 from profiler.findings.json_model import ABSENT, JsonObject, Number, Source
-from profiler.findings.runs.document import ComparisonDocument
-from profiler.findings.why.document import ExplanationDocument
-
-DOCS = Path(__file__).parents[3] / "docs"
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        (SummaryDocument, "summary"),
-        (ExplanationDocument, "explain"),
-        (ComparisonDocument, "comparison"),
-        (BriefDocument, "check"),
-    ],
-)
-def test_the_schema_in_docs_is_that_of_the_document(kind, name):
-    assert (DOCS / f"{name}.schema.json").read_text("utf-8") == kind.schema_text(), (
-        f"run: python -m {kind.__module__} > docs/{name}.schema.json"
-    )
 
 
 @pytest.fixture(scope="module")
