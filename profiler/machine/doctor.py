@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 
 from profiler.collect import nsys
@@ -100,6 +101,7 @@ def examine(machine: Machine | None = None, gpu: Gpu | None = None) -> tuple[Che
         check_host_compiler(machine),
         check_ninja(machine),
         torch.result(),
+        check_bytecode(),
         check_nvtx(),
         check_disk(machine),
         own_nsys.result(),
@@ -291,6 +293,25 @@ def check_torch(machine: Machine, gpu: Gpu | None = None) -> Check:
         why = "has no CUDA support" if torch.cuda is None else "sees no GPU"
         return Check("torch", Status.MISSING, f"{torch.version} {why}", remedy, essential=True)
     return Check("torch", Status.OK, f"{torch.version}, CUDA {torch.cuda}", essential=True)
+
+
+def check_bytecode(package: str = "torch") -> Check:
+    """Look for what Python compiled of a package: else each start compiles it, for 2 s of torch's.
+
+    Images of containers are often made without.
+    """
+    spec = find_spec(package)
+    if spec is None or spec.cached is None:
+        return Check("bytecode", Status.WARNING, f"{package} is not installed")
+    if Path(spec.cached).exists():
+        return Check("bytecode", Status.OK, f"{package} is compiled")
+    folder = Path(spec.cached).parents[1]
+    return Check(
+        "bytecode",
+        Status.WARNING,
+        f"Python compiles {package} at each start, which takes seconds",
+        f"Unset PYTHONDONTWRITEBYTECODE, or once: python -m compileall -q {folder}",
+    )
 
 
 def check_nvtx() -> Check:

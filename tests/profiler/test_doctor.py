@@ -1,5 +1,6 @@
 """The doctor's checks on made-up machines."""
 
+import py_compile
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -185,6 +186,16 @@ def test_torch_that_does_not_see_the_gpu_is_asked_again(machine):
     assert not machine.cache.exists()
     assert doctor.check_torch(machine).status is Status.MISSING  # no GPU: nothing to wait for
     assert machine.cache.exists()
+
+
+def test_a_package_without_bytecode_is_warned_of(tmp_path, monkeypatch):
+    (tmp_path / "uncompiled.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    check = doctor.check_bytecode("uncompiled")
+    assert check.status is Status.WARNING
+    assert check.remedy.endswith(f"compileall -q {tmp_path}")
+    py_compile.compile(tmp_path / "uncompiled.py")
+    assert doctor.check_bytecode("uncompiled").status is Status.OK
 
 
 def test_torch_is_not_imported_here():
