@@ -270,11 +270,13 @@ PRACTICAL_ROOFS = ("dram", "tensor_bf16", "tensor_fp16", "tensor_tf32", "tensor_
 """Roofs under which a session measures what a plain kernel reaches: one that copies, a matrix
 product of torch for each type."""
 
-_ROOF_RANGE_NAME = re.compile(r"roof=(?P<roof>\w+);launch=(?P<launch>\d+)", re.ASCII)
+_ROOF_RANGE_NAME = re.compile(r"roof=(?P<roof>\w+);launch=(?P<launch>\d{1,18})", re.ASCII)
 
-_RANGE_NAME = re.compile(r"cell=(?P<cell>.*);block=(?P<block>\d+)(?:;arm=(?P<arm>\d+))?", re.ASCII)
+_RANGE_NAME = re.compile(
+    r"cell=(?P<cell>.*);block=(?P<block>\d{1,18})(?:;arm=(?P<arm>\d{1,18}))?", re.ASCII
+)
 
-_LAUNCH_RANGE_NAME = re.compile(r"launch=(?P<launch>\d+)", re.ASCII)
+_LAUNCH_RANGE_NAME = re.compile(r"launch=(?P<launch>\d{1,18})", re.ASCII)
 
 
 OPERATOR_FIELDS = (

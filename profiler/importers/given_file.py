@@ -51,14 +51,18 @@ class GivenFile:
     @cached_property
     def head(self) -> str:
         """Beginning of the text, also of a file that was cut; nothing where it cannot be read."""
+        return _decoded(self._start)
+
+    @cached_property
+    def _start(self) -> bytes:
         try:
             with self.path.open("rb") as stream:
                 start = stream.read(HEAD_BYTES)
             if start.startswith(GZIP_MAGIC):
                 start = zlib.decompressobj(_GZIP_FORMAT).decompress(start, HEAD_BYTES)
         except (OSError, ValueError, zlib.error):  # ValueError: a path that no file can have
-            return ""
-        return _decoded(start)
+            return b""
+        return start
 
     @cached_property
     def text(self) -> str:
@@ -67,6 +71,11 @@ class GivenFile:
             return _decoded(read_content(self.path, self.limit))
         except OSError as error:
             raise ParseError(f"{self.path}: cannot be read: {error.strerror or error}") from error
+
+    @cached_property
+    def is_wrapped(self) -> bool:
+        """Whether a container or a server has put its lines into JSON."""
+        return _is_wrapped(_text_of(self._start))
 
     @contextmanager
     def unpacked(self) -> Iterator[Path]:
@@ -91,13 +100,21 @@ def _decoded(content: bytes) -> str:
 
     Of a log whose lines a container or a server has put into JSON, the lines themselves.
     """
-    encoding = "utf-16" if content.startswith(_UTF16_MARKS) else "utf-8-sig"
-    text = content.decode(encoding, errors="replace")
-    first = text[:_LONGEST_MESSAGE].partition("\n")[0]
-    if _message(first) is None:
+    text = _text_of(content)
+    if not _is_wrapped(text):
         return text
-    messages = ((line, _message(line)) for line in text.splitlines())
-    return "\n".join(line if message is None else message for line, message in messages)
+    # A line in JSON is whole, whether or not it has an end.
+    messages = ((line, _message(line)) for line in text.splitlines(keepends=True))
+    return "".join(line if message is None else f"{message}\n" for line, message in messages)
+
+
+def _text_of(content: bytes) -> str:
+    encoding = "utf-16" if content.startswith(_UTF16_MARKS) else "utf-8-sig"
+    return content.decode(encoding, errors="replace")
+
+
+def _is_wrapped(text: str) -> bool:
+    return _message(text[:_LONGEST_MESSAGE].partition("\n")[0]) is not None
 
 
 def _message(line: str) -> str | None:

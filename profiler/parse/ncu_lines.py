@@ -30,8 +30,9 @@ OTHER_ORDER = r'(?=.*Kernel Name)(?:.*[,;\t])?"?ID"?(?:[,;\t\r]|$)'
 """A header whose columns another program has put into another order."""
 _OTHER_ORDER = re.compile(OTHER_ORDER.encode())
 _DELIMITER = re.compile(r"[,;\t]")
-# Output without a newline at its end stands before the row on the same line.
-_GLUED = re.compile(rb'"ID","(?:Process ID|Kernel Name)"|"\d+","\d*","')
+# Output without a newline at its end stands before the row on the same line, and words of other
+# programs (`mpirun --tag-output`) before each: before that of units, too.
+_GLUED = re.compile(rb'"ID","(?:Process ID|Kernel Name)"|"\d+","\d*","|"","","","')
 _LOOSE_ROW = re.compile(rb'\s*(?:"\d*"|\d*(?:\.0)?)[,;\t]')
 _WHOLE = frozenset({"ID", "Process ID", "Context", "Stream", "Device"})
 _REPEATED = re.compile(r"(.+)\.\d+")

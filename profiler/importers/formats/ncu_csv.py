@@ -7,7 +7,7 @@ import re
 from profiler.importers.given_file import GivenFile
 from profiler.importers.importer import Importer
 from profiler.importers.launches import ImportedLaunches
-from profiler.parse.ncu_csv import read_ncu_csv
+from profiler.parse.ncu_csv import parse_ncu_csv, read_ncu_csv
 from profiler.parse.ncu_lines import HEADER, OTHER_ORDER
 
 _HEADER = re.compile(
@@ -20,6 +20,8 @@ def _is_in(text: str) -> bool:
 
 
 def _read(file: GivenFile) -> ImportedLaunches:
+    if file.is_wrapped:
+        return ImportedLaunches.of(parse_ncu_csv(file.text, file.name), file.name)
     return ImportedLaunches.of(read_ncu_csv(file.path, limit=file.limit), file.name)
 
 

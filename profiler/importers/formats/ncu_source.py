@@ -10,7 +10,7 @@ from profiler.parse.ncu_source import is_source_page, read_source_page
 
 
 def _read(file: GivenFile) -> ImportedSource:
-    page = read_source_page(file.path)
+    page = read_source_page(file.text if file.is_wrapped else file.path)
     if not page.listings:
         raise ParseError(
             f"{file.name}: a source page without instructions",

@@ -132,12 +132,17 @@ def in_ms(number: int) -> str:
     return f"{NS[number] / 1e6:.6f}"
 
 
+def in_ps(number: int) -> str:
+    """Another unit than the base unit: that it was read shows."""
+    return f"{1000 * NS[number]:,}"
+
+
 def with_separators(number: int) -> str:
     return f"{NS[number]:,}"
 
 
 EACH = range(len(KERNELS))
-RAW_HEAD = (quoted([*HEAD, TIME]), quoted([*[""] * len(HEAD), "ns"]))
+RAW_HEAD = (quoted([*HEAD, TIME]), quoted([*[""] * len(HEAD), "ps"]))
 OF_PANDAS = (",".join(["", *HEAD[:6], "Stream", TIME]), ",".join([*[""] * 9, "ns"]))
 SUMS = (
     "Time (%)",
@@ -170,9 +175,10 @@ FORMATS = (
     Format(
         "raw page of ncu",
         RAW_HEAD,
-        tuple((raw_row(n, with_separators(n)),) for n in EACH),
+        tuple((raw_row(n, in_ps(n)),) for n in EACH),
         bad=('"1","17","app"',),
         below_zero=(raw_row(1, "-22,500"),),
+        prefixed=True,
     ),
     Format(
         "raw page through pandas",
@@ -186,7 +192,7 @@ FORMATS = (
     Format(
         "report of ncu",
         RAW_HEAD,
-        tuple((raw_row(n, with_separators(n)),) for n in EACH),
+        tuple((raw_row(n, in_ps(n)),) for n in EACH),
         bad=('"1","17","app"',),
         below_zero=(raw_row(1, "-22,500"),),
         file="given.ncu-rep",
@@ -197,6 +203,7 @@ FORMATS = (
         tuple((details_row(n, with_separators(n)),) for n in EACH),
         bad=('"1","17","app"',),
         below_zero=(details_row(1, "-22,500"),),
+        prefixed=True,
         foreign=(details_row(0, "3", "a new metric", "furlong"),),
     ),
     Format(
