@@ -615,6 +615,11 @@ def remedy(notice: Notice) -> str:
     return TEMPLATES[notice.kind].remedy.format_map(_counted(notice.values))
 
 
+def counted_kind(count: int, what: str) -> str:
+    """How often something in the singular was found: `1 row that cannot be read`."""
+    return f"{count} {what}" if count == 1 else f"{count} \u00d7 {what}"
+
+
 def _counted(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: _Count(value) if type(value) is int else value for key, value in values.items()}
 

@@ -199,7 +199,7 @@ def _tables(text: str) -> Iterator[tuple[_Title, _Scales, list[_Row], int]]:
 
 def _header(line: str) -> tuple[str, list[str]] | None:
     """Delimiter and columns of a header in CSV; None where a line is none."""
-    delimiter = ";" if line.count(";") > line.count(",") else ","
+    delimiter = max(",;\t", key=line.count)
     names = [name.strip().strip('"') for name in line.strip().split(delimiter)]
     plain = [_UNIT.sub("", name) for name in names]
     is_one = any(columns <= set(plain) for columns in _HEADERS)

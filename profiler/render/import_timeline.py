@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 
 from profiler.findings.timelines.cells import TimelineFindings
 from profiler.findings.timelines.overview import TimelineOverview
+from profiler.notices import counted_kind
 from profiler.render.console.terminal import Paragraph, add_rest_caption, columns, plain, table
 from profiler.render.html import render
 from profiler.render.tables.rows import Datum, Row
@@ -157,7 +158,7 @@ def timeline_part(
 def _unread_sentence(unread: Mapping[str, int]) -> str:
     if not unread:
         return ""
-    kinds = [f"{count} {what}" for what, count in unread.items()]
+    kinds = [counted_kind(count, what) for what, count in unread.items()]
     named = ", ".join(kinds[:_NAMED_KINDS]) + (", …" if len(kinds) > _NAMED_KINDS else "")
     total = sum(unread.values())
     return f" {total} {'event was' if total == 1 else 'events were'} not read: {named}."
@@ -183,9 +184,11 @@ def _sentence(tool: str, overview: TimelineOverview, unread: Mapping[str, int]) 
             f"Recorded by {tool}{without}. {overview.operations} operators within {span} on "
             "the CPU."
         )
+    count = overview.operations
+    operations = f"{count} operation{'' if count == 1 else 's'}"
     devices = "the device was" if overview.devices == 1 else f"the {overview.devices} devices were"
     return (
-        f"Recorded by {tool}. {overview.operations} operations within {span}; {devices} busy for "
+        f"Recorded by {tool}. {operations} within {span}; {devices} busy for "
         f"{numbers.show(100 * overview.busy_share, '%')} of that time."
     )
 

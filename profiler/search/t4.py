@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ MAX_BYTES = 2**29
 """Largest content of a T4 file; that of 11,130 configurations with 32 runs each has 17 MB."""
 MAX_RESULTS = 1_000_000
 MAX_RUNTIMES = 100_000
+_MOST_REASONS = 10
+"""Reasons why results cannot be read that are told apart."""
 SCHEMA_VERSION = "1.0.0"
 CORRECT = "correct"
 INVALIDITIES = (CORRECT, "timeout", "compile", "runtime", "correctness", "constraints")
@@ -74,6 +77,28 @@ def read_t4(path: Path) -> tuple[RecordedResult, ...]:
         return tuple(_result(item, f"results[{i}]", scale) for i, item in enumerate(results))
     except ParseError as error:
         raise ParseError(f"{path}: {error.message}", remedy=error.remedy) from None
+
+
+def readable_t4(document: Any, unread: Counter[str]) -> tuple[RecordedResult, ...]:
+    """Results of a T4 document that can be read; into `unread` are counted all others.
+
+    Raises ParseError where it is none, or has no such result.
+    """
+    mapping = mapping_of(document, "T4")
+    items = list_of(mapping.get("results"), "results")
+    if len(items) > MAX_RESULTS:
+        raise ParseError(f"results: {len(items)}, and there may be {MAX_RESULTS}")
+    scale = _scale(mapping.get("metadata"))
+    results = []
+    for item in items:
+        try:
+            results.append(_result(item, "result", scale))
+        except ParseError as error:
+            known = error.message in unread or len(unread) < _MOST_REASONS
+            unread[error.message if known else "result that cannot be read"] += 1
+    if not results:
+        raise ParseError(f"no result that can be read: {next(iter(unread), 'results is empty')}")
+    return tuple(results)
 
 
 def _scale(metadata: Any) -> float:

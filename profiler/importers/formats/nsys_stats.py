@@ -23,13 +23,15 @@ from profiler.importers.nsys_stats_tables import (
     parse_nsys_stats,
 )
 from profiler.importers.timelines import ImportedTimelines, imported_timeline
+from profiler.notices import counted_kind
 from profiler.parse.nvtx_cells import grouped_names
 
 
 def _read(file: GivenFile) -> ImportedTimelines:
     parts = parse_nsys_stats(file.text)
     if all(part.is_empty for part in parts):
-        unread = ", ".join(f"{n} {what}" for part in parts for what, n in part.unread.items())
+        kinds = (counted_kind(n, what) for part in parts for what, n in part.unread.items())
+        unread = ", ".join(kinds)
         raise ParseError(
             f"{file.name}: nothing of `nsys stats` that is read ({unread or 'no row'})",
             remedy="Give the report itself (.nsys-rep), or its export (nsys export --type sqlite).",
@@ -96,8 +98,9 @@ _NOT_SUMMED = ("by_time", "gpu_ns", "busy_ns", "self_operations", "self_gpu_ns",
 
 IMPORTER = Importer(
     name="a table of `nsys stats`",
-    files="what `nsys stats` prints, in columns or as CSV: `cuda_gpu_trace`, `cuda_api_trace`, "
-    "`nvtx_pushpop_trace`; the sums of `cuda_gpu_kern_sum`, `cuda_gpu_mem_time_sum`, "
+    files="what `nsys stats` prints, in columns, as CSV or TSV: `cuda_gpu_trace`, "
+    "`cuda_api_trace`, `nvtx_pushpop_trace`; the sums of `cuda_gpu_kern_sum`, "
+    "`cuda_gpu_mem_time_sum`, "
     "`cuda_gpu_sum`, `cuda_api_sum`, `cuda_api_gpu_sum`, `nvtx_sum`, `nvtx_pushpop_sum`, "
     "`nvtx_gpu_proj_sum` and `nvtx_gpu_proj_trace`",
     gives=ImportedTimelines,

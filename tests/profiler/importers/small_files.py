@@ -141,6 +141,13 @@ def with_separators(number: int) -> str:
     return f"{NS[number]:,}"
 
 
+def result_of(number: int, time_ms: object, invalidity: str = "correct") -> tuple[str, ...]:
+    configuration = {"block": 2**number, "tile": 1}
+    times = {"compilation": 20.5, "runtimes": [time_ms] * 3}
+    facts = {"configuration": configuration, "times": times, "invalidity": invalidity}
+    return (json.dumps(facts),)
+
+
 EACH = range(len(KERNELS))
 RAW_HEAD = (quoted([*HEAD, TIME]), quoted([*[""] * len(HEAD), "ps"]))
 OF_PANDAS = (",".join(["", *HEAD[:6], "Stream", TIME]), ",".join([*[""] * 9, "ns"]))
@@ -298,5 +305,15 @@ FORMATS += (
         tail=("}}",),
         between=",\n",
         foreign=cached(3, "quantum_kernel"),
+    ),
+    Format(
+        "results of T4",
+        ('{"schema_version": "1.0.0", "metadata": {"timeunit": "milliseconds"}, "results": [',),
+        tuple(result_of(n, NS[n] / 1e6) for n in EACH),
+        bad=result_of(3, "soon"),
+        below_zero=result_of(1, -0.0225),
+        tail=("]}",),
+        between=",\n",
+        foreign=result_of(3, 1.0, "quantum_kernel"),
     ),
 )

@@ -331,6 +331,7 @@ NOT_READ = {
         "  gemm(float *) (64, 1, 1)x(256, 1, 1), Device 0, CC 8.0, Invocations 10\n",
         '"Process ID","Kernel Name","Invocations","Metric Name","Minimum","Maximum"\n',
     ),
+    "T1": ('{"General": {}, "ConfigurationSpace": {"TuningParameters": [{"Name": "x"}]}}\n',),
     "nvprof": (
         "==42== NVPROF is profiling process 42, command: ./a\n==42== Profiling result:\n",
         '"Type","Time(%)","Time","Calls","Avg","Min","Max","Name"\n,%,ms,,ms,ms,ms,\n',
