@@ -26,7 +26,7 @@ from profiler.comparison.runs import variant_id
 from profiler.errors import ExitCode
 from profiler.findings.find import find
 from profiler.planning.spec import load_spec
-from profiler.run_folder.archive import open_run
+from profiler.run_folder.archive import naming_archive, open_run
 from profiler.run_folder.folder import RunFolder, create_run, why_read_only
 from profiler.run_folder.load.assemble import Finished, assemble
 from profiler.run_folder.recording import write_recording
@@ -70,12 +70,13 @@ def read_run(run: RunFolder, *, baseline: str | None = None) -> Finished:
 
     `baseline`: another variant that ratios refer to, by its name or id.
     """
-    record, plan = run.record(), run.plan()
-    if baseline is not None:
-        variant = variant_id(plan.cells, baseline, f"--against {baseline}: {run.named}")
-        plan = replace(plan, baseline=variant)
-    loaded = load_spec(run.spec_file, overrides=record.overrides)
-    return assemble(run, loaded, plan, replay=run.is_recording())
+    with naming_archive(run):
+        record, plan = run.record(), run.plan()
+        if baseline is not None:
+            variant = variant_id(plan.cells, baseline, f"--against {baseline}: {run.named}")
+            plan = replace(plan, baseline=variant)
+        loaded = load_spec(run.spec_file, overrides=record.overrides)
+        return assemble(run, loaded, plan, replay=run.is_recording())
 
 
 def _results_folder(run: RunFolder, request: ReportRequest) -> Path:

@@ -21,7 +21,7 @@ from profiler.model import Cell, Outcome, SessionKind
 from profiler.outside_text import safe, safe_values
 from profiler.planning.cell_filter import select_cells
 from profiler.planning.spec import CommandWorkload, did_you_mean, load_spec
-from profiler.run_folder.archive import open_run
+from profiler.run_folder.archive import naming_archive, open_run
 from profiler.run_folder.folder import RunFolder, RunRecord
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.report import Report
@@ -101,6 +101,11 @@ def _names(runs: Sequence[RunFolder]) -> tuple[str, ...]:
 
 
 def _read(run: RunFolder, name: str, baseline: str | None, only: str | None) -> ComparedRun:
+    with naming_archive(run):
+        return _read_folder(run, name, baseline, only)
+
+
+def _read_folder(run: RunFolder, name: str, baseline: str | None, only: str | None) -> ComparedRun:
     record = run.record()
     loaded = load_spec(run.spec_file, overrides=record.overrides)
     plan = run.plan()
@@ -230,7 +235,7 @@ def _timed(run: ComparedRun) -> pd.DataFrame:
     """Samples of timing sessions with a duration; counters are replayed: not the same quantity."""
     samples = run.report.measured.samples
     if "duration_ns" not in samples:
-        return samples.iloc[:0]
+        return samples.iloc[:0].assign(duration_ns=pd.Series(dtype="float64"))
     timing = samples["kind"] == SessionKind.TIMING.value
     return samples[timing & (samples["duration_ns"] > 0)]
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import atexit
 import zipfile
 import zlib
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from profiler.errors import UsageError, naming
+from profiler.errors import ProfilerError, UsageError, naming
 from profiler.machine.temporary_folders import temporary_folder
 from profiler.parse.bounded_files import (
     MAX_UNPACKED_BYTES,
@@ -73,13 +74,21 @@ def _open(path: Path, only: str | None) -> RunFolder:
         state = path.stat()
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}") from error
-    folder = _unpacked(path, (state.st_ino, state.st_mtime_ns, state.st_size), only)
+    run = RunFolder(_unpacked(path, (state.st_ino, state.st_mtime_ns, state.st_size), only), path)
+    with naming_archive(run):
+        run.record()
+    return run
+
+
+@contextmanager
+def naming_archive(run: RunFolder) -> Iterator[None]:
+    """Name the archive in errors about the folder that it was unpacked into."""
     try:
-        RunFolder(folder).record()
-    except UsageError as error:
-        message = error.message.replace(str(folder), str(path))
-        raise UsageError(message, remedy=error.remedy) from error
-    return RunFolder(folder, path)
+        yield
+    except ProfilerError as error:
+        if run.archive is not None:
+            error.message = error.message.replace(str(run.path), str(run.archive))
+        raise
 
 
 @cache
@@ -105,6 +114,7 @@ def unpack(path: Path, folder: Path, only: str | None = None) -> Path:
                 if (member.filename == f"{top}{only}" if only else member.filename.startswith(top))
             ]
             _require_bounded(path, members)
+            _require_single(path, members)
             archive.extractall(folder, members)
     except (*_DAMAGE, OSError) as error:
         raise UsageError(
@@ -133,6 +143,16 @@ def _top(path: Path, archive: zipfile.ZipFile) -> str:
             remedy="Give a zip archive of one run folder, or what `profiler record` wrote.",
         )
     return tops[0]
+
+
+def _require_single(path: Path, members: Sequence[zipfile.ZipInfo]) -> None:
+    """Raise UsageError where a name stands twice: which of its files is meant is not known."""
+    twice = [name for name, count in Counter(m.filename for m in members).items() if count > 1]
+    if twice:
+        raise UsageError(
+            f"{path}: holds {twice[0]!r} more than once",
+            remedy="Unpack it yourself, see which is meant, and give the folder.",
+        )
 
 
 def _leaves(name: str) -> bool:

@@ -31,6 +31,7 @@ import json
 import re
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -393,6 +394,9 @@ class RunFolder:
         plan = read_dataclass(packed if packed.exists() else path, Plan)
         if not all(0 <= blocks < _MOST_BLOCKS for blocks in (*plan.looks, plan.final_blocks)):
             raise UsageError(f"{path}: damaged: blocks {[*plan.looks, plan.final_blocks]}")
+        twice = [cell for cell, count in Counter(c.id for c in plan.cells).items() if count > 1]
+        if twice:
+            raise UsageError(f"{path}: damaged: the cell {twice[0]!r} stands there twice")
         sessions = tuple(map(_with_todays_collector, plan.sessions))
         return replace(plan, sessions=sessions)
 

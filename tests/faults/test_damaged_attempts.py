@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from damage import damaged_versions
@@ -110,6 +111,13 @@ def test_no_damage_to_a_plan_is_more_than_a_message(place, folder, name):
         except ProfilerError:
             continue
         assert isinstance(plan.cells, tuple)
+
+
+def test_a_plan_in_which_a_cell_stands_twice_is_damaged(place):
+    plan = place.run.plan()
+    place.run.write_plan(replace(plan, cells=(*plan.cells, plan.cells[0])))
+    with pytest.raises(UsageError, match=r"plan\.json: damaged: the cell 'plain\.\.small'"):
+        place.run.plan()
 
 
 @pytest.mark.parametrize("name", ATTEMPT_FILES)

@@ -615,3 +615,11 @@ def test_the_document_has_raw_numbers_and_null_for_what_is_missing(pair):
     assert (slow["blocks_older"], slow["blocks_newer"]) == (8, 8)
     assert (cells["plain..large"]["verdict"], cells["plain..large"]["reason"]) == (None, "control")
     assert found["gate"] is None
+
+
+def test_a_run_whose_tables_are_lost_is_compared_and_nothing_is_shown(pair):
+    newer = pair.copy({})
+    for table in newer.rglob("*.csv*"):
+        table.write_bytes(b"")
+    found = pair.compare(newer)
+    assert {row.verdict for row in found.last.cells.values()} == {Verdict.NO_DATA}

@@ -1,6 +1,7 @@
 """Archives of runs: those of `record`, those that people make, and those that are none."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler.commands.report import ReportRequest, rebuild_report
+from profiler.commands.report import ReportRequest, read_run, rebuild_report
 from profiler.comparison.runs import find_runs, read_runs
-from profiler.errors import ExitCode, UsageError
+from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.run_folder import archive
 from profiler.run_folder.archive import open_run, write_archive
 from profiler.run_folder.load.assemble import assemble
@@ -109,6 +110,24 @@ def test_an_archive_whose_files_leave_it_is_refused(tmp_path, name):
     with pytest.raises(UsageError, match="which lies outside of it"):
         open_run(path)
     assert not list(tmp_path.rglob("evil"))
+
+
+def test_a_name_that_stands_twice_in_an_archive_is_refused(measured, tmp_path):
+    path = write_recording(measured.run, tmp_path / "twice.zip", [])
+    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
+        archive.writestr("run.json", "{}")
+    with pytest.raises(UsageError, match=r"twice\.zip: holds 'run\.json' more than once"):
+        open_run(path)
+
+
+@pytest.mark.parametrize("file", ["plan.json", "spec.yaml"])
+def test_what_is_damaged_in_an_archive_is_named_by_the_archive(measured, tmp_path, file):
+    path = write_recording(measured.run, tmp_path / "some.zip", [])
+    files = {name: zipfile.ZipFile(path).read(name) for name in zipfile.ZipFile(path).namelist()}
+    (name,) = [name for name in files if name.removesuffix(".gz") == file]
+    write_archive(path, [*(files | {name: b"{"}).items()])
+    with pytest.raises(ProfilerError, match=rf"some\.zip/{re.escape(name)}"):
+        read_run(open_run(path))
 
 
 def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
