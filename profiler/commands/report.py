@@ -98,6 +98,11 @@ def make_recording(request: RecordRequest) -> ExitCode:
     """Write the recording; raises UsageError where the target holds anything but an older one."""
     run = open_run(find_run(str(request.run_folder), request.reports))
     private, names = private_texts(run.path), private_names(run.path)
-    target = write_recording(run, request.target, private, names)
-    make_console("auto").print(f"Recording: {target}", markup=False, soft_wrap=True)
+    left_out: list[str] = []
+    target = write_recording(run, request.target, private, names, left_out)
+    console = make_console("auto")
+    if left_out:
+        damaged = f"Damaged, and not in it: {', '.join(left_out)}"
+        console.print(damaged, markup=False, soft_wrap=True)
+    console.print(f"Recording: {target}", markup=False, soft_wrap=True)
     return ExitCode.COMPLETE

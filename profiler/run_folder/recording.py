@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -63,7 +64,11 @@ attempts."""
 
 
 def write_recording(
-    run: RunFolder, target: Path, private: PrivateTexts, names: PrivateTexts = ()
+    run: RunFolder,
+    target: Path,
+    private: PrivateTexts,
+    names: PrivateTexts = (),
+    left_out: list[str] | None = None,
 ) -> Path:
     """Path of an archive with what a replay needs: no reports of tools, no output, no job files.
 
@@ -72,7 +77,7 @@ def write_recording(
 
     `private` are (text, replacement) pairs: folders of this machine, longest first; they are
     replaced in every file that is copied, the CSV too. `names` are replaced in the words of errors
-    and tools.
+    and tools. Names of files that are damaged, and so are not copied, are added to `left_out`.
 
     An older recording of the same experiment is replaced, once the new one is whole. Raises
     UsageError where the target is anything else.
@@ -85,7 +90,8 @@ def write_recording(
     _require_replaceable(target, record.experiment)
     redaction = Redaction(with_folders(private, _source_folders(run)), names)
     try:  # through a link: what it points to is replaced, not the link
-        write_archive(target.resolve(), _recorded_files(run, record, redaction))
+        files = _recorded_files(run, record, redaction, [] if left_out is None else left_out)
+        write_archive(target.resolve(), files)
     except (FileNotFoundError, FileExistsError, NotADirectoryError) as error:
         message = f"{target}: cannot be made: {error.strerror}"
         raise UsageError(message, remedy=_OTHER_NAME) from error
@@ -125,7 +131,7 @@ def _is_recorded(file: Path) -> bool:
 
 
 def _recorded_files(
-    run: RunFolder, record: RunRecord, redaction: Redaction
+    run: RunFolder, record: RunRecord, redaction: Redaction, left_out: list[str]
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file of a recording."""
     marked = json_text(asdict(replace(record, recording=True)))
@@ -135,7 +141,18 @@ def _recorded_files(
         kept = (name for name in _ATTEMPT_FILES if name not in attempt.damaged)
         names += [f"raw/{attempt.folder.name}/{name}" for name in kept]
     for name in names:
-        content = _content(run.path / name)
+        try:
+            content = _content(run.path / name)
+        except OSError as error:
+            if error.errno is not None:  # of the disk, and not of what is packed
+                raise
+            left_out.append(name)
+            continue
+        if content is None and name in (SPEC_FILE, PLAN_FILE):
+            raise UsageError(
+                f"{run.path / name}: is absent, or a link: nothing can be read of a recording "
+                "without it"
+            )
         if content is None:
             continue
         text = redaction.file(Path(name).name, content.decode("utf-8", errors="replace")).encode()
@@ -152,9 +169,10 @@ def _source_folders(run: RunFolder) -> Iterator[str]:
     """Folders of the sources that pages of explain sessions name."""
     for attempt in run.attempts():
         for name in EXPLAIN_FILES:
-            content = _content(attempt.folder / name)
-            for match in _SOURCE_FILE.finditer(content or b""):
-                yield match[1].decode("utf-8", errors="replace")
+            with suppress(OSError):
+                content = _content(attempt.folder / name)
+                for match in _SOURCE_FILE.finditer(content or b""):
+                    yield match[1].decode("utf-8", errors="replace")
 
 
 def _content(source: Path) -> bytes | None:

@@ -177,7 +177,23 @@ def test_a_recording_is_made_of_what_is_whole(place, tmp_path):
     (folder / "command.txt").unlink()
     (folder / "command.txt").mkdir()
     (folder / "result.json").write_text("{")
-    recording = open_run(write_recording(place.run, tmp_path / "recording.zip", []))
+    (folder / "journal.jsonl.gz").write_bytes(b"no gzip")
+    (folder / "journal.jsonl").unlink(missing_ok=True)
+    left_out = []
+    path = write_recording(place.run, tmp_path / "recording.zip", [], left_out=left_out)
+    recording = open_run(path)
+    assert left_out == [f"raw/{folder.name}/journal.jsonl"]
     recorded = {file.name for file in (recording.path / "raw" / folder.name).iterdir()}
     assert "session.json" in recorded
     assert not {"command.txt", "result.json"} & recorded
+
+
+@pytest.mark.parametrize("name", ["plan.json", "spec.yaml"])
+def test_without_what_a_recording_cannot_be_read_without_none_is_made(place, tmp_path, name):
+    place.measure_all()
+    for path in place.run.path.glob(f"{name}*"):
+        path.unlink()
+    (place.run.path / name).symlink_to("/etc/hostname")
+    with pytest.raises(UsageError, match=rf"{name}: is absent, or a link"):
+        write_recording(place.run, tmp_path / "recording.zip", [])
+    assert not list(tmp_path.glob("*.zip"))

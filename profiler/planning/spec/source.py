@@ -36,6 +36,8 @@ _ABBREVIATED = re.compile(r"(?P<digits>[0-9]+)(?P<unit>[kKMG])(?P<binary>i?)[bB]
 _EXPONENTS = {"k": 1, "K": 1, "M": 2, "G": 3}
 _WORDS = frozenset({"name", "note", "reason"})
 """Keys of variants and problems whose values are words, not parameters."""
+_MOST_DIGITS = 4000
+"""Characters; Python reads no decimal number of more than 4,300."""
 _MOST_BITS = 1024
 """A whole number with more is beyond every float, and takes long to print."""
 _OCTAL = re.compile(r"[-+]?0[0-7_]+")
@@ -58,6 +60,9 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _integer(loader: _Loader, node: yaml.ScalarNode) -> int:
+    if len(node.value) > _MOST_DIGITS:
+        problem = f"a whole number of {len(node.value)} characters"
+        raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
     number: int = loader.construct_yaml_int(node)
     if number.bit_length() > _MOST_BITS:
         problem = f"a whole number of {number.bit_length()} bits"

@@ -194,7 +194,9 @@ def _launches_table(launches: Iterable[LaunchCount], note: str) -> TextTable:
 
 def _problems_table(plan: Plan) -> TextTable:
     """Problems with as many variants in a row; many problems by the values of their parameters."""
-    table = make_table(f"{plan.experiment}: {len(plan.cells)} cells, seed {plan.seed}")
+    count = len(plan.cells)
+    cells = f"{count} cell{'' if count == 1 else 's'}"
+    table = make_table(f"{plan.experiment}: {cells}, seed {plan.seed}")
     problems = {problem.id: problem for problem in plan.problems}
     counts = Counter(cell.problem.id for cell in plan.cells)
     if len(problems) <= _MOST_PROBLEMS:

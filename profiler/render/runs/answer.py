@@ -21,6 +21,8 @@ def sentences(comparison: RunComparison, names: Names) -> tuple[Sentence, ...]:
     if step.refused is not None:
         refused = f"{strong('No verdict on durations')}: {step.refused_words}. "
         return (sentence_of(refused + _mean_text(step)), *_retuned_sentence(step))
+    if step.mean_ratio is None:
+        return (sentence_of(_mean_text(step)), *map(_rest_sentence, step.by_code))
     return (
         *_changed_sentence(step, names),
         *(sentence for group in step.by_code for sentence in _group_sentences(group, names)),
@@ -44,7 +46,7 @@ def headline(comparison: RunComparison, names: Names) -> Sentence:
     Cells whose code changed are counted apart from the others.
     """
     step = comparison.last
-    if step.refused is not None:
+    if step.refused is not None or step.mean_ratio is None:
         return sentence_of(_mean_text(step))
     groups = (_counted(group, names) for group in step.by_code)
     return sentence_of(f"{'; '.join(groups)}.")

@@ -623,3 +623,5 @@ def test_a_run_whose_tables_are_lost_is_compared_and_nothing_is_shown(pair):
         table.write_bytes(b"")
     found = pair.compare(newer)
     assert {row.verdict for row in found.last.cells.values()} == {Verdict.NO_DATA}
+    said = "".join(part.text for one in sentences(found, Names.of(found)) for part in one)
+    assert said.startswith("No cell was measured in both runs.")
