@@ -17,7 +17,7 @@ import torch
 
 from profiler.kernels.autotuned import Row, watch_launch
 from profiler.runner.arrays import as_tensor, is_array, leaves, memory_address
-from profiler.runner.check import WrongResultError, as_tensors
+from profiler.runner.check import WrongResultError, as_tensors, count_wrong, rounding_of
 from profiler.runner.experiment import (
     FUNCTION,
     Experiment,
@@ -172,7 +172,7 @@ class FunctionWorkload:
         return partial(_require_right, function, inputs.given, self._own_values(problem))
 
     def reference(self, problem: Parameters, inputs: Arguments) -> Any:
-        """Right result: of the reference, or of the baseline on inputs in float64.
+        """Right result: of the reference, or `Widened` of the baseline on inputs in float64.
 
         InOwnTypes where the baseline seems to ignore of which types its inputs are.
         """
@@ -190,7 +190,7 @@ class FunctionWorkload:
         own = self._in_own_types(problem, inputs)
         if are_alike(own, wide):
             try:
-                return _require_wide(wide, inputs)
+                return Widened.of(_require_wide(wide, inputs), own)
             except TypeError as error:
                 raise _no_reference(name, error) from error
         if not are_alike(own, self._in_own_types(problem, inputs)):
@@ -271,6 +271,25 @@ class InOwnTypes:
         return (
             f"{self.baseline} seems to ignore the types of its inputs: on inputs in float64 it "
             "gives something else altogether"
+        )
+
+
+@dataclass(frozen=True)
+class Widened:
+    """Result of a baseline on inputs in float64."""
+
+    result: Any
+    rounding: tuple[float, ...]
+    """Absolute error that rounding explains in each output (`check.rounding_of`); 0 of those in
+    which the baseline in its own types is right anyway."""
+
+    @classmethod
+    def of(cls, result: Any, own: Any) -> Widened:
+        """With what the baseline gives in its own types."""
+        pairs = zip(as_tensors(own, "the result"), as_tensors(result, "the reference"), strict=True)
+        return cls(
+            result,
+            tuple(rounding_of(*pair) if count_wrong(*pair, 1.0) else 0.0 for pair in pairs),
         )
 
 

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -159,9 +160,15 @@ class Sample:
 
 
 def require_same(
-    got: Sequence[Sample], expected: Sequence[Sample], *layers: Mapping[str, Tolerance]
+    got: Sequence[Sample],
+    expected: Sequence[Sample],
+    *layers: Mapping[str, Tolerance],
+    rounding: Sequence[float] = (),
 ) -> None:
-    """Raise ImplausibleError where the elements are not those of the right result."""
+    """Raise ImplausibleError where the elements are not those of the right result.
+
+    `rounding`: of each output, as `check.compare` has it.
+    """
     shapes = ([sample.shape for sample in side] for side in (got, expected))
     first, second = shapes
     if first != second:
@@ -173,7 +180,10 @@ def require_same(
     ]
     total = sum(len(values) for values, _ in pairs)
     with on_one_thread():
-        wrong = sum(check.count_wrong(*pair, SLACK, *layers) for pair in pairs)
+        wrong = sum(
+            check.count_wrong(*pair, SLACK, *layers, rounding=least)
+            for pair, least in zip(pairs, rounding or repeat(0.0), strict=False)
+        )
     if wrong > MOST_WRONG * total:
         raise ImplausibleError(
             f"after its last visit its inputs were overwritten in place, and {wrong} of {total} "

@@ -20,7 +20,7 @@ from profiler.runner import check, protocol, ranges
 from profiler.runner.check import Tensors, WrongResultError
 from profiler.runner.device import Device, DeviceMissingError, has_context, open_device
 from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
-from profiler.runner.functions import InOwnTypes
+from profiler.runner.functions import InOwnTypes, Widened
 from profiler.runner.journal import Journal, LeavingError
 from profiler.runner.kept_inputs import InputSums, KeptInputs
 from profiler.runner.practical_roofs import launch_for_roof
@@ -89,6 +89,8 @@ class Session:
         self._failed: set[str] = set()
         self._set_up_s = 0.0
         """Seconds that inputs, launches and warm-ups of this problem took where they lie now."""
+        self._rounding: tuple[float, ...] = ()
+        """Absolute error that rounding explains in each output of this problem; empty for none."""
         self._unwritten: frozenset[str] = frozenset()
         """Tensors that no check of this problem wrote, where the workload names no inputs."""
 
@@ -194,7 +196,7 @@ class Session:
         cells = [self._cells[cell] for cell in ids if cell not in self._failed]
         if not cells:
             return
-        self._set_up_s = 0.0
+        self._set_up_s, self._rounding = 0.0, ()
         try:
             inputs, expected = self._set_up(cells)
         except PhaseFailedError:
@@ -319,6 +321,9 @@ class Session:
             reference = make_reference(dict(problem), inputs)
             if isinstance(reference, InOwnTypes):
                 findings[protocol.OWN_TYPES] = reference.why
+            if isinstance(reference, Widened) and any(reference.rounding):
+                self._rounding = reference.rounding
+                findings[protocol.ROUNDING] = list(reference.rounding)
             expected = kept.apart(_as_expected(reference))
             kept.restore()
         return inputs, expected
@@ -463,6 +468,7 @@ class Session:
             expected,
             *(cell.tolerances, self.job.tolerances, tolerances),
             own_reference=asked is not None and asked(dict(cell.variant_params)),
+            rounding=self._rounding,
         )
 
     def _expected_of(
@@ -577,7 +583,7 @@ class Session:
         expected, tolerances = self._expected_of(cell, renewal.others, reference)
         with self._phase(protocol.RECHECK, [cell]):
             layers = (cell.tolerances, self.job.tolerances, tolerances)
-            require_same(samples, renewal.take(expected), *layers)
+            require_same(samples, renewal.take(expected), *layers, rounding=self._rounding)
 
     @contextmanager
     def _passed_over(
@@ -716,7 +722,7 @@ def _refusals_of_device() -> Iterator[None]:
 
 
 def _as_expected(reference: Any) -> Tensors:
-    result = reference.result if isinstance(reference, InOwnTypes) else reference
+    result = reference.result if isinstance(reference, InOwnTypes | Widened) else reference
     return check.as_tensors(result, "the reference")
 
 

@@ -413,6 +413,31 @@ def test_a_baseline_that_ignores_types_is_compared_with_in_its_own(profiler):
     assert not any(n["kind"] == "not_rechecked" for n in done.json["notices"])
 
 
+ATTENTION = """
+import torch
+def inputs(dtype=["bfloat16", "float32"]):
+    return [torch.randn(2, 96, 32, dtype=getattr(torch, dtype)) for _ in range(3)]
+def baseline(q, k, v):
+    return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+def rounds_often(q, k, v, ahead=[0, 1]):
+    later = torch.ones_like(q @ k.mT).tril(ahead) == 0
+    return (q @ k.mT / q.shape[-1] ** 0.5).masked_fill(later, -1e9).softmax(-1) @ v
+def narrow(q, k, v):
+    return rounds_often(q.bfloat16(), k.bfloat16(), v.bfloat16(), 0).to(q.dtype)
+"""
+
+
+def test_in_half_precision_results_may_be_off_by_what_rounding_explains(profiler):
+    cells, _ = measured(profiler, "attention", ATTENTION)
+    wrong = {cell for cell, (outcome, _) in cells.items() if outcome == "wrong_result"}
+    assert {(cell.partition("-")[0], cell.partition("dtype=")[2]) for cell in wrong} == {
+        ("rounds_often_ahead=1", "bfloat16"),
+        ("rounds_often_ahead=1", "float32"),
+        ("narrow..dtype=float32", "float32"),
+    }
+    assert {outcome for cell, (outcome, _) in cells.items() if cell not in wrong} == {"measured"}
+
+
 TYPO = """
 import torch
 import profiler

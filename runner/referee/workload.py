@@ -17,9 +17,9 @@ from typing import Any
 import torch
 
 from profiler.runner import check
-from profiler.runner.check import Errors, Tensors, WrongResultError, as_tensors
+from profiler.runner.check import Errors, Tensors, WrongResultError, as_tensors, rounding_of
 from profiler.runner.experiment import FUNCTION, Experiment
-from profiler.runner.functions import Arguments, FunctionWorkload, InOwnTypes
+from profiler.runner.functions import Arguments, FunctionWorkload, InOwnTypes, Widened
 from profiler.runner.protocol import Tolerance
 from profiler.runner.referee.memory import SharedMemory, message_of, places_for
 from profiler.runner.referee.party import Party
@@ -31,13 +31,6 @@ from profiler.runner.variant_options import VariantOptions
 Parameters = dict[str, Any]
 Tolerances = Mapping[str, Tolerance]
 
-_SLACK, _HALF_SLACK = 16.0, 2.0
-"""How many times as wrong as the baseline a right result may be: other orders of adding differ by
-as much in float32. A result in half precision was rounded once, at its end; twice as much is what
-rounding the other way makes."""
-_MOST_ROUNDINGS = 8.0
-"""Of the largest element, that the worst error of a baseline may be taken for."""
-_HALF_BYTES = 2
 _KEPT_ROUNDS = 4
 """Rounds that are kept for the other side: both shall see the same ones where they can."""
 
@@ -53,27 +46,7 @@ class Round:
     expected: Tensors | None = None
     """None where a check of the experiment's own tells."""
     rounding: tuple[float, ...] = ()
-    """Absolute error of each result that rounding explains (`rounding_of`)."""
-
-
-def rounding_of(own: torch.Tensor, expected: torch.Tensor) -> float:
-    """Absolute error of a result that rounding explains, by that of the baseline's `own`; or 0.
-
-    A tolerance that the first inputs meet is missed by one of hundreds: so a few times the worst
-    error of the baseline are allowed, as long as its type can explain them.
-    """
-    if own.shape != expected.shape or not own.is_floating_point():
-        return 0.0
-    is_half = own.dtype.itemsize <= _HALF_BYTES
-    errors = _largest(own.to(expected.dtype) - expected)
-    explained = torch.finfo(own.dtype).eps * _largest(expected)
-    return min(errors, explained * _MOST_ROUNDINGS) * (_HALF_SLACK if is_half else _SLACK)
-
-
-def _largest(tensor: torch.Tensor) -> float:
-    """Largest magnitude among finite elements; 0 without any."""
-    finite = tensor[tensor.isfinite()]
-    return float(finite.abs().max()) if finite.numel() else 0.0
+    """Absolute error of each result that rounding explains (`check.rounding_of`)."""
 
 
 class Rounds:
@@ -115,7 +88,7 @@ class Rounds:
         if self._functions.check_of(self._problem, inputs) is not None:
             return Round(number, inputs, tensors)
         reference = self._functions.reference(dict(self._problem), inputs.copied())
-        result = reference.result if isinstance(reference, InOwnTypes) else reference
+        result = reference.result if isinstance(reference, InOwnTypes | Widened) else reference
         expected = tuple(t.clone() for t in as_tensors(result, "the reference"))
         own = self.own_result(inputs)
         rounding = tuple(map(rounding_of, own, expected)) if len(own) == len(expected) else ()

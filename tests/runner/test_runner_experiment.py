@@ -9,7 +9,7 @@ import torch
 from profiler.runner.check import WrongResultError, as_tensors, compare
 from profiler.runner.experiment import Experiment, ExperimentError, importing
 from profiler.runner.functions import FunctionWorkload, NoReferenceError
-from profiler.runner.protocol import JobCell, JobVisit
+from profiler.runner.protocol import JobCell, JobVisit, Tolerance
 
 CPU = torch.device("cpu")
 
@@ -187,7 +187,7 @@ def test_setup_is_done_once():
     workload, inputs, launch = prepared(experiment, {"function": "compiled", "k": 2})
     assert [launch().tolist() for _ in range(3)] == [[4.0] * 3] * 3
     assert made == [2]
-    assert workload.reference({"rows": 3}, inputs).dtype == torch.float64
+    assert workload.reference({"rows": 3}, inputs).result.dtype == torch.float64
 
 
 def test_what_variants_write_into_is_among_their_arguments():
@@ -223,7 +223,7 @@ def test_the_reference_is_the_baseline_in_float64():
         return x[order] / 3
 
     workload, inputs, launch = prepared(experiment, {"function": "f", "k": 2})
-    assert workload.reference({}, inputs).dtype == torch.float64
+    assert workload.reference({}, inputs).result.dtype == torch.float64
     assert launch().dtype == torch.float16
     own = (torch.float16, torch.int64, 2)
     assert seen == [(torch.float64, torch.int64, 2), own, own], "alike in its own types"
@@ -240,7 +240,7 @@ def test_a_baseline_beside_its_own_result_in_float64_is_told_its_tolerance():
     workload, inputs, launch = prepared(experiment, {"function": "f", "k": 30})
     assert workload.is_own_reference({"function": "f", "k": 30})
     assert not workload.is_own_reference({"function": "f", "k": 4})
-    expected = as_tensors(workload.reference({}, inputs), "the reference")
+    expected = as_tensors(workload.reference({}, inputs).result, "the reference")
     got = as_tensors(launch(), "the result")
     with pytest.raises(
         WrongResultError, match=r"tolerance that would pass: {absolute: .*beside its"
@@ -251,12 +251,36 @@ def test_a_baseline_beside_its_own_result_in_float64_is_told_its_tolerance():
     assert "would pass" not in str(other.value)
 
 
+def test_where_the_baseline_misses_the_default_rounding_allows_others_some_times_as_much():
+    experiment = Experiment("e")
+    experiment.inputs(lambda: torch.rand(8192, 4))
+
+    @experiment.variant(name="one_by_one")
+    def one_by_one(x):
+        total = torch.zeros(4, dtype=x.dtype)
+        for row in x:
+            total += row
+        return total, x[0] * 2
+
+    workload, inputs, launch = prepared(experiment, {"function": "one_by_one"}, {})
+    reference = workload.reference({}, inputs)
+    sums, exact = reference.rounding
+    assert 1e-2 < sums < 1
+    assert exact == 0
+    got, expected = (as_tensors(value, "it") for value in (launch(), reference.result))
+    with pytest.raises(WrongResultError):
+        compare(got, expected)
+    compare(got, expected, rounding=reference.rounding)
+    with pytest.raises(WrongResultError):
+        compare(got, expected, {"float32": Tolerance(0, 1e-6)}, rounding=reference.rounding)
+
+
 def test_modules_and_arrays_in_containers_are_in_float64_too():
     experiment = Experiment("e")
     experiment.inputs(lambda: (torch.nn.Linear(4, 2), [torch.ones(3, 4)], {"x": np.float32([1])}))
     experiment.variant(name="f")(lambda module, parts, named: module(parts[0]) + named["x"].item())
     workload, inputs, launch = prepared(experiment, {"function": "f"}, {})
-    right = workload.reference({}, inputs)
+    right = workload.reference({}, inputs).result
     assert right.dtype == torch.float64
     assert torch.allclose(right, launch().double(), atol=1e-5), "of float32"
 

@@ -308,9 +308,9 @@ def test_samples_are_compared_on_one_thread_and_a_workload_keeps_its_own(monkeyp
     seen = []
     count = renewal.check.count_wrong
 
-    def watched(*arguments):
+    def watched(*arguments, **named):
         seen.append(torch.get_num_threads())
-        return count(*arguments)
+        return count(*arguments, **named)
 
     monkeypatch.setattr(renewal.check, "count_wrong", watched)
     before = torch.get_num_threads()

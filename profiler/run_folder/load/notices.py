@@ -37,6 +37,7 @@ def run_notices(
     yield from _copy_notices(plan, statuses)
     yield from _stream_notices(plan, statuses, attempts)
     yield from _own_type_notices(plan, attempts)
+    yield from _rounding_notices(plan, attempts)
     yield from _unconfined_notices(attempts)
     yield from _lost_visits(attempts, statuses)
     yield from _kernels_replayed(attempts, environment)
@@ -173,6 +174,20 @@ def _own_type_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice
     for cause, at in problems.items():
         values = {"problems": ", ".join(at), "cause": cause}
         yield Notice(NoticeKind.COMPARED_IN_OWN_TYPES, values)
+
+
+def _rounding_notices(plan: Plan, attempts: Sequence[Loaded]) -> Iterator[Notice]:
+    """How far results may be off at the problems whose baseline misses the default tolerance."""
+    names = {cell.problem.id: cell.problem.name for cell in plan.cells}
+    allowed = {
+        names[record["problem"]]: max(record[protocol.ROUNDING])
+        for loaded in attempts
+        for record in loaded.records
+        if protocol.ROUNDING in record and record.get("problem") in names
+    }
+    if allowed:
+        most = f"{max(allowed.values()):.2g}"
+        yield Notice(NoticeKind.BASELINE_ROUNDED, {"problems": ", ".join(allowed), "most": most})
 
 
 def _unconfined_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
