@@ -123,7 +123,9 @@ def test_range_names_hold_only_what_the_csv_of_ncu_can_carry():
 
 
 @given(
-    cell=st.text(CELL_CHARACTERS, min_size=1), block=st.integers(0, 10**18 - 1), arm=st.integers(0, 9)
+    cell=st.text(CELL_CHARACTERS, min_size=1),
+    block=st.integers(0, 10**18 - 1),
+    arm=st.integers(0, 9),
 )
 def test_a_range_name_leads_back_to_its_visit(cell, block, arm):
     assert parse_range_name(range_name(cell, block, arm)) == (cell, block, arm)
