@@ -74,8 +74,8 @@ class GivenFile:
 
     @cached_property
     def is_wrapped(self) -> bool:
-        """Whether a container or a server has put its lines into JSON."""
-        return _is_wrapped(_text_of(self._start))
+        """Whether its lines may be values in JSON: of a log, or of a notebook."""
+        return _text_of(self._start).startswith("{")
 
     @contextmanager
     def unpacked(self) -> Iterator[Path]:
@@ -98,9 +98,12 @@ class GivenFile:
 def _decoded(content: bytes) -> str:
     """Text in UTF-16 where it says so, as PowerShell writes it, else in UTF-8.
 
-    Of a log whose lines a container or a server has put into JSON, the lines themselves.
+    Of a log whose lines a container or a server has put into JSON, the lines themselves; of a
+    notebook what its cells printed.
     """
     text = _text_of(content)
+    if (printed := _printed_in_notebook(text)) is not None:
+        return printed
     if not _is_wrapped(text):
         return text
     # A line in JSON is whole, whether or not it has an end.
@@ -111,6 +114,19 @@ def _decoded(content: bytes) -> str:
 def _text_of(content: bytes) -> str:
     encoding = "utf-16" if content.startswith(_UTF16_MARKS) else "utf-8-sig"
     return content.decode(encoding, errors="replace")
+
+
+def _printed_in_notebook(text: str) -> str | None:
+    """What cells of a Jupyter notebook printed; None of any other text, and of one that was cut."""
+    if not (text.startswith("{") and '"nbformat"' in text):
+        return None
+    try:
+        cells = json.loads(text)["cells"]
+        outputs = [output for cell in cells for output in cell.get("outputs", ())]
+        texts = (output.get("text", ()) for output in outputs)
+        return "".join(f"{''.join(lines)}\n" for lines in texts)
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return None
 
 
 def _is_wrapped(text: str) -> bool:

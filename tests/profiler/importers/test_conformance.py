@@ -508,6 +508,15 @@ def export(folder: Path, rows: Sequence[tuple[int, int, str]]) -> ExportFile:
     return made
 
 
+@pytest.mark.parametrize("form", IN_LINES, ids=lambda form: form.name)
+def test_what_cells_of_a_notebook_printed_is_read(read, form):
+    whole = form.text(*form.records)
+    output = {"output_type": "stream", "name": "stderr", "text": whole.splitlines(keepends=True)}
+    cells = [{"cell_type": "markdown"}, {"cell_type": "code", "outputs": [output]}]
+    notebook = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}, indent=1)
+    assert read(notebook, "a.ipynb") == read(whole, "a.ipynb")
+
+
 ROWS = [
     (10_000_000 * n, 10_000_000 * n + time, name)
     for n, (name, time) in enumerate(zip(KERNELS, NS, strict=True), 1)
