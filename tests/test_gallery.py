@@ -166,6 +166,18 @@ def test_what_cannot_be_made_is_said(tmp_path, contents, message):
     assert not (tmp_path / "pages").exists()
 
 
+@pytest.mark.parametrize(
+    ("page", "other"), [("torn", "the recording torn"), ("index", "the index")]
+)
+def test_no_page_takes_the_place_of_another(tmp_path, page, other):
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn/run.json").write_text("{")
+    (tmp_path / "gallery.yaml").write_text(f"comparisons: {{{page}: {{title: x, runs: [a, b]}}}}")
+    with pytest.raises(UsageError, match=f"a page cannot be called '{page}' as {other} is"):
+        make_gallery(GalleryRequest(tmp_path, tmp_path / "pages"))
+    assert not (tmp_path / "pages").exists()
+
+
 def test_a_recording_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn/run.json").write_text("{")

@@ -61,6 +61,7 @@ class _Contents(_Strict):
 def make_gallery(request: GalleryRequest) -> ExitCode:
     """Write all pages in as many processes as there are cores, and an index of them."""
     contents = read_contents(request.recordings / CONTENTS_FILE)
+    _refuse_taken_names(request.recordings, contents)
     console = make_console("auto")
     # Started anew: a fork would inherit the locks of the libraries' threads.
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
@@ -75,6 +76,19 @@ def make_gallery(request: GalleryRequest) -> ExitCode:
     write_atomic(index, render_gallery(pages, missing))
     console.print(f"Index: {index}", markup=False, soft_wrap=True)
     return ExitCode.COMPLETE
+
+
+def _refuse_taken_names(folder: Path, contents: _Contents) -> None:
+    """Raise UsageError where two pages of a gallery would have one name."""
+    recordings = recordings_in(folder)
+    index = INDEX_FILE.partition(".")[0]
+    for name in (*contents.comparisons, *recordings):
+        if name == index or (name in contents.comparisons and name in recordings):
+            other = "the index" if name == index else f"the recording {name}"
+            raise UsageError(
+                f"{folder}: a page cannot be called {name!r} as {other} is",
+                remedy=f"Give it another name ({CONTENTS_FILE}, or that of the recording).",
+            )
 
 
 def read_contents(file: Path) -> _Contents:

@@ -38,6 +38,8 @@ class RecordedSpace:
     """Valid configurations without a record: they are left out."""
     foreign: int
     """Records of configurations that the space does not have: they are left out."""
+    recorded_again: int = 0
+    """Records of configurations that have an earlier record, which does not count."""
     conditions: tuple[Arithmetic, ...] = ()
     """Conditions of the space, by which each proposal is checked once more."""
 
@@ -92,13 +94,14 @@ def recorded_space(
     """
     space = problem.space
     values = np.full(len(space), np.nan)
-    foreign = 0
+    foreign = recorded_again = 0
     for result in results:
         configuration = space.find(result.params) if _has_names(space, result) else None
         if configuration is None:
             foreign += 1
             continue
         value = result.value_ms(statistic)
+        recorded_again += not np.isnan(values[configuration])
         values[configuration] = np.inf if value is None else value
     recorded = ~np.isnan(values)
     if not recorded.any():
@@ -118,6 +121,7 @@ def recorded_space(
         values_ms=values[recorded],
         unrecorded=unrecorded,
         foreign=foreign,
+        recorded_again=recorded_again,
         conditions=tuple(map(parse, problem.conditions)),
     )
 
@@ -252,6 +256,7 @@ def replay_document(
         "failed": recorded.failed,
         "unrecorded": recorded.unrecorded,
         "foreign": recorded.foreign,
+        "recorded_again": recorded.recorded_again,
         "best_ms": recorded.best_ms,
         "strategy": strategy,
         "budget": len(replays[0].evaluations),

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from profiler.commands.simulate import SimulateRequest, simulate
 from profiler.errors import ExitCode, ParseError, UsageError
+from profiler.render.console.tables import replay_lines
 from profiler.search.gaussian_process import GaussianProcess
 from profiler.search.replay import checkpoints, recorded_space, replay, summarise
 from profiler.search.space import SearchSpace
@@ -253,3 +254,12 @@ def test_simulate_prints_a_table_and_writes_json(files, tmp_path, capsys):
 def test_simulate_names_a_file_that_is_not_there(files):
     with pytest.raises(ParseError, match=r"missing\.T1\.json"):
         simulate(SimulateRequest(files[0].with_name("missing.T1.json"), files[1]))
+
+
+def test_of_a_configuration_that_is_recorded_twice_the_last_counts_and_it_is_said():
+    problem, results = bowl()
+    recorded = recorded_space(problem, [*results, replace(results[0], runtimes_ms=(1e6,))])
+    assert (recorded.recorded_again, max(recorded.values_ms)) == (1, 1e6)
+    summary = summarise(recorded, [replay(recorded, "random", 5, 1)])
+    said = " ".join(replay_lines("bowl", "random", recorded, summary, 1))
+    assert "1 record is of configurations that have an earlier one" in said

@@ -203,6 +203,12 @@ def replay_lines(
             f"Left out: {recorded.unrecorded} valid configurations without a record, "
             f"{recorded.foreign} records that the space does not have."
         )
+    if recorded.recorded_again:
+        again = recorded.recorded_again
+        lines.append(
+            f"{again} {'record is' if again == 1 else 'records are'} of configurations that have "
+            "an earlier one: the last of each counts."
+        )
     lines += [_target_line(strategy, target, seeds) for target in summary.targets]
     lines.append(
         f"Proposals: {summary.invalid} invalid, {summary.repeated} repeated; "
