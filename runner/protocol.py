@@ -305,9 +305,13 @@ SUSTAINED_METRICS = (
 )
 """Metrics of the catalogue of a visit of `sustained`: `power_w` by the energy counter, `energy_j`
 of one launch."""
-SUSTAINED_FACTS = (*SUSTAINED_METRICS, "settled", "seconds", "sets", "in_graph", "host_share")
-"""And what is told of it: whether it had settled (1 or 0), how long it took, on how many sets of
-inputs, whether in a graph; the share of a launch that the host took, which near 1 leaves gaps."""
+SUSTAINED_FACTS = (
+    *(*SUSTAINED_METRICS, "power_limit_w"),
+    *("settled", "seconds", "sets", "in_graph", "host_share"),
+)
+"""And what is told of it: the power that the GPU is held to; whether it had settled (1 or 0), how
+long it took, on how many sets of inputs, whether in a graph; the share of a launch that the host
+took, which near 1 leaves gaps."""
 
 HOST_SHARE_WITH_GAPS = 0.8
 """Host's share of a launch from which on launches in a row may have gaps."""

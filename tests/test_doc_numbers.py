@@ -75,7 +75,6 @@ UNDATED = {
     ),
     ("docs/search.md", "A complete example on recorded results"): ("a rule", "95 %"),
     ("docs/spec.md", "Collect"): ("why a setting is there, in its definition", "105 ms"),
-    ("docs/sustained.md", "How a visit is made"): ("settings", "25 ms, 0.2 %, 2 %, 1 %"),
     ("docs/sustained.md", "What is measured"): ("a setting", "10 ms"),
     ("docs/timers.md", "Why a memset is no good flush"): (
         "of the table above, which is dated",

@@ -1,10 +1,12 @@
 """The collector `sustained` against a plain loop of each kernel, which shares nothing with it.
 
-    python benchmarks/sustained/ground_truth.py [--seconds 4] [--visits 3] [--out FILE.json]
+    python benchmarks/sustained/ground_truth.py [--seconds 10] [--visits 3] [--kernels NAME ...]
+        [--out FILE.json]
 
 Of each kernel: CUDA events around single launches on an idle GPU, a loop of some seconds whose
-last half is timed, and visits of the collector. On an H100 about 9 s a kernel; prints a table and
-how far both are apart.
+last half is timed, and visits of the collector. About 17 s a kernel at the power limit; prints a
+table and how far both are apart. `loop_moved_pct` is how far the last quarter of the loop is from
+the one before: where it moved, the loop had not settled itself. 4 s were too short for that.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from kernels import KERNELS, Kernel, Launch
+from kernels import KERNELS, LONGEST_S, Kernel, Launch
 from profiler.runner.device import open_device
 from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.visits.bursts import LaunchInTurn
@@ -28,7 +30,7 @@ CHUNK_S = 0.05
 GRAPH_LAUNCHES = 1024
 COLD_LAUNCHES = 7
 COLUMNS = (
-    *("cold_us", "looped_us", "us", "apart_pct", "power_w", "sampled_power_w"),
+    *("cold_us", "looped_us", "loop_moved_pct", "us", "apart_pct", "power_w", "sampled_power_w"),
     *("sustained_clock_ghz", "power_limited_pct", "temperature_c", "seconds", "sets", "in_graph"),
 )
 
@@ -50,8 +52,8 @@ def cold_us(launches: list[Launch]) -> float:
     return statistics.median(times[1:])
 
 
-def looped_us(kernel: Kernel, launches: list[Launch], seconds: float) -> float:
-    """Mean time of a launch in the second half of a loop, in µs."""
+def looped(kernel: Kernel, launches: list[Launch], seconds: float) -> dict[str, float]:
+    """Mean time of a launch in the second half of a loop, and how far it moved in it."""
     in_turn = cycle(launches)
     per_step = 1
 
@@ -60,10 +62,11 @@ def looped_us(kernel: Kernel, launches: list[Launch], seconds: float) -> float:
 
     if kernel.is_short:
         graph = torch.cuda.CUDAGraph()
+        per_step = len(launches) * max(1, GRAPH_LAUNCHES // len(launches))
         with torch.cuda.graph(graph):
-            for _ in range(GRAPH_LAUNCHES):
+            for _ in range(per_step):
                 step()
-        step, per_step = graph.replay, GRAPH_LAUNCHES
+        step = graph.replay
     begin = time.perf_counter()
     step()
     torch.cuda.synchronize()
@@ -78,14 +81,20 @@ def looped_us(kernel: Kernel, launches: list[Launch], seconds: float) -> float:
         if len(events) > 3:
             events[-3].synchronize()
     torch.cuda.synchronize()
-    first, last = len(events) // 2, len(events) - 1
-    milliseconds = events[first].elapsed_time(events[last])
-    return 1e3 * milliseconds / ((last - first) * chunk * per_step)
+    half, last = len(events) // 2, len(events) - 1
+    quarter = (half + last) // 2
+
+    def us(first: int, end: int) -> float:
+        milliseconds = events[first].elapsed_time(events[end])
+        return 1e3 * milliseconds / ((end - first) * chunk * per_step)
+
+    moved_pct = 100 * (us(quarter, last) / us(half, quarter) - 1)
+    return {"looped_us": us(half, last), "loop_moved_pct": moved_pct}
 
 
 def visited(launches: list[Launch], visits: int) -> dict[str, float | None]:
     """Medians of what visits of the collector give; the duration in µs."""
-    job = Job("s", "", "sustained", "cuda", 1, "", (), (), longest_s=3.0)
+    job = Job("s", "", "sustained", "cuda", 1, "", (), (), longest_s=LONGEST_S)
     collector = SustainedVisits(job, open_device("cuda"))
     in_turn = LaunchInTurn(launches)
     records = [collector.make(JobVisit("c", block), in_turn) for block in range(visits)]
@@ -99,20 +108,21 @@ def visited(launches: list[Launch], visits: int) -> dict[str, float | None]:
 def main() -> None:
     """Measure every kernel and print the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--visits", type=int, default=3)
+    parser.add_argument("--kernels", nargs="+", default=[kernel.name for kernel in KERNELS])
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = True
     rows = []
     print(f"| kernel | {' | '.join(COLUMNS)} |\n|---|{'---|' * len(COLUMNS)}")
     with torch.no_grad():
-        for kernel in KERNELS:
+        for kernel in [kernel for kernel in KERNELS if kernel.name in arguments.kernels]:
             launches = kernel.launches()
             for launch in launches:
                 launch()
             row = {"kernel": kernel.name, "cold_us": cold_us(launches)}
-            row["looped_us"] = looped_us(kernel, launches, arguments.seconds)
+            row |= looped(kernel, launches, arguments.seconds)
             row |= visited(launches, arguments.visits)
             row["apart_pct"] = 100 * (row["us"] / row["looped_us"] - 1)
             rows.append(row)

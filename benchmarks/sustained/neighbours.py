@@ -1,10 +1,10 @@
 """The same kernel after a hot and after a cool neighbour: one's heat is not the next one's clock.
 
-    python benchmarks/sustained/neighbours.py [--blocks 8] [--out FILE.json]
+    python benchmarks/sustained/neighbours.py [--blocks 8] [--subjects NAME ...] [--out FILE.json]
 
 In each block a visit of a product that draws all that the board may, one of the kernel, one of a
 kernel that draws nearly nothing, and one of the kernel again; the neighbours in random order.
-On an H100 about 5 s a block and kernel. Prints the ratio of both, and the verdict.
+About 10 s a block of the product, 6 s of the softmax. Prints the ratio of both, and the verdict.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from kernels import KERNELS
+from kernels import KERNELS, LONGEST_S
 from profiler.analyse.judge import TIME_COLUMNS, Judge
 from profiler.runner.device import open_device
 from profiler.runner.protocol import Job, JobVisit
@@ -50,17 +50,18 @@ def main() -> None:
     """Measure each subject and print its verdict."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--blocks", type=int, default=8)
+    parser.add_argument("--subjects", nargs="+", default=SUBJECTS, choices=SUBJECTS)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     kernels = {kernel.name: kernel for kernel in KERNELS}
-    job = Job("s", "", "sustained", "cuda", 1, "", (), (), longest_s=3.0)
+    job = Job("s", "", "sustained", "cuda", 1, "", (), (), longest_s=LONGEST_S)
     visits = SustainedVisits(job, open_device("cuda"))
     neighbours = {
         "hot": LaunchInTurn(kernels[HOT].launches()),
         "cool": LaunchInTurn([lambda: torch.cuda._sleep(SPUN_CYCLES)]),
     }
     found = []
-    for name in SUBJECTS:
+    for name in arguments.subjects:
         subject = LaunchInTurn(kernels[name].launches())
         durations: dict[str, list[float]] = {"hot": [], "cool": []}
         facts = []
@@ -69,7 +70,8 @@ def main() -> None:
                 visits.make(JobVisit(neighbour, block), neighbours[neighbour])
                 record = visits.make(JobVisit(name, block), subject)
                 durations[neighbour] += record["durations_ns"]
-                facts.append({"after": neighbour, **record["sustained"]})
+                (nanoseconds,) = record["durations_ns"]
+                facts.append({"after": neighbour, "ns": nanoseconds, **record["sustained"]})
         verdict = judged(durations)
         found.append({"kernel": name, "durations_ns": durations, "facts": facts})
         print(

@@ -157,7 +157,7 @@ SUSTAINED = _kind(
     judged=True,
     in_journal=True,
     settings=("sustained_s",),
-    visit_s=1.3,
+    visit_s=2.0,
 )
 PROFILER_TIMELINE = _kind(
     "torch",

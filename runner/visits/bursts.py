@@ -132,8 +132,9 @@ def _rounded_up(count: float, multiple: int) -> int:
 
 
 def _tried(launch: Launch, device: Device) -> tuple[float, float]:
-    """Seconds of the host, and of all, for a launch in a row of some."""
+    """Seconds of the host, and of all, for a launch in a row of some, after one more."""
     count = _FEWEST_TRIED
+    launch()  # the first one may build or load kernels
     while True:
         device.wait()
         begin = new_mark(device)

@@ -47,6 +47,9 @@ class PowerMeter:
         self._nvml = nvml
         self._handle = handle
         self._clock = clock
+        milliwatts = self._ask("nvmlDeviceGetEnforcedPowerLimit", handle)
+        self.limit_w: float | None = None if milliwatts is None else milliwatts / _MILLI
+        """Power that the GPU is held to: the least of its limits."""
 
     def read(self) -> Reading:
         """One reading."""
@@ -98,6 +101,8 @@ class PowerMeter:
 
 class NoMeter:
     """In place of a meter on a CPU, and where NVML does not know the GPU."""
+
+    limit_w: float | None = None
 
     @contextmanager
     def reading(self) -> Iterator[list[Reading]]:

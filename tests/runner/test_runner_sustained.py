@@ -1,6 +1,7 @@
 """Visits of one cell back to back: what is found to have settled, and what NVML says of it."""
 
 import itertools
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,8 @@ from profiler.runner.protocol import SUSTAINED_FACTS, JobVisit, record_of
 from profiler.runner.visits import bursts, power, sustained
 from profiler.runner.visits.bursts import LaunchInTurn, burst_of
 from profiler.runner.visits.power import PowerMeter, Reading, mean_power, power_limited_pct
-from profiler.runner.visits.sustained import Span, SustainedVisits, TimedBurst, has_settled
+from profiler.runner.visits.settling import Settling, Span, TimedBurst
+from profiler.runner.visits.sustained import SustainedVisits
 
 VISIT = JobVisit("a..p0", 3)
 
@@ -78,13 +80,7 @@ def visits_of(bench, gpu, longest_s):
     )
     readings = []
 
-    class Meter:
-        def reading(self):
-            from contextlib import nullcontext
-
-            return nullcontext(readings)
-
-    made._meter = Meter()
+    made._meter = SimpleNamespace(reading=lambda: nullcontext(readings), limit_w=None)
 
     def launch():
         gpu.launch()
@@ -133,7 +129,7 @@ def test_on_a_cpu_without_nvml_all_but_the_time_is_missing(bench):
     assert 0 < record["durations_ns"][0] < 1e7
     assert {name for name, value in facts.items() if value is None} == {
         *("power_w", "energy_j", "sampled_power_w", "sustained_clock_ghz", "temperature_c"),
-        "power_limited_pct",
+        *("power_limited_pct", "power_limit_w"),
     }
     assert record_of(
         '{"event": "finished", "cell": "a", "block": 0, "phase": "measure", '
@@ -141,13 +137,42 @@ def test_on_a_cpu_without_nvml_all_but_the_time_is_missing(bench):
     )
 
 
+@pytest.mark.parametrize(
+    ("acts_s", "settling", "ends_s", "burst_ms", "is_settled"),
+    [
+        pytest.param(2.6, Settling(5.0, 700), 3.6, 26, True, id="after a cool neighbour"),
+        pytest.param(0.0, Settling(5.0, 700), 2.0, 26, True, id="after a hot one"),
+        pytest.param(2.6, Settling(2.5, 700), 2.5, 25, False, id="too short for the limit"),
+        pytest.param(2.6, Settling(5.0, None), 1.0, 25, True, id="no limit known"),
+        pytest.param(2.6, Settling(5.0, 900), 1.0, 25, True, id="far below the limit"),
+    ],
+)
+def test_power_above_the_limit_has_not_settled_however_steady_it_is(
+    acts_s, settling, ends_s, burst_ms, is_settled
+):
+    """A GPU of 700 W draws 725 W until its limit acts, and then 685 W: bursts take 4 % longer."""
+    readings = [
+        Reading(n / 100, None, 725 if n / 100 < acts_s else 685, None, None, 4) for n in range(800)
+    ]
+    bursts, now_s = [], 0.0
+    while not settling.is_over(now_s, bursts, readings):
+        seconds = 0.025 if now_s < acts_s else 0.026
+        now_s += seconds
+        bursts.append(TimedBurst(seconds, now_s))
+
+    span = settling.span(bursts, readings)
+    assert now_s == pytest.approx(ends_s, abs=0.06)
+    assert 1e3 * span.burst_s == pytest.approx(burst_ms, rel=1e-3)
+    assert settling.has_settled(span) == is_settled
+
+
 def test_halves_have_to_agree_in_power_where_the_time_does_not_follow_the_clock():
     readings = [Reading(0.01 * n, None, 500 + n, 1400, None, None) for n in range(50)]
     steady = [TimedBurst(0.02, 0.02 * (n + 1)) for n in range(25)]
 
-    assert has_settled(Span.of(steady, []))
-    assert not has_settled(Span.of(steady, readings)), "3 % more power in the second half"
-    assert not has_settled(Span.of(steady[:1], []))
+    assert Span.of(steady, []).is_steady()
+    assert not Span.of(steady, readings).is_steady(), "3 % more power in the second half"
+    assert not Span.of(steady[:1], []).is_steady()
 
 
 # ---- NVML ----------------------------------------------------------------------------------------
@@ -170,6 +195,7 @@ def nvml(**answers):
 
     questions = (
         *("nvmlDeviceGetTotalEnergyConsumption", "nvmlDeviceGetPowerUsage"),
+        "nvmlDeviceGetEnforcedPowerLimit",
         *("nvmlDeviceGetClockInfo", "nvmlDeviceGetTemperature", "nvmlDeviceGetFieldValues"),
     )
     return SimpleNamespace(
@@ -183,9 +209,11 @@ def nvml(**answers):
 
 
 def test_what_nvml_does_not_know_is_missing():
-    reading = PowerMeter(nvml(), "gpu", clock=lambda: 5.0).read()
+    meter = PowerMeter(nvml(), "gpu", clock=lambda: 5.0)
 
-    assert reading == Reading(5.0, None, None, None, None, None)
+    assert meter.read() == Reading(5.0, None, None, None, None, None)
+    assert meter.limit_w is None
+    assert PowerMeter(nvml(nvmlDeviceGetEnforcedPowerLimit=700_000), "gpu").limit_w == 700
 
 
 def test_the_power_of_now_goes_before_the_mean_of_a_second():

@@ -500,9 +500,9 @@ class Collect(SpecModel):
     warmups: Natural = Field(default=3, description="Launches before the first that is measured.")
     repeats: Positive = Field(default=20, description="Launches per visit under the timer.")
     sustained_s: Annotated[float, Strict(), Field(gt=0, le=60, allow_inf_nan=False)] = Field(
-        default=3.0,
+        default=5.0,
         description="Most seconds of a visit of `sustained`. It ends as soon as clock and power "
-        "have settled, after 1 s at the earliest.",
+        "have settled: after 1 s at the earliest, at the power limit after 2 s.",
     )
     metrics: Metrics = Field(
         default=("default",),
