@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.why.account import logarithmic_mean
 from profiler.collect.timer import SUSTAINED
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.findings.kinds.timers import reference_collector
@@ -67,6 +68,23 @@ class SustainedCell:
     def clock_ghz(self) -> float:
         """Clock of a launch among others, by NVML."""
         return self.median("sustained_clock_ghz")
+
+    @property
+    def clock_ns(self) -> float:
+        """Part of sustained - cold duration that is the clock's; NaN where one is not known.
+
+        Where the power limit holds the kernel it is the limit's, else of another cause.
+        duration = cycles / clock, decomposed as in `profiler.analyse.why.account`.
+        """
+        clocks, durations = (self.cold_clock_ghz, self.clock_ghz), (self.sustained_ns, self.cold_ns)
+        if not all(value > 0 for value in (*clocks, *durations)):
+            return math.nan
+        return logarithmic_mean(*durations) * math.log(clocks[0] / clocks[1])
+
+    @property
+    def cycles_ns(self) -> float:
+        """The other part: more cycles, or fewer."""
+        return self.sustained_ns - self.cold_ns - self.clock_ns
 
     @property
     def is_power_limited(self) -> bool:
@@ -145,6 +163,8 @@ class SustainedDocument(JsonObject):
     cold_verdict: str | None = get(
         lambda of: of.cold_verdict.verdict and of.cold_verdict.verdict.value
     )
+    clock_ns: Number = get(lambda of: of.clock_ns)
+    cycles_ns: Number = get(lambda of: of.cycles_ns)
     power_limited: bool = get(lambda of: of.is_power_limited)
     ratio: Number = get(lambda of: of.verdict.ratio)
     ratio_low: Number = get(lambda of: of.verdict.low)

@@ -15,6 +15,7 @@ from profiler.render.words.verdict_words import word
 
 HEADS = (
     *("one launch", "verdict", "back to back", "verdict", "one \u00f7 back to back"),
+    *("longer by clock", "by cycles"),
     *("clock of one", "clock", "power", "at the power limit", "energy", "GFLOP/J", "GB/J"),
 )
 _MOST_NAMED = 2
@@ -44,6 +45,8 @@ def _data(of: SustainedCell) -> tuple[Datum, ...]:
         Datum.quantity(of.sustained_ns, "ns", "not measured"),
         verdict_datum(of.verdict, "the baseline"),
         Datum.times(of.cold_share, "not measured"),
+        _part(of.clock_ns, "the power limit" if of.is_power_limited else "not the power limit"),
+        _part(of.cycles_ns),
         Datum.quantity(of.cold_clock_ghz, "GHz", "cycles were not counted"),
         quantity("sustained_clock_ghz", "GHz"),
         quantity("power_w", "W"),
@@ -52,6 +55,13 @@ def _data(of: SustainedCell) -> tuple[Datum, ...]:
         quantity("gflop_per_j", "GFLOP/J"),
         quantity("gb_per_j", "GB/J"),
     )
+
+
+def _part(ns: float, title: str = "") -> Datum:
+    """Part of what a launch takes longer back to back, signed."""
+    if numbers.is_missing(ns):
+        return Datum(title="a clock is not known", css="none")
+    return Datum(numbers.signed_time(ns), numbers.raw(ns), title)
 
 
 def sustained_sentence(findings: Findings) -> Sentence:

@@ -1,12 +1,15 @@
 """One launch on an idle GPU beside launches back to back: verdicts of both, and what is said."""
 
 import json
+import math
+from dataclasses import replace
 
 import pytest
 from run_folders import SPEC, Workplace, measured
 
 from profiler.findings.document import summary_document
 from profiler.findings.find import find
+from profiler.findings.values import NOTHING
 from profiler.model import Verdict
 from profiler.notices import NoticeKind, text
 from profiler.render.page import render_page
@@ -88,6 +91,17 @@ def test_the_page_has_a_table_and_energy_as_metrics(findings):
     names = [metric.name for metric in shown_metrics(findings)]
     assert {"power_w", "energy_j", "sustained_clock_ghz"} <= set(names)
     assert "sampled_power_w" not in {metric.name for metric in findings.numbers.metrics}
+
+
+def test_what_a_launch_takes_longer_is_split_into_clock_and_cycles(findings):
+    of = next(of for of in findings.sustained.cells if of.cell.id == "plain..small")
+    clocks = {"sm_clock_ghz": NOTHING._replace(median=1.41 * 1.05)}
+    known = replace(of, values={**of.values, **clocks})
+
+    assert known.clock_ns + known.cycles_ns == pytest.approx(known.sustained_ns - known.cold_ns)
+    assert known.clock_ns == pytest.approx(0.0512e6, rel=0.01), "5 % of clock, 10 % of time"
+    assert known.cycles_ns == pytest.approx(0.0488e6, rel=0.01)
+    assert math.isnan(of.clock_ns), "no cycles were counted"
 
 
 def test_the_document_has_both_verdicts(findings):
