@@ -27,11 +27,13 @@ import importlib  # noqa: E402
 from typing import Any  # noqa: E402
 
 __version__ = "0.1.0"
-__all__ = ["Experiment", "Run", "evaluate", "load"]
+__all__ = ["CapturedCalls", "Experiment", "Run", "capture", "evaluate", "load"]
 
 _PLACES = {
+    "CapturedCalls": "profiler.runner.capture.replay",
     "Experiment": "profiler.runner.experiment",
     "Run": "profiler.python.run",
+    "capture": "profiler.runner.capture.recording",
     "evaluate": "profiler.python.evaluate",
     "load": "profiler.python.run",
 }

@@ -1,0 +1,134 @@
+"""What the elements of a tensor are like, without the elements; and elements that are like it.
+
+Integers are indices, lengths and offsets more often than numbers: their range, order and how
+unequally often each occurs are kept, because kernels take other times by them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+EXACT_COUNTS = 64
+"""Most frequent integers whose counts are kept one by one; the rest in groups that double."""
+_SAMPLED = 1 << 14
+"""Elements of floating-point tensors that are looked at, evenly apart: kernels do not go by them."""
+_LARGEST_SHUFFLED = 1 << 24
+"""Distinct integers are drawn from a shuffled range where that has no more values."""
+
+Distribution = dict[str, Any]
+
+
+def describe(tensor: torch.Tensor) -> Distribution:
+    """JSON-ready statistics of the elements; empty for a tensor without any."""
+    values = tensor.detach().reshape(-1)
+    if not values.numel():
+        return {}
+    if not (values.is_floating_point() or values.is_complex()):
+        return _of_integers(values.long())
+    values = values[:: max(1, values.numel() // _SAMPLED)]
+    if values.is_complex():
+        values = torch.view_as_real(values.resolve_conj()).reshape(-1)
+    return _of_floats(values.double())
+
+
+def _of_floats(values: torch.Tensor) -> Distribution:
+    count = values.numel()
+    unlike = {"zeros": values == 0, "nan": values.isnan(), "inf": values == math.inf, "minus_inf": values == -math.inf}
+    shares = {name: mask.sum().item() / count for name, mask in unlike.items()}
+    if any(shares[name] for name in ("nan", "inf", "minus_inf")):
+        finite = values[values.isfinite()]
+        values = finite if finite.numel() else values.new_zeros(1)
+    std, mean = torch.std_mean(values, correction=0)
+    least, most = torch.aminmax(values)
+    return {
+        "min": least.item(),
+        "max": most.item(),
+        "mean": mean.item(),
+        "std": std.item(),
+        **shares,
+    }
+
+
+def _of_integers(values: torch.Tensor) -> Distribution:
+    _, counts = torch.unique(values, return_counts=True)
+    return {
+        "min": int(values.min()),
+        "max": int(values.max()),
+        "ascending": bool((values[1:] >= values[:-1]).all()),
+        "distinct": len(counts),
+        "counts": _grouped(sorted(counts.tolist(), reverse=True)),
+    }
+
+
+def _grouped(counts: list[int]) -> list[list[float]]:
+    """Pairs of how many values occur how often each (a mean), the most frequent first."""
+    groups: list[list[float]] = []
+    begin = 0
+    while begin < len(counts):
+        size = 1 if begin < EXACT_COUNTS else begin
+        part = counts[begin : begin + size]
+        groups.append([len(part), sum(part) / len(part)])
+        begin += size
+    return groups
+
+
+def draw(
+    like: Mapping[str, Any], count: int, dtype: torch.dtype, generator: torch.Generator
+) -> torch.Tensor:
+    """So many elements of such a distribution, on the device of the generator."""
+    if not like or not count:
+        return torch.zeros(count, dtype=dtype, device=generator.device)
+    if "distinct" in like:
+        return _integers(like, count, generator).to(dtype)
+    if dtype.is_complex:
+        parts = _floats(like, 2 * count, torch.float64, generator)
+        return torch.view_as_complex(parts.reshape(-1, 2)).to(dtype)
+    return _floats(like, count, dtype, generator)
+
+
+def _floats(
+    like: Mapping[str, Any], count: int, dtype: torch.dtype, generator: torch.Generator
+) -> torch.Tensor:
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    values = torch.empty(count, dtype=wide, device=generator.device)
+    values.normal_(like["mean"], like["std"], generator=generator)
+    values.clamp_(like["min"], like["max"])
+    special = {"zeros": 0.0, "nan": math.nan, "inf": math.inf, "minus_inf": -math.inf}
+    if any(like[name] for name in special):
+        place = torch.empty_like(values).uniform_(generator=generator)
+        begin = 0.0
+        for name, value in special.items():
+            end = begin + like[name]
+            values[(place >= begin) & (place < end)] = value
+            begin = end
+    return values.to(dtype)
+
+
+def _integers(like: Mapping[str, Any], count: int, generator: torch.Generator) -> torch.Tensor:
+    """Integers of the same range, of which as many are as frequent as captured, any of them."""
+    sizes, each = (torch.tensor(column) for column in zip(*like["counts"], strict=True))
+    ends = each.double().repeat_interleave(sizes.long()).cumsum(0)
+    ends = (ends * (count / ends[-1])).round().long()
+    repeats = ends.diff(prepend=ends.new_zeros(1)).to(generator.device)
+    distinct = _distinct(like["min"], like["max"], len(repeats), generator)
+    values = distinct.repeat_interleave(repeats)
+    if like["ascending"]:
+        return values.sort().values
+    return values[torch.randperm(count, device=generator.device, generator=generator)]
+
+
+def _distinct(least: int, most: int, count: int, generator: torch.Generator) -> torch.Tensor:
+    """Different integers of a range with both its ends, in random order."""
+    device = generator.device
+    inner = max(0, most - least - 1)
+    if inner <= _LARGEST_SHUFFLED:
+        between = torch.randperm(inner, device=device, generator=generator)[: max(0, count - 2)]
+    else:  # a few of them may be the same: of so many values they hardly are
+        between = torch.randint(inner, (max(0, count - 2),), device=device, generator=generator)
+    ends = torch.tensor([least, most][:count], device=device)
+    values = torch.cat([ends, between + least + 1])
+    return values[torch.randperm(len(values), device=device, generator=generator)]

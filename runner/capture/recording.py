@@ -1,0 +1,328 @@
+"""Recording the operator calls of a program while it runs: `with profiler.capture("folder"):`.
+
+A dispatch mode sees every operator below autograd, those of the backward pass too, as they are run.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from profiler.runner.capture.experiment_file import EXPERIMENT_FILE, experiment_text
+from profiler.runner.capture.folder import CALLS_FILE, SCHEMA_VERSION, VALUES_FOLDER, write_json
+from profiler.runner.capture.signatures import (
+    Arguments,
+    Described,
+    Key,
+    NotReplayableError,
+    bound,
+    digest,
+    key_of,
+    tensors_in,
+)
+
+NOT_LAUNCHED = "views, sizes and allocations"
+"""Calls that no kernel is launched for: they are counted, and no part of a step."""
+COLLECTIVES = "collectives"
+_COLLECTIVE = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem", "_dtensor")
+_ALLOCATES = ("aten::empty", "aten::new_empty", "aten::empty_like", "aten::empty_strided")
+_MARKS = ("prim", "profiler")
+_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+_WRITE_EVERY_S = 2.0
+_WRITING_SHARE = 50
+"""Between two writes there are as many times what the last one took."""
+
+
+@dataclass(eq=False)
+class Call:
+    """All calls of one signature; without `document` they cannot be replayed, as `left_out` says."""
+
+    document: dict[str, Any] | None = None
+    left_out: str = ""
+    count: int = 0
+    time_ns: int = 0
+
+
+def _kind_of(func: Any) -> str:
+    """Why no call of an operator is recorded; empty where they are."""
+    if not isinstance(func, torch._ops.OpOverload):
+        return "higher-order operators"
+    if func.namespace in _COLLECTIVE:
+        return COLLECTIVES
+    is_allocation = func._schema.name.startswith(_ALLOCATES)
+    return NOT_LAUNCHED if func.is_view or func.namespace in _MARKS or is_allocation else ""
+
+
+def is_random(func: Any, arguments: Arguments) -> bool:
+    """Whether a call draws random numbers: an operator with dropout does so unless that is off."""
+    if torch.Tag.nondeterministic_seeded not in func.tags:
+        return False
+    return bool(arguments.get("dropout_p", arguments.get("p", True)))
+
+
+class _Mode(TorchDispatchMode):
+    """Counts and times the calls of each signature, and describes the first of each."""
+
+    def __init__(self, values: Path | None, write: Callable[[], None]) -> None:
+        super().__init__()
+        self._values = values
+        self._write = write
+        self._write_at = time.monotonic() + _WRITE_EVERY_S
+        self._kinds: dict[Any, str] = {}
+        self.calls: dict[Key, Call] = {}
+        self.left_out: dict[str, Counter[Any]] = defaultdict(Counter)
+        """Operators whose calls are not recorded, by why."""
+        self.device = "cpu"
+
+    def clear(self) -> None:
+        """Forget all calls."""
+        self.calls.clear()
+        self.left_out.clear()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Arguments | None = None
+    ) -> Any:
+        if not _PLAIN.issuperset(types):  # a class that makes other calls of it, seen next
+            return NotImplemented
+        kwargs = kwargs or {}
+        if func not in self._kinds:
+            self._kinds[func] = _kind_of(func)
+        if kind := self._kinds[func]:
+            self.left_out[kind][func] += 1
+            return func(*args, **kwargs)
+        key = key_of(func, args, kwargs)
+        call = self.calls.get(key)
+        if call is None:
+            return self._first(key, args, kwargs)
+        call.count += 1
+        begin = time.perf_counter_ns()
+        result = func(*args, **kwargs)
+        call.time_ns += time.perf_counter_ns() - begin
+        return result
+
+    def _first(self, key: Key, args: Any, kwargs: Arguments) -> Any:
+        """Make the first call of a signature, and keep what it was called with."""
+        func, arguments = key[0], bound(key[0], args, kwargs)
+        call = self.calls[key] = Call(count=1)
+        try:
+            described = Described(arguments, text=self._values is not None or _is_torchs(func))
+        except NotReplayableError as reason:
+            call.left_out = str(reason)
+            return func(*args, **kwargs)
+        if any(tensor.is_cuda for tensor in tensors_in(arguments)):
+            self.device = "cuda"
+        recorded = described.values() if self._values is not None else []
+        begin = time.perf_counter_ns()
+        result = func(*args, **kwargs)
+        call.time_ns = time.perf_counter_ns() - begin
+        if _is_view(func, arguments, result):
+            call.left_out = NOT_LAUNCHED
+            return result
+        number = sum(other.document is not None for other in self.calls.values())
+        call.document = {
+            "id": number,
+            "operator": str(func),
+            "random": is_random(func, arguments),
+            "written": list(written(func, arguments)),
+            "by_name": [each.name for each in func._schema.arguments if each.kwarg_only],
+            "arguments": described.arguments,
+            "storages": described.storages,
+        }
+        if self._values is not None:
+            torch.save(recorded, self._values / f"{number}.pt")
+            call.document["digest"] = digest([result, written(func, arguments)])
+        self.write_sometimes()
+        return result
+
+    def write_sometimes(self) -> None:
+        """Write what is known so far, but not so often that it would be felt."""
+        begin = time.monotonic()
+        if begin >= self._write_at:
+            self._write()
+            end = time.monotonic()
+            self._write_at = end + max(_WRITE_EVERY_S, _WRITING_SHARE * (end - begin))
+
+
+def _is_torchs(func: Any) -> bool:
+    return func.namespace == "aten"
+
+
+def _is_view(func: Any, arguments: Arguments, result: Any) -> bool:
+    """Whether all that a call returns lies in the storages of its arguments, and is not new."""
+    results = list(tensors_in(result))
+    if not results or func._schema.is_mutable:
+        return False
+    given = {tensor.untyped_storage()._cdata for tensor in tensors_in(arguments)}
+    return all(tensor.untyped_storage()._cdata in given for tensor in results)
+
+
+def written(func: Any, arguments: Arguments) -> dict[str, Any]:
+    """Arguments that an operator writes, by name."""
+    return {
+        argument.name: arguments[argument.name]
+        for argument in func._schema.arguments
+        if argument.alias_info is not None and argument.alias_info.is_write
+    }
+
+
+@dataclass(eq=False)
+class Steps:
+    """Which steps are recorded: all, or those from `first` on that come before `end`."""
+
+    first: int = 0
+    end: int | None = None
+    ended: int = 0
+    """Steps that have ended."""
+    recorded: int = 0
+    """Of the steps that count, those that were recorded."""
+    uncaptured_ns: int | None = None
+    """What the last step took before recording began."""
+    leader: Any = None
+    """The optimizer that stepped first: with its step ends a step of the program."""
+    began_ns: int = field(default_factory=time.perf_counter_ns)
+
+
+class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a function
+    """Record the operator calls inside into a folder that is an experiment.
+
+    `steps`: a pair, as a slice has it: (10, 12) records the steps 10 and 11. A step ends with
+    that of the optimizer that steps first, or with `step()`. Without steps it is all that runs
+    inside, which is also what is recorded where no step ends; where the first of `steps` is never
+    reached, it is the step 0. `values`: whether the values of the inputs are kept.
+
+    Raises FileExistsError where the folder exists and is not empty.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        steps: tuple[int, int] | None = None,
+        values: bool = False,
+    ) -> None:
+        self.folder = Path(folder)
+        if self.folder.exists() and any(self.folder.iterdir()):
+            raise FileExistsError(f"{self.folder} exists and is not empty: name another folder")
+        if steps is not None and not 0 <= steps[0] < steps[1]:
+            raise ValueError(f"steps {steps[0]}:{steps[1]} are none")
+        self._steps = Steps(*(steps or (0, None)))
+        self._began = False
+        """Whether the steps that were asked for have begun."""
+        self._complete = False
+        self._recording = ExitStack()
+        self._hook: Any = None
+        values_folder = self.folder / VALUES_FOLDER if values else None
+        (values_folder or self.folder).mkdir(parents=True, exist_ok=True)
+        self._mode = _Mode(values_folder, partial(self._write, complete=False))
+
+    def __enter__(self) -> Self:
+        self._hook = register_optimizer_step_post_hook(self._optimizer_stepped)
+        self._began = self._steps.first == 0
+        self._write(complete=False)
+        self._resume()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._hook.remove()
+        self._finish()
+
+    def step(self) -> None:
+        """End a step of a program that has no optimizer."""
+        steps = self._steps
+        now = time.perf_counter_ns()
+        steps.ended += 1
+        if self._complete:
+            return
+        if self._began:
+            steps.recorded += 1
+            self._mode.write_sometimes()
+        elif steps.ended > 1:
+            steps.uncaptured_ns = now - steps.began_ns
+        if steps.ended == 1 and not self._began:
+            self._recording.close()
+        if steps.ended == steps.first:
+            self._began = True
+            self._mode.clear()
+            self._resume()
+        elif steps.ended == steps.end:
+            self._finish()
+        steps.began_ns = time.perf_counter_ns()
+
+    def _optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        del args, kwargs
+        if self._steps.leader is None:
+            self._steps.leader = optimizer
+        if self._steps.leader is optimizer:
+            self.step()
+
+    def _resume(self) -> None:
+        # Else the backward pass of a GPU runs in a thread of its own, and its calls in any order.
+        self._recording.enter_context(torch.autograd.set_multithreading_enabled(False))
+        self._recording.enter_context(self._mode)
+
+    def _finish(self) -> None:
+        if self._complete:
+            return
+        self._recording.close()
+        self._complete = True
+        self._write(complete=True)
+        sys.stderr.write(f"profiler: captured {self._said()} into {self.folder}\n")
+
+    def _said(self) -> str:
+        calls = sum(call.count for call in self._mode.calls.values() if call.document)
+        return f"{calls} calls of {len(self._documents())} signatures"
+
+    def _documents(self) -> list[dict[str, Any]]:
+        calls = [call for call in self._mode.calls.values() if call.document is not None]
+        return [
+            {**(call.document or {}), "count": call.count, "time_ns": call.time_ns}
+            for call in calls
+        ]
+
+    def _left_out(self) -> Mapping[str, Counter[str]]:
+        """Calls that are not recorded, by why and operator."""
+        found: dict[str, Counter[str]] = defaultdict(Counter)
+        for reason, counts in self._mode.left_out.items():
+            found[reason] += Counter({str(func): count for func, count in counts.items()})
+        for key, call in self._mode.calls.items():
+            if call.left_out:
+                found[call.left_out][str(key[0])] += call.count
+        return found
+
+    def _write(self, *, complete: bool) -> None:
+        steps = self._steps
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "complete": complete,
+            "torch": str(torch.__version__),
+            "device": self._mode.device,
+            "threads": torch.get_num_threads(),
+            "first_step": steps.first if self._began else 0,
+            "steps": max(1, steps.recorded),
+            "has_steps": steps.ended > 0,
+            "uncaptured_step_ns": steps.uncaptured_ns if self._began else None,
+            "left_out": {
+                reason: dict(sorted(counts.items()))
+                for reason, counts in sorted(self._left_out().items())
+            },
+            "calls": self._documents(),
+        }
+        write_json(self.folder / CALLS_FILE, document)
+        (self.folder / EXPERIMENT_FILE).write_text(experiment_text(document), encoding="utf-8")

@@ -1,0 +1,240 @@
+"""Captured calls made again: inputs like those of a call, its operator, what is right.
+
+A captured folder names operators, and nothing else of it is run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from profiler.runner.capture.distributions import draw
+from profiler.runner.capture.folder import (
+    VALUES_FOLDER,
+    CapturedFolderError,
+    read_calls,
+)
+from profiler.runner.capture.signatures import digest, extent, tensors_in
+
+_OPERATOR = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
+_NAMED = ("dtype", "layout", "memory_format")
+_RELATIVE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 3e-2}
+"""How far a result may be off, by what it is and by the root mean square of all that is right."""
+_RELATIVE_NARROW, _RELATIVE_WIDE = 0.2, 1e-7
+
+
+class CapturedCalls:
+    """The calls of a captured folder, by their numbers."""
+
+    def __init__(self, folder: str | Path) -> None:
+        """`folder`: it, or a file in it. Raises CapturedFolderError."""
+        path = Path(folder)
+        self.folder = path.parent if path.is_file() else path
+        self.document = read_calls(self.folder)
+        self.calls: dict[int, Mapping[str, Any]] = {
+            call["id"]: call for call in self.document["calls"]
+        }
+
+    def inputs(self, call: int, device: torch.device | None = None, seed: int = 0) -> dict[str, Any]:
+        """Arguments of a call by name: the recorded values, else such as were recorded of them.
+
+        `device`: in place of the one that most of it ran on; what lay in main memory beside a GPU
+        stays there.
+        """
+        captured = self.calls[call]
+        made = _Made(self, captured, device, seed)
+        return {name: made.value(value) for name, value in captured["arguments"].items()}
+
+    def operator(self, call: int) -> Any:
+        """The operator of a call; raises CapturedFolderError where no library has it."""
+        name = self.calls[call]["operator"]
+        if (parts := _OPERATOR.fullmatch(name)) is None:
+            raise CapturedFolderError(f"{name!r} is no name of an operator")
+        found: Any = torch.ops
+        try:
+            for part in parts.groups():
+                found = getattr(found, part)
+        except AttributeError:
+            raise CapturedFolderError(
+                f"torch has no operator {name}: import the library that registers it"
+            ) from None
+        return found
+
+    def launch(self, call: int, arguments: Mapping[str, Any]) -> Any:
+        """Results of the operator, and after them the arguments that it wrote."""
+        return launch(self.operator(call), arguments)
+
+    def check(self, outputs: Any, inputs: Mapping[str, Any], problem: Mapping[str, Any]) -> str | None:
+        """Why outputs are wrong, against the operator itself in float64; None where they are right.
+
+        Where it has no such version, in its own types.
+        """
+        operator = self.operator(problem["call"])
+        try:
+            right = launch(operator, _widened(inputs))
+        except (RuntimeError, NotImplementedError):
+            right = launch(operator, _copied(inputs))
+        return _difference(list(tensors_in(outputs)), list(tensors_in(right)))
+
+    def recorded(self, call: int) -> list[torch.Tensor] | None:
+        """Bytes of the storages of a call; None where values were not kept."""
+        file = self.folder / VALUES_FOLDER / f"{call}.pt"
+        if not file.is_file():
+            return None
+        return list(torch.load(file, map_location="cpu", weights_only=True))
+
+
+def launch(operator: Any, arguments: Mapping[str, Any]) -> list[Any]:
+    """Results of an operator, and after them the arguments that it wrote."""
+    schema = operator._schema.arguments
+    positional = [arguments[each.name] for each in schema if not each.kwarg_only]
+    named = {each.name: arguments[each.name] for each in schema if each.kwarg_only}
+    result = operator(*positional, **named)
+    wrote = [
+        arguments[each.name]
+        for each in schema
+        if each.alias_info is not None and each.alias_info.is_write
+    ]
+    return [result, wrote]
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What became of a call that was made again."""
+
+    call: int
+    operator: str
+    count: int
+    failure: str = ""
+    same_bits: bool | None = None
+    """Whether it gave the very bits that were recorded; None where none were, or it is random."""
+
+
+def replay_all(folder: str | Path) -> list[Replayed]:
+    """Make every call of a captured folder once."""
+    calls = CapturedCalls(folder)
+    return [_replayed(calls, number, call) for number, call in calls.calls.items()]
+
+
+def _replayed(calls: CapturedCalls, number: int, call: Mapping[str, Any]) -> Replayed:
+    of_call = (number, call["operator"], call["count"])
+    try:
+        with torch.no_grad():
+            operator, arguments = calls.operator(number), calls.inputs(number)
+            result, wrote = launch(operator, arguments)
+    except Exception as error:
+        return Replayed(*of_call, failure=f"{type(error).__name__}: {error}".splitlines()[0])
+    if "digest" not in call or call["random"]:
+        return Replayed(*of_call)
+    return Replayed(*of_call, same_bits=digest([result, wrote]) == call["digest"])
+
+
+class _Made:
+    """Arguments of one call, as they are made."""
+
+    def __init__(
+        self, calls: CapturedCalls, call: Mapping[str, Any], device: torch.device | None, seed: int
+    ) -> None:
+        self._captured_on = calls.document["device"]
+        self._device = device or torch.device(self._captured_on)
+        self._generator = torch.Generator(self._device).manual_seed(seed)
+        self._in_memory = torch.Generator("cpu").manual_seed(seed)
+        self._storages = [
+            torch.zeros(storage["bytes"], dtype=torch.uint8, device=self._place(storage["device"]))
+            for storage in call["storages"]
+        ]
+        recorded = calls.recorded(call["id"])
+        self._drawn = recorded is None
+        for storage, values in zip(self._storages, recorded or [], strict=False):
+            storage.copy_(values)
+
+    def _place(self, captured: str) -> torch.device:
+        return self._device if captured == self._captured_on else torch.device(captured)
+
+    def value(self, captured: Any) -> Any:
+        """An argument as an operator takes it."""
+        if isinstance(captured, list):
+            return [self.value(item) for item in captured]
+        if not isinstance(captured, Mapping):
+            return captured
+        ((kind, value),) = captured.items()
+        if kind == "tensor":
+            return self._tensor(value)
+        if kind == "device":
+            return self._place(value)
+        if kind == "float":
+            return float(value)
+        if kind == "complex":
+            return complex(*value)
+        if kind in _NAMED:
+            return getattr(torch, value)
+        raise CapturedFolderError(f"{kind!r} is no kind of argument")
+
+    def _tensor(self, captured: Mapping[str, Any]) -> torch.Tensor:
+        dtype = getattr(torch, captured["dtype"])
+        storage = self._storages[captured["storage"]]
+        whole = torch.empty(0, dtype=dtype, device=storage.device)
+        place = (storage.untyped_storage(), captured["offset"])
+        tensor = whole.set_(*place, captured["shape"], captured["stride"])
+        if self._drawn and (count := extent(tensor)):
+            flat = torch.empty(0, dtype=dtype, device=storage.device).set_(*place, (count,), (1,))
+            on_device = storage.device.type == self._device.type
+            generator = self._generator if on_device else self._in_memory
+            flat.copy_(draw(captured["values"], count, dtype, generator))
+        return tensor
+
+
+def _widened(value: Any) -> Any:
+    """Copies of arguments with every real and complex type in its widest."""
+    if isinstance(value, torch.Tensor):
+        return value.to(_wide(value.dtype), copy=True)
+    if isinstance(value, torch.dtype):
+        return _wide(value)
+    if isinstance(value, list):
+        return [_widened(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name: _widened(item) for name, item in value.items()}
+    return value
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    if dtype.is_complex:
+        return torch.complex128
+    return torch.float64 if dtype.is_floating_point else dtype
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    if isinstance(value, list):
+        return [_copied(item) for item in value]
+    return {k: _copied(v) for k, v in value.items()} if isinstance(value, Mapping) else value
+
+
+def _difference(results: list[torch.Tensor], right: list[torch.Tensor]) -> str | None:
+    if len(results) != len(right):
+        return f"{len(results)} results in place of {len(right)}"
+    pairs = zip(results, right, strict=True)
+    return next(filter(None, (_wrong(*pair) for pair in pairs)), None)
+
+
+def _wrong(result: torch.Tensor, right: torch.Tensor) -> str | None:
+    if result.shape != right.shape:
+        return f"a result of {tuple(result.shape)} in place of {tuple(right.shape)}"
+    if not right.is_floating_point():
+        different = int((result != right).sum())
+        return f"{different} elements are wrong" if different else None
+    narrow = result.element_size() == 1
+    relative = _RELATIVE_NARROW if narrow else _RELATIVE.get(result.dtype, _RELATIVE_WIDE)
+    got, wanted = result.double(), right.double()
+    finite = wanted.isfinite() & got.isfinite()
+    same = (got == wanted) | (got.isnan() & wanted.isnan())
+    scale = wanted[finite].square().mean().sqrt() if bool(finite.any()) else wanted.new_zeros(())
+    near = (got - wanted).abs() <= relative * (wanted.abs() + scale)
+    different = int((~(same | (finite & near))).sum())
+    return f"{different} of {result.numel()} elements are wrong" if different else None

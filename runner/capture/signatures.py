@@ -1,0 +1,201 @@
+"""The signature of an operator's call: what its time may depend on, without the data.
+
+Tensors are told by type, shape, strides, device, and which of them lie in one storage and where.
+A number that is no integer counts by its value only where kernels treat it apart (`_SPECIAL`): the
+step size of an optimizer that changes each time makes no other signature.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from profiler.runner.capture.distributions import describe
+
+ALIGNMENT = 64
+"""Bytes: where a tensor begins in its storage counts up to this, which no vector load exceeds."""
+_SPECIAL = frozenset({0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, math.inf, -math.inf})
+_BY_NAME = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format"}
+
+Arguments = Mapping[str, Any]
+Key = tuple[Any, ...]
+
+
+class NotReplayableError(Exception):
+    """A call has an argument that cannot be kept; the message says of which kind."""
+
+
+def bound(func: Any, args: Sequence[Any], kwargs: Arguments) -> dict[str, Any]:
+    """Arguments of a call by the names of the operator's schema, with those left to defaults."""
+    schema = func._schema.arguments
+    named = {argument.name: argument.default_value for argument in schema}
+    named |= {argument.name: value for argument, value in zip(schema, args, strict=False)}
+    return {**named, **kwargs}
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """Tensors of a value, and of the lists and mappings in it."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, Mapping):
+        yield from tensors_in(list(value.values()))
+
+
+def key_of(func: Any, args: Sequence[Any], kwargs: Arguments) -> Key:
+    """What two calls of one signature have in common."""
+    tensors: list[torch.Tensor] = []
+    plain = (_plain_key(args, tensors), tuple(kwargs), _plain_key(tuple(kwargs.values()), tensors))
+    storages: dict[int, int] = {}
+    places = [storages.setdefault(_storage(tensor), len(storages)) for tensor in tensors]
+    begins = [tensor.storage_offset() * tensor.element_size() for tensor in tensors]
+    if len(storages) < len(tensors):
+        bases = _bases(places, begins)
+        begins = [begin - bases[place] for place, begin in zip(places, begins, strict=True)]
+    else:
+        begins = [begin % ALIGNMENT for begin in begins]
+    return (
+        func,
+        plain,
+        *(
+            (t.dtype, t.shape, t.stride(), t.device.type, place, begin)
+            for t, place, begin in zip(tensors, places, begins, strict=True)
+        ),
+    )
+
+
+def _plain_key(value: Any, tensors: list[torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        return torch.Tensor
+    if isinstance(value, list | tuple):
+        return tuple([_plain_key(item, tensors) for item in value])
+    if isinstance(value, float):
+        return (float, value if value in _SPECIAL else None)
+    if isinstance(value, torch.Generator):
+        return torch.Generator
+    if isinstance(value, torch.device):
+        return value.type
+    return (type(value), value)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
+
+
+def _bases(places: Sequence[int], begins: Sequence[int]) -> dict[int, int]:
+    """Byte from which on each storage is used, aligned."""
+    pairs = list(zip(places, begins, strict=True))
+    return {
+        place: min(begin for other, begin in pairs if other == place) // ALIGNMENT * ALIGNMENT
+        for place in places
+    }
+
+
+def extent(tensor: torch.Tensor) -> int:
+    """Elements of the storage from the first that a tensor has to its last."""
+    if not tensor.numel():
+        return 0
+    return 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+class Described:
+    """Arguments of a call as JSON, with the parts of storages that they lie in."""
+
+    def __init__(self, arguments: Arguments, *, text: bool) -> None:
+        """`text`: whether words among the arguments may be kept.
+
+        Raises NotReplayableError for what cannot be made again.
+        """
+        self._text = text
+        self._storages: dict[int, int] = {}
+        tensors = list(tensors_in(arguments))
+        for tensor in tensors:
+            _require_plain(tensor)
+            self._storages.setdefault(_storage(tensor), len(self._storages))
+        places = [self._storages[_storage(tensor)] for tensor in tensors]
+        begins = [tensor.storage_offset() * tensor.element_size() for tensor in tensors]
+        self._bases = _bases(places, begins)
+        self._used = dict.fromkeys(self._bases, 0)
+        self._parts: dict[int, torch.Tensor] = {}
+        for place, begin, tensor in zip(places, begins, tensors, strict=True):
+            end = begin - self._bases[place] + extent(tensor) * tensor.element_size()
+            self._used[place] = max(self._used[place], end)
+            self._parts[place] = tensor
+        self.arguments = {name: self._as_json(value) for name, value in arguments.items()}
+        self.storages = [
+            {"bytes": self._used[place], "device": tensor.device.type}
+            for place, tensor in sorted(self._parts.items())
+        ]
+
+    def values(self) -> list[torch.Tensor]:
+        """Copies of the used parts of the storages, as bytes in main memory."""
+        return [
+            torch.empty(0, dtype=torch.uint8, device=tensor.device)
+            .set_(tensor.untyped_storage(), self._bases[place], (self._used[place],), (1,))
+            .to("cpu", copy=True)
+            for place, tensor in sorted(self._parts.items())
+        ]
+
+    def _as_json(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return {"tensor": self._tensor(value)}
+        if isinstance(value, list | tuple):
+            return [self._as_json(item) for item in value]
+        if value is None or isinstance(value, bool | int):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": str(value)}
+        if isinstance(value, complex):
+            return {"complex": [value.real, value.imag]}
+        if isinstance(value, str) and self._text:
+            return value
+        if isinstance(value, torch.Generator):
+            return None  # the device's own: only random operators take one
+        if isinstance(value, torch.device):
+            return {"device": value.type}
+        if type(value) in _BY_NAME:
+            return {_BY_NAME[type(value)]: str(value).removeprefix("torch.")}
+        if isinstance(value, str):
+            raise NotReplayableError("text among the arguments of an operator that is not torch's")
+        raise NotReplayableError(f"arguments of type {type(value).__name__}")
+
+    def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
+        place = self._storages[_storage(tensor)]
+        begin = tensor.storage_offset() * tensor.element_size() - self._bases[place]
+        return {
+            "dtype": str(tensor.dtype).removeprefix("torch."),
+            "shape": list(tensor.shape),
+            "stride": list(tensor.stride()),
+            "storage": place,
+            "offset": begin // tensor.element_size(),
+            "values": describe(tensor),
+        }
+
+
+def _require_plain(tensor: torch.Tensor) -> None:
+    if tensor.is_nested:
+        raise NotReplayableError("nested tensors")
+    if tensor.layout is not torch.strided:
+        raise NotReplayableError("sparse tensors")
+    if tensor.is_quantized or tensor.device.type == "meta":
+        raise NotReplayableError("quantized and meta tensors")
+    if tensor.is_conj() or tensor.is_neg():
+        raise NotReplayableError("lazily conjugated tensors")
+
+
+def digest(values: Any) -> str:
+    """SHA-256 of the bytes of all tensors, and of the numbers, in a result."""
+    found = hashlib.sha256()
+    for tensor in tensors_in(values):
+        plain = tensor.detach().to("cpu").contiguous().reshape(-1)
+        found.update(plain.view(torch.uint8).numpy().tobytes())
+    if isinstance(values, bool | int | float):
+        found.update(repr(values).encode())
+    return found.hexdigest()
