@@ -489,6 +489,36 @@ class ImportRequest:
 
 
 @dataclass(frozen=True, eq=False)
+class CaptureRequest:
+    """Run a Python program and make an experiment of the operators that take most of its time.
+
+    profiler capture -o FOLDER -- python train.py ARGUMENTS
+    """
+
+    program: Annotated[
+        list[str],
+        Argument(metavar="-- PROGRAM…", help="python FILE or -m MODULE, with its arguments."),
+    ]
+    out: Annotated[
+        Path | None,
+        Option("--out", "-o", metavar="FOLDER", help="Where the experiment is written."),
+    ] = None
+    steps: Annotated[
+        str,
+        Option(
+            "--steps",
+            metavar="A:B",
+            help="Record the steps A to B - 1, which end with those of the optimizer; a program "
+            "without any is recorded whole.",
+        ),
+    ] = "2:4"
+    values: Annotated[
+        bool,
+        Option("--values", help="Keep the values of the inputs, not only what they are like."),
+    ] = False
+
+
+@dataclass(frozen=True, eq=False)
 class SimulateRequest:
     """Replay a search on recorded results (T1 and T4 files); needs no GPU."""
 

@@ -14,8 +14,8 @@ import torch
 
 EXACT_COUNTS = 64
 """Most frequent integers whose counts are kept one by one; the rest in groups that double."""
-_SAMPLED = 1 << 14
-"""Elements of floating-point tensors that are looked at, evenly apart: kernels do not go by them."""
+_SAMPLED = 1 << 12
+"""Elements of floating-point tensors that are looked at, evenly apart."""
 _LARGEST_SHUFFLED = 1 << 24
 """Distinct integers are drawn from a shuffled range where that has no more values."""
 
@@ -27,6 +27,8 @@ def describe(tensor: torch.Tensor) -> Distribution:
     values = tensor.detach().reshape(-1)
     if not values.numel():
         return {}
+    if values.dtype == torch.bool:
+        return {"true": _rounded(int(values.count_nonzero()) / len(values))}
     if not (values.is_floating_point() or values.is_complex()):
         return _of_integers(values.long())
     values = values[:: max(1, values.numel() // _SAMPLED)]
@@ -36,21 +38,24 @@ def describe(tensor: torch.Tensor) -> Distribution:
 
 
 def _of_floats(values: torch.Tensor) -> Distribution:
-    count = values.numel()
-    unlike = {"zeros": values == 0, "nan": values.isnan(), "inf": values == math.inf, "minus_inf": values == -math.inf}
-    shares = {name: mask.sum().item() / count for name, mask in unlike.items()}
-    if any(shares[name] for name in ("nan", "inf", "minus_inf")):
+    zeros = 1 - int(values.count_nonzero()) / len(values)
+    unlike = {"nan": 0.0, "inf": 0.0, "minus_inf": 0.0}
+    std, mean = (each.item() for each in torch.std_mean(values, correction=0))
+    if not math.isfinite(mean):
+        is_unlike = {"nan": values.isnan(), "inf": values == math.inf}
+        is_unlike["minus_inf"] = values == -math.inf
+        unlike = {name: int(mask.sum()) / len(values) for name, mask in is_unlike.items()}
         finite = values[values.isfinite()]
         values = finite if finite.numel() else values.new_zeros(1)
-    std, mean = torch.std_mean(values, correction=0)
+        std, mean = (each.item() for each in torch.std_mean(values, correction=0))
     least, most = torch.aminmax(values)
-    return {
-        "min": least.item(),
-        "max": most.item(),
-        "mean": mean.item(),
-        "std": std.item(),
-        **shares,
-    }
+    found = {"min": least.item(), "max": most.item(), "mean": mean, "std": std, "zeros": zeros}
+    return {name: _rounded(value) for name, value in {**found, **unlike}.items()}
+
+
+def _rounded(value: float) -> float:
+    """Three digits: enough to draw by, and too few to be a weight of somebody's model."""
+    return float(f"{value:.3g}")
 
 
 def _of_integers(values: torch.Tensor) -> Distribution:
@@ -82,6 +87,9 @@ def draw(
     """So many elements of such a distribution, on the device of the generator."""
     if not like or not count:
         return torch.zeros(count, dtype=dtype, device=generator.device)
+    if "true" in like:
+        place = torch.arange(count, device=generator.device)
+        return _shuffled(place < round(like["true"] * count), generator)
     if "distinct" in like:
         return _integers(like, count, generator).to(dtype)
     if dtype.is_complex:
@@ -118,7 +126,7 @@ def _integers(like: Mapping[str, Any], count: int, generator: torch.Generator) -
     values = distinct.repeat_interleave(repeats)
     if like["ascending"]:
         return values.sort().values
-    return values[torch.randperm(count, device=generator.device, generator=generator)]
+    return _shuffled(values, generator)
 
 
 def _distinct(least: int, most: int, count: int, generator: torch.Generator) -> torch.Tensor:
@@ -130,5 +138,8 @@ def _distinct(least: int, most: int, count: int, generator: torch.Generator) -> 
     else:  # a few of them may be the same: of so many values they hardly are
         between = torch.randint(inner, (max(0, count - 2),), device=device, generator=generator)
     ends = torch.tensor([least, most][:count], device=device)
-    values = torch.cat([ends, between + least + 1])
-    return values[torch.randperm(len(values), device=device, generator=generator)]
+    return _shuffled(torch.cat([ends, between + least + 1]), generator)
+
+
+def _shuffled(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return values[torch.randperm(len(values), device=values.device, generator=generator)]

@@ -77,7 +77,9 @@ def _experiment(document: Document, operator: str, calls: Sequence[Document]) ->
     name = _name(operator)
     arguments = list(calls[0]["arguments"])
     wrote = calls[0]["written"]
-    problems = "\n".join(f"        {json.dumps(_problem(call, document['steps']))}," for call in calls)
+    problems = "\n".join(
+        f"        {json.dumps(_problem(call, document['steps']))}," for call in calls
+    )
     step = document["uncaptured_step_ns"]
     weights: dict[str, Any] = {"parameter": "per_step"}
     if step is not None:
@@ -92,7 +94,10 @@ def _experiment(document: Document, operator: str, calls: Sequence[Document]) ->
     )
     returned = ", ".join(map(_identifier, wrote))
     body = f"torch.ops.{operator}({call})"
-    body = f"    {body}\n    return {returned}" if wrote else f"    return {body}"
+    if wrote and calls[0]["has_results"]:
+        body = f"    return {body}, {returned}"
+    else:
+        body = f"    {body}\n    return {returned}" if wrote else f"    return {body}"
     options = ", ".join(filter(None, ['name="eager"', "baseline=True", in_place]))
     compiled = ", ".join(filter(None, ['name="compiled"', in_place]))
     stub = f"({in_place})" if in_place else ""
@@ -102,7 +107,6 @@ def _experiment(document: Document, operator: str, calls: Sequence[Document]) ->
     problems=[
 {problems}
     ],
-    weights={json.dumps(weights)},
 )
 
 

@@ -30,6 +30,7 @@ from profiler.runner.capture.signatures import (
     bound,
     digest,
     key_of,
+    require_plain,
     tensors_in,
 )
 
@@ -38,6 +39,7 @@ NOT_LAUNCHED = "views, sizes and allocations"
 COLLECTIVES = "collectives"
 _COLLECTIVE = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem", "_dtensor")
 _ALLOCATES = ("aten::empty", "aten::new_empty", "aten::empty_like", "aten::empty_strided")
+_OVERWRITES = ("aten::copy_", "aten::fill_", "aten::zero_")
 _MARKS = ("prim", "profiler")
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _WRITE_EVERY_S = 2.0
@@ -47,7 +49,7 @@ _WRITING_SHARE = 50
 
 @dataclass(eq=False)
 class Call:
-    """All calls of one signature; without `document` they cannot be replayed, as `left_out` says."""
+    """All calls of one signature; without a document, `left_out` says why they are not kept."""
 
     document: dict[str, Any] | None = None
     left_out: str = ""
@@ -72,11 +74,11 @@ def is_random(func: Any, arguments: Arguments) -> bool:
     return bool(arguments.get("dropout_p", arguments.get("p", True)))
 
 
-class _Mode(TorchDispatchMode):
+class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
     """Counts and times the calls of each signature, and describes the first of each."""
 
     def __init__(self, values: Path | None, write: Callable[[], None]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._values = values
         self._write = write
         self._write_at = time.monotonic() + _WRITE_EVERY_S
@@ -102,7 +104,11 @@ class _Mode(TorchDispatchMode):
         if kind := self._kinds[func]:
             self.left_out[kind][func] += 1
             return func(*args, **kwargs)
-        key = key_of(func, args, kwargs)
+        try:
+            key = key_of(func, args, kwargs)
+        except NotReplayableError as reason:
+            self.left_out[str(reason)][func] += 1
+            return func(*args, **kwargs)
         call = self.calls.get(key)
         if call is None:
             return self._first(key, args, kwargs)
@@ -117,7 +123,11 @@ class _Mode(TorchDispatchMode):
         func, arguments = key[0], bound(key[0], args, kwargs)
         call = self.calls[key] = Call(count=1)
         try:
-            described = Described(arguments, text=self._values is not None or _is_torchs(func))
+            described = Described(
+                arguments,
+                text=self._values is not None or func.namespace == "aten",
+                overwritten=_overwritten(func, arguments),
+            )
         except NotReplayableError as reason:
             call.left_out = str(reason)
             return func(*args, **kwargs)
@@ -127,8 +137,8 @@ class _Mode(TorchDispatchMode):
         begin = time.perf_counter_ns()
         result = func(*args, **kwargs)
         call.time_ns = time.perf_counter_ns() - begin
-        if _is_view(func, arguments, result):
-            call.left_out = NOT_LAUNCHED
+        call.left_out = _left_out_by(func, arguments, result)
+        if call.left_out:
             return result
         number = sum(other.document is not None for other in self.calls.values())
         call.document = {
@@ -136,13 +146,15 @@ class _Mode(TorchDispatchMode):
             "operator": str(func),
             "random": is_random(func, arguments),
             "written": list(written(func, arguments)),
+            "has_results": any(each.alias_info is None for each in func._schema.returns),
             "by_name": [each.name for each in func._schema.arguments if each.kwarg_only],
             "arguments": described.arguments,
             "storages": described.storages,
         }
         if self._values is not None:
             torch.save(recorded, self._values / f"{number}.pt")
-            call.document["digest"] = digest([result, written(func, arguments)])
+            new = result if call.document["has_results"] else None
+            call.document["digest"] = digest([new, written(func, arguments)])
         self.write_sometimes()
         return result
 
@@ -155,17 +167,19 @@ class _Mode(TorchDispatchMode):
             self._write_at = end + max(_WRITE_EVERY_S, _WRITING_SHARE * (end - begin))
 
 
-def _is_torchs(func: Any) -> bool:
-    return func.namespace == "aten"
-
-
-def _is_view(func: Any, arguments: Arguments, result: Any) -> bool:
-    """Whether all that a call returns lies in the storages of its arguments, and is not new."""
+def _left_out_by(func: Any, arguments: Arguments, result: Any) -> str:
+    """Why a call is left out by what it returned: all of it lies in storages of its arguments."""
     results = list(tensors_in(result))
+    try:
+        for tensor in results:
+            require_plain(tensor)
+    except NotReplayableError as reason:
+        return str(reason)
     if not results or func._schema.is_mutable:
-        return False
+        return ""
     given = {tensor.untyped_storage()._cdata for tensor in tensors_in(arguments)}
-    return all(tensor.untyped_storage()._cdata in given for tensor in results)
+    is_view = all(tensor.untyped_storage()._cdata in given for tensor in results)
+    return NOT_LAUNCHED if is_view else ""
 
 
 def written(func: Any, arguments: Arguments) -> dict[str, Any]:
@@ -175,6 +189,13 @@ def written(func: Any, arguments: Arguments) -> dict[str, Any]:
         for argument in func._schema.arguments
         if argument.alias_info is not None and argument.alias_info.is_write
     }
+
+
+def _overwritten(func: Any, arguments: Arguments) -> list[str]:
+    """Arguments that an operator writes and does not read."""
+    if func._schema.name in _OVERWRITES or torch.Tag.nondeterministic_seeded in func.tags:
+        return list(written(func, arguments))
+    return [each.name for each in func._schema.arguments if each.is_out]
 
 
 @dataclass(eq=False)
@@ -242,6 +263,11 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
     ) -> None:
         self._hook.remove()
         self._finish()
+
+    @property
+    def has_optimizer(self) -> bool:
+        """Whether an optimizer has stepped, and so ends the steps."""
+        return self._steps.leader is not None
 
     def step(self) -> None:
         """End a step of a program that has no optimizer."""

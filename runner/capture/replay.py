@@ -6,8 +6,9 @@ A captured folder names operators, and nothing else of it is run.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,9 @@ class CapturedCalls:
             call["id"]: call for call in self.document["calls"]
         }
 
-    def inputs(self, call: int, device: torch.device | None = None, seed: int = 0) -> dict[str, Any]:
+    def inputs(
+        self, call: int, device: torch.device | None = None, seed: int = 0
+    ) -> dict[str, Any]:
         """Arguments of a call by name: the recorded values, else such as were recorded of them.
 
         `device`: in place of the one that most of it ran on; what lay in main memory beside a GPU
@@ -66,10 +69,12 @@ class CapturedCalls:
         return found
 
     def launch(self, call: int, arguments: Mapping[str, Any]) -> Any:
-        """Results of the operator, and after them the arguments that it wrote."""
+        """Results of the operator that are new, and the arguments that it wrote."""
         return launch(self.operator(call), arguments)
 
-    def check(self, outputs: Any, inputs: Mapping[str, Any], problem: Mapping[str, Any]) -> str | None:
+    def check(
+        self, outputs: Any, inputs: Mapping[str, Any], problem: Mapping[str, Any]
+    ) -> str | None:
         """Why outputs are wrong, against the operator itself in float64; None where they are right.
 
         Where it has no such version, in its own types.
@@ -90,7 +95,7 @@ class CapturedCalls:
 
 
 def launch(operator: Any, arguments: Mapping[str, Any]) -> list[Any]:
-    """Results of an operator, and after them the arguments that it wrote."""
+    """Results of an operator that are new, None without any, and the arguments that it wrote."""
     schema = operator._schema.arguments
     positional = [arguments[each.name] for each in schema if not each.kwarg_only]
     named = {each.name: arguments[each.name] for each in schema if each.kwarg_only}
@@ -100,7 +105,8 @@ def launch(operator: Any, arguments: Mapping[str, Any]) -> list[Any]:
         for each in schema
         if each.alias_info is not None and each.alias_info.is_write
     ]
-    return [result, wrote]
+    has_results = any(each.alias_info is None for each in operator._schema.returns)
+    return [result if has_results else None, wrote]
 
 
 @dataclass(frozen=True)
@@ -126,12 +132,12 @@ def _replayed(calls: CapturedCalls, number: int, call: Mapping[str, Any]) -> Rep
     try:
         with torch.no_grad():
             operator, arguments = calls.operator(number), calls.inputs(number)
-            result, wrote = launch(operator, arguments)
+            results = launch(operator, arguments)
     except Exception as error:
         return Replayed(*of_call, failure=f"{type(error).__name__}: {error}".splitlines()[0])
     if "digest" not in call or call["random"]:
         return Replayed(*of_call)
-    return Replayed(*of_call, same_bits=digest([result, wrote]) == call["digest"])
+    return Replayed(*of_call, same_bits=digest(results) == call["digest"])
 
 
 class _Made:
@@ -163,17 +169,16 @@ class _Made:
         if not isinstance(captured, Mapping):
             return captured
         ((kind, value),) = captured.items()
-        if kind == "tensor":
-            return self._tensor(value)
-        if kind == "device":
-            return self._place(value)
-        if kind == "float":
-            return float(value)
-        if kind == "complex":
-            return complex(*value)
-        if kind in _NAMED:
-            return getattr(torch, value)
-        raise CapturedFolderError(f"{kind!r} is no kind of argument")
+        makers: Mapping[str, Callable[[Any], Any]] = {
+            "tensor": self._tensor,
+            "device": self._place,
+            "float": float,
+            "complex": lambda parts: complex(*parts),
+            **dict.fromkeys(_NAMED, partial(getattr, torch)),
+        }
+        if kind not in makers:
+            raise CapturedFolderError(f"{kind!r} is no kind of argument")
+        return makers[kind](value)
 
     def _tensor(self, captured: Mapping[str, Any]) -> torch.Tensor:
         dtype = getattr(torch, captured["dtype"])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -49,12 +49,15 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 def key_of(func: Any, args: Sequence[Any], kwargs: Arguments) -> Key:
-    """What two calls of one signature have in common."""
+    """What two calls of one signature have in common.
+
+    Raises NotReplayableError where a tensor among the arguments is of a kind that cannot be kept.
+    """
     tensors: list[torch.Tensor] = []
     plain = (_plain_key(args, tensors), tuple(kwargs), _plain_key(tuple(kwargs.values()), tensors))
     storages: dict[int, int] = {}
     places = [storages.setdefault(_storage(tensor), len(storages)) for tensor in tensors]
-    begins = [tensor.storage_offset() * tensor.element_size() for tensor in tensors]
+    begins = list(map(_begin, tensors))
     if len(storages) < len(tensors):
         bases = _bases(places, begins)
         begins = [begin - bases[place] for place, begin in zip(places, begins, strict=True)]
@@ -72,6 +75,7 @@ def key_of(func: Any, args: Sequence[Any], kwargs: Arguments) -> Key:
 
 def _plain_key(value: Any, tensors: list[torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
+        require_plain(value)
         tensors.append(value)
         return torch.Tensor
     if isinstance(value, list | tuple):
@@ -86,7 +90,12 @@ def _plain_key(value: Any, tensors: list[torch.Tensor]) -> Any:
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _begin(tensor: torch.Tensor) -> int:
+    """Byte of its storage at which a tensor begins."""
+    return int(tensor.storage_offset()) * tensor.element_size()
 
 
 def _bases(places: Sequence[int], begins: Sequence[int]) -> dict[int, int]:
@@ -108,8 +117,13 @@ def extent(tensor: torch.Tensor) -> int:
 class Described:
     """Arguments of a call as JSON, with the parts of storages that they lie in."""
 
-    def __init__(self, arguments: Arguments, *, text: bool) -> None:
+    def __init__(
+        self, arguments: Arguments, *, text: bool, overwritten: Collection[str] = ()
+    ) -> None:
         """`text`: whether words among the arguments may be kept.
+
+        `overwritten`: names of those that are not read. They may never have been written, so that
+        what lies there is of something else.
 
         Raises NotReplayableError for what cannot be made again.
         """
@@ -117,10 +131,9 @@ class Described:
         self._storages: dict[int, int] = {}
         tensors = list(tensors_in(arguments))
         for tensor in tensors:
-            _require_plain(tensor)
             self._storages.setdefault(_storage(tensor), len(self._storages))
         places = [self._storages[_storage(tensor)] for tensor in tensors]
-        begins = [tensor.storage_offset() * tensor.element_size() for tensor in tensors]
+        begins = list(map(_begin, tensors))
         self._bases = _bases(places, begins)
         self._used = dict.fromkeys(self._bases, 0)
         self._parts: dict[int, torch.Tensor] = {}
@@ -128,7 +141,10 @@ class Described:
             end = begin - self._bases[place] + extent(tensor) * tensor.element_size()
             self._used[place] = max(self._used[place], end)
             self._parts[place] = tensor
-        self.arguments = {name: self._as_json(value) for name, value in arguments.items()}
+        self.arguments = {}
+        for name, value in arguments.items():
+            self._is_read = name not in overwritten
+            self.arguments[name] = self._as_json(value)
         self.storages = [
             {"bytes": self._used[place], "device": tensor.device.type}
             for place, tensor in sorted(self._parts.items())
@@ -148,38 +164,42 @@ class Described:
             return {"tensor": self._tensor(value)}
         if isinstance(value, list | tuple):
             return [self._as_json(item) for item in value]
-        if value is None or isinstance(value, bool | int):
-            return value
-        if isinstance(value, float):
-            return value if math.isfinite(value) else {"float": str(value)}
-        if isinstance(value, complex):
-            return {"complex": [value.real, value.imag]}
-        if isinstance(value, str) and self._text:
-            return value
-        if isinstance(value, torch.Generator):
-            return None  # the device's own: only random operators take one
-        if isinstance(value, torch.device):
-            return {"device": value.type}
-        if type(value) in _BY_NAME:
-            return {_BY_NAME[type(value)]: str(value).removeprefix("torch.")}
-        if isinstance(value, str):
+        if isinstance(value, str) and not self._text:
             raise NotReplayableError("text among the arguments of an operator that is not torch's")
-        raise NotReplayableError(f"arguments of type {type(value).__name__}")
+        return _plain_json(value)
 
     def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
         place = self._storages[_storage(tensor)]
-        begin = tensor.storage_offset() * tensor.element_size() - self._bases[place]
+        begin = _begin(tensor) - self._bases[place]
         return {
             "dtype": str(tensor.dtype).removeprefix("torch."),
             "shape": list(tensor.shape),
             "stride": list(tensor.stride()),
             "storage": place,
             "offset": begin // tensor.element_size(),
-            "values": describe(tensor),
+            "values": describe(tensor) if self._is_read else {},
         }
 
 
-def _require_plain(tensor: torch.Tensor) -> None:
+def _plain_json(value: Any) -> Any:
+    """JSON of an argument without tensors; raises NotReplayableError."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": str(value)}
+    if isinstance(value, torch.Generator):
+        return None  # the device's own: only random operators take one
+    if isinstance(value, torch.device):
+        return {"device": value.type}
+    if isinstance(value, complex):
+        return {"complex": [value.real, value.imag]}
+    if type(value) not in _BY_NAME:
+        raise NotReplayableError(f"arguments of type {type(value).__name__}")
+    return {_BY_NAME[type(value)]: str(value).removeprefix("torch.")}
+
+
+def require_plain(tensor: torch.Tensor) -> None:
+    """Raise NotReplayableError for a tensor that is no plain piece of memory."""
     if tensor.is_nested:
         raise NotReplayableError("nested tensors")
     if tensor.layout is not torch.strided:

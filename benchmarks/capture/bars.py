@@ -1,0 +1,119 @@
+"""Capture five kinds of models, replay them, and say how each bar of a capture is met.
+
+python benchmarks/capture/bars.py [--size 8] [--json PATH]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from models import MODELS
+
+import profiler
+from profiler.runner.capture.folder import read_calls
+from profiler.runner.capture.replay import replay_all
+
+STEPS = 8
+"""Captured, and run without, in turn."""
+
+
+def captured(make, size, folder, *, values):
+    """The document of a capture of two steps, after one that is not."""
+    torch.manual_seed(0)
+    step = make(size)
+    with profiler.capture(folder, steps=(1, 3), values=values) as recording:
+        for _ in range(3):
+            step()
+            if not recording.has_optimizer:
+                recording.step()
+    return read_calls(folder)
+
+
+def replayed_share(document, replays):
+    """Of the calls that launch anything, the share that runs again."""
+    lost = sum(
+        count
+        for reason, counts in document["left_out"].items()
+        if reason != "views, sizes and allocations"
+        for count in counts.values()
+    )
+    counts = {replay.call: replay.count for replay in replays if not replay.failure}
+    return sum(counts.values()) / (lost + sum(call["count"] for call in document["calls"]))
+
+
+def overhead(make, size, folder):
+    """Seconds of captured steps by those of others, medians in turn: of two steps, of the second.
+
+    The first of them describes every signature.
+    """
+    torch.manual_seed(0)
+    step = make(size)
+    step()
+    plain, first, second = [], [], []
+    for number in range(STEPS):
+        plain.append(_seconds(step))
+        with profiler.capture(folder / str(number)):
+            first.append(_seconds(step))
+            second.append(_seconds(step))
+    base, begun, further = map(statistics.median, (plain, first, second))
+    return (begun + further) / (2 * base), further / base
+
+
+def _seconds(step):
+    begin = time.perf_counter()
+    step()
+    return time.perf_counter() - begin
+
+
+def identity(document):
+    """Signatures with how often each occurs."""
+    return [(call["operator"], call["arguments"], call["count"]) for call in document["calls"]]
+
+
+def bars_of(make, size, folder):
+    """How a model meets the bars."""
+    document = captured(make, size, folder / "values", values=True)
+    first, second = (captured(make, size, folder / n, values=False) for n in ("a", "b"))
+    with_values, drawn = replay_all(folder / "values"), replay_all(folder / "a")
+    compared = [replay for replay in with_values if replay.same_bits is not None]
+    whole, further = overhead(make, size, folder / "time")
+    return {
+        "model": make.__name__,
+        "calls": sum(call["count"] for call in document["calls"]),
+        "signatures": len(document["calls"]),
+        "replayed": replayed_share(document, with_values),
+        "replayed_drawn": replayed_share(first, drawn),
+        "compared": len(compared),
+        "same_bits": sum(bool(replay.same_bits) for replay in compared),
+        "random": sum(call["random"] for call in document["calls"]),
+        "same_twice": identity(first) == identity(second),
+        "overhead_two_steps": whole,
+        "overhead_second_step": further,
+        "failures": [f"{r.operator}: {r.failure}" for r in (*with_values, *drawn) if r.failure],
+        "other_bits": [r.operator for r in compared if not r.same_bits],
+    }
+
+
+def main() -> None:
+    """Print a row for each model."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, default=8)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    rows = []
+    for make in MODELS:
+        with tempfile.TemporaryDirectory() as folder:
+            rows.append(bars_of(make, options.size, Path(folder)))
+        print(json.dumps(rows[-1]), flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""`profiler capture`: a program whose operator calls become an experiment; ranks of a trace."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import profiler
+from profiler.commands.requests import CaptureRequest
+from profiler.errors import ExitCode, UsageError
+
+_MAIN = Path(profiler.__file__).parent / "runner" / "capture" / "__main__.py"
+_PYTHON = re.compile(r"python(\d(\.\d+)?)?")
+_WITH_VALUE = ("-X", "-W")
+"""Flags of Python whose value is the next word."""
+_STEPS = re.compile(r"(\d{1,9}):(\d{1,9})")
+
+
+def capture(request: CaptureRequest) -> ExitCode:
+    """Become the program, which is captured while it runs; without `-o`, rank a trace."""
+    if request.out is None:
+        raise UsageError("capture takes a program and -o FOLDER.")
+    _become(request, request.out)
+
+
+def _become(request: CaptureRequest, out: Path) -> NoReturn:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"{out} exists and is not empty.", remedy="Name another folder with -o.")
+    first, end = _steps(request.steps)
+    python, program = _python_and_program(request.program)
+    own = ["--out", str(out), "--first", str(first), "--end", str(end)]
+    own += ["--values"] if request.values else []
+    command = [*python, str(_MAIN), *own, "--", *program]
+    os.execvp(command[0], command)  # noqa: S606 - no shell: what the user gave, word by word
+
+
+def _steps(text: str) -> tuple[int, int]:
+    found = _STEPS.fullmatch(text)
+    first, end = (int(part) for part in found.groups()) if found else (0, 0)
+    if first >= end:
+        raise UsageError(
+            f"--steps {text}: give the first step and the one after the last, as in 10:12."
+        )
+    return first, end
+
+
+def _python_and_program(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Python with its flags, and the file or module with its arguments."""
+    word, rest = words[0], list(words[1:])
+    if not _PYTHON.fullmatch(Path(word).name):
+        if word.endswith(".py"):
+            return [sys.executable], [word, *rest]
+        return _of_script(word, rest)
+    flags: list[str] = []
+    while rest and rest[0].startswith("-") and rest[0] != "-m":
+        taken = 2 if rest[0] in _WITH_VALUE else 1
+        flags, rest = [*flags, *rest[:taken]], rest[taken:]
+    if "-c" in flags or not rest or rest == ["-m"]:
+        raise UsageError(
+            "capture runs a file or a module of Python.", remedy="As in: -- python train.py"
+        )
+    return [word, *flags], rest
+
+
+def _of_script(word: str, rest: list[str]) -> tuple[list[str], list[str]]:
+    """The Python of a command that pip installed, and its file."""
+    file = shutil.which(word)
+    line = b""
+    if file is not None:
+        with Path(file).open("rb") as stream:
+            line = stream.readline(512)
+    python = line.removeprefix(b"#!").decode(errors="replace").split()
+    if not line.startswith(b"#!") or not python or "python" not in python[-1]:
+        raise UsageError(
+            f"{word} is no program of Python.", remedy="As in: -- python train.py ARGUMENTS"
+        )
+    return python, [str(file), *rest]

@@ -1,0 +1,280 @@
+"""Operator calls of a program: what is recorded of them, and that they run again."""
+
+import ast
+import json
+import os
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+
+import profiler
+from profiler.runner.capture.distributions import describe, draw
+from profiler.runner.capture.folder import CapturedFolderError, read_calls
+from profiler.runner.capture.replay import CapturedCalls, replay_all
+
+MODELS = Path(__file__).parents[2] / "benchmarks" / "capture" / "models.py"
+PAGE = Path(__file__).parents[2] / "docs" / "capture.md"
+SIZE = 2
+NO_KERNEL = "views, sizes and allocations"
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {make.__name__: make for make in runpy.run_path(str(MODELS))["MODELS"]}
+
+
+def captured(make, folder, **options):
+    """The document of a capture of the second of two steps."""
+    torch.manual_seed(0)
+    step = make(SIZE)
+    with profiler.capture(folder, steps=(1, 2), **options) as recording:
+        for _ in range(2):
+            step()
+            if not recording.has_optimizer:
+                recording.step()
+    return read_calls(folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "transformer_training",
+        "transformer_decoding",
+        "resnet_training",
+        "experts_training",
+        "diffusion_training",
+        "recommender_training",
+    ],
+)
+def test_every_call_of_a_model_runs_again_to_the_bit(models, name, tmp_path):
+    document = captured(models[name], tmp_path / "values", values=True)
+    assert document["complete"]
+    assert document["steps"] == 1
+    assert set(document["left_out"]) <= {NO_KERNEL}
+    assert len(document["calls"]) > 10
+
+    replays = replay_all(tmp_path / "values")
+
+    assert [replay for replay in replays if replay.failure] == []
+    compared = [replay for replay in replays if replay.same_bits is not None]
+    assert [replay for replay in compared if not replay.same_bits] == []
+    assert len(compared) == sum(not call["random"] for call in document["calls"])
+
+    again = captured(models[name], tmp_path / "drawn")
+    assert [replay for replay in replay_all(tmp_path / "drawn") if replay.failure] == []
+
+    def without_values(document):
+        kept = ("operator", "arguments", "storages", "count", "random")
+        return [{key: call[key] for key in kept} for call in document["calls"]]
+
+    assert without_values(again) == without_values(document)
+
+
+def in_program(function, folder, **options):
+    with profiler.capture(folder, **options):
+        function()
+    return read_calls(folder)
+
+
+def test_views_of_one_storage_stay_views_of_it(tmp_path):
+    whole = torch.arange(64.0).reshape(8, 8)
+
+    def program():
+        whole[:, 1:].copy_(whole[:, :-1].clone())
+        whole[2:6].add_(whole[1:5, :1].expand(4, 8), alpha=2)
+        whole[:, :4].mul_(whole[:, 4:])
+
+    document = in_program(program, tmp_path / "c", values=True)
+
+    calls = {call["operator"]: call for call in document["calls"]}
+    add = calls["aten.add_.Tensor"]
+    assert add["written"] == ["self"]
+    assert len(add["storages"]) == 1
+    assert add["arguments"]["other"]["tensor"]["stride"] == [8, 0]
+    assert len(calls["aten.mul_.Tensor"]["storages"]) == 1
+    replays = replay_all(tmp_path / "c")
+    assert [replay.same_bits for replay in replays] == [True] * len(calls)
+    again = CapturedCalls(tmp_path / "c").inputs(add["id"])
+    assert again["self"].untyped_storage()._cdata == again["other"].untyped_storage()._cdata
+
+
+def test_what_cannot_be_replayed_is_named_and_counted(tmp_path):
+    x = torch.randn(4, 4)
+
+    def program():
+        for _ in range(3):
+            torch.mv(x.to_sparse(), x[0])
+        torch.complex(x, x).conj() @ torch.complex(x, x)
+
+    left_out = in_program(program, tmp_path / "c")["left_out"]
+
+    assert sum(left_out["sparse tensors"].values()) >= 3
+    assert left_out["lazily conjugated tensors"] == {"aten.mm.default": 1}
+    text = (tmp_path / "c" / "experiment.py").read_text()
+    assert "Left out (lazily conjugated tensors): 1 aten.mm.default." in text
+
+
+def test_a_number_of_an_optimizer_makes_no_other_signature(tmp_path):
+    x = torch.ones(4)
+
+    def program():
+        for number in range(5):
+            x.mul(0.1 + number)
+            x.mul(1.0)
+            x.mul(2)
+            x[:3].mul(2)
+
+    calls = in_program(program, tmp_path / "c")["calls"]
+
+    assert sorted(call["count"] for call in calls) == [5, 5, 5, 5]
+
+
+def test_steps_end_with_those_of_the_first_optimizer(tmp_path):
+    model = torch.nn.Linear(2, 2)
+    first, second = (torch.optim.SGD(model.parameters(), 0.1) for _ in range(2))
+
+    def program(steps):
+        for _ in range(steps):
+            model(torch.ones(1, 2)).sum().backward()
+            first.step()
+            second.step()
+
+    documents = {}
+    for name, window, steps in [("few", (2, 4), 1), ("window", (2, 4), 6), ("all", None, 3)]:
+        with profiler.capture(tmp_path / name, steps=window):
+            program(steps)
+        documents[name] = read_calls(tmp_path / name)
+
+    shown = {
+        name: (document["first_step"], document["steps"], document["uncaptured_step_ns"] is None)
+        for name, document in documents.items()
+    }
+    assert shown == {"few": (0, 1, True), "window": (2, 2, False), "all": (0, 3, True)}
+    counts = {call["operator"]: call["count"] for call in documents["window"]["calls"]}
+    assert counts["aten.addmm.default"] == 2
+
+
+def test_the_example_of_the_docs_captures_three_steps(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (example,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (tmp_path / "example.py").write_text(example)
+    runpy.run_path("example.py")
+
+    document = read_calls(tmp_path / "slow")
+
+    assert document["steps"] == 3
+    assert {call["operator"]: call["count"] for call in document["calls"]} == {
+        "aten.addmm.default": 3,
+        "aten.gelu.default": 3,
+    }
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="not empty"):
+        profiler.capture(tmp_path)
+    with pytest.raises(CapturedFolderError):
+        CapturedCalls(tmp_path)
+
+
+def test_nothing_private_is_kept_without_values(tmp_path, monkeypatch):
+    monkeypatch.setenv("A_TOKEN", "hunter2hunter2")
+    secret = torch.tensor([7, 271828, 31415, 299792, 31415, 300_000])
+    weights = torch.tensor([0.123456789, 0.987654321, 0.5])
+
+    @torch.library.custom_op("capture_tests::say", mutates_args=())
+    def say(x: torch.Tensor, text: str) -> torch.Tensor:
+        return x.clone()
+
+    def program():
+        torch.bincount(secret)
+        weights.exp()
+        say(weights, "once upon a time")
+
+    in_program(program, tmp_path / "c")
+    kept = "".join(path.read_text() for path in (tmp_path / "c").iterdir())
+
+    assert "text among the arguments" in kept
+    for private in (
+        "hunter2",
+        "upon a time",
+        "0.98765",
+        str(tmp_path),
+        os.environ["HOME"],
+        "test_",
+    ):
+        assert private not in kept
+    numbers = {
+        each
+        for call in json.loads((tmp_path / "c/calls.json").read_text())["calls"]
+        for each in _numbers(call)
+    }
+    assert numbers.isdisjoint({271828, 31415, 299792})
+
+
+def _numbers(value):
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(item)
+    else:
+        yield value
+
+
+def of(tensor, seed=0):
+    """Elements like those of a tensor, which are drawn from what is kept of it."""
+    like = json.loads(json.dumps(describe(tensor)))
+    return draw(like, tensor.numel(), tensor.dtype, torch.Generator().manual_seed(seed))
+
+
+def test_drawn_integers_are_as_unequally_frequent():
+    counts = torch.tensor([900, 60, 30, 10])
+    routed = torch.arange(4).mul(5).repeat_interleave(counts)[torch.randperm(1000)]
+    many = (torch.rand(20_000) ** 8 * 5000).long()
+    offsets = torch.tensor([0, 0, 3, 7, 7, 30], dtype=torch.int32)
+    order = torch.randperm(100)
+
+    drawn = of(routed).unique(return_counts=True)[1].sort(descending=True).values
+    assert drawn.tolist() == counts.tolist()
+    for seed in range(3):
+        head = of(many, seed).bincount().sort(descending=True).values[:64]
+        assert head.tolist() == many.bincount().sort(descending=True).values[:64].tolist()
+        again = of(offsets, seed)
+        assert again.tolist() == sorted(again.tolist())
+        assert (again[0], again[-1], again.dtype) == (0, 30, torch.int32)
+        assert of(order, seed).unique().numel() == 100
+    assert of(many).max() <= many.max()
+    assert of(torch.tensor([True, False, True, True])).sum() == 3
+
+
+def test_drawn_numbers_keep_what_is_no_number():
+    masked = torch.randn(4000).mul(3).add(5)
+    masked[::2] = -torch.inf
+    masked[1::4] = 0
+
+    drawn = of(masked)
+
+    assert drawn.isneginf().float().mean() == pytest.approx(0.5, abs=0.05)
+    assert (drawn == 0).float().mean() == pytest.approx(0.25, abs=0.05)
+    assert of(torch.full((3,), torch.nan)).isnan().all()
+    assert of(torch.empty(0)).numel() == 0
+    assert of(torch.ones(5, dtype=torch.float8_e4m3fn)).float().tolist() == [1.0] * 5
+    assert of(torch.complex(torch.ones(8), torch.zeros(8))).dtype == torch.complex64
+
+
+def test_the_experiment_of_a_capture_is_checked_against_float64(models, tmp_path):
+    captured(models["recommender_training"], tmp_path / "c")
+    source = (tmp_path / "c" / "experiment.py").read_text()
+    ast.parse(source)
+    calls = CapturedCalls(tmp_path / "c")
+    bmm = next(n for n, call in calls.calls.items() if call["operator"] == "aten.bmm.default")
+    inputs = calls.inputs(bmm)
+    right = calls.launch(bmm, inputs)
+
+    assert calls.check(right, inputs, {"call": bmm}) is None
+    right[0][0, 0, 0] += 1
+    assert "1 of" in calls.check(right, inputs, {"call": bmm})
+    assert calls.inputs(bmm)["self"].equal(inputs["self"])
+    assert not calls.inputs(bmm, seed=1)["self"].equal(inputs["self"])

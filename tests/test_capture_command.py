@@ -1,0 +1,87 @@
+"""`profiler capture`: a program as a person starts it, killed in between, and its experiment."""
+
+import json
+import sys
+
+import pytest
+
+TRAIN = """
+import os
+import signal
+import sys
+
+import torch
+
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 1))
+optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, foreach=False)
+for step in range(int(sys.argv[1])):
+    model(torch.ones(16, 32)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if sys.argv[2:] == [str(step)]:
+        os.kill(os.getpid(), signal.SIGKILL)
+print("trained in", __name__)
+"""
+
+
+@pytest.fixture
+def train(profiler):
+    (profiler.folder / "train.py").write_text(TRAIN)
+    return profiler
+
+
+def calls_in(folder):
+    return json.loads((folder / "calls.json").read_text())
+
+
+def test_a_program_is_captured_and_its_experiment_measured(train):
+    done = train.interpret("capture", "-o", "slow", "--", sys.executable, "train.py", "6")
+    assert done.code == 0, done.err
+    assert done.out == "trained in __main__\n"
+    assert "signatures into slow" in done.err
+    document = calls_in(train.folder / "slow")
+    assert (document["complete"], document["first_step"], document["steps"]) == (True, 2, 2)
+    counts = {(c["operator"], *_shapes(c)): c["count"] for c in document["calls"]}
+    assert counts["aten.addmm.default", (32,), (16, 32), (32, 32)] == 2
+    assert counts["aten.add_.Tensor", (32, 32), (32, 32)] == 2
+
+    measured = train(
+        *("slow/experiment.py:add_-Tensor", "--timer", "--blocks", "2", "--only", "function=eager"),
+        *("--set", "collect.device=cpu", "--set", "collect.repeats=2", "--json", "-"),
+    )
+    assert measured.code == 0, measured.err
+    assert "add_-Tensor" in measured.out
+    assert '"wrong"' not in measured.out
+
+
+def _shapes(call):
+    given = [value for value in call["arguments"].values() if isinstance(value, dict)]
+    return [tuple(value["tensor"]["shape"]) for value in given if "tensor" in value]
+
+
+def test_a_program_that_is_killed_leaves_a_capture_that_can_be_read(train):
+    done = train.interpret(
+        *("capture", "--steps", "0:9", "-o", "slow", "--", sys.executable, "train.py", "9", "3")
+    )
+    assert done.code != 0
+    document = calls_in(train.folder / "slow")
+    assert document["complete"] is False
+    compile((train.folder / "slow" / "experiment.py").read_text(), "experiment.py", "exec")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-o", "full", "--", "python", "train.py"], "full exists and is not empty"),
+        (["-o", "c", "--steps", "4:2", "--", "python", "train.py"], "--steps 4:2"),
+        (["-o", "c", "--", "python", "-c", "1"], "a file or a module"),
+        (["-o", "c", "--", "cat"], "cat is no program of Python"),
+    ],
+)
+def test_what_cannot_be_captured_is_refused(train, arguments, words):
+    (train.folder / "full").mkdir()
+    (train.folder / "full" / "mine").touch()
+    done = train("capture", *arguments)
+    assert done.code == 2
+    assert words in done.err
