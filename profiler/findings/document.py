@@ -22,6 +22,7 @@ from profiler.findings.json_model import (
     Number,
     Source,
 )
+from profiler.findings.kinds.captured_step import CapturedStepDocument
 from profiler.findings.kinds.grids import Grid, GridDocument, GridPairs
 from profiler.findings.kinds.search import SearchPartDocument
 from profiler.findings.kinds.steps import RungDocument
@@ -419,6 +420,10 @@ class SummaryDocument(JsonObject):
         optional=True,
     )
     """cells that were measured back to back beside one launch"""
+    captured_step: CapturedStepDocument | None = get.nested(
+        CapturedStepDocument, lambda run: run.findings.captured_step, optional=True
+    )
+    """where problems say how often a captured step calls them"""
     search: SearchPartDocument | None = get.nested(
         SearchPartDocument, lambda run: run.findings.search, optional=True
     )

@@ -10,6 +10,7 @@ from functools import cached_property
 import pandas as pd
 
 from profiler.analyse.summary import SlowVisits
+from profiler.findings.kinds.captured_step import CapturedStep, find_captured_step
 from profiler.findings.kinds.grids import GridPairs
 from profiler.findings.kinds.search import SearchFindings, find_search
 from profiler.findings.kinds.steps import Rung, StepEffect
@@ -22,7 +23,7 @@ from profiler.findings.timelines.cells import TimelineFindings, find_timelines
 from profiler.findings.timelines.in_kernel import InKernelFindings, find_in_kernel
 from profiler.findings.values import NOTHING, Value
 from profiler.findings.variant_names import Names
-from profiler.findings.verdicts import NO_VERDICT, NamedBaseline, PairVerdict, PairVerdicts
+from profiler.findings.verdicts import JUDGED, NO_VERDICT, NamedBaseline, PairVerdict, PairVerdicts
 from profiler.findings.winners import Winner
 from profiler.metrics.labels import Label
 from profiler.model import Cell, CellStatus, Outcome, Plan, Problem, Variant
@@ -326,6 +327,14 @@ class Findings:
     def search(self) -> SearchFindings | None:
         """Findings of the search before the measurement; None where there was none."""
         return find_search(self.report.search)
+
+    @cached_property
+    def captured_step(self) -> CapturedStep | None:
+        """Projected times of the step that the problems were captured in; None without one."""
+        cells = self.programs.correct_cells.values()
+        durations = ((cell, self.numbers.value(cell, JUDGED)) for cell in cells)
+        weights = self.report.settings.weights
+        return find_captured_step(weights, self.programs.baseline, durations)
 
     @cached_property
     def timelines(self) -> TimelineFindings:

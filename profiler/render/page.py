@@ -16,6 +16,8 @@ from profiler.render.kinds.timeline import timeline_parts
 from profiler.render.kinds.versions import View
 from profiler.render.searches import search_section
 from profiler.render.tables import builds, main_table
+from profiler.render.tables.captured_step import HEADS as HEADS_OF_CAPTURED_STEP
+from profiler.render.tables.captured_step import captured_step_rows
 from profiler.render.tables.details import CellSamples
 from profiler.render.tables.explained import explained
 from profiler.render.tables.sustained import HEADS as HEADS_OF_SUSTAINED
@@ -68,6 +70,8 @@ def render_page(findings: Findings) -> str:
         "explained": explained(findings),
         "search": search_section(findings),
         "timers": timer_table(findings),
+        "captured_step": captured_step_rows(findings),
+        "captured_step_heads": HEADS_OF_CAPTURED_STEP,
         "sustained": sustained_rows(findings),
         "sustained_heads": HEADS_OF_SUSTAINED,
         **timeline_parts(findings),

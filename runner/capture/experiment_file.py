@@ -81,9 +81,9 @@ def _experiment(document: Document, operator: str, calls: Sequence[Document]) ->
         f"        {json.dumps(_problem(call, document['steps']))}," for call in calls
     )
     step = document["uncaptured_step_ns"]
-    weights: dict[str, Any] = {"parameter": "per_step"}
+    page: dict[str, Any] = {"weights": "per_step"}
     if step is not None:
-        weights["step_ms"] = round(step / 1e6, 4)
+        page["step_ms"] = round(step / 1e6, 4)
     function, taken = name.replace("-", "_"), ", ".join(map(_identifier, arguments))
     in_place = "in_place=True" if wrote else ""
     call = ", ".join(
@@ -107,6 +107,7 @@ def _experiment(document: Document, operator: str, calls: Sequence[Document]) ->
     problems=[
 {problems}
     ],
+    page={json.dumps(page)},
 )
 
 

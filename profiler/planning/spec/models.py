@@ -628,6 +628,15 @@ class Page(SpecModel):
         "because it needs another GPU, say, is left out.",
     )
 
+    weights: ParameterName | None = Field(
+        default=None,
+        description="Parameter of problems that says how often a step of a program calls each: "
+        "the page adds up what the step would take with each variant (docs/capture.md).",
+    )
+    step_ms: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="With `weights`: milliseconds of the whole step."
+    )
+
     @model_validator(mode="after")
     def _axes_are_not_split(self) -> Self:
         if len(self.axes) == 1:

@@ -41,6 +41,7 @@ from profiler.run_folder.load.report import (
     PageSettings,
     ReplayInfo,
     Report,
+    StepWeights,
 )
 from profiler.run_folder.load.shown import public_build, public_notice, public_statuses, search_of
 from profiler.run_folder.load.timelines import shared_timelines
@@ -151,6 +152,7 @@ def assemble(
             parameters=page.parameters,
             axes=page.axes,
             split=page.split,
+            weights=StepWeights(page.weights, page.step_ms) if page.weights else None,
         ),
         rules=Rules(len(plan.looks) or 1, loaded.experiment.margin_pct / 100),
         details=Details(

@@ -47,6 +47,16 @@ class ExperimentText:
 
 
 @dataclass(frozen=True)
+class StepWeights:
+    """How often a step of a captured program calls each problem."""
+
+    parameter: str
+    """Of problems: calls in a step."""
+    step_ms: float | None
+    """Milliseconds of the whole step; None where it was not measured."""
+
+
+@dataclass(frozen=True)
 class PageSettings:
     """What the experiment file asks of its page."""
 
@@ -64,6 +74,9 @@ class PageSettings:
     """Of problems: rows and columns of a grid; empty: those with most values."""
     split: tuple[str, ...] = ()
     """Of problems: those that tell the grids of a page apart; empty: all other ones that differ."""
+
+    weights: StepWeights | None = None
+    """None where the problems are those of no captured step."""
 
     @property
     def page_kind(self) -> PageKind:

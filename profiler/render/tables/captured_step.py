@@ -1,0 +1,54 @@
+"""Table and sentence of what a captured step would take with each variant."""
+
+from __future__ import annotations
+
+from profiler.findings.findings import Findings
+from profiler.findings.kinds.captured_step import CapturedStep, StepTime
+from profiler.render.tables.rows import Datum, Row, variant_row
+from profiler.render.words import numbers
+from profiler.render.words.sentences import Sentence, sentence_of, strong
+
+HEADS = ("calls by duration", "÷ baseline", "95 % interval", "the step", "problems")
+_NO_STEP = "the whole step was not measured without capturing, or took less than this alone"
+
+
+def captured_step_rows(findings: Findings) -> tuple[Row, ...]:
+    """A row for the baseline and for each variant, for HEADS; none without weights."""
+    step = findings.captured_step
+    if step is None:
+        return ()
+    of_baseline = StepTime(step.baseline, step.baseline_ns, 1.0, 1.0, 1.0, step.problems)
+    return tuple(
+        variant_row(findings.ranking, time.variant, _data(step, time))
+        for time in (of_baseline, *step.times)
+    )
+
+
+def _data(step: CapturedStep, time: StepTime) -> tuple[Datum, ...]:
+    is_baseline = time.variant == step.baseline
+    interval = "" if is_baseline else numbers.interval(time.low, time.high)
+    return (
+        Datum.quantity(time.ns, "ns", "not measured"),
+        Datum.times(time.ratio, "not measured"),
+        Datum(interval),
+        Datum.quantity(step.step_with(time.ratio), "ns", _NO_STEP),
+        Datum(f"{time.problems} of {step.problems}"),
+    )
+
+
+def captured_step_sentence(findings: Findings) -> Sentence:
+    """What the step would take with the variant that makes it shortest."""
+    step = findings.captured_step
+    if step is None or not step.times:
+        return ()
+    best = step.times[0]
+    whole = step.step_with(1.0)
+    of_step = "" if whole is None else f" of {numbers.show(whole, 'ns')}"
+    projected = step.step_with(best.ratio)
+    becomes = "" if projected is None else f"; the step would take {numbers.show(projected, 'ns')}"
+    return sentence_of(
+        f"In the captured step {strong(step.baseline.label)} takes "
+        f"{numbers.show(step.baseline_ns, 'ns')}{of_step} (calls by duration), and "
+        f"{strong(best.variant.label)} {strong(numbers.ratio(best.ratio))} of that "
+        f"({numbers.interval(best.low, best.high)}){becomes}."
+    )
