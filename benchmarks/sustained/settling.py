@@ -1,10 +1,10 @@
 """How clock, power and time of a product move until the power limit holds them.
 
-    python benchmarks/sustained/settling.py [--seconds 8] [--out FILE.json]
+    python benchmarks/sustained/settling.py [--seconds 8] [--after NAME ...] [--out FILE.json]
     python benchmarks/sustained/settling.py --read FILE.json
 
-The product runs after 3 s of idle, after 3 s of a kernel that is bound by memory, and after 3 s of
-itself. Written are its bursts of 25 ms (`bursts`: end in s, time of a launch in µs) and what NVML
+The product runs after 3 s of idle, of a kernel that is bound by memory, of itself, and of a larger
+product, for which the clock is lower. Written are its bursts of 25 ms (`bursts`: end in s, time of a launch in µs) and what NVML
 said every 10 ms (`readings`, from the neighbour on: before 0 s), and printed are means of 50 ms, or
 of half a second where a file is read. Then the collector's rule is applied to what was recorded:
 when its visit would have ended, and how far it would have been from the last 3 s.
@@ -27,7 +27,9 @@ from profiler.runner.visits.bursts import LaunchInTurn, burst_of, new_mark
 from profiler.runner.visits.power import Reading, mean_of, open_meter
 from profiler.runner.visits.settling import Settling, TimedBurst
 
-PRODUCT, MEMORY_BOUND = "product 4096, normal", "softmax 8192 x 4096"
+PRODUCT = "product 4096, normal"
+IDLE = "idle"
+BEFORE = (IDLE, "softmax 8192 x 4096", PRODUCT, "product 8192, normal")
 BEFORE_S, STEADY_S = 3.0, 3.0
 US_PER_S = 1e6
 
@@ -111,9 +113,10 @@ def ruled(found: dict[str, Any], settling: Settling) -> str:
 
 
 def main() -> None:
-    """Record the three series, or read them, and print them."""
+    """Record the series, or read them, and print them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--after", nargs="+", default=BEFORE, choices=BEFORE)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--read", type=Path)
     arguments = parser.parse_args()
@@ -121,17 +124,16 @@ def main() -> None:
         found = json.loads(arguments.read.read_text())
     else:
         device, kernels = open_device("cuda"), {kernel.name: kernel for kernel in KERNELS}
-        launches = {n: LaunchInTurn(kernels[n].launches()) for n in (PRODUCT, MEMORY_BOUND)}
+        names = {PRODUCT, *arguments.after} - {IDLE}
+        launches = {name: LaunchInTurn(kernels[name].launches()) for name in names}
         for launch in launches.values():
             launch.burst = burst_of(launch, device)
-        product = launches[PRODUCT]
-        neighbours = {"idle": None, "memory bound": launches[MEMORY_BOUND], "itself": product}
         found = {
             "gpu": torch.cuda.get_device_name(),
             "limit_w": open_meter(device.torch_device).limit_w,
             "after": {
-                name: series(product, neighbour, device, arguments.seconds)
-                for name, neighbour in neighbours.items()
+                name: series(launches[PRODUCT], launches.get(name), device, arguments.seconds)
+                for name in arguments.after
             },
         }
     if arguments.out:
