@@ -4,10 +4,11 @@
     python benchmarks/sustained/settling.py --read FILE.json
 
 The product runs after 3 s of idle, of a kernel that is bound by memory, of itself, and of a larger
-product, for which the clock is lower. Written are its bursts of 25 ms (`bursts`: end in s, time of a launch in µs) and what NVML
-said every 10 ms (`readings`, from the neighbour on: before 0 s), and printed are means of 50 ms, or
-of half a second where a file is read. Then the collector's rule is applied to what was recorded:
-when its visit would have ended, and how far it would have been from the last 3 s.
+product, for which the clock is lower. Written are its bursts of 25 ms (`bursts`: end in s, time of
+a launch in µs) and what NVML said every 10 ms (`readings`, from the neighbour on: before 0 s), and
+printed are means of 50 ms, or of half a second where a file is read. Then the collector's rule is
+applied to what was recorded: when its visit would have ended, and how far it would have been from
+the last 3 s.
 """
 
 from __future__ import annotations
