@@ -10,7 +10,7 @@ from test_serve import asked
 
 import profiler
 from profiler.commands.check import checked_by
-from profiler.commands.requests import CheckRequest, RunRequest
+from profiler.commands.requests import CheckRequest
 from profiler.errors import SpecError, UsageError
 from profiler.findings.brief import BriefDocument
 from profiler.planning.python_files import public_functions
@@ -137,8 +137,8 @@ def test_a_referee_needs_functions_and_a_clock_of_its_own(files, tmp_path):
     task, candidate = files
     with pytest.raises(UsageError, match="Python file"):
         load_experiment(tmp_path / "a.yaml", candidate=candidate)
-    with pytest.raises(UsageError, match="clock of its own"):
-        _ = RunRequest(task, referee=candidate, timer=True).overrides
+    with pytest.raises(SpecError, match="judged by wall_clock alone"):
+        load_experiment(task, candidate=candidate, overrides=["collect.collectors=timer"])
     with pytest.raises(UsageError, match="a run has no candidate"):
         checked_by(CheckRequest(Path("softmax"), referee=candidate))
 

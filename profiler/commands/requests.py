@@ -315,10 +315,6 @@ def _overrides(
         raise UsageError(
             "--timer and --fast name different collectors.", remedy="Give one of them."
         )
-    if isinstance(request, RunRequest) and request.referee and (request.timer or request.fast):
-        raise UsageError(
-            "The referee has a clock of its own.", remedy="Leave out --timer and --fast."
-        )
     short_forms = {
         "collect.blocks": request.blocks,
         "baseline": request.baseline,

@@ -94,6 +94,7 @@ class SharedMemory:
             (file,) = files
             return _mapped(file, handle["size"])
         parts = [base64.b64decode(p["bytes"]) if isinstance(p, dict) else p for p in handle["ipc"]]
+        torch.cuda.init()  # type: ignore[no-untyped-call]  # torch's own
         storage: Any = torch.UntypedStorage._new_shared_cuda(*parts)
         content = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
         return cls(content, handle, None)

@@ -59,12 +59,16 @@ class Party:
         self.stopped: tuple[int, ...] = ()
         """Its processes, while they are stopped."""
         ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
+        # Not that of the judge, whose stderr tells what is wrong with this machine.
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             os.set_inheritable(theirs.fileno(), True)
             self._process = subprocess.Popen(
                 [sys.executable, "-P", str(_GUEST), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
+                stdout=self._output,
+                stderr=self._output,
                 pass_fds=[theirs.fileno()],
                 cwd=self._folder.name,
                 env=self._variables(),
@@ -146,10 +150,14 @@ class Party:
     def _ended(self) -> ForeignError:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDING_S)
+        end = os.fstat(self._output.fileno()).st_size
+        said = os.pread(self._output.fileno(), _MOST_WORDS, max(end - _MOST_WORDS, 0))
+        lines = said.decode(errors="replace").split("\n")
         self.close()
         code = self._process.returncode
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        return ForeignError(f"the process of {self.name} ended {how}")
+        last = next((f": {line.strip()}" for line in reversed(lines) if line.strip()), "")
+        return ForeignError(f"the process of {self.name} ended {how}{last}")
 
     @property
     def lives(self) -> bool:
@@ -220,6 +228,7 @@ class Party:
                 with suppress(OSError):
                     os.kill(pid, signal.SIGKILL)
         self._channel.close()
+        self._output.close()
         self._process.wait()
         with suppress(OSError):
             self._folder.cleanup()

@@ -10,6 +10,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ from profiler.runner.variant_options import VariantOptions
 Parameters = dict[str, Any]
 Tolerances = Mapping[str, Tolerance]
 
+_SAME = 1e-6
+"""Of the largest element: less is no difference between right results."""
 _KEPT_ROUNDS = 4
 """Rounds that are kept for the other side: both shall see the same ones where they can."""
 
@@ -58,7 +61,7 @@ class Rounds:
         self._functions, self._problem, self.device = functions, problem, device
         self._kept: deque[Round] = deque(maxlen=_KEPT_ROUNDS)
         first, second = self._new(0), self._new(1)
-        _require_others(first.inputs.inputs(), second.inputs.inputs())
+        _require_others(first, second)
         self._kept += first, second
         self.like = first
         self.results = tuple(
@@ -113,13 +116,26 @@ def all_tensors(arguments: Arguments) -> Tensors:
     return tuple(tensors)
 
 
-def _require_others(first: Tensors, second: Tensors) -> None:
-    """Raise where inputs are the same with another seed: a result could be kept from before."""
-    alike = len(first) == len(second) and all(map(torch.equal, first, second))
-    if alike:
+def _require_others(first: Round, second: Round) -> None:
+    """Raise NotRenewableError where two rounds do not tell a result from one that was kept."""
+    both = first.inputs.inputs(), second.inputs.inputs()
+    if all(map(torch.equal, *both)):
         raise NotRenewableError(
             "inputs of another seed are the same: nothing would tell a result that was kept"
         )
+    if first.expected and second.expected and all(map(_is_same, first.expected, second.expected)):
+        raise NotRenewableError(
+            "the right result is the same with another seed: nothing would tell who has worked"
+        )
+
+
+def _is_same(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two results are one; whole numbers and truth values may be alike by chance."""
+    if first.shape != second.shape or not first.is_floating_point():
+        return False
+    if not first.numel() or not bool(first.isfinite().all() & second.isfinite().all()):
+        return torch.equal(first, second)
+    return float((first - second).abs().max()) <= _SAME * float(first.abs().max())
 
 
 class Table:
@@ -134,6 +150,8 @@ class Table:
         self._memory = SharedMemory.made(places, rounds.device)
         tensors = tuple(self._memory.tensor(place) for place in places)
         self._inputs, self.results = tensors[:inputs], tensors[inputs:]
+        self._taken = tuple(map(torch.empty_like, self.results))
+        """Results as they were when the clock stopped."""
         self._played: Round | None = None
         self._is_dealt = False
         self.writes = writes
@@ -162,12 +180,19 @@ class Table:
         self._is_dealt = True
 
     def launch(self, message: Mapping[str, Any]) -> None:
-        """Have the party launch on what was dealt."""
+        """Have the party launch on what was dealt, and take its results while the clock runs.
+
+        Work that goes on after the answer, on a GPU that cannot be stopped, is in none of them, or
+        in the time.
+        """
         self._is_dealt = False
         self.party.launch(message)
+        for taken, result in zip(self._taken, self.results, strict=True):
+            taken.copy_(result)
+        _settle(self.rounds.device)
 
     def errors(self, layers: Sequence[Tolerances]) -> Errors | None:
-        """Errors of the results as they lie; raises WrongResultError where they are wrong.
+        """Errors of the results that were taken; raises WrongResultError where they are wrong.
 
         None where a check of the experiment's own tells.
         """
@@ -175,11 +200,10 @@ class Table:
         if played is None:
             return None
         if played.expected is None:
-            results = tuple(result.clone() for result in self.results)
-            self.rounds.check(played, results if len(results) > 1 else results[0])
+            self.rounds.check(played, self._taken if len(self._taken) > 1 else self._taken[0])
             return None
         expected, rounding = played.expected, played.rounding
-        return check.compare(self.results, expected, *layers, rounding=rounding)
+        return check.compare(self._taken, expected, *layers, rounding=rounding)
 
     def is_written(self) -> bool:
         """Whether any input is no longer what it was."""
@@ -219,14 +243,16 @@ class GuestLaunch:
 
     def __init__(
         self,
-        table: Table,
+        table_of: Callable[[], Table],
         message: Mapping[str, Any],
         tolerances: Tolerances,
         *,
         may_write: bool,
         unconfined: bool,
     ) -> None:
-        self._table, self._message, self._tolerances = table, message, tolerances
+        self._table_of = table_of
+        """Gives a table with another process where another function of the file ended it."""
+        self._table, self._message, self._tolerances = table_of(), message, tolerances
         self._may_write = may_write
         self.unconfined = unconfined
         """Whether nothing but the rights of its user limits the process of a candidate."""
@@ -237,13 +263,15 @@ class GuestLaunch:
     def restore(self) -> None:
         """Judge the launch before, and deal other inputs."""
         self.judge()
+        if not self._table.party.lives:
+            self._table = self._table_of()
         self._table.deal()
         self._table.party.make_ready()
 
     def __call__(self) -> Tensors:
         """Launch once; this alone is timed."""
-        self._is_open = True
         self._table.launch(self._message)
+        self._is_open = True
         return self._table.results
 
     def judge(self) -> Errors | None:
@@ -275,7 +303,7 @@ class RefereedWorkload:
     ) -> None:
         self._experiment = experiment
         self._functions = FunctionWorkload(experiment)
-        self._task, self._candidate = task, candidate
+        self._task, self._candidate = self.files = task, candidate
         self._tolerances = tolerances
         self._parties: dict[Path, Party] = {}
         """By file."""
@@ -314,7 +342,8 @@ class RefereedWorkload:
         parameters = {key: value for key, value in variant.items() if key != FUNCTION}
         entry = self._experiment.variants.get(variant[FUNCTION])
         options = VariantOptions() if entry is None else entry.options_of(parameters)
-        table = self._table(self._candidate if entry is None else self._task, problem, inputs)
+        file = self._candidate if entry is None else self._task
+        table = self._table(file, problem, inputs)
         message = {
             "function": variant[FUNCTION],
             "parameters": as_message(self._experiment.own_values(parameters), _no_tensor),
@@ -322,7 +351,7 @@ class RefereedWorkload:
             "writes": table.writes,
         }
         launch = self._launches[_key(variant)] = GuestLaunch(
-            table,
+            partial(self._table, file, problem, inputs),
             message,
             self._tolerances,
             may_write=options.in_place,
@@ -339,17 +368,19 @@ class RefereedWorkload:
 
     def party_of(self, file: Path) -> Party:
         """The process of a file; another one where that has ended."""
-        party = self._parties.get(file)
-        if party is None or not party.lives:
-            is_trusted = file == self._task
-            party = Party(file, is_trusted=is_trusted, hidden=self._task)
-            self._parties[file] = party
+        before = self._parties.get(file)
+        if before is not None and before.lives:
+            return before
+        party = self._parties[file] = Party(file, is_trusted=file == self._task, hidden=self._task)
+        if before is not None:  # what it has seen may be remembered outside of its process
+            party.last_round = before.last_round
         return party
 
-    def close(self) -> None:
-        """End the processes of both sides."""
-        for party in self._parties.values():
-            party.close()
+    def close(self, *files: Path) -> None:
+        """End the processes of these files, or of all."""
+        for file, party in self._parties.items():
+            if not files or file in files:
+                party.close()
 
 
 def _key(variant: Parameters) -> str:

@@ -63,7 +63,7 @@ def test_an_exploit_gains_nothing(match, kind):
 def test_an_exploit_that_spoils_its_process_gains_nothing(match, name):
     (kind,) = (kind for kind in KINDS if kind.name == name)
     played = match.play(name, launches=4)
-    match.workload.party_of(EXPLOITS).close()
+    match.restart()
     assert played.result == kind.result
 
 
@@ -124,6 +124,13 @@ def raises(x):
     raise ValueError("no space left on device")
 
 
+def crashes(x):
+    import os
+
+    os.write(2, b"it said something\\n")
+    os.abort()
+
+
 def less_exact(x, scale):
     return (x.bfloat16() * scale).sum(0).float()
 """
@@ -162,6 +169,22 @@ def test_what_a_candidate_raises_is_its_own_fault_and_has_its_line(refereed, tmp
     assert (failure.outcome, failure.of_host) == ("raised", False)
 
 
+def test_a_crash_costs_one_function_of_a_file(refereed):
+    problem = {"n": 32}
+    rounds = refereed.make_inputs(problem, CPU, 0)
+    honest, crashing = (
+        refereed.prepare({"function": name}, problem, rounds, None)
+        for name in ("honest", "crashes")
+    )
+    crashing.restore()
+    with pytest.raises(ForeignError, match=r"candidate.py ended by signal 6: it said"):
+        crashing()
+    assert crashing.judge() is None
+    honest.restore()
+    honest()
+    assert honest.judge().max_abs < 1e-4
+
+
 @pytest.mark.parametrize(
     ("name", "words"), [("writes", "writes into an input"), ("less_exact", "elements are wrong")]
 )
@@ -170,15 +193,41 @@ def test_a_wrong_function_is_refused(refereed, name, words):
         play(refereed, name)
 
 
-def test_inputs_that_do_not_change_with_the_seed_are_refused(tmp_path):
-    task = tmp_path / "ones.py"
+@pytest.mark.parametrize(
+    ("inputs", "result", "words"),
+    [
+        ("torch.ones(n)", "x + 1", "inputs of another seed are the same"),
+        ("torch.randn(n)", "torch.softmax(x, 0).sum()", "the right result is the same"),
+        ("torch.randn(n)", "torch.relu(x - 1000)", "the right result is the same"),
+    ],
+)
+def test_a_task_that_tells_nobody_s_work_is_refused(tmp_path, inputs, result, words):
+    task = tmp_path / "task.py"
     task.write_text(
-        "import torch\n\ndef inputs(n=[4]):\n    return torch.ones(n)\n\n"
-        "def baseline(x):\n    return x + 1\n"
+        f"import torch\n\ndef inputs(n=[4]):\n    return {inputs}\n\n"
+        f"def baseline(x):\n    return {result}\n"
     )
     workload = RefereedWorkload(experiment_of(import_file(task)), task, task, {})
-    with pytest.raises(NotRenewableError, match="another seed"):
+    with pytest.raises(NotRenewableError, match=words):
         workload.make_inputs({"n": 4}, CPU, 0)
+
+
+def test_results_are_those_of_when_the_clock_stopped(refereed):
+    problem = {"n": 32}
+    rounds = refereed.make_inputs(problem, CPU, 0)
+    launch = refereed.prepare({"function": "honest"}, problem, rounds, None)
+    launch.restore()
+    (result,) = launch()
+    result.zero_()
+    assert launch.judge().max_abs < 1e-4
+
+
+def test_a_new_process_sees_no_inputs_again(refereed):
+    play(refereed, "honest")
+    candidate = next(file for file in refereed.files if file.name == "candidate.py")
+    seen = refereed.party_of(candidate).last_round
+    refereed.close(candidate)
+    assert refereed.party_of(candidate).last_round == seen > 0
 
 
 def test_rounding_explains_no_more_than_a_type_can():
@@ -239,14 +288,24 @@ def test_honest_kernels_are_not_objected_to():
     assert not [row for row in judged if row[2]]
 
 
+@pytest.fixture(scope="module")
+def match_on_gpu():
+    match = Match(torch.device("cuda"))
+    yield match
+    match.close()
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_an_exploit_gains_nothing_on_a_gpu(kind):
-    device = torch.device("cuda")
-    if not can_play(kind, device):
+def test_an_exploit_gains_nothing_on_a_gpu(match_on_gpu, kind):
+    if not can_play(kind, torch.device("cuda")):
         pytest.skip(f"needs {kind.needs}")
-    match = Match(device)
-    try:
-        assert match.play(kind.name, launches=4).result == kind.result
-    finally:
-        match.close()
+    played = match_on_gpu.play(kind.name, launches=4)
+    match_on_gpu.restart()
+    assert played.result == kind.result, played.words
+
+
+@pytest.mark.gpu
+def test_honest_kernels_are_not_objected_to_on_a_gpu():
+    judged = list(objections(torch.device("cuda"), problems()[:10], launches=5))
+    assert not [row for row in judged if row[2]]

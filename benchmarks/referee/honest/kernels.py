@@ -123,7 +123,8 @@ def by_numpy(x, y, op):
     }
     if op not in simple or x.dtype not in (torch.float32, torch.float64):
         return OPERATIONS[op](x, y)
-    result = torch.from_numpy(np.ascontiguousarray(simple[op](x.numpy(), y.numpy())))
+    made = simple[op](x.cpu().numpy(), y.cpu().numpy())
+    result = torch.from_numpy(np.ascontiguousarray(made)).to(x.device)
     return result.to(x.dtype) if result.is_floating_point() else result
 
 

@@ -23,6 +23,7 @@ from pydantic_core import CoreSchema
 
 from profiler.collect import Need
 from profiler.collect.registry import COLLECTORS, canonical_name, kinds_of, spellings
+from profiler.collect.timer import WALL_CLOCK
 from profiler.metrics import queries as metrics
 from profiler.metrics.catalogue import CATALOGUE, GROUPS
 from profiler.metrics.own import OwnMetric
@@ -62,7 +63,7 @@ from profiler.planning.spec.values import (
     unique,
     wrong,
 )
-from profiler.planning.spec.workloads import CommandWorkload, Workload
+from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload, Workload
 from profiler.runner.protocol import CAPTURE_PROGRAM, CAPTURE_VISITS
 
 DEVICES = r"^(auto|cpu|cuda(:[0-9]+)?)$"
@@ -762,6 +763,20 @@ class Experiment(SpecModel):
         listed = any(item.launches for item in self.variants.list or ())
         if listed and not is_cuda_file(self.workload.model_dump()):
             raise wrong("variants: launches are those of a .cu file, which the workload is not")
+        return self
+
+    @model_validator(mode="after")
+    def _candidate_fits(self) -> Self:
+        """A candidate is timed by another process: whatever counts in the runner sees nothing."""
+        if not isinstance(self.workload, ModuleWorkload) or self.workload.candidate is None:
+            return self
+        if self.collect.collectors != (WALL_CLOCK.name,):
+            raise wrong(
+                "collect.collectors: a candidate is judged by wall_clock alone, the referee's own "
+                "clock (docs/referee.md)"
+            )
+        if any(item.env for item in self.variants.list or ()):
+            raise wrong("variants: the referee gives every process the same variables; no `env`")
         return self
 
     @model_validator(mode="after")

@@ -38,6 +38,7 @@ def found():
         cells=CELLS,
         lacking=(),
         dtypes=(),
+        errors=(),
         tuned_otherwise=(),
         drawn=(),
         recompiled=False,
@@ -52,6 +53,10 @@ def found():
         statuses |= {
             cell: replace(statuses[cell], result_dtypes=names)
             for cell, names in dict(dtypes).items()
+        }
+        statuses |= {
+            cell: replace(statuses[cell], max_abs_error=error)
+            for cell, error in dict(errors).items()
         }
         statuses |= {
             cell: replace(statuses[cell], tuned=(TunedConfig("op", ""),), tuned_otherwise=sessions)
@@ -112,6 +117,15 @@ def test_results_of_another_type_than_the_baselines_are_said_once(found):
     assert found(baseline="a", samples=twice(ENOUGH), dtypes={"b..p": half}) == {}
     wrong = found({"b..p": Outcome.WRONG_RESULT}, dtypes=dtypes, baseline="a")
     assert NoticeKind.RESULTS_OF_OTHER_TYPES not in wrong
+
+
+def test_variants_whose_errors_are_those_of_a_narrower_type_are_said(found):
+    errors = {"a..p": 1e-6, "b..p": 2.5e-4, "c..p": 8e-3, "a..q": 1e-3, "b..q": 2e-2, "c..q": 5e-3}
+    types = {cell: ("float32",) if cell.endswith("p") else ("bfloat16",) for cell in errors}
+    notices = found(baseline="a", samples=twice(ENOUGH), errors=errors, dtypes=types)
+    assert notices == {NoticeKind.LESS_EXACT: {"variants": "c, b", "factor": "8,000"}}
+    exact = {**errors, "a..p": 0.0, "a..q": None}
+    assert found(baseline="a", samples=twice(ENOUGH), errors=exact, dtypes=types) == {}
 
 
 def test_sessions_that_ran_another_choice_of_the_autotuner_are_said(found):
