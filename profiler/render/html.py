@@ -22,6 +22,8 @@ SHARED = (
     "details",
     "walk",
     "metric_tables",
+    "listing",
+    "scatter",
     "export",
     "parallel",
     "page",

@@ -98,17 +98,25 @@ def diff_sass(first: Listing, second: Listing) -> tuple[Hunk, ...]:
     as removed and added.
     """
     sides = (_Code.of(first), _Code.of(second))
+    return tuple(_hunks(list(_script(*sides, _aligned(*sides)))))
+
+
+def common_instructions(first: Listing, second: Listing) -> list[tuple[int, int]]:
+    """Positions in both listings of the instructions that `diff_sass` takes for the same."""
+    return _aligned(_Code.of(first), _Code.of(second))
+
+
+def _aligned(*sides: _Code) -> list[tuple[int, int]]:
     start, ends = _common_ends(sides[0].keys, sides[1].keys)
     middles = [code.keys[start : len(code.keys) - ends] for code in sides]
     few = len(middles[0]) * len(middles[1]) <= MOST_PAIRS
     matches = list(_common_subsequence(*middles)) if few else []
     count = len(sides[0].keys)
-    pairs = [
+    return [
         *((position, position) for position in range(start)),
         *((start + left, start + right) for left, right in matches),
         *((count - back, len(sides[1].keys) - back) for back in range(ends, 0, -1)),
     ]
-    return tuple(_hunks(list(_script(*sides, pairs))))
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+
+from markupsafe import Markup
 
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.counters import CounterOfBoth
 from profiler.findings.why.find import find_why
-from profiler.findings.why.pairs import Account, Hunk, PairWhy, Side
+from profiler.findings.why.pairs import Account, PairWhy
+from profiler.render.tables.listings import packed_listings
 from profiler.render.tables.rows import Datum, Row, raw_or_none
 from profiler.render.words import numbers
 from profiler.render.words.counters import NAMES, counter_words, group_words
@@ -48,7 +49,6 @@ _MOST_WAITS = 5
 _MOST_CAUSES = 6
 _MOST_ADVICE = 5
 _MOST_CLASSES = 10
-_MOST_SASS = 40
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,6 @@ class Explained:
     """Executed instructions by class in both."""
     counters: tuple[Row, ...]
     """Amount in both, first ÷ second, part of the account."""
-    sass: tuple[str, str] | None
-    """Instructions that only one of two kernels has: their numbers, and the changes with most
-    executed instructions, each line with its sign. None where there is nothing to compare."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +113,8 @@ class ExplainedRun:
 
     pairs: tuple[Explained, ...]
     trees: tuple[Tree, ...]
+    listings: Markup
+    """Every instruction of every kernel, packed; empty without a source page."""
     estimated: str = ESTIMATED
     """What the times of causes are."""
 
@@ -131,6 +130,7 @@ def explained(findings: Findings) -> ExplainedRun | None:
     return ExplainedRun(
         pairs=tuple(map(_pair, why.pairs[:MOST_PAIRS])),
         trees=tuple(_tree(names[cell], cell, of_cell) for cell, of_cell in why.cells.items()),
+        listings=packed_listings(why, names),
     )
 
 
@@ -162,7 +162,6 @@ def _pair(pair: PairWhy) -> Explained:
         ),
         classes=_classes(pair),
         counters=counter_rows(pair),
-        sass=None if pair.sass_diff is None else _sass(pair, pair.sass_diff),
     )
 
 
@@ -227,29 +226,6 @@ def _classes(pair: PairWhy) -> tuple[Row, ...]:
         )
         for name in moved.index[:_MOST_CLASSES]
     )
-
-
-def _sass(pair: PairWhy, hunks: Sequence[Hunk]) -> tuple[str, str]:
-    """The hunks with most executed instructions, as far as they fit."""
-    if not hunks:
-        return "SASS: the same instructions in the same order", ""
-    sides = Counter(line.side for hunk in hunks for line in hunk.lines)
-    summary = (
-        f"SASS: {sides[Side.ADDED]} instructions only in {pair.cell.variant.label}, "
-        f"{sides[Side.REMOVED]} only in {pair.against.variant.label}"
-    )
-    shown: list[str] = []
-    for hunk in sorted(hunks, key=_executed, reverse=True):
-        lines = [f"{line.side.value} {line.sass.strip()}" for line in hunk.lines]
-        if shown and len(shown) + len(lines) > _MOST_SASS:
-            break
-        shown += [f"@@ instruction {hunk.start + 1}", *lines[:_MOST_SASS]]
-    return summary, "\n".join(shown)
-
-
-def _executed(hunk: Hunk) -> float:
-    """Executed instructions that only one side has."""
-    return sum(line.executed for line in hunk.lines if line.side is not Side.BOTH)
 
 
 def _causes(why: CellWhy) -> tuple[Row, ...]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import lxml.html
-import pandas as pd
 import pytest
 from synthetic_report import HOSTILE_NAME, without
 
 from profiler.findings.find import find
-from profiler.render.kinds.autotune import NEEDS, autotune_view, needs_table
+from profiler.render.kinds.autotune import autotune_view
 from profiler.render.tables.effects import effect_table, parameter_effects
 from profiler.render.tables.slowdowns import (
     SLOWDOWN_EDGES,
@@ -132,26 +131,6 @@ def test_nothing_to_pair_is_no_section(report):
     assert effect_table([]).empty
 
 
-def test_needs_leave_out_what_was_not_collected(tuning):
-    problem = tuning.ranking.largest_problem
-    assert problem is not None
-    table = needs_table(tuning, problem)
-    assert set(table["panel"]) == {NEEDS[0]}
-    assert table["x"].notna().all()
-
-
-def test_shared_memory_is_both_kinds_together(tuned):
-    rows = tuned.measured.summary[tuned.measured.summary["metric"] == "registers"]
-    both = [
-        rows.assign(metric=f"shared_{kind}_bytes", median=1536.0) for kind in ("static", "dynamic")
-    ]
-    findings = find(without(tuned, summary=pd.concat([tuned.measured.summary, *both])))
-    problem = findings.ranking.largest_problem
-    assert problem is not None
-    table = needs_table(findings, problem)
-    assert set(table.loc[table["panel"] == NEEDS[1], "x"]) == {3.0}
-
-
 def test_the_page_has_its_sections(tuned, page_of):
     tree = lxml.html.document_fromstring(page_of("autotune"))
     heads = [one.text_content() for one in tree.xpath("//section[@id='figures']//h3")]
@@ -161,7 +140,7 @@ def test_the_page_has_its_sections(tuned, page_of):
         "Best single configuration",
     ]
     assert heads[3:5] == ["Duration with intervals, problem by problem", "What each parameter does"]
-    assert {"Time against what a launch needs", "Coverage by stage"} <= set(heads)
+    assert {"Coverage by stage", "Metrics against each other"} <= set(heads)
     (heat,) = tree.xpath("//table[contains(@class, 'heat')][.//th[text()='worst']]")
     assert HOSTILE_NAME in heat.text_content()
     assert autotune_view(find(tuned)).template == "autotune.html"

@@ -1,0 +1,126 @@
+"""Every instruction of the explained kernels with its counters, packed for the page's script."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from markupsafe import Markup
+
+from profiler.analyse.why.kernel_profiles import KernelProfile
+from profiler.analyse.why.sass_diff import common_instructions
+from profiler.findings.why.find import RunWhy
+from profiler.findings.why.hot_lines import file_name
+from profiler.render.words.names import plain_kernel
+from profiler.render.words.why import waited_for
+
+_STALL, _NOT_ISSUED = "stall_", "_not_issued"
+
+
+def packed_listings(why: RunWhy, names: Mapping[str, str]) -> Markup:
+    """Listings and which of them stand beside each other: JSON, deflated, in base64; or empty.
+
+    `names`: of cells, by their ids. Pairs are [title, first, second, runs], with the numbers of
+    their listings; a run is [position in the second, in the first, length] of the same
+    instructions. A kernel that is in no pair stands alone, without a second.
+    """
+    listings: list[dict[str, Any]] = []
+    numbers: dict[str, list[int]] = {}
+    for cell, of_cell in why.cells.items():
+        kernels = [kernel.profile for kernel in of_cell.kernels if kernel.profile.listing]
+        numbers[cell] = list(range(len(listings), len(listings) + len(kernels)))
+        label = names[cell] if len(kernels) == 1 else ""
+        listings += [_listing(kernel, label or _title(names[cell], kernel)) for kernel in kernels]
+    pairs: list[list[Any]] = []
+    for pair in why.pairs:
+        first, second = (numbers.get(cell.id, []) for cell in (pair.cell, pair.against))
+        if len(first) == len(second) == 1:
+            (own,), (other,) = pair.first.kernels, pair.second.kernels
+            if own.profile.listing and other.profile.listing:
+                same = common_instructions(other.profile.listing, own.profile.listing)
+                title = f"{names[pair.cell.id]} against {pair.against.variant.label}"
+                pairs.append([title, *first, *second, list(_runs(same))])
+    paired = {number for _, *both, _ in pairs for number in both}
+    alone = [number for number in range(len(listings)) if number not in paired]
+    pairs += [[listings[number]["name"], number, None, []] for number in alone]
+    if not pairs:
+        return Markup("")
+    text = json.dumps({"listings": listings, "pairs": pairs}, separators=(",", ":"))
+    packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")
+    return Markup(packed)  # noqa: S704 - base64 has no character of HTML
+
+
+def _title(name: str, kernel: KernelProfile) -> str:
+    return f"{name}: {plain_kernel(kernel.name)}"
+
+
+def _runs(pairs: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
+    """Pairs of positions as runs in which both grow by one."""
+    for _, run in itertools.groupby(enumerate(pairs), lambda item: _shifts(*item)):
+        both = [pair for _, pair in run]
+        yield [*both[0], len(both)]
+
+
+def _shifts(place: int, pair: tuple[int, int]) -> tuple[int, int]:
+    return pair[0] - place, pair[1] - place
+
+
+def _listing(kernel: KernelProfile, name: str) -> dict[str, Any]:
+    """Columns of a listing by instruction; of places and waits the numbers of their texts."""
+    code = kernel.instructions_by_wait
+    assert code is not None  # noqa: S101 - only kernels with a listing are asked for
+    files = [file_name(str(file)) for file in code["file"]]
+    lines = code["line"].tolist()
+    places = [
+        ["", ""] if pd.isna(line) else [f"{file}:{line}", "" if pd.isna(text) else str(text)]
+        for file, line, text in zip(files, lines, code["text"].tolist(), strict=True)
+    ]
+    place_texts, place_numbers = _numbered(places)
+    wait_texts, wait_numbers = _numbered(_longest_waits(code))
+    return {
+        "name": name,
+        "sass": [str(text).strip() for text in code["sass"]],
+        "samples": _counts(code["samples_not_issued"]),
+        "executed": _counts(code["executed"]),
+        "place": place_numbers,
+        "places": place_texts,
+        "wait": wait_numbers,
+        "waits": wait_texts,
+    }
+
+
+def _longest_waits(code: pd.DataFrame) -> list[str]:
+    """What most samples of each instruction waited for, in words; empty without samples."""
+    stalls = [
+        str(name)
+        for name in code.columns
+        if str(name).startswith(_STALL) and str(name).endswith(_NOT_ISSUED)
+    ]
+    counts = code[stalls].fillna(0.0).to_numpy(dtype="float64")
+    if not stalls or not len(code):
+        return [""] * len(code)
+    words = [waited_for(name.removeprefix(_STALL).removesuffix(_NOT_ISSUED)) for name in stalls]
+    longest = zip(counts.argmax(axis=1), counts.max(axis=1), strict=True)
+    return [words[place] if most > 0 else "" for place, most in longest]
+
+
+def _counts(column: pd.Series[float]) -> list[int | None]:
+    values = column.to_numpy(dtype="float64")
+    return [None if np.isnan(value) else int(value) for value in values]
+
+
+def _numbered(texts: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    """The different texts in their order, and the number of each one."""
+    numbers: dict[str, int] = {}
+    different: list[Any] = []
+    for text in texts:
+        if str(text) not in numbers:
+            numbers[str(text)] = len(different)
+            different.append(text)
+    return different, [numbers[str(text)] for text in texts]
