@@ -25,8 +25,8 @@ from profiler.analyse.why.account import (
 from profiler.analyse.why.causes import reasons_first
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.roofs import BYTES, RoofAccount, roof_account
-from profiler.analyse.why.sass_code import executed_by_class
-from profiler.analyse.why.sass_diff import Hunk, Side, diff_sass
+from profiler.analyse.why.sass_classes import executed_by_class
+from profiler.analyse.why.sass_diff import Hunk, Side, common_instructions, diff_sass
 from profiler.analyse.why.waited_for import QUEUE
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import CellWhy
@@ -192,6 +192,19 @@ class PairWhy:
         if not self.told or len(listings) != 2 or listings[0] is None or listings[1] is None:
             return None
         return diff_sass(listings[0], listings[1])
+
+    @property
+    def common_instructions(self) -> list[tuple[int, int]] | None:
+        """Positions in the second and in the first of the instructions that both have, in order.
+
+        None of several kernels, and without a source page.
+        """
+        listings = [
+            kernel.profile.listing for why in (self.second, self.first) for kernel in why.kernels
+        ]
+        if len(listings) != 2 or listings[0] is None or listings[1] is None:
+            return None
+        return common_instructions(listings[0], listings[1])
 
 
 def _profiles(why: CellWhy) -> list[KernelProfile]:

@@ -42,7 +42,7 @@ _LONGEST_KERNEL = 60
 def final_summary(findings: Findings, *, verbose: bool = False) -> RenderableType:
     """Sum up a run: the answer, one table and what failed; `verbose`: all sentences and tables."""
     more = [" ".join(map(spoken, answer_of(findings)))] if verbose else []
-    if findings.search is not None:
+    if findings.search is not None and verbose:
         more.append(search_summary(findings.search))
     return Group(
         answer_lines(first_answer(findings)),

@@ -40,7 +40,6 @@ from profiler.render.words.why import (
 )
 
 MOST_PAIRS = 24
-_BAR_REM = 22.0
 _CUT = 0.8
 """Part of the longer duration that the bars reach down to, from which on they begin above 0."""
 _WHOLE = "whole"
@@ -58,8 +57,8 @@ class PartRow:
     words: str
     time: Datum
     share: Datum
-    begin_rem: float
-    width_rem: float
+    begin_pct: float
+    width_pct: float
     css: str
     """`adds`: it makes the first slower; `whole`: a duration; else it makes the first faster."""
 
@@ -181,7 +180,7 @@ def _parts(pair: PairWhy, account: Account | None) -> tuple[tuple[PartRow, ...],
 
     def row(words: str, ns: float, begin: float, css: str) -> PartRow:
         low, high = sorted((begin, begin + ns))
-        low, scale = max(low, origin), _BAR_REM / (highest - origin)
+        low, scale = max(low, origin), 100 / (highest - origin)
         time = numbers.show(ns, "ns") if css == _WHOLE else numbers.signed_time(ns)
         percent = share_of_slower(ns, account)
         share = numbers.show(percent, "%") if css == _WHOLE else signed_share(ns, account)
@@ -189,8 +188,8 @@ def _parts(pair: PairWhy, account: Account | None) -> tuple[tuple[PartRow, ...],
             words=words,
             time=Datum(time, numbers.raw(ns)),
             share=Datum(share, numbers.raw(percent)),
-            begin_rem=scale * (low - origin),
-            width_rem=scale * (high - low),
+            begin_pct=scale * (low - origin),
+            width_pct=scale * (high - low),
             css=css,
         )
 

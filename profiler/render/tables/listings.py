@@ -13,13 +13,14 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from profiler.analyse.why.kernel_profiles import KernelProfile
-from profiler.analyse.why.sass_diff import common_instructions
+from profiler.findings.why.cells import KernelWhy
 from profiler.findings.why.find import RunWhy
 from profiler.findings.why.hot_lines import file_name
 from profiler.render.words.names import plain_kernel
 from profiler.render.words.why import waited_for
 
+_MOST_ROWS = 20_000
+"""Instructions of a page: about 10 bytes each. The pairs of the answer come first."""
 _STALL, _NOT_ISSUED = "stall_", "_not_issued"
 
 
@@ -28,25 +29,26 @@ def packed_listings(why: RunWhy, names: Mapping[str, str]) -> Markup:
 
     `names`: of cells, by their ids. Pairs are [title, first, second, runs], with the numbers of
     their listings; a run is [position in the second, in the first, length] of the same
-    instructions. A kernel that is in no pair stands alone, without a second.
+    instructions. Of a cell with several kernels each stands alone, without a second. What has
+    no room is left out.
     """
     listings: list[dict[str, Any]] = []
     numbers: dict[str, list[int]] = {}
-    for cell, of_cell in why.cells.items():
-        kernels = [kernel.profile for kernel in of_cell.kernels if kernel.profile.listing]
-        numbers[cell] = list(range(len(listings), len(listings) + len(kernels)))
-        label = names[cell] if len(kernels) == 1 else ""
-        listings += [_listing(kernel, label or _title(names[cell], kernel)) for kernel in kernels]
     pairs: list[list[Any]] = []
     for pair in why.pairs:
-        first, second = (numbers.get(cell.id, []) for cell in (pair.cell, pair.against))
-        if len(first) == len(second) == 1:
-            (own,), (other,) = pair.first.kernels, pair.second.kernels
-            if own.profile.listing and other.profile.listing:
-                same = common_instructions(other.profile.listing, own.profile.listing)
-                title = f"{names[pair.cell.id]} against {pair.against.variant.label}"
-                pairs.append([title, *first, *second, list(_runs(same))])
-    paired = {number for _, *both, _ in pairs for number in both}
+        both = ((pair.cell.id, pair.first), (pair.against.id, pair.second))
+        for cell, of_cell in both:
+            kernels = [each for each in of_cell.kernels if each.profile.listing]
+            if cell not in numbers and _fits(listings, kernels):
+                numbers[cell] = list(range(len(listings), len(listings) + len(kernels)))
+                listings += [_listing(kernel, names[cell], len(kernels)) for kernel in kernels]
+        same = pair.common_instructions if all(cell in numbers for cell, _ in both) else None
+        if same is not None:
+            title = f"{names[pair.cell.id]} against {pair.against.variant.label}"
+            pairs.append(
+                [title, *numbers[pair.cell.id], *numbers[pair.against.id], list(_runs(same))]
+            )
+    paired = {number for _, *both_numbers, _ in pairs for number in both_numbers}
     alone = [number for number in range(len(listings)) if number not in paired]
     pairs += [[listings[number]["name"], number, None, []] for number in alone]
     if not pairs:
@@ -56,8 +58,10 @@ def packed_listings(why: RunWhy, names: Mapping[str, str]) -> Markup:
     return Markup(packed)  # noqa: S704 - base64 has no character of HTML
 
 
-def _title(name: str, kernel: KernelProfile) -> str:
-    return f"{name}: {plain_kernel(kernel.name)}"
+def _fits(listings: Sequence[Mapping[str, Any]], kernels: Sequence[KernelWhy]) -> bool:
+    """Whether a page has room for these beside the others; always for the first ones."""
+    rows = [len(each.profile.listing.instructions) for each in kernels if each.profile.listing]
+    return not listings or sum(len(each["sass"]) for each in listings) + sum(rows) <= _MOST_ROWS
 
 
 def _runs(pairs: Sequence[tuple[int, int]]) -> Iterator[list[int]]:
@@ -71,9 +75,9 @@ def _shifts(place: int, pair: tuple[int, int]) -> tuple[int, int]:
     return pair[0] - place, pair[1] - place
 
 
-def _listing(kernel: KernelProfile, name: str) -> dict[str, Any]:
+def _listing(kernel: KernelWhy, name: str, kernels: int) -> dict[str, Any]:
     """Columns of a listing by instruction; of places and waits the numbers of their texts."""
-    code = kernel.instructions_by_wait
+    code = kernel.profile.instructions_by_wait
     assert code is not None  # noqa: S101 - only kernels with a listing are asked for
     files = [file_name(str(file)) for file in code["file"]]
     lines = code["line"].tolist()
@@ -84,7 +88,7 @@ def _listing(kernel: KernelProfile, name: str) -> dict[str, Any]:
     place_texts, place_numbers = _numbered(places)
     wait_texts, wait_numbers = _numbered(_longest_waits(code))
     return {
-        "name": name,
+        "name": name if kernels == 1 else f"{name}: {plain_kernel(kernel.profile.name)}",
         "sass": [str(text).strip() for text in code["sass"]],
         "samples": _counts(code["samples_not_issued"]),
         "executed": _counts(code["executed"]),

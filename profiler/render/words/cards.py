@@ -53,6 +53,7 @@ from profiler.render.words.verdicts import (
     word_of_all,
 )
 from profiler.render.words.why import part_words, roof_parts, roof_words
+from profiler.search.live.estimates import CONFIDENCE
 
 _MEMORY_ROOFS = frozenset({"dram", "l2", "l1"})
 _LEAST_SAVED = 0.9
@@ -79,9 +80,21 @@ def first_answer(findings: Findings) -> tuple[Sentence, ...]:
     return (
         headline(findings),
         *map(card_sentence, cards(findings)),
-        coverage_sentence(findings.programs),
+        sentence_of(f"{spoken(coverage_sentence(findings.programs))}{_never_tried(findings)}"),
         *([sentence_of(key)] if key else []),
     )
+
+
+def _never_tried(findings: Findings) -> str:
+    """How many configurations a search left out, and how many of all may be better."""
+    cover = findings.search.coverage if findings.search else None
+    if cover is None or not cover.untried:
+        return ""
+    text = f" Of the configurations {cover.untried:,} were never tried"
+    if cover.better_share is None:
+        return f"{text}: how many are better is not known."
+    most = int(cover.better_share * cover.configurations)
+    return f"{text}: fewer than {most:,} are better ({100 * CONFIDENCE:.0f} % confidence)."
 
 
 # ---- best ----------------------------------------------------------------------------------------

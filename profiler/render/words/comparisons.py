@@ -15,8 +15,8 @@ from profiler.render.words.verdicts import counts, percent, reason_and_blocks
 
 _NAMED = 2
 """Variants that a sentence names; more are counted."""
-_LEAST_BIAS = 0.00005
-"""Less is 0.00 %."""
+_LEAST_BIAS = 0.001
+"""A tenth of the least margin: less decides nothing."""
 
 
 def ties_words(winner: Winner) -> str:
@@ -33,7 +33,7 @@ def ties_words(winner: Winner) -> str:
 
 
 def bias_words(bias: float) -> str:
-    """`0.12 % too low`: what choosing the lowest does to its number; empty where that is 0."""
+    """`0.12 % too low`: what choosing the lowest does to its number; empty where it is small."""
     return f"{percent(bias)} too low" if bias >= _LEAST_BIAS else ""
 
 

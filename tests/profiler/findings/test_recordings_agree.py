@@ -8,6 +8,7 @@ import math
 import re
 from pathlib import Path
 
+import lxml.html
 import pandas as pd
 import pytest
 from recorded import RECORDINGS, findings_of_recording, rendered_page, summary_text
@@ -15,6 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from profiler.analyse.why.account import CLOSES_WITHIN
+from profiler.comparison.run_entries import read_entries
 from profiler.errors import ExitCode
 from profiler.findings.brief import BriefDocument, Checked, brief
 from profiler.findings.document import (
@@ -29,7 +31,10 @@ from profiler.findings.why.find import find_why
 from profiler.metrics.catalogue import ROOF_PREFIX
 from profiler.model import Outcome, Verdict
 from profiler.render.console.explain import COLUMNS, explain_text
+from profiler.render.console.lists import runs_table
 from profiler.render.console.tables import final_summary
+from profiler.render.excerpts import run_html, run_markdown
+from profiler.render.index import page_of_run, render_runs
 from profiler.render.tables.main_table import main_table, roof_column
 from profiler.render.words import numbers
 from profiler.render.words.cards import cards, first_answer
@@ -180,6 +185,57 @@ def test_the_summary_holds_at_80_columns(findings):
         return
     first = findings.ranking.ranks[0].variant
     assert any(line.startswith(first.label) for line in lines), "a name is on one line"
+
+
+@pytest.mark.parametrize(("width", "most"), [(100, 12), (80, 16)])
+def test_the_answer_is_found_in_ten_seconds(findings, width, most):
+    stream = io.StringIO()
+    Console(file=stream, width=width, color_system=None).print(final_summary(findings))
+    lines = stream.getvalue().splitlines()
+    rule = next(place for place, line in enumerate(lines) if set(line.strip()) == {"\u2500"})
+    before_the_table = max(place for place, line in enumerate(lines[:rule]) if not line.strip())
+    assert before_the_table <= most
+
+
+def test_the_answer_is_the_same_text_everywhere(findings, tmp_path):
+    sentences = [plain(spoken(sentence)) for sentence in first_answer(findings)]
+    stream = io.StringIO()
+    Console(file=stream, width=400, color_system=None).print(final_summary(findings))
+    console = plain(stream.getvalue())
+    checked = brief(Checked(ExitCode.COMPLETE, findings, sentences))["answer"]
+    markdown, notebook = (
+        plain(run_markdown(findings).replace("\\", "")),
+        text_of(run_html(findings)),
+    )
+    summary = json.loads(summary_text(findings))
+    page = lxml.html.document_fromstring(rendered_page(findings)).get_element_by_id("answer")
+    assert plain(page.find_class("answer")[0].text_content()) == sentences[0]
+    assert plain(summary["sentence"]) == sentences[0]
+    assert plain(page_of_run(findings, "").answer) == sentences[0]
+    run = tmp_path / "experiment/run"
+    run.mkdir(parents=True)
+    (run / "summary.json").write_text(summary_text(findings), encoding="utf-8")
+    entries = read_entries(tmp_path, {"experiment/run": (0,)})
+    assert sentences[0] in text_of(render_runs(entries))
+    stream = io.StringIO()
+    Console(file=stream, width=1000, color_system=None).print(runs_table(entries))
+    assert sentences[0] in plain(stream.getvalue())
+    shown = plain(page.text_content())
+    for card in cards(findings):
+        assert plain(card.answer + card.detail) in shown
+    for sentence, short in zip(sentences, checked, strict=True):
+        assert sentence in console
+        assert sentence in markdown.replace("**", "")
+        assert sentence in notebook
+        assert sentence.startswith(plain(short).removesuffix("\u2026"))
+
+
+def plain(text):
+    return " ".join(text.split())
+
+
+def text_of(markup):
+    return plain(lxml.html.document_fromstring(markup).text_content())
 
 
 def test_no_two_labels_are_equal(findings):

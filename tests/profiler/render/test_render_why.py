@@ -133,13 +133,13 @@ def test_signs_are_the_same_in_the_sentence_and_in_the_tables(findings, pair):
 def test_each_bar_of_a_waterfall_begins_where_the_one_before_ends(findings):
     (shown, *_) = explained(findings).pairs
     before, *steps, after = shown.parts
-    level = before.begin_rem + before.width_rem
+    level = before.begin_pct + before.width_pct
     for row in steps:
-        ends = (row.begin_rem, row.begin_rem + row.width_rem)
+        ends = (row.begin_pct, row.begin_pct + row.width_pct)
         start, level_after = ends if row.css else ends[::-1]
         assert start == pytest.approx(level)
         level = level_after
-    assert after.begin_rem + after.width_rem == pytest.approx(level)
+    assert after.begin_pct + after.width_pct == pytest.approx(level)
 
 
 def test_kernels_that_are_compared_together_are_named():
