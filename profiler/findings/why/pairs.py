@@ -25,7 +25,7 @@ from profiler.analyse.why.account import (
 from profiler.analyse.why.causes import reasons_first
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.roofs import BYTES, RoofAccount, roof_account
-from profiler.analyse.why.sass_classes import executed_by_class
+from profiler.analyse.why.sass_code import executed_by_class
 from profiler.analyse.why.sass_diff import Hunk, Side, common_instructions, diff_sass
 from profiler.analyse.why.waited_for import QUEUE
 from profiler.findings.verdicts import PairVerdict
