@@ -118,6 +118,17 @@ def looks():
     return set()
 
 
+def test_the_filter_of_the_index_leaves_rows_with_every_word(gallery, browser):
+    opened = open_page(browser, (gallery / "index.html").as_uri())
+    opened.page.locator("#find-listed").fill("h200 warpgroups")
+    shown = opened.page.locator(".listed:visible")
+    assert [link.get_attribute("href") for link in shown.locator("h3 a").all()] == [
+        "hopper_timeline.html"
+    ]
+    assert opened.page.locator(".tools output").inner_text() == f"1 of {len(PAGES) - 1}"
+    opened.page.context.close()
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_nothing_is_wrong_with_a_page(gallery, browser, looks, name):
     opened = open_page(browser, (gallery / f"{name}.html").as_uri())

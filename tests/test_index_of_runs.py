@@ -103,8 +103,10 @@ def test_runs_stand_by_experiment_newest_first_with_answer_gpu_and_commit(tmp_pa
     document, said = write(tmp_path)
     assert said == []
     (section,) = document.xpath("//section[@id='pages']")
-    titles = [head.text_content() for head in section.xpath("./h2")][1:]
+    rows = section.xpath("./article")
+    titles = [row.xpath("./div/h3/a")[0].text_content() for row in rows]
     assert titles == ["Title of other", "Title of sums"]
+    assert [len(row.xpath(".//details//h3")) for row in rows] == [0, 1], "older runs are folded"
     assert section.xpath(".//h3/a/@href") == [
         "other/20260304-120000/index.html",
         "sums/20260304-110000/index.html",
@@ -112,7 +114,7 @@ def test_runs_stand_by_experiment_newest_first_with_answer_gpu_and_commit(tmp_pa
     ]
     lines = [line.text_content() for line in section.xpath(".//p")]
     facts = "NVIDIA H200 \u00b7 2026-03-04 12:00 UTC \u00b7 1 cell \u00b7 commit 01234567+"
-    assert lines[:2] == [facts, "new is best at 12."]
+    assert lines[:2] == [f"other/20260304-120000 \u00b7 {facts}", "new is best at 12."]
 
 
 def test_a_run_that_got_slower_is_marked_and_the_line_has_intervals(tmp_path):

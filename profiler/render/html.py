@@ -29,7 +29,7 @@ SHARED = (
     "page",
 )
 """Files of the page's script that share one scope, in the order in which they need each other."""
-SCRIPTS = ("names", "downloads", "reach")
+SCRIPTS = ("names", "downloads", "reach", "list_filter")
 """Files with a scope of their own."""
 _SEVERITY_WORDS = {
     Severity.ERROR: ("\N{MULTIPLICATION X}", "Error"),

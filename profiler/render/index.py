@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from markupsafe import Markup
 
-from profiler.comparison.run_entries import RunEntry, newest_listed
+from profiler.comparison.run_entries import ProblemBest, RunEntry, newest_listed
 from profiler.findings.findings import Findings
 from profiler.findings.runs.comparison import RunComparison
 from profiler.findings.runs.history import BestChange, BestPoint, best_over_time, changes
@@ -41,6 +42,8 @@ class IndexEntry:
     """What else stands in its small line, such as the commit."""
     mark: Datum | None = None
     """A verdict beside it."""
+    picture: Markup | None = None
+    """Its numbers, as large as its lines of text."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +58,12 @@ class MissingPage:
 
 @dataclass(frozen=True)
 class IndexGroup:
-    """Pages under one heading."""
+    """A row of an index: a page, and older ones of the same experiment below it."""
 
     entries: tuple[IndexEntry, ...]
     title: str = ""
-    line: Markup | None = None
-    """The best over time; None where there are no two runs to compare."""
+    picture: Markup | None = None
+    """The best over time; where there are no two runs to compare, that of the newest."""
     best: str = ""
     """The best of the newest run in words; empty where it has no ratio to a baseline."""
 
@@ -71,7 +74,8 @@ def render_gallery(entries: Sequence[IndexEntry], missing: Sequence[MissingPage]
         f"{len(entries)} pages, each one file that opens from disk. "
         "The numbers are those of the machine that each names."
     )
-    return _render("Gallery", "Replayed recordings", lead, [IndexGroup(tuple(entries))], missing)
+    groups = [IndexGroup((entry,), picture=entry.picture) for entry in entries]
+    return _render("Gallery", "Replayed recordings", lead, groups, missing)
 
 
 def render_runs(entries: Sequence[RunEntry]) -> str:
@@ -108,7 +112,7 @@ def _group(runs: tuple[RunEntry, ...]) -> IndexGroup:
     return IndexGroup(
         entries=tuple(_entry(run, changed.get(run.folder)) for run in runs),
         title=runs[0].title,
-        line=_line(points) if len(points) > 1 else None,
+        picture=_line(points) if len(points) > 1 else _best_of_problems(runs[0].best),
         best=best_words(points[-1].entry) if points else "",
     )
 
@@ -128,6 +132,23 @@ def _entry(run: RunEntry, change: BestChange | None) -> IndexEntry:
         facts=tuple(filter(None, facts)),
         mark=Datum(change_words(change), css=CSS[change.verdict]) if change else None,
     )
+
+
+def _best_of_problems(best: Sequence[ProblemBest]) -> Markup | None:
+    return picture_of([(each.low, each.ratio, each.high) for each in best])
+
+
+def picture_of(points: Sequence[tuple[float, float, float]]) -> Markup | None:
+    """The best of each problem relative to the baseline; None without two."""
+    finite = [point for point in points if all(map(math.isfinite, point))]
+    if len(finite) < 2:
+        return None
+    ratios = [ratio for _, ratio, _ in finite]
+    label = (
+        "The best of each problem relative to the baseline, in their order: from "
+        f"{numbers.ratio(min(ratios))} to {numbers.ratio(max(ratios))}"
+    )
+    return small_line(finite, label)
 
 
 def _line(points: Sequence[BestPoint]) -> Markup:
@@ -151,7 +172,21 @@ def page_of_run(findings: Findings, file: str) -> IndexEntry:
         machines=(_machine(report.environment),),
         dates=(report.execution.created,),
         answer=headline_text(findings),
+        picture=_picture(findings),
     )
+
+
+def _picture(findings: Findings) -> Markup | None:
+    """Ratios to the baseline: of the versions of a ladder, else of the best of each problem."""
+    if findings.kind.ladder:
+        return picture_of([(rung.ratio,) * 3 for rung in findings.kind.ladder])
+    winners = findings.ranking.deciding_winners
+    values = [
+        findings.numbers.value(winners[problem.id].cell, findings.numbers.primary.name)
+        for problem in findings.programs.problems
+        if problem.id in winners
+    ]
+    return picture_of([(value.ratio,) * 3 for value in values])
 
 
 def page_of_comparison(comparison: RunComparison, title: str, file: str) -> IndexEntry:
@@ -174,9 +209,10 @@ def _machine(environment: Environment) -> str:
 # ---- a line of a few numbers with their intervals, as large as two lines of text -----------------
 
 
-_HEIGHT, _STEP, _EDGE = 44.0, 22.0, 6.0
-_MOST_POINTS = 40
-"""Of the newest: more would be closer together than their dots are wide."""
+_HEIGHT, _STEP, _EDGE, _WIDEST = 44.0, 22.0, 6.0, 150.0
+_DOTS_FROM = 5.0
+_MOST_POINTS = 144
+"""Of the newest: more would be as close together as lines are wide."""
 
 
 def small_line(points: Sequence[tuple[float, float, float]], label: str) -> Markup:
@@ -187,16 +223,18 @@ def small_line(points: Sequence[tuple[float, float, float]], label: str) -> Mark
     shown = points[-_MOST_POINTS:]
     bottom, top = min(low for low, _, _ in shown), max(high for _, _, high in shown)
     span = (top - bottom) or 1.0
+    step = min(_STEP, (_WIDEST - 2 * _EDGE) / max(len(shown) - 1, 1))
 
     def height(value: float) -> str:
         return f"{_HEIGHT - _EDGE - (value - bottom) / span * (_HEIGHT - 2 * _EDGE):.1f}"
 
     parts = {
         "label": label,
-        "width": f"{2 * _EDGE + _STEP * (len(shown) - 1):.0f}",
+        "width": f"{2 * _EDGE + step * (len(shown) - 1):.0f}",
         "height": f"{_HEIGHT:.0f}",
+        "radius": "2.5" if step > _DOTS_FROM else "1",
         "points": [
-            (f"{_EDGE + _STEP * number:.0f}", *map(height, point))
+            (f"{_EDGE + step * number:.1f}", *map(height, point))
             for number, point in enumerate(shown)
         ],
     }
