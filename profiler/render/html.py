@@ -23,6 +23,7 @@ SHARED = (
     "walk",
     "metric_tables",
     "listing",
+    "perfetto",
     "scatter",
     "export",
     "parallel",

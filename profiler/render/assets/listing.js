@@ -1,7 +1,7 @@
 // Every line of two explained kernels beside each other. The data are unpacked when they come near the
 // window, and as many rows are drawn as a reader asks for: a kernel may have thousands.
 const MORE_ROWS = 300;
-const unpackListings = async (text) => {
+const unpacked = async (text) => {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return JSON.parse(await new Response(stream).text());
@@ -123,7 +123,7 @@ if (listingBlock && window.DecompressionStream) {
   const near = new IntersectionObserver(async (entries) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;
     near.disconnect();
-    showListing(await unpackListings($("listings").textContent), listingBlock);
+    showListing(await unpacked($("listings").textContent), listingBlock);
   }, { rootMargin: "50%" });
   near.observe(listingBlock);
 } else listingBlock?.remove();

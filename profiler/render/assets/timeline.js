@@ -10,6 +10,7 @@
     range: "range on the host", api: "CUDA call",
     span: "from the first to the last of its operations on the GPU",
   };
+  const PROCESSES = { range: "host, NVTX", api: "host, CUDA calls", span: "device, NVTX", gpu: "device" };
   const [ROW, GAP, LEFT, AXIS, PAD] = [20, 10, 150, 22, 4];
   const LEAST_NS = 50;
   const STEP = 1.6; // one press of a zoom button
@@ -143,6 +144,22 @@
       stage.append(this.strip, this.bars, this.tip);
       this.root.replaceChildren(tools, stage, this.words);
       this.root.hidden = false;
+      const detail = { title: this.cell.name, bars: () => this.columns() };
+      tools.dispatchEvent(new CustomEvent("recorded", { bubbles: true, detail })); // what offers it elsewhere
+    }
+
+    columns() {
+      const found = { rows: [], names: data.names, row: [], name: [], start: [], ns: [] };
+      this.rows.forEach(({ kind, label }, row) => found.rows.push([PROCESSES[kind], label || `${found.rows[row - 1][1]} +`]));
+      for (const kind of KINDS) {
+        const { row, name, start, end } = this.sets[kind];
+        for (let bar = 0; bar < row.length; bar += 1) {
+          for (const [column, value] of [["row", row[bar]], ["name", name[bar]], ["start", start[bar]], ["ns", end[bar] - start[bar]]]) {
+            found[column].push(value);
+          }
+        }
+      }
+      return found;
     }
 
     // ---- geometry ------------------------------------------------------------------------------------

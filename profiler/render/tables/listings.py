@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
-import json
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +13,7 @@ from markupsafe import Markup
 from profiler.findings.why.cells import KernelWhy
 from profiler.findings.why.find import RunWhy
 from profiler.findings.why.hot_lines import file_name
+from profiler.render.embed import pack
 from profiler.render.words.names import plain_kernel
 from profiler.render.words.why import waited_for
 
@@ -51,11 +49,7 @@ def packed_listings(why: RunWhy, names: Mapping[str, str]) -> Markup:
     paired = {number for _, *both_numbers, _ in pairs for number in both_numbers}
     alone = [number for number in range(len(listings)) if number not in paired]
     pairs += [[listings[number]["name"], number, None, []] for number in alone]
-    if not pairs:
-        return Markup("")
-    text = json.dumps({"listings": listings, "pairs": pairs}, separators=(",", ":"))
-    packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")
-    return Markup(packed)  # noqa: S704 - base64 has no character of HTML
+    return pack({"listings": listings, "pairs": pairs}) if pairs else Markup("")
 
 
 def _fits(listings: Sequence[Mapping[str, Any]], kernels: Sequence[KernelWhy]) -> bool:

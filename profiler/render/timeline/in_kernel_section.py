@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from markupsafe import Markup
 
 from profiler.findings.findings import Findings
 from profiler.findings.timelines.in_kernel import WAIT, InKernelFindings
 from profiler.findings.values import NAN
+from profiler.render.embed import pack
 from profiler.render.figures.axes import symbol_handle
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.tables.rows import Datum, Row
@@ -47,6 +49,8 @@ class InKernelCell:
     """Each activity with the name of its colour; empty: none of its own."""
     chart: Chart | None
     table: SmallTable
+    trace: Markup
+    """Every activity and operation, packed for Perfetto; empty without any."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,31 @@ def _cell(
         ),
         chart=_chart(name, number, inside, colours) if drawn else None,
         table=_activity_table(name, inside),
+        trace=_trace(inside),
     )
+
+
+def _trace(inside: InKernelFindings) -> Markup:
+    """Columns of bars: a process for each block, a thread for each warpgroup and operation."""
+    activities = inside.stamps.spans.rename(columns={"activity": "name"}).assign(operation="")
+    operations = inside.under_way.assign(name=inside.under_way["operation"])
+    bars = pd.concat([activities, operations]).sort_values(["block", "group", "operation"])
+    if bars.empty:
+        return Markup("")
+    places, rows = pd.factorize(
+        pd.MultiIndex.from_frame(bars[["block", "group", "operation"]]), sort=False
+    )
+    names, texts = pd.factorize(bars["name"])
+    start, end = (bars[name].round().astype(int) for name in ("start_ns", "end_ns"))
+    groups = inside.stamps.groups
+    threads = [
+        [f"block {block}", f"{groups.get(group, group)}{f': {operation}' if operation else ''}"]
+        for block, group, operation in rows
+    ]
+    steps = np.diff(start, prepend=0)
+    columns = {"row": places, "name": names, "start_steps": steps, "ns": (end - start).to_numpy()}
+    document = {"rows": threads, "names": [words(str(text)) for text in texts]}
+    return pack(document | {name: column.tolist() for name, column in columns.items()})
 
 
 def words(name: str) -> str:

@@ -32,7 +32,7 @@ from profiler.render.tables.rows import counts_datum, verdict_datum
 from profiler.render.tables.slowdowns import slowdown_heats
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards, evidence
-from profiler.render.words.comparisons import best_word, ties_words
+from profiler.render.words.comparisons import best_word, bias_words, ties_words
 from profiler.render.words.verdict_words import SYMBOLS, WORDS
 from profiler.render.words.verdicts import (
     counts,
@@ -255,8 +255,10 @@ def test_every_reason_has_words(reason):
 
 def test_the_card_says_where_its_ratio_is_from(again, report):
     confirmed, timed = cards(again)[1].detail, cards(find(report))[1].detail
-    assert "; confirmed; chosen as the lowest, it may read 0." in confirmed
+    assert confirmed.endswith("; confirmed")
     assert "; not confirmed" in timed
+    assert bias_words(0.002) == "0.20\u202f% too low"
+    assert bias_words(0.0005) == "", "less than a tenth of the least margin"
 
 
 def test_the_console_shows_the_number_of_the_final(measured_again):
