@@ -34,7 +34,8 @@ STAND_IN = """() => {
 
 @pytest.fixture(scope="module", params=["in_kernel", "timeline"])
 def page(request, browser, tmp_path_factory):
-    report = report_with([STAMPS]) if request.param == "in_kernel" else timeline_report([TRAINING], count=1)
+    in_kernel = request.param == "in_kernel"
+    report = report_with([STAMPS]) if in_kernel else timeline_report([TRAINING], count=1)
     file = tmp_path_factory.mktemp("trace") / "page.html"
     file.write_text(render_page(find(report)), encoding="utf-8")
     opened = open_page(browser, file.as_uri())
