@@ -117,3 +117,17 @@ restoring = false;
 reveal();
 shade();
 watchSticky();
+
+// ---- what is far from the window is laid out bit by bit, so that a picture of the whole page has it ------
+const soon = window.requestIdleCallback ?? ((call) => setTimeout(call, 50));
+const unlaid = all("section, .block, .chart");
+const layOut = (idle) => {
+  do {
+    const part = unlaid.shift();
+    if (!part) return;
+    part.style.contentVisibility = "visible";
+    part.getBoundingClientRect(); // now, while there is time
+  } while (idle?.timeRemaining?.() > 8);
+  soon(layOut, { timeout: 500 });
+};
+addEventListener("load", () => soon(layOut, { timeout: 500 }));
