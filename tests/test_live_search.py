@@ -93,7 +93,7 @@ def test_the_finalists_are_judged_as_the_cells_of_a_sweep(whole):
 def test_the_page_shows_the_search(whole):
     page = (whole[2] / "index.html").read_text()
     assert 'id="search"' in page
-    assert 'id="figure-search-course"' in page
+    assert '<figure class="chart" id="figure-first">\n<figcaption><b>Best so far by' in page
     assert 'id="figure-search-tried"' in page
     assert "The strategy portfolio tried 20 of 24 configurations (83.3 %)" in page
     assert "4 configurations were never tried. None of the 9 that were drawn at random" in page

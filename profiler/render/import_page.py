@@ -15,11 +15,15 @@ from profiler.findings.why.hot_lines import ListedKernel
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.labels import labels
 from profiler.notices import Notice
+from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.figures.drawing import Axis
+from profiler.render.figures.version_figures import bars
 from profiler.render.html import notice_rows, render
 from profiler.render.source_page import listed_kernel_parts
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
-from profiler.render.words.names import shorten
+from profiler.render.words.names import plain_kernel, readable_kernel, shorten
+from profiler.render.words.sentences import Sentence, sentence_of, strong
 
 MOST_LAUNCHES = 2000
 """A row for each launch of a long trace would make the page unusable: groups hold all of them."""
@@ -63,6 +67,8 @@ def render_import_page(  # noqa: PLR0913 - everything that the page shows
     )
     parts = {
         "files": list(files),
+        "answer": _answer(groups),
+        "first": _time_chart(groups),
         "account": account,
         "notice_rows": notice_rows(notices),
         "count": groups.launches,
@@ -91,6 +97,53 @@ def render_import_page(  # noqa: PLR0913 - everything that the page shows
         "left_out": len(launches) - len(listed),
     }
     return render("import.html", parts)
+
+
+# ---- the answer: which kernels take the time -----------------------------------------------------
+
+
+_MOST_BARS = 12
+
+
+def _times(groups: LaunchGroups) -> pd.Series[float]:
+    """Time of all launches of each kernel together, most first; empty where none is known."""
+    times = groups.table.groupby("kernel", sort=False)[TOTAL].sum(min_count=1).dropna()
+    return times[times > 0].sort_values(ascending=False, kind="stable")
+
+
+def _answer(groups: LaunchGroups) -> Sentence:
+    """Which kernel takes most of the time; empty where no durations are known."""
+    times = _times(groups)
+    if times.empty:
+        return ()
+    names = [plain_kernel(readable_kernel(str(name))) for name in times.index]
+    whole = float(times.sum())
+    shares = [numbers.show(100 * float(ns) / whole, "%") for ns in times]
+    text = (
+        f"{strong(shorten(names[0]))} takes {strong(shares[0])} of the "
+        f"{numbers.show(whole, 'ns')} of {groups.launches:,} launches"
+    )
+    if len(names) > 1:
+        text += f"; the next, {strong(shorten(names[1]))}, {shares[1]}"
+    return sentence_of(f"{text}.")
+
+
+def _time_chart(groups: LaunchGroups) -> Chart | None:
+    """Time of each kernel as a bar; None where no durations are known."""
+    times = _times(groups)
+    if times.empty:
+        return None
+    shown, whole = times[:_MOST_BARS], float(times.sum())
+    names = [shorten(plain_kernel(readable_kernel(str(name)))) for name in shown.index]
+    texts = [f"{numbers.show(ns, 'ns')}, {numbers.show(100 * ns / whole, '%')}" for ns in shown]
+    missing = [math.nan] * len(shown)
+    columns = {"name": names, "value": shown.tolist(), "low": missing, "high": missing}
+    table = pd.DataFrame({**columns, "text": texts, "role": "best", "mark": -1})
+    left_out = len(times) - len(shown)
+    reading = "All launches of a kernel together."
+    if left_out:
+        reading += f" {left_out} more take less."
+    return make_chart("first", "Time by kernel", reading, bars(table, Axis("Time", "ns")))
 
 
 def _short(name: str) -> str:

@@ -49,6 +49,21 @@ def test_groups_by_kernel_grid_and_block_with_medians():
     assert math.isnan(unknown.total_ns), "an unknown time is not 0"
 
 
+def test_the_page_says_and_shows_which_kernel_takes_the_time():
+    long = f"gemm<{'float, ' * 40}int>(float*)"
+    launches = LAUNCHES.replace({"kernel": {"gemm": long}})
+    page = lxml.html.document_fromstring(imported_page(launches, (), ["a.csv"]))
+    (answer,) = page.find_class("answer")
+    assert answer.text_content().startswith("gemm takes 69.2\u202f% of the 13.00\u202f\u00b5s of 4")
+    drawn = [text.text_content() for text in page.xpath("//figure//*[local-name()='text']")]
+    assert {"gemm", "9.000\u202f\u00b5s, 69.2\u202f%"} <= set(drawn)
+    assert page.xpath("//*[contains(@class, 'clamp')]/text()") == [long] * 4, (
+        "two rows, two launches"
+    )
+    untimed = imported_page(LAUNCHES.drop(columns="duration_ns"), (), ["a.csv"])
+    assert 'id="answer"' not in untimed
+
+
 def test_no_launches():
     assert group_launches(LAUNCHES.iloc[:0]).rows == ()
     assert "0 launches of 0 kinds" in imported_page(LAUNCHES.iloc[:0], (), ["a.csv"])
