@@ -80,6 +80,8 @@ class SharedMemory:
         """What the other process opens it by, as JSON has it."""
         self.file = file
         """Descriptor that goes with the handle; None on a GPU."""
+        self.pool: Any = None
+        """Of torch's allocator, that holds this memory and no other; None on a CPU."""
 
     @classmethod
     def made(cls, places: Sequence[Place], device: torch.device) -> SharedMemory:
@@ -134,7 +136,9 @@ def _on_gpu(size: int, device: torch.device) -> SharedMemory:
         {"bytes": base64.b64encode(part).decode()} if isinstance(part, bytes) else part
         for part in storage._share_cuda_()
     ]
-    return SharedMemory(content, {"ipc": parts}, None)
+    memory = SharedMemory(content, {"ipc": parts}, None)
+    memory.pool = pool
+    return memory
 
 
 def message_of(places: Iterable[Place]) -> list[dict[str, Any]]:

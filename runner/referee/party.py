@@ -94,7 +94,8 @@ class Party:
         kept = {
             name: value
             for name, value in os.environ.items()
-            if name in _KEPT_VARIABLES or name.startswith(_KEPT_BEGINNINGS)
+            if name in _KEPT_VARIABLES
+            or (name.startswith(_KEPT_BEGINNINGS) and not name.endswith("_DIR"))
         }
         caches = {name: str(Path(folder, below)) for name, below in _CACHES.items()}
         places = dict.fromkeys(_PLACES, folder)
@@ -190,10 +191,13 @@ class Party:
         if not os.WIFSTOPPED(status):
             self._process.returncode = os.waitstatus_to_exitcode(status)
             raise self._ended()
-        below = tuple(_descendants(leader))  # not by the group, which they may leave
-        for pid in below:
-            with suppress(OSError):
-                os.kill(pid, signal.SIGSTOP)
+        below: set[int] = set()
+        # Not by the group, which they may leave; again, for those that were started meanwhile.
+        while more := set(_descendants(leader)) - below:
+            for pid in more:
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGSTOP)
+            below |= more
         self.stopped = (leader, *below)
         self._refuse_orphans()
         self._refuse_scheduling()
