@@ -140,8 +140,8 @@ def test_on_a_cpu_without_nvml_all_but_the_time_is_missing(bench):
 @pytest.mark.parametrize(
     ("acts_s", "settling", "ends_s", "burst_ms", "is_settled"),
     [
-        pytest.param(2.6, Settling(5.0, 700), 3.6, 26, True, id="after a cool neighbour"),
-        pytest.param(0.0, Settling(5.0, 700), 2.0, 26, True, id="after a hot one"),
+        pytest.param(2.6, Settling(5.0, 700), 4.6, 26, True, id="after a cool neighbour"),
+        pytest.param(0.0, Settling(5.0, 700), 2.5, 26, True, id="after a hot one"),
         pytest.param(2.6, Settling(2.5, 700), 2.5, 25, False, id="too short for the limit"),
         pytest.param(2.6, Settling(5.0, None), 1.0, 25, True, id="no limit known"),
         pytest.param(2.6, Settling(5.0, 900), 1.0, 25, True, id="far below the limit"),
@@ -164,6 +164,22 @@ def test_power_above_the_limit_has_not_settled_however_steady_it_is(
     assert now_s == pytest.approx(ends_s, abs=0.06)
     assert 1e3 * span.burst_s == pytest.approx(burst_ms, rel=1e-3)
     assert settling.has_settled(span) == is_settled
+
+
+def test_at_the_limit_whole_swings_of_it_are_compared():
+    """An H200 swung once a second: 719 W and 201 µs, then 672 W and 210 µs."""
+    readings = [
+        Reading(n / 100, None, 719 if n % 100 < 50 else 672, None, None, 4) for n in range(800)
+    ]
+    settling, bursts, now_s = Settling(5.0, 700), [], 0.0
+    while not settling.is_over(now_s, bursts, readings):
+        seconds = 0.0201 if now_s % 1 < 0.5 else 0.0210
+        now_s += seconds
+        bursts.append(TimedBurst(seconds, now_s))
+    span = settling.span(bursts, readings)
+    assert now_s < 3
+    assert settling.has_settled(span)
+    assert span.burst_s == pytest.approx(0.02055, rel=5e-3)
 
 
 def test_halves_have_to_agree_in_power_where_the_time_does_not_follow_the_clock():
