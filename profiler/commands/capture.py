@@ -13,6 +13,7 @@ from typing import NoReturn
 import profiler
 from profiler.commands.requests import CaptureRequest
 from profiler.errors import ExitCode, UsageError
+from profiler.sessions.progress import make_console
 
 _MAIN = Path(profiler.__file__).parent / "runner" / "capture" / "__main__.py"
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?")
@@ -24,8 +25,29 @@ _STEPS = re.compile(r"(\d{1,9}):(\d{1,9})")
 def capture(request: CaptureRequest) -> ExitCode:
     """Become the program, which is captured while it runs; without `-o`, rank a trace."""
     if request.out is None:
-        raise UsageError("capture takes a program and -o FOLDER.")
-    _become(request, request.out)
+        return _rank(request)
+    return _become(request, request.out)
+
+
+def _rank(request: CaptureRequest) -> ExitCode:
+    """Print what takes most time in a trace, and what of it a live capture records."""
+    trace = Path(request.program[0])
+    if len(request.program) > 1 or not trace.is_file():
+        raise UsageError(
+            "capture takes a program and -o FOLDER, or a trace.",
+            remedy="As in: profiler capture -o FOLDER -- python train.py",
+        )
+    from profiler.importers.registry import read_files
+    from profiler.importers.timelines import ImportedTimelines
+    from profiler.importers.trace_ranks import ranked_work
+    from profiler.render.console.ranks import ranks_table
+
+    imported, _ = read_files([trace])
+    if not isinstance(imported, ImportedTimelines):
+        raise UsageError(f"{trace.name} is no timeline.", remedy="profiler import shows it.")
+    for each in imported.timelines:
+        make_console("auto").print(*ranks_table(each.file, ranked_work(each.timeline)))
+    return ExitCode.COMPLETE
 
 
 def _become(request: CaptureRequest, out: Path) -> NoReturn:

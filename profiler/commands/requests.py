@@ -488,12 +488,16 @@ class ImportRequest:
 class CaptureRequest:
     """Run a Python program and make an experiment of the operators that take most of its time.
 
-    profiler capture -o FOLDER -- python train.py ARGUMENTS
+    A trace of torch.profiler or nsys in place of the program is ranked: what takes most of its
+    time, and what of that a capture records.
     """
 
     program: Annotated[
         list[str],
-        Argument(metavar="-- PROGRAM…", help="python FILE or -m MODULE, with its arguments."),
+        Argument(
+            metavar="-- PROGRAM…|TRACE",
+            help="python FILE or python -m MODULE, with its arguments; without -o a trace.",
+        ),
     ]
     out: Annotated[
         Path | None,

@@ -37,6 +37,8 @@ from profiler.runner.capture.signatures import (
 NOT_LAUNCHED = "views, sizes and allocations"
 """Calls that no kernel is launched for: they are counted, and no part of a step."""
 COLLECTIVES = "collectives"
+_OF_OTHERS = "made of other operators"
+"""Under `torch.inference_mode` such an operator arrives whole, elsewhere its parts do."""
 _COLLECTIVE = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem", "_dtensor")
 _ALLOCATES = ("aten::empty", "aten::new_empty", "aten::empty_like", "aten::empty_strided")
 _OVERWRITES = ("aten::copy_", "aten::fill_", "aten::zero_")
@@ -58,11 +60,14 @@ class Call:
 
 
 def _kind_of(func: Any) -> str:
-    """Why no call of an operator is recorded; empty where they are."""
+    """Why no call of an operator is recorded itself; empty where they are."""
     if not isinstance(func, torch._ops.OpOverload):
         return "higher-order operators"
     if func.namespace in _COLLECTIVE:
         return COLLECTIVES
+    name = func.name()  # type: ignore[no-untyped-call]
+    if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"):
+        return _OF_OTHERS
     is_allocation = func._schema.name.startswith(_ALLOCATES)
     return NOT_LAUNCHED if func.is_view or func.namespace in _MARKS or is_allocation else ""
 
@@ -101,6 +106,9 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         kwargs = kwargs or {}
         if func not in self._kinds:
             self._kinds[func] = _kind_of(func)
+        if self._kinds[func] == _OF_OTHERS:
+            with self:
+                return func.decompose(*args, **kwargs)
         if kind := self._kinds[func]:
             self.left_out[kind][func] += 1
             return func(*args, **kwargs)

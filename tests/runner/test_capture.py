@@ -117,6 +117,23 @@ def test_what_cannot_be_replayed_is_named_and_counted(tmp_path):
     assert "Left out (lazily conjugated tensors): 1 aten.mm.default." in text
 
 
+def test_in_inference_mode_the_same_operators_are_seen(tmp_path):
+    layer, x = torch.nn.Linear(4, 4), torch.randn(2, 3, 4)
+
+    def program():
+        layer(x).transpose(0, 1).reshape(-1).to(torch.bfloat16)
+
+    found = {}
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            calls = in_program(program, tmp_path / mode.__name__)["calls"]
+        found[mode] = [(call["operator"], call["arguments"], call["count"]) for call in calls]
+
+    assert found[torch.inference_mode] == found[torch.no_grad]
+    operators = [operator for operator, _, _ in found[torch.no_grad]]
+    assert operators == ["aten.addmm.default", "aten.clone.default", "aten._to_copy.default"]
+
+
 def test_a_number_of_an_optimizer_makes_no_other_signature(tmp_path):
     x = torch.ones(4)
 

@@ -1,0 +1,32 @@
+"""What takes most time in a trace, on the console."""
+
+from __future__ import annotations
+
+import pandas as pd
+from rich.console import RenderableType
+
+from profiler.render.console.terminal import Paragraph, add_rest_caption, columns, plain, table
+from profiler.render.words import numbers
+from profiler.render.words.names import shorten
+
+_MOST_LINES = 20
+_LONGEST_NAME = 60
+_REST = "take less time"
+_WHAT_NEXT = (
+    "A trace has no inputs to run any of it again. profiler capture -o FOLDER -- python PROGRAM "
+    "records the operators that launch these kernels, with their shapes."
+)
+
+
+def ranks_table(file: str, ranks: pd.DataFrame) -> tuple[RenderableType, ...]:
+    """Table of the first rows of `ranked_work`, and how much a live capture would record."""
+    shown = table(f"{file}: what takes most time")
+    columns(shown, "name", name=True)
+    columns(shown, "live capture")
+    columns(shown, "calls", "time", "share", right=True)
+    for row in ranks.head(_MOST_LINES).to_dict("records"):
+        name, capture = plain(shorten(str(row["name"]), _LONGEST_NAME)), plain(row["capture"])
+        share = f"{100 * row['share']:.1f}\u202f%"
+        shown.add_row(name, capture, str(row["calls"]), numbers.show(row["total_ns"], "ns"), share)
+    add_rest_caption(shown, max(0, len(ranks) - _MOST_LINES), _REST)
+    return shown, Paragraph(_WHAT_NEXT)
