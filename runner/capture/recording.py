@@ -22,6 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from profiler.runner.capture.experiment_file import EXPERIMENT_FILE, experiment_text
 from profiler.runner.capture.folder import CALLS_FILE, SCHEMA_VERSION, VALUES_FOLDER, write_json
+from profiler.runner.capture.kernel_times import KernelTimes
 from profiler.runner.capture.signatures import (
     Arguments,
     Described,
@@ -53,9 +54,10 @@ _WRITING_SHARE = 50
 class Call:
     """All calls of one signature; without a document, `left_out` says why they are not kept."""
 
+    number: int
     document: dict[str, Any] | None = None
     left_out: str = ""
-    count: int = 0
+    count: int = 1
     time_ns: int = 0
 
 
@@ -92,10 +94,12 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         self.left_out: dict[str, Counter[Any]] = defaultdict(Counter)
         """Operators whose calls are not recorded, by why."""
         self.device = "cpu"
+        self.kernels = KernelTimes()
 
     def clear(self) -> None:
         """Forget all calls."""
         self.calls.clear()
+        self.kernels.ns.clear()
         self.left_out.clear()
 
     def __torch_dispatch__(
@@ -122,14 +126,15 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             return self._first(key, args, kwargs)
         call.count += 1
         begin = time.perf_counter_ns()
-        result = func(*args, **kwargs)
+        with self.kernels.of_call(call.number):
+            result = func(*args, **kwargs)
         call.time_ns += time.perf_counter_ns() - begin
         return result
 
     def _first(self, key: Key, args: Any, kwargs: Arguments) -> Any:
         """Make the first call of a signature, and keep what it was called with."""
         func, arguments = key[0], bound(key[0], args, kwargs)
-        call = self.calls[key] = Call(count=1)
+        call = self.calls[key] = Call(len(self.calls))
         try:
             described = Described(
                 arguments,
@@ -143,7 +148,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             self.device = "cuda"
         recorded = described.values() if self._values is not None else []
         begin = time.perf_counter_ns()
-        result = func(*args, **kwargs)
+        with self.kernels.of_call(call.number):
+            result = func(*args, **kwargs)
         call.time_ns = time.perf_counter_ns() - begin
         call.left_out = _left_out_by(func, arguments, result)
         if call.left_out:
@@ -309,6 +315,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
     def _resume(self) -> None:
         # Else the backward pass of a GPU runs in a thread of its own, and its calls in any order.
         self._recording.enter_context(torch.autograd.set_multithreading_enabled(False))
+        self._recording.enter_context(self._mode.kernels)
         self._recording.enter_context(self._mode)
 
     def _finish(self) -> None:
@@ -324,9 +331,15 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         return f"{calls} calls of {len(self._documents())} signatures"
 
     def _documents(self) -> list[dict[str, Any]]:
+        """Every call with how often and how long: of kernels, where they were timed."""
         calls = [call for call in self._mode.calls.values() if call.document is not None]
+        kernel_ns = self._mode.kernels.ns
         return [
-            {**(call.document or {}), "count": call.count, "time_ns": call.time_ns}
+            {
+                **(call.document or {}),
+                "count": call.count,
+                "time_ns": kernel_ns[call.number] if kernel_ns else call.time_ns,
+            }
             for call in calls
         ]
 

@@ -5,14 +5,18 @@ import json
 import os
 import re
 import runpy
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 import profiler
+from profiler.runner.capture import kernel_times
 from profiler.runner.capture.distributions import describe, draw
 from profiler.runner.capture.folder import CapturedFolderError, read_calls
+from profiler.runner.capture.kernel_times import sums
 from profiler.runner.capture.replay import CapturedCalls, replay_all
 
 MODELS = Path(__file__).parents[2] / "benchmarks" / "capture" / "models.py"
@@ -187,6 +191,33 @@ def test_the_example_of_the_docs_captures_three_steps(tmp_path, monkeypatch):
         "aten.addmm.default": 3,
         "aten.gelu.default": 3,
     }
+
+
+def test_kernels_are_summed_by_the_call_that_launched_them():
+    host, gpu = torch.autograd.DeviceType.CPU, torch.autograd.DeviceType.CUDA
+    events = [
+        *(("captured call 3", host, 2.0), ("captured call 3", host, 0.5), ("aten::mm", host, 2.0)),
+        *(("captured call 3", gpu, 9.0), ("captured call 7", host, 1.0)),
+    ]
+    records = [
+        SimpleNamespace(name=name, device_type=device, device_time_total=micro)
+        for name, device, micro in events
+    ]
+    assert sums(records) == {3: 2500, 7: 1000}
+
+
+def test_calls_are_marked_while_kernels_are_timed(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(kernel_times, "_ACTIVITIES", kernel_times._ACTIVITIES[:1])
+    marked = []
+    monkeypatch.setattr(kernel_times, "sums", lambda events: marked.extend(events) or Counter())
+    x = torch.ones(4, requires_grad=True)
+
+    calls = in_program(lambda: x.exp().sum().backward(), tmp_path / "c")["calls"]
+
+    names = [event.name for event in marked if event.name.startswith("captured call")]
+    assert sum(call["count"] for call in calls) <= len(names)
+    assert all(call["time_ns"] > 0 for call in calls)
 
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path):
