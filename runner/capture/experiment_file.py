@@ -99,7 +99,7 @@ def _experiment(document: Document, operator: str, calls: Sequence[Document]) ->
     else:
         body = f"    {body}\n    return {returned}" if wrote else f"    return {body}"
     options = ", ".join(filter(None, ['name="eager"', "baseline=True", in_place]))
-    compiled = ", ".join(filter(None, ['name="compiled"', in_place]))
+    compiled = ", ".join(filter(None, ['name="compiled"', "setup=True", in_place]))
     stub = f"({in_place})" if in_place else ""
     return f"""\
 {function} = profiler.Experiment(
@@ -123,7 +123,10 @@ def {function}_eager({taken}):
 {body}
 
 
-{function}.variant({compiled})(torch.compile({function}_eager, dynamic=False))
+@{function}.variant({compiled})
+def {function}_compiled({taken}):
+    \"\"\"Compiled for each signature alone.\"\"\"
+    return calls.compiled({function}_eager, {taken})
 
 
 # @{function}.variant{stub}

@@ -72,6 +72,12 @@ class CapturedCalls:
         """Results of the operator that are new, and the arguments that it wrote."""
         return launch(self.operator(call), arguments)
 
+    def compiled(self, function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+        """Launch of a function that is compiled for these arguments alone (`setup=True`)."""
+        # By default the ninth signature of one function, and all after it, would run eagerly.
+        torch._dynamo.config.recompile_limit = max(64, len(self.calls))
+        return partial(torch.compile(function, dynamic=False), *arguments)
+
     def check(
         self, outputs: Any, inputs: Mapping[str, Any], problem: Mapping[str, Any]
     ) -> str | None:
