@@ -111,7 +111,7 @@ def _parsed(style: NumberStyle, text: str) -> float | None:
     if not _number(style.thousands, style.decimal).fullmatch(plain):
         return None
     value = float(plain.replace(style.thousands, "").replace(style.decimal, "."))
-    return value if math.isfinite(value) else math.nan
+    return value if math.isfinite(value) else None  # beyond all floats: no number that ncu writes
 
 
 @lru_cache

@@ -65,6 +65,8 @@ _KEPT_CONSTANTS = 16
 _STYLE_ROWS = 64
 """Enough to find numbers that can be read one way only, where the first row has none."""
 _SEPARATOR = b'","'
+_HUGE = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
+"""In numbers that may be beyond all floats."""
 
 Column = tuple[npt.NDArray[np.float64], npt.NDArray[np.intp], npt.NDArray[Any]]
 """Numbers of a metric, and offsets and texts of its cells that hold texts instead."""
@@ -250,8 +252,8 @@ class RawTable:
             data = SPACED_BYTES.sub(b"", data)
         positions = [i - self._skip for i in self._wanted]
         texts = {p for p in positions if self._names[p + self._skip] in TEXT_METRICS}
-        if _has_misplaced(data, self._style):
-            texts.update(positions)  # pandas takes `90,45` for 9045
+        if _has_misplaced(data, self._style) or _HUGE.search(data):
+            texts.update(positions)  # pandas takes `90,45` for 9045, and `1e999` for missing
         try:
             frame = pd.read_csv(
                 io.BytesIO(data),

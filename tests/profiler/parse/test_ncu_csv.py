@@ -360,6 +360,18 @@ def test_few_rows_are_read_without_pandas_and_say_the_same(name, monkeypatch):
     assert few.notices == many.notices
 
 
+@pytest.mark.parametrize("rows", [3, 200])
+def test_a_number_beyond_all_floats_is_counted(rows):
+    first, units, row, *_ = rows_of("ncu_raw_onepass_60")
+    place = first.decode().split('","').index("gpu__time_duration.sum")
+    cells = row.decode().split('","')
+    odd = '","'.join([*cells[:place], "1e999", *cells[place + 1 :]]).encode()
+    table = parse_ncu_csv(b"".join([first, units, odd, *[row] * rows]))
+    (notice,) = table.notices
+    assert (notice.kind, notice.values["count"]) == (NoticeKind.CSV_BAD_CELLS, 1)
+    assert table.launches["gpu__time_duration.sum"].isna().sum() == 1
+
+
 def test_small_files_that_are_alike_are_read_as_one_and_say_the_same(tmp_path):
     first, units, *rows = rows_of("ncu_raw_onepass_60")
     message = b"==PROF== Connected to process 7\n"
