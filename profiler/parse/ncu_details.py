@@ -16,6 +16,7 @@ from profiler.parse.ncu_numbers import (
     base_unit,
     detect_style,
     factor_to_base,
+    is_duration,
     parse_number,
 )
 from profiler.parse.ncu_raw import TEXT_METRICS
@@ -74,6 +75,7 @@ class DetailsTable:
         run that was appended under the same header."""
         self._advice: list[tuple[int, list[str]]] = []
         self.units: dict[str, str] = {}
+        self._has_units = "Metric Unit" in header.names
         self.odd_units: dict[str, str] = {}
         """Units that cannot be those of their metrics."""
 
@@ -154,10 +156,11 @@ class DetailsTable:
                 if number is None:
                     texts.append((cell.launch - self._start, cell.text))
                 else:
-                    factor = factor_to_base(name, cell.unit)
+                    lacks_unit = self._has_units and is_duration(name) and not cell.unit.strip()
+                    factor = math.nan if lacks_unit else factor_to_base(name, cell.unit)
                     values[position, cell.launch - self._start] = number * factor
                     if math.isnan(factor):
-                        self.odd_units[name] = cell.unit
+                        self.odd_units[name] = cell.unit.strip() or "an empty cell"
             if texts:
                 offsets, contents = zip(*sorted(texts), strict=True)
                 text_cells[name] = (

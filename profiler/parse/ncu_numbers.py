@@ -214,6 +214,11 @@ def factor_to_base(metric: str, unit: str) -> float:
     return base.factor
 
 
+def is_duration(metric: str) -> bool:
+    """Whether the name of a metric says that it is a time, which ncu writes with its unit."""
+    return _DIMENSIONS[0][0].search(metric) is not None
+
+
 def is_known(unit: str) -> bool:
     """Whether this is a unit that we would recognise beside a label, as in `duration [ns]`."""
     units = {"%", "block", "register", *_SCALED_WORDS}

@@ -584,3 +584,15 @@ def test_an_operation_of_an_export_that_ends_before_it_begins_costs_itself(read,
     facts, said = read(odd.path.read_bytes(), "a.sqlite")
     assert facts == whole
     assert '"operation that ends before it begins": 1' in said
+
+
+@pytest.mark.parametrize("name", ["details page of ncu", "text of ncu"])
+def test_a_duration_without_its_unit_is_missing_and_said(read, name):
+    form = next(form for form in FORMATS if form.name == name)
+    record = tuple(
+        line.replace('"ns"', '""').replace("   us ", "      ") for line in form.records[1]
+    )
+    assert record != form.records[1]
+    facts, said = read(form.text(form.records[0], record))
+    assert sorted(time for _, time in facts if time is not None) == [NS[0]]
+    assert "an empty cell is no unit of" in said
