@@ -218,7 +218,7 @@ def test_trials_of_an_autotuner_are_no_verdict(profiler, skip):
         assert not mixed
         assert auto["metrics"]["duration_ns"]["reason"] != "mixed_launches"
     else:
-        assert "up to 4.4 times, in 1 cells (version=auto at default)" in mixed[0]["text"]
+        assert "up to 4.4 times, in 1 cell (version=auto at default)" in mixed[0]["text"]
         duration = auto["metrics"]["duration_ns"]
         assert (duration["verdict"], duration["reason"]) == ("unclear", "mixed_launches")
 
