@@ -95,7 +95,7 @@ def seconds_line(spans: Collection[Span], total_s: float) -> str:
         "measuring": measuring_s,
         "explaining": seconds_in_sessions(spans) - measuring_s,
         "building": seconds_beside_sessions(spans, (BUILDS,)),
-        "waiting for the GPU": seconds_beside_sessions(spans, (WAITS_FOR_GPU,)),
+        "waiting for another run": seconds_beside_sessions(spans, (WAITS_FOR_GPU,)),
     }
     parts_s["planning and writing"] = max(total_s - sum(parts_s.values()), 0.0)
     shown = (f"{seconds:.1f} {doing}" for doing, seconds in parts_s.items() if seconds >= _SHOWN_S)

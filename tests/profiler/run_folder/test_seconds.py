@@ -127,7 +127,7 @@ def test_the_last_line_of_a_run_counts_a_search_as_measuring_and_a_wait_apart():
         "12.0 s: 9.0 measuring, 1.0 explaining, 1.0 building, 1.0 planning and writing."
     )
     assert seconds_line([Span("profiler", "waits for the GPU", 0.5, 9.5)], 9.8) == (
-        "9.8 s: 9.0 waiting for the GPU, 0.8 planning and writing."
+        "9.8 s: 9.0 waiting for another run, 0.8 planning and writing."
     )
     assert seconds_line((), 1.0) == "1.0 s."
 
