@@ -83,14 +83,16 @@ class CapturedCalls:
     ) -> str | None:
         """Why outputs are wrong, against the operator itself in float64; None where they are right.
 
-        Where it has no such version, in its own types.
+        Where it has no such version, or one with results of other shapes, in its own types.
         """
-        operator = self.operator(problem["call"])
+        operator, results = self.operator(problem["call"]), list(tensors_in(outputs))
         try:
-            right = launch(operator, _widened(inputs))
+            right = list(tensors_in(launch(operator, _widened(inputs))))
         except (RuntimeError, NotImplementedError):
-            right = launch(operator, _copied(inputs))
-        return _difference(list(tensors_in(outputs)), list(tensors_in(right)))
+            right = []
+        if [each.shape for each in results] != [each.shape for each in right]:
+            right = list(tensors_in(launch(operator, _copied(inputs))))
+        return _difference(results, right)
 
     def recorded(self, call: int) -> list[torch.Tensor] | None:
         """Bytes of the storages of a call; None where values were not kept."""
