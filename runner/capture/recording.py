@@ -33,6 +33,7 @@ from profiler.runner.capture.signatures import (
     key_of,
     require_plain,
     tensors_in,
+    written,
 )
 
 NOT_LAUNCHED = "views, sizes and allocations"
@@ -168,7 +169,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         if self._values is not None:
             torch.save(recorded, self._values / f"{number}.pt")
             new = result if call.document["has_results"] else None
-            call.document["digest"] = digest([new, written(func, arguments)])
+            call.document["digest"] = digest([new, *written(func, arguments).values()])
         self.write_sometimes()
         return result
 
@@ -194,15 +195,6 @@ def _left_out_by(func: Any, arguments: Arguments, result: Any) -> str:
     given = {tensor.untyped_storage()._cdata for tensor in tensors_in(arguments)}
     is_view = all(tensor.untyped_storage()._cdata in given for tensor in results)
     return NOT_LAUNCHED if is_view else ""
-
-
-def written(func: Any, arguments: Arguments) -> dict[str, Any]:
-    """Arguments that an operator writes, by name."""
-    return {
-        argument.name: arguments[argument.name]
-        for argument in func._schema.arguments
-        if argument.alias_info is not None and argument.alias_info.is_write
-    }
 
 
 def _overwritten(func: Any, arguments: Arguments) -> list[str]:

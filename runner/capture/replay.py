@@ -20,7 +20,7 @@ from profiler.runner.capture.folder import (
     CapturedFolderError,
     read_calls,
 )
-from profiler.runner.capture.signatures import digest, extent, tensors_in
+from profiler.runner.capture.signatures import digest, extent, tensors_in, written
 
 _OPERATOR = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
 _NAMED = ("dtype", "layout", "memory_format")
@@ -108,13 +108,8 @@ def launch(operator: Any, arguments: Mapping[str, Any]) -> list[Any]:
     positional = [arguments[each.name] for each in schema if not each.kwarg_only]
     named = {each.name: arguments[each.name] for each in schema if each.kwarg_only}
     result = operator(*positional, **named)
-    wrote = [
-        arguments[each.name]
-        for each in schema
-        if each.alias_info is not None and each.alias_info.is_write
-    ]
     has_results = any(each.alias_info is None for each in operator._schema.returns)
-    return [result if has_results else None, wrote]
+    return [result if has_results else None, *written(operator, arguments).values()]
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,9 @@ from profiler.runner.capture.distributions import describe
 ALIGNMENT = 64
 """Bytes: where a tensor begins in its storage counts up to this, which no vector load exceeds."""
 _SPECIAL = frozenset({0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, math.inf, -math.inf})
+_BATCH_NORM = ("::native_batch_norm", "::cudnn_batch_norm", "::miopen_batch_norm")
+_RUNNING = ("running_mean", "running_var")
+"""Arguments that `_BATCH_NORM` write although their schemas do not say so."""
 _BY_NAME = {torch.dtype: "dtype", torch.layout: "layout", torch.memory_format: "memory_format"}
 
 Arguments = Mapping[str, Any]
@@ -35,6 +38,18 @@ def bound(func: Any, args: Sequence[Any], kwargs: Arguments) -> dict[str, Any]:
     named = {argument.name: argument.default_value for argument in schema}
     named |= {argument.name: value for argument, value in zip(schema, args, strict=False)}
     return {**named, **kwargs}
+
+
+def written(func: Any, arguments: Arguments) -> dict[str, Any]:
+    """Arguments that an operator writes, by name, as far as they are given."""
+    schema = func._schema
+    names = [
+        each.name
+        for each in schema.arguments
+        if (each.alias_info is not None and each.alias_info.is_write)
+        or (schema.name.endswith(_BATCH_NORM) and each.name in _RUNNING)
+    ]
+    return {name: arguments[name] for name in names if arguments[name] is not None}
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
