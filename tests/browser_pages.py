@@ -165,6 +165,7 @@ def findings_of(opened, known, ways=WAYS):
     page.set_viewport_size(NARROW)
     opened.ask("settled")
     found["sideways scroll at 390 px"] = opened.ask("sidewaysScroll")
+    found["figure cut at 390 px"] = opened.ask("cutFigures")
     found["out of reach of the keyboard"] += opened.ask("unreachableScrollers")
     page.emulate_media(media="print")
     page.set_viewport_size(

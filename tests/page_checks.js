@@ -102,6 +102,9 @@
     return [`${document.scrollingElement.scrollWidth} px`, ...wide.slice(0, 5).map(place)];
   };
 
+  const cutFigures = () => all("figure.chart").filter(isShown)
+    .filter((figure) => figure.scrollWidth > figure.clientWidth + SLACK).map(place);
+
   const FOCUSABLE = "a[href], button, input, select, summary, [tabindex]:not([tabindex='-1'])";
   const scrolls = (element) => {
     const style = getComputedStyle(element);
@@ -254,7 +257,8 @@
   };
 
   window.pageChecks = {
-    settled, openAll, clippedTexts, equalLabels, clippedKeys, misorderedTables, sidewaysScroll, unreachableScrollers,
+    settled, openAll, clippedTexts, equalLabels, clippedKeys, misorderedTables, sidewaysScroll, cutFigures,
+    unreachableScrollers,
     equalIds, isLandscape, belowFold, keepOneOfEveryLook, markNewColours,
   };
 })();

@@ -68,7 +68,11 @@
     if (!figure.querySelector("svg")) continue;
     const title = figure.querySelector("figcaption b")?.textContent ?? figure.id;
     const tools = make("span", { class: "save" });
+    const larger = button("\u2922", `Larger: ${title}`, () => larger.setAttribute("aria-pressed", figure.classList.toggle("large")));
+    larger.className = "larger";
+    larger.setAttribute("aria-pressed", "false");
     tools.append(
+      larger,
       button("SVG", `Save as SVG: ${title}`, () => {
         save(fileName(title, "svg"), new Blob([asSvg(figure).text], { type: "image/svg+xml" }));
       }),
