@@ -72,11 +72,11 @@
     larger.className = "larger";
     larger.setAttribute("aria-pressed", "false");
     tools.append(
-      larger,
       button("SVG", `Save as SVG: ${title}`, () => {
         save(fileName(title, "svg"), new Blob([asSvg(figure).text], { type: "image/svg+xml" }));
       }),
       button("PNG", `Save as PNG: ${title}`, async () => save(fileName(title, "png"), await asPng(asSvg(figure)))),
+      larger,
     );
     // A still figure is hidden behind its live picture: its buttons are not.
     const still = figure.closest(".still");
