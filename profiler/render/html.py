@@ -23,7 +23,6 @@ SHARED = (
     "walk",
     "metric_tables",
     "listing",
-    "perfetto",
     "scatter",
     "export",
     "parallel",
@@ -119,6 +118,7 @@ def _assets() -> Mapping[str, Markup]:
         "script": _script(),
         "timeline_css": _asset("timeline.css"),
         "timeline_script": _asset("timeline.js"),
+        "perfetto_script": _asset("perfetto.js"),
     }
 
 

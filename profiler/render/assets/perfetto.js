@@ -1,56 +1,65 @@
 // Recorded timelines as Chrome's JSON trace, which ui.perfetto.dev and chrome://tracing read: to save, or
 // to hand to a window of Perfetto. Nothing is loaded and nothing leaves the page until that is asked for.
-const PERFETTO = "https://ui.perfetto.dev";
-const ASK_MS = 100;
-// Columns of bars (times in ns; `rows`: process and thread) as events.
-const traceOf = ({ rows, names, row, name, start, ns }) => {
-  const processes = [...new Set(rows.map(([process]) => process))];
-  const meta = (kind, pid, tid, text) => ({ ph: "M", name: kind, pid, tid, args: { name: text } });
-  const traceEvents = [
-    ...processes.map((process, pid) => meta("process_name", pid, 0, process)),
-    ...rows.map(([process, thread], tid) => meta("thread_name", processes.indexOf(process), tid, thread)),
-  ];
-  for (let bar = 0; bar < row.length; bar += 1) {
-    const [process] = rows[row[bar]];
-    traceEvents.push({
-      ph: "X", name: names[name[bar]], pid: processes.indexOf(process), tid: row[bar], ts: start[bar] / 1000, dur: ns[bar] / 1000,
+(() => {
+  "use strict";
+  const PERFETTO = "https://ui.perfetto.dev";
+  const ASK_MS = 100;
+  const unpacked = async (text) => { // as listing.js
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return JSON.parse(await new Response(stream).text());
+  };
+  // Columns of bars (times in ns; `rows`: process and thread) as events.
+  const traceOf = ({ rows, names, row, name, start, ns }) => {
+    const processes = [...new Set(rows.map(([process]) => process))];
+    const meta = (kind, pid, tid, text) => ({ ph: "M", name: kind, pid, tid, args: { name: text } });
+    const traceEvents = [
+      ...processes.map((process, pid) => meta("process_name", pid, 0, process)),
+      ...rows.map(([process, thread], tid) => meta("thread_name", processes.indexOf(process), tid, thread)),
+    ];
+    for (let bar = 0; bar < row.length; bar += 1) {
+      const [process] = rows[row[bar]];
+      traceEvents.push({
+        ph: "X", name: names[name[bar]], pid: processes.indexOf(process), tid: row[bar], ts: start[bar] / 1000, dur: ns[bar] / 1000,
+      });
+    }
+    return JSON.stringify({ traceEvents, displayTimeUnit: "ns" });
+  };
+  const openPerfetto = (text, title) => {
+    const opened = window.open(PERFETTO);
+    if (!opened) return;
+    const asking = setInterval(() => opened.postMessage("PING", PERFETTO), ASK_MS);
+    const answered = ({ origin, data }) => {
+      if (origin !== PERFETTO || data !== "PONG") return;
+      clearInterval(asking);
+      removeEventListener("message", answered);
+      opened.postMessage({ perfetto: { buffer: new TextEncoder().encode(text).buffer, title } }, PERFETTO);
+    };
+    addEventListener("message", answered);
+  };
+  const saveTrace = (text, title) => {
+    const link = document.createElement("a");
+    link.download = `${title.replace(/[^\w.-]+/g, "-").slice(0, 80)}.trace.json`;
+    link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  };
+  // `bars` gives the columns of a timeline, or a promise of them.
+  const offer = (holder, title, bars) => {
+    for (const [words, act] of [["Open in Perfetto", openPerfetto], ["Save trace", saveTrace]]) {
+      const button = Object.assign(document.createElement("button"), { type: "button", textContent: words });
+      button.addEventListener("click", async () => act(traceOf(await bars()), title));
+      holder.append(button);
+    }
+  };
+  document.addEventListener("recorded", ({ target, detail }) => offer(target, detail.title, detail.bars));
+  for (const packed of window.DecompressionStream ? document.querySelectorAll("script[data-trace]") : []) {
+    const holder = Object.assign(document.createElement("div"), { className: "tools" });
+    packed.after(holder);
+    offer(holder, packed.dataset.trace, async () => {
+      const { start_steps: steps, ...bars } = await unpacked(packed.textContent);
+      let time = 0;
+      return { ...bars, start: steps.map((step) => (time += step)) };
     });
   }
-  return JSON.stringify({ traceEvents, displayTimeUnit: "ns" });
-};
-const openPerfetto = (text, title) => {
-  const opened = window.open(PERFETTO);
-  if (!opened) return;
-  const asking = setInterval(() => opened.postMessage("PING", PERFETTO), ASK_MS);
-  const answered = ({ origin, data }) => {
-    if (origin !== PERFETTO || data !== "PONG") return;
-    clearInterval(asking);
-    removeEventListener("message", answered);
-    opened.postMessage({ perfetto: { buffer: new TextEncoder().encode(text).buffer, title } }, PERFETTO);
-  };
-  addEventListener("message", answered);
-};
-const saveTrace = (text, title) => {
-  const link = make("a", { download: `${title.replace(/[^\w.-]+/g, "-").slice(0, 80)}.trace.json` });
-  link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-};
-// `bars` gives the columns of a timeline, or a promise of them.
-const offer = (holder, title, bars) => {
-  for (const [words, act] of [["Open in Perfetto", openPerfetto], ["Save trace", saveTrace]]) {
-    const button = make("button", { type: "button" }, words);
-    button.addEventListener("click", async () => act(traceOf(await bars()), title));
-    holder.append(button);
-  }
-};
-document.addEventListener("recorded", ({ target, detail }) => offer(target, detail.title, detail.bars));
-for (const packed of window.DecompressionStream ? all("script[data-trace]") : []) {
-  const holder = make("div", { class: "tools" });
-  packed.after(holder);
-  offer(holder, packed.dataset.trace, async () => {
-    const { start_steps: steps, ...bars } = await unpacked(packed.textContent);
-    let time = 0;
-    return { ...bars, start: steps.map((step) => (time += step)) };
-  });
-}
+})();
