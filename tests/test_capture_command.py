@@ -85,3 +85,14 @@ def test_what_cannot_be_captured_is_refused(train, arguments, words):
     done = train("capture", *arguments)
     assert done.code == 2
     assert words in done.err
+
+
+def test_a_python_without_torch_is_named(train):
+    python = train.folder / "python3"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    train.environment["PYTHONPATH"] = ""
+    done = train.interpret("capture", "-o", "slow", "--", str(python), "train.py", "1")
+    assert done.code == 3
+    assert "has no torch to capture: No module named 'torch'" in done.err
+    assert not (train.folder / "slow").exists()

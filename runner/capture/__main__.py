@@ -16,7 +16,11 @@ from pathlib import Path
 if not __package__:  # started by its path; last, so that nothing beside the project is found first
     sys.path.append(str(Path(__file__).absolute().parents[3]))
 
-from profiler.runner.capture.recording import capture
+try:
+    from profiler.runner.capture.recording import capture
+except ImportError as error:
+    sys.stderr.write(f"profiler: {sys.executable} has no torch to capture: {error}\n")
+    sys.exit(3)  # what the machine lacks, as of every command
 
 
 def main(arguments: Sequence[str]) -> None:
