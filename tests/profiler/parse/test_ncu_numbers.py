@@ -31,7 +31,7 @@ def test_numbers_of_the_c_locale(text, value):
     assert parse_number(text) == value
 
 
-@pytest.mark.parametrize("text", [*MISSING, "  ", "(!)  nan", "1e999"])
+@pytest.mark.parametrize("text", [*MISSING, "  ", "(!)  nan"])
 def test_words_for_nothing_are_missing(text):
     number = parse_number(text)
     assert number is not None
@@ -39,7 +39,7 @@ def test_words_for_nothing_are_missing(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["PolicySpread", "all", "(32, 4, 1)", "1_000", "infinity", "-", "e"]
+    "text", ["PolicySpread", "all", "(32, 4, 1)", "1_000", "infinity", "-", "e", "1e999"]
 )
 def test_words_are_no_numbers(text):
     assert parse_number(text) is None
