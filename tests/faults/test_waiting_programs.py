@@ -160,8 +160,8 @@ def test_a_waiting_process_that_is_killed_is_replaced(paused, killed):
 def test_a_measuring_ncu_that_is_killed_is_started_once_more_and_the_next_goes_on(paused):
     name = notes(paused.profiler)[0]
     ncu, _ = below_guard(paused, paused.first)
+    (paused.profiler.folder / "busy").rmdir()  # before the next program looks for it
     ncu.kill()
-    (paused.profiler.folder / "busy").rmdir()
     code, _, err = paused.finish()
     assert code == 0, err
     assert "another is started" not in err

@@ -253,7 +253,7 @@ def test_a_baseline_beside_its_own_result_in_float64_is_told_its_tolerance():
 
 def test_where_the_baseline_misses_the_default_rounding_allows_others_some_times_as_much():
     experiment = Experiment("e")
-    experiment.inputs(lambda: torch.rand(8192, 4))
+    experiment.inputs(lambda: torch.rand(4096, 4, generator=torch.Generator().manual_seed(0)))
 
     @experiment.variant(name="one_by_one")
     def one_by_one(x):
