@@ -240,10 +240,9 @@ def _counted(
 
     Where no layer names its type and some miss the default, by what rounding explains.
     """
-    asked = _asked_tolerance(got.dtype, layers)
-    bound = _default_tolerance(got.dtype) if asked is None else asked
+    bound = tolerance_for(got.dtype, *layers)
     tally = _Tally(_times(slack, bound)).count(got, expected)
-    if asked is not None or not tally.wrong:
+    if not tally.wrong or _asked_tolerance(got.dtype, layers) is not None:
         return tally
     least = max(rounding, _half_rounding(got.dtype, expected))
     if least <= bound.absolute:

@@ -190,7 +190,7 @@ class FunctionWorkload:
         own = self._in_own_types(problem, inputs)
         if are_alike(own, wide):
             try:
-                return Widened.of(_require_wide(wide, inputs), own)
+                return Widened(_require_wide(wide, inputs), own)
             except TypeError as error:
                 raise _no_reference(name, error) from error
         if not are_alike(own, self._in_own_types(problem, inputs)):
@@ -279,18 +279,17 @@ class Widened:
     """Result of a baseline on inputs in float64."""
 
     result: Any
-    rounding: tuple[float, ...]
-    """Absolute error that rounding explains in each output (`check.rounding_of`); 0 of those in
-    which the baseline in its own types is right anyway."""
+    own: Any
+    """What it gives in its own types."""
 
-    @classmethod
-    def of(cls, result: Any, own: Any) -> Widened:
-        """With what the baseline gives in its own types."""
-        pairs = zip(as_tensors(own, "the result"), as_tensors(result, "the reference"), strict=True)
-        return cls(
-            result,
-            tuple(rounding_of(*pair) if count_wrong(*pair, 1.0) else 0.0 for pair in pairs),
-        )
+    def rounding(self) -> tuple[float, ...]:
+        """Absolute error that rounding explains in each output (`check.rounding_of`).
+
+        0 of those in which the baseline in its own types is right anyway.
+        """
+        own, wide = as_tensors(self.own, "the result"), as_tensors(self.result, "the reference")
+        pairs = zip(own, wide, strict=True)
+        return tuple(rounding_of(*pair) if count_wrong(*pair, 1.0) else 0.0 for pair in pairs)
 
 
 class FunctionLaunch:

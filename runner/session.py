@@ -321,9 +321,9 @@ class Session:
             reference = make_reference(dict(problem), inputs)
             if isinstance(reference, InOwnTypes):
                 findings[protocol.OWN_TYPES] = reference.why
-            if isinstance(reference, Widened) and any(reference.rounding):
-                self._rounding = reference.rounding
-                findings[protocol.ROUNDING] = list(reference.rounding)
+            if isinstance(reference, Widened) and any(rounding := reference.rounding()):
+                self._rounding = rounding
+                findings[protocol.ROUNDING] = list(rounding)
             expected = kept.apart(_as_expected(reference))
             kept.restore()
         return inputs, expected

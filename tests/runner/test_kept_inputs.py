@@ -201,17 +201,22 @@ def make_inputs""",
 )
 
 
-@pytest.mark.parametrize("late", [True, False])
-def test_so_are_inputs_that_are_made_when_they_are_needed(bench, select, tmp_path, late):
-    """What launches write anyway is a workspace: `scratch`."""
-    (tmp_path / "module.py").write_text(LAZY.replace("> 4", "> 6"))
-    job = bench.job(["plain", "late"], [{"n": 1000}], workload=str(tmp_path / "module.py"))
+def said_of_inputs(bench, select, folder, module, *, late):
+    """Causes by which cells of a workload were not checked again; `late`: one writes into them."""
+    (folder / "module.py").write_text(module)
+    job = bench.job(["plain", "late"], [{"n": 1000}], workload=str(folder / "module.py"))
     cells = tuple(
         replace(cell, variant_params={"late": late and cell.variant == "late"})
         for cell in job.cells
     )
     records = bench.run(replace(job, cells=cells))
-    causes = {record["cause"] for record in select(records, event="not_rechecked")}
+    return {record["cause"] for record in select(records, event="not_rechecked")}
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_so_are_inputs_that_are_made_when_they_are_needed(bench, select, tmp_path, late):
+    """What launches write anyway is a workspace: `scratch`."""
+    causes = said_of_inputs(bench, select, tmp_path, LAZY.replace("> 4", "> 6"), late=late)
     written = "a variant overwrote inputs.packed while it was measured"
     assert causes == ({written} if late else set())
 
@@ -220,13 +225,6 @@ def test_so_are_inputs_that_are_made_when_they_are_needed(bench, select, tmp_pat
 def test_so_are_those_of_a_workload_module_but_not_what_launches_write_anyway(
     bench, select, tmp_path, late
 ):
-    (tmp_path / "module.py").write_text(MODULE)
-    job = bench.job(["plain", "late"], [{"n": 1000}], workload=str(tmp_path / "module.py"))
-    cells = tuple(
-        replace(cell, variant_params={"late": late and cell.variant == "late"})
-        for cell in job.cells
-    )
-    records = bench.run(replace(job, cells=cells))
-    causes = {record["cause"] for record in select(records, event="not_rechecked")}
+    causes = said_of_inputs(bench, select, tmp_path, MODULE, late=late)
     written = "a variant overwrote inputs.values while it was measured"
     assert causes == ({written} if late else set())
