@@ -45,8 +45,9 @@ def _rank(request: CaptureRequest) -> ExitCode:
     imported, _ = read_files([trace])
     if not isinstance(imported, ImportedTimelines):
         raise UsageError(f"{trace.name} is no timeline.", remedy="profiler import shows it.")
-    for each in imported.timelines:
-        make_console("auto").print(*ranks_table(each.file, ranked_work(each.timeline)))
+    for imported_file in imported.timelines:
+        ranks = ranked_work(imported_file.timeline)
+        make_console("auto").print(*ranks_table(imported_file.file, ranks))
     return ExitCode.COMPLETE
 
 

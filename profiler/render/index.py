@@ -135,7 +135,7 @@ def _entry(run: RunEntry, change: BestChange | None) -> IndexEntry:
 
 
 def _best_of_problems(best: Sequence[ProblemBest]) -> Markup | None:
-    return picture_of([(each.low, each.ratio, each.high) for each in best])
+    return picture_of([(pair.low, pair.ratio, pair.high) for pair in best])
 
 
 def picture_of(points: Sequence[tuple[float, float, float]]) -> Markup | None:

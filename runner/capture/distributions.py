@@ -40,14 +40,14 @@ def describe(tensor: torch.Tensor) -> Distribution:
 def _of_floats(values: torch.Tensor) -> Distribution:
     zeros = 1 - int(values.count_nonzero()) / len(values)
     unlike = {"nan": 0.0, "inf": 0.0, "minus_inf": 0.0}
-    std, mean = (each.item() for each in torch.std_mean(values, correction=0))
+    std, mean = (moment.item() for moment in torch.std_mean(values, correction=0))
     if not math.isfinite(mean):
         is_unlike = {"nan": values.isnan(), "inf": values == math.inf}
         is_unlike["minus_inf"] = values == -math.inf
         unlike = {name: int(mask.sum()) / len(values) for name, mask in is_unlike.items()}
         finite = values[values.isfinite()]
         values = finite if finite.numel() else values.new_zeros(1)
-        std, mean = (each.item() for each in torch.std_mean(values, correction=0))
+        std, mean = (moment.item() for moment in torch.std_mean(values, correction=0))
     least, most = torch.aminmax(values)
     found = {"min": least.item(), "max": most.item(), "mean": mean, "std": std, "zeros": zeros}
     return {name: _rounded(value) for name, value in {**found, **unlike}.items()}

@@ -161,8 +161,10 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             "operator": str(func),
             "random": is_random(func, arguments),
             "written": list(written(func, arguments)),
-            "has_results": any(each.alias_info is None for each in func._schema.returns),
-            "by_name": [each.name for each in func._schema.arguments if each.kwarg_only],
+            "has_results": any(value.alias_info is None for value in func._schema.returns),
+            "by_name": [
+                argument.name for argument in func._schema.arguments if argument.kwarg_only
+            ],
             "arguments": described.arguments,
             "storages": described.storages,
         }
@@ -201,7 +203,7 @@ def _overwritten(func: Any, arguments: Arguments) -> list[str]:
     """Arguments that an operator writes and does not read."""
     if func._schema.name in _OVERWRITES or torch.Tag.nondeterministic_seeded in func.tags:
         return list(written(func, arguments))
-    return [each.name for each in func._schema.arguments if each.is_out]
+    return [argument.name for argument in func._schema.arguments if argument.is_out]
 
 
 @dataclass(eq=False)

@@ -105,10 +105,10 @@ class CapturedCalls:
 def launch(operator: Any, arguments: Mapping[str, Any]) -> list[Any]:
     """Results of an operator that are new, None without any, and the arguments that it wrote."""
     schema = operator._schema.arguments
-    positional = [arguments[each.name] for each in schema if not each.kwarg_only]
-    named = {each.name: arguments[each.name] for each in schema if each.kwarg_only}
+    positional = [arguments[argument.name] for argument in schema if not argument.kwarg_only]
+    named = {argument.name: arguments[argument.name] for argument in schema if argument.kwarg_only}
     result = operator(*positional, **named)
-    has_results = any(each.alias_info is None for each in operator._schema.returns)
+    has_results = any(value.alias_info is None for value in operator._schema.returns)
     return [result if has_results else None, *written(operator, arguments).values()]
 
 

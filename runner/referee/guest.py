@@ -55,7 +55,7 @@ class Guest:
         self._file = Path()
         self._module: ModuleType | None = None
         self._calls: dict[str, Callable[[], Any]] = {}
-        """What launches, by the text of function and parameters, on the memory of now."""
+        """Launch functions by the text of function and parameters, on the current memory."""
         self._arguments: tuple[tuple[Any, ...], dict[str, Any], dict[str, Any]] = ((), {}, {})
         self._results: tuple[torch.Tensor, ...] = ()
         self._memory: SharedMemory | None = None

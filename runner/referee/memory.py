@@ -77,11 +77,11 @@ class SharedMemory:
     def __init__(self, content: torch.Tensor, handle: Mapping[str, Any], file: int | None) -> None:
         self._content = content
         self.handle = handle
-        """What the other process opens it by, as JSON has it."""
+        """Handle by which the other process opens the memory, for JSON."""
         self.file = file
         """Descriptor that goes with the handle; None on a GPU."""
         self.pool: Any = None
-        """Of torch's allocator, that holds this memory and no other; None on a CPU."""
+        """Pool of torch's allocator that holds this memory alone; None on a CPU."""
 
     @classmethod
     def made(cls, places: Sequence[Place], device: torch.device) -> SharedMemory:

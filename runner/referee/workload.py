@@ -67,7 +67,7 @@ class Rounds:
         self.results = tuple(
             torch.empty_like(tensor, device="meta") for tensor in self.own_result(first.inputs)
         )
-        """What the baseline returns, without its values."""
+        """Results of the baseline without their values: shapes and types."""
 
     def after(self, number: int) -> Round:
         """The oldest round that is kept and has a larger number; a new one where none has."""
@@ -101,7 +101,7 @@ class Rounds:
         return Round(number, inputs, tensors, expected, rounding)
 
     def own_result(self, inputs: Arguments) -> Tensors:
-        """What the baseline returns, in the types that it gives."""
+        """Results of the baseline on copies of inputs, in the types that it gives."""
         return as_tensors(self._functions.own_result(self._problem, inputs), "the result")
 
 
@@ -333,7 +333,7 @@ class RefereedWorkload:
     def own_check(
         self, variant: Parameters, problem: Parameters, inputs: Rounds
     ) -> Callable[[Any], Errors | None]:
-        """What judges the last launch of a variant."""
+        """Function that checks the result of a variant's last launch."""
         del problem, inputs
         return lambda _result: self._launches[_key(variant)].judge()
 

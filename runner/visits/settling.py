@@ -104,7 +104,7 @@ class Settling:
         return min(SPAN_S, self.longest_s / 2)
 
     def span(self, bursts: Sequence[TimedBurst], readings: Sequence[Reading]) -> Span:
-        """What is measured, were the visit over now; one burst at least has to be done."""
+        """Last bursts, measured if the visit ends now; takes one finished burst at least."""
         span = _last(bursts, readings, self.shortest_span_s)
         if self._reaches(span, NEAR_LIMIT):
             return _last(bursts, readings, min(SPAN_AT_LIMIT_S, self.longest_s / 2))

@@ -36,7 +36,7 @@ def packed_listings(why: RunWhy, names: Mapping[str, str]) -> Markup:
     for pair in why.pairs:
         both = ((pair.cell.id, pair.first), (pair.against.id, pair.second))
         for cell, of_cell in both:
-            kernels = [each for each in of_cell.kernels if each.profile.listing]
+            kernels = [kernel for kernel in of_cell.kernels if kernel.profile.listing]
             if cell not in numbers and _fits(listings, kernels):
                 numbers[cell] = list(range(len(listings), len(listings) + len(kernels)))
                 listings += [_listing(kernel, names[cell], len(kernels)) for kernel in kernels]
@@ -54,7 +54,9 @@ def packed_listings(why: RunWhy, names: Mapping[str, str]) -> Markup:
 
 def _fits(listings: Sequence[Mapping[str, Any]], kernels: Sequence[KernelWhy]) -> bool:
     """Whether a page has room for these beside the others; always for the first ones."""
-    rows = [len(each.profile.listing.instructions) for each in kernels if each.profile.listing]
+    rows = [
+        len(kernel.profile.listing.instructions) for kernel in kernels if kernel.profile.listing
+    ]
     return not listings or sum(len(each["sass"]) for each in listings) + sum(rows) <= _MOST_ROWS
 
 
