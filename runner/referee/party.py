@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -205,9 +205,8 @@ class Party:
     def _refuse_orphans(self) -> None:
         """End processes that this one has given away: they come to the judge, as their parent."""
         left = set(_children(os.getpid())) - self._before.keys()
-        for pid in left:
-            with suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+        _kill(left)
+        _reap(left)
         if left:
             raise ImplausibleError(f"{self.name} left processes behind that it does not own up to")
 
@@ -227,13 +226,14 @@ class Party:
 
     def close(self) -> None:
         """End it, and all that it has started."""
+        below: tuple[int, ...] = ()
         if self._process.poll() is None:
-            for pid in (*_descendants(self._process.pid), self._process.pid):
-                with suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
+            below = tuple(_descendants(self._process.pid))
+            _kill((*below, self._process.pid))
         self._channel.close()
         self._output.close()
         self._process.wait()
+        _reap(below)  # the judge is their parent now
         with suppress(OSError):
             self._folder.cleanup()
 
@@ -255,6 +255,19 @@ def _scheduling(pid: int) -> Scheduling:
     with suppress(OSError):
         return os.getpriority(os.PRIO_PROCESS, pid), frozenset(os.sched_getaffinity(pid))
     return None
+
+
+def _kill(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _reap(pids: Iterable[int]) -> None:
+    """Wait for processes that were killed, so that none stays in the system's table."""
+    for pid in pids:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, 0)
 
 
 def _children(pid: int) -> Iterator[int]:

@@ -11,6 +11,7 @@ import os
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
@@ -65,6 +66,8 @@ def test_an_exploit_that_spoils_its_process_gains_nothing(match, name):
     played = match.play(name, launches=4)
     match.restart()
     assert played.result == kind.result
+    children = psutil.Process().children()
+    assert not [child for child in children if child.status() == psutil.STATUS_ZOMBIE]
 
 
 def test_every_exploit_is_one_kind():
