@@ -1,6 +1,9 @@
 """Capture five kinds of models, replay them, and say how each bar of a capture is met.
 
-python benchmarks/capture/bars.py [--size 8] [--json PATH]
+python benchmarks/capture/bars.py [--size 8] [--device cuda] [--json PATH]
+
+On a GPU the time of all captured calls is compared with that of all kernels of a step that
+is not captured, by torch.profiler.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from pathlib import Path
 
 import torch
 from models import MODELS
+from torch.profiler import ProfilerActivity, profile
 
 import profiler
 from profiler.runner.capture.folder import read_calls
@@ -68,7 +72,28 @@ def overhead(make, size, folder):
 def _seconds(step):
     begin = time.perf_counter()
     step()
+    if torch.get_default_device().type == "cuda":
+        torch.cuda.synchronize()
     return time.perf_counter() - begin
+
+
+def busy_share(make, size, document):
+    """Time of the captured calls of a step, by that of all kernels and copies of a step."""
+    torch.manual_seed(0)
+    step = make(size)
+    for _ in range(3):
+        step()
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
+        for _ in range(4):
+            step()
+        torch.cuda.synchronize()
+    busy_us = sum(
+        event.device_time_total
+        for event in recorded.events()
+        if event.device_type == torch.autograd.DeviceType.CUDA and not event.is_user_annotation
+    )
+    captured_ns = sum(call["time_ns"] for call in document["calls"])
+    return (captured_ns / document["steps"]) / (1e3 * busy_us / 4)
 
 
 def identity(document):
@@ -83,6 +108,7 @@ def bars_of(make, size, folder):
     with_values, drawn = replay_all(folder / "values"), replay_all(folder / "a")
     compared = [replay for replay in with_values if replay.same_bits is not None]
     whole, further = overhead(make, size, folder / "time")
+    on_gpu = torch.get_default_device().type == "cuda"
     return {
         "model": make.__name__,
         "calls": sum(call["count"] for call in document["calls"]),
@@ -95,6 +121,7 @@ def bars_of(make, size, folder):
         "same_twice": identity(first) == identity(second),
         "overhead_two_steps": whole,
         "overhead_second_step": further,
+        "busy_share": busy_share(make, size, first) if on_gpu else None,
         "failures": [f"{r.operator}: {r.failure}" for r in (*with_values, *drawn) if r.failure],
         "other_bits": [r.operator for r in compared if not r.same_bits],
     }
@@ -104,8 +131,10 @@ def main() -> None:
     """Print a row for each model."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=8)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    torch.set_default_device(options.device)
     rows = []
     for make in MODELS:
         with tempfile.TemporaryDirectory() as folder:
