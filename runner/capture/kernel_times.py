@@ -29,7 +29,7 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
 
     def __enter__(self) -> Self:
         if torch.cuda.is_available() and not _profiler_enabled():
-            self._profile = profile(activities=_ACTIVITIES)
+            self._profile = profile(activities=_ACTIVITIES, acc_events=True)
             self._profile.__enter__()
         return self
 

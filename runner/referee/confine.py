@@ -38,6 +38,8 @@ DEVICES = (
     *("nvidia*", "nvidia-caps/*", "dri", "kfd"),
 )
 """What a process may write in /dev, beside its own folder; with wildcards."""
+OWN_THREADS = "/proc/self/task"
+"""CUDA gives its threads names by writing them here, and cannot begin where it may not."""
 
 
 def landlock_version() -> int:
@@ -67,7 +69,7 @@ def confine(readable: Iterable[str], writable: Iterable[str]) -> bool:
     try:
         for path in (*SYSTEM, *readable):
             _allow(rules, path, every & (_EXECUTE | _READ_FILE | _READ_FOLDER))
-        for path in (*writable, *_devices()):
+        for path in (*writable, OWN_THREADS, *_devices()):
             _allow(rules, path, every)
         libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
         return bool(libc.syscall(_RESTRICT, rules, 0) == 0)
