@@ -94,14 +94,19 @@ def csv_parts(frame: pd.DataFrame) -> Iterator[str]:
     """Parts of `csv_text`: a large frame's values as objects would take ten times its memory."""
     yield _csv_rows([frame.columns])
     for start in range(0, len(frame), _ROWS_AT_ONCE):
-        columns = [
-            [_cell(text) if present else "" for text, present in zip(values, presence, strict=True)]
-            for values, presence in (
-                (column.tolist(), column.notna().tolist())
-                for _, column in frame.iloc[start : start + _ROWS_AT_ONCE].items()
-            )
-        ]
-        yield _csv_rows(zip(*columns, strict=True))
+        rows = frame.iloc[start : start + _ROWS_AT_ONCE]
+        yield _csv_rows(zip(*(_column(values) for _, values in rows.items()), strict=True))
+
+
+def _column(values: pd.Series[Any]) -> list[Any]:
+    """Values of a column as a spreadsheet shows them; those that are missing are empty."""
+    shown = values.tolist()
+    if values.dtype.kind == "O":  # texts, perhaps among other things
+        shown = [_cell(value) for value in shown]
+    missing = values.isna()
+    if missing.any():
+        shown = ["" if absent else value for value, absent in zip(shown, missing, strict=True)]
+    return shown
 
 
 def _csv_rows(rows: Iterable[Iterable[Any]]) -> str:

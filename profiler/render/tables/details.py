@@ -96,7 +96,8 @@ class CellSamples:
     def _kernels(self) -> Mapping[str, tuple[str, ...]]:
         if "kernel_names" not in self._frame.columns:
             return {}
-        pairs = self._frame[["cell", "kernel_names"]].astype({"kernel_names": object})
+        pairs = self._frame[["cell", "kernel_names"]].drop_duplicates()
+        pairs = pairs.astype({"kernel_names": object})
         names_by_cell: dict[str, dict[str, None]] = {}
         for cell, names in pairs.itertuples(index=False):
             names_by_cell.setdefault(str(cell), {}).update(dict.fromkeys(kernel_list(names)))
@@ -139,19 +140,17 @@ def _varying(
 
 def _packed(columns: Sequence[Sequence[SampleSet]], sets: Mapping[str, int]) -> dict[str, Any]:
     """Samples of one metric in all cells."""
-    exact = [
-        [
-            (sets[name], [Decimal(numbers.raw(value)) for value in values.tolist()])
-            for name, values in column
-        ]
+    written = [
+        [(sets[name], [_written(value) for value in values.tolist()]) for name, values in column]
         for column in columns
     ]
-    decimals = max(
-        _decimals(number) for column in exact for _, written in column for number in written
-    )
+    decimals = max(own for column in written for _, of_set in column for _, own in of_set)
     scaled = [
-        [(place, [int(number.scaleb(decimals)) for number in written]) for place, written in column]
-        for column in exact
+        [
+            (place, [digits * 10 ** (decimals - own) for digits, own in of_set])
+            for place, of_set in column
+        ]
+        for column in written
     ]
     step = math.gcd(*(number for column in scaled for _, whole in column for number in whole)) or 1
     return {
@@ -164,8 +163,11 @@ def _packed(columns: Sequence[Sequence[SampleSet]], sets: Mapping[str, int]) -> 
     }
 
 
-def _decimals(number: Decimal) -> int:
-    return max(0, -int(number.as_tuple().exponent))
+def _written(value: float) -> tuple[int, int]:
+    """The digits of a number as it is written, and how many of them are behind the point."""
+    text = numbers.raw(value)
+    whole, _, fraction = (f"{Decimal(text):f}" if "e" in text else text).partition(".")
+    return int(whole + fraction), len(fraction)
 
 
 def _differences(whole: Sequence[int]) -> list[int]:

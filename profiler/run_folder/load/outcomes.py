@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -40,13 +41,19 @@ class Results:
     """The plan's; for external commands, one per kernel, grid and block that was seen."""
     samples: pd.DataFrame
     statuses: Mapping[str, CellStatus]
-    notices: tuple[Notice, ...]
+    find_notices: Callable[[], tuple[Notice, ...]]
+    """Not found before anybody asks: what is planned between two sessions has no use for them."""
     attributes: Mapping[str, str | float]
     """What the tool says about the GPU: `device__attribute_*`."""
     ranges: pd.DataFrame = field(default_factory=empty_range_visits)
     """Counters of ranges inside visits, columns as `analyse.range_counters.range_visits` says."""
     timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
     """What was recorded of each cell on a time axis, by cell id; none of aliases."""
+
+    @cached_property
+    def notices(self) -> tuple[Notice, ...]:
+        """What a reader of these numbers should know."""
+        return self.find_notices()
 
 
 def failures(
@@ -127,8 +134,8 @@ def gather(
         facts[cell_id].described |= {"tuned": tuned.configs, "tuned_otherwise": tuned.otherwise}
     aliases = find_aliases(plan.cells, builds)
     by_variant = {build.variant: build for build in builds}
-    timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"])
-    counted = set(samples["cell"])
+    timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"].unique())
+    counted = set(samples["cell"].unique())
     capability = environment.compute_capability
     lacking = _lacking(plan, attempts, samples, capability, recorded=recorded)
     statuses = {
@@ -154,15 +161,14 @@ def gather(
         for cell, status in statuses.items()
     }
     statuses = {cell: _as_alias(status, statuses) for cell, status in statuses.items()}
-    notices = (
-        *run_notices(plan, attempts, statuses, objections, environment),
-        *counting.notices(),
-    )
     return Results(
         cells=cells,
         samples=samples,
         statuses=statuses,
-        notices=notices,
+        find_notices=lambda: (
+            *run_notices(plan, attempts, statuses, objections, environment),
+            *counting.notices(),
+        ),
         attributes=attributes,
         ranges=_first_ranges(counting.ranges()),
         timelines=joined_timelines(counting.timelines()),
@@ -207,11 +213,11 @@ def _without_strangers(samples: pd.DataFrame, plan: Plan) -> pd.DataFrame:
     """
     planned = {cell.id for cell in plan.cells}
     recorded = samples["kind"] == SessionKind.TIMELINE.value
-    asked = set(samples.loc[~recorded, "cell"])
+    asked = set(samples.loc[~recorded, "cell"].unique())
     owners = {planned_cell(cell, planned) for cell in asked - planned}
     strange = [
         cell
-        for cell in set(samples.loc[recorded, "cell"]) - asked - planned
+        for cell in set(samples.loc[recorded, "cell"].unique()) - asked - planned
         if planned_cell(cell, planned) in owners
     ]
     return samples[~samples["cell"].isin(strange)].reset_index(drop=True) if strange else samples
@@ -222,7 +228,7 @@ def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tup
         return plan.cells
     parts = {cell: params for loaded in attempts for cell, params in loaded.parts.items()}
     if parts:
-        return cells_of_parts(plan.cells, parts, set(samples["cell"]))
+        return cells_of_parts(plan.cells, parts, set(samples["cell"].unique()))
     seen = command_cells(samples, plan.cells)
     planned = {cell.id for cell in plan.cells}
     owners = {planned_cell(cell.id, planned) for cell in seen}
