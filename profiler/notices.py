@@ -84,6 +84,7 @@ class NoticeKind(StrEnum):
     CSV_NO_DURATIONS = "csv_no_durations"
     CSV_NO_UNITS = "csv_no_units"
     CSV_ODD_UNIT = "csv_odd_unit"
+    CSV_REPEATED_COLUMN = "csv_repeated_column"
     CSV_REPEATED_ROWS = "csv_repeated_rows"
     IMPORT_NOT_READ = "import_not_read"
     VISITS_LOST = "visits_lost"
@@ -479,6 +480,11 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     NoticeKind.CSV_ODD_UNIT: NoticeTemplate(
         Severity.WARNING,
         "{file}: {unit} is no unit of {metric}: its values are treated as missing.",
+    ),
+    NoticeKind.CSV_REPEATED_COLUMN: NoticeTemplate(
+        Severity.WARNING,
+        "{file}: {metric} has several columns, which differ in {count:row|rows}: its values there "
+        "are treated as missing.",
     ),
     NoticeKind.IMPORT_NOT_READ: NoticeTemplate(
         Severity.WARNING,

@@ -1,4 +1,4 @@
-"""Tables that `nsys stats` prints, as CSV or in columns -> the frames of a timeline, and its sums.
+"""Tables that `nsys stats` prints, as CSV, JSON or in columns -> a timeline's frames, and its sums.
 
 Reports as nsys 2021 to 2026 write them. Those of single events (`cuda_gpu_trace`, `cuda_api_trace`,
 `nvtx_pushpop_trace`) become operations, calls and ranges; sums (`cuda_gpu_kern_sum`,
@@ -9,6 +9,7 @@ told by its columns: files name it, or do not. Tables of other reports are count
 from __future__ import annotations
 
 import csv
+import json
 import math
 import re
 from collections import Counter
@@ -41,6 +42,8 @@ _TITLE = re.compile(
     r"Processing \[(?P<export>[^\]]+)\] with \[.*?(?P<script>\w+)\.py"
     r"|Executing '(?P<executed>\w+)' stats|^ ?\*\* .*\((?P<titled>\w+)\):"
 )
+_JSON_TABLE = re.compile(r"^\s*\[\s*(?=\{)", re.MULTILINE)
+_BETWEEN_ROWS = re.compile(r"[\s,]*")
 _RULE = re.compile(r"^\s*-{3,}(?: +-{3,})+\s*$")
 _UNIT = re.compile(r" ?\((%|ns|us|μs|µs|ms|s|nsec|usec|msec|sec|B|KB|KiB|MB|MiB|GB|GiB)\)$")
 _SCALES: Mapping[str, float] = {
@@ -133,8 +136,10 @@ class StatsTables:
 
 def is_nsys_stats(text: str) -> bool:
     """Whether a text holds a table of `nsys stats`; cheap on other texts."""
-    return _TITLE.search(text) is not None or any(
-        _header(line) is not None for line in text.splitlines() if "Time" in line or "ns)" in line
+    return (
+        _TITLE.search(text) is not None
+        or any(_header(line) for line in text.splitlines() if "Time" in line or "ns)" in line)
+        or any(_json_names(text, match.end()) for match in _JSON_TABLE.finditer(text))
     )
 
 
@@ -185,7 +190,13 @@ def _tables(text: str) -> Iterator[tuple[_Title, _Scales, list[_Row], int]]:
             title = _Title(match["script"] or match["executed"] or match["titled"], export)
         header = _header(line)
         ruled = place + 1 < len(lines) and _RULE.match(lines[place + 1])
-        if header is not None:
+        content = "".join(lines[place:]) if line.lstrip().startswith("[") else ""
+        in_json = _JSON_TABLE.match(content)
+        if in_json and (names := _json_names(content, in_json.end())):
+            rows, broken, end = _json_rows(content, in_json.end(), names)
+            place += max(1, content.count("\n", 0, end))
+            yield title, _scales(names), rows, broken
+        elif header is not None:
             delimiter, names = header
             rows, broken, place = _csv_rows(lines, place + 1, delimiter, names)
             yield title, _scales(names), rows, broken
@@ -201,9 +212,49 @@ def _header(line: str) -> tuple[str, list[str]] | None:
     """Delimiter and columns of a header in CSV; None where a line is none."""
     delimiter = max(",;\t", key=line.count)
     names = [name.strip().strip('"') for name in line.strip().split(delimiter)]
+    return (delimiter, names) if _are_of_report(names) else None
+
+
+def _are_of_report(names: Sequence[str]) -> bool:
     plain = [_UNIT.sub("", name) for name in names]
     is_one = any(columns <= set(plain) for columns in _HEADERS)
-    return (delimiter, names) if is_one and plain != names and plain[0] in _FIRST else None
+    return is_one and plain != names and plain[0] in _FIRST
+
+
+def _json_names(text: str, start: int) -> list[str]:
+    """Columns of a table in JSON whose first row begins here; none where it is another's."""
+    first, _ = _json_row(text, start)
+    return [*first] if first and _are_of_report([*first]) else []
+
+
+def _json_row(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
+    """A row in JSON, and its end; None where there is no whole one."""
+    try:
+        row, end = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None, start
+    return (row, end) if isinstance(row, dict) else (None, end)
+
+
+def _json_rows(text: str, place: int, names: Sequence[str]) -> tuple[list[_Row], int, int]:
+    rows: list[_Row] = []
+    broken = 0
+    while text.startswith("{", place):
+        row, end = _json_row(text, place)
+        if row is None:  # cut short: what follows is of no known row
+            return rows, broken + 1, len(text)
+        if [*row] == [*names]:
+            rows.append({_plain(name): _in_json(value) for name, value in row.items()})
+        else:
+            broken += 1
+        between = _BETWEEN_ROWS.match(text, end)
+        place = between.end() if between else end
+    return rows, broken, place
+
+
+def _in_json(value: Any) -> str:
+    """A value of JSON as CSV would have it."""
+    return value.strip() if isinstance(value, str) else ""
 
 
 def _csv_rows(

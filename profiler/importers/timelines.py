@@ -12,7 +12,7 @@ import pandas as pd
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.safe_frames import safe_frames
 from profiler.findings.timelines.cells import TimelineFindings, imported_timelines
-from profiler.findings.timelines.overview import TimelineOverview, overview
+from profiler.findings.timelines.overview import TimelineOverview, overview, with_devices
 from profiler.importers.given_file import GivenFile
 from profiler.importers.importer import Imported
 from profiler.importers.json_values import json_value
@@ -85,9 +85,15 @@ def imported_timeline(
         schema=safe_values(recorded.schema),
         timeline=timeline,
         overview=_overview(timeline, attribution.ranges),
-        unread=safe_values(recorded.unread),
+        unread=safe_values({**recorded.unread, **_without_device(timeline.operations)}),
     )
     return ImportedTimelines((one,))
+
+
+def _without_device(operations: pd.DataFrame) -> Mapping[str, int]:
+    """Number of operations whose device is unknown where that of others is not, by its name."""
+    count = len(operations) - len(with_devices(operations))
+    return {"device of an operation": count} if count else {}
 
 
 def _overview(timeline: CellTimeline, ranges: pd.DataFrame) -> TimelineOverview:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
@@ -182,6 +183,7 @@ class _Reading:
     rules: list[RuleRow] = field(default_factory=list)
     units: dict[str, str] = field(default_factory=dict)
     odd_units: dict[str, str] = field(default_factory=dict)
+    contradicted: Counter[str] = field(default_factory=Counter)
     attributes: dict[str, str | float] = field(default_factory=dict)
     without_units: bool = False
     page: Page | None = None
@@ -207,6 +209,7 @@ class _Reading:
         table.read(scanner)
         self.units |= table.units
         self.odd_units |= table.odd_units
+        self.contradicted += table.contradicted
         self.attributes = self.attributes or dict(table.attributes)
         self.without_units |= not table.has_units and len(self.launches) > before
 
@@ -277,6 +280,10 @@ def _notices(
     notices.extend(
         Notice(NoticeKind.CSV_ODD_UNIT, {"file": name, "metric": metric, "unit": unit})
         for metric, unit in reading.odd_units.items()
+    )
+    notices.extend(
+        Notice(NoticeKind.CSV_REPEATED_COLUMN, {"file": name, "metric": metric, "count": count})
+        for metric, count in reading.contradicted.items()
     )
     if reading.without_units:
         notices.append(Notice(NoticeKind.CSV_NO_UNITS, {"file": name}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, islice
@@ -93,6 +94,8 @@ class RawTable:
             self._names[i]: units[i] for i in self._wanted if math.isnan(self._factors[i])
         }
         self.attributes: Mapping[str, str | float] = {}
+        self.contradicted: Counter[str] = Counter()
+        """Rows, by metrics of which several columns have values that are not the same."""
         self._style = C_LOCALE
         self._identity_codes: dict[bytes, int] = {}
         self._nvtx_codes: dict[tuple[bytes, ...], int] = {}
@@ -216,9 +219,21 @@ class RawTable:
             numbers, offsets, texts = column
             np.multiply(numbers, self._factors[position], out=values[row])
             if len(offsets):
-                text_cells[self._names[position]] = (offsets, texts)
+                text_cells.setdefault(self._names[position], (offsets, texts))
         values[np.isinf(values)] = np.nan
+        first = {name: row for row, name in reversed(list(enumerate(names)))}
+        if len(first) < len(names):
+            for row, name in enumerate(names):
+                self._compare(name, values[first[name]], values[row])
+            names, values = tuple(first), values[list(first.values())]
         return Piece(start, names, values, text_cells)
+
+    def _compare(self, name: str, kept: npt.NDArray[np.float64], again: Any) -> None:
+        """Have no value where two columns of a metric do not say the same."""
+        differ = (kept != again) & ~(np.isnan(kept) & np.isnan(again))
+        if differ.any():
+            self.contradicted[name] += int(differ.sum())
+            kept[differ] = np.nan
 
     def _columns(self, tails: list[bytes]) -> Iterator[Column]:
         """Wanted columns of many rows."""
@@ -308,10 +323,10 @@ def _names_and_units(
 
 def _wanted_positions(names: Sequence[str], columns: Collection[str] | None) -> list[int]:
     """Positions of the columns to keep: those asked for, or all that can differ between rows."""
-    first = {name: i for i, name in reversed(list(enumerate(names)))}
     if columns is not None:
-        return sorted(first[name] for name in set(columns) if name in first)
-    return sorted(i for name, i in first.items() if not name.startswith(CONSTANT_PREFIXES))
+        asked = set(columns)
+        return [i for i, name in enumerate(names) if name in asked]
+    return [i for i, name in enumerate(names) if not name.startswith(CONSTANT_PREFIXES)]
 
 
 def _is_nvtx(header: str) -> bool:

@@ -160,8 +160,7 @@ def _unread_sentence(unread: Mapping[str, int]) -> str:
         return ""
     kinds = [counted_kind(count, what) for what, count in unread.items()]
     named = ", ".join(kinds[:_NAMED_KINDS]) + (", …" if len(kinds) > _NAMED_KINDS else "")
-    total = sum(unread.values())
-    return f" {total} {'event was' if total == 1 else 'events were'} not read: {named}."
+    return f" Not read: {named}."
 
 
 def _calls_title(api: pd.DataFrame) -> str:

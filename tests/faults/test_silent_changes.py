@@ -121,6 +121,18 @@ def test_a_unit_that_is_none_of_the_metric_makes_it_missing(unit):
     assert raw.launches["dram__bytes_read.sum"].tolist() == [3000]
 
 
+@pytest.mark.parametrize("rows", [2, 200])
+def test_columns_of_one_metric_that_differ_have_no_value_and_it_is_said(rows):
+    page = raw_page({TIME: ("ns", ["5"] * rows), "x": ("", ["1"] * rows)})
+    header, units, *lines = page.splitlines()
+    again = [f'{line},"{value}"' for line, value in zip(lines, ["5", "6"] * rows, strict=False)]
+    twice = "\n".join([f'{header},"{TIME}"', f'{units},"ns"', *again, ""])
+    table = parse_ncu_csv(twice)
+    assert table.launches[TIME].fillna(-1).tolist() == [5, -1] * (rows // 2)
+    (notice,) = table.notices
+    assert (notice.kind, notice.values["count"]) == (NoticeKind.CSV_REPEATED_COLUMN, rows // 2)
+
+
 def test_a_run_that_was_appended_with_the_same_numbers_of_launches_stands_beside_the_first():
     rows = [
         f'"0","1","k","Command line profiler metrics","{m}","{u}","{v}"\n'

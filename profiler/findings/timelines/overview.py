@@ -76,9 +76,10 @@ def overview(
     grouped = ranges.assign(name=written.map(groups).astype("category"))
     some = len(operations) > 0
     on_gpu = not operations["kind"].isin(list(ON_CPU)).any()
-    gaps = _named_gaps(operations, ranges, stacks)
+    placed = with_devices(operations)
+    gaps = _named_gaps(placed, ranges, stacks)
     span = int(operations["end_ns"].max() - operations["start_ns"].min()) if some else None
-    busy, devices = busy_time(operations), operations["device"].nunique(dropna=False)
+    busy, devices = busy_time(placed), placed["device"].nunique(dropna=False)
     return TimelineOverview(
         kernels=kernel_summary(operations),
         others=operation_summary(operations, OTHER_OPERATIONS),
@@ -95,6 +96,12 @@ def overview(
         busy_share=busy / (span * devices) if span else NAN,
         on_gpu=on_gpu,
     )
+
+
+def with_devices(operations: pd.DataFrame) -> pd.DataFrame:
+    """Operations that name their device; all of them where none does, as on the only one."""
+    named = operations["device"].notna()
+    return operations[named].reset_index(drop=True) if named.any() else operations
 
 
 def _members(operations: pd.DataFrame, ranges: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:

@@ -98,7 +98,7 @@ _NOT_SUMMED = ("by_time", "gpu_ns", "busy_ns", "self_operations", "self_gpu_ns",
 
 IMPORTER = Importer(
     name="a table of `nsys stats`",
-    files="what `nsys stats` prints, in columns, as CSV or TSV: `cuda_gpu_trace`, "
+    files="what `nsys stats` prints, in columns, as CSV, TSV or JSON: `cuda_gpu_trace`, "
     "`cuda_api_trace`, `nvtx_pushpop_trace`; the sums of `cuda_gpu_kern_sum`, "
     "`cuda_gpu_mem_time_sum`, "
     "`cuda_gpu_sum`, `cuda_api_sum`, `cuda_api_gpu_sum`, `nvtx_sum`, `nvtx_pushpop_sum`, "

@@ -442,6 +442,17 @@ def test_copies_of_any_platform_are_its_own(read, platform, category, launch):
     }
 
 
+def test_an_operation_without_its_device_is_on_none_and_said(tmp_path):
+    """Where nobody names a device all are on one; else who names none is no device of its own."""
+    on_gpu = {"cat": "kernel", "dur": 40, "pid": 0, "tid": 7}
+    kernels = [event(n, **on_gpu, ts=60 * n, args={"device": 0}) for n in (0, 1)]
+    memset = event(2, **{**on_gpu, "cat": "gpu_memset"}, ts=10, args={"stream": 7})
+    (tmp_path / "t.json").write_text("[" + ",\n".join([*kernels, memset]) + "]")
+    document = read_files([tmp_path / "t.json"])[0].document()["timelines"][0]
+    assert (document["devices"], document["busy_ns"]) == (1, 80_000)
+    assert document["not_read"] == {"device of an operation": 1}
+
+
 def test_events_without_a_category_are_counted_by_their_process(read, tmp_path):
     """Ascend's tracer writes a bare list, times as texts, and a process for each kind."""
     names = {10: "Python", 30: "Ascend Hardware"}

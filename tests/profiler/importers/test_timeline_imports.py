@@ -1,5 +1,6 @@
 """`profiler import` of timelines: numbers by definition, reports through nsys, nothing private."""
 
+import csv
 import gzip
 import json
 import sqlite3
@@ -498,6 +499,14 @@ class TestStats:
         assert by_name(found["launch_latency"])["k"]["avg_ns"] == 1050
         ranges = {row["name"]: (row["operations"], row["gpu_ns"]) for row in found["ranges"]}
         assert ranges == {"forward": (1, 8000), "backward": (1, 9000)}
+
+    @pytest.mark.parametrize("indent", [None, 2])
+    def test_traces_in_json_say_the_same_and_a_row_that_was_cut_is_counted(self, stats, indent):
+        tables = [list(csv.DictReader(table.splitlines())) for table in TRACES.split("\n\n")]
+        in_json = [json.dumps(rows, indent=indent) for rows in tables]
+        assert stats("\n\n".join(in_json)) == stats(TRACES)
+        cut = "\n\n".join(in_json).rpartition("RangeStack")[0]
+        assert stats(cut)["not_read"] == {"row that cannot be read": 1}
 
     def test_units_and_locales_are_as_they_are_written(self, stats):
         kernels = [

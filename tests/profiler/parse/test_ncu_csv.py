@@ -574,8 +574,9 @@ def test_units_beside_the_names():
 
 
 def test_a_metric_named_twice_is_kept_once():
-    table = parse_ncu_csv(quoted([*HEAD, TIME, TIME], [""] * 9, [*LAUNCH, "5", "6"]))
+    table = parse_ncu_csv(quoted([*HEAD, TIME, TIME], [""] * 9, [*LAUNCH, "5", "5"]))
     assert table.launches[TIME].tolist() == [5]
+    assert not table.notices
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
