@@ -317,6 +317,9 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             return
         self._recording.close()
         self._complete = True
+        self._mode.kernels.once_known(self._write_all)
+
+    def _write_all(self) -> None:
         self._write(complete=True)
         sys.stderr.write(f"profiler: captured {self._said()} into {self.folder}\n")
 
