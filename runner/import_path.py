@@ -70,32 +70,40 @@ def search_folders(file: Path) -> tuple[Path, ...]:
 
 
 @contextmanager
-def importing_from(folders: Sequence[Path]) -> Iterator[None]:
+def importing_from(
+    folders: Sequence[Path], own: dict[str, ModuleType] | None = None
+) -> Iterator[None]:
     """Put folders in front of the search path while the body imports, and leave no trace.
 
     What it imports from there is forgotten afterwards: in a process that reads many experiments,
-    two may have modules of one name, and an edited one is read again.
+    two may have modules of one name, and an edited one is read again. `own`: modules that were
+    imported so before and stand for their names meanwhile; what the body imports is added to them.
     """
+    own = {} if own is None else own
+    hidden = {name: sys.modules.pop(name) for name in own if name in sys.modules}
     loaded, entries = set(sys.modules), [str(folder) for folder in folders]
+    sys.modules.update(own)
     finders = [_StandardLibraryFirst(entry) for entry in entries]
     sys.path[:0], sys.meta_path[:0] = entries, finders
     try:
         yield
     finally:
-        _forget(sys.modules.keys() - loaded, folders)
+        own.update(_forget(sys.modules.keys() - loaded, folders))
+        sys.modules.update(hidden)
         for entry, finder in zip(entries, finders, strict=True):
             with suppress(ValueError):  # what was imported may have changed the path itself
                 sys.path.remove(entry)
             sys.meta_path.remove(finder)
 
 
-def _forget(names: Set[str], folders: Sequence[Path]) -> None:
-    """Forget those of some modules that were found in folders, with all that lies in them."""
+def _forget(names: Set[str], folders: Sequence[Path]) -> dict[str, ModuleType]:
+    """Forget those of some modules that were found in folders, with all that lies in them.
+
+    Returns what was forgotten, by name.
+    """
     top = {name for name in names if "." not in name}
     theirs = {name for name in top if _folder_of(sys.modules[name]) in folders}
-    for name in names:
-        if name.partition(".")[0] in theirs:
-            del sys.modules[name]
+    return {name: sys.modules.pop(name) for name in names if name.partition(".")[0] in theirs}
 
 
 def _folder_of(module: ModuleType) -> Path | None:

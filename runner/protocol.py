@@ -323,6 +323,8 @@ STAMPS_END = 5
 
 EXPERIMENT = "experiment"
 """Key of `Job.description`: name of the experiment of a Python file that has several."""
+REVISION, LAUNCHER = "revision", "launcher"
+"""Parameters of variants of several revisions: whose each is, and a digest of what launches it."""
 CANDIDATE = "candidate"
 """Key of `Job.description`: the file of functions that are judged beside those of the experiment,
 each side in a process of its own (`runner/referee/`)."""

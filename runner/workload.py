@@ -73,7 +73,16 @@ def load_workload(
     except (Exception, SystemExit, KeyboardInterrupt) as error:
         cause = f"{type(error).__name__}: {error}"
         raise WorkloadError(f"cannot import workload {Path(name).name}: {cause}") from error
-    functions = _functions(module, description or {}, tolerances or {})
+    return workload_of(module, description or {}, tolerances)
+
+
+def workload_of(
+    module: ModuleType,
+    description: Mapping[str, Any],
+    tolerances: Mapping[str, Tolerance] | None = None,
+) -> Workload:
+    """The workload of a module that was imported; arguments and errors as of `load_workload`."""
+    functions = _functions(module, description, tolerances or {})
     expected = getattr(functions, "expected", None)
     return Workload(
         source=Path(inspect.getfile(module)),

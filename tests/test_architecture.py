@@ -220,6 +220,7 @@ MAY_START_PROCESSES = {
     "profiler.machine.compilers": "asks nvcc what it can build",
     "profiler.machine.tool_output": "asks tools for versions, exports and pages",
     "profiler.machine.installs": "asks torch what it is and can do, in another process",
+    "profiler.revisions.repository": "asks git for commits and their files",
     "profiler.runner.referee.party": "functions of a candidate run in a process of their own",
 }
 

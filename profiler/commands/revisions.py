@@ -1,0 +1,132 @@
+"""Revisions of an experiment in one session: `compare HEAD~1 HEAD mine.py`, gates, bisections.
+
+    measured = measure_revisions(request, ["HEAD~1", "HEAD"], reporter)
+
+`request` is what `run` would be asked for the experiment in the working tree (spec, --only, --set,
+--fast, out, …); revisions are whatever git takes, `.` being the tracked files as they lie there,
+the oldest first. What comes back has the commits, the run with its folder and page (variants are
+named by the short hash of their commit, behind the variant's own name where there are several),
+the variants that are made of the same sources, and each comparison of the newest with the oldest.
+`Repository.of(spec).merge_base("main", "HEAD")` gives the commit that a gate measures against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from profiler.commands.requests import RunRequest
+from profiler.commands.run import WrittenRun, written_run
+from profiler.errors import UsageError
+from profiler.revisions.experiment import (
+    Version,
+    Wanted,
+    read_version,
+    same_sources,
+    shared_variants,
+    version_name,
+    write_experiment,
+)
+from profiler.revisions.repository import Commit, Repository
+from profiler.sessions.progress import ProgressReporter
+
+if TYPE_CHECKING:
+    from profiler.findings.findings import Findings
+    from profiler.findings.verdicts import PairVerdict
+    from profiler.model import Cell
+
+
+@dataclass(frozen=True, eq=False)
+class RevisionComparison:
+    """One variant at one problem: the newest revision against the oldest."""
+
+    variant: str
+    """Name that it has in the experiment."""
+    problem: str
+    old: Cell
+    new: Cell
+    verdict: PairVerdict
+    """Its ratio is the duration of the newest by that of the oldest."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredRevisions:
+    """Revisions of an experiment, measured in one session."""
+
+    commits: tuple[Commit, ...]
+    """The oldest first."""
+    run: WrittenRun | None
+    """None where no variant differs: nothing is measured then."""
+    same: tuple[str, ...]
+    """Names of the variants that are made of the same sources, which were not measured."""
+    comparisons: tuple[RevisionComparison, ...]
+
+
+def measure_revisions(
+    request: RunRequest, revisions: Sequence[str], reporter: ProgressReporter
+) -> MeasuredRevisions:
+    """Measure an experiment as two or more revisions have it, interleaved in one session.
+
+    Raises UsageError for a revision that does not exist, SpecError for an experiment that is wrong
+    at one of them, and what `written_run` raises.
+    """
+    repository = Repository.of(request.spec)
+    commits = tuple(repository.commit(revision) for revision in revisions)
+    wanted = Wanted(request.spec, request.overrides, request.only)
+    versions = [read_version(repository, commit, wanted, request.out) for commit in commits]
+    return measure_versions(request, versions, reporter)
+
+
+def measure_versions(
+    request: RunRequest, versions: Sequence[Version], reporter: ProgressReporter
+) -> MeasuredRevisions:
+    """Measure versions of an experiment that were read; see `measure_revisions`."""
+    commits = tuple(version.commit for version in versions)
+    same = same_sources(versions)
+    shared = shared_variants(versions)
+    variants = tuple(name for name in shared if name not in same)
+    if not shared:
+        raise UsageError(
+            f"{commits[0].short} and {commits[-1].short} have no variant in common",
+            remedy="Variants are told apart by their names.",
+        )
+    if same:
+        reporter.say(f"Not measured, the same sources at these revisions: {', '.join(same)}.")
+    if not variants:
+        return MeasuredRevisions(commits, None, same, ())
+    spec = write_experiment(versions, variants, request.out)
+    asked = replace(
+        request,
+        spec=spec,
+        # They were laid over the experiment of each revision, and stand in the new one.
+        settings=None,
+        only=None,
+        baseline=None,
+        blocks=None,
+    )
+    run = written_run(asked, reporter)
+    comparisons = tuple(_comparisons(run.findings, commits, variants))
+    return MeasuredRevisions(commits, run, same, comparisons)
+
+
+def _comparisons(
+    findings: Findings, commits: Sequence[Commit], variants: Sequence[str]
+) -> Iterator[RevisionComparison]:
+    from profiler.findings.verdicts import NO_DATA, SAME_PROGRAM
+
+    programs = findings.programs
+    cells = {(cell.variant.name, cell.problem.id): cell for cell in programs.plan.cells}
+    for variant in variants:
+        names = [version_name(variant, c, several=len(variants) > 1) for c in commits]
+        for problem in programs.problems:
+            old, new = (cells.get((name, problem.id)) for name in (names[0], names[-1]))
+            if old is None or new is None:
+                continue
+            if not (programs.correct(old) and programs.correct(new)):
+                verdict = NO_DATA
+            elif programs.source(old) == programs.source(new):
+                verdict = SAME_PROGRAM
+            else:
+                verdict = findings.verdicts.pairs.of(programs.source(new), programs.source(old))
+            yield RevisionComparison(variant, problem.name, old, new, verdict)

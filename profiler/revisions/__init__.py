@@ -1,0 +1,1 @@
+"""Versions of one experiment by git revision: compared in one session, and bisected."""

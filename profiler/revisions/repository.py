@@ -1,0 +1,176 @@
+"""The git repository of an experiment: its commits, and the files of each in a folder of its own.
+
+Only git itself is asked; neither the branch, the index nor the files of the user are touched.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiler.errors import EnvironmentUnusable, UsageError
+
+_SHORT = 10
+"""Digits of a commit in names; git's own abbreviation may grow with the repository."""
+_FORMAT = "%H%x00%cs%x00%s"
+WORKING_TREE = "."
+"""Revision that stands for the tracked files as they lie there, edited or not."""
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit of a repository."""
+
+    hash: str
+    date: str
+    """Of the committer, YYYY-MM-DD."""
+    subject: str
+
+    @property
+    def short(self) -> str:
+        """The first digits of its hash: what names a variant."""
+        return self.hash[:_SHORT]
+
+    @property
+    def words(self) -> str:
+        """Short hash, date and subject on a line."""
+        return f"{self.short} ({self.date}) {self.subject}"
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A git repository on this machine."""
+
+    root: Path
+    """Top folder of its working tree."""
+
+    @classmethod
+    def of(cls, file: Path) -> Repository:
+        """The repository that a file, or a folder, belongs to; UsageError where there is none."""
+        folder = file.resolve()
+        while not folder.is_dir():
+            folder = folder.parent
+        top = _git(folder, "rev-parse", "--show-toplevel", check=False).strip()
+        if not top:
+            raise UsageError(
+                f"{file}: lies in no git repository",
+                remedy="Revisions are those of the repository that the experiment lies in.",
+            )
+        return cls(Path(top))
+
+    def commit(self, revision: str) -> Commit:
+        """The commit that a revision means; `.` is the working tree, as a commit of no branch.
+
+        Raises UsageError where there is no such commit.
+        """
+        if revision == WORKING_TREE:
+            identity = ("-c", "user.name=profiler", "-c", "user.email=profiler@localhost")
+            made = _git(self.root, *identity, "stash", "create").strip()
+            revision = made or "HEAD"
+        found = _git(
+            self.root,
+            *("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"),
+            check=False,
+        )
+        if not found.strip():
+            raise UsageError(f"{revision}: no commit of the repository {self.root.name}")
+        return self._described([found.strip()])[0]
+
+    def is_revision(self, text: str) -> bool:
+        """Whether a text means a commit here."""
+        try:
+            self.commit(text)
+        except UsageError:
+            return False
+        return True
+
+    def merge_base(self, revision: str, other: str) -> Commit:
+        """The newest commit that two revisions have in common; UsageError where there is none."""
+        names = (self.commit(revision).hash, self.commit(other).hash)
+        base = _git(self.root, "merge-base", *names, check=False).strip()
+        if not base:
+            raise UsageError(f"{revision} and {other} have no commit in common")
+        return self.commit(base)
+
+    def history(self, good: Commit, bad: Commit) -> tuple[Commit, ...]:
+        """Commits from `good` to `bad`, both among them, the oldest first.
+
+        Along the first parents, so that each follows from the one before it: what a merge brought
+        is one step. Raises UsageError where `good` is not there.
+        """
+        names = _git(
+            self.root, "rev-list", "--reverse", "--first-parent", f"{good.hash}..{bad.hash}"
+        ).split()
+        parents = _git(self.root, "rev-list", "--first-parent", bad.hash).split()
+        if good.hash not in parents:
+            raise UsageError(
+                f"{good.short} is no ancestor of {bad.short} along its first parents",
+                remedy="Give the older revision first: GOOD..BAD, of one branch.",
+            )
+        return (good, *self._described(names))
+
+    def tree(self, commit: Commit, folder: Path) -> Path:
+        """Folder with the files of a commit under `folder`, written where it is not there yet.
+
+        Submodules are empty, as `git clone` leaves them.
+        """
+        target = folder / commit.hash
+        if target.is_dir():
+            return target
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".tree-") as temporary:
+            tree, index = Path(temporary, "files"), Path(temporary, "index")
+            tree.mkdir()
+            environment = {**os.environ, "GIT_INDEX_FILE": str(index)}
+            _git(
+                self.root,
+                f"--work-tree={tree}",
+                *("read-tree", "-m", "-u", commit.hash),
+                environment=environment,
+            )
+            try:
+                tree.rename(target)
+            except OSError:
+                if not target.is_dir():  # else another process was quicker
+                    raise
+                shutil.rmtree(tree, ignore_errors=True)
+        return target
+
+    def diff(self, old: Commit, new: Commit, paths: Sequence[str] = ()) -> str:
+        """Difference of the files of two commits, as `git diff` prints it."""
+        return _git(
+            self.root, "diff", "--no-color", "--no-ext-diff", old.hash, new.hash, "--", *paths
+        )
+
+    def _described(self, hashes: Sequence[str]) -> tuple[Commit, ...]:
+        if not hashes:
+            return ()
+        lines = _git(self.root, "show", "--no-patch", f"--format={_FORMAT}", *hashes).splitlines()
+        return tuple(Commit(*line.split("\0")) for line in lines)
+
+
+def _git(
+    folder: Path, *arguments: str, check: bool = True, environment: dict[str, str] | None = None
+) -> str:
+    """What git prints; EnvironmentUnusable where it fails and `check`, or is not there."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except OSError as error:
+        raise EnvironmentUnusable(f"git cannot be started: {error}") from error
+    if check and done.returncode:
+        said = done.stderr.strip() or f"exit code {done.returncode}"
+        raise EnvironmentUnusable(f"git {arguments[0]}: {said}")
+    return done.stdout

@@ -1,0 +1,1 @@
+"""Versions of one workload by git revision, in one process."""
