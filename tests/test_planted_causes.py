@@ -28,11 +28,12 @@ from profiler.findings.why.planted import PLANTED
 from profiler.metrics.catalogue import STALL_CAUSES
 from profiler.metrics.explain import TABLES, explain_metrics, explain_sections
 from profiler.planning.matrix import expand
+from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "why"
-MODULES = ("space", "workload", "expected", "score")
+MODULES = ("space", "workload", "expected", "score", "loop")
 
 
 @pytest.fixture
@@ -176,6 +177,42 @@ def test_what_is_said_of_estimates_is_what_the_planted_kernels_show(modules, mon
     scores = [row for recording in score.RECORDINGS for row in score.scores_of(recording)]
     assert score.calibration(scores) == dict(PLANTED)
     assert score.meets_bar(scores)
+
+
+def test_the_loop_accepts_the_fix_of_the_cause_that_is_named_and_no_other(modules):
+    loop, recorded = modules["loop"], modules["loop"].Recorded()
+    (question,) = recorded.planted(["tail_wave"])
+    cause = loop.first_cause(question.answer())
+    assert cause == "tail_wave"
+    right, wrong = recorded.fixed([loop.Fix("tail_wave", cause), loop.Fix("tail_wave", "fp64")])
+    assert loop.verdict(right.answer())["verdict"] == "faster"
+    assert loop.verdict(wrong.answer()) is None
+
+
+def test_what_the_loop_measures_is_each_kernel_with_its_own_fix(modules, monkeypatch, tmp_path):
+    loop, specs = modules["loop"], []
+
+    def written(request, _):
+        specs.append(load_spec(request.spec, overrides=request.overrides))
+        return SimpleNamespace(folder=tmp_path)
+
+    monkeypatch.setattr(loop, "written_run", written)
+    fixes = [loop.Fix(case, "tail_wave") for case in ("tail_wave", "block_imbalance")]
+    live = loop.Live(tmp_path)
+    live.planted(loop.LOOP_CASES)
+    live.fixed(fixes)
+    planted, fixed = (make_plan(spec, space_of(spec)) for spec in specs)
+    assert [cell.problem.name for cell in planted.cells] == list(loop.LOOP_CASES)
+    assert [cell.id for cell in fixed.cells] == [
+        cell
+        for case in ("tail_wave", "block_imbalance")
+        for cell in (f"planted..{case}", f"{case}-tail_wave..{case}")
+    ]
+    recipes = [modules["space"].recipe(fix.params) for fix in fixes]
+    assert [recipe.defines["PLANTED"] for recipe in recipes] == [0, 1]
+    assert {source.name for source in recipes[0].sources} == {"grid.cu", "memory.cu"}
+    for case in loop.LOOP_CASES:
+        assert modules["space"].recipe(loop.Fix(case, "fp64").params).sources
 
 
 MORE_SOURCES = ("accumulate", "fetch", "launch", "pipes", "strangers", "told_apart", "waiting")

@@ -1,7 +1,8 @@
 """Cases of planted causes: their sizes, and what to compile; no torch.
 
 A variant is `{planted: 0 or 1}`, and in `strengths.yaml` `{planted, strength}`, a problem is
-`{case: …}`. Each variant is one library with the kernels of all cases.
+`{case: …}`. Each variant is one library with the kernels of all cases. One of `loop.py` is
+`{planted: 1, kernel: CASE, fix: CAUSE}`: the planted kernel of a case after the fix of a cause.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from expected import EXPECTED
 
 from profiler.kernels.recipe import Recipe
 
@@ -26,6 +29,8 @@ SOURCES = (
 """Those of `why.yaml`, of `more.yaml` and of `further.yaml`."""
 STRENGTH_SOURCES = (*SOURCES, "warpgroups")
 """Those of `strengths.yaml`; the last one is of Hopper's instructions."""
+_SOURCE_OF_ERRORS = "memory"
+"""The source with the function that says what an error code means."""
 _ARCH = "sm_90a"
 WHOLE = 8
 """Strength of a planted kernel that has all of its mistake."""
@@ -173,7 +178,9 @@ STRENGTHS: Mapping[str, tuple[int, ...]] = {
 
 
 def variant_name(params: Mapping[str, Any]) -> str:
-    """`plain` or `planted`, with its strength where it has one."""
+    """`plain` or `planted`, with its strength or its fix where it has one."""
+    if "fix" in params:
+        return f"{params['kernel']}-{params['fix']}"
     if not params["planted"]:
         return "plain"
     return f"planted_{params['strength']}" if "strength" in params else "planted"
@@ -187,6 +194,8 @@ def check_variant(params: Mapping[str, Any]) -> str | None:
     strength = params.get("strength", planted)
     if isinstance(strength, bool) or strength not in ((1, 2, 4, WHOLE) if planted else (0,)):
         return f"strength must be 1, 2, 4 or 8, and 0 of the plain kernel, not {strength!r}"
+    if "fix" in params:
+        return check_problem({"case": params.get("kernel")})
     return None
 
 
@@ -198,22 +207,42 @@ def check_problem(params: Mapping[str, Any]) -> str | None:
 
 
 def check_cell(variant: Mapping[str, Any], problem: Mapping[str, Any]) -> str | None:
-    """Reason why a pair is not measured in a strength, or None."""
+    """Reason why a pair is not measured in a strength or with a fix, or None."""
+    if variant.get("kernel", problem["case"]) != problem["case"]:
+        return "the fix is of another kernel"
     if not variant.get("strength") or variant["strength"] in STRENGTHS.get(problem["case"], ()):
         return None
     return "not in this strength: with those of the other experiments there are enough"
 
 
 def recipe(params: Mapping[str, Any]) -> Recipe:
-    """The library of a variant: all sources with or without the planted causes."""
+    """The library of a variant: all sources with or without the planted causes.
+
+    With a fix it has the sources of one kernel. The fix of a cause undoes the mistake that makes it
+    (`expected.py`), and leaves a kernel as it is whose mistake is another one.
+    """
     sources = STRENGTH_SOURCES if "strength" in params else SOURCES
+    planted = int(params["planted"])
+    if "fix" in params:
+        sources = tuple(dict.fromkeys((_source_of(params["kernel"]), _SOURCE_OF_ERRORS)))
+        planted = int(params["fix"] not in EXPECTED[params["kernel"]].causes)
     return Recipe(
         sources=tuple(Path(__file__).with_name(f"{name}.cu").resolve() for name in sources),
         arch=_ARCH if "strength" in params else None,
         defines={
-            "PLANTED": int(params["planted"]),
+            "PLANTED": planted,
             "STRENGTH": params.get("strength") or WHOLE,
             "FACTOR": f"{FACTOR!r}f",
             "ADDEND": f"{ADDEND!r}f",
         },
+    )
+
+
+def _source_of(case: str) -> str:
+    """Name of the source that launches a kernel of `why.yaml` or `more.yaml`."""
+    launcher = f"WHY_LAUNCHER({case}) "
+    return next(
+        name
+        for name in SOURCES
+        if launcher in Path(__file__).with_name(f"{name}.cu").read_text("utf-8")
     )

@@ -102,7 +102,7 @@ def _read(request: CheckRequest) -> Checked:
     from profiler.run_folder.archive import open_run
 
     run = open_run(find_run(str(request.target), request.out))
-    finished = read_run(run, baseline=request.against)
+    finished = read_run(run, baseline=request.against, only=request.only)
     page = run.path / PAGE_FILE
     return _said(
         finished.exit_code,

@@ -25,6 +25,7 @@ from profiler.comparison.find_run import find_run
 from profiler.comparison.runs import variant_id
 from profiler.errors import ExitCode
 from profiler.findings.find import find
+from profiler.planning.cell_filter import select_cells
 from profiler.planning.spec import load_spec
 from profiler.run_folder.archive import naming_archive, open_run
 from profiler.run_folder.folder import RunFolder, create_run, why_read_only
@@ -65,16 +66,19 @@ def _warn(text: str) -> None:
     make_console("auto", stderr=True).print(text, markup=False, soft_wrap=True)
 
 
-def read_run(run: RunFolder, *, baseline: str | None = None) -> Finished:
+def read_run(run: RunFolder, *, baseline: str | None = None, only: str | None = None) -> Finished:
     """Report of a run folder or a recording, by the spec and the plan that lie in it.
 
-    `baseline`: another variant that ratios refer to, by its name or id.
+    `baseline`: another variant that ratios refer to, by its name or id. `only`: the cells to read,
+    as `select_cells` takes them.
     """
     with naming_archive(run):
         record, plan = run.record(), run.plan()
         if baseline is not None:
             variant = variant_id(plan.cells, baseline, f"--against {baseline}: {run.named}")
             plan = replace(plan, baseline=variant)
+        if only is not None:
+            plan = replace(plan, cells=select_cells(plan.cells, only, plan.baseline))
         loaded = load_spec(run.spec_file, overrides=record.overrides)
         return assemble(run, loaded, plan, replay=run.is_recording())
 

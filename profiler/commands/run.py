@@ -401,11 +401,12 @@ def _require_explainable(request: RunRequest, planned: _Planned) -> None:
     if request.explain is None:
         return
     from profiler.sessions.explain_cells import asked_cells
+    from profiler.sessions.explaining import is_counted
 
     asked_cells(planned.plan, request.explain)
-    if NCU not in planned.loaded.experiment.collect.collectors:
+    if not is_counted(planned.loaded.experiment.collect):
         raise UsageError(
-            f"--explain counts under {NCU}, which is none of collect.collectors.",
+            f"--explain counts under {NCU}, and no collector of collect.collectors counts.",
             remedy="Leave out --explain, or --timer.",
         )
 

@@ -1,6 +1,6 @@
 """The answer of a run for a program that reads it again and again: at most 4 kB of JSON.
 
-python -m profiler.findings.brief > docs/check.schema.json
+`make numbers` writes its schema to `docs/check.schema.json`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,16 @@ import json
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
+from pydantic import Field
+
+from profiler.analyse.why.causes import Cause
 from profiler.errors import ExitCode, ProfilerError
 from profiler.findings.findings import Findings
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.findings.verdicts import PairVerdict, Reason
+from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.document import (
     MOST_BYTES,
     AnswerWhyDocument,
@@ -100,6 +104,51 @@ def _why(checked: Checked) -> Any:
     return replace(explained, most=min(checked.most, _MOST_WHY)), other
 
 
+def _costs(checked: Checked) -> _Costs | None:
+    """The explained cell that `why` is about; without such a pair, that of the leader."""
+    if checked.findings is None:
+        return None
+    run, ranking = find_why(checked.findings), checked.findings.ranking
+    most = min(checked.most, _MOST_WHY)
+    if run.answer is not None:
+        return _Costs(run.answer.cell, run.answer.first, most)
+    of_leader = (
+        _Costs(cell, run.cells[cell.id], most)
+        for cell in checked.findings.programs.cells
+        if cell.id in run.cells and ranking.leader and cell.variant == ranking.leader.variant
+    )
+    return next(of_leader, None)
+
+
+class _Costs(NamedTuple):
+    cell: Cell
+    why: CellWhy
+    most: int
+
+
+class CostDocument(JsonObject):
+    """A cause that counters show in one kernel."""
+
+    get = Source[Cause]()
+    name: str = get(lambda cause: cause.name)
+    """docs/explain.md lists the counters of each"""
+    share_pct: Number = get(lambda cause: rounded(100 * cause.share))
+    """of the duration; they overlap"""
+
+
+class CostsDocument(JsonObject):
+    """What an explained cell loses most time to: the first cause is what to mend next."""
+
+    get = Source[_Costs]()
+    variant: str = get(lambda costs: costs.cell.variant.name)
+    problem: str = get(lambda costs: costs.cell.problem.name)
+    limit: str | None = get(lambda costs: costs.why.kernels[0].limit if costs.why.kernels else None)
+    """as in the tree of `explain --json`"""
+    causes: Annotated[list[CostDocument], Field(max_length=_MOST_WHY)] = get.rows(
+        CostDocument, lambda costs: [cause for cause, _ in costs.why.costs[: costs.most]]
+    )
+
+
 class JudgedDocument(JsonObject):
     """A variant against the baseline at one problem."""
 
@@ -163,9 +212,9 @@ class BriefDocument(JsonObject):
     answer: list[str] = get(lambda checked: [_cut(sentence) for sentence in checked.sentences])
     """which is best, by how much, is it real, why, and what was measured, in a sentence each"""
     best: str | None = get(
-        _of_findings(lambda found: found.ranking.best and found.ranking.best.name)
+        _of_findings(lambda found: found.ranking.leader and found.ranking.leader.variant.name)
     )
-    """variant to recommend"""
+    """variant to recommend; the baseline where it beats the rest"""
     baseline: str | None = get(
         _of_findings(lambda found: found.programs.baseline and found.programs.baseline.name)
     )
@@ -182,7 +231,9 @@ class BriefDocument(JsonObject):
         SettleDocument, lambda checked: checked if checked.unclear or checked.left_out else None
     )
     why: AnswerWhyDocument | None = get.nested(AnswerWhyDocument, _why)
-    """null where nothing was explained"""
+    """null where nothing was explained, or only one variant"""
+    costs: CostsDocument | None = get.nested(CostsDocument, _costs)
+    """of the best, or of the first of the rest, where these were explained"""
     warnings: list[str] = get(lambda checked: _warnings(checked)[: checked.most])
     page: str | None = get(lambda checked: checked.page)
 

@@ -1,6 +1,6 @@
 """`summary.json` of a run, and its tables: raw numbers, units in the keys, missing is null or NaN.
 
-python -m profiler.findings.document > docs/summary.schema.json
+`make numbers` writes its schema to `docs/summary.schema.json`.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from profiler.metrics.explain import explain_metrics
 from profiler.model import SessionPlan
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.planning.session_plans import NCU, explain_session
+from profiler.planning.spec.models import Collect
 from profiler.run_folder.load.cells import planned_cell
 from profiler.sessions.execution import Execution
 from profiler.sessions.explain_cells import (
@@ -24,6 +25,11 @@ from profiler.sessions.explain_cells import (
 )
 from profiler.sessions.measuring.measurement import Measurement
 from profiler.sessions.progress import ProgressReporter
+
+
+def is_counted(collect: Collect) -> bool:
+    """Whether counters are read: ncu explains beside each collector that does."""
+    return any(map(counts, collect.collectors))
 
 
 @dataclass
@@ -45,10 +51,9 @@ class Explaining:
         a kernel alone would hang.
         """
         collect = self.execution.loaded.experiment.collect
-        counted = any(map(counts, collect.collectors))
         is_there = NCU in collect.collectors or self.execution.machine.environment.ncu is not None
         alone = collect.replay_mode == KERNEL_REPLAY
-        return collect.explain and counted and is_there and alone
+        return collect.explain and is_counted(collect) and is_there and alone
 
     def session(self, samples: pd.DataFrame) -> SessionPlan:
         """Session that explains the cells that are asked for, or those that samples point to.

@@ -210,9 +210,13 @@ def test_flags_that_would_be_left_out_are_refused(flags, message):
         run_experiment(RunRequest(spec=spec_of(NAME), out=Path("reports"), **flags), reporter)
 
 
-def test_counters_of_a_timer_are_refused(tmp_path):
+def test_counters_of_a_timer_are_refused_and_those_beside_cupti_are_not(tmp_path):
     reporter = ProgressReporter(Console(file=io.StringIO()), Console(file=io.StringIO()))
     timer = ("collect.collectors=timer",)
     request = RunRequest(spec=spec_of(NAME), out=tmp_path, settings=timer, explain=("all",))
-    with pytest.raises(UsageError, match="--explain counts under ncu, which is none of"):
+    with pytest.raises(UsageError, match="--explain counts under ncu, and no collector of"):
         run_experiment(request, reporter)
+    replayed = dataclasses.replace(
+        request, settings=None, fast=True, replay=recording_of(NAME), no_report=True
+    )
+    assert run_experiment(replayed, reporter) == ExitCode.COMPLETE

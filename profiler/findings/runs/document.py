@@ -1,6 +1,6 @@
 """A comparison of runs as one JSON document: raw numbers, units in the keys, missing is null.
 
-python -m profiler.findings.runs.document > docs/comparison.schema.json
+`make numbers` writes its schema to `docs/comparison.schema.json`.
 """
 
 from __future__ import annotations

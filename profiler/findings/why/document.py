@@ -1,6 +1,6 @@
 """The why of a run as JSON-ready data: small enough for a program that writes kernels to read.
 
-python -m profiler.findings.why.document > docs/explain.schema.json
+`make numbers` writes its schema to `docs/explain.schema.json`.
 """
 
 from __future__ import annotations

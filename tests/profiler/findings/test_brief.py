@@ -111,3 +111,17 @@ def test_another_variant_may_be_compared_with(capsys):
     _, document = checked(capsys, TRANSPOSE, against="padded")
     assert document["baseline"] == "padded"
     assert {row["variant"] for row in document["verdicts"]}.isdisjoint({"padded"})
+
+
+def test_a_lone_kernel_of_a_run_is_told_what_it_loses_time_to(capsys):
+    planted = Path(__file__).parents[3] / "benchmarks/why/recording.zip"
+    _, document = checked(capsys, planted, only="case=tail_wave,planted=1", against="planted")
+    assert document["best"] == document["costs"]["variant"] == "planted"
+    assert document["costs"]["causes"][0]["name"] == "tail_wave"
+    assert document["why"] is None
+    _, document = checked(capsys, planted)
+    assert document["best"] == document["baseline"] == "plain", "as its first sentence says"
+    assert (document["costs"]["variant"], document["costs"]["problem"]) == (
+        document["why"]["variant"],
+        document["why"]["problem"],
+    )
