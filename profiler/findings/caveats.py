@@ -429,13 +429,13 @@ def _clocks_differ(
     samples: pd.DataFrame, cells: Sequence[Cell], baseline: str | None
 ) -> Iterable[Notice]:
     """Cells whose SM clock is another than the baseline's: ratios of times are none of cycles."""
-    clocks = cell_clocks(samples)
+    clocks = cell_clocks(samples).to_dict()
     baselines = {cell.problem.id: cell.id for cell in cells if cell.variant.id == baseline}
     pairs = [(cell, baselines.get(cell.problem.id, cell.id)) for cell in cells]
     ratios = [
         (float(clocks[cell.id] / clocks[other]), cell, other)
         for cell, other in pairs
-        if other != cell.id and {cell.id, other} <= set(clocks.index)
+        if other != cell.id and cell.id in clocks and other in clocks
     ]
     limit = math.log1p(CLOCKS_DIFFER)
     differing = [found for found in ratios if abs(math.log(found[0])) > limit]

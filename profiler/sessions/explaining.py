@@ -23,7 +23,7 @@ from profiler.sessions.explain_cells import (
     explain_cells,
     many_kernels,
 )
-from profiler.sessions.measuring.measurement import Measurement
+from profiler.sessions.measuring.measurement import Measurement, Upcoming
 from profiler.sessions.progress import ProgressReporter
 
 
@@ -89,7 +89,7 @@ class Explaining:
         session = self.session(samples)
         return session if session.visits or samples.empty else None
 
-    def measure(self, upcoming: Sequence[SessionPlan], *, again: bool) -> None:
+    def measure(self, upcoming: Upcoming, *, again: bool) -> None:
         """Count all that tells why, of the cells of the session that are not explained yet.
 
         `again`: where none is left, that is not said.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -43,7 +43,7 @@ from profiler.sessions.early import EarlyStart
 from profiler.sessions.execution import Budget, Execution, SecondsRecorder
 from profiler.sessions.explaining import Explaining
 from profiler.sessions.measuring.attempt_book import AttemptBook
-from profiler.sessions.measuring.measurement import Measurement
+from profiler.sessions.measuring.measurement import Measurement, Upcoming
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.recorded_sources import recorded_sources
 from profiler.sessions.sources import edited_files, opened_now
@@ -255,8 +255,7 @@ class _Steps:
             case Confirmation(session):
                 self._confirmation(session, following)
             case Explanation(again):
-                upcoming = self._upcoming(following)
-                self.explaining.measure(upcoming, again=again)
+                self.explaining.measure(self._upcoming(following), again=again)
 
     def has_time_for(self, step: Step) -> bool:
         """Whether a step is begun: not where the budget is spent, but for the first look."""
@@ -286,7 +285,7 @@ class _Steps:
             if later.visits:
                 if look > 1 and not self.has_time_for(LaterLooks(session)):
                     return
-                upcoming = self._foresight(following).after_look(session, look, following)
+                upcoming = partial(self._after_look, session, look, following)
                 self.measurement.measure(later, _look_title(plan, session, look), upcoming)
 
     def _confirmation(self, session: SessionPlan, following: Sequence[Step]) -> None:
@@ -297,9 +296,14 @@ class _Steps:
             if final.visits:
                 self.measurement.measure(final, upcoming=self._upcoming(following))
 
-    def _upcoming(self, following: Sequence[Step]) -> list[SessionPlan]:
-        """Sessions that follow, as far as they can be foreseen."""
-        return list(self._foresight(following).following(following))
+    def _upcoming(self, following: Sequence[Step]) -> Upcoming:
+        """What foresees the sessions that follow."""
+        return lambda: self._foresight(following).following(following)
+
+    def _after_look(
+        self, session: SessionPlan, look: int, following: Sequence[Step]
+    ) -> Iterable[SessionPlan]:
+        return self._foresight(following).after_look(session, look, following)
 
     def _foresight(self, following: Sequence[Step]) -> Foresight:
         samples = self.measurement.book.samples()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, takewhile
@@ -33,6 +33,8 @@ from profiler.sessions.measuring.runner_sessions import RunnerSessions
 from profiler.sessions.measuring.work import Meanwhile, Work
 from profiler.sessions.progress import ProgressReporter, VisitProgress
 from profiler.sessions.waiting import Waiting
+
+Upcoming = Callable[[], Iterable[SessionPlan]]
 
 
 @dataclass
@@ -76,14 +78,12 @@ class Measurement:
         self.book.save_what_was_left()
         self.book.check_kernels_of_what_was_left()
 
-    def measure(
-        self, session: SessionPlan, title: str = "", upcoming: Sequence[SessionPlan] = ()
-    ) -> None:
+    def measure(self, session: SessionPlan, title: str = "", upcoming: Upcoming = tuple) -> None:
         """Make the missing visits of a session; `title` is its name on the console.
 
         Blocks in which the GPU was throttled are missing as well, as long as they may be repeated.
-        `upcoming`: the sessions that follow, as far as they are known; without visits where these
-        are not.
+        `upcoming` foresees the sessions that follow, as far as they are known; without visits where
+        these are not. Nobody asks it where none of their processes could wait.
         """
         title = title or session.name
         for round_ in range(1 + MAX_REPEATS):
@@ -150,7 +150,7 @@ class Measurement:
         return costs_of_run(run, problem_of) if run is not None else []
 
     def _expected(
-        self, session: SessionPlan, upcoming: Sequence[SessionPlan], earlier: Sequence[Loaded]
+        self, session: SessionPlan, upcoming: Upcoming, earlier: Sequence[Loaded]
     ) -> list[SessionPlan]:
         """Sessions whose processes may wait while one measures, in the order of their turns.
 
@@ -159,7 +159,7 @@ class Measurement:
         """
         if not overlaps(session):
             return []
-        following = takewhile(overlaps, upcoming)
+        following = takewhile(overlaps, upcoming())
         return [
             later
             for later in following
