@@ -10,11 +10,10 @@ import anyio
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from recorded import RECORDINGS
-from whole_runs import CommandLine
 
 from profiler.commands import serve
 from profiler.commands.serve import served_tools
-from profiler.findings.brief import BriefDocument
+from profiler.findings.brief import MOST_BYTES, BriefDocument
 
 FUNCTIONS = """
 def inputs(n=[4]):
@@ -60,7 +59,8 @@ def test_a_run_is_checked_and_explained(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "target", ["../mine.py", "/etc/passwd", "link.py", "link.py:one", "--out=/tmp", "a/../../b"]
+    "target",
+    ["../mine.py", "/etc/passwd", "link.py", "link.py:one", "--out=/tmp", "a/../../b", "a\0b"],
 )
 def test_what_lies_outside_is_refused(tmp_path, target):
     root = tmp_path / "root"
@@ -69,6 +69,7 @@ def test_what_lies_outside_is_refused(tmp_path, target):
     (root / "link.py").symlink_to(tmp_path / "mine.py")
     calls = [("check", {"target": target}), ("plan", {"target": target})]
     calls += [("explain", {"run": target}), ("compare", {"runs": ["x", target]})]
+    calls.append(("check", {"target": "any.py", "referee": target}))
     for failed, text in asked(root, *calls):
         assert failed
         assert "outside" in text or "hyphen" in text
@@ -121,20 +122,54 @@ def test_clients_measure_one_after_the_other(tmp_path, monkeypatch):
     assert most == 1
 
 
-def test_it_speaks_on_stdin_and_stdout(tmp_path):
-    (tmp_path / "mine.py").write_text(FUNCTIONS)
+PROGRAM = """#!/bin/sh
+echo begins >> notes
+sleep 0.05
+echo ends >> notes
+"""
+
+
+def test_servers_of_four_clients_measure_one_after_the_other(profiler):
+    """Each client has a server of its own on stdin and stdout: what they share is the lock."""
+    root = profiler.folder
+    (root / "program").write_text(PROGRAM)
+    (root / "program").chmod(0o755)
+    names = "abcd"
+    for name in names:
+        profiler.write_spec(
+            name=name,
+            workload={"command": "./program {kernel}"},
+            variants={"matrix": {"kernel": ["one", "two"]}},
+            problems={"matrix": {"size": [64]}},
+            collect={"device": "cpu", "blocks": 2, "metrics": ["duration_ns"]},
+        )
     process = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "profiler", "serve", "--root", str(tmp_path)],
-        env=CommandLine(tmp_path).environment,
+        args=["-m", "profiler", "serve", "--root", str(root)],
+        env={**profiler.environment, "FAKE_NCU_KERNELS": "a_kernel"},
     )
+    answers = {}
+
+    async def check(name):
+        async with Client(process) as client:
+            answers[name] = await client.call_tool("check", {"target": f"{name}.yaml"})
+            if name == names[0]:
+                return {tool.name for tool in (await client.list_tools()).tools}
 
     async def ask():
-        async with Client(process) as client:
-            tools = await client.list_tools()
-            plan = await client.call_tool("plan", {"target": "mine.py"})
-            return {tool.name for tool in tools.tools}, json.loads(plan.content[0].text)
+        async with anyio.create_task_group() as group:
+            for name in names[1:]:
+                group.start_soon(check, name)
+            return await check(names[0])
 
-    names, plan = in_a_loop(ask)
-    assert names == {"check", "explain", "plan", "compare", "runs"}
-    assert [cell["id"] for cell in plan["cells"]] == ["baseline..n=4"]
+    assert in_a_loop(ask) == {"check", "explain", "plan", "compare", "runs"}
+    for name in names:
+        text = answers[name].content[0].text
+        assert not answers[name].is_error, text
+        assert len(text.encode()) < MOST_BYTES
+        document = json.loads(text)
+        assert document == answers[name].structured_content
+        assert (document["experiment"], document["exit_code"]) == (name, 0)
+    lines = (root / "notes").read_text().split()
+    assert len(lines) >= len(names) * 2 * 2 * 2
+    assert lines == ["begins", "ends"] * (len(lines) // 2)

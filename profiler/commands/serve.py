@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import Field
+
+from profiler import __version__
 from profiler.commands.requests import ServeRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
+    from mcp.types import CallToolResult
 
 _INSTRUCTIONS = (
     "Says which version of a GPU kernel is best here, by how much, whether that is real, "
@@ -48,10 +52,14 @@ def served_tools(root: Path) -> MCPServer:
             remedy="pip install mcp; in a checkout, pip install -e '.[serve]'",
         ) from error
     served = _Served(root.resolve())
-    server: MCPServer = MCPServer("profiler", instructions=_INSTRUCTIONS)
+    server: MCPServer = MCPServer(
+        "profiler", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
+    )
     measuring = anyio.Lock()
+    # A tool gives the text that its command prints: without a result of its own it has no schema.
+    tool = partial(server.tool, structured_output=False)
 
-    @server.tool()
+    @tool()
     async def check(  # noqa: PLR0913, PLR0917 - the arguments that a client may name
         target: str,
         against: str | None = None,
@@ -62,7 +70,7 @@ def served_tools(root: Path) -> MCPServer:
         fast: bool = False,
         device: str | None = None,
         referee: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> Any:
         """Measure what is missing of an experiment, or read a run; the answer in 4 kB.
 
         target: a file in the served folder (YAML, or Python with `inputs` and a function for each
@@ -84,26 +92,28 @@ def served_tools(root: Path) -> MCPServer:
         async with measuring:
             return await served.answer("check", [target], values, flags)
 
-    @server.tool()
+    @tool()
     async def explain(
         run: str, variant: str | None = None, against: str | None = None, problem: str | None = None
-    ) -> dict[str, Any]:
+    ) -> Any:
         """Why a variant takes as long as it does, or differs from another: counters and lines."""
         values = {"variant": variant, "against": against, "problem": problem}
         return await served.answer("explain", [run], values)
 
-    @server.tool()
-    async def plan(target: str, only: str | None = None) -> dict[str, Any]:
+    @tool()
+    async def plan(target: str, only: str | None = None) -> Any:
         """What would be measured, and how long that takes; runs nothing on the GPU."""
         return await served.answer("plan", [target], {"only": only})
 
-    @server.tool()
-    async def compare(runs: list[str], only: str | None = None) -> dict[str, Any]:
+    @tool()
+    async def compare(
+        runs: Annotated[list[str], Field(min_length=2)], only: str | None = None
+    ) -> Any:
         """What became faster or slower between runs, the older one first."""
         return await served.answer("compare", runs, {"only": only}, {"no-report": True})
 
-    @server.tool()
-    async def runs() -> dict[str, Any]:
+    @tool()
+    async def runs() -> Any:
         """Runs and recordings of the served folder, with their answers."""
         return await served.answer("list", [], {})
 
@@ -139,8 +149,8 @@ class _Served:
 
     def inside(self, name: str) -> str:
         """A file or the name of an experiment; UsageError for what lies outside of the folder."""
-        if name.startswith("-"):
-            raise UsageError(f"{name}: a name does not begin with a hyphen")
+        if name.startswith("-") or "\0" in name:
+            raise UsageError(f"{name!r}: a name begins with no hyphen and has no null byte")
         file = name.partition(".py:")[0] + ".py" if ".py:" in name else name
         if not (self.root / file).resolve().is_relative_to(self.root):
             raise UsageError(f"{name}: lies outside of the folder that is served")
@@ -159,13 +169,16 @@ class _Served:
         names: list[str],
         values: dict[str, Any],
         flags: dict[str, bool] | None = None,
-    ) -> dict[str, Any]:
+    ) -> CallToolResult:
         """The JSON of a command; without any, its exit code and what it said on stderr.
 
-        Raises mcp's ToolError, which its client is told, for a name outside of the folder.
+        It is the text that the command prints, no letter longer, and an error where nothing could
+        be read or measured. Raises mcp's ToolError, which its client is told, for a name outside
+        of the folder.
         """
         import anyio
         from mcp.server.mcpserver.exceptions import ToolError
+        from mcp.types import CallToolResult, TextContent
 
         try:
             names = [self.inside(name) for name in names]
@@ -177,8 +190,15 @@ class _Served:
         given += [f"--{key}" for key, is_set in (flags or {}).items() if is_set]
         argv = [sys.executable, "-P", "-m", "profiler", command, *given, "--json=-", "--", *names]
         done = await anyio.run_process(argv, check=False, cwd=self.root)
-        with suppress(json.JSONDecodeError):
-            document: dict[str, Any] = json.loads(done.stdout)
-            return document
-        said = done.stderr.decode("utf-8", errors="replace")[-_MOST_ERROR:]
-        return {"exit_code": done.returncode, "error": said}
+        printed = done.stdout.decode("utf-8", errors="replace").strip()
+        try:
+            document: dict[str, Any] = json.loads(printed)
+        except json.JSONDecodeError:
+            said = done.stderr.decode("utf-8", errors="replace")[-_MOST_ERROR:]
+            document = {"exit_code": done.returncode, "error": said}
+            printed = json.dumps(document)
+        return CallToolResult(
+            content=[TextContent(type="text", text=printed)],
+            structured_content=document,
+            is_error=document.get("error") is not None,
+        )
