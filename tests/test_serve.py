@@ -153,8 +153,7 @@ def test_servers_of_four_clients_measure_one_after_the_other(profiler):
     async def check(name):
         async with Client(process) as client:
             answers[name] = await client.call_tool("check", {"target": f"{name}.yaml"})
-            if name == names[0]:
-                return {tool.name for tool in (await client.list_tools()).tools}
+            return {tool.name for tool in (await client.list_tools()).tools}
 
     async def ask():
         async with anyio.create_task_group() as group:
