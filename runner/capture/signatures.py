@@ -69,23 +69,19 @@ def key_of(func: Any, args: Sequence[Any], kwargs: Arguments) -> Key:
     Raises NotReplayableError where a tensor among the arguments is of a kind that cannot be kept.
     """
     tensors: list[torch.Tensor] = []
-    plain = (_plain_key(args, tensors), tuple(kwargs), _plain_key(tuple(kwargs.values()), tensors))
-    storages: dict[int, int] = {}
-    places = [storages.setdefault(_storage(tensor), len(storages)) for tensor in tensors]
-    begins = list(map(_begin, tensors))
-    if len(storages) < len(tensors):
+    plain = (_plain_key(args, tensors), _plain_key(tuple(kwargs.items()), tensors))
+    places = [tensor.untyped_storage()._cdata for tensor in tensors]
+    begins = [tensor.storage_offset() * tensor.itemsize for tensor in tensors]
+    if len(set(places)) < len(tensors):
+        numbers: dict[int, int] = {}
+        places = [numbers.setdefault(place, len(numbers)) for place in places]
         bases = _bases(places, begins)
         begins = [begin - bases[place] for place, begin in zip(places, begins, strict=True)]
     else:
+        places = []  # each in a storage of its own
         begins = [begin % ALIGNMENT for begin in begins]
-    return (
-        func,
-        plain,
-        *(
-            (t.dtype, t.shape, t.stride(), t.device.type, place, begin)
-            for t, place, begin in zip(tensors, places, begins, strict=True)
-        ),
-    )
+    layouts = [(t.dtype, t.shape, t.stride(), t.device.type) for t in tensors]
+    return (func, plain, tuple(places), *layouts, *begins)
 
 
 def _plain_key(value: Any, tensors: list[torch.Tensor]) -> Any:
@@ -95,6 +91,8 @@ def _plain_key(value: Any, tensors: list[torch.Tensor]) -> Any:
         return torch.Tensor
     if isinstance(value, list | tuple):
         return tuple([_plain_key(item, tensors) for item in value])
+    if value is None or isinstance(value, int):  # most of what is no tensor
+        return (type(value), value)
     if isinstance(value, float):
         return (float, value if value in _SPECIAL else None)
     if isinstance(value, torch.Generator):
@@ -219,7 +217,7 @@ def require_plain(tensor: torch.Tensor) -> None:
         raise NotReplayableError("nested tensors")
     if tensor.layout is not torch.strided:
         raise NotReplayableError("sparse tensors")
-    if tensor.is_quantized or tensor.device.type == "meta":
+    if tensor.is_quantized or tensor.is_meta:
         raise NotReplayableError("quantized and meta tensors")
     if tensor.is_conj() or tensor.is_neg():
         raise NotReplayableError("lazily conjugated tensors")
