@@ -22,6 +22,13 @@ _LARGEST_SHUFFLED = 1 << 24
 Distribution = dict[str, Any]
 
 
+def extent(tensor: torch.Tensor) -> int:
+    """Elements of the storage from the first that a tensor has to its last."""
+    if not tensor.numel():
+        return 0
+    return 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+
+
 def describe(tensor: torch.Tensor) -> Distribution:
     """JSON-ready statistics of the elements; empty for a tensor without any."""
     tensor = tensor.detach()
@@ -40,7 +47,9 @@ def describe(tensor: torch.Tensor) -> Distribution:
 def _sampled(tensor: torch.Tensor) -> torch.Tensor:
     """Elements that are evenly apart, in the order of the indices or of memory."""
     step = max(1, tensor.numel() // _SAMPLED)
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    last = sum(
+        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    )
     if step > 1 and last + 1 == tensor.numel():  # to reshape a transposed weight would copy it
         return tensor.as_strided((tensor.numel(),), (1,))[::step]
     return tensor.reshape(-1)[::step]

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import keyword
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 EXPERIMENT_FILE = "experiment.py"
 MOST_SIGNATURES = 20
 """Signatures that take most of the time: they become problems."""
+MOST_OF_A_FAMILY = 4
+"""Signatures kept of those that differ in one size alone."""
 _MOST_SHAPES = 3
 """Tensors of a signature that its problem is named by."""
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
@@ -23,27 +27,103 @@ Document = Mapping[str, Any]
 def experiment_text(document: Document) -> str:
     """Python source of the experiments of a capture (a `calls.json`)."""
     ranked = ranked_calls(document)
+    families = families_of(ranked)
+    left = {call["id"] for family in families for call in family.calls[MOST_OF_A_FAMILY:]}
+    kept = [call for call in ranked if call["id"] not in left][:MOST_SIGNATURES]
     chosen: dict[str, list[Document]] = defaultdict(list)
-    for call in ranked[:MOST_SIGNATURES]:
+    for call in kept:
         chosen[call["operator"]].append(call)
-    parts = [_head(document, ranked, chosen)]
+    parts = [_head(document, kept, families)]
     parts += [_experiment(document, name, calls) for name, calls in chosen.items()]
     return "\n\n".join(parts)
 
 
 def ranked_calls(document: Document) -> list[Document]:
     """Calls that can be compared, those that take most of a step first."""
-    calls = [call for call in document["calls"] if not call["random"]]
+    calls = [c for c in document["calls"] if not (c["random"] or c.get("for_host"))]
     return sorted(calls, key=lambda call: (-call["time_ns"], call["id"]))
 
 
-def _head(document: Document, ranked: Sequence[Document], chosen: Iterable[str]) -> str:
+@dataclass(frozen=True)
+class Family:
+    """Signatures of one operator that differ in one size alone, as those of sequences do."""
+
+    calls: tuple[Document, ...]
+    """Those that take most time first."""
+    sizes: tuple[int, ...]
+    """The size of each."""
+
+    def sentence(self) -> str:
+        """What it is and which of it are in the experiment."""
+        total = sum(call["time_ns"] for call in self.calls) or 1
+        share = 100 * sum(call["time_ns"] for call in self.calls[:MOST_OF_A_FAMILY]) / total
+        return (
+            f"{len(self.calls)} signatures of {self.calls[0]['operator']} differ in one size alone "
+            f"({min(self.sizes)} to {max(self.sizes)}): the {MOST_OF_A_FAMILY} that take most time "
+            f"are here, {share:.0f} % of it."
+        )
+
+
+def families_of(ranked: Sequence[Document]) -> list[Family]:
+    """Families of more than MOST_OF_A_FAMILY signatures; a signature is in one at most."""
+    alike: dict[str, list[tuple[Document, list[int]]]] = defaultdict(list)
+    for call in ranked:
+        sizes: list[int] = []
+        rest = json.dumps([call["operator"], _without_sizes(call["arguments"], sizes)])
+        alike[rest].append((call, sizes))
+    return [family for group in alike.values() for family in _families_among(group)]
+
+
+def _families_among(signatures: Sequence[tuple[Document, list[int]]]) -> Iterable[Family]:
+    """Families among calls that are alike but for their sizes."""
+    left = list(signatures)
+    while len(left) > MOST_OF_A_FAMILY:
+        first = left.pop(0)
+        members: dict[tuple[int, ...], list[tuple[Document, list[int]]]] = defaultdict(list)
+        for other in left:
+            if places := _changed(first[1], other[1]):
+                members[places].append(other)
+        if not members:
+            continue
+        places, most = max(members.items(), key=lambda item: len(item[1]))
+        if len(most) >= MOST_OF_A_FAMILY:
+            taken = {call["id"] for call, _ in most}
+            left = [other for other in left if other[0]["id"] not in taken]
+            calls, sizes = zip(first, *most, strict=True)
+            yield Family(calls, tuple(each[places[0]] for each in sizes))
+
+
+def _without_sizes(value: Any, sizes: list[int]) -> Any:
+    """Arguments without whole numbers and sizes of tensors, which are appended to `sizes`."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        sizes.append(value)
+        return 0
+    if isinstance(value, list):
+        return [_without_sizes(item, sizes) for item in value]
+    if isinstance(value, Mapping) and "dtype" in value and "shape" in value:
+        sizes += value["shape"]
+        return [value["dtype"], len(value["shape"])]
+    if isinstance(value, Mapping):
+        return {name: _without_sizes(item, sizes) for name, item in value.items()}
+    return value
+
+
+def _changed(sizes: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
+    """Places where sizes differ, if all do by the same factor: they are of one dimension."""
+    places = tuple(n for n, pair in enumerate(zip(sizes, others, strict=True)) if len({*pair}) > 1)
+    first = places[:1]
+    same = all(sizes[n] * others[m] == others[n] * sizes[m] for n in places for m in first)
+    return places if same else ()
+
+
+def _head(document: Document, kept: Sequence[Document], families: Iterable[Family]) -> str:
     total = sum(call["time_ns"] for call in document["calls"]) or 1
-    share = 100 * sum(call["time_ns"] for call in ranked[:MOST_SIGNATURES]) / total
+    share = 100 * sum(call["time_ns"] for call in kept) / total
     random = sum(call["count"] for call in document["calls"] if call["random"])
     words = [
-        f"These {min(MOST_SIGNATURES, len(ranked))} of {len(document['calls'])} signatures take "
-        f"{share:.0f} % of the time of all operators of a step."
+        f"These {len(kept)} of {len(document['calls'])} signatures take "
+        f"{share:.0f} % of the time of all operators of a step.",
+        *(family.sentence() for family in families),
     ]
     if random:
         words.append(
@@ -54,7 +134,7 @@ def _head(document: Document, ranked: Sequence[Document], chosen: Iterable[str])
         f"Left out ({reason}): {_counts(counts)}."
         for reason, counts in document["left_out"].items()
     ]
-    libraries = {name.partition(".")[0] for name in chosen} - {_OF_TORCH}
+    libraries = {call["operator"].partition(".")[0] for call in kept} - {_OF_TORCH}
     imports = [
         f"# import ...  # the module that registers the operators of {name}"
         for name in sorted(libraries)
@@ -145,6 +225,7 @@ def _name(operator: str) -> str:
     parts = [] if namespace == _OF_TORCH else [namespace]
     parts += [packet] if overload == "default" else [packet, overload]
     text = re.sub(r"[^A-Za-z0-9_-]", "-", "-".join(parts))
+    text = text.removeprefix("_") if text.startswith("_foreach") else text
     return text if text[0].isalpha() else f"op{text}"
 
 
@@ -163,8 +244,14 @@ def _problem(call: Document, steps: int) -> dict[str, Any]:
 
 def shapes_of(call: Document) -> str:
     """Types and shapes of the first tensors of a call: `f32[64x512] f32[512]`."""
-    tensors = list(_tensors(list(call["arguments"].values())))
-    named = [f"{_short(t['dtype'])}[{'x'.join(map(str, t['shape']))}]" for t in tensors]
+    named: list[str] = []
+    for value in call["arguments"].values():
+        tensors = list(_tensors(value))
+        shapes = [f"{_short(t['dtype'])}[{'x'.join(map(str, t['shape']))}]" for t in tensors]
+        if len(tensors) > _MOST_SHAPES:
+            elements = sum(math.prod(tensor["shape"]) for tensor in tensors)
+            shapes = [f"{len(tensors)}x{_short(tensors[0]['dtype'])}[{elements} in all]"]
+        named += shapes
     more = len(named) - _MOST_SHAPES
     shown = " ".join(named[:_MOST_SHAPES])
     return f"{shown} and {more} more" if more > 0 else shown or "no tensor"

@@ -82,6 +82,12 @@ def is_random(func: Any, arguments: Arguments) -> bool:
     return bool(arguments.get("dropout_p", arguments.get("p", True)))
 
 
+def _is_for_host(func: Any) -> bool:
+    """Whether an operator gives numbers to the host alone, as `.item()` does."""
+    returned = [str(value.type) for value in func._schema.returns]
+    return bool(returned) and not any("Tensor" in kind for kind in returned)
+
+
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
     """Counts and times the calls of each signature, and describes the first of each."""
 
@@ -160,6 +166,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             "id": number,
             "operator": str(func),
             "random": is_random(func, arguments),
+            "for_host": _is_for_host(func),
             "written": list(written(func, arguments)),
             "has_results": any(value.alias_info is None for value in func._schema.returns),
             "by_name": [

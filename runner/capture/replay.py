@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
-from profiler.runner.capture.distributions import draw
+from profiler.runner.capture.distributions import draw, extent
 from profiler.runner.capture.folder import (
     VALUES_FOLDER,
     CapturedFolderError,
     read_calls,
 )
-from profiler.runner.capture.signatures import digest, extent, tensors_in, written
+from profiler.runner.capture.signatures import digest, tensors_in, written
 
 _OPERATOR = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
 _NAMED = ("dtype", "layout", "memory_format")

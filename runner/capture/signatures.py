@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from profiler.runner.capture.distributions import describe
+from profiler.runner.capture.distributions import describe, extent
 
 ALIGNMENT = 64
 """Bytes: where a tensor begins in its storage counts up to this, which no vector load exceeds."""
@@ -71,7 +71,7 @@ def key_of(func: Any, args: Sequence[Any], kwargs: Arguments) -> Key:
     tensors: list[torch.Tensor] = []
     plain = (_plain_key(args, tensors), _plain_key(tuple(kwargs.items()), tensors))
     places = [tensor.untyped_storage()._cdata for tensor in tensors]
-    begins = [tensor.storage_offset() * tensor.itemsize for tensor in tensors]
+    begins = list(map(_begin, tensors))
     if len(set(places)) < len(tensors):
         numbers: dict[int, int] = {}
         places = [numbers.setdefault(place, len(numbers)) for place in places]
@@ -91,14 +91,12 @@ def _plain_key(value: Any, tensors: list[torch.Tensor]) -> Any:
         return torch.Tensor
     if isinstance(value, list | tuple):
         return tuple([_plain_key(item, tensors) for item in value])
-    if value is None or isinstance(value, int):  # most of what is no tensor
-        return (type(value), value)
     if isinstance(value, float):
         return (float, value if value in _SPECIAL else None)
-    if isinstance(value, torch.Generator):
-        return torch.Generator
     if isinstance(value, torch.device):
         return value.type
+    if isinstance(value, torch.Generator):
+        return torch.Generator
     return (type(value), value)
 
 
@@ -118,13 +116,6 @@ def _bases(places: Sequence[int], begins: Sequence[int]) -> dict[int, int]:
         place: min(begin for other, begin in pairs if other == place) // ALIGNMENT * ALIGNMENT
         for place in places
     }
-
-
-def extent(tensor: torch.Tensor) -> int:
-    """Elements of the storage from the first that a tensor has to its last."""
-    if not tensor.numel():
-        return 0
-    return 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 class Described:

@@ -15,6 +15,7 @@ import torch
 import profiler
 from profiler.runner.capture import kernel_times
 from profiler.runner.capture.distributions import describe, draw
+from profiler.runner.capture.experiment_file import families_of
 from profiler.runner.capture.folder import CapturedFolderError, read_calls
 from profiler.runner.capture.kernel_times import sums
 from profiler.runner.capture.replay import CapturedCalls, replay_all
@@ -156,6 +157,46 @@ def test_a_number_of_an_optimizer_makes_no_other_signature(tmp_path):
     calls = in_program(program, tmp_path / "c")["calls"]
 
     assert sorted(call["count"] for call in calls) == [5, 5, 5, 5]
+
+
+def test_signatures_that_differ_in_one_size_are_one_family(tmp_path):
+    weight = torch.ones(16, 16)
+    sequences = [torch.ones(2, length, 16) for length in range(3, 13)]
+    wider = [torch.ones(2, 5, width) for width in (8, 32)]
+
+    def program():
+        for x in sequences:
+            x.flatten(0, 1) @ weight
+        for x in (*sequences, *wider):
+            x.add(1)
+
+    document = in_program(program, tmp_path / "c")
+
+    families = families_of(document["calls"])
+    assert [sorted(family.sizes) for family in families] == [[*range(6, 25, 2)], [*range(3, 13)]]
+    text = (tmp_path / "c" / "experiment.py").read_text()
+    assert "10 signatures of aten.mm.default differ in one size alone (6 to 24): the 4" in text
+    assert text.count('"call"') == 4 + 4 + 2
+
+
+def test_what_only_tells_the_host_a_number_is_in_no_experiment(tmp_path):
+    x, many = torch.ones(4), [torch.ones(8, 4) for _ in range(120)]
+
+    def program():
+        x.sum().item()
+        torch.equal(x, x)
+        torch._foreach_mul_(many, 2.0)
+
+    calls = in_program(program, tmp_path / "c")["calls"]
+
+    for_host = {call["operator"] for call in calls if call["for_host"]}
+    assert for_host == {"aten._local_scalar_dense.default", "aten.equal.default"}
+    text = (tmp_path / "c" / "experiment.py").read_text()
+    assert re.findall(r'Experiment\(\s*"(.+)"', text) in (
+        ["sum", "foreach_mul_-Scalar"],
+        ["foreach_mul_-Scalar", "sum"],
+    )
+    assert '"shapes": "120xf32[3840 in all]"' in text
 
 
 def test_steps_end_with_those_of_the_first_optimizer(tmp_path):
