@@ -117,7 +117,8 @@ def _changed(sizes: Sequence[int], others: Sequence[int]) -> tuple[int, ...]:
 
 
 def _head(document: Document, kept: Sequence[Document], families: Iterable[Family]) -> str:
-    total = sum(call["time_ns"] for call in document["calls"]) or 1
+    around = document.get("launches", ())
+    total = sum(call["time_ns"] for call in (*document["calls"], *around)) or 1
     share = 100 * sum(call["time_ns"] for call in kept) / total
     random = sum(call["count"] for call in document["calls"] if call["random"])
     words = [
@@ -131,10 +132,17 @@ def _head(document: Document, kept: Sequence[Document], families: Iterable[Famil
             "check of their own."
         )
     words += [
+        f"{launch['kind']} {launch['name']}: {launch['count']} launches, "
+        f"{100 * launch['time_ns'] / total:.0f} % of the time, in no experiment "
+        f"({launch['left_out']})."
+        for launch in around
+    ]
+    words += [
         f"Left out ({reason}): {_counts(counts)}."
         for reason, counts in document["left_out"].items()
     ]
-    libraries = {call["operator"].partition(".")[0] for call in kept} - {_OF_TORCH}
+    operators = {call["operator"] for call in kept if "kind" not in call}
+    libraries = {operator.partition(".")[0] for operator in operators} - {_OF_TORCH}
     imports = [
         f"# import ...  # the module that registers the operators of {name}"
         for name in sorted(libraries)
@@ -154,9 +162,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _experiment(document: Document, operator: str, calls: Sequence[Document]) -> str:
-    name = _name(operator)
-    arguments = list(calls[0]["arguments"])
-    wrote = calls[0]["written"]
+    name = _name(operator) if "kind" not in calls[0] else _name_of_launch(calls[0])
     problems = "\n".join(
         f"        {json.dumps(_problem(call, document['steps']))}," for call in calls
     )
@@ -164,23 +170,11 @@ def _experiment(document: Document, operator: str, calls: Sequence[Document]) ->
     page: dict[str, Any] = {"weights": "per_step"}
     if step is not None:
         page["step_ms"] = round(step / 1e6, 4)
-    function, taken = name.replace("-", "_"), ", ".join(map(_identifier, arguments))
-    in_place = "in_place=True" if wrote else ""
-    call = ", ".join(
-        f"{argument}={_identifier(argument)}"
-        if argument in calls[0]["by_name"]
-        else _identifier(argument)
-        for argument in arguments
-    )
-    returned = ", ".join(map(_identifier, wrote))
-    body = f"torch.ops.{operator}({call})"
-    if wrote and calls[0]["has_results"]:
-        body = f"    return {body}, {returned}"
-    else:
-        body = f"    {body}\n    return {returned}" if wrote else f"    return {body}"
-    options = ", ".join(filter(None, ['name="eager"', "baseline=True", in_place]))
-    compiled = ", ".join(filter(None, ['name="compiled"', "setup=True", in_place]))
-    stub = f"({in_place})" if in_place else ""
+    function = name.replace("-", "_")
+    forms = {"graph": _of_graph, "launch": _of_kernel}
+    form = next((make for key, make in forms.items() if key in calls[0]), _of_operator)
+    variants, taken, in_place, check = form(function, calls[0])
+    stub = "(in_place=True)" if in_place else ""
     return f"""\
 {function} = profiler.Experiment(
     "{name}",
@@ -196,27 +190,87 @@ def {function}_inputs(call, device, seed):
     \"\"\"Like those that were captured.\"\"\"
     return calls.inputs(call, device, seed)
 
-
-@{function}.variant({options})
-def {function}_eager({taken}):
-    \"\"\"What PyTorch runs.\"\"\"
-{body}
-
-
-@{function}.variant({compiled})
-def {function}_compiled({taken}):
-    \"\"\"Compiled for each signature alone.\"\"\"
-    return calls.compiled({function}_eager, {taken})
-
-
+{"".join(variants)}
 # @{function}.variant{stub}
 # def mine({taken}):
 #     \"\"\"Your own kernel: fill in, and take away the marks of a comment.\"\"\"
 #     return ...
 
 
-{function}.check(calls.check)
+{function}.check({check})
 """
+
+
+Form = tuple[list[str], str, bool, str]
+"""Source of variants, their arguments, whether they write their inputs, and what checks them."""
+
+
+def _variant(name: str, options: str, function: str, taken: str, *body: str) -> str:
+    text = "\n    ".join(body)
+    decorator = f"@{function}.variant(name={json.dumps(name)}{options})"
+    return f"\n{decorator}\ndef {function}_{name}({taken}):\n    {text}\n\n"
+
+
+def _of_operator(function: str, call: Document) -> Form:
+    taken = ", ".join(map(_identifier, call["arguments"]))
+    wrote = call["written"]
+    given = ", ".join(
+        f"{argument}={_identifier(argument)}"
+        if argument in call["by_name"]
+        else _identifier(argument)
+        for argument in call["arguments"]
+    )
+    returned = ", ".join(map(_identifier, wrote))
+    made = f"torch.ops.{call['operator']}({given})"
+    if wrote and call["has_results"]:
+        body = [f"return {made}, {returned}"]
+    else:
+        body = [made, f"return {returned}"] if wrote else [f"return {made}"]
+    in_place = ", in_place=True" if wrote else ""
+    eager, words = f"{function}_eager", '"""What PyTorch runs."""'
+    made = f"return calls.compiled({eager}, {taken})"
+    alone = '"""Compiled for each signature alone."""'
+    variants = [
+        _variant("eager", f", baseline=True{in_place}", function, taken, words, *body),
+        _variant("compiled", f", setup=True{in_place}", function, taken, alone, made),
+    ]
+    return variants, taken, bool(wrote), "calls.check"
+
+
+def _of_graph(function: str, call: Document) -> Form:
+    wrote = bool(call["graph"]["written"])
+    in_place = ", in_place=True" if wrote else ""
+    count = len(call["graph"]["nodes"])
+    compiled = "return calls.compiled(calls.graph(call), inputs)"
+    words = f'"""As the program runs it: {count} calls compiled into one."""'
+    options = f", baseline=True, setup=True{in_place}"
+    one_by_one = ('"""Operator by operator."""', "return calls.graph(call)(inputs)")
+    variants = [
+        _variant("compiled", options, function, "call, inputs", words, compiled),
+        _variant("eager", in_place, function, "call, inputs", *one_by_one),
+    ]
+    return variants, "call, inputs", wrote, "calls.check"
+
+
+def _of_kernel(function: str, call: Document) -> Form:
+    taken = ", ".join(["call", *call["arguments"]])
+    module, name = call["launch"]["module"], call["launch"]["function"]
+    given = ", ".join(f'"{argument}": {argument}' for argument in call["arguments"])
+    body = (
+        '"""What the program launches."""',
+        f"from {module} import {name.partition('.')[0]}",
+        f"return calls.relaunch({name}, call, {{{given}}})",
+    )
+    options = ", baseline=True, in_place=True"
+    variant = _variant("triton", options, function, taken, *body)
+    return [variant], taken, True, f"calls.same_as({function}_triton)"
+
+
+def _name_of_launch(call: Document) -> str:
+    """`triton-layers-add_kernel`, `compiled-graph_0-forward`."""
+    parts = call["operator"].split(".")
+    parts = ["triton", *parts[-2:]] if "launch" in call else parts
+    return re.sub(r"[^A-Za-z0-9_-]", "-", "-".join(parts))
 
 
 def _name(operator: str) -> str:

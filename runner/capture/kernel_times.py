@@ -13,6 +13,7 @@ from torch._C._autograd import DeviceType, _profiler_enabled
 from torch.profiler import ProfilerActivity, profile, record_function
 
 _MARK = "captured call "
+_NO_MARK: AbstractContextManager[Any] = nullcontext()
 _ACTIVITIES = (ProfilerActivity.CPU, ProfilerActivity.CUDA)
 
 
@@ -56,7 +57,10 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
 
     def of_call(self, number: int) -> AbstractContextManager[Any]:
         """Mark a call inside, by the number of its signature."""
-        return nullcontext() if self._profile is None else record_function(self._mark + str(number))
+        if self._profile is None:
+            return _NO_MARK
+        # A mark by record_function has only kernels of operators in it, no launches around them.
+        return torch._C._profiler._RecordFunctionFast(self._mark + str(number))
 
     def once_known(self, act: Callable[[], None]) -> None:
         """Do something when the times are known, which may be now."""

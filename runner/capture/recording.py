@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from profiler.runner.capture.experiment_file import EXPERIMENT_FILE, experiment_text
 from profiler.runner.capture.folder import CALLS_FILE, SCHEMA_VERSION, VALUES_FOLDER, write_json
 from profiler.runner.capture.kernel_times import KernelTimes
+from profiler.runner.capture.launches import CompiledGraphs, Launch, seen_by
 from profiler.runner.capture.signatures import (
     Arguments,
     Described,
@@ -56,6 +57,8 @@ class Call:
     """All calls of one signature; without a document, `left_out` says why they are not kept."""
 
     number: int
+    launch: Launch | None = None
+    """Where it was launched around the dispatcher."""
     document: dict[str, Any] | None = None
     left_out: str = ""
     count: int = 1
@@ -102,6 +105,14 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         """Operators whose calls are not recorded, by why."""
         self.device = "cpu"
         self.kernels = KernelTimes()
+        self.graphs = CompiledGraphs()
+        self._is_inside = False
+        """Whether a call is being made: what it calls and launches is a part of it."""
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Let torch.compile compile, which it does under no other mode."""
+        return True
 
     def clear(self) -> None:
         """Forget all calls."""
@@ -115,28 +126,96 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         if not _PLAIN.issuperset(types):  # a class that makes other calls of it, seen next
             return NotImplemented
         kwargs = kwargs or {}
+        if self._is_inside or self.graphs.compiling:
+            return func(*args, **kwargs)
         if func not in self._kinds:
             self._kinds[func] = _kind_of(func)
-        if self._kinds[func] == _OF_OTHERS:
+        kind = self._kinds[func]
+        if kind == _OF_OTHERS:
             with self:
                 return func.decompose(*args, **kwargs)
-        if kind := self._kinds[func]:
+        try:
+            key = None if kind else key_of(func, args, kwargs)
+        except NotReplayableError as reason:
+            kind, key = str(reason), None
+        if key is None:
             self.left_out[kind][func] += 1
             return func(*args, **kwargs)
-        try:
-            key = key_of(func, args, kwargs)
-        except NotReplayableError as reason:
-            self.left_out[str(reason)][func] += 1
-            return func(*args, **kwargs)
         call = self.calls.get(key)
-        if call is None:
-            return self._first(key, args, kwargs)
-        call.count += 1
+        if call is not None:
+            call.count += 1
+            return self._timed(call, lambda: func(*args, **kwargs))
+        return self._first(key, args, kwargs)
+
+    def _timed(self, call: Call, make: Callable[[], Any]) -> Any:
+        """Make a call, and add what it takes."""
+        self._is_inside = True
         begin = time.perf_counter_ns()
-        with self.kernels.of_call(call.number):
-            result = func(*args, **kwargs)
-        call.time_ns += time.perf_counter_ns() - begin
+        try:
+            with self.kernels.of_call(call.number):
+                return make()
+        finally:
+            call.time_ns += time.perf_counter_ns() - begin
+            self._is_inside = False
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While inside, nothing is recorded."""
+        was_inside, self._is_inside = self._is_inside, True
+        try:
+            yield
+        finally:
+            self._is_inside = was_inside
+
+    def launched(self, describe: Callable[[], Launch], make: Callable[[], Any]) -> Any:
+        """Make a launch that goes around the dispatcher, as a call of its signature."""
+        if self._is_inside or self.graphs.compiling:
+            return make()
+        with self.paused():
+            launch = describe()
+            call = self.calls.get(launch.key)
+            is_first = call is None
+            call = call or Call(len(self.calls), launch, left_out=launch.left_out, count=0)
+            described, recorded = self._describe(call, launch) if is_first else (None, [])
+        self.calls[launch.key] = call
+        call.count += 1
+        result = self._timed(call, make)
+        if described is not None:
+            document = {
+                "operator": launch.name,
+                "kind": launch.kind,
+                "random": False,
+                "arguments": described.arguments,
+                "storages": described.storages,
+                **launch.document,
+            }
+            with self.paused():
+                self._keep(call, document, recorded)
         return result
+
+    def _describe(self, call: Call, launch: Launch) -> tuple[Described | None, list[torch.Tensor]]:
+        """What a launch takes, and the values of it that are kept; None where it is left out."""
+        if call.left_out:
+            return None, []
+        try:
+            described = Described(launch.arguments, text=self._values is not None)
+        except NotReplayableError as reason:
+            call.left_out = str(reason)
+            return None, []
+        self._sees_device_of(launch.arguments)
+        return described, described.values() if self._values is not None else []
+
+    def _keep(self, call: Call, document: dict[str, Any], recorded: list[torch.Tensor]) -> None:
+        """Keep what the first call of a signature was called with."""
+        number = sum(other.document is not None for other in self.calls.values())
+        call.document = {"id": number, **document}
+        if self._values is not None:
+            torch.save(recorded, self._values / f"{number}.pt")
+        self.write_sometimes()
+
+    def _sees_device_of(self, arguments: Arguments) -> None:
+        if any(tensor.is_cuda for tensor in tensors_in(arguments)):
+            self.device = "cuda"
 
     def _first(self, key: Key, args: Any, kwargs: Arguments) -> Any:
         """Make the first call of a signature, and keep what it was called with."""
@@ -151,19 +230,13 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         except NotReplayableError as reason:
             call.left_out = str(reason)
             return func(*args, **kwargs)
-        if any(tensor.is_cuda for tensor in tensors_in(arguments)):
-            self.device = "cuda"
+        self._sees_device_of(arguments)
         recorded = described.values() if self._values is not None else []
-        begin = time.perf_counter_ns()
-        with self.kernels.of_call(call.number):
-            result = func(*args, **kwargs)
-        call.time_ns = time.perf_counter_ns() - begin
+        result = self._timed(call, lambda: func(*args, **kwargs))
         call.left_out = _left_out_by(func, arguments, result)
         if call.left_out:
             return result
-        number = sum(other.document is not None for other in self.calls.values())
-        call.document = {
-            "id": number,
+        document = {
             "operator": str(func),
             "random": is_random(func, arguments),
             "for_host": _is_for_host(func),
@@ -176,10 +249,9 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             "storages": described.storages,
         }
         if self._values is not None:
-            torch.save(recorded, self._values / f"{number}.pt")
-            new = result if call.document["has_results"] else None
-            call.document["digest"] = digest([new, *written(func, arguments).values()])
-        self.write_sometimes()
+            new = result if document["has_results"] else None
+            document["digest"] = digest([new, *written(func, arguments).values()])
+        self._keep(call, document, recorded)
         return result
 
     def write_sometimes(self) -> None:
@@ -258,13 +330,15 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         """Whether the steps that were asked for have begun."""
         self._complete = False
         self._recording = ExitStack()
-        self._hook: Any = None
+        self._watching = ExitStack()
         values_folder = self.folder / VALUES_FOLDER if values else None
         (values_folder or self.folder).mkdir(parents=True, exist_ok=True)
         self._mode = _Mode(values_folder, partial(self._write, complete=False))
 
     def __enter__(self) -> Self:
-        self._hook = register_optimizer_step_post_hook(self._optimizer_stepped)
+        hook = register_optimizer_step_post_hook(self._optimizer_stepped)
+        self._watching.callback(hook.remove)
+        self._watching.enter_context(self._mode.graphs.watched())
         self._began = self._steps.first == 0
         self._write(complete=False)
         self._resume()
@@ -276,7 +350,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._hook.remove()
+        self._watching.close()
         self._finish()
 
     @property
@@ -316,8 +390,10 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
     def _resume(self) -> None:
         # Else the backward pass of a GPU runs in a thread of its own, and its calls in any order.
         self._recording.enter_context(torch.autograd.set_multithreading_enabled(False))
-        self._recording.enter_context(self._mode.kernels)
-        self._recording.enter_context(self._mode)
+        mode = self._mode
+        self._recording.enter_context(mode.kernels)
+        self._recording.enter_context(seen_by(mode.launched, mode.graphs, mode.paused))
+        self._recording.enter_context(mode)
 
     def _finish(self) -> None:
         if self._complete:
@@ -337,15 +413,24 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
     def _documents(self) -> list[dict[str, Any]]:
         """Every call with how often and how long: of kernels, where they were timed."""
         calls = [call for call in self._mode.calls.values() if call.document is not None]
+        return [{**(call.document or {}), **self._taken(call)} for call in calls]
+
+    def _taken(self, call: Call) -> dict[str, int]:
         kernel_ns = self._mode.kernels.ns
-        return [
-            {
-                **(call.document or {}),
-                "count": call.count,
-                "time_ns": kernel_ns[call.number] if kernel_ns else call.time_ns,
-            }
-            for call in calls
+        time_ns = kernel_ns[call.number] if kernel_ns else call.time_ns
+        return {"count": call.count, "time_ns": time_ns}
+
+    def _launches(self) -> list[dict[str, Any]]:
+        """Launches around the dispatcher that are in no experiment, those of most time first."""
+        found: dict[tuple[str, ...], Counter[str]] = defaultdict(Counter)
+        for call in self._mode.calls.values():
+            if call.launch is not None and call.left_out:
+                found[call.launch.kind, call.launch.name, call.left_out] += self._taken(call)
+        rows = [
+            {"kind": kind, "name": name, "left_out": why, **taken}
+            for (kind, name, why), taken in found.items()
         ]
+        return sorted(rows, key=lambda row: -row["time_ns"])
 
     def _left_out(self) -> Mapping[str, Counter[str]]:
         """Calls that are not recorded, by why and operator."""
@@ -353,7 +438,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         for reason, counts in self._mode.left_out.items():
             found[reason] += Counter({str(func): count for func, count in counts.items()})
         for key, call in self._mode.calls.items():
-            if call.left_out:
+            if call.left_out and call.launch is None:
                 found[call.left_out][str(key[0])] += call.count
         return found
 
@@ -373,6 +458,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
                 reason: dict(sorted(counts.items()))
                 for reason, counts in sorted(self._left_out().items())
             },
+            "launches": self._launches(),
             "calls": self._documents(),
         }
         write_json(self.folder / CALLS_FILE, document)

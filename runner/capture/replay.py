@@ -20,6 +20,8 @@ from profiler.runner.capture.folder import (
     CapturedFolderError,
     read_calls,
 )
+from profiler.runner.capture.graphs import graph_function
+from profiler.runner.capture.launches import triton_kernel_classes
 from profiler.runner.capture.signatures import digest, tensors_in, written
 
 _OPERATOR = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
@@ -40,6 +42,7 @@ class CapturedCalls:
         self.calls: dict[int, Mapping[str, Any]] = {
             call["id"]: call for call in self.document["calls"]
         }
+        self._graphs: dict[tuple[int, bool], Callable[..., Any]] = {}
 
     def inputs(
         self, call: int, device: torch.device | None = None, seed: int = 0
@@ -55,22 +58,42 @@ class CapturedCalls:
 
     def operator(self, call: int) -> Any:
         """The operator of a call; raises CapturedFolderError where no library has it."""
-        name = self.calls[call]["operator"]
-        if (parts := _OPERATOR.fullmatch(name)) is None:
-            raise CapturedFolderError(f"{name!r} is no name of an operator")
-        found: Any = torch.ops
-        try:
-            for part in parts.groups():
-                found = getattr(found, part)
-        except AttributeError:
-            raise CapturedFolderError(
-                f"torch has no operator {name}: import the library that registers it"
-            ) from None
-        return found
+        return operator_named(self.calls[call]["operator"])
 
-    def launch(self, call: int, arguments: Mapping[str, Any]) -> Any:
+    def launch(self, call: int, arguments: Mapping[str, Any], *, wide: bool = False) -> list[Any]:
         """Results of the operator that are new, and the arguments that it wrote."""
+        if "graph" in self.calls[call]:
+            return list(tensors_in(self.graph(call, wide=wide)(arguments["inputs"])))
         return launch(self.operator(call), arguments)
+
+    def graph(self, call: int, *, wide: bool = False) -> Callable[[list[Any]], Any]:
+        """Function of the inputs of a compiled graph: its results, and the inputs that it wrote.
+
+        `wide`: with float64 for every type that the graph converts to.
+        """
+        if (call, wide) not in self._graphs:
+            made = _Made(self, self.calls[call], None, 0)
+
+            def plain(captured: Any) -> Any:
+                return _widened(made.value(captured)) if wide else made.value(captured)
+
+            graph = self.calls[call]["graph"]
+            self._graphs[call, wide] = graph_function(graph, operator_named, plain)
+        function = self._graphs[call, wide]
+        written: list[int] = self.calls[call]["graph"]["written"]
+
+        def run(inputs: list[Any]) -> Any:
+            return [function(*inputs), *(inputs[index] for index in written)]
+
+        return run
+
+    def relaunch(self, kernel: Any, call: int, arguments: Mapping[str, Any]) -> list[Any]:
+        """Launch a Triton kernel as it was; returns the tensors that it may have written."""
+        while not isinstance(kernel, triton_kernel_classes()):
+            kernel = kernel.fn  # what tunes it, or adds arguments: they are captured
+        launch = self.calls[call]["launch"]
+        kernel[tuple(launch["grid"])](**arguments, **launch["options"])
+        return list(tensors_in(arguments))
 
     def compiled(self, function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
         """Launch of a function that is compiled for these arguments alone (`setup=True`)."""
@@ -85,14 +108,25 @@ class CapturedCalls:
 
         Where it has no such version, or one with results of other shapes, in its own types.
         """
-        operator, results = self.operator(problem["call"]), list(tensors_in(outputs))
+        call, results = problem["call"], list(tensors_in(outputs))
         try:
-            right = list(tensors_in(launch(operator, _widened(inputs))))
+            right = list(tensors_in(self.launch(call, _widened(inputs), wide=True)))
         except (RuntimeError, NotImplementedError):
             right = []
         if [each.shape for each in results] != [each.shape for each in right]:
-            right = list(tensors_in(launch(operator, _copied(inputs))))
+            right = list(tensors_in(self.launch(call, _copied(inputs))))
         return _difference(results, right)
+
+    def same_as(self, function: Callable[..., Any]) -> Callable[..., str | None]:
+        """A check against what a variant gives for the same inputs, in their own types."""
+
+        def check(
+            outputs: Any, inputs: Mapping[str, Any], problem: Mapping[str, Any]
+        ) -> str | None:
+            right = function(problem["call"], **_copied(inputs))
+            return _difference(list(tensors_in(outputs)), list(tensors_in(right)))
+
+        return check
 
     def recorded(self, call: int) -> list[torch.Tensor] | None:
         """Bytes of the storages of a call; None where values were not kept."""
@@ -100,6 +134,21 @@ class CapturedCalls:
         if not file.is_file():
             return None
         return list(torch.load(file, map_location="cpu", weights_only=True))
+
+
+def operator_named(name: str) -> Any:
+    """An operator, as `aten.mm.default`; raises CapturedFolderError where no library has it."""
+    if (parts := _OPERATOR.fullmatch(name)) is None:
+        raise CapturedFolderError(f"{name!r} is no name of an operator")
+    found: Any = torch.ops
+    try:
+        for part in parts.groups():
+            found = getattr(found, part)
+    except AttributeError:
+        raise CapturedFolderError(
+            f"torch has no operator {name}: import the library that registers it"
+        ) from None
+    return found
 
 
 def launch(operator: Any, arguments: Mapping[str, Any]) -> list[Any]:
@@ -125,17 +174,20 @@ class Replayed:
 
 
 def replay_all(folder: str | Path) -> list[Replayed]:
-    """Make every call of a captured folder once."""
+    """Make every call of a captured folder once, but kernels of the program's modules."""
     calls = CapturedCalls(folder)
-    return [_replayed(calls, number, call) for number, call in calls.calls.items()]
+    return [
+        _replayed(calls, number, call)
+        for number, call in calls.calls.items()
+        if "launch" not in call
+    ]
 
 
 def _replayed(calls: CapturedCalls, number: int, call: Mapping[str, Any]) -> Replayed:
     of_call = (number, call["operator"], call["count"])
     try:
         with torch.no_grad():
-            operator, arguments = calls.operator(number), calls.inputs(number)
-            results = launch(operator, arguments)
+            results = calls.launch(number, calls.inputs(number))
     except Exception as error:
         return Replayed(*of_call, failure=f"{type(error).__name__}: {error}".splitlines()[0])
     if "digest" not in call or call["random"]:

@@ -170,7 +170,7 @@ class Described:
             return [self._as_json(item) for item in value]
         if isinstance(value, str) and not self._text:
             raise NotReplayableError("text among the arguments of an operator that is not torch's")
-        return _plain_json(value)
+        return plain_json(value)
 
     def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
         place = self._storages[_storage(tensor)]
@@ -185,7 +185,7 @@ class Described:
         }
 
 
-def _plain_json(value: Any) -> Any:
+def plain_json(value: Any) -> Any:
     """JSON of an argument without tensors; raises NotReplayableError."""
     if value is None or isinstance(value, bool | int | str):
         return value

@@ -1,13 +1,16 @@
 """Operator calls of a program: what is recorded of them, and that they run again."""
 
 import ast
+import inspect
 import json
 import os
 import re
 import runpy
+import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -197,6 +200,167 @@ def test_what_only_tells_the_host_a_number_is_in_no_experiment(tmp_path):
         ["foreach_mul_-Scalar", "sum"],
     )
     assert '"shapes": "120xf32[3840 in all]"' in text
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # inductor imports what is old
+def test_a_compiled_graph_is_one_call_and_runs_operator_by_operator(tmp_path):
+    layer, x = torch.nn.Linear(8, 8), torch.randn(4, 8)
+    compiled = torch.compile(lambda x: torch.relu(layer(x)).sum())
+
+    def program():
+        for _ in range(2):
+            compiled(x).backward()
+
+    document = in_program(program, tmp_path / "c", values=True)
+
+    graphs = {call["operator"]: call for call in document["calls"] if "graph" in call}
+    assert [(name, call["count"]) for name, call in graphs.items()] == [
+        ("compiled.graph_0.forward", 2),
+        ("compiled.graph_1.backward", 2),
+    ]
+    operators = [node["operator"] for node in graphs["compiled.graph_0.forward"]["graph"]["nodes"]]
+    assert {"aten.addmm.default", "aten.relu.default", "aten.sum.default"} <= set(operators)
+    assert document["launches"] == []
+    others = {call["operator"] for call in document["calls"]} - set(graphs)
+    assert others == {"aten.ones_like.default", "aten.add_.Tensor"}
+    assert [replay for replay in replay_all(tmp_path / "c") if replay.failure] == []
+    calls = CapturedCalls(tmp_path / "c")
+    number = graphs["compiled.graph_0.forward"]["id"]
+    right = calls.graph(number)(calls.inputs(number)["inputs"])
+    with torch.no_grad():
+        assert right[0][0].item() == pytest.approx(torch.relu(layer(x)).sum().item(), rel=1e-5)
+    assert calls.check(right, calls.inputs(number), {"call": number}) is None
+    right[0][0].add_(1)
+    assert "elements are wrong" in calls.check(right, calls.inputs(number), {"call": number})
+    text = (tmp_path / "c" / "experiment.py").read_text()
+    assert "return calls.compiled(calls.graph(call), inputs)" in text
+
+
+class JITFunction:
+    """What `triton.jit` makes of a function, as far as a capture uses it."""
+
+    def __init__(self, fn):
+        self.fn, self.arg_names = fn, list(inspect.signature(fn).parameters)
+
+    def __getitem__(self, grid):
+        return partial(self.run, grid=grid, warmup=False)
+
+    def run(self, *args, grid, warmup, num_warps=4, **kwargs):
+        if not warmup:
+            for hook in HOOKS:
+                hook(SimpleNamespace(data={"name": self.fn.__name__}))
+            self.fn(*args, **kwargs)
+
+
+class Autotuner:
+    """What `triton.autotune` makes of a kernel."""
+
+    def __init__(self, fn):
+        self.fn = fn
+
+    def __getitem__(self, grid):
+        return partial(self.run, grid=grid)
+
+    def run(self, *args, **kwargs):
+        self._bench(*args, **kwargs)
+        self.fn.run(*args, warmup=False, BLOCK=64, num_warps=8, **kwargs)
+
+    def _bench(self, *args, **kwargs):
+        self.fn.run(*args, warmup=False, BLOCK=32, **kwargs)
+
+
+HOOKS: list = []
+
+
+@pytest.fixture
+def triton(monkeypatch):
+    """A stand-in for Triton, by its documented names; the real one runs on a GPU alone."""
+    names = {
+        "triton": {},
+        "triton.knobs": {
+            "runtime": SimpleNamespace(
+                launch_enter_hook=SimpleNamespace(add=HOOKS.append, remove=HOOKS.remove)
+            )
+        },
+        "triton.runtime": {},
+        "triton.runtime.jit": {"JITFunction": JITFunction},
+        "triton.runtime.interpreter": {
+            "InterpretedFunction": type("InterpretedFunction", (JITFunction,), {})
+        },
+        "triton.runtime.autotuner": {"Autotuner": Autotuner},
+    }
+    for name, members in names.items():
+        module = ModuleType(name)
+        vars(module).update(members)
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+def scale_kernel(x, n, factor, BLOCK=16):  # noqa: N803 - a constant, as Triton has them
+    x[:n] *= factor
+
+
+def test_launches_of_triton_are_calls_of_their_kernels(tmp_path, triton):
+    kernel, x = JITFunction(scale_kernel), torch.ones(100)
+    tuned = Autotuner(kernel)
+    kernel_of_a_test = JITFunction(lambda x: x.add_(1))
+
+    def program():
+        for _ in range(3):
+            kernel[lambda given: (100 // given["BLOCK"],)](x, 100, factor=0.5, num_warps=2)
+        tuned[2, 3](x, 50, 0.25)
+        kernel_of_a_test[1,](x)
+        for hook in HOOKS:  # a kernel that was compiled before, which no function launches
+            hook(SimpleNamespace(data={"name": "compiled_before"}))
+
+    document = in_program(program, tmp_path / "c", values=True)
+
+    assert HOOKS == []
+    shown = [
+        (call["count"], call["launch"]["grid"], call["launch"]["options"], call["operator"])
+        for call in document["calls"]
+    ]
+    name = f"{__name__}.scale_kernel"
+    assert shown == [(3, [6], {"num_warps": 2}, name), (1, [2, 3], {"num_warps": 8}, name)]
+    assert {(row["kind"], row["count"], row["left_out"]) for row in document["launches"]} == {
+        (
+            "Triton kernel",
+            1,
+            "kernels of the program itself: a module that can be imported is needed",
+        ),
+        ("Triton kernel", 1, "launched without its function"),
+    }
+    calls = CapturedCalls(tmp_path / "c")
+    inputs = calls.inputs(1)
+    assert (inputs["n"], inputs["BLOCK"], float(inputs["x"][0])) == (50, 64, 0.03125)
+    (changed,) = calls.relaunch(tuned, 1, inputs)
+    assert changed[49:51].tolist() == [0.0078125, 0.125]
+    check = calls.same_as(lambda call, **arguments: calls.relaunch(kernel, call, arguments))
+    assert check([changed], calls.inputs(1), {"call": 1}) is None
+    assert "50 of 100" in check([calls.inputs(1)["x"]], calls.inputs(1), {"call": 1})
+    text = (tmp_path / "c" / "experiment.py").read_text()
+    assert "    return calls.relaunch(scale_kernel, call, {" in text
+    assert "launched without its function" in text
+    ast.parse(text)
+
+
+def test_replays_of_cuda_graphs_are_named_and_counted(tmp_path, monkeypatch):
+    graph = SimpleNamespace(ran=0)
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "replay", lambda it: setattr(it, "ran", it.ran + 1))
+
+    def program():
+        for _ in range(3):
+            torch.cuda.CUDAGraph.replay(graph)
+
+    (row,) = in_program(program, tmp_path / "c")["launches"]
+
+    assert graph.ran == 3
+    assert (row["kind"], row["count"], row["left_out"]) == (
+        "CUDA graph",
+        3,
+        "it reads and writes where it was recorded",
+    )
+    assert row["time_ns"] > 0
+    assert torch.cuda.CUDAGraph.replay.__name__ == "<lambda>"
 
 
 def test_steps_end_with_those_of_the_first_optimizer(tmp_path):
