@@ -85,13 +85,42 @@ def _rounded(value: float) -> float:
 
 def _of_integers(values: torch.Tensor) -> Distribution:
     _, counts = torch.unique(values, return_counts=True)
-    return {
+    steps = values.diff(prepend=values.new_zeros(1))
+    found: Distribution = {
         "min": int(values.min()),
         "max": int(values.max()),
-        "ascending": bool((values[1:] >= values[:-1]).all()),
+        "ascending": bool((steps[1:] >= 0).all()),
         "distinct": len(counts),
         "counts": _grouped(sorted(counts.tolist(), reverse=True)),
     }
+    is_ends = found["ascending"] and found["min"] >= 0 and len(counts) > len(values) // 2 > 0
+    if is_ends:  # where parts end, not indices
+        parts = steps[found["min"] == 0 :]
+        groups = _grouped(sorted(parts.tolist(), reverse=True))
+        found["steps"] = [[size, _rounded(each)] for size, each in groups]
+    return found
+
+
+def is_skewed(like: Mapping[str, Any]) -> bool:
+    """Whether some integers occur more often, or some parts are longer, than by chance."""
+    if "distinct" not in like:
+        return False
+    groups = like.get("steps", like["counts"])
+    total = sum(size * each for size, each in groups)
+    parts = sum(size for size, _ in groups)
+    if "steps" not in like:
+        parts = min(total, like["max"] - like["min"] + 1)
+    mean = total / parts
+    return bool(groups[0][1] > 2 * mean + 6 * math.sqrt(mean))
+
+
+def uniform(like: Mapping[str, Any], count: int) -> Distribution:
+    """So many integers of the same range and order, each as often, all parts as long."""
+    if "steps" in like:
+        parts = count - (like["min"] == 0)
+        return {**like, "steps": [[parts, like["max"] / parts]]}
+    distinct = min(count, like["max"] - like["min"] + 1)
+    return {**like, "distinct": distinct, "counts": [[distinct, count / distinct]]}
 
 
 def _grouped(counts: list[int]) -> list[list[float]]:
@@ -143,8 +172,12 @@ def _floats(
 
 def _integers(like: Mapping[str, Any], count: int, generator: torch.Generator) -> torch.Tensor:
     """Integers of the same range, of which as many are as frequent as captured, any of them."""
-    sizes, each = (torch.tensor(column) for column in zip(*like["counts"], strict=True))
-    ends = each.double().repeat_interleave(sizes.long()).cumsum(0)
+    if "steps" in like:
+        steps = _shuffled(_expanded(like["steps"]).to(generator.device), generator)
+        ends = torch.cat([steps.new_zeros(count - len(steps)), steps.cumsum(0)])
+        scaled: torch.Tensor = (ends * (like["max"] / ends[-1])).round().long()
+        return scaled
+    ends = _expanded(like["counts"]).cumsum(0)
     ends = (ends * (count / ends[-1])).round().long()
     repeats = ends.diff(prepend=ends.new_zeros(1)).to(generator.device)
     distinct = _distinct(like["min"], like["max"], len(repeats), generator)
@@ -152,6 +185,12 @@ def _integers(like: Mapping[str, Any], count: int, generator: torch.Generator) -
     if like["ascending"]:
         return values.sort().values
     return _shuffled(values, generator)
+
+
+def _expanded(groups: list[list[float]]) -> torch.Tensor:
+    """Numbers of which each group has so many."""
+    sizes, each = (torch.tensor(column) for column in zip(*groups, strict=True))
+    return each.double().repeat_interleave(sizes.long())
 
 
 def _distinct(least: int, most: int, count: int, generator: torch.Generator) -> torch.Tensor:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from profiler.runner.capture.distributions import is_skewed
+
 EXPERIMENT_FILE = "experiment.py"
 MOST_SIGNATURES = 20
 """Signatures that take most of the time: they become problems."""
@@ -163,9 +165,13 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 def _experiment(document: Document, operator: str, calls: Sequence[Document]) -> str:
     name = _name(operator) if "kind" not in calls[0] else _name_of_launch(calls[0])
-    problems = "\n".join(
-        f"        {json.dumps(_problem(call, document['steps']))}," for call in calls
-    )
+    rows = [_problem(call, document["steps"]) for call in calls]
+    uniform = [row for row, call in zip(rows, calls, strict=True) if _is_skewed(call)]
+    if uniform:
+        rows = [{**row, "indices": "captured"} for row in rows]
+        rows += [{**row, "per_step": 0, "indices": "uniform"} for row in uniform]
+    problems = "\n".join(f"        {json.dumps(row)}," for row in rows)
+    indices = ", indices" if uniform else ""
     step = document["uncaptured_step_ns"]
     page: dict[str, Any] = {"weights": "per_step"}
     if step is not None:
@@ -186,9 +192,9 @@ def _experiment(document: Document, operator: str, calls: Sequence[Document]) ->
 
 
 @{function}.inputs
-def {function}_inputs(call, device, seed):
+def {function}_inputs(call, device, seed{indices}):
     \"\"\"Like those that were captured.\"\"\"
-    return calls.inputs(call, device, seed)
+    return calls.inputs(call, device, seed{indices})
 
 {"".join(variants)}
 # @{function}.variant{stub}
@@ -199,6 +205,12 @@ def {function}_inputs(call, device, seed):
 
 {function}.check({check})
 """
+
+
+def _is_skewed(call: Document) -> bool:
+    """Whether a call has indices of which some are far more frequent than others."""
+    tensors = _tensors(list(call["arguments"].values()))
+    return any(is_skewed(tensor["values"]) for tensor in tensors)
 
 
 Form = tuple[list[str], str, bool, str]

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from profiler.runner.capture.distributions import draw, extent
+from profiler.runner.capture.distributions import draw, extent, is_skewed, uniform
 from profiler.runner.capture.folder import (
     VALUES_FOLDER,
     CapturedFolderError,
@@ -25,6 +25,8 @@ from profiler.runner.capture.launches import triton_kernel_classes
 from profiler.runner.capture.signatures import digest, tensors_in, written
 
 _OPERATOR = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
+CAPTURED, UNIFORM = "captured", "uniform"
+"""Whose integers inputs have: those of the program, or all as frequent."""
 _NAMED = ("dtype", "layout", "memory_format")
 _RELATIVE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 3e-2}
 """How far a result may be off, by what it is and by the root mean square of all that is right."""
@@ -45,15 +47,21 @@ class CapturedCalls:
         self._graphs: dict[tuple[int, bool], Callable[..., Any]] = {}
 
     def inputs(
-        self, call: int, device: torch.device | None = None, seed: int = 0
+        self,
+        call: int,
+        device: torch.device | None = None,
+        seed: int = 0,
+        indices: str = CAPTURED,
     ) -> dict[str, Any]:
         """Arguments of a call by name: the recorded values, else such as were recorded of them.
+
+        `indices`: "uniform" for integers of the same ranges that are all as frequent.
 
         `device`: in place of the one that most of it ran on; what lay in main memory beside a GPU
         stays there.
         """
         captured = self.calls[call]
-        made = _Made(self, captured, device, seed)
+        made = _Made(self, captured, device, seed, indices)
         return {name: made.value(value) for name, value in captured["arguments"].items()}
 
     def operator(self, call: int) -> Any:
@@ -72,7 +80,7 @@ class CapturedCalls:
         `wide`: with float64 for every type that the graph converts to.
         """
         if (call, wide) not in self._graphs:
-            made = _Made(self, self.calls[call], None, 0)
+            made = _Made(self, self.calls[call])
 
             def plain(captured: Any) -> Any:
                 return _widened(made.value(captured)) if wide else made.value(captured)
@@ -199,8 +207,14 @@ class _Made:
     """Arguments of one call, as they are made."""
 
     def __init__(
-        self, calls: CapturedCalls, call: Mapping[str, Any], device: torch.device | None, seed: int
+        self,
+        calls: CapturedCalls,
+        call: Mapping[str, Any],
+        device: torch.device | None = None,
+        seed: int = 0,
+        indices: str = CAPTURED,
     ) -> None:
+        self._is_uniform = indices == UNIFORM
         self._captured_on = calls.document["device"]
         self._device = device or torch.device(self._captured_on)
         self._generator = torch.Generator(self._device).manual_seed(seed)
@@ -241,11 +255,14 @@ class _Made:
         whole = torch.empty(0, dtype=dtype, device=storage.device)
         place = (storage.untyped_storage(), captured["offset"])
         tensor = whole.set_(*place, captured["shape"], captured["stride"])
-        if self._drawn and (count := extent(tensor)):
+        like = captured["values"]
+        is_replaced = self._is_uniform and is_skewed(like)
+        if (self._drawn or is_replaced) and (count := extent(tensor)):
             flat = torch.empty(0, dtype=dtype, device=storage.device).set_(*place, (count,), (1,))
             on_device = storage.device.type == self._device.type
             generator = self._generator if on_device else self._in_memory
-            flat.copy_(draw(captured["values"], count, dtype, generator))
+            like = uniform(like, count) if is_replaced else like
+            flat.copy_(draw(like, count, dtype, generator))
         return tensor
 
 

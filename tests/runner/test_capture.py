@@ -363,6 +363,39 @@ def test_replays_of_cuda_graphs_are_named_and_counted(tmp_path, monkeypatch):
     assert torch.cuda.CUDAGraph.replay.__name__ == "<lambda>"
 
 
+def test_skewed_indices_are_compared_with_uniform_ones(tmp_path):
+    experts = torch.arange(8).repeat_interleave(torch.tensor([900, *[10] * 7]))
+    routed, table = experts[torch.randperm(970)], torch.randn(8, 4)
+    even = torch.arange(8).repeat_interleave(100)
+    ends = torch.tensor([900, 910, 920, 930, 940, 950, 960, 970], dtype=torch.int32)
+
+    def program():
+        for indices in (routed, even):
+            table.index_select(0, indices)
+        ends.add(1)
+
+    in_program(program, tmp_path / "c")
+
+    problems = re.findall(
+        r'\{"call": (\d).*?"per_step": (\d)(?:, "indices": "(\w+)")?\}',
+        (tmp_path / "c" / "experiment.py").read_text(),
+    )
+    skewed = {("0", "1", "captured"), ("1", "1", "captured"), ("0", "0", "uniform")}
+    assert set(problems) == skewed | {("2", "1", "captured"), ("2", "0", "uniform")}
+    calls = CapturedCalls(tmp_path / "c")
+    counts = {
+        indices: calls.inputs(0, indices=indices)["index"].bincount().sort().values.tolist()
+        for indices in ("captured", "uniform")
+    }
+    assert counts["captured"] == [*[10] * 7, 900]
+    assert counts["uniform"] == [121] * 6 + [122] * 2
+    drawn = calls.inputs(2)["self"]
+    assert sorted(drawn.diff(prepend=drawn.new_zeros(1)).tolist()) == [*[10] * 7, 900]
+    assert calls.inputs(2, indices="uniform")["self"].tolist() == [
+        round(970 / 8 * n) for n in range(1, 9)
+    ]
+
+
 def test_steps_end_with_those_of_the_first_optimizer(tmp_path):
     model = torch.nn.Linear(2, 2)
     first, second = (torch.optim.SGD(model.parameters(), 0.1) for _ in range(2))

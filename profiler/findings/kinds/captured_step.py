@@ -66,9 +66,15 @@ def find_captured_step(
     by_variant: dict[str, list[tuple[Cell, Value]]] = defaultdict(list)
     for cell, value in cells:
         by_variant[cell.variant.id].append((cell, value))
+    of_baseline = by_variant.pop(baseline.id, ())
+    counts = {
+        cell.problem.id: float(cell.problem.params.get(weights.parameter) or 0)
+        for cell, _ in of_baseline
+    }
     shares = {
-        cell.problem.id: float(cell.problem.params.get(weights.parameter) or 0) * value.median
-        for cell, value in by_variant.pop(baseline.id, ())
+        cell.problem.id: counts[cell.problem.id] * value.median
+        for cell, value in of_baseline
+        if counts[cell.problem.id]
     }
     total = sum(shares.values())
     if not (math.isfinite(total) and total > 0):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.captured_step import CapturedStep, StepTime
+from profiler.model import Problem
 from profiler.render.tables.rows import Datum, Row, variant_row
 from profiler.render.words import numbers
 from profiler.render.words.sentences import Sentence, sentence_of, strong
@@ -36,6 +39,14 @@ def _data(step: CapturedStep, time: StepTime) -> tuple[Datum, ...]:
     )
 
 
+def captured_sentences(findings: Findings) -> tuple[Sentence, ...]:
+    """What the captured step would take, and whether its indices decide who wins; may be none."""
+    if findings.captured_step is None:
+        return ()
+    made = (captured_step_sentence(findings), indices_sentence(findings))
+    return tuple(sentence for sentence in made if sentence)
+
+
 def captured_step_sentence(findings: Findings) -> Sentence:
     """What the step would take with the variant that makes it shortest."""
     step = findings.captured_step
@@ -52,3 +63,42 @@ def captured_step_sentence(findings: Findings) -> Sentence:
         f"{strong(best.variant.label)} {strong(numbers.ratio(best.ratio))} of that "
         f"({numbers.interval(best.low, best.high)}){becomes}."
     )
+
+
+def indices_sentence(findings: Findings) -> Sentence:
+    """Whether uniform indices in place of the captured ones have another winner; else empty."""
+    pairs = [
+        (captured, uniform)
+        for captured, uniform in _with_uniform_indices(findings.programs.problems)
+        if {captured.id, uniform.id} <= findings.ranking.deciding_winners.keys()
+    ]
+    if not pairs:
+        return ()
+    winners = findings.ranking.deciding_winners
+    changed = [
+        (winners[captured.id], winners[uniform.id])
+        for captured, uniform in pairs
+        if winners[captured.id].contenders.isdisjoint(winners[uniform.id].contenders)
+    ]
+    where = f"{len(pairs)} signature{'s' if len(pairs) > 1 else ''}"
+    if not changed:
+        return sentence_of(
+            f"With uniform indices in place of the captured ones no other variant wins ({where})."
+        )
+    captured, uniform = (winner.cell.variant.label for winner in changed[0])
+    return sentence_of(
+        f"The winner is another by the indices at {len(changed)} of {where}: with the captured "
+        f"ones {strong(captured)}, with uniform ones {strong(uniform)}."
+    )
+
+
+def _with_uniform_indices(problems: Iterable[Problem]) -> list[tuple[Problem, Problem]]:
+    """Problems of one call, with the indices that were captured and with uniform ones."""
+    found = {
+        (problem.params.get("indices"), problem.params.get("call")): problem for problem in problems
+    }
+    return [
+        (problem, found["uniform", call])
+        for (indices, call), problem in found.items()
+        if indices == "captured" and ("uniform", call) in found
+    ]

@@ -19,7 +19,7 @@ from profiler.findings.winners import Winner
 from profiler.model import Problem, Verdict
 from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import is_number, telling
-from profiler.render.tables.captured_step import captured_step_sentence
+from profiler.render.tables.captured_step import captured_sentences
 from profiler.render.tables.sustained import sustained_sentence
 from profiler.render.tables.timers import timer_table
 from profiler.render.words import numbers
@@ -60,7 +60,7 @@ def sentences(findings: Findings) -> tuple[Sentence, ...]:
     else:
         general.append(everywhere_sentence(findings, findings.ranking.leader))
     general += [_timer_sentence(findings), sustained_sentence(findings)]
-    general.append(captured_step_sentence(findings))
+    general += captured_sentences(findings)
     texts = [sentence for sentence in (fastest, *general) if sentence]
     return (*texts, coverage_sentence(findings.programs))
 

@@ -23,6 +23,7 @@ from profiler.findings.why.cells import NEAR_ROOF
 from profiler.findings.why.find import find_why, idle_difference
 from profiler.findings.winners import standing_of
 from profiler.model import Problem, Variant, Verdict
+from profiler.render.tables.captured_step import captured_sentences
 from profiler.render.tables.timers import timer_cards
 from profiler.render.words import numbers
 from profiler.render.words.answer import coverage_sentence, where
@@ -80,6 +81,7 @@ def first_answer(findings: Findings) -> tuple[Sentence, ...]:
     return (
         headline(findings),
         *map(card_sentence, cards(findings)),
+        *captured_sentences(findings),
         sentence_of(f"{spoken(coverage_sentence(findings.programs))}{_never_tried(findings)}"),
         *([sentence_of(key)] if key else []),
     )

@@ -9,6 +9,7 @@ from profiler.findings.document import summary_document
 from profiler.findings.find import find
 from profiler.render.page import render_page
 from profiler.render.tables.captured_step import captured_step_rows, captured_step_sentence
+from profiler.render.words.cards import first_answer
 from profiler.render.words.sentences import spoken
 from profiler.run_folder.load.assemble import assemble
 
@@ -18,8 +19,8 @@ CALLS = (50, 2)
 PROBLEMS = "problems: {list: [{params: {n: 1, per_step: 50}}, {params: {n: 2, per_step: 2}}]}"
 
 
-def findings_of(folder, page):
-    spec = SPEC.replace("problems: {list: [small, large]}", PROBLEMS)
+def findings_of(folder, page, problems=PROBLEMS):
+    spec = SPEC.replace("problems: {list: [small, large]}", problems)
     spec = spec.replace("collect: {blocks: 2,", f"{page}collect: {{blocks: 8, collectors: timer,")
     place = Workplace(folder / "place", spec)
     records = []
@@ -78,3 +79,21 @@ def test_an_operator_that_takes_longer_alone_says_nothing_of_the_step(tmp_path):
     findings = findings_of(tmp_path, "page: {weights: per_step, step_ms: 0.5}\n")
     assert findings.captured_step.step_with(0.9) is None
     assert "the step would take" not in spoken(captured_step_sentence(findings))
+
+
+def test_indices_that_decide_who_wins_are_said(tmp_path):
+    drawn = [("captured", 1, 50), ("uniform", 2, 0)]
+    rows = [
+        f"{{params: {{call: 3, indices: {name}, n: {n}, per_step: {count}}}}}"
+        for name, n, count in drawn
+    ]
+    page = "page: {weights: per_step, step_ms: 2}\n"
+    findings = findings_of(tmp_path, page, f"problems: {{list: [{', '.join(rows)}]}}")
+
+    assert findings.captured_step.problems == 1
+    assert findings.captured_step.baseline_ns == pytest.approx(50 * 10e3, rel=1e-2)
+    said = "at 1 of 1 signature: with the captured ones tree, with uniform ones loop."
+    first = " ".join(map(spoken, first_answer(findings)))
+    assert said in first
+    assert "the step would take 1.90" in first
+    assert "another by the indices" in render_page(findings)
