@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.cluster.request import Certificates, ClusterRequest
-from profiler.commands.ahead import import_ahead, kept_from_collector, measuring_imported
+from profiler.commands.meanwhile import import_ahead, kept_from_collector, measuring_imported
 from profiler.commands.output import (
     notice_lines,
     require_one_stdout,

@@ -5,17 +5,17 @@ import subprocess
 import pytest
 from run_folders import SPEC, Workplace, measured
 
-from profiler.collect.cupti import SOURCE, Cupti, header_folders
+from profiler.collect.cupti import Cupti, header_folders
 from profiler.collect.timer import RUNNER
 from profiler.commands.requests import PlanRequest
 from profiler.errors import SpecError, UsageError
-from profiler.kernels.recipe import Recipe
 from profiler.metrics.passes import is_replayed
-from profiler.model import KERNEL_SEPARATOR, Outcome, SessionKind, Variant
+from profiler.model import KERNEL_SEPARATOR, Outcome, SessionKind
 from profiler.planning.session_plans import flushed_by_runner
 from profiler.run_folder.load.assemble import assemble
 from profiler.runner import protocol
-from profiler.sessions.builds.libraries import build_variants
+from profiler.sessions.builds import plan_builds
+from profiler.sessions.builds.plan_builds import built_range_profiler
 
 
 def place_with(folder, collect):
@@ -127,11 +127,11 @@ def test_headers_come_from_the_toolkit_or_from_a_package(tmp_path):
     assert header_folders(nvcc) == (), "nvcc looks there itself"
 
 
-def test_the_library_is_built_with_what_the_runner_calls(tmp_path):
-    variant = Variant("range_profiler", "range profiler")
-    recipe = Recipe(sources=(SOURCE,))
-    (built,) = build_variants((variant,), {variant.id: recipe}, arch="sm_90", build_root=tmp_path)
+def test_the_library_is_built_once_with_what_the_runner_calls(tmp_path, monkeypatch):
+    built = built_range_profiler("sm_90", tmp_path)
     assert built.ok, built.error
+    monkeypatch.setattr(plan_builds, "find_compiler", None)
+    assert built_range_profiler("sm_90", tmp_path) is built, "nvcc is not asked again"
     named = subprocess.run(
         ["nm", "-D", "--defined-only", built.library], capture_output=True, text=True, check=True
     )

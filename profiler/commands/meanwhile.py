@@ -1,0 +1,90 @@
+"""Imports while something else is waited for, and no looking for garbage among what stays."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+
+from profiler.machine.signals import was_signalled
+from profiler.planning.page_kinds import PAGE_KINDS
+
+_MEASURING = ("profiler.run_folder.load.assemble", "profiler.sessions.measure")
+_RESULTS = (
+    "scipy.special",
+    "profiler.findings.find",
+    "profiler.findings.why.find",
+    "profiler.findings.document",
+    "profiler.findings.runs.history",
+    "profiler.commands.index",
+    "profiler.render.index",
+    "profiler.render.console.tables",
+)
+_TABLES = ("pyarrow.parquet", "pandas.core.arrays.arrow.extension_types")
+"""What writes summary.parquet, where it is installed."""
+_PAGE = ("profiler.render.page",)
+
+
+@contextmanager
+def measuring_imported() -> Iterator[None]:
+    """Import what measures, pandas among it, while the body does what needs none of it.
+
+    What cannot be imported is an error where it is needed, and not here.
+    """
+    thread = threading.Thread(target=_import, args=(_MEASURING,), name="imports")
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def import_ahead(*, page: bool) -> None:
+    """Import what finds and prints results and, where a page is written, compile its templates.
+
+    While the first session starts, which takes seconds too. What cannot be imported is an error
+    where it is needed, and not here.
+    """
+    _import((*_RESULTS, *(_PAGE if page else ())))
+    _import(_TABLES)
+    if page:
+        _import(kind.view.partition(":")[0] for kind in PAGE_KINDS.values())
+        with suppress(ImportError):
+            from profiler.render.html import compile_templates
+
+            if not was_signalled():
+                compile_templates()
+
+
+def _import(names: Iterable[str]) -> None:
+    """Import modules until one cannot be, or a signal asks the command to end, which waits here."""
+    with suppress(ImportError):
+        for name in names:
+            if was_signalled():
+                return
+            importlib.import_module(name)
+
+
+RARELY = 100_000
+"""Objects between two looks for garbage from which on the looks cost next to nothing."""
+
+
+@contextmanager
+def kept_from_collector() -> Iterator[None]:
+    """Keep all that there is now from the collector of garbage until the body ends.
+
+    The journals and samples of a run are millions of objects that stay. Going through them each
+    time that new objects have come takes a seventh of the time of a large page.
+    """
+    # The command line looks seldom, or somebody keeps more than that. What is frozen is counted one
+    # by one: that is asked last.
+    if gc.get_threshold()[0] >= RARELY or gc.get_freeze_count():
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
