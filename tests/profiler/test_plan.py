@@ -432,6 +432,17 @@ def test_each_timer_has_a_session_of_its_own(tmp_path):
     assert {len(each.visits) for each in sessions} == {3 * 3}
 
 
+def test_launches_back_to_back_beside_what_takes_looks_have_blocks_enough_for_one(plan):
+    def visits_of_sustained(collect):
+        result = plan(ABC + "baseline: b\ncollect: {" + collect + ", metrics: duration_ns}\n")
+        (session,) = (each for each in result.sessions if each.collector == "sustained")
+        return len(session.visits)
+
+    assert visits_of_sustained("collectors: [ncu, sustained]") == 12 * 8
+    assert visits_of_sustained("collectors: [ncu, sustained], blocks: 8") == 8 * 8
+    assert visits_of_sustained("collectors: [sustained]") == 8 * 8
+
+
 def test_without_counters_there_is_one_session():
     plan = plan_file(SPECS / "command.yaml")
     assert [session.name for session in plan.sessions] == ["ncu-timing"]

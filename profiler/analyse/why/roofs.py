@@ -83,6 +83,7 @@ _MEMORY = (
     ("l1", "l1tex__t_bytes.sum", "sm__cycles_elapsed.avg.per_second"),
 )
 _SM_CLOCK = "sm__cycles_elapsed.avg.per_second"
+_OTHER_CLOCKS = frozenset(name for name, _, clock in _MEMORY if clock != _SM_CLOCK)
 BYTES, OPERATIONS = "byte", "op"
 NO_PRACTICAL: Mapping[str, float] = MappingProxyType({})
 
@@ -104,6 +105,9 @@ class Roof:
     practical: float = math.nan
     """Share of the ceiling that a plain kernel reached in the same run; NaN where none was
     measured."""
+    nominal: float = math.nan
+    """Most per second at the highest clock of the SMs; NaN of units that have another clock, and
+    where the highest is not known."""
 
     @property
     def share(self) -> float:
@@ -115,18 +119,33 @@ class Roof:
         """Rate ÷ what a plain kernel reaches; NaN where that was not measured."""
         return self.share / self.practical
 
+    @property
+    def nominal_share(self) -> float:
+        """Rate ÷ ceiling at the highest clock: of two launches the faster one's is larger."""
+        return self.rate / self.nominal
+
 
 def roofs(
     profile: KernelProfile,
     compute_capability: str | None,
     practical: Mapping[str, float] = NO_PRACTICAL,
+    highest_clock_ghz: float = math.nan,
 ) -> tuple[Roof, ...]:
     """Roofs of a launch of which everything was counted, nearest first.
 
     `practical`: what plain kernels reached, as shares of the hardware's roofs, by roof.
+    `highest_clock_ghz`: of the SMs, by NVML.
     """
     counted = [*_memory_roofs(profile), *_arithmetic_roofs(profile, compute_capability)]
-    complete = [replace(roof, practical=practical.get(roof.name, math.nan)) for roof in counted]
+    raised = highest_clock_ghz * 1e9 / profile.value(_SM_CLOCK)
+    complete = [
+        replace(
+            roof,
+            practical=practical.get(roof.name, math.nan),
+            nominal=math.nan if roof.name in _OTHER_CLOCKS else raised * roof.ceiling,
+        )
+        for roof in counted
+    ]
     return tuple(sorted(complete, key=lambda roof: -roof.share))
 
 

@@ -130,15 +130,18 @@ def cell_why(
     compute_capability: str | None,
     least_bytes: float | None,
     practical: Mapping[str, float] = NO_PRACTICAL,
+    highest_clock_ghz: float = math.nan,
 ) -> CellWhy:
     """The why of a cell; `least_bytes` is what the workload states of the whole launch.
 
-    `practical`: what plain kernels reached, as shares of the hardware's roofs, by roof.
+    `practical`, `highest_clock_ghz`: as `profiler.analyse.why.roofs.roofs` takes them.
     """
     stated = math.nan if least_bytes is None else least_bytes
     of_kernel = stated if len(profile.kernels) == 1 else math.nan
     kernels = [
-        _kernel_why(kernel, roofs(kernel, compute_capability, practical), of_kernel)
+        _kernel_why(
+            kernel, roofs(kernel, compute_capability, practical, highest_clock_ghz), of_kernel
+        )
         for kernel in profile.kernels
     ]
     in_order = sorted(kernels, key=lambda kernel: -kernel.duration_ns)

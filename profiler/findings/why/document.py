@@ -308,6 +308,9 @@ class RoofShareDocument(JsonObject):
     practical_pct: Number = get(lambda roof: rounded(100 * roof.practical_share))
     """of what a copy (dram) or a matrix product of torch reached in the same run; null where that
     was not measured"""
+    nominal_pct: Number = get(lambda roof: rounded(100 * roof.nominal_share))
+    """of the ceiling at the highest clock of the SMs; share_pct is at the clock of the launch. null
+    of memory outside of the SMs, and where the highest clock is not known"""
     per_second: Number = get(lambda roof: rounded(roof.rate))
     unit: Literal["byte/s", "op/s"] = get.one_of(lambda roof: f"{roof.unit}/s")
 

@@ -73,11 +73,13 @@ def _why(findings: Findings, cell: Cell) -> CellWhy | None:
     profile = findings.report.details.profiles.get(findings.programs.source(cell))
     if profile is None or not findings.programs.correct(cell):
         return None
+    environment = findings.report.environment
     return cell_why(
         profile,
-        compute_capability=findings.report.environment.compute_capability,
+        compute_capability=environment.compute_capability,
         least_bytes=findings.programs.status(cell).bytes,
         practical=findings.report.measured.practical_roofs,
+        highest_clock_ghz=(environment.max_sm_clock_mhz or math.nan) / 1e3,
     )
 
 

@@ -26,6 +26,7 @@ from profiler.render.words.why import (
     limit_of_cell,
     no_lines_words,
     no_practical_words,
+    nominal_words,
     place_words,
     pooled_words,
     practical_words,
@@ -203,6 +204,7 @@ def _roofs(findings: Findings, kernel: KernelWhy) -> Iterator[_Prose]:
     """Shares of the hardware's roofs and of the practical ones."""
     roofs = ", ".join(
         f"{roof_words(roof.name)} {numbers.show(100 * roof.share, '%')}"
+        f"{nominal_words(roof.share, roof.nominal_share)}"
         f"{practical_words(roof.name, roof.practical_share)}"
         for roof in kernel.roofs[:4]
     )

@@ -72,7 +72,7 @@ class Tree:
     """Id of the cell."""
     limit: str
     roofs: tuple[Row, ...]
-    """Amount, rate, ceiling, share, share of the practical roof."""
+    """Amount, rate, ceiling, share, share at the highest clock, share of the practical roof."""
     waits: tuple[Row, ...]
     lines: tuple[Row, ...]
     no_lines: str
@@ -258,6 +258,7 @@ def _tree(name: str, cell: str, why: CellWhy) -> Tree:
                     Datum.quantity(roof.rate, f"{roof.unit}/s", "not counted"),
                     Datum.quantity(roof.ceiling, f"{roof.unit}/s", "not counted"),
                     _percent(roof.share),
+                    Datum.quantity(100 * roof.nominal_share, "%", "not a clock of the SMs"),
                     Datum.quantity(100 * roof.practical_share, "%", "not measured"),
                 ),
                 note=f"Practical roof: what {plain_kernel_words(roof.name)} reached in the same "

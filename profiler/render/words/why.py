@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from profiler.findings.caveats import CLOCKS_DIFFER
 from profiler.findings.findings import Findings
 from profiler.findings.verdicts import Reason
 from profiler.findings.why import pairs as accounts
@@ -458,6 +459,13 @@ def practical_words(roof: str, share: float) -> str:
         return ""
     of_it = f"{share:.2f}{numbers.TIMES}" if share > 1 else f"{numbers.show(100 * share, '%')} of"
     return f" ({of_it} what {plain_kernel_words(roof)} reached)"
+
+
+def nominal_words(share: float, nominal_share: float) -> str:
+    """Share of a roof at the highest clock in brackets; empty where the launch had nearly that."""
+    if numbers.is_missing(nominal_share) or share < nominal_share * (1 + CLOCKS_DIFFER):
+        return ""
+    return f" ({numbers.show(100 * nominal_share, '%')} at the highest clock)"
 
 
 def no_practical_words(measured: Collection[str], faults: Mapping[str, str]) -> str:

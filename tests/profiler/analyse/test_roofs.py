@@ -1,5 +1,7 @@
 """Roofs of a kernel, by counters of real launches, and the account of two under one roof."""
 
+import math
+
 import pytest
 
 from profiler.analyse.why.kernel_profiles import KernelProfile
@@ -57,6 +59,15 @@ def test_the_roof_of_tensor_cores_is_that_of_dense_inputs():
     tensor = roofs_of(FLASH)["tensor_fp16"]
     assert tensor.ceiling == pytest.approx(4096 * 132 * 1797934691.9)
     assert tensor.share == pytest.approx(FLOPS / 6046912e-9 / tensor.ceiling)
+
+
+def test_at_the_highest_clock_a_roof_of_the_sms_is_higher_and_that_of_memory_is_not_known():
+    found = roofs(KernelProfile("kernel", FLASH), "9.0", highest_clock_ghz=1.98)
+    by_name = {roof.name: roof for roof in found}
+    tensor = by_name["tensor_fp16"]
+    assert tensor.nominal == pytest.approx(4096 * 132 * 1.98e9)
+    assert tensor.nominal_share == pytest.approx(tensor.share * 1.797934691 / 1.98)
+    assert math.isnan(by_name["dram"].nominal_share)
 
 
 def test_the_roof_of_device_memory_is_that_of_the_data_sheet():
