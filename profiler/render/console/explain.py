@@ -204,12 +204,13 @@ def _roofs(findings: Findings, kernel: KernelWhy) -> Iterator[_Prose]:
     """Shares of the hardware's roofs and of the practical ones."""
     roofs = ", ".join(
         f"{roof_words(roof.name)} {numbers.show(100 * roof.share, '%')}"
-        f"{nominal_words(roof.share, roof.nominal_share)}"
         f"{practical_words(roof.name, roof.practical_share)}"
         for roof in kernel.roofs[:4]
     )
     if roofs:
-        yield _Prose(f"shares of the roofs: {roofs}", "  ")
+        nearest = kernel.roofs[0]
+        at_highest_clock = nominal_words(nearest.share, nearest.nominal_share)
+        yield _Prose(f"shares of the roofs: {roofs}{at_highest_clock}", "  ")
     report = findings.report
     missing = no_practical_words(
         report.measured.practical_roofs, report.measured.practical_roof_faults

@@ -462,10 +462,10 @@ def practical_words(roof: str, share: float) -> str:
 
 
 def nominal_words(share: float, nominal_share: float) -> str:
-    """Share of a roof at the highest clock in brackets; empty where the launch had nearly that."""
+    """What a share of a roof is at the highest clock; empty where the launch had nearly that."""
     if numbers.is_missing(nominal_share) or share < nominal_share * (1 + CLOCKS_DIFFER):
         return ""
-    return f" ({numbers.show(100 * nominal_share, '%')} at the highest clock)"
+    return f"; the first is {numbers.show(100 * nominal_share, '%')} at the highest clock"
 
 
 def no_practical_words(measured: Collection[str], faults: Mapping[str, str]) -> str:
