@@ -38,6 +38,7 @@ from profiler.findings.findings import (
     Ranking,
     Verdicts,
 )
+from profiler.findings.kinds.contrasts import contrasted_parameter, flags_of
 from profiler.findings.kinds.grids import (
     MOST_PAIRS,
     Grid,
@@ -393,7 +394,11 @@ class _Judged:
         finds, parameters = self.run.finds, self.run.report.settings.parameters
         if PARAMETERS in finds:
             return steps(self.run.configurations, parameters or None)
-        return steps(self.run.programs.rivals) if RIVAL_PARAMETERS in finds else ()
+        rivals = self.run.programs.rivals
+        if RIVAL_PARAMETERS in finds:
+            return steps(rivals)
+        asked = contrasted_parameter(self.run.programs.problems, self.run.report.settings)
+        return steps(rivals, flags_of(rivals)) if asked else ()
 
     @property
     def single_steps(self) -> tuple[ParameterStep, ...]:

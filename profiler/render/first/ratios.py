@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import pandas as pd
 
 from profiler.findings.findings import Findings, Programs, Ranking
+from profiler.findings.kinds.contrasts import Contrast, contrasts
 from profiler.findings.kinds.steps import StepEffect
 from profiler.findings.kinds.timers import TimerComparison
-from profiler.findings.values import Value
+from profiler.findings.values import NAN, Value
 from profiler.model import Cell, Problem
+from profiler.planning.problem_names import varying
 from profiler.render.figures import palette, ratio_rows
 from profiler.render.figures.axes import Handle, symbol_handle
 from profiler.render.figures.charts import Chart, make_chart
@@ -101,6 +103,41 @@ def steps_chart(findings: Findings) -> Chart | None:
         table, f"{metric} after the step \u00f7 before it", same_rows=True
     )
     return make_chart("first", f"{metric} after each step by problem", reading, figure)
+
+
+def contrasts_chart(findings: Findings) -> Chart | None:
+    """What a parameter of the problems changes, a panel for each value, then flags of variants."""
+    found = contrasts(findings.ranking, findings.report.settings)
+    most = max((len(contrast.ratios) for contrast in found), default=0)
+    if not found or most > 2 * MOST_PROBLEMS:
+        return None
+    steps = findings.kind.parameter_steps[: max(MOST_STEPS - len(found), 0)]
+    rows = [row for contrast in found for row in _contrast_rows(findings.programs, contrast)]
+    rows += [row for effect in steps for row in _step_rows(findings.programs, effect)]
+    metric = findings.numbers.primary.label
+    reading = "The best of each problem is compared with that of the problem that differs in this."
+    if steps:
+        reading += " Variants that differ in a flag have 95\u202f% intervals."
+    table = pd.DataFrame(rows, columns=_COLUMNS)
+    figure = ratio_rows.interval_panels(table, f"{metric} after the step \u00f7 before it")
+    return make_chart("first", f"What {found[0].step.parameter} changes", reading, figure)
+
+
+def _contrast_rows(programs: Programs, contrast: Contrast) -> list[tuple[object, ...]]:
+    panel = f"{step_name(contrast.step)}: {numbers.ratio(contrast.ratio)}"
+    keys = [key for key in varying(programs.problems) if key != contrast.step.parameter]
+    return [
+        (
+            panel,
+            ", ".join(f"{key}={problem.params.get(key)}" for key in keys) or problem.name,
+            *(ratio, NAN, NAN),
+            numbers.ratio(ratio),
+            "ink",
+            _NO_VARIANT,
+            _NO_VARIANT,
+        )
+        for problem, ratio in contrast.ratios
+    ]
 
 
 def _step_rows(programs: Programs, step_effect: StepEffect) -> list[tuple[object, ...]]:

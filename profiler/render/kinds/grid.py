@@ -21,6 +21,7 @@ from profiler.model import Cell
 from profiler.planning.problem_names import problem_key
 from profiler.render.figures.charts import Chart, ChartWithTable
 from profiler.render.first.maps import grid_chart
+from profiler.render.first.ratios import contrasts_chart
 from profiler.render.kinds.grid_figures import grid_pairs_of, saved_chart, slices
 from profiler.render.kinds.versions import View
 from profiler.render.tables.grids import (
@@ -96,7 +97,7 @@ def grid_view(findings: Findings) -> View:
         "extreme_heads": EXTREME_HEADS,
         "grid_kernels": _kernel_lists(findings.programs, kernels, grids),
     }
-    first = grid_chart(findings, pairs)
+    first = contrasts_chart(findings) or grid_chart(findings, pairs)
     return View("grid.html", "Every shape", parts, first=first)
 
 

@@ -10,7 +10,7 @@ from profiler.findings.findings import Findings
 from profiler.metrics.labels import Label
 from profiler.render.figures import charts
 from profiler.render.figures.charts import Chart
-from profiler.render.first.ratios import timers_chart, versions_chart
+from profiler.render.first.ratios import contrasts_chart, timers_chart, versions_chart
 from profiler.render.tables import heats
 from profiler.render.tables.rows import shown_metrics
 from profiler.render.timeline.in_kernel_section import close_ups_chart
@@ -43,7 +43,7 @@ def _first(findings: Findings) -> Chart | None:
     timers = findings.timers
     if timers is not None and timers.compared:
         return timers_chart(findings.programs, timers)
-    return close_ups_chart(findings) or versions_chart(findings)
+    return close_ups_chart(findings) or contrasts_chart(findings) or versions_chart(findings)
 
 
 def problem_parts(findings: Findings) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from profiler.findings.answer import Answer, ReferenceLead, answer_of
 from profiler.findings.findings import CellNumbers, Findings
+from profiler.findings.kinds.contrasts import contrasts
 from profiler.findings.kinds.steps import Rung, StepEffect, largest_effects, steps_up_and_down
 from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
 from profiler.findings.ranking import VariantRank
@@ -17,7 +18,7 @@ from profiler.planning.page_kinds import LADDER, PARAMETERS, TIMELINES, WAVES
 from profiler.render.tables.timers import timer_table
 from profiler.render.words import numbers
 from profiler.render.words.answer import NOTHING_MEASURED
-from profiler.render.words.comparisons import noun, step_name, ties_words
+from profiler.render.words.comparisons import noun, step_name, ties_words, value_name
 from profiler.render.words.sentences import Sentence, sentence_of, spoken, strong
 from profiler.render.words.verdict_words import word
 from profiler.render.words.verdicts import counts_clause, opposed, symbol, word_of
@@ -60,7 +61,26 @@ def _general(findings: Findings) -> Sentence:
         return sentence_of(f"{_winner(findings, row, answer)}{reference}.")
     relative = _relative(findings, row, findings.programs.baseline)
     meanwhile = _busy(findings) or _inside(findings, row.variant)
-    return sentence_of(f"{_searched(findings)}{relative}{meanwhile}{reference}.")
+    opening = _searched(findings) or _contrasted(findings)
+    return sentence_of(f"{opening}{relative}{meanwhile}{reference}.")
+
+
+def _contrasted(findings: Findings) -> str:
+    """What a parameter of the problems changes, and flags of variants; empty on most pages."""
+    found = contrasts(findings.ranking, findings.report.settings)
+    if not found:
+        return ""
+    most, *others = found
+    verb = "takes" if findings.verdicts.given else "has"
+    others_words = [
+        f"{value_name(contrast.step.after)} {numbers.ratio(contrast.ratio)}" for contrast in others
+    ]
+    steps = largest_effects(findings.kind.parameter_steps)[:_MOST_EFFECTS]
+    rest = "".join(f", {words}" for words in (*others_words, *map(_effect_words, steps)))
+    return (
+        f"{strong(step_name(most.step))} {verb} {strong(numbers.ratio(most.ratio))} the "
+        f"{noun(findings.numbers)} (best of each; {_over(len(most.ratios))}){rest}; "
+    )
 
 
 def _searched(findings: Findings) -> str:
