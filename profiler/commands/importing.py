@@ -154,12 +154,18 @@ def _compared(request: _Import) -> tuple[Imported, tuple[Notice, ...], PairWhy]:
 
 def _show_launches(imported: ImportedLaunches, request: _Import, pair: PairWhy | None) -> None:
     from profiler.render.console.explain import COLUMNS, files_text
-    from profiler.render.console.tables import import_table
-    from profiler.render.import_page import group_launches, render_import_page, whole_on_page
+    from profiler.render.console.tables import answer_lines, import_table
+    from profiler.render.import_page import (
+        group_launches,
+        launches_sentence,
+        render_import_page,
+        whole_on_page,
+    )
     from profiler.render.source_page import source_tables
 
     groups = group_launches(imported.launches)
-    _show(request, import_table(groups), *source_tables(imported.kernels))
+    answer = answer_lines([launches_sentence(groups)])
+    _show(request, answer, import_table(groups), *source_tables(imported.kernels))
     if pair is not None and request.json_target != "-":
         console = request.console()
         text = files_text(pair, min(COLUMNS, console.width))
@@ -182,9 +188,11 @@ def _show_launches(imported: ImportedLaunches, request: _Import, pair: PairWhy |
 
 
 def _show_source(imported: ImportedSource, request: _Import) -> None:
-    from profiler.render.source_page import render_source_page, source_tables
+    from profiler.render.console.tables import answer_lines
+    from profiler.render.source_page import render_source_page, source_sentence, source_tables
 
-    _show(request, *source_tables(imported.kernels))
+    answer = answer_lines([source_sentence(imported.kernels)])
+    _show(request, answer, *source_tables(imported.kernels))
     _print_notices(imported.notices, request)
     _write_page(render_source_page(imported.kernels, imported.notices, request.names), request)
 

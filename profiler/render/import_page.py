@@ -67,7 +67,7 @@ def render_import_page(  # noqa: PLR0913 - everything that the page shows
     )
     parts = {
         "files": list(files),
-        "answer": _answer(groups),
+        "answer": launches_sentence(groups),
         "first": _time_chart(groups),
         "account": account,
         "notice_rows": notice_rows(notices),
@@ -111,7 +111,7 @@ def _times(groups: LaunchGroups) -> pd.Series[float]:
     return times[times > 0].sort_values(ascending=False, kind="stable")
 
 
-def _answer(groups: LaunchGroups) -> Sentence:
+def launches_sentence(groups: LaunchGroups) -> Sentence:
     """Which kernel takes most of the time; empty where no durations are known."""
     times = _times(groups)
     if times.empty:

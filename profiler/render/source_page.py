@@ -12,7 +12,9 @@ from profiler.notices import Notice
 from profiler.render.console.terminal import TextTable, add_rest_caption, columns, plain, table
 from profiler.render.html import notice_rows, render
 from profiler.render.tables.rows import Datum
+from profiler.render.words import numbers
 from profiler.render.words.names import readable_kernel, shorten
+from profiler.render.words.sentences import Sentence, sentence_of, strong
 from profiler.render.words.why import waited_for
 
 MOST_KERNELS = 200
@@ -49,10 +51,30 @@ def render_source_page(
     """Render imported source pages as HTML; `files` are names without folders."""
     parts = {
         "files": list(files),
+        "answer": source_sentence(kernels),
         "notice_rows": notice_rows(notices),
         **listed_kernel_parts(kernels),
     }
     return render("source.html", parts)
+
+
+def source_sentence(kernels: Sequence[ListedKernel]) -> Sentence:
+    """Where most samples could not issue, of all kernels; empty without samples."""
+    lines = [
+        (line.samples, kernel, line)
+        for kernel in kernels
+        for line in kernel.lines
+        if line.samples > 0
+    ]
+    if not lines:
+        return ()
+    _, kernel, line = max(lines, key=lambda row: row[0])
+    where = line.place or shorten(line.text, _LONGEST_TEXT)
+    waits = f", which wait {waited_for(line.reason)}" if line.reason else ""
+    return sentence_of(
+        f"{strong(where)} has {strong(numbers.show(100 * line.share, '%'))} of the samples without "
+        f"issue of {shorten(readable_kernel(kernel.kernel), _LONGEST_KERNEL)}{waits}."
+    )
 
 
 def listed_kernel_parts(kernels: Sequence[ListedKernel]) -> dict[str, object]:

@@ -163,8 +163,13 @@ def _kernel_names(kernels: Sequence[str], longest: int) -> dict[str, str]:
 
 
 def answer_lines(sentences: Sequence[Sentence]) -> RenderableType:
-    """A sentence, a line for each of those that say more of it, and an empty line."""
+    """A sentence, a line for each of those that say more of it, and an empty line.
+
+    Nothing where there is no such sentence.
+    """
     first, *lines = sentences
+    if not first:
+        return Group()
     below = (Paragraph(_with_strong_parts(line), indent="  ") for line in lines)
     return Group(Paragraph(spoken(first), "bold"), *below, Text())
 

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import lxml.html
 import pytest
 
 from profiler.analyse.timeline import MOST_NUMBERED
@@ -188,6 +189,22 @@ def test_two_files_have_an_account_between_them(two_files, tmp_path, capsys):
     assert sentence in printed
     assert "more instructions" in printed
     assert 'id="account"' in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("ncu-2025.3.1/ncu_details_basic.csv.gz", "takes 66.1\u202f% of the 822.7"),
+        ("ncu-source-2025.3.1/planted_cuda_sass.csv.gz", "defects.cu:33 has 64.1\u202f% of the"),
+    ],
+)
+def test_console_and_page_of_ncus_files_begin_with_the_same_sentence(tmp_path, capsys, file, says):
+    page = tmp_path / "page.html"
+    import_files(ImportRequest([RECORDINGS.parent / file], page=page))
+    (answer,) = lxml.html.parse(page).getroot().find_class("answer")
+    sentence = answer.text_content().strip()
+    assert says in sentence
+    assert " ".join(capsys.readouterr().out.split()).startswith(" ".join(sentence.split()))
 
 
 def test_without_the_counters_of_an_account_that_is_said(tmp_path, capsys):
