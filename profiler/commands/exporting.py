@@ -1,19 +1,25 @@
-"""What others take: `export-space` (T1), `export-results` (T4), and `figures` of matplotlib."""
+"""What others take: `export` in formats of other programs, and `figures` of matplotlib."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from profiler.commands.requests import ExportResultsRequest, ExportSpaceRequest, FiguresRequest
+from profiler.commands.requests import ExportFormat, ExportRequest, FiguresRequest
 from profiler.commands.targets import write_stdout, write_target
 from profiler.errors import ExitCode, UsageError, naming
 from profiler.run_folder.folder import write_bytes
 from profiler.sessions.progress import make_console
+
+if TYPE_CHECKING:
+    from profiler.findings.findings import Findings
+    from profiler.history.answers import RunAnswers
+    from profiler.run_folder.folder import RunFolder
+    from profiler.run_folder.load.report import Report
 
 USUAL_METRICS = ("duration_ns", "cycles", "l2_hit_pct", "registers")
 """What is drawn where no metric is named, as far as it was measured."""
@@ -45,7 +51,63 @@ def write_figures(request: FiguresRequest) -> ExitCode:
     return ExitCode.COMPLETE
 
 
-def write_space(request: ExportSpaceRequest) -> ExitCode:
+def export(request: ExportRequest) -> ExitCode:
+    """Write a run, or the space of an experiment, in the format of another program."""
+    write = _T_FILES.get(request.format)
+    if write is not None:
+        return write(request)
+    if request.problem is not None:
+        raise UsageError("--problem: only with --format t4.")
+    from profiler.commands.answers import answers_of_findings
+    from profiler.findings.find import find
+
+    report, run = _read(request)
+    findings = find(report)
+    answers = answers_of_findings(findings, run)
+    parts = _FORMATS[request.format](answers, findings)
+    _write_text(request.out, "".join(parts))
+    count = len({answer.cell for answer in answers.answers})
+    _say(request.out, f"{request.out}: {count} cells")
+    return ExitCode.COMPLETE
+
+
+def _read(request: ExportRequest) -> tuple[Report, RunFolder]:
+    """The report of the run that is asked for, and its folder."""
+    from profiler.commands.report import read_run
+    from profiler.comparison.find_run import find_run
+    from profiler.run_folder.archive import open_run
+
+    run = open_run(find_run(str(request.source), request.reports))
+    return read_run(run).report, run
+
+
+def _pytorch(answers: RunAnswers, findings: Findings) -> Iterator[str]:
+    """Records of PyTorch's benchmark database, one in a line."""
+    from profiler.exports.pytorch_records import pytorch_records
+    from profiler.findings.tuning_results import block_durations_ms
+
+    durations = {
+        cell: [value * 1e6 for value in values]
+        for cell, values in block_durations_ms(findings.report).items()
+    }
+    problems = {cell.id: cell.problem.params for cell in findings.programs.plan.cells}
+    for record in pytorch_records(answers, durations, problems):
+        yield json.dumps(record, allow_nan=False) + "\n"
+
+
+def _bencher(answers: RunAnswers, _: Findings) -> tuple[str]:
+    from profiler.exports.bencher import bencher_metrics
+
+    return (json.dumps(bencher_metrics(answers), indent=1, allow_nan=False) + "\n",)
+
+
+def _openmetrics(answers: RunAnswers, _: Findings) -> Iterator[str]:
+    from profiler.exports.openmetrics import openmetrics_lines
+
+    return openmetrics_lines(answers)
+
+
+def _write_space(request: ExportRequest) -> ExitCode:
     """Write the variants of an experiment as a T1 file."""
     from profiler.planning.matrix import expand
     from profiler.planning.plan import largest_group
@@ -55,12 +117,12 @@ def write_space(request: ExportSpaceRequest) -> ExitCode:
     from profiler.search.t1 import TuningProblem, t1_document
     from profiler.sessions.experiment_files import load_experiment
 
-    loaded = load_experiment(request.spec, overrides=request.settings or ())
+    loaded = load_experiment(request.source, overrides=request.settings or ())
     variants = expand(loaded, space_of(loaded)).variants
     tuned = largest_group(variants)
     space = SearchSpace.of_configurations([variant.params for variant in tuned])
     problem = TuningProblem(loaded.experiment.name, space, derived_conditions(space))
-    _write(request.out, t1_document(problem))
+    _write_json(request.out, t1_document(problem))
     left_out = len(variants) - len(tuned)
     _say(
         request.out,
@@ -71,26 +133,36 @@ def write_space(request: ExportSpaceRequest) -> ExitCode:
     return ExitCode.COMPLETE
 
 
-def write_run_results(request: ExportResultsRequest) -> ExitCode:
+def _write_results(request: ExportRequest) -> ExitCode:
     """Write what a run measured at a problem as a T4 file."""
-    from profiler.commands.report import read_run
-    from profiler.comparison.find_run import find_run
     from profiler.findings.tuning_results import tuning_results
-    from profiler.run_folder.archive import open_run
     from profiler.search.t4 import CORRECT, t4_document
 
-    run = open_run(find_run(str(request.run_folder), request.reports))
-    report = read_run(run).report
+    report, _ = _read(request)
     results = tuning_results(report, request.problem)
-    _write(request.out, t4_document(results))
+    _write_json(request.out, t4_document(results))
     failed = sum(result.invalidity != CORRECT for result in results)
     _say(request.out, f"{request.out}: {len(results)} configurations, {failed} of them failed")
     return ExitCode.COMPLETE
 
 
-def _write(target: Path, document: Mapping[str, Any]) -> None:
-    """Write JSON, compressed where the name ends in .gz; the same content gives the same bytes."""
-    text = json.dumps(document, indent=1, allow_nan=False) + "\n"
+_T_FILES: Mapping[ExportFormat, Callable[[ExportRequest], ExitCode]] = {
+    ExportFormat.T1: _write_space,
+    ExportFormat.T4: _write_results,
+}
+_FORMATS: Mapping[ExportFormat, Callable[[RunAnswers, Findings], Iterable[str]]] = {
+    ExportFormat.PYTORCH: _pytorch,
+    ExportFormat.BENCHER: _bencher,
+    ExportFormat.OPENMETRICS: _openmetrics,
+}
+
+
+def _write_json(target: Path, document: Mapping[str, Any]) -> None:
+    _write_text(target, json.dumps(document, indent=1, allow_nan=False) + "\n")
+
+
+def _write_text(target: Path, text: str) -> None:
+    """Write a text, compressed where the name ends in .gz; the same text gives the same bytes."""
     if str(target) == "-":
         write_stdout((text,))
         return

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from profiler.commands.answers import keep_answers
 from profiler.commands.index import write_index
 from profiler.commands.output import (
     Stages,
@@ -49,6 +50,8 @@ def rebuild_report(request: ReportRequest) -> ExitCode:
         folder = _results_folder(run, request)
         written = write_results(findings, folder)
         if folder.resolve().parent.parent == request.out.resolve():
+            if folder == run.path:
+                keep_answers(request.out, folder, written.document, _warn)
             write_index(request.out, _warn, {folder: written.document})
     if "-" not in (request.json_target, request.markdown_target):
         from profiler.render.console.tables import final_summary

@@ -550,22 +550,44 @@ class SimulateRequest:
     color: Color = "auto"
 
 
+class ExportFormat(StrEnum):
+    """What `export` writes."""
+
+    T1 = "t1"
+    T4 = "t4"
+    PYTORCH = "pytorch"
+    BENCHER = "bencher"
+    OPENMETRICS = "openmetrics"
+
+
 @dataclass(frozen=True, eq=False)
-class ExportSpaceRequest:
-    """Write the variants of an experiment as a search space (T1); needs no GPU."""
+class ExportRequest:
+    """Write a run for other programs: tuners, PyTorch's dashboard, Bencher, Prometheus."""
 
-    spec: Spec
-    out: Annotated[Path, Option("--out", "-o", metavar="X.T1.json", help="The file to write.")]
-    settings: Set = None
-
-
-@dataclass(frozen=True, eq=False)
-class ExportResultsRequest:
-    """Write what a run measured at a problem as results of a tuning (T4)."""
-
-    run_folder: Run
-    out: Annotated[Path, Option("--out", "-o", metavar="Y_T4.json.gz", help="The file to write.")]
+    source: Annotated[
+        Path,
+        Argument(
+            metavar="RUN|SPEC",
+            help="A run, as `report` takes it; with --format t1 an experiment, whose space is "
+            "written.",
+        ),
+    ]
+    format: Annotated[
+        ExportFormat,
+        Option(
+            "--format",
+            help="t1: space of a tuning; t4: its results at a problem; pytorch: records of the "
+            "benchmark database (v3), one in a line; bencher: Bencher Metric Format; openmetrics.",
+        ),
+    ]
+    out: Annotated[
+        Path,
+        Option(
+            "--out", "-o", metavar="FILE", help="The file to write, packed by .gz; - is stdout."
+        ),
+    ] = Path("-")
     problem: Problem = None
+    settings: Set = None
     reports: Reports = DEFAULT_OUT
 
 
@@ -590,6 +612,44 @@ class ListRequest:
     ] = None
     out: Out = DEFAULT_OUT
     json_target: Json = None
+    color: Color = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class HistoryRequest:
+    """Show what became of each cell over all runs: what changed, since when, and what moved it."""
+
+    experiment: Annotated[
+        str | None,
+        Argument(
+            metavar="SPEC", help="An experiment, by its file or its name. Default: list them."
+        ),
+    ] = None
+    metric: Annotated[
+        str | None, Option("--metric", metavar="NAME", help="Default: the primary one.")
+    ] = None
+    machine: Annotated[
+        str | None,
+        Option(
+            "--machine", metavar="WORDS", help="Of several, this one; default: the newest run's."
+        ),
+    ] = None
+    imported: Annotated[
+        list[Path] | None,
+        Option(
+            "--import",
+            metavar="FILE",
+            help="Add a recording, a run, or JSON records of PyTorch's benchmark v3; repeatable.",
+        ),
+    ] = None
+    rebuild: Annotated[
+        bool, Option("--rebuild", help="Read all run folders and the recordings here again.")
+    ] = False
+    json_target: Json = None
+    page: PageOut = None
+    """None: under `reports`."""
+    reports: Reports = DEFAULT_OUT
+    no_report: NoReport = False
     color: Color = "auto"
 
 

@@ -180,6 +180,7 @@ def _written(
     seconds: SecondsRecorder | None,
 ) -> WrittenRun:
     """Write what was found, and, of a run that measured, where its seconds went."""
+    from profiler.commands.answers import keep_answers
     from profiler.commands.index import write_index
     from profiler.findings.find import find
 
@@ -189,6 +190,7 @@ def _written(
         written = write_results(findings, folder, page=not request.no_report)
     if seconds is not None:
         _write_seconds(RunFolder(folder), seconds)
+        keep_answers(request.out, folder, written.document, reporter.warn)
     write_index(request.out, reporter.warn, {folder: written.document})
     return WrittenRun(
         findings=findings,

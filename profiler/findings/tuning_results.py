@@ -52,7 +52,7 @@ def tuning_results(report: Report, problem: str | None) -> tuple[RecordedResult,
 
 
 def _results(report: Report, cells: list[Cell]) -> Iterator[RecordedResult]:
-    runtimes = _runtimes_ms(report)
+    runtimes = block_durations_ms(report)
     for cell in cells:
         status = report.statuses.get(cell.id)
         if status is None or status.outcome is Outcome.NOT_MEASURED:
@@ -67,7 +67,7 @@ def _results(report: Report, cells: list[Cell]) -> Iterator[RecordedResult]:
         )
 
 
-def _runtimes_ms(report: Report) -> dict[str, tuple[float, ...]]:
+def block_durations_ms(report: Report) -> dict[str, tuple[float, ...]]:
     """Durations of the timing blocks' first arms by cell id, in milliseconds."""
     samples = report.measured.samples
     timing = samples[(samples["kind"] == SessionKind.TIMING.value) & (samples["arm"] == 0)]

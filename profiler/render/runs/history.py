@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.ticker import MaxNLocator
 
@@ -170,10 +171,13 @@ def _varied(cells: Sequence[str], names: Names) -> list[str]:
     return [cell for _, cell in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def history_figure(table: pd.DataFrame, ticks: Sequence[str]) -> Drawing:
-    """A panel for each cell: its duration in each run with its interval; `ticks` name the runs.
+def history_figure(
+    table: pd.DataFrame, ticks: Sequence[str], *, unit: str | None = "ns"
+) -> Drawing:
+    """A panel for each cell: its number in each run with its interval; `ticks` name the runs.
 
-    A triangle stands where the step to a run is SLOWER (up) or FASTER (down).
+    A triangle stands where the step to a run is SLOWER (up) or FASTER (down). Without a unit the
+    numbers are followed closely: scales do not begin at 0.
     """
     panels = dict(list(table.groupby("title", sort=False)))
     drawing, grid = panel_axes(len(panels))
@@ -182,7 +186,7 @@ def history_figure(table: pd.DataFrame, ticks: Sequence[str]) -> Drawing:
         is_lowest = index + PANEL_COLUMNS >= len(panels)
         runs = Ticks(range(len(ticks)), ticks if is_lowest else [""] * len(ticks))
         axes.grid_across(across, runs, lines=False)
-        _draw_panel(axes, across, rows)
+        _draw_panel(axes, across, rows, unit)
         axes.title("\n".join(shorten(line, _TITLE) for line in str(title).split("\n")))
     names = {Verdict.SLOWER: "step is slower", Verdict.FASTER: "step is faster"}
     handles = [
@@ -193,10 +197,19 @@ def history_figure(table: pd.DataFrame, ticks: Sequence[str]) -> Drawing:
     return drawing
 
 
-def _draw_panel(axes: Axes, across: Scale, rows: pd.DataFrame) -> None:
-    divisor, unit = numbers.scale(float(rows["value"].max()), "ns")
+def _limits(shown: npt.NDArray[np.float64], *, from_zero: bool) -> tuple[float, float]:
+    """Ends of the upward axis of a panel, with room above."""
+    low, high = float(np.nanmin(shown)), float(np.nanmax(shown))
+    if from_zero:
+        return 0.0, high * 1.12
+    room = 0.15 * (high - low) or 0.01 * abs(high) or 1.0
+    return low - room, high + room
+
+
+def _draw_panel(axes: Axes, across: Scale, rows: pd.DataFrame, of: str | None) -> None:
+    divisor, unit = (1.0, "") if of is None else numbers.scale(float(rows["value"].max()), of)
     value, low, high = (rows[name].to_numpy(float) / divisor for name in ("value", "low", "high"))
-    upwards = axes.upwards((0.0, float(np.fmax.reduce([*value, *high])) * 1.12))
+    upwards = axes.upwards(_limits(np.concatenate([value, low, high]), from_zero=of is not None))
     axes.grid_upwards(upwards, linear_ticks(upwards, MaxNLocator(4)), unit)
     points = places(rows["run"], value, (across, upwards))
     group = axes.drawing.group(id=svg.mark(int(rows["mark"].iloc[0])))

@@ -1,0 +1,150 @@
+"""`profiler history`: the answers of all runs in one file; what changed, since when, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from profiler.commands.answers import answers_of_folder, read_answers
+from profiler.commands.output import Stages, write_json_target
+from profiler.commands.requests import HistoryRequest
+from profiler.commands.targets import write_page
+from profiler.errors import ExitCode, ProfilerError, UsageError
+from profiler.history.answers import RunAnswers
+from profiler.history.store import STORE_FILE, Store
+from profiler.history.trends import History, find_control, find_history
+from profiler.model import SCHEMA_VERSION
+from profiler.run_folder.documents import read_json
+from profiler.run_folder.folder import SUMMARY_JSON_FILE, RunFolder, recordings_here, runs
+from profiler.sessions.progress import make_console
+
+
+def show_history(request: HistoryRequest) -> ExitCode:
+    """Fill the store where that is asked for; print changes and the newest run's control."""
+    from profiler.render.console.history import history_tables
+
+    store = Store.beside(request.reports)
+    stages = Stages(request.color)
+    if request.rebuild or not store.path.exists():
+        with stages.stage("Reading the runs"):
+            rebuild(request.reports, _warner(request.color))
+    for file in request.imported or ():
+        with stages.stage(f"Reading {file}"):
+            store.add(read_answers(file))
+    if request.experiment is None:
+        return _list(store, request.color)
+    history = _history(store, request)
+    write_json_target(_document(history), request.json_target)
+    console = make_console(request.color, stderr=request.json_target == "-")
+    if request.json_target != "-":
+        console.print(history_tables(history))
+    if not request.no_report:
+        from profiler.render.trends import render_history
+
+        page = request.page or request.reports / "history" / f"{history.experiment}.html"
+        write_page(page, render_history(history))
+        console.print(f"Page: {page}", markup=False, soft_wrap=True)
+    return ExitCode.COMPLETE
+
+
+def _list(store: Store, color: str) -> ExitCode:
+    """Print how many runs there are of each experiment."""
+    counts: dict[str, int] = {}
+    for run in store.runs():
+        counts[run.experiment] = counts.get(run.experiment, 0) + 1
+    lines = [f"{name}: {count} runs" for name, count in counts.items()] or ["No runs yet."]
+    make_console(color).print("\n".join(lines), markup=False, soft_wrap=True)
+    return ExitCode.COMPLETE
+
+
+def _history(store: Store, request: HistoryRequest) -> History:
+    """The history that is asked for; raises UsageError where there are no runs of it."""
+    name = _experiment_name(str(request.experiment))
+    recorded = store.runs(name)
+    if not recorded:
+        known = ", ".join(sorted({run.experiment for run in store.runs()})) or "none"
+        raise UsageError(
+            f"{name}: no runs of it in {store.path}; there are: {known}",
+            remedy="`--rebuild` reads the run folders and recordings here again.",
+        )
+    metric = request.metric or recorded[-1].metric
+    found = find_history(store.answers(name, metric), metric, request.machine)
+    if found is None:
+        raise UsageError(f"{name}: no run has {metric} on such a machine")
+    return found
+
+
+def _experiment_name(text: str) -> str:
+    """Name of an experiment that is named by its file, or by itself."""
+    if not Path(text.partition(":")[0]).is_file():
+        return text
+    from profiler.sessions.experiment_files import load_experiment
+
+    return load_experiment(Path(text)).experiment.name
+
+
+def _document(history: History) -> dict[str, Any]:
+    from profiler.render.words.history import change_words, control_words, headline, since_words
+
+    cells = [
+        {
+            "cell": trend.cell,
+            "variant": trend.variant,
+            "problem": trend.problem,
+            "followed_by": "ratio" if trend.is_relative else "value",
+            "since": since_words(history, trend),
+            "changes": [
+                {**asdict(change), "sentence": change_words(history, change)}
+                for change in trend.changes
+            ],
+            "answers": [{"run": run, **answer._asdict()} for run, answer in trend.answers.items()],
+        }
+        for trend in history.trends
+    ]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "experiment": history.experiment,
+        "metric": history.metric,
+        "machine": history.machine,
+        "sentence": headline(history),
+        "control": control_words(history, find_control(history)),
+        "runs": [asdict(run) for run in history.runs],
+        "cells": cells,
+    }
+
+
+# ---- filling the store ---------------------------------------------------------------------------
+
+
+def rebuild(out: Path, on_odd: Callable[[str], None]) -> None:
+    """Make the store anew from run folders and recordings; what was imported is kept."""
+    store = Store.beside(out)
+    fresh = Store(store.path.with_name(f".{STORE_FILE}.new"))
+    out.mkdir(parents=True, exist_ok=True)
+    fresh.path.unlink(missing_ok=True)
+    try:
+        imported = [old for old in store.answers() if old.run.source != "run"]
+    except ProfilerError as error:
+        on_odd(f"What was imported is lost: {error}")
+        imported = []
+    fresh.add([*imported, *_found_again(out, on_odd)])
+    fresh.path.replace(store.path)
+
+
+def _found_again(out: Path, on_odd: Callable[[str], None]) -> Iterator[RunAnswers]:
+    recordings = tuple(recordings_here().values())
+    for path in (*(run.path for run in runs(out)), *recordings):
+        try:
+            if path in recordings:
+                yield from read_answers(path)
+            elif (path / SUMMARY_JSON_FILE).exists():
+                yield answers_of_folder(RunFolder(path), read_json(path / SUMMARY_JSON_FILE), out)
+        except ProfilerError as error:
+            on_odd(f"left out: {error}")
+
+
+def _warner(color: str) -> Callable[[str], None]:
+    errors = make_console(color, stderr=True)
+    return lambda text: errors.print(text, markup=False, soft_wrap=True)

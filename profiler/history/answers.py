@@ -1,0 +1,255 @@
+"""The answers of one run as the history keeps them: a number for each cell and metric.
+
+They are read from the content of its summary.json, or from records of PyTorch's benchmark database
+(`pytorch/test-infra`, table oss_ci_benchmark_v3), which others write as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from profiler.analyse.intervals import median_intervals
+from profiler.collect.registry import duration_metrics, primary_timer
+from profiler.errors import UsageError
+from profiler.model import Plan, SessionKind
+from profiler.outside_text import safe
+
+VERSION_FIELDS = ("driver", "cuda_driver", "nvcc", "ncu", "torch", "python", "profiler_version")
+"""Fields of an environment that a history names where they change; `git_commit` has its own."""
+_MACHINE_FIELDS = ("clock_control", "cache_control")
+_SHORT_COMMIT = 8
+_STATIC = ("cycles", "registers")
+"""Kept beside the primary metric and all durations; what else was counted stays in the run."""
+
+
+class Answer(NamedTuple):
+    """One metric of one cell in one run; None is missing."""
+
+    cell: str
+    variant: str
+    problem: str
+    metric: str
+    value: float
+    low: float | None
+    high: float | None
+    """95 % interval of the median."""
+    n: int
+    ratio: float | None
+    ratio_low: float | None
+    ratio_high: float | None
+    """To the baseline in the same run, paired block by block."""
+    noise_floor: float | None
+    """A/A: by how much the baseline strays from itself in this run, relative."""
+    verdict: str | None
+
+
+@dataclass(frozen=True)
+class HistoryRun:
+    """One run of a history."""
+
+    run: str
+    """Folder in the folder of runs, or name of the archive or file that it was read from."""
+    experiment: str
+    created: str
+    """ISO 8601."""
+    source: str
+    """run, recording, records."""
+    machine: str
+    """GPU (or processor), clock and cache control, collector: durations of other ones are never
+    compared."""
+    card: str
+    """UUID of the GPU; empty where it is not known."""
+    commit: str
+    """First digits, and `+` where files differed; empty where it is not known."""
+    baseline: str | None
+    metric: str
+    """The primary one."""
+    versions: Mapping[str, str]
+    """By `VERSION_FIELDS`; what is not known is left out."""
+
+    @property
+    def named(self) -> str:
+        """Commit and day, for sentences."""
+        return f"{self.commit} ({self.created[:10]})" if self.commit else self.created[:16]
+
+
+@dataclass(frozen=True)
+class RunAnswers:
+    """A run with its answers."""
+
+    run: HistoryRun
+    answers: tuple[Answer, ...]
+
+
+def collector_of(plan: Plan) -> str | None:
+    """What gives the durations of a plan."""
+    timing = (s.collector for s in plan.sessions if s.kind is SessionKind.TIMING)
+    return primary_timer(timing)
+
+
+def answers_of_summary(
+    summary: Mapping[str, Any], run: str, source: str, collector: str | None
+) -> RunAnswers:
+    """Answers of a run, from the content of its summary.json.
+
+    `collector`: what gave its durations. Raises UsageError for a document that is none of ours.
+    """
+    try:
+        environment = summary["environment"]
+        commit = str(environment.get("git_commit") or "")[:_SHORT_COMMIT]
+        machine = environment.get("gpu") or environment.get("cpu") or ""
+        settings = [environment.get(field) for field in _MACHINE_FIELDS]
+        record = HistoryRun(
+            run=run,
+            experiment=safe(summary["experiment"]),
+            created=safe(summary["created"]),
+            source=source,
+            machine=" · ".join(safe(str(part)) for part in (machine, *settings, collector) if part),
+            card=safe(str(environment.get("gpu_uuid") or "")),
+            commit=f"{commit}+" if commit and environment.get("git_dirty") else commit,
+            baseline=summary.get("baseline"),
+            metric=summary["answer"]["metric"],
+            versions={f: safe(str(environment[f])) for f in VERSION_FIELDS if environment.get(f)},
+        )
+        kept = {record.metric, *_STATIC, *duration_metrics().values()}
+        return RunAnswers(record, tuple(_summary_answers(summary["cells"], kept)))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{run}: damaged, or none of this program: {error!r}") from error
+
+
+def _summary_answers(cells: Sequence[Mapping[str, Any]], kept: Collection[str]) -> Iterator[Answer]:
+    for cell in cells:
+        for metric, numbers in cell["metrics"].items():
+            value = _number(numbers.get("median"))
+            if value is None or metric not in kept:
+                continue
+            yield Answer(
+                safe(cell["id"]),
+                safe(cell["variant"]),
+                safe(cell["problem"]),
+                metric,
+                value,
+                _number(numbers.get("low")),
+                _number(numbers.get("high")),
+                int(numbers.get("n") or 0),
+                _number(numbers.get("ratio")),
+                _number(numbers.get("ratio_low")),
+                _number(numbers.get("ratio_high")),
+                _number(numbers.get("noise_floor")),
+                numbers.get("verdict"),
+            )
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+# ---- records of PyTorch's benchmark database -----------------------------------------------------
+
+
+def answers_of_records(records: Sequence[Any], file: str) -> tuple[RunAnswers, ...]:
+    """Answers of benchmark v3 records: a run for each benchmark, time, commit and device.
+
+    Model and backend are the variant, the input shape or the inputs are the problem, the median of
+    `benchmark_values` is the number. Raises UsageError for records of another form.
+    """
+    runs: dict[HistoryRunKey, list[Answer]] = {}
+    for place, record in enumerate(records, start=1):
+        try:
+            runs.setdefault(_record_run(record), []).extend(_record_answers(record))
+        except (
+            KeyError,
+            TypeError,
+            AttributeError,
+            IndexError,
+            ValueError,
+            OverflowError,
+        ) as error:
+            raise UsageError(
+                f"{file}: record {place} is no benchmark v3 record: {error!r}"
+            ) from error
+    return tuple(
+        RunAnswers(
+            HistoryRun(
+                run=f"{file}:{number}",
+                experiment=key.experiment,
+                created=key.created,
+                source="records",
+                machine=key.machine,
+                card="",
+                commit=key.commit,
+                baseline=None,
+                metric=answers[0].metric,
+                versions=dict(key.versions),
+            ),
+            tuple({(a.cell, a.metric): a for a in answers}.values()),
+        )
+        for number, (key, answers) in enumerate(runs.items(), start=1)
+        if answers
+    )
+
+
+class HistoryRunKey(NamedTuple):
+    """What records of one run have in common."""
+
+    experiment: str
+    created: str
+    machine: str
+    commit: str
+    versions: tuple[tuple[str, str], ...]
+
+
+def _record_run(record: Mapping[str, Any]) -> HistoryRunKey:
+    runner = (record.get("runners") or [{}])[0]
+    stamp = int(record.get("timestamp") or 0)
+    dependencies = record.get("dependencies") or {}
+    versions = {
+        safe(name): safe(str(of.get("version") or of.get("sha") or ""))[:_SHORT_COMMIT]
+        for name, of in dependencies.items()
+    }
+    return HistoryRunKey(
+        safe(record["benchmark"]["name"]),
+        datetime.fromtimestamp(stamp, UTC).isoformat(timespec="seconds"),
+        safe(str(runner.get("gpu_info") or runner.get("cpu_info") or runner.get("type") or "")),
+        safe(str(record.get("head_sha") or ""))[:_SHORT_COMMIT],
+        tuple(sorted((name, version) for name, version in versions.items() if version)),
+    )
+
+
+def _record_answers(record: Mapping[str, Any]) -> Iterator[Answer]:
+    benchmark, model, metric = record["benchmark"], record["model"], record["metric"]
+    values = [float(value) for value in metric["benchmark_values"]]
+    finite = np.array([value for value in values if math.isfinite(value)])
+    if not len(finite):
+        return
+    low, high = (_number(end[0].item()) for end in median_intervals(finite[np.newaxis]))
+    extra = metric.get("extra_info") or {}
+    problem = (benchmark.get("mode"), benchmark.get("dtype"), extra.get("input_shape"))
+    parts = {
+        "variant": (model["name"], model.get("backend")),
+        "problem": (*problem, *(record.get("inputs") or {})),
+    }
+    variant, problem_name = (
+        " ".join(safe(str(part)) for part in given if part) for given in parts.values()
+    )
+    yield Answer(
+        f"{variant} | {problem_name}",
+        variant,
+        problem_name,
+        safe(metric["name"]),
+        float(np.median(finite)),
+        low,
+        high,
+        len(finite),
+        ratio=None,
+        ratio_low=None,
+        ratio_high=None,
+        noise_floor=None,
+        verdict=None,
+    )

@@ -1,0 +1,167 @@
+"""The store of answers: one SQLite file beside the runs, to which rows are only ever added.
+
+A run that is reported again with other numbers is added again; the newest of its rows counts. What
+the file holds can be found again from run folders and recordings, so it is never the only copy.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from profiler.errors import EnvironmentUnusable
+from profiler.history.answers import Answer, HistoryRun, RunAnswers
+
+STORE_FILE = "history.sqlite"
+_PATIENCE_S = 10.0
+"""Another run may be writing."""
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS run (
+    id INTEGER PRIMARY KEY, experiment TEXT NOT NULL, created TEXT NOT NULL, machine TEXT NOT NULL,
+    source TEXT NOT NULL, digest TEXT NOT NULL UNIQUE, record TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS cell (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL, variant TEXT NOT NULL, problem TEXT NOT NULL,
+    UNIQUE (name, variant, problem));
+CREATE TABLE IF NOT EXISTS metric (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS answer (
+    run INTEGER NOT NULL REFERENCES run, metric INTEGER NOT NULL REFERENCES metric,
+    cell INTEGER NOT NULL REFERENCES cell, value REAL NOT NULL, low REAL, high REAL,
+    n INTEGER NOT NULL, ratio REAL, ratio_low REAL, ratio_high REAL, noise_floor REAL,
+    verdict TEXT, PRIMARY KEY (run, metric, cell)) WITHOUT ROWID;
+"""
+_ANSWERS = """
+SELECT cell.name, variant, problem, metric.name, value, low, high, n, ratio, ratio_low, ratio_high,
+    noise_floor, verdict
+FROM answer JOIN cell ON cell.id = cell JOIN metric ON metric.id = metric
+WHERE run = ? AND (? IS NULL OR metric.name = ?) ORDER BY answer.metric, answer.cell
+"""
+_APPEND_ONLY = """
+CREATE TRIGGER IF NOT EXISTS no_{verb}_{table} BEFORE {verb} ON {table}
+BEGIN SELECT RAISE(ABORT, 'the history is append-only'); END;
+"""
+
+
+@dataclass(frozen=True)
+class Store:
+    """The answers of the runs in one folder."""
+
+    path: Path
+
+    @classmethod
+    def beside(cls, out: Path) -> Store:
+        """The store of a folder of runs."""
+        return cls(out / STORE_FILE)
+
+    def add(self, runs: Iterable[RunAnswers]) -> int:
+        """Add what is not there yet; returns how many runs that were.
+
+        Raises EnvironmentUnusable where the file cannot be written, or is none of ours.
+        """
+        with self._connected() as connection:
+            return sum(_add(connection, of_run) for of_run in runs)
+
+    def runs(self, experiment: str | None = None) -> tuple[HistoryRun, ...]:
+        """Runs of an experiment, or all, the oldest first; of one that was added again the last."""
+        return tuple(run for run, _ in self._runs(experiment))
+
+    def answers(
+        self, experiment: str | None = None, metric: str | None = None
+    ) -> tuple[RunAnswers, ...]:
+        """Runs with their answers, the oldest first: of an experiment and a metric, or of all."""
+        runs = self._runs(experiment)
+        if not runs:
+            return ()
+        with self._connected() as connection:
+            rows = [
+                connection.execute(_ANSWERS, (number, metric, metric)).fetchall()
+                for _, number in runs
+            ]
+        return tuple(
+            RunAnswers(run, tuple(Answer(*row) for row in of_run))
+            for (run, _), of_run in zip(runs, rows, strict=True)
+            if of_run
+        )
+
+    def _runs(self, experiment: str | None) -> list[tuple[HistoryRun, int]]:
+        if not self.path.exists():
+            return []
+        with self._connected() as connection:
+            rows = connection.execute(
+                "SELECT record, MAX(id) FROM run WHERE ? IS NULL OR experiment = ? "
+                "GROUP BY experiment, created, machine ORDER BY created, id",
+                (experiment, experiment),
+            ).fetchall()
+        return [(HistoryRun(**json.loads(record)), number) for record, number in rows]
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """A transaction; the schema is made where it is missing."""
+        try:
+            connection = sqlite3.connect(self.path, timeout=_PATIENCE_S, isolation_level=None)
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+        try:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version == 0:
+                connection.executescript(_schema())
+            elif version != _VERSION:
+                raise EnvironmentUnusable(
+                    f"{self.path}: its form is {version}, this version has {_VERSION}.",
+                    remedy="Move it away; `profiler history --rebuild` makes a new one.",
+                )
+            connection.execute("BEGIN")
+            yield connection
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise self._unusable(error) from error
+        finally:
+            connection.close()
+
+    def _unusable(self, error: sqlite3.Error) -> EnvironmentUnusable:
+        return EnvironmentUnusable(
+            f"{self.path}: {error}.",
+            remedy="Move it away; `profiler history --rebuild` makes a new one.",
+        )
+
+
+def _schema() -> str:
+    """Statements that make an empty store."""
+    triggers = (
+        _APPEND_ONLY.format(verb=verb, table=table)
+        for verb in ("UPDATE", "DELETE")
+        for table in ("run", "cell", "metric", "answer")
+    )
+    return f"BEGIN;{_SCHEMA}{''.join(triggers)}PRAGMA user_version = {_VERSION};COMMIT;"
+
+
+def _add(connection: sqlite3.Connection, of_run: RunAnswers) -> bool:
+    """Add a run with its answers; False where the same content is there."""
+    run = of_run.run
+    text = json.dumps([asdict(run) | {"run": "", "source": ""}, of_run.answers])
+    row = (run.experiment, run.created, run.machine, run.source)
+    added = connection.execute(
+        "INSERT OR IGNORE INTO run (experiment, created, machine, source, digest, record) "
+        "VALUES (?, ?, ?, ?, ?, ?)",
+        (*row, hashlib.sha256(text.encode()).hexdigest(), json.dumps(asdict(run))),
+    )
+    if not added.rowcount:
+        return False
+    number = added.lastrowid
+    cells = {(answer.cell, answer.variant, answer.problem) for answer in of_run.answers}
+    connection.executemany("INSERT OR IGNORE INTO cell VALUES (NULL, ?, ?, ?)", cells)
+    metrics = {(answer.metric,) for answer in of_run.answers}
+    connection.executemany("INSERT OR IGNORE INTO metric VALUES (NULL, ?)", metrics)
+    cell_ids = {tuple(row): id_ for id_, *row in connection.execute("SELECT * FROM cell")}
+    metric_ids = {name: id_ for id_, name in connection.execute("SELECT * FROM metric")}
+    rows = (
+        (number, metric_ids[answer.metric], cell_ids[answer[:3]], *answer[4:])
+        for answer in of_run.answers
+    )
+    connection.executemany("INSERT INTO answer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    return True
