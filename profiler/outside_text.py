@@ -172,3 +172,14 @@ def _repeated(body: float, least: int, most: int) -> float:
     if body > 1:
         return math.inf if most * math.log(body) > math.log(MAX_STEPS) + 1 else body**most
     return most - least + 1.0
+
+
+# ---- Markdown ------------------------------------------------------------------------------------
+
+_SPECIAL = re.compile(r"[\\`*\[\]<>|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_ENDS = re.compile(r"\s*\n\s*")
+
+
+def escaped_markdown(text: str) -> str:
+    """Text that Markdown shows as it is, in one line."""
+    return _SPECIAL.sub(lambda match: f"\\{match[0]}", _ENDS.sub(" ", text))

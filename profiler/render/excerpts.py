@@ -17,6 +17,7 @@ from profiler.errors import UsageError
 from profiler.findings.findings import CellNumbers, Findings, Programs
 from profiler.model import Cell, Problem, Verdict
 from profiler.notices import Severity
+from profiler.outside_text import escaped_markdown
 from profiler.planning.cell_filter import problems_called
 from profiler.render.figures.charts import Chart, bar_chart
 from profiler.render.figures.drawing import Axis
@@ -25,20 +26,17 @@ from profiler.render.tables.main_table import CellRow, main_table
 from profiler.render.words.cards import first_answer
 from profiler.render.words.comparisons import best_word
 
-_SPECIAL = re.compile(r"[\\`*\[\]<>|~]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-_ENDS = re.compile(r"\s*\n\s*")
-
 
 def run_markdown(findings: Findings) -> str:
     """Heading, answer, table and warnings of a run; every name in it is escaped."""
     report = findings.report
     machine = report.environment.gpu or report.environment.cpu or "an unnamed machine"
     blocks = [
-        f"### {_escaped(report.experiment.title)}",
+        f"### {escaped_markdown(report.experiment.title)}",
         *_answer(findings),
         *_table(short_table(findings)),
         *_warnings(findings),
-        f"<sub>{_escaped(machine)}, {_escaped(moment(report.execution.created))}</sub>",
+        f"<sub>{escaped_markdown(f'{machine}, {moment(report.execution.created)}')}</sub>",
     ]
     return "\n\n".join(blocks) + "\n"
 
@@ -47,7 +45,7 @@ def _answer(findings: Findings) -> tuple[str, str]:
     """The answer in one sentence and a list of the rest, with what is strong on the page."""
     first, *lines = (
         "".join(
-            f"**{_escaped(part.text)}**" if part.strong else _escaped(part.text)
+            f"**{escaped_markdown(part.text)}**" if part.strong else escaped_markdown(part.text)
             for part in sentence
         )
         for sentence in first_answer(findings)
@@ -57,7 +55,11 @@ def _answer(findings: Findings) -> tuple[str, str]:
 
 def _table(table: ShortTable) -> list[str]:
     rules = ["---:" if numeric else "---" for numeric in table.numeric]
-    rows = [map(_escaped, table.heads), rules, *(map(_escaped, row) for row in table.rows)]
+    rows = [
+        map(escaped_markdown, table.heads),
+        rules,
+        *(map(escaped_markdown, row) for row in table.rows),
+    ]
     text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return [text, f"{table.left_out} more cells are on the page."] if table.left_out else [text]
 
@@ -65,12 +67,7 @@ def _table(table: ShortTable) -> list[str]:
 def _warnings(findings: Findings) -> list[str]:
     folded = notices.fold(findings.notices)
     texts = [notice.text for notice in folded if notice.severity is not Severity.INFO]
-    return ["\n".join(f"- {_escaped(text)}" for text in texts)] if texts else []
-
-
-def _escaped(text: str) -> str:
-    """Text that Markdown shows as it is, in one line."""
-    return _SPECIAL.sub(lambda match: f"\\{match[0]}", _ENDS.sub(" ", text))
+    return ["\n".join(f"- {escaped_markdown(text)}" for text in texts)] if texts else []
 
 
 # ---- a notebook ----------------------------------------------------------------------------------
