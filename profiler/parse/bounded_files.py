@@ -59,9 +59,13 @@ def read_plain(path: Path, limit: int | None = None, limit_name: str = _UNPACKED
     """
     require_regular(path)
     with path.open("rb") as stream:
-        # In one piece where the file is as large as it says: joining pieces takes twice the memory.
-        size = max(_PART_BYTES, os.fstat(stream.fileno()).st_size + 1)
-        return b"".join(_parts(stream, path, limit, limit_name, part_bytes=size))
+        return _whole(stream, path, limit, limit_name)
+
+
+def _whole(stream: BinaryIO, path: Path, limit: int | None, limit_name: str = _UNPACKED) -> bytes:
+    # In one piece where the file is as large as it says: joining pieces takes twice the memory.
+    size = max(_PART_BYTES, os.fstat(stream.fileno()).st_size + 1)
+    return b"".join(_parts(stream, path, limit, limit_name, part_bytes=size))
 
 
 def read_packed(path: Path, limit: int | None = None) -> bytes:
@@ -70,14 +74,17 @@ def read_packed(path: Path, limit: int | None = None) -> bytes:
     Raises OSError where it cannot be read or is damaged, ParseError as `read_plain` does.
     """
     require_regular(path)
-    with _packed_parts(path, limit) as parts:
-        return b"".join(parts)
+    with path.open("rb") as stream:
+        return _unpacked(stream, path, limit)
 
 
 def read_content(path: Path, limit: int | None = None) -> bytes:
     """Content of a file, unpacked where it is gzip; raises what `read_packed` raises."""
     require_regular(path)
-    return read_packed(path, limit) if is_packed(path) else read_plain(path, limit)
+    with path.open("rb") as stream:
+        packed = stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+        stream.seek(0)
+        return _unpacked(stream, path, limit) if packed else _whole(stream, path, limit)
 
 
 def is_packed(path: Path) -> bool:
@@ -113,11 +120,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
-@contextlib.contextmanager
-def _packed_parts(path: Path, limit: int | None) -> Iterator[Iterator[bytes]]:
+def _unpacked(packed: BinaryIO, path: Path, limit: int | None) -> bytes:
     try:
-        with gzip.open(path) as stream:
-            yield _parts(stream, path, limit)
+        with gzip.GzipFile(fileobj=packed) as stream:
+            return b"".join(_parts(stream, path, limit))
     except (EOFError, zlib.error) as error:
         raise OSError(f"damaged: {error}") from error
 

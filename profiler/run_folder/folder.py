@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -574,7 +575,8 @@ def _if_whole(path: Path, read: Callable[[Path], T], damaged: list[str]) -> T | 
 
 def _linked(folder: Path) -> bool:
     """Whether the folder of an attempt is a link, or one of the files that are read in it."""
-    return folder.is_symlink() or any(path.is_symlink() for path in folder.iterdir())
+    with os.scandir(folder) as entries:  # which says of each what it is: no call for each file
+        return folder.is_symlink() or any(entry.is_symlink() for entry in entries)
 
 
 def finish_attempt(folder: Path, result: AttemptResult) -> None:

@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import scipy  # its parts are imported where they are used: reports need none of them
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky, solve_triangular
-from scipy.optimize import minimize
 
 from profiler.search.space import Codes, Configurations, Parameter, SearchSpace
 
@@ -93,7 +92,7 @@ class GaussianProcess:
         squares = np.zeros((self._embedding.count, len(rows), len(rows)))
         for column, group in zip(rows.T, self._embedding.groups, strict=True):
             squares[group] += (column[:, None] - column[None]) ** 2
-        result = minimize(
+        result = scipy.optimize.minimize(
             _negative_log_posterior,
             self._logs,
             args=(squares.reshape(len(squares), -1), values),
@@ -111,11 +110,11 @@ class GaussianProcess:
         self._candidates = self._scaled(candidates)
         covariance = self._covariance(self._observations, self._observations)
         self._lower = np.zeros((count + capacity, count + capacity))
-        self._lower[:count, :count] = cholesky(
+        self._lower[:count, :count] = scipy.linalg.cholesky(
             covariance + self._nugget * np.eye(count), lower=True, check_finite=False
         )
         self._projected = np.zeros((count + capacity, len(candidates)))
-        self._projected[:count] = solve_triangular(
+        self._projected[:count] = scipy.linalg.solve_triangular(
             self._lower[:count, :count],
             self._covariance(self._observations, self._candidates),
             lower=True,
@@ -128,7 +127,7 @@ class GaussianProcess:
         """Condition on one more observation."""
         count = len(self._observations)
         row = self._scaled(np.array([configuration]))
-        projected = solve_triangular(
+        projected = scipy.linalg.solve_triangular(
             self._lower[:count, :count],
             self._covariance(self._observations, row)[:, 0],
             lower=True,
@@ -183,10 +182,10 @@ def _negative_log_posterior(logs: Floats, squares: Floats, values: Floats) -> tu
     distances = np.sqrt(5 * (weights @ squares).reshape(count, count))
     decay = np.exp(-distances)
     correlation = (1 + distances + distances**2 / 3) * decay
-    lower = cholesky(
+    lower = scipy.linalg.cholesky(
         smooth * correlation + (nugget + JITTER) * np.eye(count), lower=True, check_finite=False
     )
-    inverse = cho_solve((lower, True), np.eye(count), check_finite=False)
+    inverse = scipy.linalg.cho_solve((lower, True), np.eye(count), check_finite=False)
     solved = inverse @ values
     half = (inverse - np.outer(solved, solved)) / 2
     slope = -(5 / 6) * smooth * half * (1 + distances) * decay

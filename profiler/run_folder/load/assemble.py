@@ -275,7 +275,8 @@ def _commands(attempts: Sequence[Attempt]) -> Mapping[str, str]:
     """Command line of the first attempt of each session; later ones differ in their folder only."""
     commands: dict[str, str] = {}
     for attempt in attempts:
-        commands.setdefault(attempt.record.session, attempt.command())
+        if attempt.record.session not in commands:
+            commands[attempt.record.session] = attempt.command()
     return commands
 
 

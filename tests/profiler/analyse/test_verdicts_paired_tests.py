@@ -61,6 +61,9 @@ def test_long_rows_with_ties_meet_the_exact_answer():
     longer = np.hstack([values, np.zeros((3, 1))])
     for exact, normal in zip(signed_rank_tails(values), signed_rank_tails(longer), strict=True):
         np.testing.assert_allclose(normal, exact, rtol=0.1, atol=1e-3)
+    for tail, alternative in zip(signed_rank_tails(longer), ("less", "greater"), strict=True):
+        ours = stats.wilcoxon(longer, alternative=alternative, zero_method="pratt", axis=1)
+        np.testing.assert_allclose(tail, ours.pvalue, rtol=1e-12)
     assert signed_rank_tails(np.zeros((1, 101))) == (1.0, 1.0)
 
 
