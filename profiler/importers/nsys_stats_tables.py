@@ -12,9 +12,11 @@ import csv
 import json
 import math
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -39,11 +41,14 @@ from profiler.runner.protocol import domain_of_range
 KERNELS, OTHERS, API, RANGES = "kernels", "other operations", "calls", "ranges"
 
 _TITLE = re.compile(
-    r"Processing \[(?P<export>[^\]]+)\] with \[.*?(?P<script>\w+)\.py"
+    r"Processing \[(?P<export>[^\]\n]{1,999})\] with \[(?:[^\]\n]{0,999}[/\\])?(?P<script>\w+)\.py"
     r"|Executing '(?P<executed>\w+)' stats|^ ?\*\* .*\((?P<titled>\w+)\):"
 )
-_JSON_TABLE = re.compile(r"^\s*\[\s*(?=\{)", re.MULTILINE)
+_JSON_TABLE = re.compile(r"^[ \t]*\[\s*(?=\{)", re.MULTILINE)
+_JSON_ROW = re.compile(r'\{(?:[^"{}\[\]]++|"(?:[^"\\]++|\\.)*+")*+\}')
+_JSON_NAME = re.compile(r'"((?:[^"\\]++|\\.)*+)"\s*:')
 _BETWEEN_ROWS = re.compile(r"[\s,]*")
+_WITH_UNITS = re.compile(r"Time|(ns|B)\)")
 _RULE = re.compile(r"^\s*-{3,}(?: +-{3,})+\s*$")
 _UNIT = re.compile(r" ?\((%|ns|us|μs|µs|ms|s|nsec|usec|msec|sec|B|KB|KiB|MB|MiB|GB|GiB)\)$")
 _SCALES: Mapping[str, float] = {
@@ -138,7 +143,7 @@ def is_nsys_stats(text: str) -> bool:
     """Whether a text holds a table of `nsys stats`; cheap on other texts."""
     return (
         _TITLE.search(text) is not None
-        or any(_header(line) for line in text.splitlines() if "Time" in line or "ns)" in line)
+        or any(map(_header, filter(_WITH_UNITS.search, text.splitlines())))
         or any(_json_names(text, match.end()) for match in _JSON_TABLE.finditer(text))
     )
 
@@ -181,6 +186,7 @@ def _tables(text: str) -> Iterator[tuple[_Title, _Scales, list[_Row], int]]:
     """Each table: what is said before it, its columns, its rows, how many could not be read."""
     title = _Title()
     lines = text.splitlines(keepends=True)
+    starts = [0, *accumulate(map(len, lines))]
     place = 0
     while place < len(lines):
         line = lines[place]
@@ -190,11 +196,10 @@ def _tables(text: str) -> Iterator[tuple[_Title, _Scales, list[_Row], int]]:
             title = _Title(match["script"] or match["executed"] or match["titled"], export)
         header = _header(line)
         ruled = place + 1 < len(lines) and _RULE.match(lines[place + 1])
-        content = "".join(lines[place:]) if line.lstrip().startswith("[") else ""
-        in_json = _JSON_TABLE.match(content)
-        if in_json and (names := _json_names(content, in_json.end())):
-            rows, broken, end = _json_rows(content, in_json.end(), names)
-            place += max(1, content.count("\n", 0, end))
+        in_json = _JSON_TABLE.match(text, starts[place])
+        if in_json and (names := _json_names(text, in_json.end())):
+            rows, broken, end = _json_rows(text, in_json.end(), names)
+            place = max(place + 1, bisect_right(starts, end) - 1)
             yield title, _scales(names), rows, broken
         elif header is not None:
             delimiter, names = header
@@ -223,32 +228,41 @@ def _are_of_report(names: Sequence[str]) -> bool:
 
 def _json_names(text: str, start: int) -> list[str]:
     """Columns of a table in JSON whose first row begins here; none where it is another's."""
-    first, _ = _json_row(text, start)
-    return [*first] if first and _are_of_report([*first]) else []
+    first = _JSON_ROW.match(text, start)
+    names = _JSON_NAME.findall(first[0]) if first else []  # whether or not its values are whole
+    return names if names and _are_of_report(names) else []
 
 
 def _json_row(text: str, start: int) -> tuple[dict[str, Any] | None, int]:
     """A row in JSON, and its end; None where there is no whole one."""
-    try:
-        row, end = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode(text, start)
-    except (ValueError, RecursionError):
+    row = _JSON_ROW.match(text, start)
+    if row is None:
         return None, start
-    return (row, end) if isinstance(row, dict) else (None, end)
+    try:
+        return json.loads(row[0], parse_int=str, parse_float=str), row.end()
+    except ValueError:
+        return None, start
 
 
 def _json_rows(text: str, place: int, names: Sequence[str]) -> tuple[list[_Row], int, int]:
     rows: list[_Row] = []
     broken = 0
+    next_table = _JSON_TABLE.search(text, place)
+    limit = next_table.start() if next_table else len(text)
+    first_cell = re.compile(r"\{\s*" + re.escape(json.dumps(names[0], ensure_ascii=False)))
     while text.startswith("{", place):
         row, end = _json_row(text, place)
-        if row is None:  # cut short: what follows is of no known row
-            return rows, broken + 1, len(text)
-        if [*row] == [*names]:
+        if row is not None and [*row] == [*names]:
             rows.append({_plain(name): _in_json(value) for name, value in row.items()})
         else:
             broken += 1
-        between = _BETWEEN_ROWS.match(text, end)
-        place = between.end() if between else end
+        if row is not None:
+            between = _BETWEEN_ROWS.match(text, end)
+            place = between.end() if between else end
+        elif following := first_cell.search(text, place + 1, limit):
+            place = following.start()
+        else:
+            break
     return rows, broken, place
 
 

@@ -117,8 +117,10 @@ _RANGE_KINDS: Mapping[int, str] = {
     60: RangeKind.START_END.value,
 }
 _DOMAIN_CREATED = 75
+_OF_NVTX_READ = frozenset({33, 39, 59, 60, _DOMAIN_CREATED, 76})
 """Event types of NVTX_EVENTS (ENUM_NSYS_EVENT_TYPE: NvtxMark, NvtxPushPopRange, NvtxStartEndRange,
-NvtxDomainCreate)."""
+NvtxDomainCreate), and those that are ranges or name something (with NvtxCategory, NvtxThread and
+NvtxDomainDestroy)."""
 
 _COPIES: Mapping[int, str] = {
     0: "Unknown",
@@ -164,10 +166,11 @@ _LAUNCH: Mapping[str, str] = {
 }
 
 
-def read_nsys(path: Path, *, with_identifiers: bool = False) -> Timeline:
+def read_nsys(path: Path, *, of_others: bool = False) -> Timeline:
     """Timeline of an SQLite export; frames are empty where nothing of the kind was recorded.
 
-    `with_identifiers`: names of ranges keep what torch numbers its calls by.
+    `of_others`: names of ranges keep what torch numbers its calls by, and events of other kinds,
+    of which a recording of our own needs none, are counted.
 
     What ends before it begins, or has a time that is none, is left out and counted. Raises
     ParseError where the file is no export of nsys, lacks a column that every known schema has, or
@@ -180,16 +183,27 @@ def read_nsys(path: Path, *, with_identifiers: bool = False) -> Timeline:
         _check(path, operations, api)
         ends = (frame["end_ns"].max() for frame in (operations, api) if len(frame))
         last = max((int(end) for end in ends), default=0)
+        if of_others:
+            unread |= _other_events(export)
         return Timeline(
             operations=operations,
-            ranges=_forwards(
-                _ranges(export, last, with_identifiers=with_identifiers), "range", unread
-            ),
+            ranges=_forwards(_ranges(export, last, with_identifiers=of_others), "range", unread),
             api=api,
             nsys=export.fact("EXPORT_PRODUCT_VERSION"),
             schema=export.fact("EXPORT_SCHEMA_VERSION"),
             unread=unread,
         )
+
+
+def _other_events(export: Export) -> dict[str, int]:
+    """Number of events of each kind that is not read: of other tables, and of NVTX."""
+    types = export.columns("NVTX_EVENTS", ("eventType",))["eventType"]
+    numbers, counts = np.unique(types[~np.isin(types, list(_OF_NVTX_READ))], return_counts=True)
+    of_nvtx = {
+        "mark of NVTX" if number == _MARK_TYPE else f"event of NVTX of type {number}": count
+        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)
+    }
+    return of_nvtx | {f"row of {name}": n for name, n in export.unread_events().items()}
 
 
 def _forwards(frame: pd.DataFrame, what: str, unread: dict[str, int]) -> pd.DataFrame:
@@ -255,7 +269,8 @@ def _copies(export: Export) -> pd.DataFrame:
     unknown.pop(MISSING, None)
     labels = {**unknown, **_COPIES, **export.labels("ENUM_CUDA_MEMCPY_OPER")}
     kinds = _resolved(raw["copyKind"], labels)
-    names = _resolved(raw["copyKind"], {k: f"[CUDA memcpy {v}]" for k, v in labels.items()})
+    words = {MISSING: "of no kind", **labels}
+    names = _resolved(raw["copyKind"], {k: f"[CUDA memcpy {v}]" for k, v in words.items()})
     return _operation_frame(OperationKind.MEMCPY, raw, names, copy_kind=kinds)
 
 

@@ -42,14 +42,11 @@ MAX_STEPS_PER_BYTE = 20
 million kernels takes half of one; a tree whose pages point to each other has rows without end."""
 _STEPS_AT_ONCE = 1_000_000
 _SCHEMA = "SELECT name, type, sql FROM sqlite_master WHERE type IN ('table', 'view')"
-_EXPORTED = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS")
-_READ = frozenset(
-    {
-        *_EXPORTED,
-        *(f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("MEMCPY", "MEMSET", "GRAPH_TRACE")),
-        *("META_DATA_EXPORT", "StringIds", "ENUM_CUDA_MEMCPY_OPER"),
-    }
-)
+_ACTIVITIES = ("KERNEL", "RUNTIME", "MEMCPY", "MEMSET", "GRAPH_TRACE")
+_EXPORTED = (*(f"CUPTI_ACTIVITY_KIND_{kind}" for kind in _ACTIVITIES), "NVTX_EVENTS")
+_READ = frozenset({*_EXPORTED, "META_DATA_EXPORT", "StringIds", "ENUM_CUDA_MEMCPY_OPER"})
+_OF_EVENTS = re.compile(r"\b(start|(raw)?timestamp)\b", re.IGNORECASE)
+"""A column of a table whose rows happened at some time."""
 _VIRTUAL = re.compile(r"\s*CREATE\s+VIRTUAL\b", re.IGNORECASE)
 _REMEDY = "Give a file that `nsys export --type sqlite` wrote."
 
@@ -65,7 +62,7 @@ class Export:
         """Most steps of SQLite's machine for all queries together."""
         self._steps = 0
         connection.set_progress_handler(self._over_limit, _STEPS_AT_ONCE)
-        self._tables = self._table_names()
+        self._tables = self._table_statements()
 
     def _over_limit(self) -> bool:
         self._steps += _STEPS_AT_ONCE
@@ -129,7 +126,18 @@ class Export:
         query = f'SELECT id, label FROM "{table}" WHERE label IS NOT NULL'  # noqa: S608 - our names
         return {key: _as_text(value) for rows in self._rows(query) for key, value in rows}
 
-    def _table_names(self) -> frozenset[str]:
+    def unread_events(self) -> dict[str, int]:
+        """Number of rows of each table of events that nothing here reads, where it has some."""
+        counts: dict[str, int] = {}
+        for name, statement in self._tables.items():
+            if name not in _READ and _OF_EVENTS.search(statement):
+                quoted = name.replace('"', '""')
+                rows = self._rows(f'SELECT COUNT(*) FROM "{quoted}"')  # noqa: S608 - it is quoted
+                counts[name] = sum(count for chunk in rows for (count,) in chunk)
+        return {name: count for name, count in counts.items() if count}
+
+    def _table_statements(self) -> dict[str, str]:
+        """Statements that created the tables, by their names."""
         rows = [row for chunk in self._rows(_SCHEMA) for row in chunk]
         for name, kind, statement in rows:
             computed = kind == "view" or _VIRTUAL.match(str(statement))
@@ -138,7 +146,8 @@ class Export:
                     f"{self.name}: {name} is no plain table: only tables are read.",
                     remedy=_REMEDY,
                 )
-        return frozenset(name for name, kind, _ in rows if kind == "table")
+        tables = {str(name): str(statement) for name, kind, statement in rows if kind == "table"}
+        return {name: text for name, text in tables.items() if not _VIRTUAL.match(text)}
 
     def _column_names(self, table: str) -> dict[str, str]:
         """Columns of a table, and the expression that gives MISSING where one is NULL."""

@@ -125,6 +125,7 @@ variants: {list: [a]}
 problems: {list: [{params: {n: 0x%b}}]}
 """ % (b"f" * 100_000)
 OF_NSYS = next(form for form in FORMATS if form.name == "trace of nsys")
+OF_SUMS = next(form for form in FORMATS if form.name == "sums of nsys in JSON")
 FOUND = {
     **{
         f"a device of {digits} digits": (
@@ -133,6 +134,14 @@ FOUND = {
             OF_NSYS.text(*OF_NSYS.records).replace("(0)", f"({'9' * digits})").encode(),
         )
         for digits in (400, 5000)
+    },
+    **{
+        f"tables without rows, after {number} lines": (
+            read_files,
+            "sums.json",
+            start.encode() + b'[{"Time (ns)":\n' * 50_000 + b"[ \n" * 50_000 + b"\n" * 100_000,
+        )
+        for number, start in enumerate(("", OF_SUMS.text(*OF_SUMS.records)))
     },
     "a digit that is none": (
         read_files,

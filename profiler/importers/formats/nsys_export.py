@@ -18,7 +18,7 @@ def _is_in(text: str) -> bool:
 
 def _read(file: GivenFile) -> ImportedTimelines:
     with file.unpacked() as export:
-        return imported_timeline(file, "nsys", "nsys", read_nsys(export, with_identifiers=True))
+        return imported_timeline(file, "nsys", "nsys", read_nsys(export, of_others=True))
 
 
 IMPORTER = Importer(

@@ -24,7 +24,7 @@ _TIMEOUT_S = 1800.0
 def _read(file: GivenFile) -> ImportedTimelines:
     with file.unpacked() as report, temporary_folder() as folder:
         export = _exported(report, folder, file.environ)
-        return imported_timeline(file, "nsys", "nsys", read_nsys(export, with_identifiers=True))
+        return imported_timeline(file, "nsys", "nsys", read_nsys(export, of_others=True))
 
 
 def _exported(report: Path, folder: Path, environ: Mapping[str, str] | None) -> Path:

@@ -10,7 +10,7 @@ from profiler.importers.importer import not_read
 _OUTPUT = re.compile(
     r"==\d+== (?:NVPROF is profiling|Profiling result|Profiling application)"
     r"|^\"?Type\"?,\"?Time ?\(%\)|^\"?Start\"?,\"?Duration\"?,\"?Grid X"
-    r"|^\s*Type +Time\(%\) +Time +Calls|^\s*Start +Duration +Grid Size"
+    r"|^[ \t]*Type +Time\(%\) +Time +Calls|^[ \t]*Start +Duration +Grid Size"
     r"|^\"?Device\"?,\"?Kernel\"?,\"?Invocations",
     re.MULTILINE,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -102,6 +103,12 @@ def sum_row(number: int) -> str:
         "0.0",
     ]
     return ",".join([*numbers, f'"{KERNELS[number]}"'])
+
+
+def sum_in_json(row: str) -> str:
+    *numbers, name = next(csv.reader([row]))
+    cells = [*map(float, numbers), name]
+    return json.dumps(dict(zip([*SUMS, "StdDev (ns)", "Name"], cells, strict=True)))
 
 
 def in_columns(number: int) -> str:
@@ -250,6 +257,16 @@ FORMATS = (
             " ----------  -----  --------  ---------",
             "        1.0      1       1.0  x",
         ),
+    ),
+    Format(
+        "sums of nsys in JSON",
+        ("[",),
+        tuple((sum_in_json(sum_row(n)),) for n in EACH),
+        bad=(sum_in_json(sum_row(1)).replace("22500", "many"),),
+        below_zero=(sum_in_json(sum_row(1)).replace("22500", "-22500"),),
+        tail=("]",),
+        between=",\n",
+        foreign=("]", '[{"Total (MB)": 1, "quantum_kernel (MB)": 2, "Operation": "x"}'),
     ),
     Format(
         "trace of nsys",

@@ -546,6 +546,34 @@ def test_copies_of_kinds_that_nobody_knows_stay_apart_and_are_counted(read, tmp_
     assert all("of kind 9" in name or "Host-to-Device" in name for name in copies)
 
 
+def test_events_of_an_export_that_are_not_read_are_counted(read, tmp_path):
+    made = export(tmp_path, ROWS)
+    for kind in (34, 34, 999):
+        made.range(5, None, "note", eventType=kind)
+    faults = '"CUDA_UM ""FAULTS"" EVENTS"'
+    made.execute(f"CREATE TABLE {faults} (start INTEGER NOT NULL, address INTEGER)")
+    made.execute(f"INSERT INTO {faults} VALUES (1, 2), (3, 4)")  # noqa: S608 - our own names
+    facts, said = read(made.path.read_bytes(), "a.sqlite")
+    assert sorted(time for _, time in facts) == list(NS)
+    (not_read,) = json.loads(said)["not read"]
+    assert list(not_read.values()) == [2, 1, 2]
+    assert "type 999" in said
+    assert "FAULTS" in said
+
+
+def test_an_export_of_copies_alone_is_one(read, tmp_path):
+    made = ExportFile(tmp_path / "a.sqlite")
+    made.execute("DROP TABLE META_DATA_EXPORT")
+    for kind in (1, None, 99):
+        made.add("CUPTI_ACTIVITY_KIND_MEMCPY", start=0, end=7, copyKind=kind, correlationId=1)
+    facts, _ = read(made.path.read_bytes(), "a.sqlite")
+    assert sorted(facts) == [
+        ("[CUDA memcpy Host-to-Device]", 7),
+        ("[CUDA memcpy of kind 99]", 7),
+        ("[CUDA memcpy of no kind]", 7),
+    ]
+
+
 IDENTIFIED = {
     "aten::mul": "aten::mul, seq = {}, op_id = {}",
     "request *": "request {:08x}-0a1b-2c3d-4e5f-00000000{:04x}",
