@@ -19,6 +19,7 @@ _MAIN = Path(profiler.__file__).parent / "runner" / "capture" / "__main__.py"
 _PYTHON = re.compile(r"python(\d(\.\d+)?)?")
 _WITH_VALUE = ("-X", "-W")
 """Flags of Python whose value is the next word."""
+_TRACES = (".json", ".json.gz")
 _STEPS = re.compile(r"(\d{1,9}):(\d{1,9})")
 
 
@@ -54,10 +55,15 @@ def _rank(request: CaptureRequest) -> ExitCode:
 def _become(request: CaptureRequest, out: Path) -> NoReturn:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out} exists and is not empty.", remedy="Name another folder with -o.")
-    first, end = _steps(request.steps)
-    python, program = _python_and_program(request.program)
-    own = ["--out", str(out), "--first", str(first), "--end", str(end)]
-    own += ["--values"] if request.values else []
+    own = ["--out", str(out)]
+    if len(request.program) == 1 and request.program[0].endswith(_TRACES):
+        python, program = [sys.executable], list[str]()
+        own += ["--trace", request.program[0]]
+    else:
+        first, end = _steps(request.steps)
+        python, program = _python_and_program(request.program)
+        own += ["--first", str(first), "--end", str(end)]
+        own += ["--values"] if request.values else []
     command = [*python, str(_MAIN), *own, "--", *program]
     os.execvp(command[0], command)  # noqa: S606 - no shell: what the user gave, word by word
 

@@ -489,14 +489,15 @@ class CaptureRequest:
     """Run a Python program and make an experiment of the operators that take most of its time.
 
     A trace of torch.profiler or nsys in place of the program is ranked: what takes most of its
-    time, and what of that a capture records.
+    time, and what of that a capture records. With -o, a trace of torch.profiler with shapes becomes
+    an experiment of what can be made again from it.
     """
 
     program: Annotated[
         list[str],
         Argument(
             metavar="-- PROGRAM…|TRACE",
-            help="python FILE or python -m MODULE, with its arguments; without -o a trace.",
+            help="python FILE or python -m MODULE, with its arguments; or a trace.",
         ),
     ]
     out: Annotated[

@@ -18,9 +18,12 @@ if not __package__:  # started by its path; last, so that nothing beside the pro
 
 try:
     from profiler.runner.capture.recording import capture
+    from profiler.runner.capture.traces import experiment_of_trace
 except ImportError as error:
     sys.stderr.write(f"profiler: {sys.executable} has no torch to capture: {error}\n")
     sys.exit(3)  # what the machine lacks, as of every command
+
+_MOST_LINES, _LONGEST_NAME = 20, 48
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -28,12 +31,35 @@ def main(arguments: Sequence[str]) -> None:
     own, program = _divided(arguments)
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", required=True)
-    parser.add_argument("--first", type=int, required=True)
-    parser.add_argument("--end", type=int, required=True)
+    parser.add_argument("--first", type=int)
+    parser.add_argument("--end", type=int)
     parser.add_argument("--values", action="store_true")
+    parser.add_argument("--trace", type=Path)
     options = parser.parse_args(own)
+    if options.trace is not None:
+        _from_trace(options.trace, Path(options.out))
+        return
     with capture(options.out, steps=(options.first, options.end), values=options.values):
         _run(program)
+
+
+def _from_trace(trace: Path, folder: Path) -> None:
+    """Write the experiment of a trace, and say what of it takes most time."""
+    try:
+        ranks = experiment_of_trace(trace, folder)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        sys.stderr.write(f"profiler: {trace} is no trace of torch.profiler: {error!r}\n")
+        sys.exit(2)
+    total = sum(rank.ns for rank in ranks) or 1
+    enough = sum(rank.ns for rank in ranks if not rank.reason)
+    for rank in ranks[:_MOST_LINES]:
+        share, name = 100 * rank.ns / total, rank.name[:_LONGEST_NAME]
+        way = rank.reason or "can be made again from the trace"
+        sys.stdout.write(f"{share:5.1f} %  {rank.calls:6} calls  {name:{_LONGEST_NAME}}  {way}\n")
+    sys.stdout.write(
+        f"{100 * enough / total:.0f} % of the time can be made again from the trace, and is in "
+        f"{folder}. profiler capture -o FOLDER -- python PROGRAM records the rest.\n"
+    )
 
 
 def _divided(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:

@@ -40,7 +40,7 @@ from profiler.runner.capture.signatures import (
 NOT_LAUNCHED = "views, sizes and allocations"
 """Calls that no kernel is launched for: they are counted, and no part of a step."""
 COLLECTIVES = "collectives"
-_OF_OTHERS = "made of other operators"
+MADE_OF_OTHERS = "made of other operators"
 """Under `torch.inference_mode` such an operator arrives whole, elsewhere its parts do."""
 _COLLECTIVE = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_mem", "_dtensor")
 _ALLOCATES = ("aten::empty", "aten::new_empty", "aten::empty_like", "aten::empty_strided")
@@ -65,7 +65,7 @@ class Call:
     time_ns: int = 0
 
 
-def _kind_of(func: Any) -> str:
+def kind_of(func: Any) -> str:
     """Why no call of an operator is recorded itself; empty where they are."""
     if not isinstance(func, torch._ops.OpOverload):
         return "higher-order operators"
@@ -73,7 +73,7 @@ def _kind_of(func: Any) -> str:
         return COLLECTIVES
     name = func.name()  # type: ignore[no-untyped-call]
     if torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd"):
-        return _OF_OTHERS
+        return MADE_OF_OTHERS
     is_allocation = func._schema.name.startswith(_ALLOCATES)
     return NOT_LAUNCHED if func.is_view or func.namespace in _MARKS or is_allocation else ""
 
@@ -89,6 +89,22 @@ def _is_for_host(func: Any) -> bool:
     """Whether an operator gives numbers to the host alone, as `.item()` does."""
     returned = [str(value.type) for value in func._schema.returns]
     return bool(returned) and not any("Tensor" in kind for kind in returned)
+
+
+def call_document(
+    func: Any, arguments: Arguments, described: Arguments, storages: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """What `calls.json` has of a call of an operator, whose arguments are described."""
+    return {
+        "operator": str(func),
+        "random": is_random(func, arguments),
+        "for_host": _is_for_host(func),
+        "written": list(written(func, arguments)),
+        "has_results": any(value.alias_info is None for value in func._schema.returns),
+        "by_name": [argument.name for argument in func._schema.arguments if argument.kwarg_only],
+        "arguments": described,
+        "storages": storages,
+    }
 
 
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
@@ -129,9 +145,9 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         if self._is_inside or self.graphs.compiling:
             return func(*args, **kwargs)
         if func not in self._kinds:
-            self._kinds[func] = _kind_of(func)
+            self._kinds[func] = kind_of(func)
         kind = self._kinds[func]
-        if kind == _OF_OTHERS:
+        if kind == MADE_OF_OTHERS:
             with self:
                 return func.decompose(*args, **kwargs)
         try:
@@ -236,18 +252,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         call.left_out = _left_out_by(func, arguments, result)
         if call.left_out:
             return result
-        document = {
-            "operator": str(func),
-            "random": is_random(func, arguments),
-            "for_host": _is_for_host(func),
-            "written": list(written(func, arguments)),
-            "has_results": any(value.alias_info is None for value in func._schema.returns),
-            "by_name": [
-                argument.name for argument in func._schema.arguments if argument.kwarg_only
-            ],
-            "arguments": described.arguments,
-            "storages": described.storages,
-        }
+        document = call_document(func, arguments, described.arguments, described.storages)
         if self._values is not None:
             new = result if document["has_results"] else None
             document["digest"] = digest([new, *written(func, arguments).values()])

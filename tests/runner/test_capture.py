@@ -1,6 +1,7 @@
 """Operator calls of a program: what is recorded of them, and that they run again."""
 
 import ast
+import gzip
 import inspect
 import json
 import os
@@ -22,6 +23,7 @@ from profiler.runner.capture.experiment_file import families_of
 from profiler.runner.capture.folder import CapturedFolderError, read_calls
 from profiler.runner.capture.kernel_times import sums
 from profiler.runner.capture.replay import CapturedCalls, replay_all
+from profiler.runner.capture.traces import experiment_of_trace
 
 MODELS = Path(__file__).parents[2] / "benchmarks" / "capture" / "models.py"
 PAGE = Path(__file__).parents[2] / "docs" / "capture.md"
@@ -394,6 +396,89 @@ def test_skewed_indices_are_compared_with_uniform_ones(tmp_path):
     assert calls.inputs(2, indices="uniform")["self"].tolist() == [
         round(970 / 8 * n) for n in range(1, 9)
     ]
+
+
+def test_a_trace_gives_the_calls_whose_shapes_and_numbers_are_enough(tmp_path):
+    layer, table = torch.nn.Linear(16, 8), torch.nn.Embedding(10, 16)
+    x, indices = torch.randn(4, 16), torch.tensor([1, 3])
+
+    def program():
+        with torch.no_grad():
+            layer(x).add_(1).mul(0.5).t().contiguous()
+            (x > 0).to(torch.float64)
+            torch.nn.functional.layer_norm(x, (16,), eps=1e-3)
+            table(indices)
+            torch.nn.functional.gelu(x)
+            torch.cat([x, x])
+
+    with torch.profiler.profile(record_shapes=True) as recorded:
+        program()
+    recorded.export_chrome_trace(str(tmp_path / "trace.json"))
+    ranks = experiment_of_trace(tmp_path / "trace.json", tmp_path / "t")
+    live = in_program(program, tmp_path / "live")
+
+    def signatures(document):
+        return {
+            (
+                call["operator"],
+                *[str(_without_values(value)) for value in call["arguments"].values()],
+            )
+            for call in document["calls"]
+        }
+
+    traced = read_calls(tmp_path / "t")
+    assert signatures(traced) <= signatures(live)
+    left = {operator for operator, *_ in signatures(live) - signatures(traced)}
+    assert left == {"aten.embedding.default", "aten.gelu.default", "aten.cat.default"}
+    reasons = {rank.name: rank.reason for rank in ranks if rank.reason}
+    assert reasons == {
+        "aten::embedding": "needs a live capture: indices, of which the values count",
+        "aten::gelu": "needs a live capture: words among the arguments",
+        "aten::cat": "needs a live capture: types of lists of tensors",
+    }
+    assert [replay for replay in replay_all(tmp_path / "t") if replay.failure] == []
+    ast.parse((tmp_path / "t" / "experiment.py").read_text())
+
+
+def _without_values(argument):
+    if isinstance(argument, dict) and "tensor" in argument:
+        return {**argument["tensor"], "values": {}, "storage": 0}
+    return "number" if isinstance(argument, int | float) else argument
+
+
+def test_kernels_of_a_trace_belong_to_the_outermost_operator(tmp_path):
+    shapes = {
+        "Input Dims": [[4], [4], []],
+        "Input Strides": [[1], [1], []],
+        "Input type": ["float", "float", "Scalar"],
+        "Concrete Inputs": ["", "", "1"],
+    }
+    operators = [
+        ("aten::add", 10, 50, {"External id": 1, **shapes}),
+        ("aten::inner", 20, 10, {"External id": 2}),
+        ("mine::op", 70, 10, {"External id": 3}),
+    ]
+    kernels = [("one", 5, 1), ("two", 30, 2), ("two", 7, 3), ("of nobody", 99, 8)]
+    events = [
+        {"cat": "cpu_op", "tid": 1, "name": name, "ts": ts, "dur": dur, "args": args}
+        for name, ts, dur, args in operators
+    ] + [
+        {"cat": "kernel", "tid": 7, "name": name, "ts": 0, "dur": dur, "args": {"External id": of}}
+        for name, dur, of in kernels
+    ]
+    file = tmp_path / "trace.json.gz"
+    with gzip.open(file, "wt") as stream:
+        json.dump({"traceEvents": events}, stream)
+
+    ranks = experiment_of_trace(file, tmp_path / "t")
+
+    assert [(rank.name, rank.ns, rank.calls) for rank in ranks] == [
+        ("two", 37_000, 2),
+        ("one", 5_000, 1),
+    ]
+    assert ranks[0].reason == "needs a live capture: its library is not imported"
+    (call,) = read_calls(tmp_path / "t")["calls"]
+    assert (call["operator"], call["time_ns"]) == ("aten.add.Tensor", 35_000)
 
 
 def test_steps_end_with_those_of_the_first_optimizer(tmp_path):

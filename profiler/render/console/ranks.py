@@ -13,8 +13,9 @@ _MOST_LINES = 20
 _LONGEST_NAME = 60
 _REST = "take less time"
 _WHAT_NEXT = (
-    "A trace has no inputs to run any of it again. profiler capture -o FOLDER -- python PROGRAM "
-    "records the operators that launch these kernels, with their shapes."
+    "profiler capture TRACE -o FOLDER says which of these can be made again from a trace of "
+    "torch.profiler with record_shapes=True, and makes an experiment of them. profiler capture "
+    "-o FOLDER -- python PROGRAM records all operators that launch these, as they are called."
 )
 
 

@@ -53,9 +53,13 @@ def test_the_command_prints_them(profiler, tmp_path):
 
     done = profiler("capture", str(trace.path))
     refused = profiler("capture", str(tmp_path / "none.json"))
+    written = profiler("capture", "-o", str(tmp_path / "c"), str(trace.path))
 
     assert done.code == 0, done.err
     assert "aten::mm" in done.out
     assert "100.0" in done.out
+    assert written.code == 0, written.err
+    assert "aten::mm" in written.out
+    assert "needs a live capture: the trace has no shapes" in written.out
     assert refused.code == 2
     assert "a program and -o FOLDER, or a trace" in refused.err
