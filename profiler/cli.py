@@ -124,6 +124,7 @@ _COMMANDS: Mapping[str, tuple[type, str]] = {
     "report": (requests.ReportRequest, "report:rebuild_report"),
     "explain": (requests.ExplainRequest, "explain:explain"),
     "compare": (requests.CompareRequest, "compare:show_comparison"),
+    "bisect": (requests.BisectRequest, "bisect:bisect_command"),
     "capture": (requests.CaptureRequest, "capture:capture"),
     "import": (requests.ImportRequest, "importing:import_files"),
     "simulate": (requests.SimulateRequest, "simulate:simulate"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.commands.output import print_notices, write_json_target
@@ -25,6 +27,11 @@ def show_comparison(request: CompareRequest) -> ExitCode:
     from profiler.findings.runs.document import comparison_document
     from profiler.render.console.runs import comparison_tables
 
+    spec = experiment_of(request.runs)
+    if spec is not None:
+        from profiler.commands.revisions import compare_revisions
+
+        return compare_revisions(request, spec)
     gate = None if request.fail_on is None else parse_gate(request.fail_on)
     folders = find_runs(request.runs, request.reports)
     comparison = compare(read_runs(folders, baseline=request.baseline, only=request.only))
@@ -36,6 +43,14 @@ def show_comparison(request: CompareRequest) -> ExitCode:
     if not request.no_report:
         _write_page(comparison, request, console)
     return _exit_code(comparison, gate, request.color)
+
+
+def experiment_of(named: Sequence[str]) -> Path | None:
+    """The experiment that stands behind revisions; None where all are runs."""
+    last = Path(named[-1])
+    suffix = last.name.partition(":")[0].rpartition(".")[2]
+    file = last.with_name(last.name.partition(":")[0])
+    return last if suffix in ("py", "yaml", "yml") and file.is_file() else None
 
 
 def _write_page(comparison: RunComparison, request: CompareRequest, console: Console) -> None:

@@ -308,7 +308,10 @@ class PlanRequest:
 
 
 def _overrides(
-    request: RunRequest | PlanRequest, *, timeout: float | None = None, explain: bool | None = None
+    request: RunRequest | PlanRequest | BisectRequest,
+    *,
+    timeout: float | None = None,
+    explain: bool | None = None,
 ) -> tuple[str, ...]:
     """`key=value` texts; raises UsageError for two flags that say different things."""
     if request.timer and request.fast:
@@ -423,14 +426,18 @@ class ExplainRequest:
 
 @dataclass(frozen=True, eq=False)
 class CompareRequest:
-    """Compare runs of other days, commits, drivers or GPUs, cell by cell; needs no GPU."""
+    """Compare runs of other days, commits, drivers or GPUs, cell by cell; needs no GPU.
+
+    Or measure git revisions of an experiment side by side (docs/revisions.md).
+    """
 
     runs: Annotated[
         list[str],
         Argument(
-            metavar="RUN RUN…",
+            metavar="RUN RUN…|REVISION… SPEC",
             help="Run folders, recordings, or names of experiments (their newest run; NAME~1 is "
-            "the one before it). The older one first.",
+            "the one before it). The older one first. Or git revisions and an experiment: HEAD~1 "
+            "HEAD mine.py; one alone is compared with the files as they lie there.",
         ),
     ]
     only: Only = None
@@ -438,13 +445,59 @@ class CompareRequest:
         str | None,
         Option("--baseline", metavar="NAME", help="The variant that did not change."),
     ] = None
+    blocks: Blocks = None
+    settings: Set = None
+    timer: Timer = False
+    fast: Fast = False
+    device: Device = None
     fail_on: FailOn = None
     json_target: Json = None
     page: PageOut = None
     """None: under `reports`."""
     reports: Reports = DEFAULT_OUT
     no_report: NoReport = False
+    quiet: Quiet = False
     color: Color = "auto"
+
+
+@dataclass(frozen=True, eq=False)
+class BisectRequest:
+    """Find the commit that made a kernel slower: commits are measured side by side."""
+
+    revisions: Annotated[
+        str, Argument(metavar="GOOD..BAD", help="Git revisions: fast at GOOD, slow at BAD.")
+    ]
+    spec: Spec
+    cell: Annotated[
+        str | None,
+        Option(
+            "--cell",
+            metavar="K=V,…",
+            help="The cell to follow, as --only names it. Default: the one that changed most.",
+        ),
+    ] = None
+    metric: Annotated[str, Option("--metric", metavar="NAME", help="Follow this metric.")] = (
+        "duration_ns"
+    )
+    blocks: Blocks = None
+    settings: Set = None
+    timer: Timer = False
+    fast: Fast = False
+    device: Device = None
+    commits: Annotated[
+        int, Option("--commits", metavar="N", min=3, max=65, help="Commits in one session.")
+    ] = 9
+    sessions: Annotated[int, Option("--sessions", metavar="N", min=1, help="Most sessions.")] = 16
+    out: Out = DEFAULT_OUT
+    json_target: Json = None
+    quiet: Quiet = False
+    color: Color = "auto"
+    baseline: None = None
+
+    @property
+    def overrides(self) -> tuple[str, ...]:
+        """`key=value` texts of --set, and of the flags that are short for one."""
+        return _overrides(self)
 
 
 @dataclass(frozen=True, eq=False)

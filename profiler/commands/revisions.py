@@ -12,13 +12,17 @@ the variants that are made of the same sources, and each comparison of the newes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.commands.requests import RunRequest
-from profiler.commands.run import WrittenRun, written_run
-from profiler.errors import UsageError
+from profiler.commands.requests import CompareRequest, RunRequest
+from profiler.commands.run import WrittenRun, print_results, written_run
+from profiler.errors import ExitCode, UsageError
+from profiler.findings.gates import Gate, parse_gate
+from profiler.model import Verdict
 from profiler.revisions.experiment import (
     Version,
     Wanted,
@@ -28,7 +32,7 @@ from profiler.revisions.experiment import (
     version_name,
     write_experiment,
 )
-from profiler.revisions.repository import Commit, Repository
+from profiler.revisions.repository import WORKING_TREE, Commit, Repository
 from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
@@ -61,6 +65,57 @@ class MeasuredRevisions:
     same: tuple[str, ...]
     """Names of the variants that are made of the same sources, which were not measured."""
     comparisons: tuple[RevisionComparison, ...]
+
+
+def compare_revisions(request: CompareRequest, spec: Path) -> ExitCode:
+    """Measure revisions of an experiment, and print how the newest differs from the oldest.
+
+    Returns GATE_TRIPPED where a cell of the newest is slower than `fail_on` allows.
+    """
+    revisions = [*request.runs[:-1]]
+    if len(revisions) == 1:
+        revisions.append(WORKING_TREE)
+    gate = None if request.fail_on is None else parse_gate(request.fail_on)
+    asked = RunRequest(
+        spec=spec,
+        **{name: getattr(request, name) for name in _SHARED},
+        out=request.reports,
+    )
+    reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
+    measured = measure_revisions(asked, revisions, reporter)
+    if measured.run is None:
+        reporter.results.print("No variant differs between these revisions: nothing was measured.")
+        return ExitCode.COMPLETE
+    print_results(measured.run, asked, reporter)
+    lines = [_comparison_line(comparison) for comparison in measured.comparisons]
+    if len(lines) > 1 and request.json_target != "-":
+        for line in lines:
+            reporter.results.print(line, markup=False, highlight=False, soft_wrap=True)
+    slower = [c for c in measured.comparisons if gate is not None and is_slower(c.verdict, gate)]
+    for comparison in slower:
+        reporter.warn(f"--fail-on {gate}: {_comparison_line(comparison)}")
+    return ExitCode.GATE_TRIPPED if slower else measured.run.exit_code
+
+
+_SHARED = (
+    *("only", "baseline", "blocks", "settings", "timer", "fast", "device"),
+    *("json_target", "no_report", "quiet", "color"),
+)
+"""Fields that a comparison of revisions and a run have in common."""
+
+
+def _comparison_line(comparison: RevisionComparison) -> str:
+    """Variant and problem, verdict, and the ratio of the newest revision to the oldest."""
+    verdict = comparison.verdict
+    word = "-" if verdict.verdict is None else verdict.verdict.value.upper()
+    ratio = f"{verdict.ratio:.3f} [{verdict.low:.3f}, {verdict.high:.3f}]"
+    known = math.isfinite(verdict.ratio)
+    return f"{comparison.variant}, {comparison.problem}: {word}{f' {ratio}' if known else ''}"
+
+
+def is_slower(verdict: PairVerdict, gate: Gate) -> bool:
+    """Whether a verdict trips a gate, as cells of a run do: with the near end of its interval."""
+    return verdict.verdict is Verdict.SLOWER and verdict.low > 1 + gate.percent / 100
 
 
 def measure_revisions(
@@ -113,8 +168,6 @@ def measure_versions(
 def _comparisons(
     findings: Findings, commits: Sequence[Commit], variants: Sequence[str]
 ) -> Iterator[RevisionComparison]:
-    from profiler.findings.verdicts import NO_DATA, SAME_PROGRAM
-
     programs = findings.programs
     cells = {(cell.variant.name, cell.problem.id): cell for cell in programs.plan.cells}
     for variant in variants:
@@ -123,10 +176,17 @@ def _comparisons(
             old, new = (cells.get((name, problem.id)) for name in (names[0], names[-1]))
             if old is None or new is None:
                 continue
-            if not (programs.correct(old) and programs.correct(new)):
-                verdict = NO_DATA
-            elif programs.source(old) == programs.source(new):
-                verdict = SAME_PROGRAM
-            else:
-                verdict = findings.verdicts.pairs.of(programs.source(new), programs.source(old))
+            verdict = pair_verdict(findings, new, old)
             yield RevisionComparison(variant, problem.name, old, new, verdict)
+
+
+def pair_verdict(findings: Findings, new: Cell, old: Cell) -> PairVerdict:
+    """Verdict on a cell against the one of its problem that stands before it, or the baseline's."""
+    from profiler.findings.verdicts import NO_DATA, SAME_PROGRAM
+
+    programs = findings.programs
+    if not (programs.correct(old) and programs.correct(new)):
+        return NO_DATA
+    if programs.source(old) == programs.source(new):
+        return SAME_PROGRAM
+    return findings.verdicts.pairs.of(programs.source(new), programs.source(old))

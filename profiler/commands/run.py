@@ -110,7 +110,7 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
     if request.workers is not None:
         return _run_on_workers(request, gate, reporter)
     run = written_run(request, reporter)
-    _print_results(run, request, reporter)
+    print_results(run, request, reporter)
     if run.left_out:
         reporter.warn(f"--budget {request.budget_s:g}: {left_out_words(run.left_out)}")
     reporter.say(seconds_line(run.spans, time.monotonic() - started))
@@ -143,7 +143,7 @@ def _run_on_workers(
     started = time.monotonic()
     codes = []
     for run in written_runs_of_workers(request, reporter):
-        _print_results(run, request, reporter)
+        print_results(run, request, reporter)
         codes.append(gated_exit_code(run.exit_code, run.findings, gate, reporter))
     reporter.say(f"{time.monotonic() - started:.1f} s.")
     return max(codes)
@@ -525,7 +525,7 @@ def _recorded_cells(recording: RunFolder, plan: Plan) -> str:
 # ---- the answer ----------------------------------------------------------------------------------
 
 
-def _print_results(run: WrittenRun, request: RunRequest, reporter: ProgressReporter) -> None:
+def print_results(run: WrittenRun, request: RunRequest, reporter: ProgressReporter) -> None:
     """Print the summary and the notices; then write what is asked for as a file or to stdout."""
     findings = run.findings
     to_stdout = "-" in (request.json_target, request.markdown_target)

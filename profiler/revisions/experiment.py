@@ -78,7 +78,8 @@ def read_version(repository: Repository, commit: Commit, wanted: Wanted, out: Pa
         space = space_of(loaded)
         plan = make_plan(loaded, space)
     except SpecError as error:
-        raise SpecError(f"at {commit.short}: {error.message}", remedy=error.remedy) from error
+        words = error.message.replace(f"{tree}{os.sep}", "")
+        raise SpecError(f"at {commit.short}: {words}", remedy=error.remedy) from error
     cells = plan.cells
     if wanted.only is not None:
         cells = select_cells(cells, wanted.only, None)

@@ -147,6 +147,10 @@ class Repository:
             self.root, "diff", "--no-color", "--no-ext-diff", old.hash, new.hash, "--", *paths
         )
 
+    def changed_files(self, old: Commit, new: Commit) -> tuple[str, ...]:
+        """Paths of the files that differ between two commits."""
+        return tuple(_git(self.root, "diff", "--name-only", old.hash, new.hash).splitlines())
+
     def _described(self, hashes: Sequence[str]) -> tuple[Commit, ...]:
         if not hashes:
             return ()

@@ -1,0 +1,267 @@
+"""Which commits changed a number: surveys of a history, ever closer around each step that is found.
+
+A session measures several commits side by side, so that nothing but the code differs between them.
+The first holds both ends and commits spread between them; each two neighbours that differ hold a
+step, and the next session spreads over the commits between those. Steps that go the other way, and
+several of them, are found alike. Nothing here measures: `measure` and `prepare` are given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import pairwise
+
+from profiler.model import Verdict
+
+COMMITS_A_SESSION = 9
+"""Eight gaps: a history of 65 commits takes two surveys, and each has few enough comparisons."""
+MOST_SESSIONS = 16
+MOST_REPEATS = 2
+"""Sessions of two neighbours alone that stay UNCLEAR."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A later commit against an earlier one, measured in one session."""
+
+    verdict: Verdict
+    ratio: float = math.nan
+    """Of the number at the later commit by that at the earlier one."""
+    low: float = math.nan
+    high: float = math.nan
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two were shown to differ by more than the margin."""
+        return self.verdict in (Verdict.SLOWER, Verdict.FASTER)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more blocks could tell."""
+        return self.verdict is Verdict.UNCLEAR
+
+
+UNCHANGED = Change(Verdict.SAME, 1.0, 1.0, 1.0)
+"""Between two commits of the same program, which nobody measures."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one session gave."""
+
+    steps: tuple[Change, ...]
+    """Each commit against the one before it."""
+    whole: Change
+    """The last commit against the first."""
+    failed: tuple[int, ...] = ()
+    """Places of commits that gave no right result: the session is made again without them."""
+
+
+Prepare = Callable[[Sequence[int]], Sequence[str | None]]
+"""Programs of commits at these places: two of one name need no measurement; None: no build."""
+Measure = Callable[[Sequence[int], int], Survey]
+"""Measures commits at these places, the oldest first; the number says how many sessions of the same
+commits there were before."""
+
+
+class State(StrEnum):
+    """What became of a step between two commits."""
+
+    FOUND = "found"
+    """Measured alone in a second session, which says the same."""
+    NOT_CONFIRMED = "not confirmed"
+    """The second session did not show it."""
+    UNCLEAR = "unclear"
+    """The sessions that there may be did not tell."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change between two commits that no usable commit lies between."""
+
+    before: int
+    after: int
+    """Place of the culprit in the history; with skipped commits in between, one of these is."""
+    change: Change
+    state: State = State.FOUND
+
+
+@dataclass(frozen=True, eq=False)
+class Bisection:
+    """What a bisection found."""
+
+    whole: Change
+    """The last usable commit against the first one."""
+    steps: tuple[Step, ...]
+    """In the order of the history."""
+    skipped: tuple[int, ...]
+    """Places of commits that were not built, or gave no right result."""
+    sessions: int
+    out_of_sessions: bool = False
+
+    @property
+    def culprits(self) -> tuple[Step, ...]:
+        """Confirmed steps that go the way the whole history went."""
+        return tuple(
+            step
+            for step in self.steps
+            if step.state is State.FOUND and step.change.verdict is self.whole.verdict
+        )
+
+    @property
+    def opposite(self) -> tuple[Step, ...]:
+        """Confirmed steps that go the other way, or that others undid."""
+        return tuple(
+            step
+            for step in self.steps
+            if step.state is State.FOUND and step.change.verdict is not self.whole.verdict
+        )
+
+    @property
+    def remainder(self) -> float:
+        """Ratio that the confirmed steps together leave of the whole change; 1: none."""
+        found = [step.change.ratio for step in self.steps if step.state is State.FOUND]
+        return self.whole.ratio / math.prod(found)
+
+
+class _OutOfSessionsError(Exception):
+    """No session may be made any more."""
+
+
+@dataclass
+class _Search:
+    last: int
+    prepare: Prepare
+    measure: Measure
+    commits: int
+    most_sessions: int
+    sessions: int = 0
+    skipped: set[int] = field(default_factory=set)
+    programs: dict[int, str] = field(default_factory=dict)
+    steps: dict[tuple[int, int], Step] = field(default_factory=dict)
+    attempts: Counter[tuple[int, ...]] = field(default_factory=Counter)
+    whole: Change | None = None
+
+    def run(self) -> Bisection:
+        short = False
+        try:
+            self._look_into(0, self.last)
+            for step in list(self.steps.values()):
+                self._confirm(step)
+        except _OutOfSessionsError:
+            short = True
+        return Bisection(
+            whole=self.whole or Change(Verdict.NO_DATA),
+            steps=tuple(sorted(self.steps.values(), key=lambda step: step.after)),
+            skipped=tuple(sorted(self.skipped)),
+            sessions=self.sessions,
+            out_of_sessions=short,
+        )
+
+    def _look_into(self, first: int, last: int) -> None:
+        """Find the steps between two commits that differ, or that nobody has compared yet."""
+        points, survey = self._surveyed(first, last)
+        if self.whole is None and len(points) > 1:
+            self.whole = self._repeated(points[0], points[-1], survey.whole)
+        for (before, after), first_seen in zip(pairwise(points), survey.steps, strict=True):
+            change = self._repeated(before, after, first_seen)
+            if change.is_open:
+                self.steps[before, after] = Step(before, after, change, State.UNCLEAR)
+            elif change.differs and self._between(before, after):
+                self._look_into(before, after)
+            elif change.differs:
+                self.steps[before, after] = Step(before, after, change)
+
+    def _surveyed(self, first: int, last: int) -> tuple[list[int], Survey]:
+        """Commits between two, both among them, and what a session says of them.
+
+        Again without those that turn out to fail, until none does.
+        """
+        while True:
+            points = self._points(first, last)
+            if len(points) < 2:
+                return points, Survey((), UNCHANGED)
+            survey = self._measured(points)
+            if not survey.failed:
+                return points, survey
+            self.skipped.update(survey.failed)
+
+    def _points(self, first: int, last: int) -> list[int]:
+        """Usable commits that are spread evenly from one to another, as many as a session takes."""
+        while True:
+            usable = [place for place in range(first, last + 1) if place not in self.skipped]
+            count = min(self.commits, len(usable))
+            gaps = max(1, count - 1)
+            points = [usable[round(i * (len(usable) - 1) / gaps)] for i in range(count)]
+            new = [point for point in points if point not in self.programs]
+            programs = dict(zip(new, self.prepare(new) if new else (), strict=True))
+            failed = {place for place, program in programs.items() if program is None}
+            self.skipped |= failed
+            self.programs |= {p: program for p, program in programs.items() if program is not None}
+            if not failed:
+                return points
+
+    def _measured(self, points: Sequence[int]) -> Survey:
+        """Survey of commits, of which neighbours of the same program are measured once."""
+        kept = [points[0]]
+        kept += [b for a, b in pairwise(points) if self.programs[a] != self.programs[b]]
+        if len(kept) == 1:
+            return Survey(tuple(UNCHANGED for _ in pairwise(points)), UNCHANGED)
+        if self.sessions >= self.most_sessions:
+            raise _OutOfSessionsError
+        self.sessions += 1
+        made = self.measure(kept, self.attempts[tuple(kept)])
+        self.attempts[tuple(kept)] += 1
+        if made.failed:
+            return made
+        changes = dict(zip(kept[1:], made.steps, strict=True))
+        steps = tuple(changes.get(after, UNCHANGED) for _, after in pairwise(points))
+        return replace(made, steps=steps)
+
+    def _repeated(self, before: int, after: int, change: Change) -> Change:
+        """A change, measured alone again while it is unclear."""
+        for _ in range(MOST_REPEATS):
+            if not change.is_open:
+                break
+            survey = self._measured((before, after))
+            if survey.failed:
+                break
+            change = survey.whole
+        return change
+
+    def _between(self, before: int, after: int) -> bool:
+        """Whether a usable commit lies between two."""
+        self._points(before, after)
+        return any(place not in self.skipped for place in range(before + 1, after))
+
+    def _confirm(self, step: Step) -> None:
+        """Measure the two commits of a step alone, in a session of their own."""
+        if step.state is not State.FOUND:
+            return
+        key = (step.before, step.after)
+        # Until it is confirmed it is not: the sessions may be at their end.
+        self.steps[key] = replace(step, state=State.NOT_CONFIRMED)
+        change = self._repeated(*key, self._measured(key).whole)
+        agrees = change.verdict is step.change.verdict
+        state = State.FOUND if agrees else State.UNCLEAR if change.is_open else State.NOT_CONFIRMED
+        self.steps[key] = Step(*key, change, state)
+
+
+def bisect(
+    commits: int,
+    prepare: Prepare,
+    measure: Measure,
+    *,
+    commits_a_session: int = COMMITS_A_SESSION,
+    most_sessions: int = MOST_SESSIONS,
+) -> Bisection:
+    """Find the steps in a history of so many commits, the oldest at place 0.
+
+    The answers of `prepare` and `measure` alone decide what comes next: given the same ones, it
+    ends the same. The first and the last commit have to be usable, else the nearest ones are taken.
+    """
+    return _Search(commits - 1, prepare, measure, commits_a_session, most_sessions).run()

@@ -1,0 +1,131 @@
+"""What a bisection found, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from profiler.model import Verdict
+from profiler.revisions.bisection import Bisection, Change, State, Step
+from profiler.revisions.repository import Commit
+
+_MOST_FILES = 6
+_NOTICED = 0.01
+"""Share of the whole change that steps may leave without a word."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a step is."""
+
+    cause: str
+    files: tuple[str, ...]
+    """Files that differ between the two commits."""
+    answer: tuple[str, ...]
+    """What its session says first, where it was explained."""
+    page: str | None
+
+
+def cause_of(before: str, after: str) -> str:
+    """What a step comes from, by the programs of its commits.
+
+    Both ran on one machine, under one driver, compiler and method: it is the code.
+    """
+    code = [program.partition(":")[0] for program in (before, after)]
+    if not any(code):
+        return "code: the sources of the variant differ"
+    if code[0] != code[1]:
+        return "code: the machine code differs"
+    return "code: the machine code is the same, what launches it differs"
+
+
+def bisection_lines(
+    found: Bisection,
+    history: Sequence[Commit],
+    what: tuple[str | None, str],
+    accounts: Mapping[int, Account],
+    skipped: Mapping[int, str],
+) -> Iterator[str]:
+    """Lines of the answer; `what`: id of the cell, None where none changed, and the metric.
+
+    `accounts` by place of the commit after a step, `skipped`: reason by place.
+    """
+    cell, metric = what
+    ends = f"{history[-1].short} against {history[0].short}"
+    where = "" if cell is None else f", {cell}"
+    yield f"{ends}{where}: {change_words(found.whole, metric)}."
+    culprits = found.culprits
+    for number, step in enumerate(culprits):
+        title = "Culprit" if not number else "A further culprit"
+        yield from _step_lines(title, step, history, metric, accounts[step.after])
+    for step in found.opposite:
+        yield from _step_lines("The other way", step, history, metric, accounts[step.after])
+    for step in found.steps:
+        if step.state is State.UNCLEAR:
+            yield f"UNCLEAR whether {_named(step, history)} changed it: more blocks may tell."
+        elif step.state is State.NOT_CONFIRMED:
+            yield f"Not confirmed by a second session: {_named(step, history)}."
+    yield from _rest_lines(found)
+    for place, reason in skipped.items():
+        yield f"Skipped: {history[place].words}: {reason.strip().partition(chr(10))[0]}"
+    yield f"Sessions: {found.sessions}."
+
+
+def _step_lines(
+    title: str, step: Step, history: Sequence[Commit], metric: str, account: Account
+) -> Iterator[str]:
+    yield f"{title}: {_named(step, history)}"
+    yield f"  {change_words(step.change, metric)} than {history[step.before].words}."
+    yield f"  It is {account.cause}."
+    if account.files:
+        more = len(account.files) - _MOST_FILES
+        names = ", ".join(account.files[:_MOST_FILES])
+        yield f"  Changed: {names}{f' and {more} more' if more > 0 else ''}."
+    for sentence in account.answer:
+        yield f"  {sentence}"
+    if account.page:
+        yield f"  Page: {account.page}"
+
+
+def _named(step: Step, history: Sequence[Commit]) -> str:
+    """The commit of a step; with commits in between that cannot be measured, all of them."""
+    commits = history[step.before + 1 : step.after + 1]
+    if len(commits) == 1:
+        return commits[0].words
+    return f"one of {len(commits)} commits, {commits[0].short} to {commits[-1].words}"
+
+
+def _rest_lines(found: Bisection) -> Iterator[str]:
+    if found.out_of_sessions:
+        yield "The sessions that were allowed are used up; --sessions allows more."
+    if found.whole.verdict is Verdict.SAME:
+        yield (
+            "Nobody is to blame: side by side on this machine both ends are the same. What "
+            "differed elsewhere came from driver, machine, compiler, library or method: "
+            "`profiler compare` of the two runs says which of these differ."
+        )
+    elif found.whole.differs and not found.out_of_sessions:
+        rest = found.remainder - 1
+        if not found.culprits:
+            yield "No single commit changed it by more than the margin: it came in small steps."
+        elif abs(rest) > max(_NOTICED, abs(found.whole.ratio - 1) / 4):
+            yield f"These steps leave {100 * rest:+.1f} % to others, each below the margin."
+
+
+def change_words(change: Change, metric: str) -> str:
+    """`2.1 % slower [1.9, 2.3]`."""
+    if not change.differs:
+        return {
+            Verdict.SAME: "the same",
+            Verdict.UNCLEAR: "UNCLEAR",
+        }.get(change.verdict, "not measured")
+    slower = change.verdict is Verdict.SLOWER
+    timed = metric == "duration_ns"
+    word = ("slower" if slower else "faster") if timed else ("more" if slower else "less")
+    of = "" if timed else f" {metric}"
+    ends = sorted(abs(100 * (value - 1)) for value in (change.low, change.high))
+    if change.ratio >= 2:
+        times = f"{change.ratio:.2f}\N{MULTIPLICATION SIGN}"
+        return f"{times} [{change.low:.2f}, {change.high:.2f}] {word}{of}"
+    percent = abs(100 * (change.ratio - 1))
+    return f"{percent:.1f} % {word}{of} [{ends[0]:.1f}, {ends[1]:.1f}]"
