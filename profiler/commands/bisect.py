@@ -288,7 +288,7 @@ class Bisecting:
             no_report=not explained,
             quiet=self.request.quiet,
         )
-        return measure_versions(asked, versions, self.reporter)
+        return measure_versions(asked, self.repository, versions, self.reporter)
 
     def _change(self, findings: Findings, new: Cell, old: Cell) -> Change:
         """The metric in one cell against another."""

@@ -29,6 +29,7 @@ from profiler.revisions.experiment import (
     read_version,
     same_sources,
     shared_variants,
+    source_changes,
     version_name,
     write_experiment,
 )
@@ -130,11 +131,14 @@ def measure_revisions(
     commits = tuple(repository.commit(revision) for revision in revisions)
     wanted = Wanted(request.spec, request.overrides, request.only)
     versions = [read_version(repository, commit, wanted, request.out) for commit in commits]
-    return measure_versions(request, versions, reporter)
+    return measure_versions(request, repository, versions, reporter)
 
 
 def measure_versions(
-    request: RunRequest, versions: Sequence[Version], reporter: ProgressReporter
+    request: RunRequest,
+    repository: Repository,
+    versions: Sequence[Version],
+    reporter: ProgressReporter,
 ) -> MeasuredRevisions:
     """Measure versions of an experiment that were read; see `measure_revisions`."""
     commits = tuple(version.commit for version in versions)
@@ -150,7 +154,8 @@ def measure_versions(
         reporter.say(f"Not measured, the same sources at these revisions: {', '.join(same)}.")
     if not variants:
         return MeasuredRevisions(commits, None, same, ())
-    spec = write_experiment(versions, variants, request.out)
+    changes = source_changes(repository, versions)
+    spec = write_experiment(versions, variants, request.out, changes)
     asked = replace(
         request,
         spec=spec,

@@ -74,7 +74,7 @@ class State(StrEnum):
     FOUND = "found"
     """Measured alone in a second session, which says the same."""
     NOT_CONFIRMED = "not confirmed"
-    """The second session did not show it."""
+    """No second session shows it."""
     UNCLEAR = "unclear"
     """The sessions that there may be did not tell."""
 
@@ -87,7 +87,7 @@ class Step:
     after: int
     """Place of the culprit in the history; with skipped commits in between, one of these is."""
     change: Change
-    state: State = State.FOUND
+    state: State
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +174,7 @@ class _Search:
             elif change.differs and self._between(before, after):
                 self._look_into(before, after)
             elif change.differs:
-                self.steps[before, after] = Step(before, after, change)
+                self.steps[before, after] = Step(before, after, change, State.NOT_CONFIRMED)
 
     def _surveyed(self, first: int, last: int) -> tuple[list[int], Survey]:
         """Commits between two, both among them, and what a session says of them.
@@ -240,11 +240,9 @@ class _Search:
 
     def _confirm(self, step: Step) -> None:
         """Measure the two commits of a step alone, in a session of their own."""
-        if step.state is not State.FOUND:
+        if step.state is State.UNCLEAR:
             return
         key = (step.before, step.after)
-        # Until it is confirmed it is not: the sessions may be at their end.
-        self.steps[key] = replace(step, state=State.NOT_CONFIRMED)
         change = self._repeated(*key, self._measured(key).whole)
         agrees = change.verdict is step.change.verdict
         state = State.FOUND if agrees else State.UNCLEAR if change.is_open else State.NOT_CONFIRMED

@@ -34,6 +34,9 @@ FOLDER = ".revisions"
 _OF_LAUNCH = ("source", "kernel", "launches", "grid", "block", "shared")
 """Settings of a `.cu` file that a variant may have of its own."""
 _LONGEST_NAME = 40
+_SOURCE_SUFFIXES = ("py", "cu", "cuh", "h", "hpp", "yaml", "yml")
+_LONGEST_DIFF = 64 * 1024
+"""Characters: a page shows it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +44,9 @@ class Version:
     """An experiment as one commit has it."""
 
     commit: Commit
+    tree: Path
+    """Folder with the files of the commit."""
     loaded: LoadedSpec
-    """Read from the tree of the commit."""
     space: Space
     cells: tuple[Cell, ...]
     """Those that were asked for."""
@@ -83,7 +87,7 @@ def read_version(repository: Repository, commit: Commit, wanted: Wanted, out: Pa
     cells = plan.cells
     if wanted.only is not None:
         cells = select_cells(cells, wanted.only, None)
-    return Version(commit, loaded, space, cells, _digests(loaded, cells))
+    return Version(commit, tree.resolve(), loaded, space, cells, _digests(loaded, cells))
 
 
 def _inside(repository: Repository, spec: Path) -> Path:
@@ -146,8 +150,43 @@ def shared_variants(versions: Sequence[Version]) -> tuple[str, ...]:
     )
 
 
-def write_experiment(versions: Sequence[Version], variants: Sequence[str], out: Path) -> Path:
+def source_changes(repository: Repository, versions: Sequence[Version]) -> str:
+    """How sources differ between the oldest and the newest version, as `git diff` prints it.
+
+    Those in the folders of experiment, workload and compiled sources; cut where it is very long.
+    """
+    folders: set[str] = set()
+    for version in versions:
+        tree = version.tree
+        files = [version.loaded.path, *_named_files(version)]
+        inside = [file.resolve() for file in files if file.resolve().is_relative_to(tree)]
+        folders |= {file.parent.relative_to(tree).as_posix() for file in inside}
+    pathspecs = [
+        f":(glob){'' if folder == '.' else f'{folder}/'}**/*.{suffix}"
+        for folder in sorted(folders)
+        for suffix in _SOURCE_SUFFIXES
+    ]
+    diff = repository.diff(versions[0].commit, versions[-1].commit, pathspecs)
+    return diff if len(diff) <= _LONGEST_DIFF else f"{diff[:_LONGEST_DIFF]}\n[cut here]\n"
+
+
+def _named_files(version: Version) -> Iterator[Path]:
+    """Files that a workload names: its own, and the sources of what is compiled."""
+    workload = version.loaded.experiment.workload
+    if isinstance(workload, ModuleWorkload):
+        yield Path(workload.target(version.loaded.base))
+    for variant in version.variants.values():
+        recipe = version.space.recipe(variant.params)
+        if recipe is not None:
+            yield from (*recipe.sources, *recipe.included)
+
+
+def write_experiment(
+    versions: Sequence[Version], variants: Sequence[str], out: Path, changes: str = ""
+) -> Path:
     """Write an experiment of these variants at each version, the oldest first; returns its file.
+
+    `changes`: how their sources differ.
 
     The first variant of the oldest version is the baseline. Problems and settings are those of the
     newest. Raises UsageError where versions do not fit into one session.
@@ -168,7 +207,9 @@ def write_experiment(versions: Sequence[Version], variants: Sequence[str], out: 
             remedy="Build both yourself, and give them to one experiment as variants "
             "(docs/own-programs.md).",
         )
-    document = _document(versions, variants, name, section, items)
+    data = _data(versions, variants, name)
+    data |= {"workload": section, "variants": {"list": items}}
+    document = as_yaml({**data, "changes": changes} if changes.strip() else data)
     file = folder / "experiment.yaml"
     write_atomic(file, f"# Made from {newest.loaded.path.name} at its revisions.\n{document}")
     return file
@@ -183,13 +224,8 @@ def version_name(variant: str, commit: Commit, *, several: bool) -> str:
     return f"{variant} {commit.short}" if several else commit.short
 
 
-def _document(
-    versions: Sequence[Version],
-    variants: Sequence[str],
-    name: str,
-    section: Mapping[str, Any],
-    items: Sequence[Mapping[str, Any]],
-) -> str:
+def _data(versions: Sequence[Version], variants: Sequence[str], name: str) -> dict[str, Any]:
+    """Values of an experiment file, without workload and variants."""
     newest = versions[-1]
     experiment = newest.loaded.experiment
     several = len(variants) > 1
@@ -198,12 +234,10 @@ def _document(
     given = experiment.model_dump(mode="json", exclude_unset=True, by_alias=True)
     problems = {cell.problem.name: cell.problem for cell in newest.cells}
     excluded = list(_excluded(versions, variants, tuple(problems)))
-    data = {
+    return {
         "name": name,
         "title": f"{experiment.title or experiment.name}: {old.short} and {new.short}",
         "description": f"Old: {old.words}. New: {new.words}.",
-        "workload": section,
-        "variants": {"list": list(items)},
         "problems": {
             "list": [{"name": p.name, "params": dict(p.params)} for p in problems.values()]
         },
@@ -212,7 +246,6 @@ def _document(
         **({"questions": ["baseline", "steps"]} if several or len(versions) > 2 else {}),
         **{key: given[key] for key in kept if given.get(key)},
     }
-    return as_yaml(data)
 
 
 def _excluded(

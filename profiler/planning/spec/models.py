@@ -681,6 +681,11 @@ class Experiment(SpecModel):
         description="What the inputs hold: the distribution of their values. The page shows it "
         "under How it was measured.",
     )
+    changes: Text = Field(
+        default="",
+        description="How the sources of the variants differ, as `git diff` prints it. The page has "
+        "it, folded; `compare` of git revisions writes it.",
+    )
     workload: Workload = Field(
         description="What is run: a module, a file, or a mapping for a module or a command."
     )

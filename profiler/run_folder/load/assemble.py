@@ -106,6 +106,7 @@ def assemble(
             title=loaded.experiment.title or loaded.experiment.name,
             description=loaded.experiment.description,
             inputs=loaded.experiment.inputs,
+            changes=loaded.experiment.changes,
             spec_text=loaded.text,
             # The spec in a run folder is a copy: what measures again is its original.
             spec_path=record.spec_path if loaded.base == run.path else loaded.shown_path,

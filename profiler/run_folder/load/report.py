@@ -40,6 +40,8 @@ class ExperimentText:
     description: str
     inputs: str = ""
     """What the inputs hold, as the experiment describes it; empty where it does not."""
+    changes: str = ""
+    """How the sources of the variants differ, as a unified diff; empty where it does not say."""
     spec_text: str = ""
     """The whole file."""
     spec_path: str = "SPEC"

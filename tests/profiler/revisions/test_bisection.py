@@ -1,0 +1,142 @@
+"""Bisections of histories whose truth is known, on the stand-in of benchmarks/history."""
+
+import math
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks/history"))
+
+from bisections import COMMITS, KINDS, History, one_culprit, outcome, scored, two_culprits
+
+from profiler.model import Verdict
+from profiler.revisions.bisection import Change, State, Survey, bisect
+from profiler.revisions.journal import Journal
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_culprits_and_no_others_are_named(name):
+    kind, _, failing = KINDS[name]
+    score = scored(kind, 12, size=0.02, drift=0.01, failing=failing)
+    assert (score.found, score.wrong) == (12, 0)
+    assert max(score.sessions) <= 8
+
+
+def levels(*places, size=0.02):
+    made = np.zeros(COMMITS)
+    for place in places:
+        made[place:] += math.log1p(size)
+    return made
+
+
+def test_a_culprit_behind_commits_that_fail_is_one_of_several():
+    history = History(levels(10), broken=frozenset({9, 10, 11}))
+    (step,) = bisect(COMMITS, history.prepare, history.measure).culprits
+    assert (step.before, step.after) == (8, 12)
+
+
+def test_ends_that_fail_are_replaced_by_their_neighbours():
+    history = History(levels(5), broken=frozenset({0, COMMITS - 1}))
+    found = bisect(COMMITS, history.prepare, history.measure)
+    assert [step.after for step in found.culprits] == [5]
+    assert found.whole.verdict is Verdict.SLOWER
+
+
+def test_a_commit_that_fails_while_it_is_measured_is_skipped():
+    history = History(levels(12))
+
+    def measure(places, attempt):
+        failed = tuple(place for place in places if place in (8, 16))
+        if failed:
+            return Survey((), Change(Verdict.NO_DATA), failed)
+        return history.measure(places, attempt)
+
+    found = bisect(COMMITS, history.prepare, measure)
+    assert [step.after for step in found.culprits] == [12]
+    assert set(found.skipped) == {8, 16}
+
+
+def test_a_step_that_the_second_session_does_not_show_is_no_culprit():
+    history = History(levels(12))
+
+    def measure(places, attempt):
+        made = history.measure(places, attempt)
+        if len(places) == 2:
+            return Survey((Change(Verdict.SAME, 1.0, 1.0, 1.0),), Change(Verdict.SAME, 1.0))
+        return made
+
+    found = bisect(COMMITS, history.prepare, measure)
+    assert [(step.after, step.state) for step in found.steps] == [(12, State.NOT_CONFIRMED)]
+    assert not found.culprits
+
+
+def test_equal_programs_are_not_measured():
+    history = History(levels(20))
+    found = bisect(COMMITS, lambda places: [f"{place >= 20}" for place in places], history.measure)
+    assert [step.after for step in found.culprits] == [20]
+    # One of each program, until both stand beside each other.
+    assert {len(places) for places, _ in history.sessions} == {2}
+
+
+def test_sessions_have_a_limit():
+    history = History(levels(4, 9, 14, 19, 24))
+    found = bisect(COMMITS, history.prepare, history.measure, most_sessions=3)
+    assert (found.sessions, found.out_of_sessions) == (3, True)
+    assert not found.culprits, "none was confirmed"
+
+
+class KilledError(Exception):
+    """The process ends here."""
+
+
+def journalled(path, history, kill_at=None):
+    """A bisection whose answers a journal keeps, killed before a session."""
+    journal = Journal(path)
+    begun = 0
+
+    def measure(places, attempt):
+        def ask():
+            nonlocal begun
+            begun += 1
+            if begun == kill_at:
+                raise KilledError
+            # A session of the same commits gives the same numbers, whenever it is made.
+            history.generator = np.random.default_rng([*places, attempt])
+            made = history.measure(places, attempt)
+            return [[asdict(change) for change in made.steps], asdict(made.whole)]
+
+        steps, whole = journal.answer(("survey", *places, attempt), ask)
+        return Survey(tuple(_change(step) for step in steps), _change(whole))
+
+    return bisect(COMMITS, history.prepare, measure)
+
+
+def _change(record):
+    return Change(**{**record, "verdict": Verdict(record["verdict"])})
+
+
+@pytest.mark.parametrize("kind", [one_culprit, two_culprits])
+def test_killed_anywhere_it_goes_on_to_the_same_answer(tmp_path, kind):
+    truth, _ = kind(np.random.default_rng(7), 0.02)
+    whole = journalled(tmp_path / "whole", History(truth))
+    for kill_at in range(1, whole.sessions + 1):
+        path = tmp_path / f"{kill_at}"
+        with pytest.raises(KilledError):
+            journalled(path, History(truth), kill_at)
+        again = History(truth)
+        resumed = journalled(path, again)
+        assert outcome(resumed) == outcome(whole)
+        assert len(again.sessions) == whole.sessions - kill_at + 1
+
+
+def test_a_journal_that_ends_in_half_a_line_keeps_what_is_whole(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    Journal(path).answer(("a", 1), lambda: [1])
+    path.write_text(path.read_text() + '{"question": "b')
+    journal = Journal(path)
+    assert journal.answer(("a", 1), lambda: [2]) == [1]
+    assert journal.answer(("b",), lambda: "c") == "c"
+    assert Journal(path).answer(("b",), lambda: "d") == "c"
