@@ -10,7 +10,7 @@ from profiler.runner.protocol import read_journal
 
 ENDINGS = str(TESTS / "workloads/endings.py")
 NAMES = ("well", "second", "third")
-PAGES = {"rules.csv.gz", "sass.csv.gz", "source.csv.gz"}
+PAGES = {"rules.csv.gz", "sass.csv.gz", "source.csv.gz", "series.json.gz"}
 SETTINGS = {"device": "cpu", "blocks": 2, "metrics": ["duration_ns", "cycles"], "warmups": 0}
 TIMES = {"FAKE_NCU_TIMES": "well=9000,second=7000,third=8000"}
 
@@ -59,6 +59,9 @@ def test_explain_prints_the_why_of_a_run(explained):
     assert done.code == 0, done.err
     assert (done.json["variant"], done.json["against"]) == ("second", "well")
     assert done.json["tree"]["lines"][0]["file"] == "reduce.cu"
+    inside = done.json["tree"]["inside"]
+    assert (inside["ramp_ns"], inside["tail_ns"]) == (1500, 3000)
+    assert inside["clock_ghz"] == pytest.approx(1.6)
     assert len(done.out.encode()) <= 4096
     text = profiler("explain", run, "--variant", "well").out
     assert "reduce.cu:10" in text

@@ -22,8 +22,9 @@ LOG = "ncu.csv"
 REPORT = "report.ncu-rep"
 RECOVERED = "recovered.csv"
 RULES, SASS, SOURCE = "rules.csv", "sass.csv", "source.csv"
-"""Names of ncu's files in the folder of an attempt. The extension is given because it changes:
-ncu 2026.3 writes `.ncu-repz` where none is named."""
+SERIES = "series.json"
+"""Names of ncu's files in the folder of an attempt, and of what is made of a page. The extension of
+the report is given because it changes: ncu 2026.3 writes `.ncu-repz` where none is named."""
 LAUNCHES = "launches.csv"
 """Name of the raw page of a report that was made elsewhere."""
 
@@ -153,9 +154,9 @@ class Ncu:
         return replace(self, sections=tuple(sections))
 
     def page_commands(self, folder: Path) -> Mapping[str, Command]:
-        """Commands that print RULES, SASS and SOURCE of the report of an attempt to stdout."""
+        """Commands that print what RULES, SASS, SOURCE and SERIES of an attempt are made of."""
         pages = report_pages(self.path, folder / REPORT)
-        return {name: pages[name] for name in (RULES, SASS, SOURCE)}
+        return {name: pages[name] for name in (RULES, SASS, SOURCE, SERIES)}
 
     def _command(
         self,
@@ -234,13 +235,15 @@ def report_pages(path: Path, report: Path) -> Mapping[str, Command]:
     """Commands of the ncu at `path` that print pages of a report to stdout, by name of the page.
 
     The launches; the rules with all details; SASS with its counters; source lines with the SASS of
-    each.
+    each; the launches with all samples that were taken inside them.
     """
+    raw = ("--page", "raw", "--config-file", "off", "--rename-kernels", "off")
     pages = {
-        LAUNCHES: ("--page", "raw", "--config-file", "off", "--rename-kernels", "off"),
+        LAUNCHES: raw,
         RULES: ("--page", "details"),
         SASS: ("--page", "source", "--print-source", "sass"),
         SOURCE: ("--page", "source", "--print-source", "cuda,sass"),
+        SERIES: (*raw, "--print-metric-instances", "details"),
     }
     start = (str(path), "--import", str(report), "--csv")
     return {

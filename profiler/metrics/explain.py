@@ -25,6 +25,9 @@ SECTIONS = (
 """Sections of ncu (2025.3.1, `ncu --list-sections`) with what is told of a kernel, and whose rules
 advise on it."""
 
+SAMPLES = "PmSampling"
+"""What is sampled inside a kernel: 2 of 23 passes on an H200. Its rules say nothing of causes."""
+
 TABLES = "MemoryWorkloadAnalysis_Tables"
 """Half of the time of an explain session (H200: 10.8 s of a process that takes 4.5 s without it):
 asked for only where the names of what the tree reads of it are not known."""
@@ -78,7 +81,8 @@ _CLOCKS = (
 
 def explain_sections(compute_capability: str | None) -> tuple[str, ...]:
     """Sections of an explain session on an architecture."""
-    return SECTIONS if compute_capability in _OF_TABLES else (*SECTIONS, TABLES)
+    sections = (*SECTIONS, SAMPLES)
+    return sections if compute_capability in _OF_TABLES else (*sections, TABLES)
 
 
 def explain_metrics(compute_capability: str | None) -> tuple[str, ...]:

@@ -76,8 +76,8 @@ WORKER_FILE = "worker.json"
 COMMAND_FILE = "command.txt"
 JOURNAL_FILE = "journal.jsonl"
 CSV_FILE = "ncu.csv"
-EXPLAIN_FILES = ("rules.csv", "sass.csv", "source.csv")
-"""Pages of the report of an explain session."""
+EXPLAIN_FILES = ("rules.csv", "sass.csv", "source.csv", "series.json")
+"""Pages of the report of an explain session, and what was sampled inside its launches."""
 SEARCH_JOURNAL_FILE = "search/journal.jsonl"
 """What a search proposed, and what came of it (`profiler.search.live`)."""
 COMPILED_FOLDER = "compiled"

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import pandas as pd
 
+from profiler.analyse.why.inside import Inside
 from profiler.analyse.why.waited_for import (
     BARRIER,
     PRODUCTS,
@@ -59,6 +60,8 @@ class KernelProfile:
     """ncu's advice: `rule type text speedup_type speedup_pct`."""
     listing: Listing | None = None
     """Its instructions with their counters; None without a source page."""
+    inside: Inside | None = None
+    """What was sampled inside it; None where ncu printed no samples."""
 
     @property
     def instructions(self) -> pd.DataFrame | None:

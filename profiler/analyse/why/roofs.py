@@ -82,8 +82,8 @@ _MEMORY = (
     ("l2", "lts__t_bytes.sum", "lts__cycles_elapsed.avg.per_second"),
     ("l1", "l1tex__t_bytes.sum", "sm__cycles_elapsed.avg.per_second"),
 )
-_SM_CLOCK = "sm__cycles_elapsed.avg.per_second"
-_OTHER_CLOCKS = frozenset(name for name, _, clock in _MEMORY if clock != _SM_CLOCK)
+SM_CLOCK = "sm__cycles_elapsed.avg.per_second"
+_OTHER_CLOCKS = frozenset(name for name, _, clock in _MEMORY if clock != SM_CLOCK)
 BYTES, OPERATIONS = "byte", "op"
 NO_PRACTICAL: Mapping[str, float] = MappingProxyType({})
 
@@ -137,7 +137,7 @@ def roofs(
     `highest_clock_ghz`: of the SMs, by NVML.
     """
     counted = [*_memory_roofs(profile), *_arithmetic_roofs(profile, compute_capability)]
-    raised = highest_clock_ghz * 1e9 / profile.value(_SM_CLOCK)
+    raised = highest_clock_ghz * 1e9 / profile.value(SM_CLOCK)
     complete = [
         replace(
             roof,
@@ -156,7 +156,7 @@ def _memory_roofs(profile: KernelProfile) -> Iterator[Roof]:
 
 
 def _arithmetic_roofs(profile: KernelProfile, compute_capability: str | None) -> Iterator[Roof]:
-    clock = profile.value(_SM_CLOCK)
+    clock = profile.value(SM_CLOCK)
     for kind in TENSOR_TYPES:
         amount = _catalogue_value(profile, f"tensor_{kind}_ops", compute_capability)
         peak = _catalogue_value(profile, f"tensor_{kind}_peak", compute_capability)

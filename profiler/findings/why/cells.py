@@ -11,15 +11,18 @@ import pandas as pd
 
 from profiler.analyse.why.account import KernelTime, kernel_time
 from profiler.analyse.why.causes import Cause, causes, reasons_first, unfused
+from profiler.analyse.why.inside import Inside
 from profiler.analyse.why.kernel_profiles import DURATION, CellProfile, KernelProfile
 from profiler.analyse.why.roofs import (
     NO_PRACTICAL,
+    SM_CLOCK,
     BusyUnit,
     Roof,
     busy_unit,
     roofs,
     roofs_together,
 )
+from profiler.findings.caveats import CLOCKS_DIFFER
 from profiler.findings.counters import NOT_WAITING
 from profiler.findings.why.hot_lines import HotLine, hot_lines
 
@@ -27,6 +30,9 @@ NEAR_ROOF = 0.6
 """From this share of a roof on it limits the kernel; below, ncu's rule SOLBottleneck (2025.3.1)
 looks for latency as well."""
 MOST_LINES = 5
+_IDLE_APART = 0.05
+"""Of the duration: idle times by samples and by counters were within 0.02 on an H200 (a product, a
+softmax, attention; 28 November 2026), as passes differ and start before the launch."""
 LATENCY = "latency"
 
 
@@ -73,6 +79,31 @@ class KernelWhy:
     def duration_ns(self) -> float:
         """Duration of the launch that was counted."""
         return self.profile.value(DURATION)
+
+    @property
+    def inside(self) -> Inside | None:
+        """What was sampled inside it; None where that is too little to tell."""
+        inside = self.profile.inside
+        return inside if inside is not None and inside.is_known else None
+
+    @property
+    def counted_clock_ghz(self) -> float:
+        """Mean SM clock of the pass that counted it; NaN where that is missing."""
+        return self.profile.value(SM_CLOCK) / 1e9
+
+    @property
+    def counted_idle_share(self) -> float:
+        """Part of the time in which schedulers have no warp, as the account counts with it."""
+        return math.nan if self.time is None else 1 - 1 / self.time.imbalance
+
+    @property
+    def samples_disagree(self) -> tuple[bool, bool]:
+        """Whether the samples tell another clock, and another idle time, than the counters."""
+        if self.inside is None:
+            return False, False
+        clocks = abs(self.inside.clock_ghz / self.counted_clock_ghz - 1)
+        idle = abs(self.inside.idle_share - self.counted_idle_share)
+        return clocks > CLOCKS_DIFFER, idle > _IDLE_APART
 
     @property
     def limit(self) -> str:

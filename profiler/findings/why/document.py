@@ -16,6 +16,7 @@ from pydantic import Field
 from profiler.analyse.why.account import Account, Part
 from profiler.analyse.why.causes import Cause
 from profiler.analyse.why.facts import Evidence
+from profiler.analyse.why.inside import Inside
 from profiler.analyse.why.roofs import BUSY_UNITS, Roof, RoofAccount
 from profiler.findings.findings import Findings
 from profiler.findings.json_model import ABSENT, JsonObject, Number, Source
@@ -375,6 +376,23 @@ class RuleAdviceDocument(JsonObject):
     """global: of the launch; local: of the part that the rule looks at"""
 
 
+class InsideDocument(JsonObject):
+    """What was sampled inside a launch (section PmSampling)."""
+
+    get = Source[Inside]()
+    ramp_ns: Number = get(lambda inside: rounded(inside.ramp_ns))
+    """until the SMs are as busy as they usually are"""
+    tail_ns: Number = get(lambda inside: rounded(inside.tail_ns))
+    """since they were so for the last time"""
+    idle_pct: Number = get(lambda inside: rounded(100 * inside.idle_share))
+    """of the time of all SMs: without a warp"""
+    clock_ghz: Number = get(lambda inside: rounded(inside.clock_ghz))
+    """mean clock of the SMs"""
+    lowest_clock_ghz: Number = get(lambda inside: rounded(inside.clock_range_ghz[0]))
+    """over a tenth of the launch"""
+    highest_clock_ghz: Number = get(lambda inside: rounded(inside.clock_range_ghz[1]))
+
+
 class TreeDocument(JsonObject):
     """The longest kernel of a cell: limit, stall reasons, source lines, causes, ncu's rules."""
 
@@ -403,6 +421,10 @@ class TreeDocument(JsonObject):
     tied_causes: list[list[str]] = get(lambda tree: _tied(tree.costs))
     """names of causes with the same time, most often what the busiest unit leaves: none of them
     comes before another"""
+    inside: InsideDocument = get.nested(
+        InsideDocument, lambda tree: tree.kernel.inside, optional=True
+    )
+    """by the samples of one launch; absent where there are none or too few"""
     ncu: Annotated[list[RuleAdviceDocument], Field(max_length=MOST_ADVICE)] = get.rows(
         RuleAdviceDocument, lambda tree: _rules(tree.kernel)[: min(tree.most, MOST_ADVICE)]
     )

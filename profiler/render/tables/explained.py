@@ -12,6 +12,8 @@ from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.counters import CounterOfBoth
 from profiler.findings.why.find import find_why
 from profiler.findings.why.pairs import Account, PairWhy
+from profiler.render.figures import inside as figures
+from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.tables.listings import packed_listings
 from profiler.render.tables.rows import Datum, Row, raw_or_none
 from profiler.render.words import numbers
@@ -19,12 +21,14 @@ from profiler.render.words.counters import NAMES, counter_words, group_words
 from profiler.render.words.why import (
     CLASSES,
     ESTIMATED,
+    PIPES,
     Amount,
     account_rows,
     amount_words,
     cause_amount,
     cause_rows_of_cell,
     cause_rows_of_pair,
+    inside_words,
     kernel_times,
     limit_of_cell,
     no_lines_words,
@@ -48,6 +52,8 @@ _MOST_WAITS = 5
 _MOST_CAUSES = 6
 _MOST_ADVICE = 5
 _MOST_CLASSES = 10
+_LEAST_SHOWN_PCT = 5.0
+"""Pipes that never reach more of their peak are not drawn."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,8 @@ class Tree:
     """Why there are no lines; empty where there are."""
     causes: tuple[Row, ...]
     advice: tuple[Row, ...]
+    inside: Chart | None
+    """Samples of its longest kernel; None without any."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +136,10 @@ def explained(findings: Findings) -> ExplainedRun | None:
     }
     return ExplainedRun(
         pairs=tuple(map(_pair, why.pairs[:MOST_PAIRS])),
-        trees=tuple(_tree(names[cell], cell, of_cell) for cell, of_cell in why.cells.items()),
+        trees=tuple(
+            _tree(names[cell], cell, of_cell, number)
+            for number, (cell, of_cell) in enumerate(why.cells.items())
+        ),
         listings=packed_listings(why, names),
     )
 
@@ -244,7 +255,7 @@ def _causes(why: CellWhy) -> tuple[Row, ...]:
     )
 
 
-def _tree(name: str, cell: str, why: CellWhy) -> Tree:
+def _tree(name: str, cell: str, why: CellWhy, number: int) -> Tree:
     kernel = why.kernels[0]
     return Tree(
         name=name,
@@ -283,7 +294,28 @@ def _tree(name: str, cell: str, why: CellWhy) -> Tree:
             )
             for advice in kernel.advice[:_MOST_ADVICE]
         ),
+        inside=_inside(name, number, kernel),
     )
+
+
+def _inside(name: str, number: int, kernel: KernelWhy) -> Chart | None:
+    """Figure of what was sampled inside a kernel; `number`: of the cell among those explained."""
+    inside = kernel.inside
+    if inside is None:
+        return None
+    shown = {
+        words: inside.samples[sampled]
+        for sampled, words in PIPES.items()
+        if sampled in inside.samples and inside.samples[sampled].max() >= _LEAST_SHOWN_PCT
+    }
+    drawing = figures.inside(
+        inside.times_ns / 1e3,
+        100 * inside.busy,
+        shown,
+        inside.clocks_ghz,
+        (inside.ramp_ns / 1e3, inside.tail_ns / 1e3, inside.duration_ns / 1e3),
+    )
+    return make_chart(f"inside-{number}", f"Inside {name}", inside_words(kernel), drawing)
 
 
 def _lines(kernel: KernelWhy) -> tuple[Row, ...]:

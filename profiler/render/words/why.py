@@ -438,6 +438,47 @@ def limit_words(kernel: KernelWhy) -> str:
     return limit
 
 
+PIPES: Mapping[str, str] = {
+    "tensor": "tensor pipe",
+    "fma": "FMA pipe",
+    "xu": "special functions",
+    "dram": "device memory",
+}
+"""What is sampled inside a kernel, by its name in the samples."""
+
+
+def inside_words(kernel: KernelWhy) -> str:
+    """Ramp, tail and clock by the samples inside a kernel, and where counters tell otherwise."""
+    inside = kernel.inside
+    if inside is None:
+        return ""
+    ramp, tail, whole = (
+        numbers.show(ns, "ns") for ns in (inside.ramp_ns, inside.tail_ns, inside.duration_ns)
+    )
+    lowest, highest = inside.clock_range_ghz
+    idle, at_ends, counted = (
+        numbers.show(100 * share, "%")
+        for share in (inside.idle_share, inside.ends_idle_share, kernel.counted_idle_share)
+    )
+    words = (
+        f"One launch, a sample each {numbers.show(inside.step_ns, 'ns')}: SMs fill for {ramp} "
+        f"(ramp) and empty for {tail} (tail) of {whole}; they are idle for {idle} of the time, "
+        f"{at_ends} in these two. The clock is {inside.clock_ghz:.2f} GHz, by tenths of the launch "
+        f"{lowest:.2f} to {highest:.2f}."
+    )
+    clock_differs, idle_differs = kernel.samples_disagree
+    if clock_differs:
+        words += (
+            f" The pass that the account is of was clocked at {kernel.counted_clock_ghz:.2f} GHz: "
+            "its part of the clock is of that pass."
+        )
+    if idle_differs:
+        words += (
+            f" Counters say idle for {counted}: the account's part of idle cycles is uncertain."
+        )
+    return words
+
+
 def roof_words(name: str) -> str:
     """Name of a roof or of a busy unit."""
     if name.startswith("tensor_"):

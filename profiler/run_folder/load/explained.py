@@ -10,6 +10,7 @@ import pandas as pd
 
 from profiler.analyse.parts import PartSamples
 from profiler.analyse.samples import cell_of_part, cells_by_shape, visit_of_ranges
+from profiler.analyse.why.inside import Inside, read_samples
 from profiler.analyse.why.kernel_profiles import EXECUTED, CellProfile, KernelProfile
 from profiler.errors import ParseError
 from profiler.notices import Notice, NoticeKind
@@ -19,7 +20,7 @@ from profiler.parse.ncu_launches import LAUNCH_COLUMNS
 from profiler.parse.ncu_source import OPCODE, Listing, join_lines, parse_source_page
 from profiler.run_folder.folder import EXPLAIN_FILES
 
-RULES_FILE, SASS_FILE, SOURCE_FILE = EXPLAIN_FILES
+RULES_FILE, SASS_FILE, SOURCE_FILE, SERIES_FILE = EXPLAIN_FILES
 _SAME_COUNT = 0.05
 """How far the instructions of a listing may be off those of its launch: they are counted in another
 pass of the same launch."""
@@ -47,14 +48,15 @@ def cell_profiles(
     launches = table.launches
     listings, listing_notices = _listings(folder, [str(name) for name in launches["kernel"]])
     rules, rule_notices = _rules(folder)
+    samples, sample_notices = _samples(folder)
     profiles: dict[str, list[KernelProfile]] = {}
     instructions = _of_launches(listings, launches)
     for row, cell in enumerate(cells(launches)):
         if cell:
-            profile = _kernel_profile(launches.iloc[row], rules, instructions[row])
+            profile = _kernel_profile(launches.iloc[row], rules, samples, instructions[row])
             profiles.setdefault(cell, []).append(profile)
     found = {cell: CellProfile(cell, tuple(kernels)) for cell, kernels in profiles.items()}
-    return found, (*listing_notices, *rule_notices)
+    return found, (*listing_notices, *rule_notices, *sample_notices)
 
 
 def finished_cells(launches: pd.DataFrame, finished: Collection[str]) -> list[str]:
@@ -84,7 +86,10 @@ def first_sample_cells(launches: pd.DataFrame, cell: str, parts: PartSamples | N
 
 
 def _kernel_profile(
-    launch: pd.Series, rules: Mapping[int, pd.DataFrame], listing: Listing | None
+    launch: pd.Series,
+    rules: Mapping[int, pd.DataFrame],
+    samples: Mapping[int, Inside],
+    listing: Listing | None,
 ) -> KernelProfile:
     values = {
         str(name): float(value)
@@ -96,6 +101,7 @@ def _kernel_profile(
         values=values,
         rules=rules.get(int(launch["id"]), pd.DataFrame()),
         listing=listing,
+        inside=samples.get(int(launch["id"])),
     )
 
 
@@ -148,3 +154,14 @@ def _rules(folder: Path) -> tuple[Mapping[int, pd.DataFrame], tuple[Notice, ...]
         return {}, (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": packed.name}),)
     by_launch = rules.rename(columns={"description": "text"}).groupby("id")
     return {int(advice["id"].iloc[0]): advice for _, advice in by_launch}, ()
+
+
+def _samples(folder: Path) -> tuple[Mapping[int, Inside], tuple[Notice, ...]]:
+    """What was sampled inside launches, by their id."""
+    packed = folder / f"{SERIES_FILE}.gz"
+    if not packed.exists():
+        return {}, ()
+    try:
+        return read_samples(read_packed(packed)), ()
+    except (ParseError, OSError, ValueError, KeyError, TypeError):
+        return {}, (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": packed.name}),)

@@ -16,8 +16,19 @@ from collections.abc import Mapping, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 
+from profiler.analyse.why.inside import samples_of_page
 from profiler.collect import Command
-from profiler.collect.ncu import LOG, RANGE_ROW, REPORT, RULES, SASS, SOURCE, Ncu, page_of_launches
+from profiler.collect.ncu import (
+    LOG,
+    RANGE_ROW,
+    REPORT,
+    RULES,
+    SASS,
+    SERIES,
+    SOURCE,
+    Ncu,
+    page_of_launches,
+)
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.tool_output import Ran, ran_together
 from profiler.model import Cell, Plan
@@ -39,7 +50,7 @@ _ROW_OF_LAUNCH = re.compile(rb'^"\d+",', re.MULTILINE)
 
 
 def keep_pages(ncu: Ncu, folder: Path) -> None:
-    """Write the rules and the source pages of an attempt, packed; nothing where ncu prints none.
+    """Write rules, source pages and samples of an attempt, packed; nothing where ncu prints none.
 
     What cannot be printed is left out: the counters tell without it, and say that it is missing.
     """
@@ -71,7 +82,7 @@ def _parts(name: str, page: Command, launches: int) -> list[Command]:
     """Commands that print a page one after the other: a source page by shares of its launches."""
     cores = len(os.sched_getaffinity(0))
     count = min(_MOST_PARTS, cores // _CORES_PER_PART, launches)
-    if name == RULES or count < 2:
+    if name in (RULES, SERIES) or count < 2:
         return [page]
     bounds = [launches * part // count for part in range(count + 1)]
     return [page_of_launches(page, first, end - first) for first, end in pairwise(bounds)]
@@ -110,7 +121,7 @@ def _with_lines(printed: str) -> str:
     return printed if _LINE_COLUMN in printed else ""
 
 
-_KEEP = {RULES: _rules, SASS: _whole, SOURCE: _with_lines}
+_KEEP = {RULES: _rules, SASS: _whole, SOURCE: _with_lines, SERIES: samples_of_page}
 
 
 def check_kernels(loaded: Loaded, plan: Plan, space: Space) -> KernelCheck:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from profiler.analyse.why.inside import samples_of_page
 from profiler.analyse.why.kernel_profiles import EXECUTED
 from profiler.commands.report import read_run
 from profiler.metrics.explain import SECTIONS
@@ -30,7 +31,7 @@ RECORDING = open_run(Path(__file__).parents[2] / "recordings/explained.zip").pat
 ATTEMPT = "raw/ncu-explain.001"
 TORCH = "torch..columns=16384.rows=8192.dtype=float32"
 BEST = "vector-b256-r1-v4..columns=16384.rows=8192.dtype=float32"
-RULES, SASS, SOURCE = (f"{name}.gz" for name in EXPLAIN_FILES)
+RULES, SASS, SOURCE, SERIES = (f"{name}.gz" for name in EXPLAIN_FILES)
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +171,22 @@ def test_a_damaged_page_costs_that_page_and_is_named(copy, name, content):
     assert set(profiles_of(loaded)) == {TORCH, BEST}
     (notice,) = [n for n in notices_of(loaded) if n.kind is NoticeKind.ATTEMPT_FILE_DAMAGED]
     assert notice.values["file"] == name
+
+
+def test_samples_inside_launches_are_read_by_the_id_of_the_launch_or_named_as_damaged(copy):
+    page = Path(__file__).parents[2] / "recordings/ncu-2025.3.1/ncu_raw_instances.csv.gz"
+    samples = samples_of_page(gzip.decompress(page.read_bytes()).decode())
+    (copy / ATTEMPT / SERIES).write_bytes(gzip.compress(samples.encode()))
+    profiles = profiles_of(explained(copy))
+    (sampled,) = [
+        kernel.inside for cell in profiles.values() for kernel in cell.kernels if kernel.inside
+    ]
+    assert sampled.duration_ns == 6816
+    (copy / ATTEMPT / SERIES).write_bytes(gzip.compress(b"{}"))
+    loaded = explained(copy)
+    assert set(profiles_of(loaded)) == {TORCH, BEST}
+    (notice,) = [n for n in notices_of(loaded) if n.kind is NoticeKind.ATTEMPT_FILE_DAMAGED]
+    assert notice.values["file"] == SERIES
 
 
 def _no_counters(attempt):

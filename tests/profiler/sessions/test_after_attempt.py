@@ -50,7 +50,7 @@ def test_pages_are_kept_and_of_the_details_only_rules(tmp_path):
 
 def test_pages_of_shares_of_the_launches_are_the_whole_page(tmp_path, monkeypatch):
     pages = []
-    for cores, commands in ((2, 3), (16, 9)):
+    for cores, commands in ((2, 4), (16, 10)):
         folder = tmp_path / f"{cores}"
         folder.mkdir()
         write_report(folder, "abcde")

@@ -1,0 +1,57 @@
+"""The figure of what was sampled inside a kernel, and what is said below it."""
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from profiler.analyse.why.account import KernelTime
+from profiler.analyse.why.inside import read_samples, samples_of_page
+from profiler.analyse.why.kernel_profiles import KernelProfile
+from profiler.findings.why.cells import CellWhy, KernelWhy
+from profiler.render.tables.explained import _tree
+from profiler.render.words.why import inside_words
+
+PAGE = Path(__file__).parents[2] / "recordings/ncu-2025.3.1/ncu_raw_instances.csv.gz"
+
+
+@pytest.fixture(scope="module")
+def product():
+    """The product of the capture, with its counters."""
+    samples = read_samples(samples_of_page(gzip.decompress(PAGE.read_bytes()).decode()))
+    values = {"gpu__time_duration.sum": 177600.0, "sm__cycles_elapsed.avg.per_second": 1.584563e9}
+    time = KernelTime("product", 177600.0, 1.0, {"wait": 1.0}, 1.0, 285623 / 267573.59, 1.608)
+    profile = KernelProfile("product", values, inside=samples[0])
+    return KernelWhy(profile, (), (), (), (), (), time)
+
+
+def test_ramp_tail_and_clock_are_said_and_agree_with_the_counters(product):
+    assert inside_words(product) == (
+        "One launch, a sample each 1.504 µs: SMs fill for 1.792 µs (ramp) and empty for 43.10 µs "
+        "(tail) of 177.2 µs; they are idle for 4.3 % of the time, 4.1 % in these two. The clock is "
+        "1.58 GHz, by tenths of the launch 1.45 to 1.67."
+    ).replace(" µs", "\u202fµs").replace(" %", "\u202f%")
+
+
+def test_where_counters_tell_otherwise_it_is_said(product):
+    values = {**product.profile.values, "sm__cycles_elapsed.avg.per_second": 1.7e9}
+    other = replace(
+        product,
+        profile=KernelProfile("product", values, inside=product.profile.inside),
+        time=replace(product.time, imbalance=1.25),
+    )
+    assert other.samples_disagree == (True, True)
+    words = inside_words(other)
+    assert "clocked at 1.70 GHz: its part of the clock is of that pass." in words
+    assert "Counters say idle for 20.0" in words
+
+
+def test_the_figure_has_lines_for_what_was_busy_and_shades_the_tail(product):
+    chart = _tree("product, p", "a..p", CellWhy("a..p", (product,)), 3).inside
+    assert chart.id == "figure-inside-3"
+    for name in ("SMs with a warp", "tensor pipe", "device memory", "SM clock, GHz", "tail"):
+        assert name in chart.drawing
+    assert "ramp<" not in chart.drawing, "no room"
+    without = replace(product, profile=KernelProfile("product", product.profile.values))
+    assert _tree("product, p", "a..p", CellWhy("a..p", (without,)), 3).inside is None
