@@ -71,7 +71,7 @@ class Inside:
     @property
     def times_ns(self) -> Floats:
         """Middle of each sample, from the beginning of the launch."""
-        middles: Floats = np.arange(len(self.samples[ACTIVE])) + 0.5
+        middles = np.arange(len(self.samples[ACTIVE]), dtype=np.float64) + 0.5
         return self.begin_ns + self.step_ns * middles
 
     @cached_property

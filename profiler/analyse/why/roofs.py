@@ -142,7 +142,9 @@ def roofs(
         replace(
             roof,
             practical=practical.get(roof.name, math.nan),
-            nominal=math.nan if roof.name in _OTHER_CLOCKS else raised * roof.ceiling,
+            nominal=raised * roof.ceiling
+            if raised > 0 and roof.name not in _OTHER_CLOCKS
+            else math.nan,
         )
         for roof in counted
     ]
