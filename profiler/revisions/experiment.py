@@ -400,9 +400,9 @@ def _cuda_file(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Section of the workload and entries of variants, for a `.cu` file and its description."""
     newest = versions[-1]
-    of_newest = newest.loaded.experiment.workload.model_dump(
-        mode="json", exclude_unset=True, by_alias=True
-    )
+    workload = newest.loaded.experiment.workload
+    of_newest = workload.model_dump(mode="json", exclude_unset=True, by_alias=True)
+    defaults = workload.model_dump(mode="json")
     section = {
         **of_newest,
         "source": os.path.relpath(newest.loaded.base / of_newest["source"], folder)
@@ -416,15 +416,21 @@ def _cuda_file(
         workload = version.loaded.experiment.workload
         if not isinstance(workload, CudaWorkload):
             raise UsageError(f"at {version.commit.short}: the workload is of another kind")
-        theirs = workload.model_dump(mode="json", exclude_unset=True, by_alias=True)
-        params = {k: v for k, v in variant.params.items() if k not in problem_keys}
+        theirs = workload.model_dump(mode="json")
+        params = dict(variant.params)
+        for key in problem_keys & params.keys():
+            raise UsageError(
+                f"{variant.name} is compiled for a value of its problem ({key}): revisions of "
+                "such variants cannot be measured side by side",
+                remedy=f"Set {key} in the variant, under another name, for one value.",
+            )
         if "torch" in params:
             return {**params, "torch": _moved(str(params["torch"]), version, folder)}
         for key in _OF_LAUNCH:
-            if key not in params and theirs.get(key) != of_newest.get(key):
-                params[key] = _as_parameter(theirs.get(key))
-        if "arguments" not in params and theirs["arguments"] != of_newest["arguments"]:
-            params["arguments"] = _arguments(theirs["arguments"], of_newest["arguments"], version)
+            if key not in params and theirs[key] not in (None, defaults[key]):
+                params[key] = _as_parameter(theirs[key])
+        if "arguments" not in params and theirs["arguments"] != defaults["arguments"]:
+            params["arguments"] = _arguments(theirs["arguments"], defaults["arguments"], version)
         source = version.loaded.base / str(params.get("source", theirs.get("source")))
         return {**params, "source": os.path.relpath(source, folder)}
 

@@ -81,14 +81,6 @@ class Repository:
             raise UsageError(f"{revision}: no commit of the repository {self.root.name}")
         return self._described([found.strip()])[0]
 
-    def is_revision(self, text: str) -> bool:
-        """Whether a text means a commit here."""
-        try:
-            self.commit(text)
-        except UsageError:
-            return False
-        return True
-
     def merge_base(self, revision: str, other: str) -> Commit:
         """The newest commit that two revisions have in common; UsageError where there is none."""
         names = (self.commit(revision).hash, self.commit(other).hash)

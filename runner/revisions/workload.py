@@ -137,10 +137,10 @@ class _Merged:
         made: dict[str, Any] = {}
         for revision, file in self._revisions.items():
             torch.manual_seed(seed)
-            made[revision] = file.calling(making(revision, file.workload))()
-        first, *others = made.values()
-        for other in others:
-            share_memory(first, other)
+            inputs = file.calling(making(revision, file.workload))()
+            # At once, so that there is never memory for more than two of them.
+            share_memory(next(iter(made.values()), inputs), inputs)
+            made[revision] = inputs
         return made
 
     def prepare(
@@ -201,7 +201,7 @@ def share_memory(first: Any, other: Any) -> None:
     theirs = tensors_in(first)
     for place, tensor in tensors_in(other).items():
         same = theirs.get(place)
-        if same is not None and _are_same(same, tensor):
+        if same is not None and same is not tensor and _are_same(same, tensor):
             tensor.data = same.data
 
 

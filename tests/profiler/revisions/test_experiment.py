@@ -1,0 +1,154 @@
+"""One experiment of several revisions, as it is written from real repositories."""
+
+import subprocess
+
+import pytest
+import yaml
+
+from profiler.errors import SpecError, UsageError
+from profiler.planning.plan import make_plan
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
+from profiler.revisions.experiment import (
+    Wanted,
+    read_version,
+    shared_variants,
+    source_changes,
+    write_experiment,
+)
+from profiler.revisions.repository import Repository
+
+CUDA = {
+    "name": "sums",
+    "workload": {
+        "source": "sums.cu",
+        "kernel": "sum_rows",
+        "arguments": {
+            "x": {"shape": ["rows", "columns"]},
+            "out": {"shape": ["rows"], "output": True},
+            "columns": None,
+        },
+        "grid": "rows",
+        "block": 256,
+        "reference": "right.py:sums",
+    },
+    "variants": {"list": [{"name": "trees", "params": {"kernel": "sum_rows"}}, "library"]},
+    "problems": {"matrix": {"rows": [64, 128], "columns": 1024}},
+}
+CUDA["variants"]["list"][1] = {"name": "library", "params": {"torch": "x.sum(dim=1)"}}
+KERNEL = "__global__ void sum_rows(const float* x, float* out, int columns) {}\n"
+
+
+class History:
+    """A repository in a folder, with a commit for each experiment file."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.git("init", "--quiet")
+        (folder / "sums.cu").write_text(KERNEL)
+
+    def git(self, *arguments):
+        identity = ("-c", "user.name=someone", "-c", "user.email=someone@localhost")
+        subprocess.run(["git", *identity, *arguments], cwd=self.folder, check=True)
+
+    def commit(self, spec):
+        (self.folder / "sums.yaml").write_text(yaml.safe_dump(spec, sort_keys=False))
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", "--message", "another")
+
+    def versions(self, *revisions, only=None):
+        repository = Repository.of(self.folder)
+        wanted = Wanted(self.folder / "sums.yaml", only=only)
+        out = self.folder / "reports"
+        return [read_version(repository, repository.commit(r), wanted, out) for r in revisions]
+
+    def written(self, versions):
+        file = write_experiment(versions, shared_variants(versions), self.folder / "reports")
+        loaded = load_spec(file)
+        return loaded, make_plan(loaded, space_of(loaded))
+
+
+@pytest.fixture
+def history(tmp_path):
+    return History(tmp_path)
+
+
+def changed(**workload):
+    return {**CUDA, "workload": {**CUDA["workload"], **workload}}
+
+
+def test_variants_of_a_cuda_file_keep_the_launch_of_their_revision(history):
+    history.commit(CUDA)
+    (history.folder / "sums.cu").write_text(f"// Sums.\n{KERNEL}")
+    history.commit(changed(block=128, shared=512))
+    old, new = history.versions("HEAD~1", "HEAD")
+    loaded, plan = history.written([old, new])
+    variants = {variant.name: variant.params for variant in plan.variants}
+    before, after = (variants[f"trees {version.commit.short}"] for version in (old, new))
+    assert before["block"] == "256"
+    assert "block" not in after, "it is that of the workload, which is the newest's"
+    assert before["source"] != after["source"]
+    assert (loaded.base / str(before["source"])).read_text() == KERNEL
+    assert loaded.experiment.workload.reference.endswith(f"{new.commit.hash}/right.py:sums")
+    assert plan.baseline == next(v.id for v in plan.variants if v.params == before)
+    assert {problem.params["rows"] for problem in plan.problems} == {64, 128}
+    repository = Repository.of(history.folder)
+    assert "+// Sums." in source_changes(repository, [old, new])
+
+
+def test_problems_that_a_revision_does_not_have_are_left_out_for_both(history):
+    history.commit({**CUDA, "problems": {"matrix": {"rows": [64], "columns": 1024}}})
+    history.commit(CUDA)
+    _, plan = history.written(history.versions("HEAD~1", "HEAD", only="variant=trees"))
+    assert [cell.problem.params["rows"] for cell in plan.cells] == [64, 64]
+    assert len({cell.variant.name for cell in plan.cells}) == 2
+
+
+def test_other_arguments_cannot_share_inputs(history):
+    history.commit(CUDA)
+    arguments = {**CUDA["workload"]["arguments"], "x": {"shape": ["rows", "columns"], "fill": 0}}
+    history.commit(changed(arguments=arguments))
+    with pytest.raises(UsageError, match="the argument 'x' of the kernel is described otherwise"):
+        history.written(history.versions("HEAD~1", "HEAD"))
+
+
+def test_fewer_arguments_are_given_by_name(history):
+    history.commit(CUDA)
+    history.commit(changed(arguments={**CUDA["workload"]["arguments"], "rows": None}))
+    old, new = history.versions("HEAD~1", "HEAD")
+    _, plan = history.written([old, new])
+    variants = {variant.name: variant.params for variant in plan.variants}
+    assert variants[f"trees {old.commit.short}"]["arguments"] == "x, out, columns"
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "message"),
+    [
+        (
+            {**CUDA, "workload": {"command": "./sums {variant}"}},
+            UsageError,
+            "its workload is a pro",
+        ),
+        ({**CUDA, "problem": []}, SpecError, r"at \w{10}: sums.yaml:\d+: problem: "),
+    ],
+)
+def test_what_cannot_be_measured_side_by_side_is_said(history, spec, error, message):
+    history.commit(CUDA)
+    history.commit(spec)
+    with pytest.raises(error, match=message):
+        history.written(history.versions("HEAD~1", "HEAD"))
+
+
+def test_a_repository_is_left_as_it_is(history):
+    history.commit(CUDA)
+    (history.folder / "sums.cu").write_text("// Not finished.\n")
+    repository = Repository.of(history.folder / "sums.yaml")
+    edited = repository.commit(".")
+    tree = repository.tree(edited, history.folder / "trees")
+    assert (tree / "sums.cu").read_text() == "// Not finished.\n"
+    assert repository.tree(edited, history.folder / "trees") == tree
+    listed = subprocess.run(
+        ["git", "status", "--porcelain"], cwd=history.folder, capture_output=True, check=True
+    )
+    assert listed.stdout.decode().splitlines() == [" M sums.cu", "?? trees/"]
+    assert repository.merge_base("HEAD", edited.hash) == repository.commit("HEAD")
