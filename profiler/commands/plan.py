@@ -137,7 +137,8 @@ def _print_plan(
     )
     beside = ", without the search" if plan.search is not None and not has_finalists else ""
     line = f"In all about {together}{beside}, {source}{further}."
-    console.print(line, markup=False, soft_wrap=True)
+    if any(cost.seconds for cost in forecasts) or further:
+        console.print(line, markup=False, soft_wrap=True)
     console.print(f"First command: {command}", markup=False, soft_wrap=True)
 
 
@@ -153,7 +154,7 @@ def _session_line(cost: Forecast) -> str:
     )
     return (
         f"{cost.session}: {cost.measured} of {cost.visits} visits measured{again}{left_out}, "
-        f"about {duration_words(cost.seconds)} to go"
+        f"{f'about {duration_words(cost.seconds)}' if cost.seconds else 'nothing'} to go"
     )
 
 

@@ -239,13 +239,13 @@ class VisitProgress:
             self._bar.update(self._bar.tasks[0].id, completed=self._done)
         if self.clock() < self._line_at or self._done == self._total:
             return
-        state = ", ".join(self._state(cell))
+        state = list(self._state(cell))
         if self._bar is not None:
             self._line_at = self.clock() + _STATE_EVERY_S
-            self._bar.update(self._bar.tasks[0].id, state=state)
+            self._bar.update(self._bar.tasks[0].id, state=", ".join(state))
         else:
             self._line_at = self.clock() + LINE_EVERY_S
-            self.reporter.say(f"{self._counts()}, {state}")
+            self.reporter.say(", ".join((self._counts(), *state)))
 
     def _counts(self) -> str:
         cells = f"{self._cells_done}/{len(self.remaining)} cells"

@@ -14,7 +14,14 @@ from profiler.comparison.run_entries import RunEntry
 from profiler.findings.runs.history import changes
 from profiler.model import Plan, Problem, SearchPlan
 from profiler.planning.problem_names import distinct
-from profiler.render.console.terminal import TextTable, add_rest_caption, columns, plain, table
+from profiler.render.console.terminal import (
+    Paragraph,
+    TextTable,
+    add_rest_caption,
+    columns,
+    plain,
+    table,
+)
 from profiler.render.console.terminal import table as make_table
 from profiler.render.words import numbers
 from profiler.render.words.verdict_words import best_range, change_words
@@ -98,6 +105,8 @@ def _kind_words(run: RunEntry) -> str:
 
 
 _MOST_PROBLEMS = 24
+_MOST_VARIANTS = 24
+_MOST_METRICS = 4
 
 
 class LaunchCount(Protocol):
@@ -114,11 +123,13 @@ class LaunchCount(Protocol):
 def plan_table(
     plan: Plan, launches: Iterable[LaunchCount], note: str, *, has_finalists: bool = False
 ) -> RenderableType:
-    """Show what will be measured: cells by problem, exclusions with counts, sessions, launches.
+    """Show what will be measured: cells, variants, exclusions, sessions, launches.
 
     `note` stands under the launches; `has_finalists`: whether the sessions are what a search left.
     """
-    parts: list[RenderableType] = [_problems_table(plan)]
+    names = [variant.name for variant in plan.variants]
+    variants = Paragraph(f"Variants: {_folded(names, _MOST_VARIANTS)}.")
+    parts: list[RenderableType] = [_problems_table(plan), variants, Text()]
     if plan.excluded:
         excluded = make_table("Excluded")
         columns(excluded, "reason", name=True)
@@ -146,10 +157,16 @@ def plan_table(
             str(session.kind),
             str(len(session.visits)),
             str(len({visit.block for visit in session.visits})),
-            plain(", ".join(session.metrics)),
+            plain(_folded(session.metrics, _MOST_METRICS)),
         )
     sessions.caption = _environments(plan)
     return Group(*parts, sessions, _launches_table(launches, note))
+
+
+def _folded(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are: `--json` has all."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def _environments(plan: Plan) -> str:

@@ -315,4 +315,5 @@ def coverage_sentence(programs: Programs) -> Sentence:
         if not outcome.correct
     ]
     rest = f" ({', '.join(others)})" if others else ""
-    return sentence_of(f"{programs.measured_count()} of {total} cells measured{rest}.")
+    cells = "cell" if total == 1 else "cells"
+    return sentence_of(f"{programs.measured_count()} of {total} {cells} measured{rest}.")

@@ -57,6 +57,7 @@ from profiler.render.words.why import part_words, roof_parts, roof_words
 from profiler.search.live.estimates import CONFIDENCE
 
 _MEMORY_ROOFS = frozenset({"dram", "l2", "l1"})
+_NO_COUNTERS = "what tells why is counted on a GPU"
 _LEAST_SAVED = 0.9
 """Bytes and kernels from this ratio on tell nothing about a difference of times."""
 
@@ -373,9 +374,8 @@ def _why_card(findings: Findings) -> Card:
         or _roof_card(findings, row.variant, problem)
         or _bandwidth_card(findings.numbers, row.variant, problem)
     )
-    return card or Card(
-        "Why", "not explained", "a new run with explain counts it (docs/explain.md)"
-    )
+    counts = "a new run with explain counts it" if findings.report.environment.gpu else _NO_COUNTERS
+    return card or Card("Why", "not explained", f"{counts} (docs/explain.md)")
 
 
 def _with_roof(card: Card | None, roof: str) -> Card | None:

@@ -108,6 +108,10 @@ def test_plan_table_counts_cells_exclusions_and_visits(report):
     assert "a row does not fit into <shared> memory" in text
     assert "36" in text
     assert str((408 + 12) * 8) in text, "the baseline is in every block twice"
+    names = [variant.name for variant in report.plan.variants]
+    assert f"{names[23]} and {len(names) - 24} more." in " ".join(text.split())
+    (session, *_) = report.plan.sessions
+    assert f"{session.metrics[3]} and {len(session.metrics) - 4} more" in " ".join(text.split())
 
 
 @dataclass(frozen=True)
