@@ -129,19 +129,21 @@ echo ends >> notes
 """
 
 
-def test_servers_of_four_clients_measure_one_after_the_other(profiler):
+def test_servers_of_two_clients_measure_one_after_the_other(profiler):
     """Each client has a server of its own on stdin and stdout: what they share is the lock."""
     root = profiler.folder
     (root / "program").write_text(PROGRAM)
     (root / "program").chmod(0o755)
-    names = "abcd"
+    names = "ab"
     for name in names:
         profiler.write_spec(
             name=name,
             workload={"command": "./program {kernel}"},
             variants={"matrix": {"kernel": ["one", "two"]}},
             problems={"matrix": {"size": [64]}},
-            collect={"device": "cpu", "blocks": 2, "metrics": ["duration_ns"]},
+            # As few processes as there can be: each visit is one, under a stand-in for ncu.
+            collect={"device": "cpu", "blocks": 1, "final_blocks": 0, "explain": False}
+            | {"warmups": 0, "metrics": ["duration_ns"]},
         )
     process = StdioServerParameters(
         command=sys.executable,
@@ -170,5 +172,5 @@ def test_servers_of_four_clients_measure_one_after_the_other(profiler):
         assert document == answers[name].structured_content
         assert (document["experiment"], document["exit_code"]) == (name, 0)
     lines = (root / "notes").read_text().split()
-    assert len(lines) >= len(names) * 2 * 2 * 2
+    assert len(lines) >= len(names) * 2 * 2
     assert lines == ["begins", "ends"] * (len(lines) // 2)
