@@ -144,7 +144,8 @@ def findings_of(opened, known, ways=WAYS):
     """What each check finds wrong with a page, by the check; the page is not usable afterwards.
 
     `known` are the looks and colours of elements that axe-core has already seen on other pages;
-    those of this page are added. None: axe-core does not judge this page. `ways` are those in
+    those of this page are added. None: axe-core does not judge this page, nor is it laid out on
+    paper, which takes as long as all else: another page of its kind is. `ways` are those in
     which the details of a cell are opened.
     """
     page = opened.page
@@ -167,11 +168,12 @@ def findings_of(opened, known, ways=WAYS):
     found["sideways scroll at 390 px"] = opened.ask("sidewaysScroll")
     found["figure cut at 390 px"] = opened.ask("cutFigures")
     found["out of reach of the keyboard"] += opened.ask("unreachableScrollers")
-    page.emulate_media(media="print")
-    page.set_viewport_size(
-        {"width": PAPER["height"], "height": PAPER["width"]} if turned else PAPER
-    )
-    found["key column in A4"] = opened.ask("clippedKeys")
+    if known is not None:
+        page.emulate_media(media="print")
+        page.set_viewport_size(
+            {"width": PAPER["height"], "height": PAPER["width"]} if turned else PAPER
+        )
+        found["key column in A4"] = opened.ask("clippedKeys")
     found |= {"console": [*opened.console], "request": [*opened.requests]}
     if known is None:
         return found
@@ -192,6 +194,8 @@ def _faults_of_details(opened, ways):
     pane = page.locator("#details")
     if not pane.count():
         yield "there is no pane of details"
+        return
+    if not ways:
         return
     first = rows.first.locator("th, td").first
     name = {"x": 12, "y": 12}  # in the middle there may be the button that copies it
