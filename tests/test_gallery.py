@@ -26,7 +26,7 @@ AS_ANOTHER = frozenset(
         *("softmax_forms", "timers", "timing_methods"),
     }
 )
-"""Pages of a kind of which another page has its details opened, is printed, and judged by axe-core."""
+"""Pages of a kind of which another has its details opened, is printed, and judged by axe-core."""
 MOST_TUNED = "fusion_attention"
 """The page whose details list what an autotuner tried."""
 MOST_CELLS = "hopper_autotune"

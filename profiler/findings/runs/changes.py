@@ -15,7 +15,7 @@ from profiler.comparison.runs import ComparedRun, is_correct
 from profiler.findings.counters import TIME_AGAIN, Move, move_size
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.labels import label
-from profiler.model import Outcome, Verdict
+from profiler.model import Cell, Outcome, Verdict
 
 __all__ = ["CellChange", "Reason"]
 
@@ -24,47 +24,66 @@ MOST_MOVED = 3
 
 
 @dataclass(frozen=True)
-class CellChange:
-    """A cell of the newer run relative to the older one. Ratios are newer ÷ older; NaN is missing.
+class Durations:
+    """Median durations of a cell in both runs, and their quotient, whatever moved all of a run."""
 
-    Margin, floors and `detectable` are relative effects: 0.0123 is 1.23 %.
-    """
+    older_ns: float
+    newer_ns: float
+    raw_ratio: float
+    raw_low: float
+    raw_high: float
+    clock_ratio: float
 
-    cell: str
-    variant: str
-    problem: str
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict, and what it was given by: relative effects, of which 0.0123 is 1.23 %."""
+
     verdict: Verdict | None
     """None where no verdict may be given."""
     reason: Reason
-    program: Program
-    is_control: bool
-    """Whether it is a cell of the variant that the ratios are relative to."""
-    controlled: bool
-    """Whether `ratio` is that of the ratios to the control; else it is that of the durations."""
-    older_outcome: Outcome
-    newer_outcome: Outcome
-    older_ns: float
-    newer_ns: float
-    ratio: float
-    ratio_low: float
-    ratio_high: float
-    raw_ratio: float
-    """Of the durations, whatever moved all durations of a run."""
-    raw_low: float
-    raw_high: float
     margin: float
     noise_floor: float
     clock_floor: float
     control_floor: float
     session_floor: float
-    clock_ratio: float
     detectable: float
     blocks_older: int
     blocks_newer: int
+
+
+@dataclass(frozen=True)
+class CellChange:
+    """A cell of the newer run relative to the older one; ratios newer ÷ older, NaN is missing."""
+
+    cell: Cell
+    """As the newer run planned it."""
+    program: Program
+    is_control: bool
+    """Whether it is a cell of the variant that the ratios are relative to."""
+    controlled: bool
+    """Whether `ratio` is that of the ratios to the control; else it is that of the durations."""
+    outcomes: tuple[Outcome, Outcome]
+    """In the older and in the newer run."""
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    durations: Durations
+    judgement: Judgement
     metrics: tuple[MetricChange, ...]
     """Every metric that both runs have."""
     retuned: tuple[Retuned, ...]
     """Operations for which a compiler's autotuner chose differently."""
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict; None where none may be given."""
+        return self.judgement.verdict
+
+    @property
+    def reason(self) -> Reason:
+        """Why it has this verdict, or none."""
+        return self.judgement.reason
 
     @property
     def refused_words(self) -> str:

@@ -25,7 +25,7 @@ UNSHOWN = ("peak_dram_bytes_per_s", "memory_bytes", "sm_count", "l2_bytes")
 _CLOCK_MOVED = 0.01
 """A clock that differs by less cannot hide or feign what the margin lets through anyway."""
 _DIGEST_DIGITS = 8
-_GATE_COLUMNS = ("cell", "verdict", "ratio", "ratio_low", "ratio_high")
+_GATE_COLUMNS = ["cell", "verdict", "ratio", "ratio_low", "ratio_high"]
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,12 @@ class RunComparison:
     @property
     def judged(self) -> pd.DataFrame:
         """Rows for a gate: the cells of the last step but the control, `cell` being a column."""
-        changes = [
-            change for change in self.last.cells.values() if change.reason is not Reason.CONTROL
+        rows = [
+            (cell, change.verdict, change.ratio, change.ratio_low, change.ratio_high)
+            for cell, change in self.last.cells.items()
+            if change.reason is not Reason.CONTROL
         ]
-        rows = [tuple(getattr(change, name) for name in _GATE_COLUMNS) for change in changes]
-        return pd.DataFrame(rows, columns=list(_GATE_COLUMNS)).astype({"verdict": object})
+        return pd.DataFrame(rows, columns=_GATE_COLUMNS).astype({"verdict": object})
 
     @cached_property
     def most_moved(self) -> tuple[str, ...]:

@@ -186,7 +186,8 @@ class _Join:
         change = self.step.cells.get(cell)
         ratios = (math.nan, math.nan, math.nan)
         if change is not None and not missing:
-            ratios = change.raw_ratio, change.raw_low, change.raw_high
+            times = change.durations
+            ratios = times.raw_ratio, times.raw_low, times.raw_high
         ratio, low, high = ratios
         return GridCell(
             row=row,

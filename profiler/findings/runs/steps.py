@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -24,28 +24,19 @@ from profiler.comparison.programs import (
 )
 from profiler.comparison.runs import ComparedRun, Timings, outcome_in, same_primary_source
 from profiler.errors import UsageError
-from profiler.findings.runs.changes import CellChange, MetricChange, common_metrics
+from profiler.findings.runs.changes import (
+    CellChange,
+    Durations,
+    Judgement,
+    MetricChange,
+    common_metrics,
+)
 from profiler.findings.runs.judged import JudgedCells, judge_cells
 from profiler.model import Cell, Verdict
 
+_OF_ROW = ("program", "controlled", "ratio", "ratio_low", "ratio_high")
+_Part = TypeVar("_Part", Durations, Judgement)
 _ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNCLEAR, None, Verdict.SAME, Verdict.NO_DATA)
-_COPIED = (
-    "older_ns",
-    "newer_ns",
-    "ratio",
-    "ratio_low",
-    "ratio_high",
-    "raw_ratio",
-    "raw_low",
-    "raw_high",
-    "margin",
-    "noise_floor",
-    "clock_floor",
-    "control_floor",
-    "session_floor",
-    "clock_ratio",
-    "detectable",
-)
 
 
 @dataclass(frozen=True)
@@ -129,14 +120,18 @@ class RunStep:
     @cached_property
     def control_shift(self) -> MeanRatio | None:
         """Shift of the control's own durations; None without a control."""
-        return mean_ratio(change.raw_ratio for change in self.cells.values() if change.is_control)
+        return mean_ratio(
+            change.durations.raw_ratio for change in self.cells.values() if change.is_control
+        )
 
     @cached_property
     def uncontrolled_problems(self) -> tuple[int, int]:
         """Problems at which the control is another program, and all problems, as numbers."""
         changes = self.cells.values()
-        without = {change.problem for change in changes if change.reason is Reason.NO_CONTROL}
-        return len(without), len({change.problem for change in changes})
+        without = {
+            change.cell.problem.id for change in changes if change.reason is Reason.NO_CONTROL
+        }
+        return len(without), len({change.cell.problem.id for change in changes})
 
     @cached_property
     def retuned(self) -> tuple[str, ...]:
@@ -148,7 +143,7 @@ class RunStep:
         """Number of variants by what is known about their program at the first problem."""
         by_variant: dict[str, Program] = {}
         for change in self.cells.values():
-            by_variant.setdefault(change.variant, change.program)
+            by_variant.setdefault(change.cell.variant.id, change.program)
         return Counter(by_variant.values())
 
     @cached_property
@@ -163,7 +158,7 @@ class RunStep:
 
     def _variants_with(self, program: Program) -> tuple[str, ...]:
         changes = self.cells.values()
-        return tuple(dict.fromkeys(c.variant for c in changes if c.program is program))
+        return tuple(dict.fromkeys(c.cell.variant.id for c in changes if c.program is program))
 
     @cached_property
     def changed_facts(self) -> tuple[MetricChange, ...]:
@@ -179,7 +174,7 @@ class RunStep:
     @cached_property
     def clock_moved(self) -> float:
         """Difference of a typical cell's SM clock between the runs, as a relative effect."""
-        ratios = np.array([change.clock_ratio for change in self.cells.values()])
+        ratios = np.array([change.durations.clock_ratio for change in self.cells.values()])
         ratios = ratios[np.isfinite(ratios)]
         return float(np.expm1(np.median(np.abs(np.log(ratios))))) if len(ratios) else 0.0
 
@@ -228,26 +223,21 @@ def _changes(
         [cell.id for cell in both],
         same_collector=same_primary_source(older, newer),
     )
-    rows: dict[str, dict[Any, Any]] = {
-        str(cell): row for cell, row in judged.cells.to_dict("index").items()
-    }
+    rows: Mapping[Hashable, dict[Any, Any]] = judged.cells.to_dict("index")
+
+    def part(kind: type[_Part], cell: Cell) -> _Part:
+        return kind(**{name: rows[cell.id][name] for name in kind.__annotations__})
+
     return {
         cell.id: CellChange(
-            cell=cell.id,
-            variant=cell.variant.id,
-            problem=cell.problem.id,
-            verdict=rows[cell.id]["verdict"],
-            reason=rows[cell.id]["reason"],
-            program=rows[cell.id]["program"],
+            cell,
             is_control=cell.variant.id == judged.control,
-            controlled=bool(rows[cell.id]["controlled"]),
-            older_outcome=outcome_in(older, cell.id),
-            newer_outcome=outcome_in(newer, cell.id),
-            blocks_older=int(rows[cell.id]["blocks_older"]),
-            blocks_newer=int(rows[cell.id]["blocks_newer"]),
+            outcomes=(outcome_in(older, cell.id), outcome_in(newer, cell.id)),
+            durations=part(Durations, cell),
+            judgement=part(Judgement, cell),
             metrics=metrics.get(cell.id, ()),
             retuned=retuned(older, newer, cell.id),
-            **{name: float(rows[cell.id][name]) for name in _COPIED},
+            **{name: rows[cell.id][name] for name in _OF_ROW},
         )
         for cell in both
     }

@@ -59,7 +59,7 @@ def _counted(group: CodeGroup, names: Names) -> str:
         cells = group.with_verdict(verdict)
         verb = "is" if len(cells) == 1 else "are"
         most = (
-            f" (most: {numbers.ratio(cells[0].ratio)}, {_where(cells[0].cell, names)})"
+            f" (most: {numbers.ratio(cells[0].ratio)}, {_where(cells[0].cell.id, names)})"
             if cells
             else ""
         )
@@ -111,7 +111,7 @@ def _verdict_sentence(group: CodeGroup, verdict: Verdict, names: Names) -> Sente
     if not changes:
         return sentence_of(f"No cell is shown to be {verdict.value}.")
     most, count = changes[0], len(changes)
-    where = _where(most.cell, names)
+    where = _where(most.cell.id, names)
     interval = numbers.interval(most.ratio_low, most.ratio_high)
     opening = f"{count} of {_cells_of(group)} {'is' if count == 1 else 'are'} "
     which = f": {where}, " if count == 1 else f", most of all {where}: "
@@ -176,7 +176,7 @@ def _count_card(question: str, step: RunStep, verdict: Verdict, names: Names) ->
     if not step.all.judged:
         return Card(question, "not judged", "The numbers stand below, without verdicts.")
     changes = step.all.with_verdict(verdict)
-    shown = _first_names(list(dict.fromkeys(names.variant(change.cell) for change in changes)))
+    shown = _first_names(list(dict.fromkeys(names.variant(change.cell.id) for change in changes)))
     noun = "cell" if len(changes) == 1 else "cells"
     return Card(question, f"{len(changes)} {noun}" if changes else "nothing shown", shown)
 

@@ -128,12 +128,12 @@ def _changed(step: RunStep, names: Names) -> Chart | None:
     shown = sorted(by_change[:MOST_DOTS], key=lambda change: -change.ratio)
     table = pd.DataFrame(
         {
-            "name": [_called(change.cell, names) for change in shown],
+            "name": [_called(change.cell.id, names) for change in shown],
             "ratio": [change.ratio for change in shown],
             "low": [change.ratio_low for change in shown],
             "high": [change.ratio_high for change in shown],
             "role": [_ROLES.get(change.verdict, "other") for change in shown],
-            "mark": [names.mark(change.cell) for change in shown],
+            "mark": [names.mark(change.cell.id) for change in shown],
         }
     )
     quantity = "Duration" if step.control is None else "Duration relative to the baseline"
@@ -199,15 +199,19 @@ _CSV_COLUMNS = (
 )
 
 
+def _numbers(change: CellChange) -> Mapping[str, Any]:
+    return vars(change) | vars(change.durations) | vars(change.judgement)
+
+
 def _csv(step: RunStep, names: Names) -> str:
     """The main table with raw numbers, in its order."""
     rows = [
         (
-            change.cell,
-            names.variant(change.cell),
-            names.problem(change.cell),
+            change.cell.id,
+            names.variant(change.cell.id),
+            names.problem(change.cell.id),
             change.verdict or NO_VERDICT,
-            *(getattr(change, name) for name in _CSV_COLUMNS),
+            *map(_numbers(change).__getitem__, _CSV_COLUMNS),
         )
         for change in step.all.ranked
     ]

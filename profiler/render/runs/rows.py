@@ -98,17 +98,18 @@ def change_rows(step: RunStep, names: Names) -> tuple[ChangeRow, ...]:
 
 def change_row(change: CellChange, control: str, names: Names) -> ChangeRow:
     """One cell; `control` is the name of the variant that ratios are relative to."""
+    cell = change.cell.id
     quantity = f"relative to {control}" if change.controlled else "duration"
-    title = f"{quantity}; durations alone: {numbers.ratio(change.raw_ratio)}"
+    title = f"{quantity}; durations alone: {numbers.ratio(change.durations.raw_ratio)}"
     return ChangeRow(
-        cell=change.cell,
-        mark=names.mark(change.cell),
-        variant=names.variant(change.cell),
-        problem=names.problem(change.cell),
+        cell=cell,
+        mark=names.mark(cell),
+        variant=names.variant(cell),
+        problem=names.problem(cell),
         verdict=change.verdict,
         ratio=change.ratio,
-        older=Datum.quantity(change.older_ns, "ns", "not measured"),
-        newer=Datum.quantity(change.newer_ns, "ns", "not measured"),
+        older=Datum.quantity(change.durations.older_ns, "ns", "not measured"),
+        newer=Datum.quantity(change.durations.newer_ns, "ns", "not measured"),
         shown_ratio=Datum.times(change.ratio, "not measured in both runs", title),
         interval=numbers.interval(change.ratio_low, change.ratio_high),
         verdict_datum=verdict_datum(change),
@@ -256,7 +257,11 @@ def verdict_word(change: CellChange) -> str:
     """The verdict, of `same` with its margin; `no verdict` where none was given."""
     if change.verdict is None:
         return NO_VERDICT
-    margin = f" within \u00b1{percent(change.margin)}" if change.verdict is Verdict.SAME else ""
+    margin = (
+        f" within \u00b1{percent(change.judgement.margin)}"
+        if change.verdict is Verdict.SAME
+        else ""
+    )
     return f"{change.verdict.value}{margin}"
 
 
@@ -269,9 +274,10 @@ def reason_words(change: CellChange) -> str:
     """The reason for a verdict, or for none, as a clause."""
     if change.refused_words:
         return change.refused_words
-    margin = f"\u00b1{percent(change.margin)}"
-    blocks = f"{change.blocks_older} and {change.blocks_newer} blocks"
-    seen = change.detectable
+    judged = change.judgement
+    margin = f"\u00b1{percent(judged.margin)}"
+    blocks = f"{judged.blocks_older} and {judged.blocks_newer} blocks"
+    seen = judged.detectable
     likely = "" if numbers.is_missing(seen) else f"; would likely see {percent(seen)}"
     clauses = {
         Reason.DECIDED: f"beyond {margin}",
@@ -282,17 +288,17 @@ def reason_words(change: CellChange) -> str:
         Reason.MANY_COMPARISONS: "would stand alone, but not as one of so many comparisons",
         Reason.WIDE_MARGIN: f"within {margin}: too wide a margin to call two durations the same",
         Reason.CLOCK: (
-            f"the SM clock differs by up to {percent(change.clock_floor)} between the runs"
+            f"the SM clock differs by up to {percent(judged.clock_floor)} between the runs"
         ),
         Reason.CONTROLS_MOVED: (
-            f"unchanged programs vary by {percent(change.control_floor)} between the runs"
+            f"unchanged programs vary by {percent(judged.control_floor)} between the runs"
         ),
         Reason.FEW_CONTROLS: (
             "too few unchanged programs of such a duration: offsets between sessions of up to "
-            f"{percent(change.session_floor)} are not seen"
+            f"{percent(judged.session_floor)} are not seen"
         ),
         Reason.NO_CONTROL: "no baseline that is the same program in both runs",
         Reason.NOT_MEASURED: "no correct duration in one of the runs",
         Reason.CONTROL: "the baseline: its own shift between the runs",
     }
-    return clauses[change.reason]
+    return clauses[judged.reason]

@@ -68,7 +68,9 @@ def test_a_shift_of_the_whole_run_is_no_regression(pair):
     found = pair.compare(pair.copy({"": 1.3}))
     cells = found.last.cells
     assert not any(change.decided for change in cells.values())
-    assert all(1.28 < change.raw_ratio < 1.32 for change in cells.values()), "the shift is shown"
+    assert all(1.28 < change.durations.raw_ratio < 1.32 for change in cells.values()), (
+        "the shift is shown"
+    )
 
 
 def test_the_ratio_of_durations_is_the_quotient_of_those_shown(pair):
@@ -99,7 +101,7 @@ def test_time_that_moved_without_the_cycles_is_the_clock(pair):
     found = pair.compare(pair.copy({"slow..": 1.06}, columns=[TIME]))
     row = found.last.cells["slow..large"]
     assert (row.verdict, row.reason) == (Verdict.UNCLEAR, Reason.CLOCK)
-    assert row.clock_floor == pytest.approx(0.06, abs=0.01)
+    assert row.judgement.clock_floor == pytest.approx(0.06, abs=0.01)
 
 
 def test_a_clock_that_moved_for_all_is_said(pair):
@@ -119,10 +121,10 @@ def test_a_program_under_two_names_is_no_control_of_itself(pair):
     for run in (pair.older, newer):
         write_builds(run, {"slow": "same", "odd": "same"})
     cells = pair.compare(newer).last.cells
-    assert cells["odd..large"].newer_outcome == "duplicate"
+    assert cells["odd..large"].outcomes[1] == "duplicate"
     # Four variants are left as controls, too few in one problem: half of those of both moved.
     for cell in ("slow..large", "odd..large"):
-        assert cells[cell].control_floor == pytest.approx(0.073, abs=0.02)
+        assert cells[cell].judgement.control_floor == pytest.approx(0.073, abs=0.02)
 
 
 def with_few_controls(pair, times_as_long):
@@ -141,26 +143,26 @@ def test_with_few_unchanged_programs_short_kernels_have_the_offsets_of_other_run
     found = with_few_controls(pair, 1 / 5)  # 6 to 42 us
     for cell in ("slow..small", "slow..large"):
         row = found.last.cells[cell]
-        assert np.isnan(row.control_floor), cell
+        assert np.isnan(row.judgement.control_floor), cell
         # 3.5 deviations of the difference of two sessions, of 0.6 % each.
-        assert row.session_floor == pytest.approx(0.0302, abs=0.0001)
-        assert row.margin == row.session_floor
+        assert row.judgement.session_floor == pytest.approx(0.0302, abs=0.0001)
+        assert row.judgement.margin == row.judgement.session_floor
         assert (row.verdict, row.reason) == (Verdict.UNCLEAR, Reason.FEW_CONTROLS)
         assert row.ratio_high - row.ratio_low > 2 * 1.96 * 0.0084
-        assert row.detectable > 0.03
+        assert row.judgement.detectable > 0.03
     said = [row.reason for row in change_rows(found.last, Names.of(found)) if "slow" in row.cell]
     assert all("offsets between sessions of up to" in reason for reason in said)
     (step,) = document(found)["steps"]
     assert {cell["session_floor"] for cell in step["cells"] if cell["controlled"]} == {
-        found.last.cells["slow..small"].session_floor
+        found.last.cells["slow..small"].judgement.session_floor
     }
 
 
 def test_with_few_unchanged_programs_long_kernels_keep_their_margin(pair):
     found = with_few_controls(pair, 5)
     row = found.last.cells["slow..large"]
-    assert (row.verdict, row.margin) == (Verdict.SLOWER, pytest.approx(0.01))
-    assert row.session_floor == pytest.approx(0.005, abs=0.0001)
+    assert (row.verdict, row.judgement.margin) == (Verdict.SLOWER, pytest.approx(0.01))
+    assert row.judgement.session_floor == pytest.approx(0.005, abs=0.0001)
 
 
 # ---- what is the same program ----
@@ -456,7 +458,7 @@ def test_few_blocks_have_no_verdict(pair):
     object.__setattr__(runs[1].report.measured, "samples", samples[samples["block"] < 5])
     row = compare(runs).last.cells["slow..large"]
     assert (row.verdict, row.reason) == (Verdict.UNCLEAR, Reason.FEW_BLOCKS)
-    assert (row.blocks_older, row.blocks_newer) == (8, 5)
+    assert (row.judgement.blocks_older, row.judgement.blocks_newer) == (8, 5)
 
 
 def test_a_wrong_cell_is_not_compared(pair):
@@ -467,7 +469,7 @@ def test_a_wrong_cell_is_not_compared(pair):
         stream.write(json.dumps({"time": 9.0, **wrong, "cause": "off by 3"}) + "\n")
     row = pair.compare(newer).last.cells["slow..large"]
     assert row.verdict == Verdict.NO_DATA
-    assert (row.older_outcome, row.newer_outcome) == ("measured", "wrong_result")
+    assert row.outcomes == ("measured", "wrong_result")
 
 
 # ---- the baseline twice in a block ----
@@ -482,7 +484,7 @@ def test_noise_floors_of_both_runs_widen_the_margin(pair):
         both = pd.concat([samples, second], ignore_index=True)
         object.__setattr__(run.report.measured, "samples", both)
     row = compare(runs).last.cells["slow..large"]
-    assert row.noise_floor == pytest.approx(1.03 ** (2**0.5) - 1, rel=0.05)
+    assert row.judgement.noise_floor == pytest.approx(1.03 ** (2**0.5) - 1, rel=0.05)
     assert row.verdict != Verdict.SLOWER
 
 

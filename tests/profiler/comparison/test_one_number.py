@@ -82,13 +82,14 @@ def test_every_cell_has_one_duration_ratio_and_verdict(page, document, compariso
     assert len(rows) == len(of_csv) == len(of_json) == len(comparison.last.cells)
     for row, change in zip(rows, comparison.last.all.ranked, strict=True):
         older, newer, ratio, verdict = shown_row(row)
-        cell, line = of_json[change.cell], of_csv[change.cell]
+        cell, line = of_json[change.cell.id], of_csv[change.cell.id]
         for number, key, name in (
             (older, "older_duration_ns", "older_ns"),
             (newer, "newer_duration_ns", "newer_ns"),
             (ratio, "ratio", "ratio"),
         ):
-            exact = pytest.approx(getattr(change, name), rel=1e-5)
+            values = vars(change) | vars(change.durations)
+            exact = pytest.approx(values[name], rel=1e-5)
             assert (number, cell[key], float(line[name])) == (exact, exact, exact)
         shown, _, within = verdict.partition(" within ")
         assert shown == (cell["verdict"] or "no verdict") == line["verdict"]
@@ -107,8 +108,11 @@ def test_the_history_has_the_numbers_of_the_steps(page, document, comparison):
     }
     for name, change in comparison.last.cells.items():
         times = [entry["duration_ns"] for entry in history[name]]
-        assert times[1:] == [pytest.approx(change.older_ns), pytest.approx(change.newer_ns)]
-        assert times[0] == pytest.approx(comparison.steps[0].cells[name].older_ns)
+        assert times[1:] == [
+            pytest.approx(change.durations.older_ns),
+            pytest.approx(change.durations.newer_ns),
+        ]
+        assert times[0] == pytest.approx(comparison.steps[0].cells[name].durations.older_ns)
         raw = [float(shown[name][place].get("data-value")) for place in (2, 4, 7)]
         assert raw == [pytest.approx(time, rel=1e-5) for time in times]
 
@@ -168,8 +172,8 @@ def test_the_number_of_instructions_is_no_static_fact():
 
 
 def test_large_effects_are_factors(comparison):
-    change = replace(
-        comparison.last.cells["slow..large"], reason=Reason.MORE_BLOCKS_NEEDED, detectable=0.25
-    )
-    assert reason_words(change).endswith("would likely see 25.00\u202f%")
-    assert reason_words(replace(change, detectable=12.9)).endswith("would likely see 13.9\u00d7")
+    change = comparison.last.cells["slow..large"]
+    for seen, words_of_it in ((0.25, "25.00\u202f%"), (12.9, "13.9\u00d7")):
+        judgement = replace(change.judgement, reason=Reason.MORE_BLOCKS_NEEDED, detectable=seen)
+        of_change = reason_words(replace(change, judgement=judgement))
+        assert of_change.endswith(f"would likely see {words_of_it}")
