@@ -55,7 +55,7 @@ workload:
   reference: x.sum(dim=1)
   bytes: 4 * rows * (columns + 1)
 variants: {list: [{name: trees, params: {block: 256}}]}
-problems: {list: [{name: "8192 rows", params: {rows: 8192, columns: 8192}}]}
+problems: {list: [{name: "16384 rows", params: {rows: 16384, columns: 8192}}]}
 tolerance: {default: {absolute: 1.0e-3, relative: 1.0e-3}}
 collect: {metrics: [duration_ns, cycles], blocks: [8, 16, 32]}
 """

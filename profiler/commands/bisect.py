@@ -21,7 +21,7 @@ from profiler.revisions.bisection import Bisection, Change, Step, Survey, bisect
 from profiler.revisions.experiment import FOLDER, Version, Wanted, read_version
 from profiler.revisions.journal import Journal
 from profiler.revisions.programs import build_programs
-from profiler.revisions.report import Account, bisection_lines, cause_of
+from profiler.revisions.report import Account, bisection_lines, cause_of, skipped_line
 from profiler.revisions.repository import Commit, Repository
 from profiler.run_folder.folder import require_folder, write_json
 from profiler.sessions.execution import build_root
@@ -191,8 +191,7 @@ class Bisecting:
         for place, answer in programs.items():
             self.journal.answer(self._question(place), partial(list, answer))
             if answer[0] is None:
-                first = answer[1].strip().partition("\n")[0]
-                self.reporter.say(f"Skipped: {self.history[place].words}: {first}")
+                self.reporter.say(skipped_line(self.history[place], answer[1]))
         return [self.journal.answer(self._question(place), list)[0] for place in places]
 
     def _question(self, place: int) -> tuple[str, str]:
@@ -249,8 +248,7 @@ class Bisecting:
             "whole": _finite(asdict(changes[-1])),
             "failed": [],
             "page": None if measured.run.page is None else str(measured.run.page),
-            "answer": _answer(findings) if pair else [],
-            "explained": bool(findings.report.details.profiles),
+            "why": _why(findings) if pair and findings.report.details.profiles else [],
         }
 
     def _note_failure(self, place: int, findings: Findings, cell: Cell | None) -> None:
@@ -266,7 +264,7 @@ class Bisecting:
                 )
             reason = f"{status.outcome.value}: {status.cause}"
         self.journal.answer(("failed", self.history[place].hash), lambda: reason)
-        self.reporter.say(f"Skipped: {self.history[place].words}: {reason}")
+        self.reporter.say(skipped_line(self.history[place], reason))
 
     def _measured(
         self, versions: Sequence[Version], *, explained: bool, attempt: int = 0
@@ -335,7 +333,7 @@ class Bisecting:
         return Account(
             cause=cause_of(*map(str, programs)),
             files=files,
-            answer=tuple(last.get("answer", ())) if last.get("explained") else (),
+            why=tuple(last.get("why", ())),
             page=last.get("page"),
         )
 
@@ -357,12 +355,13 @@ def _with_blocks(version: Version, blocks: int) -> Version:
     return replace(version, loaded=replace(loaded, experiment=experiment))
 
 
-def _answer(findings: Findings) -> list[str]:
-    """What the page of a pair says first."""
+def _why(findings: Findings) -> list[str]:
+    """Why the later of a pair takes as long as it does, as its page says it first."""
     from profiler.render.words.cards import first_answer
     from profiler.render.words.sentences import spoken
 
-    return [spoken(sentence) for sentence in first_answer(findings)]
+    sentences = map(spoken, first_answer(findings))
+    return [sentence for sentence in sentences if sentence.startswith("Why")]
 
 
 def _change(record: dict[str, Any]) -> Change:

@@ -21,8 +21,8 @@ class Account:
     cause: str
     files: tuple[str, ...]
     """Files that differ between the two commits."""
-    answer: tuple[str, ...]
-    """What its session says first, where it was explained."""
+    why: tuple[str, ...]
+    """Sentence of its session; empty where that was not explained."""
     page: str | None
 
 
@@ -67,8 +67,15 @@ def bisection_lines(
             yield f"Not confirmed by a second session: {_named(step, history)}."
     yield from _rest_lines(found)
     for place, reason in skipped.items():
-        yield f"Skipped: {history[place].words}: {reason.strip().partition(chr(10))[0]}"
+        yield skipped_line(history[place], reason)
     yield f"Sessions: {found.sessions}."
+
+
+def skipped_line(commit: Commit, reason: str) -> str:
+    """A commit that is skipped, with the line of its reason that names the error."""
+    lines = reason.strip().splitlines() or [""]
+    error = next((line for line in lines if "error" in line.lower()), lines[0])
+    return f"Skipped: {commit.words}: {error.strip()}"
 
 
 def _step_lines(
@@ -81,7 +88,7 @@ def _step_lines(
         more = len(account.files) - _MOST_FILES
         names = ", ".join(account.files[:_MOST_FILES])
         yield f"  Changed: {names}{f' and {more} more' if more > 0 else ''}."
-    for sentence in account.answer:
+    for sentence in account.why:
         yield f"  {sentence}"
     if account.page:
         yield f"  Page: {account.page}"
