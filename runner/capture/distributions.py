@@ -93,6 +93,9 @@ def _of_integers(values: torch.Tensor) -> Distribution:
         "distinct": len(counts),
         "counts": _grouped(sorted(counts.tolist(), reverse=True)),
     }
+    others = values[values != found["min"]]
+    if found["min"] < 0 and len(others) and others.min() >= 0:  # a mark of what is ignored
+        found["from"] = int(others.min())
     is_ends = found["ascending"] and found["min"] >= 0 and len(counts) > len(values) // 2 > 0
     if is_ends:  # where parts end, not indices
         parts = steps[found["min"] == 0 :]
@@ -180,7 +183,8 @@ def _integers(like: Mapping[str, Any], count: int, generator: torch.Generator) -
     ends = _expanded(like["counts"]).cumsum(0)
     ends = (ends * (count / ends[-1])).round().long()
     repeats = ends.diff(prepend=ends.new_zeros(1)).to(generator.device)
-    distinct = _distinct(like["min"], like["max"], len(repeats), generator)
+    begin = like.get("from", like["min"] + 1)
+    distinct = _distinct(like["min"], begin, like["max"], len(repeats), generator)
     values = distinct.repeat_interleave(repeats)
     if like["ascending"]:
         return values.sort().values
@@ -193,16 +197,18 @@ def _expanded(groups: list[list[float]]) -> torch.Tensor:
     return each.double().repeat_interleave(sizes.long())
 
 
-def _distinct(least: int, most: int, count: int, generator: torch.Generator) -> torch.Tensor:
-    """Different integers of a range with both its ends, in random order."""
+def _distinct(
+    least: int, begin: int, most: int, count: int, generator: torch.Generator
+) -> torch.Tensor:
+    """Different integers in random order: both ends of a range, the others from `begin` on."""
     device = generator.device
-    inner = max(0, most - least - 1)
+    inner = max(0, most - begin)
     if inner <= _LARGEST_SHUFFLED:
         between = torch.randperm(inner, device=device, generator=generator)[: max(0, count - 2)]
     else:  # a few of them may be the same: of so many values they hardly are
         between = torch.randint(inner, (max(0, count - 2),), device=device, generator=generator)
     ends = torch.tensor([least, most][:count], device=device)
-    return _shuffled(torch.cat([ends, between + least + 1]), generator)
+    return _shuffled(torch.cat([ends, between + begin]), generator)
 
 
 def _shuffled(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

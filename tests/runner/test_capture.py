@@ -644,6 +644,10 @@ def test_drawn_integers_are_as_unequally_frequent():
         assert (again[0], again[-1], again.dtype) == (0, 30, torch.int32)
         assert of(order, seed).unique().numel() == 100
     assert of(many).max() <= many.max()
+    ignored = torch.where(torch.rand(500) < 0.5, -100, torch.randint(3, 50, (500,)))
+    drawn = of(ignored)
+    assert drawn.min() == -100
+    assert drawn[drawn != -100].min() >= 3
     assert of(torch.tensor([True, False, True, True])).sum() == 3
 
 
