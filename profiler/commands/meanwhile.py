@@ -18,7 +18,7 @@ _RESULTS = (
     "profiler.findings.why.find",
     "profiler.findings.document",
     "profiler.findings.runs.history",
-    "profiler.commands.answers",
+    "profiler.commands.over_time.answers",
     "profiler.commands.index",
     "profiler.render.index",
     "profiler.render.console.tables",

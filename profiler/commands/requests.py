@@ -708,6 +708,47 @@ class HistoryRequest:
 
 
 @dataclass(frozen=True, eq=False)
+class GateRequest:
+    """Measure this commit against the merge base, side by side; exit code 5 where it is slower."""
+
+    spec: Spec
+    base: Annotated[
+        str | None,
+        Option("--base", metavar="REV", help="Default: the merge base with the target branch."),
+    ] = None
+    head: Annotated[
+        str, Option("--head", metavar="REV", help="What is judged; . is the working tree.")
+    ] = "HEAD"
+    fail_on: Annotated[
+        str,
+        Option(
+            "--fail-on",
+            metavar="regression[:PERCENT]",
+            help="A cell that is SLOWER by more than PERCENT, with its whole interval.",
+        ),
+    ] = "regression"
+    comment: Annotated[
+        str | None,
+        Option(
+            "--comment",
+            metavar="github|gitlab",
+            help="Put the answer into one comment of the request that this CI job is of; the "
+            "token is GITHUB_TOKEN or GITLAB_TOKEN of the environment.",
+        ),
+    ] = None
+    budget_s: BudgetSeconds = None
+    only: Only = None
+    settings: Set = None
+    timer: Timer = False
+    fast: Fast = False
+    device: Device = None
+    out: Out = DEFAULT_OUT
+    markdown_target: Markdown = None
+    quiet: Quiet = False
+    color: Color = "auto"
+
+
+@dataclass(frozen=True, eq=False)
 class RecordRequest:
     """Make a recording of a run: its raw numbers, without paths, names and tool reports."""
 

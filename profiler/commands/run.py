@@ -180,8 +180,8 @@ def _written(
     seconds: SecondsRecorder | None,
 ) -> WrittenRun:
     """Write what was found, and, of a run that measured, where its seconds went."""
-    from profiler.commands.answers import keep_answers
     from profiler.commands.index import write_index
+    from profiler.commands.over_time.answers import keep_answers
     from profiler.findings.find import find
 
     took = SecondsRecorder() if seconds is None else seconds
