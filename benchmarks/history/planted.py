@@ -131,13 +131,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         hashes = make_repository(folder)
+        path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
         began = time.monotonic()
         first = next(iter(hashes.values()))
         command = [sys.executable, "-m", "profiler", "bisect", f"{first}..HEAD", "sums.yaml"]
         done = subprocess.run(
             [*command, "--json", "found.json", *more],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
             check=False,
         )
         seconds = time.monotonic() - began
