@@ -90,7 +90,7 @@ _NUMBERS = {
 """Columns of a sum, by those of ours."""
 _HEADERS = (
     *({"Total Time"}, {"Start", "Duration"}, {"API Start"}, {"Projected Start"}),
-    *({"Total Proj Time"}, {"Total", "Operation"}),
+    *({"Total Proj Time"}, {"Total", "Operation"}, {"QCount"}),
 )
 """Columns of which every report has some, with units behind them."""
 _FIRST = frozenset(

@@ -73,11 +73,10 @@ _ASCEND_TASKS: Mapping[str, str] = {
 """Kinds of tasks of an NPU that work; others wait, record events and notify."""
 _NOT_READ = frozenset(
     {
-        *("trace", "python_function", "ac2g", "fwdbwd", "gpu_user_annotation", "overhead"),
-        *("cpu_instant_event", "cuda_sync", "cuda_event", "collective_comm", "fwd_bwd"),
+        *("trace", "ac2g", "fwdbwd", "fwd_bwd", "gpu_user_annotation"),
     }
 )
-"""Known categories that say nothing of operations, calls or ranges here."""
+"""Categories of what other events say, too: which call launched what, ranges on the GPU."""
 _ON_DEVICE: Mapping[str, OperationKind] = {
     "kernel": OperationKind.KERNEL,
     "gpu_memcpy": OperationKind.MEMCPY,
@@ -86,6 +85,7 @@ _ON_DEVICE: Mapping[str, OperationKind] = {
 
 _HALVES = ("B", "b")
 """Phases of events that are written when they begin, and again when they end: no trace of torch."""
+_MOMENTS = ("i", "I", "n")
 _LONGEST_CATEGORY = 40
 _NAMED = 5
 """Most kinds of events that an error names."""
@@ -426,10 +426,15 @@ def _event(record: object, names: dict[str, str]) -> _Event | str | None:
 
 
 def _left_out(record: Mapping[str, Any]) -> str | None:
-    """What an event is that is not whole, or has no category; None of those without a duration."""
-    if record.get("ph") == "X":
+    """What an event is that is no span, or has no category; None of links, and of what names."""
+    phase = record.get("ph")
+    if phase == "X":
         return _uncategorised(record)
-    return "in two parts" if record.get("ph") in _HALVES else None
+    if phase in _HALVES:
+        return "in two parts"
+    if phase in _MOMENTS and isinstance(record.get("cat"), str):
+        return f"of the category {record['cat'][:_LONGEST_CATEGORY]}"
+    return "value of a counter" if phase == "C" else None
 
 
 def _in_words_of_kineto(record: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from profiler.render.timeline.timeline_tables import NamedTimeline, NamedTimelin
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
+_OF_THE_HOST = {"of the category python_function", "of the category cpu_instant_event"}
+"""Events that are not read and are none of an accelerator: stacks of Python, and its memory."""
 _NAMED_KINDS = 4
 """Kinds of events that were not read, in a sentence."""
 MOST_ROWS = 500
@@ -171,14 +173,15 @@ def _calls_title(api: pd.DataFrame) -> str:
 
 
 def _sentence(tool: str, overview: TimelineOverview, unread: Mapping[str, int]) -> str:
+    hidden = unread.keys() - _OF_THE_HOST  # what may have run on a GPU
     if overview.span_ns is None and overview.busy_ns is None:
         return f"Sums of {tool}, which do not say when anything ran."
     if overview.span_ns is None:
-        done = "read" if unread else "recorded"
+        done = "read" if hidden else "recorded"
         return f"Recorded by {tool}. No kernel, copy or memset was {done}."
     span = numbers.show(overview.span_ns, "ns")
     if not overview.on_gpu:
-        without = "; no operation of a GPU was read" if unread else ", without a GPU"
+        without = "; no operation of a GPU was read" if hidden else ", without a GPU"
         return (
             f"Recorded by {tool}{without}. {overview.operations} operators within {span} on "
             "the CPU."

@@ -205,6 +205,8 @@ class Loaded:
     def unchecked(self) -> frozenset[str]:
         """Cells whose kernels were recorded but not checked by the workload's space."""
         check = self.attempt.kernel_check
+        if check is not None and not check.undecided:
+            return frozenset()
         cells = frozenset(self.kernels())
         return cells if check is None else cells & frozenset(check.undecided)
 

@@ -289,6 +289,10 @@ class TestInvalidJson:
         assert read_traces([path]).operations["name"].tolist() == ["aten::mm"]
 
 
+STACKS = {"of the category python_function": 1}
+"""What each trace here has, beside what a test adds."""
+
+
 class TestBadFiles:
     @pytest.mark.parametrize(
         ("data", "reason"),
@@ -323,13 +327,26 @@ class TestBadFiles:
         trace.kernel(2, 10)
         timeline = read_traces([trace.write()])
         assert len(timeline.operations) == 1
-        assert timeline.unread == {"kernel without times": 1}
+        assert timeline.unread == {"kernel without times": 1, **STACKS}
 
     def test_what_is_no_event_is_left_out_and_counted(self, trace):
         trace.kernel(1, 0)
         trace.events += [3, None]
+        trace.add("cuda_sync", "Event Sync", 3, 9)
+        trace.events += [
+            {"ph": "i", "cat": "cpu_instant_event", "name": "[memory]", "ts": 1, "args": {}},
+            {"ph": "i", "name": "Record Window End", "ts": 1},
+            {"ph": "C", "name": "clock", "ts": 1, "args": {"MHz": 1800}},
+        ]
         timeline = read_traces([trace.write()])
-        assert (len(timeline.operations), timeline.unread) == (1, {"no event": 2})
+        assert len(timeline.operations) == 1
+        assert timeline.unread == {
+            "no event": 2,
+            "of the category cuda_sync": 1,
+            "of the category cpu_instant_event": 1,
+            "value of a counter": 1,
+            **STACKS,
+        }
 
     @pytest.mark.parametrize("base", ["now", -1, 10**19, 1.5])
     def test_a_base_that_is_no_time(self, trace, base):
@@ -339,7 +356,7 @@ class TestBadFiles:
     def test_a_number_that_is_none(self, trace):
         trace.kernel(1, 0, stream=float("nan"))
         trace.events[-1]["ts"] = float("nan")
-        assert read_traces([trace.write()]).unread == {"kernel without times": 1}
+        assert read_traces([trace.write()]).unread == {"kernel without times": 1, **STACKS}
 
     def test_a_trace_that_is_cut_anywhere_is_said(self, tmp_path):
         trace = TraceFile(tmp_path / "trace.0.json.gz")
