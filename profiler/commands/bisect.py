@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,9 @@ from profiler.revisions.programs import build_programs
 from profiler.revisions.report import Account, bisection_lines, cause_of, skipped_line
 from profiler.revisions.repository import Commit, Repository
 from profiler.run_folder.folder import require_folder, write_json
+from profiler.runner.protocol import file_digest
 from profiler.sessions.execution import build_root
+from profiler.sessions.experiment_files import file_and_name
 from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
@@ -81,10 +83,10 @@ class Bisecting:
         repository = Repository.of(request.spec)
         history = repository.history(repository.commit(good), repository.commit(bad))
         require_folder(request.out)
-        asked = json.dumps(
-            [request.spec.name, request.cell, request.metric, *request.overrides,
-             request.commits, *(commit.hash for commit in history)]
-        )  # fmt: skip
+        file, _ = file_and_name(request.spec)
+        settings = (request.spec.name, request.cell, request.metric, request.commits)
+        commits = tuple(commit.hash for commit in history)
+        asked = repr((*settings, request.overrides, commits, file_digest(file)))
         digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
         name = f"bisect-{history[0].short}-{history[-1].short}-{digest}"
         folder = request.out.resolve() / FOLDER / name
@@ -236,13 +238,8 @@ class Bisecting:
         if failed:
             none = asdict(Change(Verdict.NO_DATA))
             return {"steps": [], "whole": _finite(none), "failed": failed}
-        changes = [
-            self._change(findings, new, old)
-            for old, new in zip(
-                [*in_order[:-1], in_order[0]], [*in_order[1:], in_order[-1]], strict=True
-            )
-            if old is not None and new is not None
-        ]
+        pairs = [*pairwise(in_order), (in_order[0], in_order[-1])]
+        changes = [self._change(findings, new, old) for old, new in pairs if old and new]
         return {
             "steps": [_finite(asdict(change)) for change in changes[:-1]],
             "whole": _finite(asdict(changes[-1])),
@@ -270,13 +267,11 @@ class Bisecting:
         self, versions: Sequence[Version], *, explained: bool, attempt: int = 0
     ) -> MeasuredRevisions:
         """Measure versions; once more, with twice the blocks, where there was an attempt before."""
-        settings = [*self.request.overrides]
         if attempt:
             blocks = 2 * max(versions[-1].loaded.experiment.collect.blocks)
             versions = [_with_blocks(version, blocks) for version in versions]
         asked = RunRequest(
             spec=self.request.spec,
-            settings=settings,
             fresh=attempt > 0,
             live=True,
             out=self.request.out,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ from profiler.planning.spec.workloads import is_file_name
 from profiler.revisions.repository import Commit, Repository
 from profiler.run_folder.folder import write_atomic
 from profiler.runner.protocol import LAUNCHER, REVISION
-from profiler.sessions.experiment_files import load_experiment
+from profiler.sessions.experiment_files import file_and_name, load_experiment
 from profiler.sessions.recorded_sources import recorded_sources
 
 FOLDER = ".revisions"
@@ -73,10 +74,15 @@ class Wanted:
 def read_version(repository: Repository, commit: Commit, wanted: Wanted, out: Path) -> Version:
     """The experiment of a commit; `out`: the folder of runs.
 
-    Raises SpecError and UsageError where it is not there or wrong at this commit.
+    A commit that does not have it gets the file as it lies there now, among its own files. Raises
+    SpecError and UsageError where it is wrong at this commit.
     """
     inside = _inside(repository, wanted.spec)
+    file, _ = file_and_name(wanted.spec)
     tree = repository.tree(commit, out.resolve() / FOLDER / "trees")
+    if file.is_file() and not repository.has(commit, inside.with_name(file.name)):
+        (tree / inside).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, tree / inside.with_name(file.name))
     try:
         loaded = load_experiment(tree / inside, overrides=wanted.overrides)
         space = space_of(loaded)
@@ -186,10 +192,9 @@ def write_experiment(
 ) -> Path:
     """Write an experiment of these variants at each version, the oldest first; returns its file.
 
-    `changes`: how their sources differ.
-
     The first variant of the oldest version is the baseline. Problems and settings are those of the
-    newest. Raises UsageError where versions do not fit into one session.
+    newest. `changes`: how their sources differ. Raises UsageError where versions do not fit into
+    one session.
     """
     newest = versions[-1]
     name = "-".join((newest.loaded.experiment.name[:_LONGEST_NAME], *_ends(versions)))

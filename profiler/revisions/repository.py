@@ -106,6 +106,11 @@ class Repository:
             )
         return (good, *self._described(names))
 
+    def has(self, commit: Commit, path: Path) -> bool:
+        """Whether a commit has a file; its path is from the root."""
+        listed = _git(self.root, "ls-tree", "--name-only", commit.hash, "--", path.as_posix())
+        return bool(listed.strip())
+
     def tree(self, commit: Commit, folder: Path) -> Path:
         """Folder with the files of a commit under `folder`, written where it is not there yet.
 

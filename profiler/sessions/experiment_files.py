@@ -58,7 +58,7 @@ def load_experiment(
     Python file. Raises SpecError and UsageError as `load_spec`; SpecError where a Python file
     cannot be imported, takes too long, or holds no experiment.
     """
-    file, name = _file_and_name(path)
+    file, name = file_and_name(path)
     if file.suffix != ".py":
         if candidate is not None:
             raise UsageError(
@@ -68,7 +68,7 @@ def load_experiment(
         return load_spec(file, overrides=overrides)
     described = _described(file, name)
     if candidate is not None:
-        described = with_candidate(described, file, *_file_and_name(candidate))
+        described = with_candidate(described, file, *file_and_name(candidate))
     return check_document(document_of(file, described, name), overrides=overrides)
 
 
@@ -114,7 +114,7 @@ def with_candidate(
     }
 
 
-def _file_and_name(path: Path) -> tuple[Path, str | None]:
+def file_and_name(path: Path) -> tuple[Path, str | None]:
     """A file, and the name of the experiment in it where one stands behind a colon."""
     stem, found, name = path.name.partition(".py:")
     if not found or path.exists():

@@ -139,6 +139,17 @@ def test_what_cannot_be_measured_side_by_side_is_said(history, spec, error, mess
         history.written(history.versions("HEAD~1", "HEAD"))
 
 
+def test_a_commit_without_the_experiment_gets_the_one_that_lies_there(history):
+    history.git("add", "sums.cu")
+    history.git("commit", "--quiet", "--message", "a kernel")
+    (history.folder / "sums.yaml").write_text(yaml.safe_dump(CUDA))
+    (version,) = history.versions("HEAD")
+    assert {*version.variants} == {"trees", "library"}
+    (history.folder / "sums.yaml").write_text(yaml.safe_dump({**CUDA, "variants": {"list": []}}))
+    with pytest.raises(SpecError):
+        history.versions("HEAD")
+
+
 def test_a_repository_is_left_as_it_is(history):
     history.commit(CUDA)
     (history.folder / "sums.cu").write_text("// Not finished.\n")
