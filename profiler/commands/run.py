@@ -32,6 +32,7 @@ from profiler.findings.gates import (
     Bound,
     Gate,
     beyond_bound,
+    gated_cells,
     not_judged,
     parse_run_gate,
     regressions,
@@ -556,6 +557,7 @@ def gated_exit_code(
     from profiler.findings.document import judged_table
 
     cells = judged_table(findings.verdicts)
+    cells = cells[cells["cell"].isin({cell.id for cell in gated_cells(findings)})]
     slower = regressions(cells, gate)
     if len(slower):
         reporter.warn(tripped_message(slower, gate))

@@ -132,7 +132,7 @@ def beyond_bound(findings: Findings, bound: Bound) -> list[str]:
     limit = bound.number * (_NS[bound.unit] if label.unit == "ns" else 1.0)
     above = bound.sign == ">"
     lines = []
-    for cell in _judged_cells(findings):
+    for cell in gated_cells(findings):
         value = findings.numbers.value(cell, label.name)
         near_end = value.low if above else value.high
         if near_end > limit if above else near_end < limit:
@@ -143,7 +143,8 @@ def beyond_bound(findings: Findings, bound: Bound) -> list[str]:
     return lines
 
 
-def _judged_cells(findings: Findings) -> list[Cell]:
+def gated_cells(findings: Findings) -> list[Cell]:
+    """Correct cells without those of baseline and references: others are compared with these."""
     programs = findings.programs
     return [
         cell

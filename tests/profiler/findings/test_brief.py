@@ -94,6 +94,15 @@ def test_a_bound_fails_a_recording_by_its_interval(capsys):
     assert code == document["exit_code"] == ExitCode.GATE_TRIPPED
 
 
+def test_references_that_are_slower_trip_no_gate(capsys):
+    hopper = RECORDINGS / "hopper.zip"
+    code, document = checked(capsys, hopper, fail_on="regression", only="variant=sdpa_flash")
+    assert {row["verdict"] for row in document["verdicts"]} == {"slower"}
+    assert code == ExitCode.COMPLETE
+    code, _ = checked(capsys, hopper, fail_on="regression")
+    assert code == ExitCode.GATE_TRIPPED
+
+
 @pytest.mark.parametrize(
     ("gate", "says"),
     [
