@@ -34,16 +34,13 @@ def pytorch_records(
         "head_sha": run.commit,
         "runners": [
             {
-                "name": "",
                 "type": run.machine,
                 "gpu_info": run.machine.split(" \u00b7 ")[0],
                 "gpu_count": 1,
                 "extra_info": {"card": run.card},
             }
         ],
-        "dependencies": {
-            name: {"version": version, "extra_info": {}} for name, version in run.versions.items()
-        },
+        "dependencies": {name: {"version": version} for name, version in run.versions.items()},
     }
     for answer in of_run.answers:
         params = problems.get(answer.cell, {})
@@ -52,17 +49,10 @@ def pytorch_records(
             **shared,
             "benchmark": {
                 "name": run.experiment,
-                "mode": "",
                 "dtype": str(params.get(_DTYPE, "")),
                 "extra_info": {"cell": answer.cell},
             },
-            "model": {
-                "name": answer.variant,
-                "type": "kernel",
-                "backend": "",
-                "origins": [],
-                "extra_info": {},
-            },
+            "model": {"name": answer.variant, "type": "kernel"},
             "inputs": {
                 answer.problem: {
                     "dtype": str(params.get(_DTYPE, "")),

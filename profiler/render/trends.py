@@ -123,7 +123,7 @@ def _chart(history: History, ordered: list[Trend]) -> Chart | None:
         "at 0."
     )
     drawing = history_figure(table, ticks, unit=None)
-    return make_chart("trends", "Cells that changed most", reading, drawing)
+    return make_chart("trends", "Cells over the runs", reading, drawing)
 
 
 def _ticks(runs: int) -> list[str]:

@@ -2,13 +2,13 @@
 
 import json
 import threading
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.exports.comment import comment_site
+from profiler.findings.verdicts import PairVerdict
 from profiler.history.answers import answers_of_records
 from profiler.history.trends import find_history
 from profiler.model import Verdict
@@ -188,11 +188,10 @@ def test_what_the_environment_does_not_say_is_named(fake, site, changed, words):
 # ---- words ---------------------------------------------------------------------------------------
 
 
-def row(variant="v|1", verdict=Verdict.SAME, ratio=1.0, **changed):
-    ends = (ratio * 0.99, ratio * 1.01)
-    return GateRow(
-        variant, "p", 1e5, 1e5 * ratio, ratio, *ends, verdict, changed.get("trips", False)
-    )
+def row(variant="v|1", verdict=Verdict.SAME, ratio=1.0, *, trips=False, before=1e5):
+    times = {"median": before * ratio, "against_median": before}
+    pair = PairVerdict(verdict, ratio=ratio, low=ratio * 0.99, high=ratio * 1.01, **times)
+    return GateRow(variant, "p", pair, trips)
 
 
 def answer(*rows, **changed):
@@ -257,5 +256,5 @@ def test_what_moved_together_is_told_from_one_kernel_and_the_machine_from_both()
     )
     (usual,) = control_sentences([row()], None, past)
     assert usual == "The base takes 1.000\u00d7 its usual time: the machine is as it was."
-    (slower,) = control_sentences([replace(row(), before_ns=1.1e5)], None, past)
+    (slower,) = control_sentences([row(before=1.1e5)], None, past)
     assert "1.100\u00d7 the time that it usually took (5 runs): machine, driver" in slower

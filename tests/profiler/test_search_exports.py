@@ -110,7 +110,7 @@ V3 = {
         "timestamp": {"type": "integer", "minimum": 1},
         "schema_version": {"const": "v3"},
         "runners": {"items": {"type": "object", "properties": {"extra_info": TEXTS}}},
-        "benchmark": {"required": ["name", "mode", "dtype"], "properties": {"extra_info": TEXTS}},
+        "benchmark": {"required": ["name", "dtype"], "properties": {"extra_info": TEXTS}},
         "model": {"required": ["name", "type"], "properties": {"extra_info": TEXTS}},
         "inputs": {"additionalProperties": {"properties": {"extra_info": TEXTS}}},
         "dependencies": {

@@ -12,7 +12,6 @@ from profiler.commands.requests import GateRequest, RunRequest
 from profiler.commands.targets import write_for_flag
 from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.exports.comment import CommentSite, comment_site
-from profiler.model import Verdict
 
 if TYPE_CHECKING:
     from profiler.commands.revisions import MeasuredRevisions
@@ -108,36 +107,12 @@ def _rows(measured: MeasuredRevisions, threshold: Gate) -> Iterator[GateRow]:
     from profiler.findings.gates import JUDGED_COLUMNS, regressions
     from profiler.render.words.gate import GateRow
 
-    if measured.run is None:
-        return
-    table = pd.DataFrame(
-        [
-            (
-                pair.new.id,
-                pair.verdict.verdict,
-                pair.verdict.ratio,
-                pair.verdict.low,
-                pair.verdict.high,
-            )
-            for pair in measured.comparisons
-        ],
-        columns=["cell", *JUDGED_COLUMNS],
-    ).astype({"verdict": object})
+    judged = [(pair.new.id, pair.verdict) for pair in measured.comparisons]
+    rows = [(cell, pair.verdict, pair.ratio, pair.low, pair.high) for cell, pair in judged]
+    table = pd.DataFrame(rows, columns=["cell", *JUDGED_COLUMNS]).astype({"verdict": object})
     trips = set(regressions(table, threshold)["cell"])
-    numbers = measured.run.findings.numbers
-    primary = numbers.primary.name
     for pair in measured.comparisons:
-        yield GateRow(
-            variant=pair.variant,
-            problem=pair.problem,
-            before_ns=numbers.value(pair.old, primary).median,
-            after_ns=numbers.value(pair.new, primary).median,
-            ratio=pair.verdict.ratio,
-            ratio_low=pair.verdict.low,
-            ratio_high=pair.verdict.high,
-            verdict=pair.verdict.verdict or Verdict.NO_DATA,
-            trips=pair.new.id in trips,
-        )
+        yield GateRow(pair.variant, pair.problem, pair.verdict, trips=pair.new.id in trips)
 
 
 def _history(measured: MeasuredRevisions, experiment: str, out: Path) -> History | None:

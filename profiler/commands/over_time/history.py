@@ -23,7 +23,7 @@ from profiler.sessions.progress import make_console
 
 def show_history(request: HistoryRequest) -> ExitCode:
     """Fill the store where that is asked for; print changes and the newest run's control."""
-    from profiler.render.console.history import history_tables
+    from profiler.render.words.history import history_lines
 
     store = Store.beside(request.reports)
     stages = Stages(request.color)
@@ -39,7 +39,7 @@ def show_history(request: HistoryRequest) -> ExitCode:
     write_json_target(_document(history), request.json_target)
     console = make_console(request.color, stderr=request.json_target == "-")
     if request.json_target != "-":
-        console.print(history_tables(history))
+        console.print("\n".join(history_lines(history)), markup=False, soft_wrap=True)
     if not request.no_report:
         from profiler.render.trends import render_history
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from profiler.findings.verdicts import PairVerdict
 from profiler.history.trends import History
 from profiler.model import Verdict
 from profiler.outside_text import escaped_markdown
@@ -30,13 +31,19 @@ class GateRow:
 
     variant: str
     problem: str
-    before_ns: float
-    after_ns: float
-    ratio: float
-    ratio_low: float
-    ratio_high: float
-    verdict: Verdict
+    pair: PairVerdict
+    """The newest revision against the oldest."""
     trips: bool
+
+    @property
+    def verdict(self) -> Verdict:
+        """NO DATA where none was given."""
+        return self.pair.verdict or Verdict.NO_DATA
+
+    @property
+    def ratio_words(self) -> tuple[str, str]:
+        """Ratio and interval."""
+        return numbers.ratio(self.pair.ratio), numbers.interval(self.pair.low, self.pair.high)
 
 
 @dataclass(frozen=True)
@@ -108,25 +115,25 @@ def plain_lines(answer: GateAnswer) -> Iterator[str]:
     """The answer for a console: what trips, and what tells the machine from the kernel."""
     yield f"{answer.experiment}: {answer.headline}. {answer.head}, against {answer.base}."
     for row in answer.tripped:
-        ratio = f"{numbers.ratio(row.ratio)} {numbers.interval(row.ratio_low, row.ratio_high)}"
-        yield f"  {row.variant}, {row.problem}: {ratio}"
+        yield f"  {row.variant}, {row.problem}: {' '.join(row.ratio_words)}"
     yield from answer.controls
     if answer.left_out:
         yield answer.left_out
 
 
 def _table(rows: Sequence[GateRow]) -> Iterator[str]:
-    ordered = sorted(rows, key=lambda row: (not row.trips, _ORDER.index(row.verdict), -row.ratio))
+    ordered = sorted(
+        rows, key=lambda row: (not row.trips, _ORDER.index(row.verdict), -row.pair.ratio)
+    )
     yield "| variant | problem | before | after | ratio | interval | verdict |"
     yield "|---|---|---:|---:|---:|---|---|"
     for row in ordered[:MOST_ROWS]:
         shown = (
             escaped_markdown(row.variant),
             escaped_markdown(row.problem),
-            numbers.show(row.before_ns, "ns"),
-            numbers.show(row.after_ns, "ns"),
-            numbers.ratio(row.ratio),
-            numbers.interval(row.ratio_low, row.ratio_high),
+            numbers.show(row.pair.against_median, "ns"),
+            numbers.show(row.pair.median, "ns"),
+            *row.ratio_words,
             f"**{word(row.verdict)}**" if row.trips else word(row.verdict),
         )
         yield f"| {' | '.join(shown)} |"
@@ -144,7 +151,7 @@ def control_sentences(
     rows: Sequence[GateRow], noise_floor: float | None, history: History | None
 ) -> Iterator[str]:
     """Whether kernels moved together, how noisy the session was, and how the machine is today."""
-    moved = [row.ratio for row in rows if row.verdict in (Verdict.SLOWER, Verdict.FASTER)]
+    moved = [row.pair.ratio for row in rows if row.verdict in (Verdict.SLOWER, Verdict.FASTER)]
     for side in ([r for r in moved if r > 1], [r for r in moved if r < 1]):
         if len(side) >= _FEWEST_TOGETHER and len(side) > _TOGETHER * len(rows):
             mean = math.exp(float(np.mean(np.log(side))))
@@ -164,9 +171,9 @@ def _machine_today(rows: Sequence[GateRow], history: History) -> Iterator[str]:
     """The base's times against those that the same cells had in earlier runs on such a machine."""
     usual = _usual_ns(history)
     offs = [
-        math.log(row.before_ns / usual[row.variant, row.problem])
+        math.log(row.pair.against_median / usual[row.variant, row.problem])
         for row in rows
-        if (row.variant, row.problem) in usual and row.before_ns > 0
+        if (row.variant, row.problem) in usual and row.pair.against_median > 0
     ]
     if not offs:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from profiler.history.trends import Cause, Change, Control, History, Trend
+from profiler.history.trends import Cause, Change, Control, History, Trend, find_control
 from profiler.render.words import numbers
 
 CAUSE_WORDS = {
@@ -19,6 +19,7 @@ _CAUSE_REASONS = {
 }
 _NOISIER = 2.0
 MOST_NAMED = 3
+MOST_LISTED = 30
 
 
 def change_words(history: History, change: Change) -> str:
@@ -51,6 +52,20 @@ def headline(history: History) -> str:
         f"{len(changed)} of {len(history.trends)} cells changed their level in {runs}; the last: "
         f"{newest.variant}, {newest.problem}, {change_words(history, newest.changes[-1])}."
     )
+
+
+def history_lines(history: History) -> Iterator[str]:
+    """Lines for a console: headline, control, and the changes, the newest first."""
+    yield headline(history)
+    yield control_words(history, find_control(history))
+    changes = sorted(
+        ((change, trend) for trend in history.trends for change in trend.changes),
+        key=lambda pair: -pair[0].first,
+    )
+    for change, trend in changes[:MOST_LISTED]:
+        yield f"  {trend.variant}, {trend.problem}: {change_words(history, change)}"
+    if len(changes) > MOST_LISTED:
+        yield f"  {len(changes) - MOST_LISTED} older changes are on the page."
 
 
 def control_words(history: History, control: Control | None) -> str:
