@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
 SCHEMA_VERSION = 1
 """Version of every JSON document that this project writes."""
@@ -81,6 +82,9 @@ class Variant:
         return ": ".join(part for part in (", ".join(self.tags), variables, self.note) if part)
 
 
+ON_ZEROS: Params = MappingProxyType({"inputs": "zeros"})
+
+
 @dataclass(frozen=True)
 class Problem:
     """One set of sizes and types."""
@@ -88,6 +92,9 @@ class Problem:
     id: str
     name: str
     params: Params = field(default_factory=dict)
+    on_zeros: bool = False
+    """Whether it is another one with zeros in its inputs: the experiment's, not the workload's. It
+    has the parameter ON_ZEROS, which the workload does not see."""
 
 
 @dataclass(frozen=True)

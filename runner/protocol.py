@@ -94,6 +94,8 @@ class JobCell:
     """Whether a cell that is checked here is checked again after its last visit."""
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     """Tolerances of its variant by dtype name; they go before those of the job."""
+    on_zeros: bool = False
+    """Whether all that its inputs have in floating point is 0; as all cells of its problem."""
 
 
 @dataclass(frozen=True)

@@ -281,6 +281,15 @@ def tensors_in(value: Any, place: str = "inputs") -> dict[str, torch.Tensor]:
     return dict(found.values())
 
 
+def zeroed(inputs: Any) -> Any:
+    """These inputs with 0 in all tensors of floating point; whole numbers and flags stay."""
+    with torch.no_grad():
+        for tensor in tensors_in(inputs).values():
+            if tensor.is_floating_point() or tensor.is_complex():
+                tensor.zero_()
+    return inputs
+
+
 def _parts(old: Any, new: Any, place: str) -> list[tuple[str, Any, Any]] | None:
     """Parts of a container that both sides have; None for what is none.
 

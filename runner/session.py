@@ -33,6 +33,7 @@ from profiler.runner.renewal import (
     require_right,
     require_same,
     tensors_in,
+    zeroed,
 )
 from profiler.runner.seal import ImplausibleError, Seal, refuse_replaced
 from profiler.runner.timing import Launch, restore
@@ -258,9 +259,7 @@ class Session:
     ) -> dict[str, Launch]:
         """Launches on inputs with the same values elsewhere in memory, each made once."""
         torch.manual_seed(self.job.seed)
-        inputs = self._workload.make_inputs(
-            dict(cells[0].problem_params), self._device.torch_device, self.job.seed
-        )
+        inputs = self._inputs_of(cells[0], self.job.seed)
         made = {}
         for cell in cells:
             if cell.id in launches:
@@ -393,9 +392,14 @@ class Session:
         with self._phase(protocol.INPUTS, cells):
             refuse_replaced(self._replaced)
             torch.manual_seed(self.job.seed)
-            return self._workload.make_inputs(
-                dict(cells[0].problem_params), self._device.torch_device, self.job.seed
-            )
+            return self._inputs_of(cells[0], self.job.seed)
+
+    def _inputs_of(self, cell: JobCell, seed: int) -> Any:
+        """Inputs of the problem of a cell."""
+        inputs = self._workload.make_inputs(
+            dict(cell.problem_params), self._device.torch_device, seed
+        )
+        return zeroed(inputs) if cell.on_zeros else inputs
 
     def _make_launch(
         self, cell: JobCell, inputs: Any, expected: Tensors | None, kept: KeptInputs
@@ -532,7 +536,7 @@ class Session:
         if not checked:
             return
         with self._passed_over(checked):
-            renewal = self._renewal(checked[0].problem_params, inputs)
+            renewal = self._renewal(checked[0], inputs)
             samples = self._relaunched(checked, launches, renewal)
             rest = [cell for cell in checked if cell.id in samples]
             reference = self._right_again(rest, renewal)
@@ -540,13 +544,14 @@ class Session:
                 with self._passed_over([cell]), suppress(PhaseFailedError):
                     self._recheck(cell, samples[cell.id], renewal, reference)
 
-    def _renewal(self, problem: Mapping[str, Any], inputs: Any) -> Renewal:
+    def _renewal(self, cell: JobCell, inputs: Any) -> Renewal:
         seed = other_seed(self.job.seed)
         torch.manual_seed(seed)
         if self._workload.other_inputs is not None:
-            others = self._workload.other_inputs(dict(problem), inputs, seed)
+            others = self._workload.other_inputs(dict(cell.problem_params), inputs, seed)
+            others = zeroed(others) if cell.on_zeros else others
         else:
-            others = self._workload.make_inputs(dict(problem), self._device.torch_device, seed)
+            others = self._inputs_of(cell, seed)
         return Renewal(inputs, others, (self.job.seed, seed))
 
     def _relaunched(

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from profiler.errors import SpecError
 from profiler.kernels.arithmetic import Arithmetic, ExpressionError, parse
 from profiler.kernels.cuda_file.description import CudaFile, placeholders
-from profiler.model import Exclusion, Params, Problem, Variant, slug
+from profiler.model import ON_ZEROS, Exclusion, Params, Problem, Variant, slug
 from profiler.planning.space import Space
 from profiler.planning.spec import (
     CudaWorkload,
@@ -48,6 +48,8 @@ class Candidate:
     """What a list of the spec says of it."""
     only_at: Params | None = None
     """Values of the problems that its program is made for, which it has too; None: all problems."""
+    on_zeros: bool = False
+    """Whether it is a problem with zeros in its inputs."""
 
     @property
     def trust(self) -> str:
@@ -174,7 +176,7 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
             for name, candidate in kept_variants
         ),
         problems=tuple(
-            Problem(identify(name, candidate.params), name, candidate.params)
+            Problem(identify(name, candidate.params), name, candidate.params, candidate.on_zeros)
             for name, candidate in kept_problems
         ),
         excluded=(*variants.tally.exclusions(), *problems.tally.exclusions()),
@@ -391,9 +393,25 @@ def _placeholders(text: str) -> tuple[str, ...]:
 
 
 def _problem_candidates(loaded: LoadedSpec) -> Iterator[Candidate]:
-    problems = loaded.experiment.problems
-    yield from _from_list(problems.list or (), "problem", ("problems", "list"))
-    yield from _from_matrix(loaded, problems.matrix or (), ("problems", "matrix"))
+    """Problems that are asked for, those on zeros each after the same on what is usual."""
+    problems, kinds = loaded.experiment.problems, loaded.experiment.input_kinds
+    asked = [
+        *_from_list(problems.list or (), "problem", ("problems", "list")),
+        *_from_matrix(loaded, problems.matrix or (), ("problems", "matrix")),
+    ]
+    for candidate in asked:
+        if "normal" in kinds:
+            yield candidate
+        if "zeros" in kinds:
+            if ON_ZEROS.keys() & candidate.params.keys():
+                raise loaded.error(
+                    candidate.field,
+                    "problems have a parameter 'inputs' already",
+                    remedy="Give it another name, or `inputs` of the experiment a text.",
+                )
+            name = None if candidate.name is None else f"{candidate.name} zeros"
+            params = {**candidate.params, **ON_ZEROS}
+            yield replace(candidate, params=params, name=name, on_zeros=True)
 
 
 def _from_list(items: Sequence[Item], word: str, path: FieldPath) -> Iterator[Candidate]:

@@ -14,7 +14,7 @@ from profiler.collect.ncu import Ncu
 from profiler.collect.registry import COLLECTORS
 from profiler.metrics.explain import explain_sections
 from profiler.metrics.queries import ncu_names
-from profiler.model import Cell, SessionKind, SessionPlan
+from profiler.model import ON_ZEROS, Cell, SessionKind, SessionPlan
 from profiler.planning.session_plans import NCU, flushed_by_runner, ncu_cache_control
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import COMPILED_FOLDER
@@ -160,10 +160,16 @@ def job_cell(
         variant=cell.variant.name,
         variant_params=cell.variant.params,
         problem=cell.problem.id,
-        problem_params=cell.problem.params,
+        problem_params={
+            name: value
+            for name, value in cell.problem.params.items()
+            if not cell.problem.on_zeros or name not in ON_ZEROS
+        },
+        on_zeros=cell.problem.on_zeros,
         library=libraries.get(cell.variant.id),
         check=check,
-        recheck=recheck and not cell.variant.trust,
+        # Inputs of every seed are the same there; its program is checked again on other values.
+        recheck=recheck and not cell.variant.trust and not cell.problem.on_zeros,
         tolerances={
             dtype: protocol.Tolerance(*bounds) for dtype, bounds in cell.variant.tolerance.items()
         },

@@ -25,6 +25,7 @@ from profiler.planning.session_plans import (
 )
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import load_spec
+from profiler.sessions.templates import job_cell
 
 SPECS = Path(__file__).parent / "specs"
 SOFTMAX = Path(__file__).resolve().parents[2] / "experiments" / "softmax.yaml"
@@ -293,6 +294,34 @@ def test_sets_that_are_refused(name, words):
     with pytest.raises(SpecError) as caught:
         plan_file(SPECS / "module.yaml", overrides=(f"variants.sets=[{name}]",))
     assert f"variants.sets[0]: {words}" in str(caught.value)
+
+
+def test_each_problem_is_measured_on_zeros_too_where_that_is_asked_for(plan):
+    spec = "variants: {list: [a]}\nproblems: {list: [p], matrix: {n: [1, 2]}}\n"
+    (both, usual, zeros) = (
+        plan(f"{spec}inputs: {kinds}\n").problems
+        for kinds in ("[normal, zeros]", "as they come", "[zeros]")
+    )
+    names = [problem.name for problem in both]
+    assert names == ["p", "p zeros", "n=1", "n=1,inputs=zeros", "n=2", "n=2,inputs=zeros"]
+    assert both[::2] == usual
+    assert both[1::2] == zeros
+    assert all(problem.on_zeros and problem.params["inputs"] == "zeros" for problem in zeros)
+    assert not any(problem.on_zeros for problem in usual)
+    cell = job_cell(Cell("a..p", Variant("a", "a"), both[3]), {}, check=True, recheck=True)
+    assert (cell.problem_params, cell.on_zeros, cell.recheck) == ({"n": 1}, True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("problems: {matrix: {inputs: [1]}}\ninputs: [zeros]\n", "a parameter 'inputs' already"),
+        ("inputs: [ones]\n", "inputs"),
+        ("inputs: []\n", "inputs"),
+    ],
+)
+def test_inputs_that_are_refused(complaint, text, words):
+    assert words in complaint(f"variants: {{list: [a]}}\n{text}")
 
 
 # ---- ids -----------------------------------------------------------------------------------------

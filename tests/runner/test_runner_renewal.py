@@ -22,6 +22,7 @@ from profiler.runner.renewal import (
     other_seed,
     require_same,
     shuffled,
+    zeroed,
 )
 from profiler.runner.seal import ImplausibleError, Seal
 
@@ -207,6 +208,45 @@ class Attributes:
         self.parts = [torch.full((2,), float(seed)), {"deep": torch.full((3,), float(seed))}]
         if extra is not None:
             self.kept = extra
+
+
+def test_zeroed_inputs_keep_their_whole_numbers_and_flags():
+    inputs = {"x": torch.ones(3), "of": [torch.ones(2, dtype=torch.bfloat16)]}
+    kept = {"n": torch.arange(3), "mask": torch.ones(2, dtype=torch.bool)}
+    assert zeroed(inputs | kept)["x"] is inputs["x"]
+    assert not inputs["x"].any()
+    assert not inputs["of"][0].any()
+    assert kept["n"].sum() == 3
+    assert kept["mask"].all()
+
+
+TWICE = """
+import torch
+
+def make_inputs(problem, device, seed):
+    assert set(problem) == {"rows"}
+    return torch.randn(problem["rows"], generator=torch.Generator(device).manual_seed(seed))
+
+def reference(problem, inputs):
+    return inputs.double().sum()
+
+def prepare(variant, problem, inputs, library):
+    return lambda: 2 * inputs.sum()
+"""
+
+
+def test_a_cell_on_zeros_gets_zeros_whose_result_is_right_where_that_of_others_is_wrong(
+    bench, select, tmp_path
+):
+    (tmp_path / "twice.py").write_text(TWICE, encoding="utf-8")
+    cells = tuple(
+        JobCell(f"a..{name}", "a", {}, name, {"rows": 64}, on_zeros=on_zeros)
+        for name, on_zeros in (("p", False), ("q", True))
+    )
+    visits = tuple(JobVisit(cell.id, block) for cell in cells for block in range(2))
+    workload = str(tmp_path / "twice.py")
+    records = bench.run(bench.job([], workload=workload, cells=cells, visits=visits))
+    assert {record["cell"] for record in select(records, event="failed")} == {"a..p"}
 
 
 def test_every_tensor_of_nested_inputs_is_overwritten_and_what_was_kept_is_left():

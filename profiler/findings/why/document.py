@@ -430,6 +430,12 @@ class TreeDocument(JsonObject):
     )
 
 
+def _clock_power_ns(pair: PairWhy | None) -> Any:
+    """The part of power of the clock's part, or no key."""
+    power_ns = math.nan if pair is None else pair.clock_parts_ns[0]
+    return ABSENT if math.isnan(power_ns) else rounded(power_ns)
+
+
 class TimelineWhyDocument(JsonObject):
     """Operations and gaps of a launch, or of a step in it, in both timelines: medians."""
 
@@ -454,6 +460,9 @@ class DifferenceWhyDocument(JsonObject):
         AccountDocument, lambda explained: explained.account
     )
     """null where no difference is shown (SAME, UNCLEAR) or a counter is missing"""
+    clock_power_ns: Number = get(lambda explained: _clock_power_ns(explained.pair), optional=True)
+    """of the account's part of the clock what goes with the values, which is power: the rest is
+    there on zeros, too; absent where the problem was not measured on zeros"""
     roof_account: RoofAccountDocument | None = get.nested(
         RoofAccountDocument,
         lambda explained: explained.pair.roof_account if explained.pair else None,

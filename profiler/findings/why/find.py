@@ -12,7 +12,7 @@ from profiler.findings.timelines.cells import Phase
 from profiler.findings.verdicts import SAME_PROGRAM
 from profiler.findings.why.cells import CellWhy, cell_why
 from profiler.findings.why.pairs import PairWhy
-from profiler.model import FLUSHED_PER_LAUNCH, Cell, Problem, Variant
+from profiler.model import FLUSHED_PER_LAUNCH, ON_ZEROS, Cell, Problem, Variant
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +65,22 @@ def pair_why(
         first=cells[first],
         second=cells[second],
         timed_ns=findings.verdicts.timed(cell, against),
+        clocks_on_zeros=_clocks_on_zeros(findings, cell, against),
         flushed_per_launch=findings.report.environment.cache_control == FLUSHED_PER_LAUNCH,
     )
+
+
+def _clocks_on_zeros(findings: Findings, cell: Cell, against: Cell) -> tuple[float, float]:
+    """SM clocks of both at the same problem with zeros in its inputs; NaN without it."""
+    on_zeros = {**cell.problem.params, **ON_ZEROS}
+    for problem in findings.programs.problems:
+        if problem.params == on_zeros:
+            first, second = (
+                findings.numbers.at(of.variant, problem, "sm_clock_ghz").median
+                for of in (cell, against)
+            )
+            return first, second
+    return math.nan, math.nan
 
 
 def _why(findings: Findings, cell: Cell) -> CellWhy | None:

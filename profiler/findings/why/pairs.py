@@ -21,6 +21,7 @@ from profiler.analyse.why.account import (
     Account,
     Part,
     account,
+    logarithmic_mean,
 )
 from profiler.analyse.why.causes import reasons_first
 from profiler.analyse.why.kernel_profiles import KernelProfile
@@ -89,6 +90,8 @@ class PairWhy:
     flushed_per_launch: bool = False
     """Whether caches were emptied before each timed launch, not before each of its kernels, as they
     are where it is explained."""
+    clocks_on_zeros: tuple[float, float] = (math.nan, math.nan)
+    """SM clocks of both with zeros in their inputs, in GHz; NaN where that was not measured."""
 
     @property
     def told(self) -> bool:
@@ -101,6 +104,21 @@ class PairWhy:
         if not self.told:
             return None
         return account(_profiles(self.first), _profiles(self.second))
+
+    @property
+    def clock_parts_ns(self) -> tuple[float, float]:
+        """The account's part of the clock: what goes with the values, which is power, and the rest.
+
+        The rest is what their clocks on zeros, on which hardly anything switches, make of both
+        durations. NaN without these clocks, or without an account.
+        """
+        if self.account is None or not all(clock > 0 for clock in self.clocks_on_zeros):
+            return math.nan, math.nan
+        clock_ns = sum(part.ns for part in self.account.parts if part.name == CLOCK)
+        first, second = self.clocks_on_zeros
+        durations_ns = self.account.first_ns, self.account.second_ns
+        other_ns = logarithmic_mean(*durations_ns) * math.log(second / first)
+        return clock_ns - other_ns, other_ns
 
     @property
     def timed_difference_ns(self) -> float:

@@ -663,6 +663,11 @@ class Build(SpecModel):
     )
 
 
+InputKinds = Annotated[
+    tuple[Literal["normal", "zeros"], ...], Field(min_length=1), AfterValidator(unique)
+]
+
+
 def _default_problems() -> Problems:
     return Problems(list=(Item(name=DEFAULT_PROBLEM),))
 
@@ -676,10 +681,12 @@ class Experiment(SpecModel):
     )
     title: Text = Field(default="", description="Heading of the page. Default: the name.")
     description: Text = Field(default="", description="What the comparison is about.")
-    inputs: Text = Field(
+    inputs: Text | InputKinds = Field(
         default="",
         description="What the inputs hold: the distribution of their values. The page shows it "
-        "under How it was measured.",
+        "under How it was measured. Or the values to measure each problem on, a list: `normal` as "
+        "the workload makes them, `zeros` with 0 in all tensors of floating point, which is a "
+        "problem of its own (`inputs: zeros`) and tells what power the values cost.",
     )
     changes: Text = Field(
         default="",
@@ -746,6 +753,19 @@ class Experiment(SpecModel):
         return {**value, "variants": with_joined_sizes(value.get("variants"))}
 
     @property
+    def input_kinds(self) -> tuple[str, ...]:
+        """Values that each problem is measured on."""
+        return ("normal",) if isinstance(self.inputs, str) else self.inputs
+
+    @property
+    def inputs_text(self) -> str:
+        """What the inputs hold, as the page shows it."""
+        if isinstance(self.inputs, str):
+            return self.inputs
+        words = {"normal": "as the workload makes them", "zeros": "zeros"}
+        return f"Each problem on inputs {' and on '.join(words[kind] for kind in self.inputs)}."
+
+    @property
     def asked(self) -> tuple[Question, ...]:
         """Questions of the experiment, those of its kind of page where it names none."""
         return questions_of(self.questions, self.page.kind)
@@ -782,6 +802,15 @@ class Experiment(SpecModel):
             )
         if any(item.env for item in self.variants.list or ()):
             raise wrong("variants: the referee gives every process the same variables; no `env`")
+        return self
+
+    @model_validator(mode="after")
+    def _inputs_fit(self) -> Self:
+        workload, is_text = self.workload, isinstance(self.inputs, str)
+        if isinstance(workload, CommandWorkload) and not is_text:
+            raise wrong("inputs: an external command makes its inputs itself; give it a parameter")
+        if isinstance(workload, ModuleWorkload) and workload.candidate is not None and not is_text:
+            raise wrong("inputs: a candidate's inputs are the referee's own; leave the list out")
         return self
 
     @model_validator(mode="after")

@@ -21,6 +21,7 @@ from profiler.render.words.why import (
     amount_words,
     cause_rows_of_cell,
     cause_rows_of_pair,
+    clock_words,
     idle_sentence,
     kernel_times,
     limit_of_cell,
@@ -171,7 +172,7 @@ def _account(pair: PairWhy, account: Account, bar: int) -> Iterator[str | _Prose
         "Where the difference is (one launch each under ncu; "
         f"shares are of the time of {slower_name(pair, account)})"
     )
-    for words in (pooled_words(account), kernel_times(pair)):
+    for words in (pooled_words(account), kernel_times(pair), clock_words(pair)):
         if words:
             yield _Prose(words, "  ")
     largest = max(abs(ns) for _, ns in named)

@@ -28,6 +28,7 @@ from profiler.render.words.why import (
     cause_amount,
     cause_rows_of_cell,
     cause_rows_of_pair,
+    clock_words,
     inside_words,
     kernel_times,
     limit_of_cell,
@@ -147,7 +148,9 @@ def explained(findings: Findings) -> ExplainedRun | None:
 def _kernels(pair: PairWhy) -> str:
     if pair.account is None:
         return ""
-    return " ".join(filter(None, (pooled_words(pair.account), kernel_times(pair))))
+    return " ".join(
+        filter(None, (pooled_words(pair.account), kernel_times(pair), clock_words(pair)))
+    )
 
 
 def _pair(pair: PairWhy) -> Explained:

@@ -438,6 +438,19 @@ def limit_words(kernel: KernelWhy) -> str:
     return limit
 
 
+def clock_words(pair: PairWhy) -> str:
+    """How much of the clock's part is power; empty where the problem was not measured on zeros."""
+    power_ns, other_ns = pair.clock_parts_ns
+    if numbers.is_missing(power_ns):
+        return ""
+    first, second = pair.clocks_on_zeros
+    return (
+        f"Of the part of the clock {numbers.signed_time(power_ns)} goes with the values: power; "
+        f"{numbers.signed_time(other_ns)} is there on zeros, too, where the clocks are {first:.2f} "
+        f"and {second:.2f} GHz."
+    )
+
+
 PIPES: Mapping[str, str] = {
     "tensor": "tensor pipe",
     "fma": "FMA pipe",

@@ -105,7 +105,7 @@ def assemble(
             name=loaded.experiment.name,
             title=loaded.experiment.title or loaded.experiment.name,
             description=loaded.experiment.description,
-            inputs=loaded.experiment.inputs,
+            inputs=loaded.experiment.inputs_text,
             changes=loaded.experiment.changes,
             spec_text=loaded.text,
             # The spec in a run folder is a copy: what measures again is its original.

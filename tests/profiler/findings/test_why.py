@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -31,7 +32,9 @@ from profiler.findings.why.document import (
     explain_document,
 )
 from profiler.findings.why.find import find_why
+from profiler.findings.why.pairs import CLOCK
 from profiler.model import CellStatus, Outcome, Verdict
+from profiler.render.words.why import clock_words
 from profiler.run_folder.archive import open_run
 
 ROOT = Path(__file__).parents[3]
@@ -111,6 +114,20 @@ def test_a_difference_that_is_shown_is_explained(pair):
         assert told.roof_account is not None, "both are limited by device memory"
         assert told.causes
         assert all(towards * change.difference_ns > 0 for change in told.causes)
+
+
+def test_the_part_of_the_clock_that_is_there_on_zeros_is_not_power(findings, pair):
+    clock_ns = sum(part.ns for part in pair.account.parts if part.name == CLOCK)
+    assert "clock_power_ns" not in document_of(findings, pair)
+    assert clock_words(pair) == ""
+    on_zeros = replace(pair, clocks_on_zeros=(1.9, 1.9))
+    assert on_zeros.clock_parts_ns == pytest.approx((clock_ns, 0.0))
+    slower = replace(pair, clocks_on_zeros=(1.9, 1.9 * 1.1))
+    power_ns, other_ns = slower.clock_parts_ns
+    assert power_ns + other_ns == pytest.approx(clock_ns)
+    assert other_ns == pytest.approx(0.0953 * slower.account.second_ns, rel=0.2)
+    assert document_of(findings, slower)["clock_power_ns"] == pytest.approx(power_ns, rel=1e-4)
+    assert "1.90 and 2.09 GHz" in clock_words(slower)
 
 
 @pytest.mark.parametrize("verdict", NOT_TOLD)
