@@ -24,7 +24,6 @@ from profiler.revisions.programs import build_programs
 from profiler.revisions.report import Account, bisection_lines, cause_of, skipped_line
 from profiler.revisions.repository import Commit, Repository
 from profiler.run_folder.folder import require_folder, write_json
-from profiler.runner.protocol import file_digest
 from profiler.sessions.execution import build_root
 from profiler.sessions.experiment_files import file_and_name
 from profiler.sessions.progress import ProgressReporter
@@ -86,7 +85,8 @@ class Bisecting:
         file, _ = file_and_name(request.spec)
         settings = (request.spec.name, request.cell, request.metric, request.commits)
         commits = tuple(commit.hash for commit in history)
-        asked = repr((*settings, request.overrides, commits, file_digest(file)))
+        content = file.read_bytes() if file.is_file() else b""
+        asked = repr((*settings, request.overrides, commits, content))
         digest = hashlib.sha256(asked.encode()).hexdigest()[:8]
         name = f"bisect-{history[0].short}-{history[-1].short}-{digest}"
         folder = request.out.resolve() / FOLDER / name
