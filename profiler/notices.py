@@ -608,6 +608,9 @@ def severity(notice: Notice) -> Severity:
     return TEMPLATES[notice.kind].severity
 
 
+_MOST_LETTERS = 2000
+
+
 class _Count(int):
     """A number that `{count:cell is|cells are}` writes with the words for one or for several."""
 
@@ -634,7 +637,17 @@ def counted_kind(count: int, what: str) -> str:
 
 
 def _counted(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _Count(value) if type(value) is int else value for key, value in values.items()}
+    return {
+        key: _Count(value) if type(value) is int else _cut(value) for key, value in values.items()
+    }
+
+
+def _cut(value: Any) -> Any:
+    """A value without the middle of a text that no sentence can hold: a cell may have megabytes."""
+    too_long = isinstance(value, str) and len(value) > _MOST_LETTERS
+    return (
+        f"{value[: _MOST_LETTERS // 2]}\u2026{value[-_MOST_LETTERS // 2 :]}" if too_long else value
+    )
 
 
 def _folded(key: str, parts: tuple[Notice, ...]) -> FoldedNotice:

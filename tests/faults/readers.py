@@ -178,7 +178,7 @@ def of_others(name: str, make: Callable[[Path], Path], slowness: int = 10) -> Re
 
 SMALL_FILES = (
     *("raw page through pandas", "sums of nsys", "sums of nsys in columns", "trace of nsys"),
-    *("trace without a header", "cache of kernel_tuner", "results of T4"),
+    *("sums of nsys in JSON", "trace without a header", "cache of kernel_tuner", "results of T4"),
 )
 """Files of the importers' own tests, of formats that none of those below is of."""
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ncu_samples import raw_page
 
-from profiler.notices import NoticeKind
+from profiler.notices import NoticeKind, text
 from profiler.parse.ncu_csv import parse_ncu_csv
 from profiler.runner import protocol
 
@@ -119,6 +119,14 @@ def test_a_unit_that_is_none_of_the_metric_makes_it_missing(unit):
         assert np.isnan(table.launches[TIME]).all()
         assert kinds(table.notices) == {NoticeKind.CSV_ODD_UNIT}
     assert raw.launches["dram__bytes_read.sum"].tolist() == [3000]
+
+
+def test_of_a_cell_of_a_million_letters_both_ends_are_quoted():
+    table = parse_ncu_csv(raw_page({TIME: ("ns", ["5", "b" + "a" * 10**6 + "e"])}))
+    (said,) = map(text, table.notices)
+    assert len(said) < 3000
+    assert "first: baa" in said
+    assert said.endswith("aae).")
 
 
 @pytest.mark.parametrize("rows", [2, 200])
