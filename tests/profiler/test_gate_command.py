@@ -12,12 +12,15 @@ import pytest
 import yaml
 
 from profiler.commands import revisions
+from profiler.commands.over_time import answers
 from profiler.commands.over_time import gate as command
 from profiler.commands.over_time.gate import gate
 from profiler.commands.requests import GateRequest
 from profiler.commands.revisions import MeasuredRevisions, RevisionComparison
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.findings.verdicts import NO_DATA, PairVerdict
+from profiler.history.answers import Answer, HistoryRun, RunAnswers
+from profiler.history.store import Store
 from profiler.model import Cell, Environment, Problem, Variant, Verdict
 from profiler.revisions.repository import Repository
 
@@ -53,7 +56,8 @@ def cell(name):
 
 
 def pair(verdict, ratio=1.05, low=1.03):
-    judged = PairVerdict(verdict, ratio=ratio, low=low, high=ratio + 0.02, noise_floor=0.004)
+    ends = {"low": low, "high": ratio + 0.02, "median": 1e5 * ratio, "against_median": 1e5}
+    judged = PairVerdict(verdict, ratio=ratio, noise_floor=0.004, **ends)
     return RevisionComparison("a", "p", cell("a old"), cell(f"a {verdict}"), judged)
 
 
@@ -63,13 +67,8 @@ def gated(repository, monkeypatch, tmp_path):
     asked = []
 
     def run(*comparisons, **fields):
-        numbers = SimpleNamespace(
-            primary=SimpleNamespace(name="duration_ns"),
-            value=lambda cell, _: SimpleNamespace(median=1e5),
-        )
-        findings = SimpleNamespace(
-            numbers=numbers, report=SimpleNamespace(environment=Environment(gpu="NVIDIA H100"))
-        )
+        report = SimpleNamespace(environment=Environment(gpu="NVIDIA H100"))
+        findings = SimpleNamespace(report=report)
         written = SimpleNamespace(
             findings=findings, folder=tmp_path, document={}, left_out=("looks",)
         )
@@ -104,6 +103,27 @@ def test_slower_trips_and_unclear_and_no_data_never_do(gated, tmp_path, capsys):
     # Beyond the percent with the whole interval, as every gate.
     assert gated(pair(Verdict.SLOWER), fail_on="regression:4")[0] is ExitCode.COMPLETE
     assert gated(pair(Verdict.SLOWER), fail_on="regression:2")[0] is ExitCode.GATE_TRIPPED
+
+
+def test_the_machine_of_today_is_held_against_earlier_runs_but_those_of_this_commit(
+    gated, repository, tmp_path, monkeypatch, capsys
+):
+    def run(commit, value, day):
+        answer = Answer("a..p", "a", "p", "duration_ns", value, None, None, 8, *(None,) * 5)
+        created = f"2026-11-{day:02d}T00:00:00+00:00"
+        record = HistoryRun(
+            "r", "tiles", created, "run", "H100", "", commit, None, "duration_ns", {}
+        )
+        return RunAnswers(HistoryRun(*told), (answer,))
+
+    head = Repository.of(repository).commit("HEAD").hash[:8]
+    runs = [run("0123abcd", 5e4, 1), run("", 5e4, 2), run(head, 1e5, 3), run(f"{head}+", 1e5, 4)]
+    Store.beside(tmp_path).add(runs)
+    here = SimpleNamespace(run=runs[0].run)
+    monkeypatch.setattr(answers, "answers_of_folder", lambda *_: here)
+    gated(pair(Verdict.SAME))
+    words = "The base takes 2.000\u00d7 the time that it usually took (runs: 2)"
+    assert words in capsys.readouterr().out
 
 
 def test_without_another_branch_the_base_has_to_be_named(gated, repository):

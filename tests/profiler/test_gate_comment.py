@@ -257,4 +257,4 @@ def test_what_moved_together_is_told_from_one_kernel_and_the_machine_from_both()
     (usual,) = control_sentences([row()], None, past)
     assert usual == "The base takes 1.000\u00d7 its usual time: the machine is as it was."
     (slower,) = control_sentences([row(before=1.1e5)], None, past)
-    assert "1.100\u00d7 the time that it usually took (5 runs): machine, driver" in slower
+    assert "1.100\u00d7 the time that it usually took (runs: 5): machine, driver" in slower

@@ -116,20 +116,26 @@ def _rows(measured: MeasuredRevisions, threshold: Gate) -> Iterator[GateRow]:
 
 
 def _history(measured: MeasuredRevisions, experiment: str, out: Path) -> History | None:
-    """Earlier runs of the experiment on such a machine; None where there are none to read."""
+    """Earlier runs of the experiment on such a machine, but those of the commit that is judged.
+
+    None where there are none to read.
+    """
     from profiler.commands.over_time.answers import answers_of_folder
     from profiler.history.store import Store
     from profiler.history.trends import find_history
     from profiler.run_folder.folder import RunFolder
 
-    run = measured.run
+    run, head = measured.run, measured.commits[-1].hash
     if run is None:
         return None
     try:
         here = answers_of_folder(RunFolder(run.folder), run.document, out).run
-        return find_history(
-            Store.beside(out).answers(experiment, here.metric), here.metric, here.machine
-        )
+        earlier = [
+            of_run
+            for of_run in Store.beside(out).answers(experiment, here.metric)
+            if not (of_run.run.commit and head.startswith(of_run.run.commit.rstrip("+")))
+        ]
+        return find_history(earlier, here.metric, here.machine)
     except (OSError, ProfilerError):
         return None
 

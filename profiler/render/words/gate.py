@@ -183,8 +183,8 @@ def _machine_today(rows: Sequence[GateRow], history: History) -> Iterator[str]:
         return
     yield (
         f"The base takes {numbers.ratio(factor)} the time that it usually took "
-        f"({len(history.runs)} runs): machine, driver, versions or an earlier commit, and not this "
-        "one, which was measured beside it."
+        f"(runs: {len(history.runs)}): machine, driver, versions or an earlier commit, and not "
+        "this one, which was measured beside it."
     )
 
 
