@@ -12,9 +12,10 @@ from profiler.history.trends import Change, History, Trend, find_control
 from profiler.metrics.labels import label
 from profiler.model import Verdict
 from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.figures.drawing import PANEL_COLUMNS
 from profiler.render.html import render
 from profiler.render.index import small_line
-from profiler.render.runs.history import MOST_PANELS, MOST_ROWS, history_figure
+from profiler.render.runs.history import MOST_ROWS, history_figure
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from profiler.render.words.history import (
@@ -107,8 +108,8 @@ def _ends(trend: Trend, run: int) -> tuple[float, float, float]:
 
 
 def _chart(history: History, ordered: list[Trend]) -> Chart | None:
-    """A panel for each of the cells that changed most; None where there are no two runs."""
-    shown = [trend for trend in ordered if len(trend.answers) > 1][:MOST_PANELS]
+    """A row of panels, of the cells that changed most; None where there are no two runs."""
+    shown = [trend for trend in ordered if len(trend.answers) > 1][:PANEL_COLUMNS]
     if not shown:
         return None
     table = pd.DataFrame(

@@ -111,9 +111,7 @@ def test_the_machine_of_today_is_held_against_earlier_runs_but_those_of_this_com
     def run(commit, value, day):
         answer = Answer("a..p", "a", "p", "duration_ns", value, None, None, 8, *(None,) * 5)
         created = f"2026-11-{day:02d}T00:00:00+00:00"
-        record = HistoryRun(
-            "r", "tiles", created, "run", "H100", "", commit, None, "duration_ns", {}
-        )
+        told = ("r", "tiles", created, "run", "H100", "", commit, None, "duration_ns", {})
         return RunAnswers(HistoryRun(*told), (answer,))
 
     head = Repository.of(repository).commit("HEAD").hash[:8]

@@ -5,6 +5,7 @@ import sqlite3
 
 import numpy as np
 import pytest
+from browser_pages import findings_of, open_page
 
 from profiler.analyse.change_points import change_points
 from profiler.commands.over_time.answers import keep_answers, read_answers
@@ -254,3 +255,15 @@ def test_the_page_names_changes_and_escapes_names():
     assert page.count('class="small-line"') == 5
     odd = answers_of_records([record([1.0], model={"name": "<b>x"})], "file")
     assert "<b>x" not in render_history(find_history(odd, "latency"))
+
+
+def test_nothing_is_wrong_with_the_page_in_a_browser(tmp_path, browser):
+    def factors(number):
+        machine = 1.04 if number >= 10 else 1.0
+        return dict.fromkeys(VARIANTS, machine) | {"b": machine * (1.03 if number >= 20 else 1)}
+
+    page = tmp_path / "toy.html"
+    page.write_text(render_history(history_of(factors)), "utf-8")
+    opened = open_page(browser, page.as_uri())
+    assert not {check: found for check, found in findings_of(opened, set()).items() if found}
+    opened.page.context.close()
