@@ -100,14 +100,22 @@ class Run:
         cell, pair = explained_pair(self._findings, request)
         return explain_document(self._findings, cell, find_why(self._findings).cells[cell.id], pair)
 
-    def plot(self, metric: str = "duration_ns", *, problem: str | None = None) -> Figure:
+    def plot(
+        self,
+        metric: str = "duration_ns",
+        against: str | None = None,
+        *,
+        ratio: bool = False,
+        problem: str | None = None,
+    ) -> Figure:
         """Figure of matplotlib: a metric of all versions with its interval, a panel a problem.
 
-        Raises UsageError for a metric or a problem (its name) that was not measured.
+        `against`: another metric on the axis upwards. `ratio`: ratios to the baseline. Raises
+        UsageError for a metric or a problem (its name) that was not measured.
         """
         from profiler.render.excerpts import metric_figure  # noqa: PLC0415 - loads matplotlib
 
-        return metric_figure(self._findings, metric, problem)
+        return metric_figure(self._findings, metric, problem, against=against, ratio=ratio)
 
     def markdown(self) -> str:
         """The answer and the main table for a pull request."""

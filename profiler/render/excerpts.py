@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import NamedTuple
 
 from markupsafe import Markup
 from matplotlib.axes import Axes
@@ -15,6 +16,7 @@ from matplotlib.figure import Figure
 from profiler import notices
 from profiler.errors import UsageError
 from profiler.findings.findings import CellNumbers, Findings, Programs
+from profiler.metrics.labels import Label
 from profiler.model import Cell, Problem, Verdict
 from profiler.notices import Severity
 from profiler.outside_text import escaped_markdown
@@ -172,40 +174,78 @@ MOST_PANELS = 12
 """Problems of one figure; of more the first."""
 _COLUMNS = 3
 _PANEL_WIDTH_IN, _ROW_HEIGHT_IN, _MARGIN_IN = 4.2, 0.19, 0.9
+_SCATTER_HEIGHT_IN = 2.4
 _COLOURS = {Verdict.FASTER: "#1f6fb2", Verdict.SLOWER: "#c8541a"}
 _OTHERS = "#555555"
 
 
-def metric_figure(findings: Findings, metric: str, problem: str | None = None) -> Figure:
+class _Quantity(NamedTuple):
+    """A metric of cells on an axis, or its ratio to that of the baseline."""
+
+    label: Label
+    baseline: str | None = None
+    """Label of the baseline where ratios to it are shown."""
+
+    def ends(self, cell_numbers: CellNumbers, cell: Cell) -> tuple[float, float, float]:
+        """Low end of the 95 % interval, median and high end; the median where there is none."""
+        value = cell_numbers.value(cell, self.label.name)
+        low, middle, high = value.low, value.median, value.high
+        if self.baseline is not None:
+            low, middle, high = value.ratio_low, value.ratio, value.ratio_high
+        low, high = (end if math.isfinite(end) else middle for end in (low, high))
+        return low, middle, high
+
+    @property
+    def axis(self) -> Axis:
+        """Its words and unit."""
+        if self.baseline is None:
+            return Axis(self.label.label, self.label.unit)
+        return Axis(f"{self.label.label} \u00f7 that of {self.baseline}", "")
+
+
+def metric_figure(
+    findings: Findings,
+    metric: str,
+    problem: str | None = None,
+    *,
+    against: str | None = None,
+    ratio: bool = False,
+) -> Figure:
     """Median and 95 % interval of a metric for every version that is right, a panel a problem.
 
     Versions stand in the order of their medians, the baseline marked; colours are those of verdicts
     on the duration: faster, slower, and all others. `problem`: only those that this means, as
-    `--problem` everywhere. Raises UsageError where nothing was measured of the metric, or no such
-    problem is there.
+    `--problem` everywhere. `against`: another metric, in whose direction each version lies by that;
+    `ratio`: ratios to the baseline. Raises UsageError where nothing was measured of a metric, or no
+    such problem or baseline is there.
     """
+    labels = {label.name: label for label in findings.numbers.metrics}
+    for name in filter(None, (metric, against)):
+        if name not in labels:
+            raise UsageError(
+                f"Nothing was measured of the metric {name}.",
+                remedy=f"Name one that was: {', '.join(sorted(labels))}.",
+            )
+    baseline = findings.programs.baseline if ratio else None
+    if ratio and baseline is None:
+        raise UsageError("There are no ratios: the run has no baseline.")
+    shown = _Quantity(labels[metric], None if baseline is None else baseline.label)
+    other = None if against is None else _Quantity(labels[against])
     panels = [
         (of, cells)
         for of in _problems(findings.programs, problem)
-        if (cells := _cells_with(findings.numbers, metric, of))
+        if (cells := _cells_with(findings.numbers, (shown, other), of))
     ][:MOST_PANELS]
-    labels = {label.name: label for label in findings.numbers.metrics}
     if not panels:
-        raise UsageError(
-            f"Nothing was measured of the metric {metric}.",
-            remedy=f"Name one that was: {', '.join(sorted(labels))}.",
-        )
-    axis = Axis(labels[metric].label, labels[metric].unit)
+        raise UsageError(f"No version has {' and '.join(filter(None, (metric, against)))}.")
     columns = min(_COLUMNS, len(panels))
     lines = math.ceil(len(panels) / columns)
-    most = max(len(cells) for _, cells in panels)
-    figure = Figure(
-        figsize=(_PANEL_WIDTH_IN * columns, lines * (_MARGIN_IN + _ROW_HEIGHT_IN * most)),
-        layout="constrained",
-    )
+    rows_in = _ROW_HEIGHT_IN * max(len(cells) for _, cells in panels)
+    height_in = _MARGIN_IN + (rows_in if other is None else _SCATTER_HEIGHT_IN)
+    figure = Figure(figsize=(_PANEL_WIDTH_IN * columns, lines * height_in), layout="constrained")
     for place, (of, cells) in enumerate(panels, start=1):
         panel = figure.add_subplot(lines, columns, place)
-        _draw_panel(panel, findings, metric, axis, cells)
+        _draw_panel(panel, findings, cells, shown, other)
         panel.set_title(of.name, fontsize=9)
     return figure
 
@@ -220,34 +260,54 @@ def _problems(programs: Programs, named: str | None) -> Sequence[Problem]:
     return problems
 
 
-def _cells_with(numbers: CellNumbers, metric: str, problem: Problem) -> list[Cell]:
-    """Right cells of a problem that have the metric, the lowest first."""
+def _cells_with(
+    cell_numbers: CellNumbers, quantities: Sequence[_Quantity | None], problem: Problem
+) -> list[Cell]:
+    """Right cells of a problem that have all quantities, the lowest of the first one first."""
+
+    def medians(cell: Cell) -> list[float]:
+        return [quantity.ends(cell_numbers, cell)[1] for quantity in quantities if quantity]
+
     cells = [
         cell
-        for cell in numbers.programs.correct_cells.values()
-        if cell.problem.id == problem.id and numbers.value(cell, metric).present
+        for cell in cell_numbers.programs.correct_cells.values()
+        if cell.problem.id == problem.id and all(map(math.isfinite, medians(cell)))
     ]
-    return sorted(cells, key=lambda cell: numbers.value(cell, metric).median)
+    return sorted(cells, key=lambda cell: medians(cell)[0])
 
 
 def _draw_panel(
-    panel: Axes, findings: Findings, metric: str, axis: Axis, cells: Sequence[Cell]
+    panel: Axes,
+    findings: Findings,
+    cells: Sequence[Cell],
+    shown: _Quantity,
+    other: _Quantity | None,
 ) -> None:
-    values = [findings.numbers.value(cell, metric) for cell in cells]
-    divisor, words = axis.scaled(max(value.median for value in values))
-    for row, (cell, value) in enumerate(zip(cells, values, strict=True)):
+    """Versions as points with intervals: in rows, or by another quantity upwards."""
+    across = [shown.ends(findings.numbers, cell) for cell in cells]
+    divisor, words = shown.axis.scaled(max(middle for _, middle, _ in across))
+    rows: list[tuple[float, float, float]] = [(row, row, row) for row in range(len(cells))]
+    up, up_divisor = rows, 1.0
+    if other is not None:
+        up = [other.ends(findings.numbers, cell) for cell in cells]
+        up_divisor, up_words = other.axis.scaled(max(middle for _, middle, _ in up))
+        panel.set_ylabel(up_words, fontsize=8)
+    for cell, across_ends, up_ends in zip(cells, across, up, strict=True):
+        low, x, high = (end / divisor for end in across_ends)
+        bottom, y, top = (end / up_divisor for end in up_ends)
         verdict = findings.verdicts.against_baseline.get(cell.id)
         colour = _OTHERS
         if verdict is not None and verdict.verdict is not None:
             colour = _COLOURS.get(verdict.verdict, _OTHERS)
-        low, high = (
-            (end if math.isfinite(end) else value.median) for end in (value.low, value.high)
-        )
-        panel.plot([low / divisor, high / divisor], [row, row], color=colour, linewidth=1.2)
+        panel.plot([low, high], [y, y], color=colour, linewidth=1.2)
+        panel.plot([x, x], [bottom, top], color=colour, linewidth=1.2)
         marker = "D" if cell.variant.id == findings.programs.plan.baseline else "o"
-        panel.plot([value.median / divisor], [row], marker, color=colour, markersize=4)
-    panel.set_yticks(range(len(cells)), [cell.variant.label for cell in cells], fontsize=7)
-    panel.invert_yaxis()
+        panel.plot([x], [y], marker, color=colour, markersize=4)
+        if other is not None:
+            panel.annotate(cell.variant.label, (x, y), (4, 3), textcoords="offset points", size=6)
+    if other is None:
+        panel.set_yticks(range(len(cells)), [cell.variant.label for cell in cells], fontsize=7)
+        panel.invert_yaxis()
     panel.set_xlim(left=0)
     panel.tick_params(axis="x", labelsize=7)
     panel.set_xlabel(words, fontsize=8)

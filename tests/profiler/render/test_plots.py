@@ -65,3 +65,19 @@ def test_files_of_each_kind(tmp_path, kind, magic):
 def test_a_run_plots_itself():
     figure = profiler.load(RECORDINGS / "transpose.zip").plot("l2_hit_pct")
     assert figure.axes[0].get_xlabel() == "L2 hit rate (%)"
+
+
+def test_ratios_have_their_intervals_and_two_metrics_an_axis_each(findings):
+    problem = findings.programs.problems[3]
+    (axes,) = metric_figure(findings, "duration_ns", problem.name, ratio=True).axes
+    baseline = findings.programs.baseline
+    assert axes.get_xlabel() == f"Duration \u00f7 that of {baseline.label}"
+    cells = [c for c in findings.programs.correct_cells.values() if c.problem.id == problem.id]
+    values = sorted(findings.numbers.value(cell, "duration_ns") for cell in cells)
+    drawn = {tuple(line.get_xdata()) for line in axes.lines}
+    for value in values:
+        assert {(value.ratio,), (value.ratio_low, value.ratio_high)} <= drawn
+    (axes,) = metric_figure(findings, "duration_ns", problem.name, against="registers").axes
+    assert axes.get_ylabel().startswith("Registers")
+    registers = {findings.numbers.value(cell, "registers").median for cell in cells}
+    assert registers == {line.get_ydata()[0] for line in axes.lines if len(line.get_xdata()) == 1}
