@@ -195,8 +195,6 @@ def _faults_of_details(opened, ways):
     if not pane.count():
         yield "there is no pane of details"
         return
-    if not ways:
-        return
     first = rows.first.locator("th, td").first
     name = {"x": 12, "y": 12}  # in the middle there may be the button that copies it
     acts = {
@@ -206,6 +204,7 @@ def _faults_of_details(opened, ways):
         SCRIPT: lambda: first.evaluate("(cell) => cell.click()"),
     }
     # What is above the row may change its height when it comes into view: nobody clicks meanwhile.
+    # Only then has the table the widths of its columns, which other checks ask for.
     first.scroll_into_view_if_needed()
     opened.ask("settled")
     for way in ways:
