@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def show_history(request: HistoryRequest) -> ExitCode:
     stages = Stages(request.color)
     if request.rebuild or not store.path.exists():
         with stages.stage("Reading the runs"):
-            rebuild(request.reports, _warner(request.color))
+            rebuild(request.reports, _warner(request.color), _recordings(request))
     for file in request.imported or ():
         with stages.stage(f"Reading {file}"):
             store.add(read_answers(file))
@@ -118,7 +118,16 @@ def _document(history: History) -> dict[str, Any]:
 # ---- filling the store ---------------------------------------------------------------------------
 
 
-def rebuild(out: Path, on_odd: Callable[[str], None]) -> None:
+def _recordings(request: HistoryRequest) -> tuple[Path, ...]:
+    """Those in the folder here that a new store begins with: each takes seconds to read."""
+    found = recordings_here()
+    if request.rebuild:
+        return tuple(found.values())
+    name = None if request.experiment is None else _experiment_name(request.experiment)
+    return (found[name],) if name in found else ()
+
+
+def rebuild(out: Path, on_odd: Callable[[str], None], recordings: Sequence[Path] = ()) -> None:
     """Make the store anew from run folders and recordings; what was imported is kept."""
     store = Store.beside(out)
     fresh = Store(store.path.with_name(f".{STORE_FILE}.new"))
@@ -129,12 +138,13 @@ def rebuild(out: Path, on_odd: Callable[[str], None]) -> None:
     except ProfilerError as error:
         on_odd(f"What was imported is lost: {error}")
         imported = []
-    fresh.add([*imported, *_found_again(out, on_odd)])
+    fresh.add([*imported, *_found_again(out, on_odd, recordings)])
     fresh.path.replace(store.path)
 
 
-def _found_again(out: Path, on_odd: Callable[[str], None]) -> Iterator[RunAnswers]:
-    recordings = tuple(recordings_here().values())
+def _found_again(
+    out: Path, on_odd: Callable[[str], None], recordings: Sequence[Path]
+) -> Iterator[RunAnswers]:
     for path in (*(run.path for run in runs(out)), *recordings):
         try:
             if path in recordings:
