@@ -7,8 +7,8 @@ They are read from the content of its summary.json, or from records of PyTorch's
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -159,10 +159,10 @@ def answers_of_records(records: Sequence[Any], file: str) -> tuple[RunAnswers, .
     Model and backend are the variant, the input shape or the inputs are the problem, the median of
     `benchmark_values` is the number. Raises UsageError for records of another form.
     """
-    runs: dict[HistoryRunKey, list[Answer]] = {}
+    runs: dict[str, tuple[HistoryRun, list[Answer]]] = {}
     for place, record in enumerate(records, start=1):
         try:
-            runs.setdefault(_record_run(record), []).extend(_record_answers(record))
+            run, answers = _record_run(record, file), list(_record_answers(record))
         except (
             KeyError,
             TypeError,
@@ -174,51 +174,38 @@ def answers_of_records(records: Sequence[Any], file: str) -> tuple[RunAnswers, .
             raise UsageError(
                 f"{file}: record {place} is no benchmark v3 record: {error!r}"
             ) from error
+        runs.setdefault(repr(run), (run, []))[1].extend(answers)
     return tuple(
-        RunAnswers(
-            HistoryRun(
-                run=f"{file}:{number}",
-                experiment=key.experiment,
-                created=key.created,
-                source="records",
-                machine=key.machine,
-                card="",
-                commit=key.commit,
-                baseline=None,
-                metric=answers[0].metric,
-                versions=dict(key.versions),
-            ),
-            tuple({(a.cell, a.metric): a for a in answers}.values()),
-        )
-        for number, (key, answers) in enumerate(runs.items(), start=1)
+        RunAnswers(replace(run, metric=answers[0].metric), tuple(_last_of_each(answers)))
+        for run, answers in runs.values()
         if answers
     )
 
 
-class HistoryRunKey(NamedTuple):
-    """What records of one run have in common."""
-
-    experiment: str
-    created: str
-    machine: str
-    commit: str
-    versions: tuple[tuple[str, str], ...]
+def _last_of_each(answers: Iterable[Answer]) -> Iterable[Answer]:
+    return {(answer.cell, answer.metric): answer for answer in answers}.values()
 
 
-def _record_run(record: Mapping[str, Any]) -> HistoryRunKey:
+def _record_run(record: Mapping[str, Any], file: str) -> HistoryRun:
+    """The run that a record is of; its primary metric is not known yet."""
     runner = (record.get("runners") or [{}])[0]
-    stamp = int(record.get("timestamp") or 0)
-    dependencies = record.get("dependencies") or {}
+    machine = runner.get("gpu_info") or runner.get("cpu_info") or runner.get("type") or ""
     versions = {
         safe(name): safe(str(of.get("version") or of.get("sha") or ""))[:_SHORT_COMMIT]
-        for name, of in dependencies.items()
+        for name, of in (record.get("dependencies") or {}).items()
     }
-    return HistoryRunKey(
-        safe(record["benchmark"]["name"]),
-        datetime.fromtimestamp(stamp, UTC).isoformat(timespec="seconds"),
-        safe(str(runner.get("gpu_info") or runner.get("cpu_info") or runner.get("type") or "")),
-        safe(str(record.get("head_sha") or ""))[:_SHORT_COMMIT],
-        tuple(sorted((name, version) for name, version in versions.items() if version)),
+    when = datetime.fromtimestamp(int(record.get("timestamp") or 0), UTC)
+    return HistoryRun(
+        run=file,
+        experiment=safe(record["benchmark"]["name"]),
+        created=when.isoformat(timespec="seconds"),
+        source="records",
+        machine=safe(str(machine)),
+        card="",
+        commit=safe(str(record.get("head_sha") or ""))[:_SHORT_COMMIT],
+        baseline=None,
+        metric="",
+        versions={name: version for name, version in versions.items() if version},
     )
 
 
