@@ -95,6 +95,7 @@ COLUMNS = (
     "ratio",
     "ratio_low",
     "ratio_high",
+    "cycles_ratio",
     "margin",
     "noise_floor",
     "session_sd",
@@ -162,8 +163,9 @@ def compare(
     intervals and detectable effects, which take most of the time; all by default.
 
     The result has the index of `pairs` and `COLUMNS`. `ratio` is exp(median log ratio) with its
-    95 % interval (candidate / baseline, below 1 is faster); `margin`, `noise_floor`, `session_sd`
-    and `detectable` are relative effects (0.0123 is 1.23 %). `p_faster` and `p_slower` are adjusted
+    95 % interval (candidate / baseline, below 1 is faster), `cycles_ratio` that of cycles, NaN
+    where they were not counted; `margin`, `noise_floor`, `session_sd` and `detectable` are relative
+    effects (0.0123 is 1.23 %). `p_faster` and `p_slower` are adjusted
     and meet alpha / 2; `p_same` meets alpha. It is not adjusted: as an intersection-union test it
     has level alpha without that, and nobody picks the SAME out of many as the one to act on.
 
@@ -200,6 +202,7 @@ def compare(
             "ratio": np.exp(time.median),
             "ratio_low": np.exp(time.low),
             "ratio_high": np.exp(time.high),
+            "cycles_ratio": np.exp(cycles.median),
             "margin": np.expm1(margin),
             "noise_floor": np.expm1(floor),
             "session_sd": np.expm1(session_sd),

@@ -35,7 +35,15 @@ _FIELD_OF_COLUMN = {
     "ratio_high": "high",
     **{
         name: name
-        for name in ("margin", "noise_floor", "session_sd", "detectable", "blocks", *MEDIANS)
+        for name in (
+            "cycles_ratio",
+            "margin",
+            "noise_floor",
+            "session_sd",
+            "detectable",
+            "blocks",
+            *MEDIANS,
+        )
     },
 }
 
@@ -53,6 +61,8 @@ class PairVerdict:
     ratio: float = NAN
     low: float = NAN
     high: float = NAN
+    cycles_ratio: float = NAN
+    """Of their cycles in these blocks; NaN where they were not counted."""
     margin: float = NAN
     noise_floor: float = NAN
     session_sd: float = NAN
@@ -96,6 +106,7 @@ class PairVerdict:
             ratio=1 / self.ratio,
             low=1 / self.high,
             high=1 / self.low,
+            cycles_ratio=1 / self.cycles_ratio,
             median=self.against_median,
             against_median=self.median,
             before=before,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from profiler.findings.caveats import CLOCKS_DIFFER
 from profiler.findings.findings import Verdicts
 from profiler.findings.verdicts import NamedBaseline, PairVerdict, Reason
 from profiler.model import FEWEST_BLOCKS, Cell, Verdict
@@ -90,8 +91,17 @@ def reason_and_blocks(pair: PairVerdict) -> str:
 
 def details(pair: PairVerdict) -> str:
     """Evidence of the verdict: reason, margin, noise floor, blocks, detectable effect."""
-    parts = [reason_words(pair) + _final_words(pair), limits(pair)]
+    parts = [reason_words(pair) + _final_words(pair), limits(pair), cycles_words(pair)]
     return "; ".join(part for part in parts if part)
+
+
+def cycles_words(pair: PairVerdict) -> str:
+    """The ratio of cycles, and by how much the clocks differ where that is much; or empty."""
+    if numbers.is_missing(pair.cycles_ratio) or numbers.is_missing(pair.ratio):
+        return ""
+    words = f"cycles {numbers.ratio(pair.cycles_ratio)}"
+    apart = max(pair.cycles_ratio / pair.ratio, pair.ratio / pair.cycles_ratio) - 1
+    return f"{words}, clocks {percent(apart)} apart" if apart > CLOCKS_DIFFER else words
 
 
 def limits(pair: PairVerdict) -> str:
