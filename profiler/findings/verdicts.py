@@ -106,7 +106,7 @@ class PairVerdict:
             ratio=1 / self.ratio,
             low=1 / self.high,
             high=1 / self.low,
-            cycles_ratio=1 / self.cycles_ratio,
+            cycles_ratio=1 / self.cycles_ratio if self.cycles_ratio > 0 else NAN,
             median=self.against_median,
             against_median=self.median,
             before=before,

@@ -36,6 +36,7 @@ from profiler.render.words.comparisons import best_word, bias_words, ties_words
 from profiler.render.words.verdict_words import SYMBOLS, WORDS
 from profiler.render.words.verdicts import (
     counts,
+    details,
     reason_and_blocks,
     reason_words,
     symbol,
@@ -401,12 +402,26 @@ def test_no_pair_has_two_verdicts_on_one_page(again, findings):
         assert all(len(verdicts) == 1 for verdicts in told.values())
 
 
+def test_the_ratio_of_cycles_stands_behind_a_verdict_and_clocks_that_differ_are_named():
+    pair = PairVerdict(Verdict.FASTER, ratio=0.9, margin=0.01, blocks=8)
+    assert "cycles" not in limits_and_cycles(pair)
+    alike = dataclasses.replace(pair, cycles_ratio=0.91)
+    assert limits_and_cycles(alike).endswith("cycles 0.910\u00d7")
+    other = dataclasses.replace(pair, cycles_ratio=0.93)
+    assert limits_and_cycles(other).endswith("cycles 0.930\u00d7, clocks 3.33\u202f% apart")
+
+
+def limits_and_cycles(pair):
+    return details(pair).partition("; ")[2]
+
+
 def test_the_other_side_of_a_ruling():
     one = PairVerdict(Verdict.FASTER, ratio=0.8, low=0.5, high=1.0, blocks=8, before=Verdict.SLOWER)
     other = one.reversed
     assert (other.verdict, other.before) == (Verdict.SLOWER, Verdict.FASTER)
     assert (other.ratio, other.low, other.high) == (1.25, 1.0, 2.0)
     assert other.reversed == one
+    assert dataclasses.replace(one, cycles_ratio=0.8).reversed.cycles_ratio == 1.25
     assert PairVerdict(Verdict.SAME).reversed.verdict is Verdict.SAME
     assert NO_VERDICT.reversed.verdict is None
 
