@@ -7,7 +7,8 @@ unequally often each occurs are kept, because kernels take other times by them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,10 @@ EXACT_COUNTS = 64
 """Most frequent integers whose counts are kept one by one; the rest in groups that double."""
 _SAMPLED = 1 << 12
 """Elements of floating-point tensors that are looked at, evenly apart."""
+_ADJACENT = 16
+"""Of these so many side by side: each place takes a line of a cache."""
+_MOST_COPIED = 1 << 20
+"""Integers that are copied, to be counted after the step."""
 _LARGEST_SHUFFLED = 1 << 24
 """Distinct integers are drawn from a shuffled range where that has no more values."""
 
@@ -31,31 +36,45 @@ def extent(tensor: torch.Tensor) -> int:
 
 def describe(tensor: torch.Tensor) -> Distribution:
     """JSON-ready statistics of the elements; empty for a tensor without any."""
+    return look_at(tensor)()
+
+
+def look_at(tensor: torch.Tensor) -> Callable[[], Distribution]:
+    """Function that describes a tensor as it is now: of numbers, a sample is copied for it.
+
+    So the statistics can be made after the step that is captured.
+    """
     tensor = tensor.detach()
     if not tensor.numel():
-        return {}
+        return dict
+    if tensor.is_floating_point() or tensor.is_complex():
+        return partial(_of_floats, _sampled(tensor).clone())
     if tensor.dtype == torch.bool:
-        return {"true": _rounded(int(tensor.count_nonzero()) / tensor.numel())}
-    if not (tensor.is_floating_point() or tensor.is_complex()):
-        return _of_integers(tensor.reshape(-1).long())
-    values = _sampled(tensor)
-    if values.is_complex():
-        values = torch.view_as_real(values.resolve_conj()).reshape(-1)
-    return _of_floats(values.double())
+        return partial(_of_booleans, tensor.count_nonzero(), tensor.numel())
+    if tensor.numel() <= _MOST_COPIED:
+        return partial(_of_integers, tensor.to(torch.long, copy=True).reshape(-1))
+    return _of_integers(tensor.reshape(-1).long()).copy
+
+
+def _of_booleans(count: torch.Tensor, total: int) -> Distribution:
+    return {"true": _rounded(count.item() / total)}
 
 
 def _sampled(tensor: torch.Tensor) -> torch.Tensor:
-    """Elements that are evenly apart, in the order of the indices or of memory."""
+    """Elements evenly apart, in the order of the indices or, a few at each place, of memory."""
     step = max(1, tensor.numel() // _SAMPLED)
-    last = sum(
-        (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
-    )
-    if step > 1 and last + 1 == tensor.numel():  # to reshape a transposed weight would copy it
-        return tensor.as_strided((tensor.numel(),), (1,))[::step]
+    if (
+        step > 1 and extent(tensor) == tensor.numel()
+    ):  # to reshape a transposed weight would copy it
+        apart = step * _ADJACENT
+        return tensor.as_strided((tensor.numel() // apart, _ADJACENT), (apart, 1)).reshape(-1)
     return tensor.reshape(-1)[::step]
 
 
 def _of_floats(values: torch.Tensor) -> Distribution:
+    if values.is_complex():
+        values = torch.view_as_real(values.resolve_conj()).reshape(-1)
+    values = values.double()
     zeros = 1 - int(values.count_nonzero()) / len(values)
     unlike = {"nan": 0.0, "inf": 0.0, "minus_inf": 0.0}
     mean, std = _moments(values)

@@ -119,6 +119,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         self.calls: dict[Key, Call] = {}
         self.left_out: dict[str, Counter[Any]] = defaultdict(Counter)
         """Operators whose calls are not recorded, by why."""
+        self.unsettled: list[Described] = []
+        """What was looked at, and is described when it is written."""
         self.device = "cpu"
         self.kernels = KernelTimes()
         self.graphs = CompiledGraphs()
@@ -135,6 +137,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         self.calls.clear()
         self.kernels.ns.clear()
         self.left_out.clear()
+        self.unsettled.clear()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: Arguments | None = None
@@ -206,7 +209,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
                 **launch.document,
             }
             with self.paused():
-                self._keep(call, document, recorded)
+                self._keep(call, document, described, recorded)
         return result
 
     def _describe(self, call: Call, launch: Launch) -> tuple[Described | None, list[torch.Tensor]]:
@@ -221,10 +224,17 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         self._sees_device_of(launch.arguments)
         return described, described.values() if self._values is not None else []
 
-    def _keep(self, call: Call, document: dict[str, Any], recorded: list[torch.Tensor]) -> None:
+    def _keep(
+        self,
+        call: Call,
+        document: dict[str, Any],
+        described: Described,
+        recorded: list[torch.Tensor],
+    ) -> None:
         """Keep what the first call of a signature was called with."""
         number = sum(other.document is not None for other in self.calls.values())
         call.document = {"id": number, **document}
+        self.unsettled.append(described)
         if self._values is not None:
             torch.save(recorded, self._values / f"{number}.pt")
         self.write_sometimes()
@@ -256,7 +266,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         if self._values is not None:
             new = result if document["has_results"] else None
             document["digest"] = digest([new, *written(func, arguments).values()])
-        self._keep(call, document, recorded)
+        self._keep(call, document, described, recorded)
         return result
 
     def write_sometimes(self) -> None:
@@ -449,6 +459,10 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
 
     def _write(self, *, complete: bool) -> None:
         steps = self._steps
+        with self._mode.paused():
+            for described in self._mode.unsettled:
+                described.settle()
+        self._mode.unsettled.clear()
         document = {
             "schema_version": SCHEMA_VERSION,
             "complete": complete,

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from profiler.runner.capture.distributions import describe, extent
+from profiler.runner.capture.distributions import Distribution, extent, look_at
 
 ALIGNMENT = 64
 """Bytes: where a tensor begins in its storage counts up to this, which no vector load exceeds."""
@@ -145,6 +145,7 @@ class Described:
             end = begin - self._bases[place] + extent(tensor) * tensor.element_size()
             self._used[place] = max(self._used[place], end)
             self._parts[place] = tensor
+        self._looks: list[tuple[dict[str, Any], Callable[[], Distribution]]] = []
         self.arguments = {}
         for name, value in arguments.items():
             self._is_read = name not in overwritten
@@ -175,14 +176,23 @@ class Described:
     def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
         place = self._storages[_storage(tensor)]
         begin = _begin(tensor) - self._bases[place]
-        return {
+        document = {
             "dtype": str(tensor.dtype).removeprefix("torch."),
             "shape": list(tensor.shape),
             "stride": list(tensor.stride()),
             "storage": place,
             "offset": begin // tensor.element_size(),
-            "values": describe(tensor) if self._is_read else {},
+            "values": {},
         }
+        if self._is_read:
+            self._looks.append((document, look_at(tensor)))
+        return document
+
+    def settle(self) -> None:
+        """Fill in what the tensors hold."""
+        for document, describe in self._looks:
+            document["values"] = describe()
+        self._looks.clear()
 
 
 def plain_json(value: Any) -> Any:

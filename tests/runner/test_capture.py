@@ -17,9 +17,9 @@ import pytest
 import torch
 
 import profiler
-from profiler.runner.capture import kernel_times
+from profiler.runner.capture import kernel_times, recording
 from profiler.runner.capture.distributions import describe, draw
-from profiler.runner.capture.experiment_file import families_of
+from profiler.runner.capture.experiment_file import families_of, ranked_calls
 from profiler.runner.capture.folder import CapturedFolderError, read_calls
 from profiler.runner.capture.kernel_times import sums
 from profiler.runner.capture.replay import CapturedCalls, replay_all
@@ -479,6 +479,30 @@ def test_kernels_of_a_trace_belong_to_the_outermost_operator(tmp_path):
     assert ranks[0].reason == "needs a live capture: its library is not imported"
     (call,) = read_calls(tmp_path / "t")["calls"]
     assert (call["operator"], call["time_ns"]) == ("aten.add.Tensor", 35_000)
+
+
+def test_a_planted_slow_operator_is_first_of_200(tmp_path, monkeypatch):
+    now = [0]
+    monkeypatch.setattr(recording.time, "perf_counter_ns", lambda: now[0])
+    tensors = [torch.ones(size) for size in range(1, 201)]
+
+    @torch.library.custom_op("capture_tests::slow", mutates_args=())
+    def slow(x: torch.Tensor) -> torch.Tensor:
+        now[0] += 1000
+        return x.clone()
+
+    def program():
+        for number, x in enumerate(tensors):
+            x.exp()
+            if number == 100:
+                slow(x)
+
+    ranked = ranked_calls(in_program(program, tmp_path / "c"))
+
+    assert len(ranked) == 201
+    assert (ranked[0]["operator"], ranked[0]["time_ns"]) == ("capture_tests.slow.default", 1000)
+    text = (tmp_path / "c" / "experiment.py").read_text()
+    assert "# import ...  # the module that registers the operators of capture_tests" in text
 
 
 def test_steps_end_with_those_of_the_first_optimizer(tmp_path):
