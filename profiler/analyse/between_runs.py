@@ -164,9 +164,9 @@ def shift_tails(newer: Floats, older: Floats) -> tuple[Floats, Floats]:
     newer, older = newer.round(_DIGITS), older.round(_DIGITS)
     less, greater = np.ones(len(newer)), np.ones(len(newer))
     spread = _core_spread(newer) + _core_spread(older)
-    apart = np.median(newer, axis=1) != np.median(older, axis=1)
+    medians_differ = np.median(newer, axis=1) != np.median(older, axis=1)
     _fill(less, greater, newer, older, spread > 0, _yuen)
-    _fill(less, greater, newer, older, (spread == 0) & apart, _rank_sum)
+    _fill(less, greater, newer, older, (spread == 0) & medians_differ, _rank_sum)
     return less, greater
 
 

@@ -385,7 +385,7 @@ def _free(suffix: str, kinds: frozenset[str], taken: Collection[str]) -> str:
 
 def _with_beside(group: Group, collected: Sequence[str]) -> tuple[str, ...]:
     """The duration, metrics of a group, and those that must be of the same launch."""
-    beside = {name for each in group if each in CATALOGUE for name in CATALOGUE[each].beside}
+    beside = {name for metric in group if metric in CATALOGUE for name in CATALOGUE[metric].beside}
     return tuple(
         dict.fromkeys(("duration_ns", *group, *(name for name in collected if name in beside)))
     )

@@ -119,7 +119,7 @@ def _of_integers(values: torch.Tensor) -> Distribution:
     if is_ends:  # where parts end, not indices
         parts = steps[found["min"] == 0 :]
         groups = _grouped(sorted(parts.tolist(), reverse=True))
-        found["steps"] = [[size, _rounded(each)] for size, each in groups]
+        found["steps"] = [[size, _rounded(number)] for size, number in groups]
     return found
 
 
@@ -128,7 +128,7 @@ def is_skewed(like: Mapping[str, Any]) -> bool:
     if "distinct" not in like:
         return False
     groups = like.get("steps", like["counts"])
-    total = sum(size * each for size, each in groups)
+    total = sum(size * number for size, number in groups)
     parts = sum(size for size, _ in groups)
     if "steps" not in like:
         parts = min(total, like["max"] - like["min"] + 1)
@@ -212,8 +212,8 @@ def _integers(like: Mapping[str, Any], count: int, generator: torch.Generator) -
 
 def _expanded(groups: list[list[float]]) -> torch.Tensor:
     """Numbers of which each group has so many."""
-    sizes, each = (torch.tensor(column) for column in zip(*groups, strict=True))
-    return each.double().repeat_interleave(sizes.long())
+    sizes, numbers = (torch.tensor(column) for column in zip(*groups, strict=True))
+    return numbers.double().repeat_interleave(sizes.long())
 
 
 def _distinct(

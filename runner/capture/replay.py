@@ -121,7 +121,7 @@ class CapturedCalls:
             right = list(tensors_in(self.launch(call, _widened(inputs), wide=True)))
         except (RuntimeError, NotImplementedError):
             right = []
-        if [each.shape for each in results] != [each.shape for each in right]:
+        if [result.shape for result in results] != [result.shape for result in right]:
             right = list(tensors_in(self.launch(call, _copied(inputs))))
         return _difference(results, right)
 

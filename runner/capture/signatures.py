@@ -44,10 +44,10 @@ def written(func: Any, arguments: Arguments) -> dict[str, Any]:
     """Arguments that an operator writes, by name, as far as they are given."""
     schema = func._schema
     names = [
-        each.name
-        for each in schema.arguments
-        if (each.alias_info is not None and each.alias_info.is_write)
-        or (schema.name.endswith(_BATCH_NORM) and each.name in _RUNNING)
+        argument.name
+        for argument in schema.arguments
+        if (argument.alias_info is not None and argument.alias_info.is_write)
+        or (schema.name.endswith(_BATCH_NORM) and argument.name in _RUNNING)
     ]
     return {name: arguments[name] for name in names if arguments[name] is not None}
 

@@ -63,7 +63,7 @@ def fp32_operations(profile: KernelProfile) -> float:
     instruction of the source page. Both gave the same numbers for every launch of the recordings.
     The counters have ncu rewrite the machine code once more, which costs a kernel of 25 ms 1.1 s.
     """
-    counted = sum(each * profile.value(name) for name, each in _BY_COUNTER.items())
+    counted = sum(flops * profile.value(name) for name, flops in _BY_COUNTER.items())
     return _of_instructions(profile) if math.isnan(counted) else counted
 
 

@@ -122,7 +122,7 @@ class RunStepDocument(JsonObject):
     edited_files: list[dict[str, Any]] = get(lambda of: [*map(asdict, of[0].edited_files)])
     cells: list[CellChangeDocument] = get.rows(
         CellChangeDocument,
-        lambda of: (_Change(each, of[1].planned[name]) for name, each in of[0].cells.items()),
+        lambda of: (_Change(change, of[1].planned[name]) for name, change in of[0].cells.items()),
     )
 
 

@@ -99,7 +99,7 @@ def ladder(table: pd.DataFrame, label: str) -> Drawing:
     axes, across = _version_axes(table["name"].tolist())
     value, low, high = (table[name].to_numpy(dtype=float) for name in ("value", "low", "high"))
     upwards = _ratio_axis(axes, [*value, *low, *high], label)
-    heights = [upwards.at(float(each)) for each in value]
+    heights = [upwards.at(float(height)) for height in value]
     edges = [across.at(edge - 0.5) for edge in range(len(value) + 1)]
     treads = [(x, y) for place, y in enumerate(heights) for x in edges[place : place + 2]]
     axes.drawing.path(treads, line_style(palette.INK, 1.6, "stroke-linejoin: miter"))

@@ -92,9 +92,9 @@ def parallel_lines(
         ]
     )
     quick = table["quick"].to_numpy(dtype=bool)
-    for chosen, colour, width in ((~quick, palette.OTHER, 0.7), (quick, palette.BEST, 1.4)):
+    for rows, colour, width in ((~quick, palette.OTHER, 0.7), (quick, palette.BEST, 1.4)):
         style = line_style(colour, width, "stroke-opacity: 0.8")
-        for row in heights[chosen]:
+        for row in heights[rows]:
             axes.drawing.path(places(range(len(row)), row, scales), style)
     for place, (name, values) in enumerate(axes_values):
         shown = [shorten(value, 12) for value in values]

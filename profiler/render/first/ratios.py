@@ -242,7 +242,7 @@ def _entries(ranking: Ranking, dots: pd.DataFrame, references: pd.DataFrame) -> 
     def named(table: pd.DataFrame) -> list[tuple[str, str]]:
         marks = table[table["role"] != "other"]["mark"].unique()
         variants = [ranking.programs.variants[int(mark)] for mark in sorted(marks)]
-        return [(shorten(each.label), colour_of(ranking.role(each))) for each in variants]
+        return [(shorten(variant.label), colour_of(ranking.role(variant))) for variant in variants]
 
     others = dots[dots["role"] == "other"]["mark"].nunique()
     return (

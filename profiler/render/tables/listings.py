@@ -57,7 +57,9 @@ def _fits(listings: Sequence[Mapping[str, Any]], kernels: Sequence[KernelWhy]) -
     rows = [
         len(kernel.profile.listing.instructions) for kernel in kernels if kernel.profile.listing
     ]
-    return not listings or sum(len(each["sass"]) for each in listings) + sum(rows) <= _MOST_ROWS
+    return (
+        not listings or sum(len(listing["sass"]) for listing in listings) + sum(rows) <= _MOST_ROWS
+    )
 
 
 def _runs(pairs: Sequence[tuple[int, int]]) -> Iterator[list[int]]:

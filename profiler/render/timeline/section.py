@@ -305,14 +305,14 @@ def _panels(device: str, picture: Picture, window: UnitWindow) -> list[Panel]:
     """Host and GPU on one axis where that can be read, else each on its own."""
     host = [place for place, row in enumerate(picture.rows) if row.kind in (RANGE, API)]
     gpu = [place for place, row in enumerate(picture.rows) if row.kind in (SPAN, GPU)]
-    apart = far_apart(window)
-    host_window = window.host if apart else window.extent
+    two_axes = far_apart(window)
+    host_window = window.host if two_axes else window.extent
     panels = []
     if host:
         title = f"host, from {numbers.show(host_window[0], 'ns')}"
         panels.append(_panel(title, picture, host, (RANGE, API), host_window))
     if gpu and window.gpu is not None:
-        gpu_window = window.gpu if apart else window.extent
+        gpu_window = window.gpu if two_axes else window.extent
         title = f"{device}, from {numbers.show(gpu_window[0], 'ns')}"
         panels.append(_panel(title, picture, gpu, (SPAN, GPU), gpu_window))
     return panels

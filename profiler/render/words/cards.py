@@ -180,9 +180,9 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
     if least is None or numbers.is_missing(least.rule_least):
         return ()
     labels = {variant.id: variant.label for variant in findings.programs.variants}
-    each = [f"{labels[need.variant]}: {blocks_that_fill([need])[0]}" for need in enough]
+    blocks = [f"{labels[need.variant]}: {blocks_that_fill([need])[0]}" for need in enough]
     answer, waves = blocks_that_fill(enough)
-    detail = "; ".join(each[:_MOST_NEEDS]) if len(enough) > 1 else waves
+    detail = "; ".join(blocks[:_MOST_NEEDS]) if len(enough) > 1 else waves
     cost = f"{numbers.show(100 * least.rule_least, '%')} of the rate"
     where = f"{labels[least.variant]} at {least.rule_least_at:.4g} waves"
     idle = f"of {where}, the least: multiprocessors idle in the last wave"

@@ -108,11 +108,11 @@ def _busy(findings: Findings) -> str:
 def _inside(findings: Findings, variant: Variant) -> str:
     """How much of the time two warpgroups or more work at once, where kernels were recorded."""
     programs, problem = findings.programs, findings.ranking.largest_problem
-    both = [each for each in (variant, programs.baseline) if each and problem]
+    both = [compared for compared in (variant, programs.baseline) if compared and problem]
     shares = [
         inside.operation_shares
-        for each in both
-        if problem and (cell := programs.by_place.get((each.id, problem.id)))
+        for compared in both
+        if problem and (cell := programs.by_place.get((compared.id, problem.id)))
         if (inside := findings.in_kernel.get(cell.id))
     ]
     if len(shares) < 2 or not all(shares):

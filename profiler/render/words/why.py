@@ -381,10 +381,10 @@ def _kernel_times(variant: str, why: CellWhy) -> str:
         times.setdefault(plain_kernel(kernel.profile.name), []).append(kernel.duration_ns)
     ranked = sorted(times.items(), key=lambda row: -sum(row[1]))
     shown = [
-        f"{numbers.show(sum(each), 'ns')} in {_launches(name, len(each))}"
-        for name, each in ranked[:_MOST_POOLED]
+        f"{numbers.show(sum(durations), 'ns')} in {_launches(name, len(durations))}"
+        for name, durations in ranked[:_MOST_POOLED]
     ]
-    others = [ns for _, each in ranked[_MOST_POOLED:] for ns in each]
+    others = [ns for _, durations in ranked[_MOST_POOLED:] for ns in durations]
     if others:
         shown.append(f"{numbers.show(sum(others), 'ns')} in {_others(len(others))}")
     return f"{variant} spends {', '.join(shown)}."

@@ -270,7 +270,7 @@ class Rest:
         by_variant: dict[str, list[float]] = defaultdict(list)
         for cell, overhead in overheads.items():
             by_variant[self._variant_of[cell]].append(overhead)
-        return {variant: statistics.fmean(each) for variant, each in by_variant.items()}
+        return {variant: statistics.fmean(values) for variant, values in by_variant.items()}
 
     # ---- set-ups ----
 

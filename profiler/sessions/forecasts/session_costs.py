@@ -233,8 +233,8 @@ def set_up_seconds(stage: Stage, work: Work, cells: int) -> float:
     """What a stage takes for the cells of a problem at which a launch declares this work."""
     if stage is Stage.PREPARE:
         return cells * (_PREPARED_S + launch_seconds(work))
-    each = _CHECKED_S + launch_seconds(work) + work.bytes / _COMPARED_BYTES_PER_S
-    return cells * each + work.flops / _REFERENCE_FLOPS_PER_S
+    cell_s = _CHECKED_S + launch_seconds(work) + work.bytes / _COMPARED_BYTES_PER_S
+    return cells * cell_s + work.flops / _REFERENCE_FLOPS_PER_S
 
 
 class Likeness(IntEnum):
@@ -286,7 +286,9 @@ def costs_of_run(
     run: RunFolder, problem_of: Mapping[str, str]
 ) -> list[tuple[AttemptRecord, SessionCosts]]:
     """Costs of each session of a run, oldest first."""
-    journals = ((each.record, protocol.read_journal(each.journal)) for each in run.attempts())
+    journals = (
+        (attempt.record, protocol.read_journal(attempt.journal)) for attempt in run.attempts()
+    )
     return costs_of_sessions(journals, problem_of)
 
 

@@ -141,4 +141,6 @@ class Turns:
 
 def turns_of(visits: Iterable[tuple[SessionPlan, Iterable[Visit]]]) -> Turns:
     """Turns of sessions with their visits, in this order."""
-    return Turns(tuple(ProgramTurn(session, visit) for session, each in visits for visit in each))
+    return Turns(
+        tuple(ProgramTurn(session, visit) for session, its_visits in visits for visit in its_visits)
+    )
