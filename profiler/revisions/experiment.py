@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -275,7 +275,7 @@ def _excluded(
 def _items(
     versions: Sequence[Version],
     variants: Sequence[str],
-    params_of: Any,
+    params_of: Callable[[Version, Variant], dict[str, Any]],
 ) -> list[dict[str, Any]]:
     """Entries of the list of variants: each at every version, the oldest first."""
     items = []
