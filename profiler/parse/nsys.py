@@ -199,8 +199,9 @@ def _other_events(export: Export) -> dict[str, int]:
     """Number of events of each kind that is not read: of other tables, and of NVTX."""
     types = export.columns("NVTX_EVENTS", ("eventType",))["eventType"]
     numbers, counts = np.unique(types[~np.isin(types, list(_OF_NVTX_READ))], return_counts=True)
+    words = {_MARK_TYPE: "mark of NVTX", MISSING: "event of NVTX without a type"}
     of_nvtx = {
-        "mark of NVTX" if number == _MARK_TYPE else f"event of NVTX of type {number}": count
+        words.get(number, f"event of NVTX of type {number}"): count
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True)
     }
     return of_nvtx | {f"row of {name}": n for name, n in export.unread_events().items()}
