@@ -12,7 +12,6 @@ from functools import cache, partial
 from typing import Any
 
 import torch
-from torch._dynamo.callback import callback_handler
 
 from profiler.runner.capture.graphs import (
     GraphDocument,
@@ -76,15 +75,17 @@ class CompiledGraphs:
         """While inside, graphs are kept as they are compiled."""
         if _INDUCTOR in sys.modules:
             self._patch_inductor()
-        callback_handler.register_start_callback(self._started)
-        callback_handler.register_end_callback(self._ended)
+        callbacks = importlib.import_module("torch._dynamo.callback").callback_handler
+        callbacks.register_start_callback(self._started)
+        callbacks.register_end_callback(self._ended)
         try:
             # A hit of that cache would come without the graph; inductor's own cache stays.
-            with torch._functorch.config.patch(enable_autograd_cache=False), self._patches:
+            config = importlib.import_module("torch._functorch.config")
+            with config.patch(enable_autograd_cache=False), self._patches:
                 yield
         finally:
-            callback_handler.remove_start_callback(self._started)
-            callback_handler.remove_end_callback(self._ended)
+            callbacks.remove_start_callback(self._started)
+            callbacks.remove_end_callback(self._ended)
 
     def _started(self, _: Any) -> None:
         if not self.compiling:
