@@ -32,6 +32,7 @@ from profiler.render.words.why import (
     inside_words,
     kernel_times,
     limit_of_cell,
+    no_inside_words,
     no_lines_words,
     plain_kernel_words,
     pooled_words,
@@ -88,6 +89,8 @@ class Tree:
     advice: tuple[Row, ...]
     inside: Chart | None
     """Samples of its longest kernel; None without any."""
+    no_inside: str
+    """Why there are none; empty where nothing was sampled."""
 
 
 @dataclass(frozen=True)
@@ -298,6 +301,7 @@ def _tree(name: str, cell: str, why: CellWhy, number: int) -> Tree:
             for advice in kernel.advice[:_MOST_ADVICE]
         ),
         inside=_inside(name, number, kernel),
+        no_inside="" if kernel.inside else no_inside_words(kernel),
     )
 
 

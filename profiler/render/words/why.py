@@ -460,6 +460,22 @@ PIPES: Mapping[str, str] = {
 """What is sampled inside a kernel, by its name in the samples."""
 
 
+def no_inside_words(kernel: KernelWhy) -> str:
+    """Why there is no figure of what was sampled inside; empty where nothing was sampled."""
+    sampled = kernel.profile.inside
+    if sampled is not None:
+        return (
+            f"{len(sampled.busy)} samples inside it do not tell how many SMs are busy: too few, or "
+            "too few instructions."
+        )
+    if numbers.is_missing(kernel.profile.value("profiler__pmsampler_interval_time")):
+        return ""
+    return (
+        "It was sampled inside, but this ncu printed no samples: Nsight Compute 2025.3.1 does "
+        "(developer.nvidia.com/nsight-compute)."
+    )
+
+
 def inside_words(kernel: KernelWhy) -> str:
     """Ramp, tail and clock by the samples inside a kernel, and where counters tell otherwise."""
     inside = kernel.inside

@@ -11,7 +11,7 @@ from profiler.analyse.why.inside import read_samples, samples_of_page
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.render.tables.explained import _tree
-from profiler.render.words.why import inside_words
+from profiler.render.words.why import inside_words, no_inside_words
 
 PAGE = Path(__file__).parents[2] / "recordings/ncu-2025.3.1/ncu_raw_instances.csv.gz"
 
@@ -54,4 +54,14 @@ def test_the_figure_has_lines_for_what_was_busy_and_shades_the_tail(product):
         assert name in chart.drawing
     assert "ramp<" not in chart.drawing, "no room"
     without = replace(product, profile=KernelProfile("product", product.profile.values))
-    assert _tree("product, p", "a..p", CellWhy("a..p", (without,)), 3).inside is None
+    tree = _tree("product, p", "a..p", CellWhy("a..p", (without,)), 3)
+    assert (tree.inside, tree.no_inside) == (None, "")
+
+
+def test_it_is_said_why_a_kernel_that_was_sampled_has_no_figure(product):
+    values = {**product.profile.values, "profiler__pmsampler_interval_time": 1500.0}
+    not_printed = replace(product, profile=KernelProfile("product", values))
+    assert "Nsight Compute 2025.3.1" in no_inside_words(not_printed)
+    samples = read_samples(samples_of_page(gzip.decompress(PAGE.read_bytes()).decode()))
+    short = replace(product, profile=KernelProfile("softmax", values, inside=samples[2]))
+    assert no_inside_words(short).startswith("5 samples inside it do not tell")
