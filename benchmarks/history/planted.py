@@ -82,8 +82,8 @@ EDITS = (
     ("Constants have names", "__global__", "constexpr int kChunk = 1024;\n__global__"),
     ("One of them is used", "first += 1024", "first += kChunk"),
     ("And here", "k < 1024", "k < kChunk"),
-    ("The second thread writes", "threadIdx.x == 255) out", "threadIdx.x == 1) out"),
-    ("The second thread adds", "threadIdx.x == 255) total", "threadIdx.x == 1) total"),
+    ("The second thread adds and writes", "(threadIdx.x == 255)", "(threadIdx.x == 1)"),
+    ("Says what a row is in memory", "const float* row", "/* contiguous */ const float* row"),
     ("Says how wide a block is", "__shared__", "// 256 threads\n    __shared__"),
 )
 

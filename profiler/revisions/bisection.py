@@ -162,9 +162,9 @@ class _Search:
             out_of_sessions=short,
         )
 
-    def _look_into(self, first: int, last: int) -> None:
-        """Find the steps between two commits that differ, or that nobody has compared yet."""
-        points, survey = self._surveyed(first, last)
+    def _look_into(self, first: int, last: int, known: Change | None = None) -> None:
+        """Find the steps between the ends, or two commits that differ by a known change."""
+        points, survey = self._surveyed(first, last, known)
         if self.whole is None and len(points) > 1:
             self.whole = self._repeated(points[0], points[-1], survey.whole)
         for (before, after), first_seen in zip(pairwise(points), survey.steps, strict=True):
@@ -172,19 +172,26 @@ class _Search:
             if change.is_open:
                 self.steps[before, after] = Step(before, after, change, State.UNCLEAR)
             elif change.differs and self._between(before, after):
-                self._look_into(before, after)
+                self._look_into(before, after, change)
             elif change.differs:
                 self.steps[before, after] = Step(before, after, change, State.NOT_CONFIRMED)
 
-    def _surveyed(self, first: int, last: int) -> tuple[list[int], Survey]:
+    def _surveyed(self, first: int, last: int, known: Change | None) -> tuple[list[int], Survey]:
         """Commits between two, both among them, and what a session says of them.
 
-        Again without those that turn out to fail, until none does.
+        Again without those that turn out to fail, until none does. Where they are two programs
+        alone, of which the change is known, nothing is measured.
         """
         while True:
             points = self._points(first, last)
             if len(points) < 2:
                 return points, Survey((), UNCHANGED)
+            if known is not None and len(self._distinct(points)) == 2:
+                steps = (
+                    UNCHANGED if self.programs[a] == self.programs[b] else known
+                    for a, b in pairwise(points)
+                )
+                return points, Survey(tuple(steps), known)
             survey = self._measured(points)
             if not survey.failed:
                 return points, survey
@@ -207,8 +214,7 @@ class _Search:
 
     def _measured(self, points: Sequence[int]) -> Survey:
         """Survey of commits, of which neighbours of the same program are measured once."""
-        kept = [points[0]]
-        kept += [b for a, b in pairwise(points) if self.programs[a] != self.programs[b]]
+        kept = self._distinct(points)
         if len(kept) == 1:
             return Survey(tuple(UNCHANGED for _ in pairwise(points)), UNCHANGED)
         if self.sessions >= self.most_sessions:
@@ -221,6 +227,11 @@ class _Search:
         changes = dict(zip(kept[1:], made.steps, strict=True))
         steps = tuple(changes.get(after, UNCHANGED) for _, after in pairwise(points))
         return replace(made, steps=steps)
+
+    def _distinct(self, points: Sequence[int]) -> list[int]:
+        """Commits without those that are the same program as the one before them."""
+        changed = [b for a, b in pairwise(points) if self.programs[a] != self.programs[b]]
+        return [points[0], *changed]
 
     def _repeated(self, before: int, after: int, change: Change) -> Change:
         """A change, measured alone again while it is unclear."""
