@@ -157,7 +157,7 @@ def score(
     difference_ns = account.get("difference_ns")
     slower = difference_ns is not None and difference_ns > 0
     causes = _causes(planted)
-    part = _largest(account.get("parts") or [])
+    part = _largest(account.get("parts") or [], difference_ns)
     if part is not None and part.name.startswith(ONLY):
         part = Named(f"{ONLY}{plain_kernel(part.name.removeprefix(ONLY))}", part.share_pct)
     cause = _named(causes[0]) if causes else None
@@ -272,9 +272,12 @@ def _causes(document: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return causes
 
 
-def _largest(parts: Sequence[Mapping[str, Any]]) -> Named | None:
-    """Part that adds most time; the planted kernel is the slower one."""
-    return _named(max(parts, key=lambda row: row["ns"])) if parts else None
+def _largest(parts: Sequence[Mapping[str, Any]], difference_ns: float | None) -> Named | None:
+    """Part that adds most time, with its share of the difference; the planted one is slower."""
+    if not parts:
+        return None
+    row = max(parts, key=lambda row: row["ns"])
+    return Named(row["name"], 100 * row["ns"] / difference_ns if difference_ns else None)
 
 
 def _named(row: Mapping[str, Any]) -> Named:

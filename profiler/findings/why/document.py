@@ -206,6 +206,10 @@ class AnswerDocument(JsonObject):
     compared = get.spread(ComparedDocument, lambda explained: explained.compared, optional=True)
 
 
+def _slower_ns(account: Account) -> float:
+    return max(account.first_ns, account.second_ns)
+
+
 class AccountPartDocument(JsonObject):
     """One part of a difference, signed: positive makes `variant` slower."""
 
@@ -219,7 +223,7 @@ class AccountPartDocument(JsonObject):
     share_pct: Number = get(
         lambda shown: rounded(100 * shown[0].ns / shown[1] if shown[1] else math.nan)
     )
-    """of difference_ns; parts may go against it"""
+    """of duration_ns or against_ns, the longer one"""
 
 
 class AccountDocument(JsonObject):
@@ -242,7 +246,7 @@ class AccountDocument(JsonObject):
     """of the duration that the product of the factors is off by more"""
     parts: Annotated[list[AccountPartDocument], Field(max_length=MOST_PARTS)] = get.rows(
         AccountPartDocument,
-        lambda shown: [(part, shown.account.difference_ns) for part in shown.parts],
+        lambda shown: [(part, _slower_ns(shown.account)) for part in shown.parts],
     )
     """largest first"""
     rest_ns: Number = get(
