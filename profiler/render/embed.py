@@ -35,7 +35,7 @@ from profiler.findings.findings import CellNumbers, Findings
 from profiler.findings.verdicts import NamedBaseline
 from profiler.metrics.catalogue import CEILING_PARTS
 from profiler.metrics.labels import Label
-from profiler.model import SCHEMA_VERSION, Cell
+from profiler.model import SCHEMA_VERSION, Cell, cell_id
 from profiler.render.tables.details import (
     CellSamples,
     explain_start,
@@ -165,11 +165,15 @@ def _cells(findings: Findings, samples: CellSamples) -> dict[str, Any]:
     cells = findings.programs.cells
     statuses = [findings.programs.status(cell) for cell in cells]
     return {
-        "id": [cell.id for cell in cells],
         "variant": [findings.programs.marks[cell.variant.id] for cell in cells],
         "problem": [findings.programs.problem_numbers[cell.problem.id] for cell in cells],
     } | _table(
         {
+            # Of most cells it follows from their variant and problem (data.js).
+            "id": [
+                None if cell.id == cell_id(cell.variant, cell.problem) else cell.id
+                for cell in cells
+            ],
             "outcome": [str(status.outcome) for status in statuses],
             "cause": [status.cause or None for status in statuses],
             "duplicate_of": [status.duplicate_of for status in statuses],

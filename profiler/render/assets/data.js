@@ -7,7 +7,7 @@ const all = (selector, within = document) => [...within.querySelectorAll(selecto
 const source = $("data");
 const data = source ? JSON.parse(source.textContent) : null;
 
-const size = data?.cells?.id?.length ?? 0;
+const size = data?.cells?.variant?.length ?? 0;
 const comparisonOf = (key) => data?.comparisons?.find((comparison) => comparison.key === key);
 for (const comparison of data?.comparisons ?? []) {
   if (typeof comparison.ratios === "string") comparison.ratios = comparisonOf(comparison.ratios).ratios;
@@ -31,6 +31,12 @@ const column = (table, name) => {
   }
   return decoded.get(written);
 };
+if (size) { // ids that follow from variant and problem are not written
+  const [variants, problems] = ["variant", "problem"].map((name) => column(data.cells, name));
+  data.cells.id = column(data.cells, "id").map(
+    (id, index) => id ?? `${data.variants[variants[index]].id}..${data.problems[problems[index]].id}`,
+  );
+}
 const cellOf = (index) => Object.fromEntries(
   Object.keys(data.cells).map((name) => [name, column(data.cells, name)[index]]),
 );

@@ -115,7 +115,13 @@ def test_embedded_data_parses_back(findings, tree):
     assert data["schema_version"] == 1
     assert data["variants"][1]["name"] == HOSTILE_NAME
     cells = findings.programs.cells
-    assert column(data["cells"], "id", len(cells)) == [cell.id for cell in cells]
+    # Ids follow from variant and problem, and are not written.
+    assert column(data["cells"], "id", len(cells)) == [None] * len(cells)
+    variants, problems = (
+        [data[f"{name}s"][place]["id"] for place in column(data["cells"], name, len(cells))]
+        for name in ("variant", "problem")
+    )
+    assert list(map("..".join, zip(variants, problems, strict=True))) == [c.id for c in cells]
     outcomes = column(data["cells"], "outcome", len(cells))
     assert outcomes.count("compile_failed") == 12
     metrics = summaries_of(data)
