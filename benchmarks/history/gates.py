@@ -45,8 +45,8 @@ def recorded(name: str) -> tuple[pd.DataFrame, pd.Series]:
     first = times[times["arm"] == 0]
     counts = first.groupby("cell")["block"].transform("size")
     kept = first[counts >= FEWEST_BLOCKS]
-    chosen = np.random.default_rng(SEED).permutation(kept["cell"].unique())[:CELLS]
-    return kept[kept["cell"].isin(chosen)], floors
+    drawn = np.random.default_rng(SEED).permutation(kept["cell"].unique())[:CELLS]
+    return kept[kept["cell"].isin(drawn)], floors
 
 
 def gate_trips(

@@ -58,7 +58,7 @@ class Question:
     against: str = "planted"
 
     def answer(self) -> dict[str, Any]:
-        """What `profiler check RUN --only … --against … --json -` prints."""
+        """JSON that `profiler check RUN --only … --against … --json -` prints."""
         checked = checked_by(CheckRequest(self.run, only=self.only, against=self.against))
         document = brief(checked)
         if len(json.dumps(document)) >= MOST_BYTES:

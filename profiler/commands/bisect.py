@@ -154,7 +154,7 @@ class Bisecting:
             return None
         findings = measured.run.findings
         changes = [(c, self._change(findings, c.new, c.old)) for c in measured.comparisons]
-        moved = [(each, change) for each, change in changes if change.differs]
+        moved = [(compared, change) for compared, change in changes if change.differs]
         if not moved:
             return None
         slower = [pair for pair in moved if pair[1].verdict is Verdict.SLOWER]
@@ -305,8 +305,8 @@ class Bisecting:
             return Change(Verdict.NO_DATA)
         ratio = after.median / before.median
         margin = self._version(0).loaded.experiment.margin_pct / 100
-        apart = after.low > before.high or after.high < before.low
-        differs = abs(ratio - 1) > margin and apart
+        intervals_meet = after.low <= before.high and after.high >= before.low
+        differs = abs(ratio - 1) > margin and not intervals_meet
         verdict = Verdict.SAME if not differs else Verdict.SLOWER if ratio > 1 else Verdict.FASTER
         low, high = after.low / before.high, after.high / before.low
         return Change(verdict, ratio, low, high)
@@ -314,7 +314,7 @@ class Bisecting:
     # ---- what it is ----
 
     def _account(self, step: Step) -> Account:
-        """What a step is, and what its last session says of it."""
+        """Cause, files and last session of a step."""
         places = (step.before, step.after)
         hashes = tuple(self.history[place].hash for place in places)
         records = []

@@ -116,7 +116,7 @@ def _comparison_line(comparison: RevisionComparison) -> str:
 
 def is_slower(verdict: PairVerdict, gate: Gate) -> bool:
     """Whether a verdict trips a gate, as cells of a run do: with the near end of its interval."""
-    return verdict.verdict is Verdict.SLOWER and verdict.low > 1 + gate.percent / 100
+    return verdict.verdict is Verdict.SLOWER and verdict.low > gate.limit
 
 
 def measure_revisions(

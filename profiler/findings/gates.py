@@ -37,6 +37,11 @@ class Gate:
     def __str__(self) -> str:
         return f"regression:{self.percent:g}%" if self.percent else "regression"
 
+    @property
+    def limit(self) -> float:
+        """Ratio beyond which the near end of an interval trips it."""
+        return 1 + self.percent / 100
+
 
 @dataclass(frozen=True)
 class Bound:
@@ -90,7 +95,7 @@ def regressions(cells: pd.DataFrame, gate: Gate) -> pd.DataFrame:
     if not can_judge(cells):
         return cells.iloc[:0]
     slower = cells["verdict"] == Verdict.SLOWER
-    beyond = cells["ratio_low"].astype(float) > 1 + gate.percent / 100
+    beyond = cells["ratio_low"].astype(float) > gate.limit
     return cells[slower & beyond].sort_values("ratio", ascending=False, kind="stable")
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 
 from profiler.analyse.intervals import session_margin
 from profiler.analyse.judge import MEDIANS, Judge, Pair, Rules, times_of, with_session_sds
-from profiler.analyse.verdicts import Reason
+from profiler.analyse.verdicts import COLUMNS, Reason
 from profiler.collect.registry import is_judged, shares_process
 from profiler.findings.json_model import JsonObject, Number, Source
 from profiler.findings.values import NAN, Value
@@ -29,22 +29,9 @@ JUDGED = "duration_ns"
 """The one metric that verdicts are given on."""
 
 _REVERSED = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
+_ENDS = {"ratio_low": "low", "ratio_high": "high"}
 _FIELD_OF_COLUMN = {
-    **{name: name for name in ("verdict", "reason", "ratio")},
-    "ratio_low": "low",
-    "ratio_high": "high",
-    **{
-        name: name
-        for name in (
-            "cycles_ratio",
-            "margin",
-            "noise_floor",
-            "session_sd",
-            "detectable",
-            "blocks",
-            *MEDIANS,
-        )
-    },
+    name: _ENDS.get(name, name) for name in (*COLUMNS, *MEDIANS) if not name.startswith("p_")
 }
 
 

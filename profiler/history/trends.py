@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 
 _NEAR = 1
 """Runs that changes of one event may be apart in two series: noise moves them by one."""
-_MOST = 0.5
+_MOST_TOGETHER = 0.5
 """Share of the cells that have moved together from which on they have one reason."""
 _FEWEST_TOGETHER = 3
 _CELL_MARGIN = 0.03
@@ -36,6 +36,8 @@ _CELL_MARGIN = 0.03
 most (docs/history.md), and no other run says that it is still so."""
 _PAST_RUNS = 20
 """Of the newest run's past, so many say what is usual."""
+_MACHINE_MARGIN = 0.02
+"""Of a base against its own past, over its cells: cards of one model differ by less."""
 
 
 class Cause(StrEnum):
@@ -219,15 +221,15 @@ def _cause(trend: Trend, change: Change, beside: Sequence[Trend]) -> Cause:
     if trend.is_baseline:
         against = [other for other in beside if other.is_relative]
         share = _share(against, change, lambda ratio: ratio * change.ratio)
-        return Cause.BASELINE if share > _MOST else Cause.MACHINE
+        return Cause.BASELINE if share > _MOST_TOGETHER else Cause.MACHINE
     if trend.is_relative:
         baseline = [other for other in beside if other.is_baseline]
         moved = _share(baseline, change, lambda ratio: ratio * change.ratio)
         together = len(others) >= _FEWEST_TOGETHER or moved
         same = _share(others, change, lambda ratio: ratio / change.ratio)
-        return Cause.BASELINE if moved and together and same > _MOST else Cause.KERNEL
+        return Cause.BASELINE if moved and together and same > _MOST_TOGETHER else Cause.KERNEL
     same = _share(others, change, lambda ratio: ratio / change.ratio)
-    together = len(others) >= _FEWEST_TOGETHER and same > _MOST
+    together = len(others) >= _FEWEST_TOGETHER and same > _MOST_TOGETHER
     return Cause.MACHINE if together else Cause.KERNEL
 
 
@@ -279,8 +281,8 @@ class Control:
 
     @property
     def cause(self) -> Cause | None:
-        """What moved; None where nothing did."""
-        most = len(self.moved) > _MOST * self.cells and len(self.moved) >= _FEWEST_TOGETHER
+        """Machine, baseline or kernel, whichever moved; None where nothing did."""
+        most = len(self.moved) > _MOST_TOGETHER * self.cells and len(self.moved) >= _FEWEST_TOGETHER
         if self.baseline is None:
             return None if not self.moved else Cause.MACHINE if most else Cause.KERNEL
         if self.baseline_moved:
@@ -334,3 +336,39 @@ def _noise_floor(history: History, run: int) -> float | None:
     of_run = (trend.answers.get(run) for trend in history.trends)
     floors = [answer.noise_floor for answer in of_run if answer and answer.noise_floor is not None]
     return float(np.median(floors)) if floors else None
+
+
+# ---- two revisions of one session ----------------------------------------------------------------
+
+
+def moved_together(ratios: Sequence[float], cells: int) -> Iterator[tuple[int, float]]:
+    """How many of so many cells moved to one side, and their mean ratio, where most of them did.
+
+    `ratios`: of the cells that moved.
+    """
+    for side in (
+        [ratio for ratio in ratios if ratio > 1],
+        [ratio for ratio in ratios if ratio < 1],
+    ):
+        if len(side) >= _FEWEST_TOGETHER and len(side) > _MOST_TOGETHER * cells:
+            yield len(side), math.exp(float(np.mean(np.log(side))))
+
+
+def by_usual(times: Mapping[tuple[str, str], float], history: History) -> float | None:
+    """Times by those that the same cells usually have, in the middle; None where none has one.
+
+    `times`: by variant and problem. Usual is the median of a cell's level of today.
+    """
+    logarithms = []
+    for trend in history.trends:
+        runs = [run for run in trend.answers if run >= trend.since][-_PAST_RUNS:]
+        usual = float(np.median([trend.answers[run].value for run in runs]))
+        time = times.get((trend.variant, trend.problem), 0.0)
+        if time > 0:
+            logarithms.append(math.log(time / usual))
+    return math.exp(float(np.median(logarithms))) if logarithms else None
+
+
+def is_usual(factor: float) -> bool:
+    """Whether times that are so much of the usual ones tell of no other machine."""
+    return abs(math.log(factor)) <= math.log1p(_MACHINE_MARGIN)

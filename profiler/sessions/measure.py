@@ -297,7 +297,7 @@ class _Steps:
                 self.measurement.measure(final, upcoming=self._upcoming(following))
 
     def _upcoming(self, following: Sequence[Step]) -> Upcoming:
-        """What foresees the sessions that follow."""
+        """Function that foresees the sessions that follow."""
         return lambda: self._foresight(following).following(following)
 
     def _after_look(

@@ -66,8 +66,9 @@ def _sampled(tensor: torch.Tensor) -> torch.Tensor:
     if (
         step > 1 and extent(tensor) == tensor.numel()
     ):  # to reshape a transposed weight would copy it
-        apart = step * _ADJACENT
-        return tensor.as_strided((tensor.numel() // apart, _ADJACENT), (apart, 1)).reshape(-1)
+        between = step * _ADJACENT
+        shape = (tensor.numel() // between, _ADJACENT)
+        return tensor.as_strided(shape, (between, 1)).reshape(-1)
     return tensor.reshape(-1)[::step]
 
 

@@ -56,7 +56,7 @@ class Family:
     """The size of each."""
 
     def sentence(self) -> str:
-        """What it is and which of it are in the experiment."""
+        """Sentence on its size, and on which of its signatures are in the experiment."""
         total = sum(call["time_ns"] for call in self.calls) or 1
         share = 100 * sum(call["time_ns"] for call in self.calls[:MOST_OF_A_FAMILY]) / total
         return (
@@ -92,7 +92,7 @@ def _families_among(signatures: Sequence[tuple[Document, list[int]]]) -> Iterabl
             taken = {call["id"] for call, _ in most}
             left = [other for other in left if other[0]["id"] not in taken]
             calls, sizes = zip(first, *most, strict=True)
-            yield Family(calls, tuple(each[places[0]] for each in sizes))
+            yield Family(calls, tuple(of_call[places[0]] for of_call in sizes))
 
 
 def _without_sizes(value: Any, sizes: list[int]) -> Any:

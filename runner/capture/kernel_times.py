@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import TracebackType
 from typing import Any, Self
 
 import torch
 from torch._C._autograd import DeviceType, _profiler_enabled
 from torch.profiler import ProfilerActivity, profile, record_function
+
+from profiler.runner.capture.launches import replaced
 
 _MARK = "captured call "
 _NO_MARK: AbstractContextManager[Any] = nullcontext()
@@ -43,7 +45,7 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
         if self._profile is None and torch.cuda.is_available() and not _profiler_enabled():
             self._profile = profile(activities=_ACTIVITIES, acc_events=True)
             self._profile.__enter__()
-            self._ranges.__enter__()
+            self._ranges.watch()
         return self
 
     def __exit__(
@@ -75,7 +77,7 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
         if not self._is_ending or self._ranges.count:
             return
         if self._profile is not None:
-            self._ranges.__exit__(None, None, None)
+            self._ranges.close()
             ended, self._profile = self._profile, None
             ended.__exit__(None, None, None)
             self.ns += sums(ended.events(), self._mark)
@@ -84,46 +86,36 @@ class KernelTimes(AbstractContextManager["KernelTimes"]):
             act()
 
 
-class _OpenRanges(AbstractContextManager["_OpenRanges"]):
-    """Counts the ranges of torch.profiler that have begun since it was entered and not ended."""
+class _OpenRanges:
+    """Counts the ranges of torch.profiler that have begun while it watches, and not ended."""
 
     def __init__(self, at_end: Callable[[], None]) -> None:
         self._at_end = at_end
+        self._patches = ExitStack()
         self.count = 0
 
-    def __enter__(self) -> Self:
-        self._begin, self._end = record_function.__enter__, record_function.__exit__
-        begun: Any = self._begin
-        seen: set[int] = set()
+    def watch(self) -> None:
+        """Count from here on, down to `close`."""
+        open_ranges: set[int] = set()
 
-        def begin(of_range: Any) -> Any:
-            seen.add(id(of_range))
-            self.count = len(seen)
-            return begun(of_range)
+        def begin(original: Callable[..., Any], of_range: Any) -> Any:
+            open_ranges.add(id(of_range))
+            self.count = len(open_ranges)
+            return original(of_range)
 
-        def end(of_range: Any, *error: Any) -> None:
-            self._end(of_range, *error)
-            if id(of_range) in seen:
-                seen.remove(id(of_range))
-                self.count = len(seen)
+        def end(original: Callable[..., Any], of_range: Any, *error: Any) -> None:
+            original(of_range, *error)
+            if id(of_range) in open_ranges:
+                open_ranges.remove(id(of_range))
+                self.count = len(open_ranges)
                 self._at_end()
 
-        _replace(begin, end)
-        return self
+        self._patches.enter_context(replaced(record_function, "__enter__", begin))
+        self._patches.enter_context(replaced(record_function, "__exit__", end))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _replace(self._begin, self._end)
-
-
-def _replace(begin: Callable[..., Any], end: Callable[..., None]) -> None:
-    """Have the ranges of all code begin and end by these."""
-    vars_of: Any = record_function
-    vars_of.__enter__, vars_of.__exit__ = begin, end
+    def close(self) -> None:
+        """Count no more."""
+        self._patches.close()
 
 
 def sums(events: Iterable[Any], mark: str) -> Counter[int]:

@@ -44,7 +44,7 @@ _INDUCTOR = "torch._inductor.compile_fx"
 
 
 @contextmanager
-def _replaced(owner: Any, name: str, wrap: Callable[..., Any]) -> Iterator[None]:
+def replaced(owner: Any, name: str, wrap: Callable[..., Any]) -> Iterator[None]:
     """While inside, `wrap(original, *args, **kwargs)` is called in place of a method."""
     original = getattr(owner, name)
 
@@ -102,9 +102,9 @@ class CompiledGraphs:
         self._is_patched = True
         inductor = importlib.import_module(_INDUCTOR)
         output_code = importlib.import_module("torch._inductor.output_code")
-        self._patches.enter_context(_replaced(inductor, "_compile_fx_inner", self._compile))
+        self._patches.enter_context(replaced(inductor, "_compile_fx_inner", self._compile))
         compiled_class = output_code.CompiledFxGraph
-        self._patches.enter_context(_replaced(compiled_class, "__call__", self._call))
+        self._patches.enter_context(replaced(compiled_class, "__call__", self._call))
 
     def _call(self, original: Any, compiled: Any, inputs: list[Any]) -> Any:
         make = partial(original, compiled, inputs)
@@ -158,7 +158,7 @@ def seen_by(run: Runner, graphs: CompiledGraphs, pause: Callable[[], Any]) -> It
     graphs.run = run
     with ExitStack() as stack:
         stack.callback(setattr, graphs, "run", None)
-        stack.enter_context(_replaced(torch.cuda.CUDAGraph, "replay", replay))
+        stack.enter_context(replaced(torch.cuda.CUDAGraph, "replay", replay))
         if torch.cuda.is_available() or "triton" in sys.modules:
             _watch_triton(stack, run, pause)
         yield
@@ -190,8 +190,8 @@ def _watch_triton(stack: ExitStack, run: Runner, pause: Callable[[], Any]) -> No
         run(lambda: launch, lambda: None)
 
     for owner in kernels:
-        stack.enter_context(_replaced(owner, "run", launch))
-    stack.enter_context(_replaced(tuner, "_bench", tune))
+        stack.enter_context(replaced(owner, "run", launch))
+    stack.enter_context(replaced(tuner, "_bench", tune))
     knobs.runtime.launch_enter_hook.add(unlaunched)
     stack.callback(knobs.runtime.launch_enter_hook.remove, unlaunched)
 

@@ -213,7 +213,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         return result
 
     def _describe(self, call: Call, launch: Launch) -> tuple[Described | None, list[torch.Tensor]]:
-        """What a launch takes, and the values of it that are kept; None where it is left out."""
+        """Description of what a launch takes, None where it is left out, and the values to keep."""
         if call.left_out:
             return None, []
         try:

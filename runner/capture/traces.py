@@ -167,16 +167,16 @@ def _overloads(name: str) -> list[Any]:
         return []
     names: list[str] = found.overloads()  # type: ignore[no-untyped-call]
     overloads = [getattr(found, name) for name in names]
-    return [each for each in overloads if torch._C._dispatch_has_kernel(each.name())]
+    return [func for func in overloads if torch._C._dispatch_has_kernel(func.name())]
 
 
 def _is_one(name: str, arguments: Mapping[str, Any]) -> bool:
     """Whether an event is a call that a dispatch mode would see, not the parts of it alone."""
     if name.count("::") != 1:
         return False
-    overloads = [each for each in _overloads(name) if not each.name().endswith(("_out", ".out"))]
-    matching = [each for each in overloads if _is_of(each, arguments)]
-    kinds = {kind_of(each) for each in matching or overloads}
+    overloads = [func for func in _overloads(name) if not func.name().endswith(("_out", ".out"))]
+    matching = [func for func in overloads if _is_of(func, arguments)]
+    kinds = {kind_of(func) for func in matching or overloads}
     return kinds != {MADE_OF_OTHERS}
 
 

@@ -759,7 +759,7 @@ class Experiment(SpecModel):
 
     @property
     def inputs_text(self) -> str:
-        """What the inputs hold, as the page shows it."""
+        """Words on the values of the inputs, as the page shows them."""
         if isinstance(self.inputs, str):
             return self.inputs
         words = {"normal": "as the workload makes them", "zeros": "zeros"}

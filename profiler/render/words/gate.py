@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from profiler.findings.verdicts import PairVerdict
-from profiler.history.trends import History
+from profiler.history.trends import History, by_usual, is_usual, moved_together
 from profiler.model import Verdict
 from profiler.outside_text import escaped_markdown
 from profiler.render.words import numbers
@@ -17,12 +14,6 @@ from profiler.render.words.verdict_words import word
 
 MOST_ROWS = 20
 _ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNCLEAR, Verdict.NO_DATA, Verdict.SAME)
-_TOGETHER = 0.5
-"""Share of the cells that moved in one direction from which on they have one reason."""
-_FEWEST_TOGETHER = 3
-_USUAL_RUNS = 20
-_MACHINE_MARGIN = 0.02
-"""Of a base against its own past, over its cells: cards of one model differ by less."""
 
 
 @dataclass(frozen=True)
@@ -152,13 +143,11 @@ def control_sentences(
 ) -> Iterator[str]:
     """Whether kernels moved together, how noisy the session was, and how the machine is today."""
     moved = [row.pair.ratio for row in rows if row.verdict in (Verdict.SLOWER, Verdict.FASTER)]
-    for side in ([r for r in moved if r > 1], [r for r in moved if r < 1]):
-        if len(side) >= _FEWEST_TOGETHER and len(side) > _TOGETHER * len(rows):
-            mean = math.exp(float(np.mean(np.log(side))))
-            yield (
-                f"{len(side)} of {len(rows)} cells moved together, by {numbers.ratio(mean)}: what "
-                "they share is likelier than one kernel (a header, a flag, a library)."
-            )
+    for count, mean in moved_together(moved, len(rows)):
+        yield (
+            f"{count} of {len(rows)} cells moved together, by {numbers.ratio(mean)}: what "
+            "they share is likelier than one kernel (a header, a flag, a library)."
+        )
     if noise_floor is not None:
         yield (
             f"A/A: the base strays from itself by {100 * noise_floor:.2f}\u202f% in this session."
@@ -169,16 +158,11 @@ def control_sentences(
 
 def _machine_today(rows: Sequence[GateRow], history: History) -> Iterator[str]:
     """The base's times against those that the same cells had in earlier runs on such a machine."""
-    usual = _usual_ns(history)
-    offs = [
-        math.log(row.pair.against_median / usual[row.variant, row.problem])
-        for row in rows
-        if (row.variant, row.problem) in usual and row.pair.against_median > 0
-    ]
-    if not offs:
+    times = {(row.variant, row.problem): row.pair.against_median for row in rows}
+    factor = by_usual(times, history)
+    if factor is None:
         return
-    factor = math.exp(float(np.median(offs)))
-    if abs(math.log(factor)) <= math.log1p(_MACHINE_MARGIN):
+    if is_usual(factor):
         yield f"The base takes {numbers.ratio(factor)} its usual time: the machine is as it was."
         return
     yield (
@@ -186,13 +170,3 @@ def _machine_today(rows: Sequence[GateRow], history: History) -> Iterator[str]:
         f"(runs: {len(history.runs)}): machine, driver, versions or an earlier commit, and not "
         "this one, which was measured beside it."
     )
-
-
-def _usual_ns(history: History) -> Mapping[tuple[str, str], float]:
-    """Median of each cell's level of today, by variant and problem."""
-    usual = {}
-    for trend in history.trends:
-        runs = [run for run in trend.answers if run >= trend.since][-_USUAL_RUNS:]
-        values = [trend.answers[run].value for run in runs]
-        usual[trend.variant, trend.problem] = float(np.median(values))
-    return usual

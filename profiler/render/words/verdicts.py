@@ -100,8 +100,10 @@ def cycles_words(pair: PairVerdict) -> str:
     if numbers.is_missing(pair.cycles_ratio) or numbers.is_missing(pair.ratio):
         return ""
     words = f"cycles {numbers.ratio(pair.cycles_ratio)}"
-    apart = max(pair.cycles_ratio / pair.ratio, pair.ratio / pair.cycles_ratio) - 1
-    return f"{words}, clocks {percent(apart)} apart" if apart > CLOCKS_DIFFER else words
+    clocks_differ = max(pair.cycles_ratio / pair.ratio, pair.ratio / pair.cycles_ratio) - 1
+    if clocks_differ <= CLOCKS_DIFFER:
+        return words
+    return f"{words}, clocks {percent(clocks_differ)} apart"
 
 
 def limits(pair: PairVerdict) -> str:

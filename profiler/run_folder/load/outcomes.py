@@ -52,7 +52,7 @@ class Results:
 
     @cached_property
     def notices(self) -> tuple[Notice, ...]:
-        """What a reader of these numbers should know."""
+        """Notices for readers of these numbers."""
         return self.find_notices()
 
 

@@ -12,9 +12,17 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks/history"))
 
 from bisections import COMMITS, KINDS, History, one_culprit, outcome, scored, two_culprits
 
+from profiler.commands.requests import BisectRequest
 from profiler.model import Verdict
+from profiler.revisions import bisection
 from profiler.revisions.bisection import Change, State, Survey, bisect
 from profiler.revisions.journal import Journal
+
+
+def test_the_command_has_the_limits_of_the_search():
+    """They stand there too, so that no command has to load the search to name them."""
+    assert BisectRequest.commits == bisection.COMMITS_A_SESSION
+    assert BisectRequest.sessions == bisection.MOST_SESSIONS
 
 
 @pytest.mark.parametrize("name", KINDS)
