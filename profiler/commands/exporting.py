@@ -83,7 +83,7 @@ def _read(request: ExportRequest) -> tuple[Report, RunFolder]:
 
 def _pytorch(answers: RunAnswers, findings: Findings) -> Iterator[str]:
     """Records of PyTorch's benchmark database, one in a line."""
-    from profiler.exports.pytorch_records import pytorch_records
+    from profiler.exports.formats import pytorch_records
     from profiler.findings.tuning_results import block_durations_ms
 
     durations = {
@@ -96,13 +96,13 @@ def _pytorch(answers: RunAnswers, findings: Findings) -> Iterator[str]:
 
 
 def _bencher(answers: RunAnswers, _: Findings) -> tuple[str]:
-    from profiler.exports.bencher import bencher_metrics
+    from profiler.exports.formats import bencher_metrics
 
     return (json.dumps(bencher_metrics(answers), indent=1, allow_nan=False) + "\n",)
 
 
 def _openmetrics(answers: RunAnswers, _: Findings) -> Iterator[str]:
-    from profiler.exports.openmetrics import openmetrics_lines
+    from profiler.exports.formats import openmetrics_lines
 
     return openmetrics_lines(answers)
 

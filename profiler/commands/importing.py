@@ -53,7 +53,7 @@ class _Import(ImportRequest):
 
 def import_files(asked: ImportRequest) -> ExitCode:
     """Read files of any format of `profiler.importers`; write tables and a page, or JSON."""
-    from profiler.importers.json_values import notices_document
+    from profiler.importers.importer import notices_document
     from profiler.importers.launches import ImportedLaunches
     from profiler.importers.registry import read_files
     from profiler.importers.source_listings import ImportedSource

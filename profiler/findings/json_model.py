@@ -15,6 +15,7 @@ import ast
 import inspect
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +31,7 @@ from typing import (
     get_type_hints,
 )
 
+import pandas as pd
 import pydantic
 
 from profiler import notices
@@ -212,6 +214,22 @@ def _described_types(kind: type) -> dict[str, Any]:
             described = pydantic.Field(description=" ".join(text.split()))
             types[key] = Annotated[types[key], described]
     return types
+
+
+_LARGEST_EXACT = 2**53
+"""Integers below it are exact as floats, so that a float may be written as one."""
+
+
+def json_value(value: Any) -> Any:
+    """A plain value: None where it is missing or not finite, an integer for a whole float."""
+    if value is None or value is pd.NA:
+        return None
+    plain = value.item() if hasattr(value, "item") else value
+    if isinstance(plain, float):
+        if not math.isfinite(plain):
+            return None
+        return int(plain) if plain.is_integer() and abs(plain) < _LARGEST_EXACT else plain
+    return plain
 
 
 class NoticeDocument(JsonObject):

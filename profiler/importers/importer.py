@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import chain
 from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast
 from profiler.analyse.safe_frames import safe_frames
 from profiler.errors import ParseError
 from profiler.importers.given_file import GivenFile
+from profiler.notices import Notice, NoticeKind, counted_kind, severity, text
 
 
 class Imported(ABC):
@@ -67,3 +68,19 @@ def not_read(name: str, is_in: Callable[[str], bool], remedy: str) -> Importer[A
         raise ParseError(f"{file.name}: {name}, which is not read", remedy=remedy)
 
     return Importer(name, f"{name}: {remedy}", None, refuse, is_in, among_others=True)
+
+
+def unread_notices(file: str, unread: Mapping[str, int]) -> tuple[Notice, ...]:
+    """A warning for each kind of what was left out, with how many there are."""
+    return tuple(
+        Notice(NoticeKind.IMPORT_NOT_READ, {"file": file, "what": counted_kind(count, what)})
+        for what, count in unread.items()
+    )
+
+
+def notices_document(notices: Sequence[Notice]) -> list[dict[str, str]]:
+    """Warnings as JSON."""
+    return [
+        {"kind": notice.kind.value, "severity": severity(notice).value, "text": text(notice)}
+        for notice in notices
+    ]

@@ -11,9 +11,9 @@ import pandas as pd
 from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.samples import no_durations, to_catalogue_metrics
 from profiler.analyse.timeline import MOST_NUMBERED
+from profiler.findings.json_model import json_value
 from profiler.findings.why.hot_lines import ListedKernel
-from profiler.importers.importer import Imported
-from profiler.importers.json_values import json_value, notices_document
+from profiler.importers.importer import Imported, notices_document
 from profiler.importers.source_listings import kernels_document
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice, NoticeKind

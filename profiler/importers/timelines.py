@@ -11,11 +11,11 @@ import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.safe_frames import safe_frames
+from profiler.findings.json_model import json_value
 from profiler.findings.timelines.cells import TimelineFindings, imported_timelines
 from profiler.findings.timelines.overview import TimelineOverview, overview, with_devices
 from profiler.importers.given_file import GivenFile
 from profiler.importers.importer import Imported
-from profiler.importers.json_values import json_value
 from profiler.model import SCHEMA_VERSION
 from profiler.outside_text import safe_values
 from profiler.parse.nsys import Timeline

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from profiler.importers.importer import Imported
-from profiler.importers.json_values import notices_document
+from profiler.importers.importer import Imported, notices_document
 from profiler.model import SCHEMA_VERSION, TunedConfig
 from profiler.notices import Notice
 

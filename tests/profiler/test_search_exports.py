@@ -13,7 +13,7 @@ from recorded import findings_of_recording, report_of_recording
 from profiler.commands.exporting import export
 from profiler.commands.requests import ExportFormat, ExportRequest
 from profiler.errors import ExitCode, UsageError
-from profiler.exports.openmetrics import openmetrics_lines
+from profiler.exports.formats import openmetrics_lines
 from profiler.findings.tuning_results import tuning_results
 from profiler.history.answers import Answer, HistoryRun, RunAnswers, answers_of_records
 from profiler.search.t1 import read_t1

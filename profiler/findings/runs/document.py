@@ -8,11 +8,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from profiler.comparison.runs import ComparedRun
 from profiler.findings.gates import Gate, regressions
-from profiler.findings.json_model import JsonObject, NoticeDocument, Number, Source
+from profiler.findings.json_model import JsonObject, NoticeDocument, Number, Source, json_value
 from profiler.findings.runs.changes import CellChange, MetricChange
 from profiler.findings.runs.comparison import RunComparison, RunTimes
 from profiler.findings.runs.steps import RunStep
@@ -56,8 +54,8 @@ class BothDocument(JsonObject):
     """A metric of a cell in both runs."""
 
     get = Source[MetricChange]()
-    older: Number = get(lambda metric: number(metric.older))
-    newer: Number = get(lambda metric: number(metric.newer))
+    older: Number = get(lambda metric: json_value(metric.older))
+    newer: Number = get(lambda metric: json_value(metric.newer))
 
 
 class CellChangeDocument(JsonObject):
@@ -79,24 +77,24 @@ class CellChangeDocument(JsonObject):
     program: str = get(lambda of: of.change.program.value)
     older_outcome: str = get(lambda of: of.change.outcomes[0].value)
     newer_outcome: str = get(lambda of: of.change.outcomes[1].value)
-    older_duration_ns: Number = get(lambda of: number(of.change.durations.older_ns))
-    newer_duration_ns: Number = get(lambda of: number(of.change.durations.newer_ns))
-    ratio: Number = get(lambda of: number(of.change.ratio))
-    ratio_low: Number = get(lambda of: number(of.change.ratio_low))
-    ratio_high: Number = get(lambda of: number(of.change.ratio_high))
-    duration_ratio: Number = get(lambda of: number(of.change.durations.raw_ratio))
+    older_duration_ns: Number = get(lambda of: json_value(of.change.durations.older_ns))
+    newer_duration_ns: Number = get(lambda of: json_value(of.change.durations.newer_ns))
+    ratio: Number = get(lambda of: json_value(of.change.ratio))
+    ratio_low: Number = get(lambda of: json_value(of.change.ratio_low))
+    ratio_high: Number = get(lambda of: json_value(of.change.ratio_high))
+    duration_ratio: Number = get(lambda of: json_value(of.change.durations.raw_ratio))
     """of the durations, whatever moved all durations of a run"""
-    duration_ratio_low: Number = get(lambda of: number(of.change.durations.raw_low))
-    duration_ratio_high: Number = get(lambda of: number(of.change.durations.raw_high))
-    margin: Number = get(lambda of: number(of.change.judgement.margin))
-    noise_floor: Number = get(lambda of: number(of.change.judgement.noise_floor))
-    clock_floor: Number = get(lambda of: number(of.change.judgement.clock_floor))
-    control_floor: Number = get(lambda of: number(of.change.judgement.control_floor))
-    session_floor: Number = get(lambda of: number(of.change.judgement.session_floor))
-    clock_ratio: Number = get(lambda of: number(of.change.durations.clock_ratio))
-    detectable: Number = get(lambda of: number(of.change.judgement.detectable))
-    blocks_older: Number = get(lambda of: number(of.change.judgement.blocks_older))
-    blocks_newer: Number = get(lambda of: number(of.change.judgement.blocks_newer))
+    duration_ratio_low: Number = get(lambda of: json_value(of.change.durations.raw_low))
+    duration_ratio_high: Number = get(lambda of: json_value(of.change.durations.raw_high))
+    margin: Number = get(lambda of: json_value(of.change.judgement.margin))
+    noise_floor: Number = get(lambda of: json_value(of.change.judgement.noise_floor))
+    clock_floor: Number = get(lambda of: json_value(of.change.judgement.clock_floor))
+    control_floor: Number = get(lambda of: json_value(of.change.judgement.control_floor))
+    session_floor: Number = get(lambda of: json_value(of.change.judgement.session_floor))
+    clock_ratio: Number = get(lambda of: json_value(of.change.durations.clock_ratio))
+    detectable: Number = get(lambda of: json_value(of.change.judgement.detectable))
+    blocks_older: Number = get(lambda of: json_value(of.change.judgement.blocks_older))
+    blocks_newer: Number = get(lambda of: json_value(of.change.judgement.blocks_newer))
     facts: dict[str, BothDocument] = get.by_name(BothDocument, lambda of: of.metrics(facts=True))
     metrics: dict[str, BothDocument] = get.by_name(BothDocument, lambda of: of.metrics(facts=False))
     retuned: list[dict[str, Any]] = get(lambda of: [*map(asdict, of.change.retuned)])
@@ -131,13 +129,13 @@ class RunTimesDocument(JsonObject):
 
     get = Source[RunTimes]()
     run: int = get(lambda times: times.run)
-    blocks: Number = get(lambda times: number(times.blocks))
-    duration_ns: Number = get(lambda times: number(times.median_ns))
-    duration_low_ns: Number = get(lambda times: number(times.low_ns))
-    duration_high_ns: Number = get(lambda times: number(times.high_ns))
-    ratio: Number = get(lambda times: number(times.ratio))
-    ratio_low: Number = get(lambda times: number(times.ratio_low))
-    ratio_high: Number = get(lambda times: number(times.ratio_high))
+    blocks: Number = get(lambda times: json_value(times.blocks))
+    duration_ns: Number = get(lambda times: json_value(times.median_ns))
+    duration_low_ns: Number = get(lambda times: json_value(times.low_ns))
+    duration_high_ns: Number = get(lambda times: json_value(times.high_ns))
+    ratio: Number = get(lambda times: json_value(times.ratio))
+    ratio_low: Number = get(lambda times: json_value(times.ratio_low))
+    ratio_high: Number = get(lambda times: json_value(times.ratio_high))
 
 
 class HistoryDocument(JsonObject):
@@ -178,11 +176,3 @@ class ComparisonDocument(JsonObject):
 def comparison_document(comparison: RunComparison, gate: Gate | None = None) -> dict[str, Any]:
     """The whole comparison, for programs; `gate` adds the cells that trip it."""
     return ComparisonDocument.document((comparison, gate))
-
-
-def number(value: float | None) -> float | int | None:
-    """A number as JSON can hold it: whole ones without a point, None for what is missing."""
-    if value is None or pd.isna(value):
-        return None
-    given = float(value)
-    return int(given) if given.is_integer() and abs(given) < 2**53 else given

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from profiler.importers.given_file import GivenFile
-from profiler.importers.importer import Importer
+from profiler.importers.importer import Importer, unread_notices
 from profiler.importers.tunings import ImportedTunings
-from profiler.importers.unread import unread_notices
 from profiler.parse.inductor import is_inductor_log, parse_inductor_log
 
 

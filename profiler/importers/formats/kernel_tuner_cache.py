@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from profiler.importers.given_file import GivenFile
-from profiler.importers.importer import Importer
+from profiler.importers.importer import Importer, unread_notices
 from profiler.importers.tunings import ImportedTunings
-from profiler.importers.unread import unread_notices
 from profiler.model import TunedConfig
 from profiler.search.kernel_tuner import TunerCache, is_tuner_cache, parse_tuner_cache
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from profiler.errors import ParseError
 from profiler.importers.given_file import GivenFile
-from profiler.importers.importer import Importer
+from profiler.importers.importer import Importer, unread_notices
 from profiler.importers.tunings import ImportedTunings
-from profiler.importers.unread import unread_notices
 from profiler.model import TunedConfig
 from profiler.outside_text import safe_values
 from profiler.search.t4 import CORRECT, RecordedResult, readable_t4

@@ -17,7 +17,7 @@ from profiler.analyse.summary import summarise
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.collect import cupti, ncu
 from profiler.collect.registry import primary_timer
-from profiler.errors import ExitCode
+from profiler.errors import ExitCode, ParseError, UsageError
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.model import (
     BuildResult,
@@ -29,7 +29,7 @@ from profiler.model import (
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.stamps import KernelStamps
 from profiler.planning.spec import LoadedSpec
-from profiler.run_folder.folder import Attempt, RunFolder, RunRecord
+from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, Attempt, RunFolder, RunRecord
 from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.loaded import Loaded, measured_roofs, roof_faults
 from profiler.run_folder.load.outcomes import Results, gather, latest_profiles, with_attributes
@@ -43,10 +43,10 @@ from profiler.run_folder.load.report import (
     Report,
     StepWeights,
 )
-from profiler.run_folder.load.shown import public_build, public_notice, public_statuses, search_of
 from profiler.run_folder.load.timelines import shared_timelines
 from profiler.run_folder.redact import Redaction, without_private
 from profiler.run_folder.seconds import session_seconds
+from profiler.search.live.journal import SearchRecord, read_search
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,3 +284,67 @@ def _commands(attempts: Sequence[Attempt]) -> Mapping[str, str]:
 def _exit_code(results: Results) -> ExitCode:
     failed = any(status.outcome.failed for status in results.statuses.values())
     return ExitCode.SOME_CELLS_FAILED if failed else ExitCode.COMPLETE
+
+
+# ---- what may be shown ---------------------------------------------------------------------------
+
+
+def search_of(
+    run: RunFolder, redaction: Redaction
+) -> tuple[SearchRecord | None, tuple[Notice, ...]]:
+    """The search of a run, and what is to be said of its file; None where it has none."""
+    path = run.path / SEARCH_JOURNAL_FILE
+    packed = path.with_name(f"{path.name}.gz")
+    if any(file.is_symlink() for file in (path.parent, path, packed)):
+        return None, (Notice(NoticeKind.ATTEMPT_LINKED, {"attempt": SEARCH_JOURNAL_FILE}),)
+    try:
+        record = read_search(path)
+    except (UsageError, ParseError):
+        return None, (Notice(NoticeKind.SEARCH_DAMAGED, {"file": SEARCH_JOURNAL_FILE}),)
+    if record is None:
+        return None, ()
+    values: dict[str, str | int | float] = {"file": SEARCH_JOURNAL_FILE, "count": record.left_out}
+    lost = (Notice(NoticeKind.SEARCH_LINES_LOST, values),) if record.left_out else ()
+    return _public(record, redaction), lost
+
+
+def _public(record: SearchRecord, redaction: Redaction) -> SearchRecord:
+    """The record without the folders and names of this machine."""
+    return replace(
+        record,
+        evaluations=tuple(
+            replace(evaluated, cause=redaction.words(evaluated.cause))
+            for evaluated in record.evaluations
+        ),
+        runner_ends=tuple(map(redaction.words, record.runner_ends)),
+    )
+
+
+def public_build(build: BuildResult, redaction: Redaction) -> BuildResult:
+    """A build as it may be shown: without the folders of this machine."""
+    folders = redaction.folders
+    return replace(
+        build,
+        library=None if build.library is None else without_private(build.library, folders),
+        command=without_private(build.command, folders),
+        error=redaction.words(build.error),
+    )
+
+
+def public_statuses(
+    statuses: Mapping[str, CellStatus], redaction: Redaction
+) -> dict[str, CellStatus]:
+    """Statuses of cells as they may be shown, by cell id."""
+    return {
+        cell: replace(status, cause=redaction.words(status.cause))
+        for cell, status in statuses.items()
+    }
+
+
+def public_notice(notice: Notice, redaction: Redaction) -> Notice:
+    """A notice as it may be shown."""
+    values = {
+        key: redaction.words(value) if isinstance(value, str) else value
+        for key, value in notice.values.items()
+    }
+    return replace(notice, values=values)

@@ -1,0 +1,159 @@
+"""Answers of a run in the formats of other programs.
+
+PyTorch's benchmark database, version 3 (table `oss_ci_benchmark_v3` of `pytorch/test-infra`):
+values are lists of numbers, whatever else is known stands in `extra_info` as text; repository,
+branch, workflow and job are those of the upload, which adds them.
+
+OpenMetrics text 1.0: times are in seconds, as the format asks for; ends of intervals and ratios are
+gauges beside them.
+
+Bencher Metric Format (bencher.dev/bmf.json): a benchmark is a cell; its durations are Bencher's own
+measure `latency`, which is in nanoseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from profiler.history.answers import Answer, RunAnswers
+
+_NAME = "kernel-profiler"
+_DTYPE = "dtype"
+
+
+def pytorch_records(
+    of_run: RunAnswers,
+    durations_ns: Mapping[str, Sequence[float]],
+    problems: Mapping[str, Mapping[str, Any]],
+) -> Iterator[dict[str, Any]]:
+    """A record of PyTorch's database for each metric of each cell.
+
+    `durations_ns`: durations of the blocks, by cell; `problems`: parameters of the problem by cell.
+    """
+    run = of_run.run
+    shared = {
+        "timestamp": int(datetime.fromisoformat(run.created).timestamp()),
+        "schema_version": "v3",
+        "name": _NAME,
+        "head_sha": run.commit,
+        "runners": [
+            {
+                "type": run.machine,
+                "gpu_info": run.machine.split(" \u00b7 ")[0],
+                "gpu_count": 1,
+                "extra_info": {"card": run.card},
+            }
+        ],
+        "dependencies": {name: {"version": version} for name, version in run.versions.items()},
+    }
+    for answer in of_run.answers:
+        params = problems.get(answer.cell, {})
+        values = durations_ns.get(answer.cell, ()) if answer.metric == "duration_ns" else ()
+        yield {
+            **shared,
+            "benchmark": {
+                "name": run.experiment,
+                "dtype": str(params.get(_DTYPE, "")),
+                "extra_info": {"cell": answer.cell},
+            },
+            "model": {"name": answer.variant, "type": "kernel"},
+            "inputs": {
+                answer.problem: {
+                    "dtype": str(params.get(_DTYPE, "")),
+                    "extra_info": {key: str(value) for key, value in params.items()},
+                }
+            },
+            "metric": {
+                "name": answer.metric,
+                "benchmark_values": list(values) or [answer.value],
+                "extra_info": _extra(answer),
+            },
+        }
+
+
+def _extra(answer: Answer) -> dict[str, str]:
+    """What is known beside the values, as text."""
+    fields = ("low", "high", "n", "ratio", "ratio_low", "ratio_high", "noise_floor", "verdict")
+    known = {name: getattr(answer, name) for name in fields}
+    return {name: str(value) for name, value in known.items() if value is not None}
+
+
+# ---- OpenMetrics ---------------------------------------------------------------------------------
+
+
+_NOT_NAME = re.compile(r"[^a-zA-Z0-9_]")
+_NS = "_ns"
+
+
+def openmetrics_lines(of_run: RunAnswers) -> Iterator[str]:
+    """OpenMetrics: gauges of each metric, with labels of the cell and the time of the run."""
+    run = of_run.run
+    when = f"{datetime.fromisoformat(run.created).timestamp():.3f}"
+    told = {"experiment": run.experiment, "machine": run.machine, "commit": run.commit}
+    yield "# TYPE profiler_run info\n"
+    yield "# HELP profiler_run Of the run that the numbers are of.\n"
+    yield f"profiler_run_info{_labels({**told, **run.versions})} 1 {when}\n"
+    families: dict[tuple[str, str], list[tuple[Answer, float]]] = {}
+    for answer in of_run.answers:
+        for family, value in _values(answer):
+            families.setdefault(family, []).append((answer, value))
+    for (name, unit), samples in families.items():
+        yield f"# TYPE {name} gauge\n"
+        if unit:
+            yield f"# UNIT {name} {unit}\n"
+        for answer, value in samples:
+            labels = {"variant": answer.variant, "problem": answer.problem, "cell": answer.cell}
+            yield f"{name}{_labels({'experiment': run.experiment, **labels})} {value!r} {when}\n"
+    yield "# EOF\n"
+
+
+def _values(answer: Answer) -> Iterator[tuple[tuple[str, str], float]]:
+    """Name and unit of each family that an answer is in, and its number there."""
+    timed = answer.metric.endswith(_NS)
+    unit, scale = ("seconds", 1e-9) if timed else ("", 1.0)
+    stem = f"profiler_{_NOT_NAME.sub('_', answer.metric.removesuffix(_NS))}"
+    suffix = f"_{unit}" if unit else ""
+    numbers = {"": answer.value, "_low": answer.low, "_high": answer.high}
+    for part, value in numbers.items():
+        if value is not None:
+            yield (f"{stem}{part}{suffix}", unit), value * scale
+    ratios = {"": answer.ratio, "_low": answer.ratio_low, "_high": answer.ratio_high}
+    for part, value in ratios.items():
+        if value is not None:
+            yield (f"{stem}{part}_to_baseline_ratio", "ratio"), value
+
+
+def _labels(labels: dict[str, str]) -> str:
+    """Labels with what the format escapes."""
+    pairs = (f'{_NOT_NAME.sub("_", name)}="{_escaped(text)}"' for name, text in labels.items())
+    return "{" + ",".join(pairs) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+# ---- Bencher Metric Format -----------------------------------------------------------------------
+
+
+_LONGEST_BENCHMARK, _LONGEST_MEASURE = 1024, 64
+_OWN_MEASURES = {"duration_ns": "latency"}
+
+
+def bencher_metrics(of_run: RunAnswers) -> dict[str, dict[str, dict[str, float]]]:
+    """Values of a run with their intervals in Bencher's format, by benchmark and measure."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for answer in of_run.answers:
+        name = " / ".join((of_run.run.experiment, answer.variant, answer.problem))
+        measure = _OWN_MEASURES.get(answer.metric, answer.metric)[:_LONGEST_MEASURE]
+        found.setdefault(name[:_LONGEST_BENCHMARK], {})[measure] = _metric(answer)
+    return found
+
+
+def _metric(answer: Answer) -> dict[str, float]:
+    ends = {"lower_value": answer.low, "upper_value": answer.high}
+    known = {name: end for name, end in ends.items() if end is not None}
+    return {"value": answer.value, **known}
