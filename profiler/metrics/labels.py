@@ -43,7 +43,7 @@ def label(name: str) -> Label:
         return Label(
             name=name,
             label=name,
-            unit=_unit_by_suffix(name),
+            unit=next((unit for suffix, unit in _UNITS_BY_SUFFIX if name.endswith(suffix)), ""),
             better=None,
             definition="As ncu defines it.",
             source=name,
@@ -75,7 +75,3 @@ def own_label(metric: OwnMetric) -> Label:
 def labels(names: Iterable[str]) -> tuple[Label, ...]:
     """Find the labels of several metrics."""
     return tuple(label(name) for name in names)
-
-
-def _unit_by_suffix(name: str) -> str:
-    return next((unit for suffix, unit in _UNITS_BY_SUFFIX if name.endswith(suffix)), "")

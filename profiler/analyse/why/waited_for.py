@@ -40,7 +40,7 @@ def share_of_barrier_waits(instructions: pd.DataFrame | None) -> float:
 
 def with_products_named(instructions: pd.DataFrame) -> pd.DataFrame:
     """The instructions with samples of waits for products under their reason."""
-    if not _has_products(instructions):
+    if not any(str(opcode).startswith(_MATRIX) for opcode in instructions[OPCODE]):
         return instructions
     waits = _waits(instructions)
     named = instructions.copy()
@@ -60,10 +60,6 @@ def with_products_named(instructions: pd.DataFrame) -> pd.DataFrame:
 def _waits(instructions: pd.DataFrame) -> pd.Series:
     waits = [str(opcode).startswith(_WAIT) for opcode in instructions[OPCODE]]
     return pd.Series(waits, index=instructions.index, dtype=bool)
-
-
-def _has_products(instructions: pd.DataFrame) -> bool:
-    return any(str(opcode).startswith(_MATRIX) for opcode in instructions[OPCODE])
 
 
 RESULTS, QUEUE = "short_scoreboard", "mio_throttle"

@@ -178,17 +178,13 @@ def _cell(
         number=number if chart is not None else -1,
         sentence=_sentence(timeline),
         notes=tuple(_notes(timeline, picture)),
-        keys=_keys(timeline),
+        keys=tuple((name, phase_name(number)) for number, name in enumerate(timeline.phase_names)),
         chart=chart,
         twin=twin,
         tables=tuple(table for table in tables if table is not None),
         operators=operators,
         left_out_operators=left_out,
     )
-
-
-def _keys(timeline: CellTimelineFindings) -> tuple[tuple[str, str], ...]:
-    return tuple((name, phase_name(number)) for number, name in enumerate(timeline.phase_names))
 
 
 # ---- words ---------------------------------------------------------------------------------------
