@@ -10,6 +10,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from profiler.planning.problem_names import is_number
 from profiler.planning.spec.models import DEVICES, Experiment
 from profiler.planning.spec.source import IN_QUOTES, Document, Fault, FieldPath, field_name, kind_of
 from profiler.planning.spec.values import close_hint, did_you_mean
@@ -163,9 +164,9 @@ def right_form(field: FieldPath, given: object) -> str:
         return f'{IN_QUOTES}: "{{{next(iter(given))}}}"'  # type: ignore[call-overload]
     if field in (("variants",), ("problems",)) and isinstance(given, list):
         return f"; write {_section(field[0], given)}"
-    if field == ("tolerance",) and _is_number(given):
+    if field == ("tolerance",) and is_number(given):
         return f"; write tolerance: {{default: {{relative: {given:g}}}}}"
-    if field[:1] == ("tolerance",) and len(field) == 2 and _is_number(given):
+    if field[:1] == ("tolerance",) and len(field) == 2 and is_number(given):
         return f"; write {field[1]}: {{relative: {given:g}}}, {{absolute: {given:g}}}, or both"
     if field == ("build", "arch") and isinstance(given, int):
         return f"; write arch: sm_{given}"
@@ -202,7 +203,3 @@ def _list(items: Iterable[Any]) -> str:
 def _scalar(item: object) -> str:
     simple = isinstance(item, int | float | bool) or item is None
     return json.dumps(item) if simple else kind_of(item)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Discriminator,
     Field,
-    GetJsonSchemaHandler,
     PlainValidator,
     Strict,
     Tag,
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import CoreSchema
 
 from profiler.collect import Need
 from profiler.collect.registry import COLLECTORS, canonical_name, kinds_of, spellings
@@ -59,7 +58,6 @@ from profiler.planning.spec.values import (
     check_scalar,
     check_text,
     did_you_mean,
-    or_else,
     unique,
     wrong,
 )
@@ -205,7 +203,8 @@ Environment = Annotated[
 class Item(SpecModel):
     """One variant or problem: a name, a mapping of its parameters, or both."""
 
-    _PARAMETER_SCHEMA: ClassVar[dict[str, Any]] = SCALAR_SCHEMA
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": SCALAR_SCHEMA})
+    _SHORT_FORM: ClassVar[dict[str, Any]] = {"type": "string"}
 
     name: Name | None = Field(default=None, description="Default: made from the parameters.")
     params: dict[ParameterName, Scalar] = Field(
@@ -233,16 +232,6 @@ class Item(SpecModel):
             raise wrong("needs a name or parameters")
         return self
 
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        schema = handler(core_schema)
-        resolved = handler.resolve_ref_schema(schema)
-        resolved["additionalProperties"] = cls._PARAMETER_SCHEMA
-        or_else({"type": "string"}, resolved)
-        return schema
-
 
 _NO_REASON = "needs a reason: why its numbers are right although they look wrong"
 
@@ -250,10 +239,11 @@ _NO_REASON = "needs a reason: why its numbers are right although they look wrong
 class VariantItem(Item):
     """One variant: a name, its parameters, or both, and whether its numbers are trusted."""
 
+    # Grid and block of a kernel may be lists.
     _PARAMETER_SCHEMA: ClassVar[dict[str, Any]] = {
-        # Grid and block of a kernel may be lists.
         "anyOf": [SCALAR_SCHEMA, {"type": "array", "items": _SIZE_SCHEMA, "maxItems": 3}]
     }
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": _PARAMETER_SCHEMA})
 
     trust: Annotated[bool, Strict()] = Field(
         default=False,

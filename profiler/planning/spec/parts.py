@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
     ConfigDict,
     Field,
-    GetJsonSchemaHandler,
     model_validator,
 )
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
 
 from profiler.model import OrderedParts, RangeParts
 from profiler.outside_text import bounded_pattern
@@ -24,7 +21,6 @@ from profiler.planning.spec.values import (
     SpecModel,
     Values,
     did_you_mean,
-    or_else,
     wrong,
 )
 
@@ -46,6 +42,7 @@ class Parts(SpecModel):
     """Parts of a program by the order of its launches, or by its own NVTX ranges."""
 
     model_config = ConfigDict(extra="allow")
+    _SHORT_FORM: ClassVar[dict[str, Any]] = {"const": ALL_RANGES}
 
     __pydantic_extra__: dict[str, Values] = Field(init=False)
     launches: Positive | None = Field(
@@ -138,11 +135,3 @@ class Parts(SpecModel):
             skip=self.skip,
             take=self.take or launches - self.skip,
         )
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        schema = handler(core_schema)
-        or_else({"const": ALL_RANGES}, handler.resolve_ref_schema(schema))
-        return schema

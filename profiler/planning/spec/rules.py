@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
-from pydantic_core import CoreSchema
+from pydantic import AfterValidator, Field, model_validator
 
 from profiler.model import Params
 from profiler.planning.spec.values import (
@@ -17,7 +16,6 @@ from profiler.planning.spec.values import (
     Text,
     Values,
     as_list,
-    or_else,
     unique,
     wrong,
 )
@@ -25,6 +23,10 @@ from profiler.planning.spec.values import (
 
 class Condition(SpecModel):
     """What a parameter must be for a rule to match: all given keys must hold."""
+
+    _SHORT_FORM: ClassVar[dict[str, Any]] = {
+        "anyOf": [SCALAR_SCHEMA, {"type": "array", "items": SCALAR_SCHEMA, "minItems": 1}]
+    }
 
     any_of: Values | None = Field(
         default=None, alias="in", description="One of these; a plain value or list is short for it."
@@ -50,15 +52,6 @@ class Condition(SpecModel):
         if self.min is not None and self.max is not None and self.min > self.max:
             raise wrong("min is larger than max")
         return self
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        schema = handler(core_schema)
-        short = {"anyOf": [SCALAR_SCHEMA, {"type": "array", "items": SCALAR_SCHEMA, "minItems": 1}]}
-        or_else(short, handler.resolve_ref_schema(schema))
-        return schema
 
     def holds(self, value: str | int | float | bool | None) -> bool:
         """Whether a parameter's value meets the condition; text is never between numbers."""

@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     AfterValidator,
@@ -27,7 +27,7 @@ from profiler.planning.spec.source import kind_of
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LARGEST_INTEGER = 2**63 - 1
-SCALAR_SCHEMA = {"type": ["string", "number", "boolean", "null"]}
+SCALAR_SCHEMA: dict[str, Any] = {"type": ["string", "number", "boolean", "null"]}
 
 
 def wrong(message: str) -> PydanticCustomError:
@@ -135,10 +135,17 @@ class SpecModel(BaseModel):
     """A mapping of the file: unknown keys are refused, nothing changes after reading."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    _SHORT_FORM: ClassVar[dict[str, Any] | None] = None
+    """JSON Schema of what is short for the mapping; None: nothing is."""
 
-
-def or_else(other: dict[str, Any], schema: dict[str, Any]) -> None:
-    """Let a schema also accept the short form of what it describes."""
-    long_form = dict(schema)
-    schema.clear()
-    schema["anyOf"] = [other, long_form]
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = handler(core_schema)
+        if cls._SHORT_FORM is not None:
+            mapping = handler.resolve_ref_schema(schema)
+            long_form = dict(mapping)
+            mapping.clear()
+            mapping["anyOf"] = [cls._SHORT_FORM, long_form]
+        return schema

@@ -8,19 +8,17 @@ import shlex
 import string
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
     Discriminator,
     Field,
-    GetJsonSchemaHandler,
     Strict,
     Tag,
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import CoreSchema
 
 from profiler.planning.spec.cuda_file import CudaWorkload
 from profiler.planning.spec.parts import Parts
@@ -31,7 +29,6 @@ from profiler.planning.spec.values import (
     Positive,
     SpecModel,
     Text,
-    or_else,
     wrong,
 )
 from profiler.runner.protocol import CANDIDATE, EXPERIMENT
@@ -82,6 +79,8 @@ def _check_module(value: str) -> str:
 class ModuleWorkload(SpecModel):
     """A workload written in Python, in this repository or in a file of your own."""
 
+    _SHORT_FORM: ClassVar[dict[str, Any]] = {"type": "string"}
+
     module: Annotated[Name, AfterValidator(_check_module)] = Field(
         description="A Python file relative to the spec's folder (`./mine.py`), or a package with "
         "`workload` and, if it likes, `space` inside (`my_package.softmax`)."
@@ -107,14 +106,6 @@ class ModuleWorkload(SpecModel):
     @classmethod
     def _short_form(cls, value: object) -> object:
         return {"module": value} if isinstance(value, str) else value
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        schema = handler(core_schema)
-        or_else({"type": "string"}, handler.resolve_ref_schema(schema))
-        return schema
 
     def document(self, base: Path) -> dict[str, Any] | None:
         """Description of it for the runner; None where its module is all."""

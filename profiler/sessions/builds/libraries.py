@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
+from profiler.collect import read_text
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError, naming
 from profiler.kernels.build import (
     BUILD_FILE,
@@ -338,7 +339,7 @@ def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
                 (folder / compilation.object).unlink(missing_ok=True)
             if not (folder / compilation.object).exists():
                 (folder / compilation.log).unlink(missing_ok=True)
-            if not depfile_paths(_read(folder / compilation.depfile)):
+            if not depfile_paths(read_text(folder / compilation.depfile)):
                 # Cut off by a crash; ninja would refuse to build anything at all.
                 (folder / compilation.depfile).unlink(missing_ok=True)
 
@@ -369,7 +370,7 @@ def _new_result(library: Library, folder: Path, hash_once: Callable[[Path], str]
         kernels=tuple(
             facts
             for log in logs
-            for facts in parse_ptxas_log(_read(log))
+            for facts in parse_ptxas_log(read_text(log))
             if not launched or facts.name in launched
         ),
         dependencies=_dependencies(library, folder, hash_once),
@@ -423,7 +424,7 @@ def _dependencies(
     names = {
         folder / name
         for compilation in library.compilations
-        for name in depfile_paths(_read(folder / compilation.depfile))
+        for name in depfile_paths(read_text(folder / compilation.depfile))
     }
     return {str(name): hash_once(name) for name in sorted(names)}
 
@@ -441,7 +442,7 @@ def _error(library: Library, folder: Path, ninja_result: NinjaResult) -> str:
     Where it printed nothing, or was ended, how it ended.
     """
     outputs = _outputs(library)
-    printed = "\n".join(_read(folder / log) for log in _logs(library))
+    printed = "\n".join(read_text(folder / log) for log in _logs(library))
     lines = [line for line in error_lines(printed) if "ptxas info" not in line]
     if not lines or ninja_result.ended(outputs):
         lines.append(ninja_result.ending(outputs))
@@ -454,13 +455,6 @@ def _error(library: Library, folder: Path, ninja_result: NinjaResult) -> str:
 
 def _logs(library: Library) -> tuple[str, ...]:
     return (*(str(compilation.log) for compilation in library.compilations), str(library.link_log))
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return ""
 
 
 def _result(variant: str, build: _Build, built: Mapping[str, BuildResult]) -> BuildResult:
