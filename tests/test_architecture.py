@@ -219,7 +219,6 @@ MAY_START_PROCESSES = {
     "profiler.collect.ncu": "asks ncu for its version",
     "profiler.machine.compilers": "asks nvcc what it can build",
     "profiler.machine.tool_output": "asks tools for versions, exports and pages",
-    "profiler.machine.installs": "asks torch what it is and can do, in another process",
     "profiler.revisions.repository": "asks git for commits and their files",
     "profiler.runner.referee.party": "functions of a candidate run in a process of their own",
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -88,19 +87,11 @@ def ask_torch(
 
 def _imported(python: str) -> TorchInstall:
     try:
-        done = subprocess.run(
-            [python, "-c", _PROBE],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return TorchInstall(error=f"cannot be checked: {error}")
-    if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        done = ran(Command((python, "-c", _PROBE)), _TIMEOUT_S)
+    except EnvironmentUnusable as error:
+        return TorchInstall(error=f"cannot be checked: {error.message}")
+    if done.code != 0:
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.code}"]
         return TorchInstall(error=last[0])
     version, cuda, available = done.stdout.split()[-3:]
     return TorchInstall(version, None if cuda == "None" else cuda, sees_gpu=available == "True")
