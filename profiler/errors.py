@@ -126,9 +126,9 @@ def _alike(folder: Path, name: str) -> list[Path]:
         names = [entry.name for entry in itertools.islice(folder.iterdir(), _LOOKED_AT)]
     except OSError:
         return []
-    whole = [f"{name}{ending}" for ending in _ENDINGS if f"{name}{ending}" in names]
+    with_ending = [f"{name}{ending}" for ending in _ENDINGS if f"{name}{ending}" in names]
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.85)
-    return [folder / entry for entry in (*whole, *close)]
+    return [folder / entry for entry in (*with_ending, *close)]
 
 
 def _is_like(entry: Path, name: str) -> bool:

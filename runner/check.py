@@ -290,10 +290,10 @@ class _Tally:
 
     def count(self, got: torch.Tensor, expected: torch.Tensor) -> _Tally:
         for region in regions(tuple(got.shape), region_elements(got.device)):
-            here = _widen(got[region])
-            there = _widen(expected[region].to(got.device))
-            if not self._all_match(here, there):
-                self._count_region(region, here, there)
+            got_values = _widen(got[region])
+            wanted = _widen(expected[region].to(got.device))
+            if not self._all_match(got_values, wanted):
+                self._count_region(region, got_values, wanted)
         return self
 
     def _all_match(self, got: torch.Tensor, expected: torch.Tensor) -> bool:

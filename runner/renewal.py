@@ -323,8 +323,8 @@ def _fields(value: Any) -> list[str] | None:
 
 
 def _require_alike(old: torch.Tensor, new: torch.Tensor, place: str) -> None:
-    alike = old.shape == new.shape and old.dtype == new.dtype and old.device == new.device
-    if not alike:
+    is_same_kind = old.shape == new.shape and old.dtype == new.dtype and old.device == new.device
+    if not is_same_kind:
         raise NotRenewableError(f"{place} has another shape or type with another seed")
     if any(stride == 0 < size - 1 for stride, size in zip(old.stride(), old.shape, strict=True)):
         raise NotRenewableError(f"{place} has elements that share memory")

@@ -263,11 +263,11 @@ def with_prior(controls: pd.DataFrame, shorter_ns: Floats) -> pd.DataFrame:
 
     A column `session_floor` is added, of these cells alone. Offsets of two sessions are in a shift.
     """
-    told = controls["control_floor"].notna().to_numpy()
+    has_floor = controls["control_floor"].notna().to_numpy()
     prior = np.sqrt(2) * session_sds(shorter_ns)
     return controls.assign(
-        session_sd=np.where(told, controls["session_sd"], prior),
-        session_floor=np.where(told, np.nan, COVERED * prior),
+        session_sd=np.where(has_floor, controls["session_sd"], prior),
+        session_floor=np.where(has_floor, np.nan, COVERED * prior),
     )
 
 

@@ -262,9 +262,9 @@ def _core_and_tails(rows: Floats) -> tuple[Floats, Floats]:
     The core is taken to be no narrower than a twentieth of all: ticks of a timer make values equal.
     """
     distances = np.abs(rows - np.median(rows, axis=1, keepdims=True))
-    whole = rows.std(axis=1, ddof=1)
-    core = np.maximum(np.median(distances, axis=1) / ndtri(0.75), whole / 20)
-    return core, whole / np.where(core > 0, core, 1.0)
+    spread = rows.std(axis=1, ddof=1)
+    core = np.maximum(np.median(distances, axis=1) / ndtri(0.75), spread / 20)
+    return core, spread / np.where(core > 0, core, 1.0)
 
 
 @cache

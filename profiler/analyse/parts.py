@@ -155,11 +155,11 @@ def _uneven(codes: Codes, path_of_range: Sequence[tuple[str, ...]], parts: Range
     if parts.kernels is None:
         return ""
     counts = np.bincount(codes[codes >= 0], minlength=len(path_of_range))
-    odd = np.flatnonzero(counts != parts.kernels)
-    if not len(odd):
+    wrong = np.flatnonzero(counts != parts.kernels)
+    if not len(wrong):
         return ""
-    name = "/".join(path_of_range[odd[0]])
-    return f"the range {name} has {counts[odd[0]]} launches at its end, not {parts.kernels}"
+    name = "/".join(path_of_range[wrong[0]])
+    return f"the range {name} has {counts[wrong[0]]} launches at its end, not {parts.kernels}"
 
 
 def _too_few(path_of_range: Sequence[tuple[str, ...]], parts: RangeParts) -> str:

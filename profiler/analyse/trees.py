@@ -83,8 +83,8 @@ class Tree:
         for node, parent in enumerate(self.parents.tolist()):
             first = jumps[parent]
             second = jumps[first]
-            alike = depths[parent] - depths[first] == depths[first] - depths[second]
-            jumps[node] = second if alike else parent
+            same_step = depths[parent] - depths[first] == depths[first] - depths[second]
+            jumps[node] = second if same_step else parent
         return np.array(jumps, dtype=np.int64)
 
 

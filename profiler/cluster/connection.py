@@ -120,9 +120,9 @@ def local_address(address: str) -> str:
     """
     parts = urlsplit(address)
     ways = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_DGRAM)
-    for family, kind, _, _, there in ways:
+    for family, kind, _, _, target in ways:
         with suppress(OSError), socket.socket(family, kind) as unsent:
-            unsent.connect(there)
+            unsent.connect(target)
             host = str(unsent.getsockname()[0])
             return f"[{host}]" if ":" in host else host
     raise OSError(f"there is no way to {parts.hostname}")
@@ -227,8 +227,8 @@ def _local_environments(workers: str, *, cpu: bool) -> list[Environment]:
     number = int(text) if text.isdecimal() else 0
     if number < 1:
         raise UsageError(f"--workers {workers}: N must be a number of GPUs")
-    there = [None] if cpu else list(visible_gpus())
-    if number > len(there):
-        what = "the CPU counts as one" if cpu else f"this host shows {len(there)} GPUs"
+    gpus = [None] if cpu else list(visible_gpus())
+    if number > len(gpus):
+        what = "the CPU counts as one" if cpu else f"this host shows {len(gpus)} GPUs"
         raise UsageError(f"--workers {workers}: {what}.")
-    return [probe_environment(gpu=gpu) for gpu in there[:number]]
+    return [probe_environment(gpu=gpu) for gpu in gpus[:number]]

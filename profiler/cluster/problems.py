@@ -181,11 +181,11 @@ class Problems(Share):
 
     def prepare(self) -> bool:
         """Give up what none of the workers can do that are there; whether anything is left."""
-        now, there = time.monotonic(), {None, *self.workers}
+        now, present = time.monotonic(), {None, *self.workers}
         for work in tuple(self.open):
-            if work.cells and (not work.waits_until or work.home in there):
+            if work.cells and (not work.waits_until or work.home in present):
                 work.waits_until = max(work.waits_until, now + SHORTEST_WAIT_S)
-            if work.home not in there and now > work.waits_until:
+            if work.home not in present and now > work.waits_until:
                 self.open.remove(work)
                 if work.cells:
                     self._not_explained(work, "its GPU is not here any more")
@@ -214,18 +214,18 @@ class Problems(Share):
 
         Problems go on where they were begun, and are explained nowhere else.
         """
-        able = [w for w in self.open if worker not in w.failed_on and w.home in {None, worker}]
-        if not able:
+        possible = [w for w in self.open if worker not in w.failed_on and w.home in {None, worker}]
+        if not possible:
             return None
-        first = able[0]
+        first = possible[0]
         if first.is_whole:
             self.open.remove(first)
             return first
-        alike = [w for w in able if not w.is_whole and w.home == first.home]
+        together = [w for w in possible if not w.is_whole and w.home == first.home]
         out = sum(len(given.work.ids) for given in self.given)
-        alike = alike[: self.pace.problems_of_task(len(alike), out, len(self.workers))]
-        self.open = [work for work in self.open if work not in alike]
-        return Work([problem for work in alike for problem in work.ids], first.home)
+        together = together[: self.pace.problems_of_task(len(together), out, len(self.workers))]
+        self.open = [work for work in self.open if work not in together]
+        return Work([problem for work in together for problem in work.ids], first.home)
 
     def submit(self, work: Work, address: str) -> Future[None]:
         """Give problems to the worker at an address, with the attempts at them that count."""
@@ -285,8 +285,8 @@ class Problems(Share):
         for attempt in attempts:
             opened |= protocol.opened_files(protocol.read_journal(attempt.journal))
         loaded = self.team.request.loaded
-        here = digests_now(opened, watched_folders(loaded.experiment, loaded.base))
-        others = [name for name, digest in opened.items() if here.get(name, digest) != digest]
+        current = digests_now(opened, watched_folders(loaded.experiment, loaded.base))
+        others = [name for name, digest in opened.items() if current.get(name, digest) != digest]
         if others:
             names = ", ".join(sorted(name.partition(":")[2] for name in others))
             raise UsageError(f"it read {names}, which has another content here or is not here")
@@ -298,9 +298,9 @@ class Problems(Share):
         seconds = self._take_seconds(given)
         if error is None and not work.cells:
             self._done += len(work.ids)
-            all_ = len(self.team.request.plan.problems)
+            total = len(self.team.request.plan.problems)
             self.pace = Pace(len(work.ids), seconds, _measured_s(given.spans))
-            done = f"({self._done} of {all_} problems)"
+            done = f"({self._done} of {total} problems)"
             reporter.say(f"{work}: measured in {seconds:.1f} s {done}")
         elif error is not None and work.cells and len(work.ids) > 1:
             self.open += self._one_by_one(work)

@@ -183,8 +183,8 @@ def _show_launches(imported: ImportedLaunches, request: _Import, pair: PairWhy |
     if table is not None:
         with request.stages.stage("Writing the table"):
             write_table(table, csv_parts(groups.table.join(groups.medians)))
-        said = f"All {len(groups)} kinds: {table}"
-        request.console().print(said, markup=False, soft_wrap=True)
+        text = f"All {len(groups)} kinds: {table}"
+        request.console().print(text, markup=False, soft_wrap=True)
 
 
 def _show_source(imported: ImportedSource, request: _Import) -> None:

@@ -92,10 +92,10 @@ def openmetrics_lines(of_run: RunAnswers) -> Iterator[str]:
     """OpenMetrics: gauges of each metric, with labels of the cell and the time of the run."""
     run = of_run.run
     when = f"{datetime.fromisoformat(run.created).timestamp():.3f}"
-    told = {"experiment": run.experiment, "machine": run.machine, "commit": run.commit}
+    origin = {"experiment": run.experiment, "machine": run.machine, "commit": run.commit}
     yield "# TYPE profiler_run info\n"
     yield "# HELP profiler_run Of the run that the numbers are of.\n"
-    yield f"profiler_run_info{_labels({**told, **run.versions})} 1 {when}\n"
+    yield f"profiler_run_info{_labels({**origin, **run.versions})} 1 {when}\n"
     families: dict[tuple[str, str], list[tuple[Answer, float]]] = {}
     for answer in of_run.answers:
         for family, value in _values(answer):

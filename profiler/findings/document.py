@@ -505,12 +505,12 @@ def cell_table(programs: Programs) -> pd.DataFrame:
     """
     identities = [_identity(programs, cell) for cell in programs.plan.cells]
     table = pd.DataFrame(identities, columns=None if identities else ["cell"])
-    whole = [
+    whole_numbers = [
         name
         for name in table.select_dtypes("float")
         if all(type(identity[name]) is int for identity in identities if name in identity)
     ]
-    return table.astype(dict.fromkeys(whole, "Int64"))
+    return table.astype(dict.fromkeys(whole_numbers, "Int64"))
 
 
 def wide_table(findings: Findings) -> pd.DataFrame:

@@ -190,8 +190,8 @@ def _value_text(key: str, value: Scalar) -> str:
         return value
     head, _, counted = key.partition("_")
     if head.lower() in _COUNT_PREFIXES and counted:
-        one = value == 1 and counted.endswith("s")
-        return f"{value} {(counted[:-1] if one else counted).replace('_', ' ')}"
+        is_single = value == 1 and counted.endswith("s")
+        return f"{value} {(counted[:-1] if is_single else counted).replace('_', ' ')}"
     return f"{key} {value}"
 
 

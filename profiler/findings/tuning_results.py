@@ -32,9 +32,9 @@ def tuning_results(report: Report, problem: str | None) -> tuple[RecordedResult,
     problem, several and no name is given, or nothing was measured.
     """
     cells = report.plan.cells
-    there = report.plan.problems
-    called = there if problem is None else problems_called(there, problem)
-    names = "; ".join(other.name for other in (called or there)[:MOST_NAMED])
+    problems = report.plan.problems
+    called = problems if problem is None else problems_called(problems, problem)
+    names = "; ".join(other.name for other in (called or problems)[:MOST_NAMED])
     if len(called) > 1:
         raise UsageError(
             f"A T4 file holds one problem, and there are {len(called)} of them: {names}.",

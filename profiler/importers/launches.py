@@ -69,8 +69,8 @@ class ImportedLaunches(Imported):
         frames = [part.launches.drop(columns=columns, errors="ignore") for part in parts]
         launches = pd.concat(frames, ignore_index=True)
         launches.insert(len(LAUNCH_COLUMNS), _RANGE, range_paths(launches["nvtx"]))
-        whole = [" / ".join(map(_range, around or ())) for around in launches["nvtx"]]
-        launches.insert(len(LAUNCH_COLUMNS), _FULL_RANGE, whole)
+        paths = [" / ".join(map(_range, around or ())) for around in launches["nvtx"]]
+        launches.insert(len(LAUNCH_COLUMNS), _FULL_RANGE, paths)
         return safe_frames(
             cls(
                 launches,

@@ -419,20 +419,20 @@ class _Table:
     def range_sum(self, row: _Row) -> dict[str, Any] | None:
         """Host time of the ranges of one name, and extent of what they launched."""
         projected = "Total Proj Time" in self.scales
-        one = "Orig Duration" in self.scales
-        host = "Orig Duration" if one else "Total Range Time" if projected else "Total Time"
-        span = "Projected Duration" if one else "Total Proj Time"
+        is_event = "Orig Duration" in self.scales
+        host = "Orig Duration" if is_event else "Total Range Time" if projected else "Total Time"
+        span = "Projected Duration" if is_event else "Total Proj Time"
         host_ns = self.number(row, host)
         span_ns = self.number(row, span)
         if not math.isfinite(host_ns) or host_ns < 0 or span_ns < 0:
             return None
-        domain, name = _domain_and_name(row.get("Name" if one else "Range", ""))
+        domain, name = _domain_and_name(row.get("Name" if is_event else "Range", ""))
         return {
             "domain": domain,
             "name": name,
-            "instances": 1 if one else self.number(row, "Instances"),
+            "instances": 1 if is_event else self.number(row, "Instances"),
             "host_ns": host_ns,
-            "operations": self.number(row, "NumGPUOps" if one else "Total GPU Ops"),
+            "operations": self.number(row, "NumGPUOps" if is_event else "Total GPU Ops"),
             "span_ns": span_ns,
         }
 

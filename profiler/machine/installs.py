@@ -143,11 +143,11 @@ def duration_by_cupti(python: str = sys.executable) -> float:
     """
     with temporary_folder() as folder:
         library = built_library(folder)
-        said = _stdout(python, "-P", str(_TRY), str(library))
+        answer = _stdout(python, "-P", str(_TRY), str(library))
     try:
-        return float(said)
+        return float(answer)
     except ValueError as error:
-        raise EnvironmentUnusable(said.strip(), remedy=cupti.WITHOUT_CUPTI) from error
+        raise EnvironmentUnusable(answer.strip(), remedy=cupti.WITHOUT_CUPTI) from error
 
 
 def built_library(folder: Path) -> Path:
@@ -168,5 +168,5 @@ def _stdout(*argv: str) -> str:
     if end.code == 0:
         return end.stdout
     lines = end.stderr.strip().splitlines()
-    said = lines[-1] if lines else f"exit code {end.code}"
-    raise cupti.refusal(end.stderr) or EnvironmentUnusable(said, remedy=cupti.WITHOUT_CUPTI)
+    message = lines[-1] if lines else f"exit code {end.code}"
+    raise cupti.refusal(end.stderr) or EnvironmentUnusable(message, remedy=cupti.WITHOUT_CUPTI)

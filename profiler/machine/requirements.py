@@ -90,10 +90,10 @@ def _asked_gpu(asked: Inquiry, index: int | None) -> Gpu | None:
         return first
     gpus = visible_gpus()
     if gpus and index >= len(gpus):
-        there = ", ".join(f"cuda:{place} ({gpu.name})" for place, gpu in enumerate(gpus))
+        listed = ", ".join(f"cuda:{place} ({gpu.name})" for place, gpu in enumerate(gpus))
         raise UsageError(
             f"collect.device: there is no cuda:{index} on this machine.",
-            remedy=f"There is {there}.",
+            remedy=f"There is {listed}.",
         )
     return gpus[index] if gpus else None
 

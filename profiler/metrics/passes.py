@@ -296,10 +296,10 @@ def counter_sessions(
     brings those of its `beside` that are asked for.
     """
     named = frozenset(kind for types in launches for kind in types)
-    whole = of_types(_collected(names), named)
+    metrics = of_types(_collected(names), named)
     layouts = (
         _layout(collected, launches, scopes, session_s, capability)
-        for collected in dict.fromkeys((whole, in_parts(whole, capability)))
+        for collected in dict.fromkeys((metrics, in_parts(metrics, capability)))
         for scopes in ([tuple(launches)], [(types,) for types in launches])
     )
     _, sessions = min(layouts, key=lambda layout: layout[0])

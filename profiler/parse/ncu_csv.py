@@ -135,12 +135,12 @@ def read_alike(paths: Sequence[Path]) -> Iterator[AlikeTables]:
     A frame takes pandas as long whatever it holds: of a thousand files of ten rows one is made.
     """
     for first in range(0, len(paths), _TOGETHER):
-        alike: dict[tuple[bytes, ...], dict[Path, re.Match[bytes]]] = {}
+        by_head: dict[tuple[bytes, ...], dict[Path, re.Match[bytes]]] = {}
         for path in paths[first : first + _TOGETHER]:
             match = _plain_table(path)
             if match is not None:
-                alike.setdefault((match["head"], *_device_cells(match)), {})[path] = match
-        for (head, *device), matches in alike.items():
+                by_head.setdefault((match["head"], *_device_cells(match)), {})[path] = match
+        for (head, *device), matches in by_head.items():
             if device and len(matches) > 1:
                 yield from _tables_of_one(head, matches)
 
@@ -238,9 +238,9 @@ def _parse(
 def _no_table(name: str, scanner: Scanner) -> ParseError:
     messages = [text for text in scanner.messages if not text.startswith(_NO_REASON)]
     if messages:
-        said = any(text.startswith(_NOTHING) for text in messages)
+        nothing_profiled = any(text.startswith(_NOTHING) for text in messages)
         failed = any(text.startswith("==ERROR==") for text in messages)
-        kind = NothingProfiledError if said and not failed else ParseError
+        kind = NothingProfiledError if nothing_profiled and not failed else ParseError
         return kind(
             f"{name}: no ncu table found; ncu printed: {' '.join(messages[:_SHOWN_MESSAGES])}"
         )

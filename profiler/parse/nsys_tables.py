@@ -183,8 +183,8 @@ class Export:
                         f"{error}.",
                         remedy=_REMEDY,
                     ) from error
-            odd = [[cell if isinstance(cell, int) else MISSING for cell in row] for row in rows]
-            return np.array(odd, np.int64)
+            filled = [[cell if isinstance(cell, int) else MISSING for cell in row] for row in rows]
+            return np.array(filled, np.int64)
 
     def _rows(
         self, query: str, parameters: tuple[str, ...] = ()

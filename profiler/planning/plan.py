@@ -77,7 +77,7 @@ def make_plan(
     _check_placeholders(loaded, cells)
     _check_parts(loaded, expanded)
     _check_page(loaded, expanded)
-    whole = cells
+    all_cells = cells
     if only is not None:
         cells = select_cells(cells, only, baseline.id, labels)
     plan = Plan(
@@ -95,7 +95,7 @@ def make_plan(
     )
     if experiment.search is not None:
         return replace(plan, search=search_plan(loaded, plan))
-    return measured_plan(experiment, plan, whole)
+    return measured_plan(experiment, plan, all_cells)
 
 
 def measured_plan(experiment: Experiment, plan: Plan, whole: Sequence[Cell] | None = None) -> Plan:
@@ -373,18 +373,18 @@ def search_plan(loaded: LoadedSpec, plan: Plan) -> SearchPlan:
         message = f"the baseline is excluded at {', '.join(sorted(missing))}: nothing to divide by"
         raise loaded.error(("search", "objective"), message)
     group = largest_group(plan.rivals) if plan.rivals else ()
-    able = tuple(variant for variant in group if wanted <= problems_of[variant.id])
-    _require_some(loaded, group, able, problems)
+    capable = tuple(variant for variant in group if wanted <= problems_of[variant.id])
+    _require_some(loaded, group, capable, problems)
     seconds = duration_seconds(search.budget)
     return SearchPlan(
         strategy=search.strategy,
         seed=search.seed,
         objective=objective,
-        variants=tuple(variant.id for variant in able),
+        variants=tuple(variant.id for variant in capable),
         problems=tuple(problem.id for problem in problems),
         evaluations=int(search.budget) if seconds is None else None,
         seconds=seconds,
-        left_out=len(group) - len(able),
+        left_out=len(group) - len(capable),
     )
 
 
@@ -415,16 +415,16 @@ def _objective(
 def _require_some(
     loaded: LoadedSpec,
     group: Sequence[Variant],
-    able: Sequence[Variant],
+    capable: Sequence[Variant],
     problems: Sequence[Problem],
 ) -> None:
-    if len(able) >= FEWEST_CONFIGURATIONS:
+    if len(capable) >= FEWEST_CONFIGURATIONS:
         return
     if len(group) < FEWEST_CONFIGURATIONS:
         raise loaded.error(("search",), f"there is nothing to search: {len(group)} configurations")
     raise loaded.error(
         ("search",),
-        f"{len(able)} of {len(group)} configurations can do all {len(problems)} problems",
+        f"{len(capable)} of {len(group)} configurations can do all {len(problems)} problems",
         remedy="Name one problem as the objective, or keep the problems that one configuration can "
         "do (of one type, say).",
     )

@@ -139,8 +139,8 @@ def _types_of(cells: Iterable[Cell], asked: Collection[str]) -> dict[str, Types]
 
 def _counts(kind: str) -> Set[str]:
     """Metrics that count the tensor operations of a type: all of them, or a part."""
-    whole = f"tensor_{kind}_ops"
-    return {whole, *CATALOGUE[whole].parts}
+    name = f"tensor_{kind}_ops"
+    return {name, *CATALOGUE[name].parts}
 
 
 def _measured_names(experiment: Experiment, types: Iterable[Types]) -> tuple[str, ...]:

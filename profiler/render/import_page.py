@@ -117,11 +117,11 @@ def launches_sentence(groups: LaunchGroups) -> Sentence:
     if times.empty:
         return ()
     names = [plain_kernel(readable_kernel(str(name))) for name in times.index]
-    whole = float(times.sum())
-    shares = [numbers.show(100 * float(ns) / whole, "%") for ns in times]
+    total = float(times.sum())
+    shares = [numbers.show(100 * float(ns) / total, "%") for ns in times]
     text = (
         f"{strong(shorten(names[0]))} takes {strong(shares[0])} of the "
-        f"{numbers.show(whole, 'ns')} of {groups.launches:,} launches"
+        f"{numbers.show(total, 'ns')} of {groups.launches:,} launches"
     )
     if len(names) > 1:
         text += f"; the next, {strong(shorten(names[1]))}, {shares[1]}"
@@ -133,9 +133,9 @@ def _time_chart(groups: LaunchGroups) -> Chart | None:
     times = _times(groups)
     if times.empty:
         return None
-    shown, whole = times[:_MOST_BARS], float(times.sum())
+    shown, total = times[:_MOST_BARS], float(times.sum())
     names = [shorten(plain_kernel(readable_kernel(str(name)))) for name in shown.index]
-    texts = [f"{numbers.show(ns, 'ns')}, {numbers.show(100 * ns / whole, '%')}" for ns in shown]
+    texts = [f"{numbers.show(ns, 'ns')}, {numbers.show(100 * ns / total, '%')}" for ns in shown]
     missing = [math.nan] * len(shown)
     columns = {"name": names, "value": shown.tolist(), "low": missing, "high": missing}
     table = pd.DataFrame({**columns, "text": texts, "role": "best", "mark": -1})

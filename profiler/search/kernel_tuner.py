@@ -131,10 +131,10 @@ def _document(text: str, name: str, unread: Counter[str]) -> dict[str, Any]:
         try:
             return _parsed(text)
         except json.JSONDecodeError:
-            whole, _, rest = text.rpartition("}")
+            entries, _, rest = text.rpartition("}")
             if rest.strip(" \t\r\n,"):
                 unread["entry that was cut off"] += 1
-            return _closed(whole)
+            return _closed(entries)
     except (ValueError, RecursionError) as error:
         raise ParseError(f"{name}: no cache of kernel_tuner: {str(error)[:200]}") from error
 

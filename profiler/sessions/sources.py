@@ -94,9 +94,9 @@ def own_files(
 
 def by_name(files: Iterable[Path], root: Path) -> dict[str, Path]:
     """Files by their path from a folder; one that lies elsewhere by its name alone."""
-    there = root.resolve()
+    base = root.resolve()
     named = {
-        (path.relative_to(there).as_posix() if path.is_relative_to(there) else path.name): path
+        (path.relative_to(base).as_posix() if path.is_relative_to(base) else path.name): path
         for path in (file.resolve() for file in files)
     }
     return dict(sorted(named.items()))

@@ -43,12 +43,12 @@ _COERCED = "LC_CTYPE"
 
 def main() -> int:
     """Become the program when it is its turn; an exit code where that is not to be."""
-    there = time.monotonic()
+    loaded_at = time.monotonic()
     folder, *command = sys.argv[1:]
     time.sleep(_TICK_S)
     if not _is_its_turn(f"{folder}/{GATE}"):
         return 0
-    stamps = {"loaded": there, "turn": time.monotonic()}
+    stamps = {"loaded": loaded_at, "turn": time.monotonic()}
     _write(
         f"{folder}/{JOURNAL}",
         event="session_started",

@@ -152,8 +152,8 @@ class Party:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_ENDING_S)
         end = os.fstat(self._output.fileno()).st_size
-        said = os.pread(self._output.fileno(), _MOST_WORDS, max(end - _MOST_WORDS, 0))
-        lines = said.decode(errors="replace").split("\n")
+        output = os.pread(self._output.fileno(), _MOST_WORDS, max(end - _MOST_WORDS, 0))
+        lines = output.decode(errors="replace").split("\n")
         self.close()
         code = self._process.returncode
         how = f"by signal {-code}" if code < 0 else f"with exit code {code}"

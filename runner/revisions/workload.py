@@ -206,7 +206,7 @@ def share_memory(first: Any, other: Any) -> None:
 
 
 def _are_same(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    alike = (tensor.dtype, tensor.device, tensor.shape, tensor.stride()) == (
+    same_layout = (tensor.dtype, tensor.device, tensor.shape, tensor.stride()) == (
         *(other.dtype, other.device, other.shape, other.stride()),
     )
-    return alike and bool(torch.equal(tensor, other))
+    return same_layout and bool(torch.equal(tensor, other))

@@ -94,18 +94,18 @@ def _occupancy(facts: Facts, limit: str) -> Detected:
 
 def _unfilled_occupancy(facts: Facts) -> Detected:
     """Warps that would fit, of a grid that has them: blocks end before others have started."""
-    theoretical, there = facts.percent(MOST_WARPS), warps_there(facts)
+    theoretical, active = facts.percent(MOST_WARPS), warps_there(facts)
     if waves(facts) < 1:
         return 0.0, {}
     launched = facts.value(WARPS_LAUNCHED)
     life = facts.value(WARPS_ACTIVE) / launched if launched else 0.0
     evidence = {
-        "occupancy": Evidence(100 * there, "%", _WARPS),
+        "occupancy": Evidence(100 * active, "%", _WARPS),
         "theoretical occupancy": Evidence(100 * theoretical, "%", MOST_WARPS),
         "life of a warp": Evidence(life, "cycle", WARPS_ACTIVE),
         "busiest unit": facts.busiest,
     }
-    return more_warps(facts, max(theoretical - there, 0.0)), evidence
+    return more_warps(facts, max(theoretical - active, 0.0)), evidence
 
 
 # ---- SMs that have no warp -----------------------------------------------------------------------

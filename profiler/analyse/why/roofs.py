@@ -245,18 +245,18 @@ def roof_account(
     """Account over the memory that limits both; None where none does, or another one."""
     if not first or not second or first[0].name != second[0].name:
         return None
-    one, other = first[0], second[0]
+    nearest, nearest_of_other = first[0], second[0]
     # Under a roof of arithmetic, instructions and idle cycles are the answer.
-    if one.unit != BYTES or min(one.share, other.share) < SAME_ROOF:
+    if nearest.unit != BYTES or min(nearest.share, nearest_of_other.share) < SAME_ROOF:
         return None
     weight = logarithmic_mean(*durations_ns)
     return RoofAccount(
-        name=one.name,
-        first=one,
-        second=other,
-        amount_ns=weight * math.log(one.amount / other.amount),
-        share_ns=weight * math.log(other.share / one.share),
-        ceiling_ns=weight * math.log(other.ceiling / one.ceiling),
+        name=nearest.name,
+        first=nearest,
+        second=nearest_of_other,
+        amount_ns=weight * math.log(nearest.amount / nearest_of_other.amount),
+        share_ns=weight * math.log(nearest_of_other.share / nearest.share),
+        ceiling_ns=weight * math.log(nearest_of_other.ceiling / nearest.ceiling),
     )
 
 

@@ -73,14 +73,14 @@ def contrasts(ranking: Ranking, settings: PageSettings) -> tuple[Contrast, ...]:
         for problem, winner in ranking.winners.items()
         if winner.value.median > 0
     }
-    alike = {_rest(problem, key): problem for problem in problems if problem.params[key] == before}
+    by_key = {_rest(problem, key): problem for problem in problems if problem.params[key] == before}
     found = []
     for value in others:
         ratios = tuple(
             (problem, best[problem.id] / best[other.id])
             for problem in problems
             if problem.params[key] == value
-            and (other := alike.get(_rest(problem, key))) is not None
+            and (other := by_key.get(_rest(problem, key))) is not None
             and {problem.id, other.id} <= best.keys()
         )
         if ratios:

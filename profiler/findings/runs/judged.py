@@ -112,9 +112,9 @@ def _compared(
     # The shifts say what the controls do, and only then is it known what the shifts mean.
     shorter = _shorter_ns(times, pairs, reference)
     controls = _control_floors(pairs, estimate_ratios(older, newer, pairs.index), shorter)
-    told = with_prior(controls, shorter.to_numpy(dtype=np.float64))
+    with_floors = with_prior(controls, shorter.to_numpy(dtype=np.float64))
     # Only where there is a verdict are there two ratios to one control, whose offsets are known.
-    judged = compare_runs(older, newer, pairs.join(told.where(pairs["withheld"].isna())))
+    judged = compare_runs(older, newer, pairs.join(with_floors.where(pairs["withheld"].isna())))
     identity = pairs[["variant", "problem", "program", "controlled"]]
     return pd.concat([identity, judged, _raw_columns(times, raw, pairs, clock)], axis=1)
 

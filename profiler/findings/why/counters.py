@@ -139,9 +139,9 @@ def counters_of_both(
     return tuple(sorted(rows, key=order))
 
 
-def _tells(one: Amount, other: Amount) -> bool:
+def _tells(first: Amount, second: Amount) -> bool:
     """Whether both were counted, and at least one of them is not nothing."""
-    return one.known and other.known and bool(one.text or one.value or other.value)
+    return first.known and second.known and bool(first.text or first.value or second.value)
 
 
 def _sizes(account: Account | None) -> dict[str, float]:

@@ -42,8 +42,8 @@ class CudaFileSpace:
             return None
         if not {"kernel", "launches"} & params.keys() and not inside:
             return None
-        told = {"kernel", "launches", *inside}
-        rest = {name: value for name, value in params.items() if name not in told}
+        in_name = {"kernel", "launches", *inside}
+        rest = {name: value for name, value in params.items() if name not in in_name}
         return ",".join((" + ".join(kernels), *map(_written, rest.items())))
 
     def recipe(self, params: Params) -> Recipe | None:

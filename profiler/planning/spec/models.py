@@ -851,9 +851,9 @@ class Experiment(SpecModel):
                 "`command: env MODE={mode} ./a`"
             )
         if not all(kind.measures_commands for kind in kinds_of(self.collect.collectors)):
-            able = [kind.name for kind in COLLECTORS.values() if kind.measures_commands]
+            names = [kind.name for kind in COLLECTORS.values() if kind.measures_commands]
             raise wrong(
-                f"collect.collectors: an external command is measured by {' or '.join(able)}; "
+                f"collect.collectors: an external command is measured by {' or '.join(names)}; "
                 "a timer needs a workload in Python"
             )
         return self

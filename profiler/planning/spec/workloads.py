@@ -282,12 +282,12 @@ def _workload_kind(value: object) -> str | None:
 
 def _closest_kind(value: Mapping[Any, Any]) -> str | None:
     """The model that has fields like most of the keys; None where no key is like any field."""
-    alike = {
+    shared_keys = {
         tag: sum(_likeness(str(key), model.model_fields) for key in value)
         for tag, model in KINDS.items()
     }
-    best = max(alike, key=alike.__getitem__)
-    return best if alike[best] else None
+    best = max(shared_keys, key=shared_keys.__getitem__)
+    return best if shared_keys[best] else None
 
 
 def _likeness(key: str, fields: Iterable[str]) -> float:

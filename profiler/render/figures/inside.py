@@ -88,12 +88,12 @@ def _shade_ends(
     axes: Axes, across: Scale, ends_us: tuple[float, float, float], *, words: bool = True
 ) -> None:
     """Ramp and tail as areas, with their names where there is room."""
-    ramp, tail, whole = ends_us
-    for name, begin, end in (("ramp", 0.0, ramp), ("tail", whole - tail, whole)):
+    ramp, tail, end_of_launch = ends_us
+    for name, begin, end in (("ramp", 0.0, ramp), ("tail", end_of_launch - tail, end_of_launch)):
         left, right = across.at(begin), across.at(end)
         corners = (left, axes.top), (right, axes.bottom)
         axes.drawing.rectangle(*corners, fill_style(palette.BASELINE, _ENDS))
-        if words and end - begin >= _LABELLED * whole:
+        if words and end - begin >= _LABELLED * end_of_launch:
             at = ((left + right) / 2, axes.top + 12)
             axes.drawing.text(name, at, text_style("middle", colour=palette.MUTED))
 

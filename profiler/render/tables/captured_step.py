@@ -53,8 +53,8 @@ def captured_step_sentence(findings: Findings) -> Sentence:
     if step is None or not step.times:
         return ()
     best = step.times[0]
-    whole = step.step_with(1.0)
-    of_step = "" if whole is None else f" of {numbers.show(whole, 'ns')}"
+    step_ns = step.step_with(1.0)
+    of_step = "" if step_ns is None else f" of {numbers.show(step_ns, 'ns')}"
     projected = step.step_with(best.ratio)
     becomes = "" if projected is None else f"; the step would take {numbers.show(projected, 'ns')}"
     return sentence_of(

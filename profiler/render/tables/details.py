@@ -152,11 +152,11 @@ def _packed(columns: Sequence[Sequence[SampleSet]], sets: Mapping[str, int]) -> 
         ]
         for column in written
     ]
-    step = math.gcd(*(number for column in scaled for _, whole in column for number in whole)) or 1
+    step = math.gcd(*(number for column in scaled for _, ints in column for number in ints)) or 1
     return {
         "step": [step, decimals],
         "cells": [
-            [[place, _differences([number // step for number in whole])] for place, whole in column]
+            [[place, _differences([number // step for number in ints])] for place, ints in column]
             or None
             for column in scaled
         ],
@@ -170,9 +170,9 @@ def _written(value: float) -> tuple[int, int]:
     return int(whole + fraction), len(fraction)
 
 
-def _differences(whole: Sequence[int]) -> list[int]:
+def _differences(ints: Sequence[int]) -> list[int]:
     """The first number, then how far each other is from it."""
-    return [whole[0], *(number - whole[0] for number in whole[1:])]
+    return [ints[0], *(number - ints[0] for number in ints[1:])]
 
 
 # ---- sentences and commands ----------------------------------------------------------------------

@@ -119,11 +119,11 @@ class Tuned:
 
 def tuned_by_cell(attempts: Sequence[Loaded]) -> Mapping[str, Tuned]:
     """What the autotuner tried, by cell id; cells for which it said nothing are left out."""
-    said: dict[str, list[tuple[str, tuple[TunedConfig, ...]]]] = defaultdict(list)
+    configs_by_cell: dict[str, list[tuple[str, tuple[TunedConfig, ...]]]] = defaultdict(list)
     for loaded in sorted(attempts, key=_priority):
         for cell, configs in loaded.tuned:
-            said[cell].append((loaded.attempt.record.session, configs))
-    return {cell: _tuned(sessions) for cell, sessions in said.items()}
+            configs_by_cell[cell].append((loaded.attempt.record.session, configs))
+    return {cell: _tuned(sessions) for cell, sessions in configs_by_cell.items()}
 
 
 def _tuned(sessions: Sequence[tuple[str, tuple[TunedConfig, ...]]]) -> Tuned:

@@ -286,5 +286,5 @@ def _unreadable(attempt: Attempt, name: str) -> tuple[Notice, ...]:
     """
     result = attempt.result
     only_visit_failed = result is not None and attempt.record.visit is not None and result.failed
-    whole = result is not None and result.cause == FINISHED and not only_visit_failed
-    return (Notice(NoticeKind.CSV_UNREADABLE, {"file": name}),) if name and whole else ()
+    finished = result is not None and result.cause == FINISHED and not only_visit_failed
+    return (Notice(NoticeKind.CSV_UNREADABLE, {"file": name}),) if name and finished else ()

@@ -160,11 +160,11 @@ def _sessions(
     around_s = START_S if same_gpu is None else around_visits(same_gpu)
     checked: set[str] = set()
     for before, session in zip((None, *plan.sessions), plan.sessions, strict=False):
-        here = held.get(session.name, NO_VISITS)
-        made = here.measured | here.left_out
+        held_visits = held.get(session.name, NO_VISITS)
+        made = held_visits.measured | held_visits.left_out
         missing_visits = [visit for visit in session.visits if visit not in made]
         missing = Counter(visit.cell for visit in missing_visits)
-        checked |= {visit.cell for visit in here.measured}
+        checked |= {visit.cell for visit in held_visits.measured}
         past = past_of_run(costs, session, collect).sessions
         rest = rest_of(session, plan.cells, collect, past, checked)
         before_s = visits_s = 0.0
@@ -179,12 +179,12 @@ def _sessions(
         yield Forecast(
             session.name,
             len(session.visits),
-            len(here.measured),
+            len(held_visits.measured),
             before_s + visits_s,
             by_earlier_run=rest.has_earlier,
             visits_s=visits_s,
-            left_out=len(here.left_out),
-            why_again=here.why_again,
+            left_out=len(held_visits.left_out),
+            why_again=held_visits.why_again,
         )
         checked |= missing.keys()
 
@@ -210,19 +210,19 @@ def _roofs_s(session: SessionPlan, costs: Iterable[tuple[AttemptRecord, SessionC
     return sum(cost.roofs_s for record, cost in costs if record.session == session.name)
 
 
-def _of_program(session: SessionPlan, here: SessionVisits, newest: RunFolder | None) -> Forecast:
+def _of_program(session: SessionPlan, held: SessionVisits, newest: RunFolder | None) -> Forecast:
     """Forecast of a session of an external command, by the visits of a run, whatever was edited."""
     made = _visits_of_programs(session, newest) if newest is not None else {}
-    rest = len(session.visits) - len(here.measured) - len(here.left_out)
+    rest = len(session.visits) - len(held.measured) - len(held.left_out)
     visit_s = statistics.median(made.values()) if made else PROGRAM_S
     return Forecast(
         session.name,
         len(session.visits),
-        len(here.measured),
+        len(held.measured),
         rest * visit_s,
         by_earlier_run=bool(made),
-        left_out=len(here.left_out),
-        why_again=here.why_again,
+        left_out=len(held.left_out),
+        why_again=held.why_again,
     )
 
 

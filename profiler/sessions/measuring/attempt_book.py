@@ -336,14 +336,14 @@ def missing_visits(  # noqa: PLR0913 - all but the first three by keyword
     if session.kind is SessionKind.IN_KERNEL:
         skipped |= {v.id for v in plan.variants if v.id not in stamped}
     failed = failures(plan, earlier, kind=session.kind)
-    gone = {cell for cell, failure in failed.items() if failure.stands(time_limit_s)}
-    gone |= set(find_aliases(plan.cells, builds))
+    left_out = {cell for cell, failure in failed.items() if failure.stands(time_limit_s)}
+    left_out |= set(find_aliases(plan.cells, builds))
     variant_of = {cell.id: cell.variant.id for cell in plan.cells}
     return tuple(
         visit
         for visit in session.visits
         if visit not in measured
-        and visit.cell not in gone
+        and visit.cell not in left_out
         and variant_of[visit.cell] not in skipped
     )
 

@@ -125,10 +125,10 @@ class Measurement:
         if isinstance(self.book.execution.loaded.experiment.workload, CommandWorkload):
             return None
         collect = self.book.execution.loaded.experiment.collect
-        here = past_of_run(self._costs_here(earlier), session, collect)
+        of_run = past_of_run(self._costs_here(earlier), session, collect)
         elsewhere = past_of_run(self._costs_elsewhere, session, collect)
-        past = (*elsewhere.sessions, *here.sessions)
-        return rest_of(session, self.book.plan.cells, collect, past, here.checked)
+        past = (*elsewhere.sessions, *of_run.sessions)
+        return rest_of(session, self.book.plan.cells, collect, past, of_run.checked)
 
     def _costs_here(self, earlier: Sequence[Loaded]) -> list[tuple[AttemptRecord, SessionCosts]]:
         """Costs of the sessions of this run so far; each is read once, for its journal is whole."""
