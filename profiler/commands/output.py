@@ -165,6 +165,11 @@ def report_document(findings: Findings) -> dict[str, Any]:
     return summary_document(findings, headline_text(findings))
 
 
+def finite(value: float) -> float | None:
+    """A number as JSON can hold it: None for what is missing."""
+    return float(value) if math.isfinite(value) else None
+
+
 def dump(document: Mapping[str, Any]) -> str:
     """JSON text; NaN and infinities, which JSON does not have, become null.
 
@@ -229,7 +234,7 @@ def _is_safe(escape: str) -> bool:
 
 def _json(value: Any) -> Any:
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return finite(value)
     if isinstance(value, str):
         return safe(value)
     if isinstance(value, Mapping):
