@@ -7,6 +7,8 @@ import subprocess
 import pytest
 from whole_runs import TESTS
 
+from profiler.model import slug
+
 EXPERIMENT = """
 import torch
 import profiler
@@ -169,6 +171,27 @@ def test_one_revision_is_compared_with_the_files_as_they_lie_there(history):
     finally:
         repository.git("checkout", "passes.py")
     assert "no run" not in changed.err
+
+
+def test_the_base_of_a_gate_is_a_run_of_the_history(history):
+    """And the next gate says whether the machine is as it was: its baseline is measured, too."""
+    profiler, _, commits = history
+    asked = ("gate", "mine.py", "--base", commits[0], "--head", commits[2])
+    slow = slug(f"mine {commits[2]}")
+    times = {slug(f"{name} {commit}"): 4000 for name in ("plain", "mine") for commit in commits}
+    times = ",".join(f"{name}={9000 if name == slow else ns}" for name, ns in times.items())
+    first = profiler(*asked, FAKE_NCU_TIMES=times)
+    assert first.code == 5, first.err
+    assert "1 of 1 cell slower beyond its margin" in first.out
+    assert "the machine is as it was" in profiler(*asked).out
+    document = profiler("history", "sums", "--json", "-", "--no-report").json
+    (point,) = document["runs"]
+    assert (point["source"], point["commit"]) == ("gate", commits[0][:8])
+    cells = {cell["variant"]: cell for cell in document["cells"]}
+    assert cells["plain"]["followed_by"] == "value"
+    assert cells["mine"]["followed_by"] == "ratio"
+    assert cells["mine"]["cell"] == "mine..rows=64"
+    assert cells["mine"]["answers"][0]["value"] == pytest.approx(4000, rel=0.01)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ A step of 1, 2 or 5 %, up or down, is planted among the runs of a cell, at least
 end. The noise is that of runs of one experiment on other cards and days (`drift.csv`, which
 `drift.py` makes): for kernels above 50 us each series draws from the residuals of one cell in 7
 runs of FlashAttention's 492 (7 H200s, 20 to 25 November 2026), with the error that its blocks show
-on top; for shorter ones from those of all softmax kernels in two runs. Found: a change within two
-runs of the truth. False: any change in a series without one.
+on top; for shorter ones from those of all softmax kernels in two runs, each with the error of its
+cell. A mean is that of a variant over several problems: what the two runs differ by is independent
+from problem to problem. Found: a change within two runs of the truth. False: any change in a series
+without one.
 
     pip install --target FOLDER --no-deps apache-otava asv asv_runner json5 tabulate ruptures
     PYTHONPATH=FOLDER python benchmarks/history/change_points.py [--series N] [--runs N]
@@ -26,16 +28,16 @@ import pandas as pd
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from profiler.analyse.intervals import session_sds
-from profiler.history.trends import changes_of
+from profiler.history.levels import changes_of
 
 HERE = Path(__file__).parent
 SEED = 20261128
 EFFECTS = (0.01, 0.02, 0.05)
 NEAR = 2
 SHORT_NS = 50e3
-DURATIONS = {"above 50 us": 200e3, "below 50 us": 20e3}
 
-Method = Callable[[np.ndarray, float], Sequence[int]]
+Method = Callable[[np.ndarray, np.ndarray], Sequence[int]]
+"""Series and the errors of its numbers -> first runs of new levels."""
 
 
 def residuals(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -49,19 +51,30 @@ def residuals(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Noise:
-    """Draws series of one class of durations."""
+    """Draws series of one class of durations: logarithms of ratios, and the errors of each."""
 
-    def __init__(self, rows: pd.DataFrame, *, own: bool) -> None:
+    def __init__(
+        self, rows: pd.DataFrame, duration_ns: float, *, own: bool, cells: int = 1
+    ) -> None:
         self.strays, self.errors = residuals(rows)
+        self.floor = session_sds(np.array([duration_ns]))[0]
         self.own = own
+        self.cells = cells
 
-    def draw(self, generator: np.random.Generator, runs: int) -> np.ndarray:
-        """Logarithms of `runs` ratios, of a kernel that did not change."""
-        if not self.own:
-            return generator.choice(self.strays.ravel(), runs)
-        cell = generator.integers(len(self.strays))
-        drawn = generator.choice(self.strays[cell], runs)
-        return drawn + generator.normal(0, self.errors[cell], runs)
+    def draw(self, generator: np.random.Generator, runs: int) -> tuple[np.ndarray, np.ndarray]:
+        """`runs` ratios of a kernel that did not change; of several problems their mean."""
+        drawn = [self._one(generator, runs) for _ in range(self.cells)]
+        series = np.mean([values for values, _ in drawn], axis=0)
+        errors = np.hypot.reduce([errors for _, errors in drawn]) / self.cells
+        return series, np.fmax(errors, self.floor / np.sqrt(self.cells))
+
+    def _one(self, generator: np.random.Generator, runs: int) -> tuple[np.ndarray, np.ndarray]:
+        if self.own:
+            cell = generator.integers(len(self.strays))
+            errors = np.full(runs, self.errors[cell])
+            return generator.choice(self.strays[cell], runs) + generator.normal(0, errors), errors
+        places = generator.integers(self.strays.size, size=runs)
+        return self.strays.ravel()[places], self.errors[places // self.strays.shape[1]]
 
 
 def noises() -> dict[str, Noise]:
@@ -69,18 +82,19 @@ def noises() -> dict[str, Noise]:
     drift = pd.read_csv(HERE / "drift.csv")
     softmax = drift[drift["experiment"] == "softmax"]
     short = softmax.groupby("cell")["duration_ns"].transform("median") < SHORT_NS
-    return {
-        "above 50 us": Noise(drift[drift["experiment"] == "autotune"], own=True),
-        "below 50 us": Noise(softmax[short], own=False),
+    above = Noise(drift[drift["experiment"] == "autotune"], 200e3, own=True)
+    below = {n: Noise(softmax[short], 20e3, own=False, cells=n) for n in (1, 2, 3, 5)}
+    return {"above 50 us": above} | {
+        f"below 50 us{f', mean of {count}' if count > 1 else ''}": noise
+        for count, noise in below.items()
     }
 
 
 def methods() -> dict[str, Method]:
     """Ours, and those of the libraries that are here."""
 
-    def ours(series: np.ndarray, duration_ns: float) -> Sequence[int]:
-        floors = session_sds(np.array([duration_ns]))
-        (changes,) = changes_of(series[np.newaxis], floors, range(len(series)))
+    def ours(series: np.ndarray, errors: np.ndarray) -> Sequence[int]:
+        (changes,) = changes_of(series[np.newaxis], errors[np.newaxis], range(len(series)))
         return [change.first for change in changes]
 
     found: dict[str, Method] = {"profiler": ours}
@@ -103,7 +117,7 @@ def methods() -> dict[str, Method]:
     if find_spec("ruptures") is not None:
         from ruptures import Pelt  # noqa: PLC0415 - as far as it is here
 
-        def pelt(series: np.ndarray, _: float) -> Sequence[int]:
+        def pelt(series: np.ndarray, _: np.ndarray) -> Sequence[int]:
             differences = np.abs(np.diff(series))
             scaled = series / (1.4826 * np.median(differences) / np.sqrt(2))
             fit = Pelt(model="l2", min_size=3, jump=1).fit(scaled.reshape(-1, 1))
@@ -113,21 +127,21 @@ def methods() -> dict[str, Method]:
     return found
 
 
-def judge(method: Method, noise: Noise, duration_ns: float, series: int, runs: int) -> dict:
+def judge(method: Method, noise: Noise, series: int, runs: int) -> dict:
     """Shares of steps found, and of series with a false one."""
     generator = np.random.default_rng(SEED)
     started = time.perf_counter()
-    false = [len(method(noise.draw(generator, runs), duration_ns)) > 0 for _ in range(2 * series)]
+    false = [len(method(*noise.draw(generator, runs))) > 0 for _ in range(2 * series)]
     row = {"false in 100 series": 100 * np.mean(false)}
     elsewhere = []
     edge = min(5, runs // 3)
     for effect in EFFECTS:
         found = []
         for _ in range(series):
-            values = noise.draw(generator, runs)
+            values, errors = noise.draw(generator, runs)
             truth = generator.integers(edge, runs - edge + 1)
             values[truth:] += np.log1p(effect) * generator.choice([-1, 1])
-            distances = [abs(point - truth) for point in method(values, duration_ns)]
+            distances = [abs(point - truth) for point in method(values, errors)]
             found.append(any(distance <= NEAR for distance in distances))
             elsewhere.append(any(distance > NEAR for distance in distances))
         row[f"{effect:.0%} found"] = 100 * np.mean(found)
@@ -144,7 +158,7 @@ def main() -> None:
     arguments = parser.parse_args()
     rows = [
         {"kernels": kernels, "method": name}
-        | judge(method, noise, DURATIONS[kernels], arguments.series, arguments.runs)
+        | judge(method, noise, arguments.series, arguments.runs)
         for kernels, noise in noises().items()
         for name, method in methods().items()
     ]

@@ -1,12 +1,13 @@
-"""Where the level of a series of runs changes: a piecewise constant fit by absolute deviations.
+"""Where the level of a series of runs changes: a piecewise constant fit by Huber's loss.
 
-The partition minimises the sum of absolute deviations from the median of each segment and a penalty
-for each change (the Potts functional with an L1 norm, by dynamic programming: Jackson et al. 2005,
-"An algorithm for optimal partitioning of data on an interval"). One run that was disturbed moves no
-median. Deviations are in units of the noise of the series, which neighbouring runs tell, and which
-is at least what sessions are known to differ by: of few runs the estimate alone would be too low.
+The partition minimises the sum of the losses around the level of each segment and a penalty for
+each change (optimal partitioning by dynamic programming: Jackson et al. 2005; with a robust loss:
+Fearnhead and Rigaill 2019, "Changepoint detection in the presence of outliers"). One run that was
+disturbed counts by its distance, not by its square. Distances are in units of the error that each
+run is known to have, so that one of few blocks moves no level; where neighbouring runs differ by
+more than that, in units of what they differ by.
 
-Penalty and floor are chosen by planted steps in recorded drift, beside asv's and Apache Otava's
+Loss and penalty are chosen by planted steps in recorded drift, beside asv's and Apache Otava's
 detection (`benchmarks/history/change_points.py`; docs/history.md has the table).
 """
 
@@ -22,42 +23,45 @@ FEWEST_RUNS = 3
 """Of a level: two runs of a kind do not tell a change from a disturbance."""
 MOST_RUNS = 100
 """The newest that are looked at: the time grows with the third power of their number."""
-_PENALTY = 2.0
+_PENALTY = 1.5
 _PENALTY_RUNS = 60
 """Shorter series have the penalty of one of so many runs: their noise is known less well."""
-_TO_DEVIATION = 1.4826 / np.sqrt(2)
-"""From the median absolute difference of neighbours to a standard deviation, for normal errors."""
+_WINDOW = 5
+"""Runs whose median is a level that segments may have: of a level of three, three of them."""
+_LINEAR_FROM = 2.0
+"""Errors from which on a distance counts by itself: less than that is no disturbance."""
+_TO_DEVIATION = 1.4826
+"""From the median absolute deviation to a standard deviation, for normal errors."""
 _VALUES_AT_ONCE = 2**22
 
 
-def change_points(series: Floats, floors: Floats) -> list[tuple[int, ...]]:
+def change_points(series: Floats, errors: Floats) -> list[tuple[int, ...]]:
     """Positions of the first run of each new level, for each row of `series` (count, runs).
 
-    `series` holds logarithms without NaN, oldest run first; `floors` (count,) the least standard
-    deviation that its runs are known to scatter by. At most `MOST_RUNS` runs are taken.
+    `series` holds logarithms without NaN, oldest run first; `errors` (count, runs) the standard
+    deviations that its numbers are known to have. At most `MOST_RUNS` runs are taken.
     """
     count, runs = series.shape
     if runs < 2 * FEWEST_RUNS:
         return [()] * count
-    scaled = (series - np.median(series, axis=1, keepdims=True)) / _noise(series, floors)
+    noise = errors * np.fmax(_excess(series, errors), 1.0)[:, np.newaxis]
     at_once = max(1, _VALUES_AT_ONCE // runs**2)
-    parts = (scaled[start : start + at_once] for start in range(0, count, at_once))
-    return [points for part in parts for points in _partitions(part)]
+    parts = (slice(start, start + at_once) for start in range(0, count, at_once))
+    return [points for part in parts for points in _partitions(series[part], noise[part])]
 
 
-def _noise(series: Floats, floors: Floats) -> Floats:
-    """Standard deviation of each row by what neighbours differ by: (count, 1); never 0."""
-    differences = np.diff(series, axis=1)
+def _excess(series: Floats, errors: Floats) -> Floats:
+    """What neighbours of each row differ by, in units of what their errors make them: (count,)."""
+    differences = np.diff(series, axis=1) / np.hypot(errors[:, 1:], errors[:, :-1])
     middle = np.median(differences, axis=1, keepdims=True)
-    deviations = _TO_DEVIATION * np.median(np.abs(differences - middle), axis=1)
-    noise: Floats = np.fmax.reduce([deviations, floors, np.full(len(series), 1e-9)])
-    return noise[:, np.newaxis]
+    deviations: Floats = _TO_DEVIATION * np.median(np.abs(differences - middle), axis=1)
+    return deviations
 
 
-def _partitions(series: Floats) -> list[tuple[int, ...]]:
+def _partitions(series: Floats, noise: Floats) -> list[tuple[int, ...]]:
     count, runs = series.shape
     penalty = _PENALTY * np.log(max(runs, _PENALTY_RUNS))
-    costs = _segment_costs(series)
+    costs = _segment_costs(series, noise)
     best = np.full((count, runs + 1), np.inf)
     best[:, 0] = -penalty
     begins = np.zeros((count, runs + 1), dtype=np.int64)
@@ -69,16 +73,16 @@ def _partitions(series: Floats) -> list[tuple[int, ...]]:
     return [_traced(row, runs) for row in begins]
 
 
-def _segment_costs(series: Floats) -> Floats:
-    """Sum of absolute deviations from the median of `series[:, i:j]`, at [:, i, j]."""
+def _segment_costs(series: Floats, noise: Floats) -> Floats:
+    """Sum of the losses of `series[:, i:j]` around the level that fits it best, at [:, i, j]."""
     count, runs = series.shape
     costs = np.full((count, runs + 1, runs + 1), np.inf)
-    for length in range(FEWEST_RUNS, runs + 1):
-        ordered = np.sort(sliding_window_view(series, length, axis=1), axis=-1)
-        half = length // 2
-        starts = np.arange(runs - length + 1)
-        above, below = ordered[..., length - half :], ordered[..., :half]
-        costs[:, starts, starts + length] = above.sum(axis=-1) - below.sum(axis=-1)
+    sums = np.zeros((count, runs + 1))
+    for levels in np.median(sliding_window_view(series, _WINDOW, axis=1), axis=-1).T:
+        distances = np.abs(series - levels[:, np.newaxis]) / noise
+        near = np.minimum(distances, _LINEAR_FROM)
+        np.cumsum(near * (distances - near / 2), axis=1, out=sums[:, 1:])  # Huber's loss
+        np.minimum(costs, sums[:, np.newaxis, :] - sums[:, :, np.newaxis], out=costs)
     return costs
 
 

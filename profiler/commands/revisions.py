@@ -13,7 +13,7 @@ the variants that are made of the same sources, and each comparison of the newes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,6 +59,13 @@ class RevisionComparison:
 class MeasuredRevisions:
     """Revisions of an experiment, measured in one session."""
 
+    experiment: str
+    """Its name."""
+    baseline: str | None
+    """Id, in the experiment, of the variant that ratios of the run are to; None where the baseline
+    of the experiment was not measured."""
+    base_cells: Mapping[str, Cell]
+    """Cells of the oldest in the experiment, by their ids in the session."""
     commits: tuple[Commit, ...]
     """The oldest first."""
     run: WrittenRun | None
@@ -120,18 +127,23 @@ def is_slower(verdict: PairVerdict, gate: Gate) -> bool:
 
 
 def measure_revisions(
-    request: RunRequest, revisions: Sequence[str], reporter: ProgressReporter
+    request: RunRequest,
+    revisions: Sequence[str],
+    reporter: ProgressReporter,
+    *,
+    with_baseline: bool = False,
 ) -> MeasuredRevisions:
     """Measure an experiment as two or more revisions have it, interleaved in one session.
 
-    Raises UsageError for a revision that does not exist, SpecError for an experiment that is wrong
-    at one of them, and what `written_run` raises.
+    `with_baseline`: also where its sources are the same, beside others that differ. Raises
+    UsageError for a revision that does not exist, SpecError for an experiment that is wrong at one
+    of them, and what `written_run` raises.
     """
     repository = Repository.of(request.spec)
     commits = tuple(repository.commit(revision) for revision in revisions)
     wanted = Wanted(request.spec, request.overrides, request.only)
     versions = [read_version(repository, commit, wanted, request.out) for commit in commits]
-    return measure_versions(request, repository, versions, reporter)
+    return measure_versions(request, repository, versions, reporter, with_baseline=with_baseline)
 
 
 def measure_versions(
@@ -139,21 +151,28 @@ def measure_versions(
     repository: Repository,
     versions: Sequence[Version],
     reporter: ProgressReporter,
+    *,
+    with_baseline: bool = False,
 ) -> MeasuredRevisions:
     """Measure versions of an experiment that were read; see `measure_revisions`."""
     commits = tuple(version.commit for version in versions)
     same = same_sources(versions)
     shared = shared_variants(versions)
-    variants = tuple(name for name in shared if name not in same)
+    changed = [name for name in shared if name not in same]
     if not shared:
         raise UsageError(
             f"{commits[0].short} and {commits[-1].short} have no variant in common",
             remedy="Variants are told apart by their names.",
         )
+    baseline = versions[0].baseline
+    also = with_baseline and bool(changed)
+    variants = [name for name in shared if name in changed or (also and name == baseline.name)]
+    same = tuple(name for name in same if name not in variants)
     if same:
         reporter.say(f"Not measured, the same sources at these revisions: {', '.join(same)}.")
+    experiment = versions[-1].loaded.experiment.name
     if not variants:
-        return MeasuredRevisions(commits, None, same, ())
+        return MeasuredRevisions(experiment, None, {}, commits, None, same, ())
     changes = source_changes(repository, versions)
     spec = write_experiment(versions, variants, request.out, changes)
     asked = replace(
@@ -166,23 +185,30 @@ def measure_versions(
         blocks=None,
     )
     run = written_run(asked, reporter)
-    comparisons = tuple(_comparisons(run.findings, commits, variants))
-    return MeasuredRevisions(commits, run, same, comparisons)
-
-
-def _comparisons(
-    findings: Findings, commits: Sequence[Commit], variants: Sequence[str]
-) -> Iterator[RevisionComparison]:
-    programs = findings.programs
-    cells = {(cell.variant.name, cell.problem.id): cell for cell in programs.plan.cells}
-    for variant in variants:
-        names = [version_name(variant, c, several=len(variants) > 1) for c in commits]
-        for problem in programs.problems:
-            old, new = (cells.get((name, problem.id)) for name in (names[0], names[-1]))
-            if old is None or new is None:
-                continue
-            verdict = pair_verdict(findings, new, old)
-            yield RevisionComparison(variant, problem.name, old, new, verdict)
+    cells = {
+        (cell.variant.name, cell.problem.id): cell for cell in run.findings.programs.plan.cells
+    }
+    several = len(variants) > 1
+    base_cells, comparisons = {}, []
+    for own in versions[0].cells:
+        names = [version_name(own.variant.name, at, several=several) for at in commits]
+        old, new = (cells.get((name, own.problem.id)) for name in (names[0], names[-1]))
+        if old is None or new is None:
+            continue
+        base_cells[old.id] = own
+        if own.variant.name in changed:
+            verdict = pair_verdict(run.findings, new, old)
+            named = own.variant.name, new.problem.name
+            comparisons.append(RevisionComparison(*named, old, new, verdict))
+    return MeasuredRevisions(
+        experiment=experiment,
+        baseline=baseline.id if baseline.name in variants else None,
+        base_cells=base_cells,
+        commits=commits,
+        run=run,
+        same=same,
+        comparisons=tuple(comparisons),
+    )
 
 
 def pair_verdict(findings: Findings, new: Cell, old: Cell) -> PairVerdict:

@@ -23,7 +23,8 @@ from profiler.outside_text import safe
 VERSION_FIELDS = ("driver", "cuda_driver", "nvcc", "ncu", "torch", "python", "profiler_version")
 """Fields of an environment that a history names where they change; `git_commit` has its own."""
 _MACHINE_FIELDS = ("clock_control", "cache_control")
-_SHORT_COMMIT = 8
+SHORT_COMMIT = 8
+"""Digits of a commit in a history."""
 _STATIC = ("cycles", "registers")
 """Kept beside the primary metric and all durations; what else was counted stays in the run."""
 
@@ -59,7 +60,7 @@ class HistoryRun:
     created: str
     """ISO 8601."""
     source: str
-    """run, recording, records."""
+    """run, recording, records, gate (the base of one)."""
     machine: str
     """GPU (or processor), clock and cache control, collector: durations of other ones are never
     compared."""
@@ -102,7 +103,7 @@ def answers_of_summary(
     """
     try:
         environment = summary["environment"]
-        commit = str(environment.get("git_commit") or "")[:_SHORT_COMMIT]
+        commit = str(environment.get("git_commit") or "")[:SHORT_COMMIT]
         machine = environment.get("gpu") or environment.get("cpu") or ""
         settings = [environment.get(field) for field in _MACHINE_FIELDS]
         record = HistoryRun(
@@ -191,7 +192,7 @@ def _record_run(record: Mapping[str, Any], file: str) -> HistoryRun:
     runner = (record.get("runners") or [{}])[0]
     machine = runner.get("gpu_info") or runner.get("cpu_info") or runner.get("type") or ""
     versions = {
-        safe(name): safe(str(of.get("version") or of.get("sha") or ""))[:_SHORT_COMMIT]
+        safe(name): safe(str(of.get("version") or of.get("sha") or ""))[:SHORT_COMMIT]
         for name, of in (record.get("dependencies") or {}).items()
     }
     when = datetime.fromtimestamp(int(record.get("timestamp") or 0), UTC)
@@ -202,7 +203,7 @@ def _record_run(record: Mapping[str, Any], file: str) -> HistoryRun:
         source="records",
         machine=safe(str(machine)),
         card="",
-        commit=safe(str(record.get("head_sha") or ""))[:_SHORT_COMMIT],
+        commit=safe(str(record.get("head_sha") or ""))[:SHORT_COMMIT],
         baseline=None,
         metric="",
         versions={name: version for name, version in versions.items() if version},

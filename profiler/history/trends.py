@@ -1,99 +1,17 @@
-"""What became of each cell over the runs: levels, since when they are so, and what moved them.
-
-A cell is followed by its ratio to the baseline of the same run where all runs have one baseline:
-what moves the machine moves both. The baseline itself is followed by its time, and so tells the
-machine from the kernels: where baseline and variants moved together the machine did, its driver or
-versions; where ratios moved and the baseline did not, the kernels did; where all ratios moved
-against the baseline, the baseline's kernel did.
-"""
+"""What became of each cell, and of each variant over its problems, in the runs of an experiment."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from profiler.analyse.between_runs import shifts
-from profiler.analyse.change_points import MOST_RUNS, change_points
-from profiler.analyse.intervals import COVERED, session_sds
-from profiler.collect.registry import duration_metrics
+from profiler.analyse.change_points import MOST_RUNS
 from profiler.history.answers import Answer, HistoryRun, RunAnswers
-from profiler.model import MARGIN_PCT
-
-Floats = npt.NDArray[np.float64]
-
-_NEAR = 1
-"""Runs that changes of one event may be apart in two series: noise moves them by one."""
-_MOST_TOGETHER = 0.5
-"""Share of the cells that have moved together from which on they have one reason."""
-_FEWEST_TOGETHER = 3
-_CELL_MARGIN = 0.03
-"""By which one cell of one run has to be off: 504 unchanged ones on seven cards were by 2.8 % at
-most (docs/history.md), and no other run says that it is still so."""
-_PAST_RUNS = 20
-"""Of the newest run's past, so many say what is usual."""
-_MACHINE_MARGIN = 0.02
-"""Of a base against its own past, over its cells: cards of one model differ by less."""
-
-
-class Cause(StrEnum):
-    """What moved a cell."""
-
-    KERNEL = "kernel"
-    BASELINE = "baseline"
-    """The baseline's kernel: the ratios of the others only show it."""
-    MACHINE = "machine"
-    """Machine, driver or versions: baseline and variants moved together."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """A new level of a cell."""
-
-    before: int
-    """The last run of the old level, by its place in the history."""
-    first: int
-    """The first run of the new one."""
-    ratio: float
-    """New level by old one; of durations above 1 is slower."""
-    ratio_low: float
-    ratio_high: float
-    cause: Cause = Cause.KERNEL
-
-    @property
-    def is_told(self) -> bool:
-        """Whether it is worth telling: half the margin of verdicts, and not within its error."""
-        large = abs(math.log(self.ratio)) >= math.log1p(MARGIN_PCT / 100) / 2
-        return large and (self.ratio_low > 1 or self.ratio_high < 1)
-
-
-@dataclass(frozen=True)
-class Trend:
-    """One cell over the runs."""
-
-    cell: str
-    variant: str
-    problem: str
-    is_baseline: bool
-    is_relative: bool
-    """Whether it is followed by its ratio to the baseline."""
-    answers: Mapping[int, Answer]
-    """By the place of the run in the history, the oldest first."""
-    changes: tuple[Change, ...] = ()
-
-    def value(self, run: int) -> float:
-        """The number by which it is followed."""
-        answer = self.answers[run]
-        return (answer.ratio or math.nan) if self.is_relative else answer.value
-
-    @property
-    def since(self) -> int:
-        """The first run of the level that it has now."""
-        return self.changes[-1].first if self.changes else next(iter(self.answers))
+from profiler.history.causes import with_causes
+from profiler.history.levels import Trend, with_changes
 
 
 @dataclass(frozen=True)
@@ -105,8 +23,16 @@ class History:
     machine: str
     runs: tuple[HistoryRun, ...]
     trends: tuple[Trend, ...]
+    variants: tuple[Trend, ...]
+    """Of each variant of several problems, over all of them: what moves them together stands out of
+    the noise of each."""
     other_machines: tuple[str, ...]
     """Kinds of machines of its runs that are left out."""
+
+    @property
+    def changed(self) -> tuple[Trend, ...]:
+        """Those whose level changed: variants over their problems, then cells."""
+        return tuple(trend for trend in (*self.variants, *self.trends) if trend.changes)
 
     def differences(self, older: int, newer: int) -> tuple[str, ...]:
         """What two runs differ by, in words: commit, card, versions."""
@@ -125,13 +51,14 @@ def find_history(
     if not wanted:
         return None
     kept = [of_run for of_run in runs if of_run.run.machine == wanted[0]][-MOST_RUNS:]
-    trends = _with_changes(tuple(_trends(kept)), metric)
+    trends = tuple(_trends(kept))
     return History(
         experiment=kept[-1].run.experiment,
         metric=metric,
         machine=wanted[0],
         runs=tuple(of_run.run for of_run in kept),
-        trends=_with_causes(trends),
+        trends=with_causes(with_changes(trends, metric)),
+        variants=with_causes(with_changes(tuple(_over_problems(trends)), metric)),
         other_machines=tuple(kind for kind in kinds if kind != wanted[0]),
     )
 
@@ -152,100 +79,37 @@ def _trends(runs: Sequence[RunAnswers]) -> Iterable[Trend]:
         yield Trend(cell, newest.variant, newest.problem, is_baseline, relative, answers)
 
 
-def _with_changes(trends: Sequence[Trend], metric: str) -> tuple[Trend, ...]:
-    """Trends with their changes; those with the same runs are looked at together."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for place, trend in enumerate(trends):
-        if all(trend.value(run) > 0 for run in trend.answers):
-            groups.setdefault(tuple(trend.answers), []).append(place)
-    found = list(trends)
-    for runs, places in groups.items():
-        series = np.array([_logarithms(trends[place]) for place in places])
-        floors = np.array([_floor(trends[place], metric) for place in places])
-        for place, changes in zip(places, changes_of(series, floors, runs), strict=True):
-            found[place] = replace(trends[place], changes=changes)
-    return tuple(found)
-
-
-def _logarithms(trend: Trend) -> list[float]:
-    return [math.log(trend.value(run)) for run in trend.answers]
-
-
-def _floor(trend: Trend, metric: str) -> float:
-    """Standard deviation that unchanged durations are known to have between sessions."""
-    if metric not in duration_metrics().values():
-        return 0.0
-    shorter = min(answer.value / max(1.0, answer.ratio or 1.0) for answer in trend.answers.values())
-    return float(session_sds(np.array([shorter]))[0])
-
-
-def changes_of(series: Floats, floors: Floats, runs: Sequence[int]) -> Iterator[tuple[Change, ...]]:
-    """Changes of each row of logarithms (count, runs): those whose interval leaves out no change.
-
-    `floors` (count,): as `change_points` takes them.
-    """
-    for row, points in zip(series, change_points(series, floors), strict=True):
-        ends = (0, *points, len(row))
-        found = (
-            _change(row[begin:at], row[at:end], runs[at - 1], runs[at])
-            for begin, at, end in zip(ends, ends[1:], ends[2:], strict=False)
-        )
-        yield tuple(change for change in found if change.is_told)
-
-
-def _change(older: Floats, newer: Floats, before: int, first: int) -> Change:
-    moved = shifts(newer[np.newaxis], older[np.newaxis])
-    ratio, low, high = (float(np.exp(end[0])) for end in (moved.middle, moved.low, moved.high))
-    return Change(before, first, ratio, low, high)
-
-
-# ---- the reason ----------------------------------------------------------------------------------
-
-
-def _with_causes(trends: Sequence[Trend]) -> tuple[Trend, ...]:
-    by_problem: dict[str, list[Trend]] = {}
+def _over_problems(trends: Sequence[Trend]) -> Iterator[Trend]:
+    """Of each variant with several problems the geometric mean of its ratios to the baseline."""
+    groups: dict[tuple[str, tuple[int, ...]], list[Trend]] = {}
     for trend in trends:
-        by_problem.setdefault(trend.problem, []).append(trend)
-
-    def caused(trend: Trend) -> Trend:
-        beside = by_problem[trend.problem]
-        changes = (replace(change, cause=_cause(trend, change, beside)) for change in trend.changes)
-        return replace(trend, changes=tuple(changes))
-
-    return tuple(map(caused, trends))
-
-
-def _cause(trend: Trend, change: Change, beside: Sequence[Trend]) -> Cause:
-    """What moved a cell, by what else moved at its problem at the same time."""
-    others = [other for other in beside if other.is_relative == trend.is_relative]
-    if trend.is_baseline:
-        against = [other for other in beside if other.is_relative]
-        share = _share(against, change, lambda ratio: ratio * change.ratio)
-        return Cause.BASELINE if share > _MOST_TOGETHER else Cause.MACHINE
-    if trend.is_relative:
-        baseline = [other for other in beside if other.is_baseline]
-        moved = _share(baseline, change, lambda ratio: ratio * change.ratio)
-        together = len(others) >= _FEWEST_TOGETHER or moved
-        same = _share(others, change, lambda ratio: ratio / change.ratio)
-        return Cause.BASELINE if moved and together and same > _MOST_TOGETHER else Cause.KERNEL
-    same = _share(others, change, lambda ratio: ratio / change.ratio)
-    together = len(others) >= _FEWEST_TOGETHER and same > _MOST_TOGETHER
-    return Cause.MACHINE if together else Cause.KERNEL
+        if trend.is_relative:
+            groups.setdefault((trend.variant, tuple(trend.answers)), []).append(trend)
+    for (variant, runs), cells in groups.items():
+        if len(cells) > 1:
+            problem = f"over {len(cells)} problems"
+            answers = {run: _mean([cell.answers[run] for cell in cells], problem) for run in runs}
+            yield Trend("", variant, problem, False, True, answers, cells=len(cells))
 
 
-def _share(trends: Sequence[Trend], change: Change, left: Callable[[float], float]) -> float:
-    """Share of trends that changed at the same time so that little is `left` of their ratio."""
-    if not trends:
-        return 0.0
-    little = abs(math.log(change.ratio)) / 2
-    moved = [
-        any(
-            abs(other.first - change.first) <= _NEAR and abs(math.log(left(other.ratio))) <= little
-            for other in trend.changes
-        )
-        for trend in trends
-    ]
-    return sum(moved) / len(moved)
+def _mean(answers: Sequence[Answer], problem: str) -> Answer:
+    """Geometric mean of the ratios of one run, whose errors are independent, and of its times."""
+    middles = np.log([answer.ratio or math.nan for answer in answers])
+    lows = np.log([answer.ratio_low or math.nan for answer in answers])
+    highs = np.log([answer.ratio_high or math.nan for answer in answers])
+    middle = middles.mean()
+    low = middle - np.hypot.reduce(middles - lows) / len(answers)
+    high = middle + np.hypot.reduce(highs - middles) / len(answers)
+    return answers[0]._replace(
+        problem=problem,
+        value=float(np.exp(np.mean(np.log([answer.value for answer in answers])))),
+        low=None,
+        high=None,
+        ratio=math.exp(middle),
+        ratio_low=math.exp(low) if math.isfinite(low) else None,
+        ratio_high=math.exp(high) if math.isfinite(high) else None,
+        verdict=None,
+    )
 
 
 def _differences(older: HistoryRun, newer: HistoryRun) -> Iterable[str]:
@@ -257,118 +121,3 @@ def _differences(older: HistoryRun, newer: HistoryRun) -> Iterable[str]:
         before, after = older.versions.get(field), newer.versions.get(field)
         if before != after and before and after:
             yield f"{field} {before} \u2192 {after}"
-
-
-# ---- the newest run against its own past ---------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Control:
-    """The newest run against the runs before it."""
-
-    past: int
-    """How many runs before it say what is usual."""
-    baseline: float | None
-    """Its baseline's time by the usual one, geometric mean over the problems; None without one."""
-    baseline_moved: bool
-    """Whether that is further than sessions differ by."""
-    moved: tuple[tuple[Trend, float], ...]
-    """Cells whose ratio (time, without a baseline) is off, by how much, the slowest first."""
-    cells: int
-    noise_floor: float | None
-    usual_noise_floor: float | None
-    """A/A: how far the baseline strays from itself in the newest run, and usually."""
-
-    @property
-    def cause(self) -> Cause | None:
-        """Machine, baseline or kernel, whichever moved; None where nothing did."""
-        most = len(self.moved) > _MOST_TOGETHER * self.cells and len(self.moved) >= _FEWEST_TOGETHER
-        if self.baseline is None:
-            return None if not self.moved else Cause.MACHINE if most else Cause.KERNEL
-        if self.baseline_moved:
-            against = most and all((r < 1) == (self.baseline > 1) for _, r in self.moved)
-            return Cause.BASELINE if against else Cause.MACHINE
-        return Cause.KERNEL if self.moved else None
-
-
-def find_control(history: History) -> Control | None:
-    """What is unusual in the newest run; None without a run before it."""
-    newest = len(history.runs) - 1
-    offs: list[tuple[Trend, float, bool]] = []
-    for trend in history.trends:
-        past = [run for run in trend.answers if trend.since <= run < newest][-_PAST_RUNS:]
-        if newest not in trend.answers or trend.since == newest:
-            past = []
-        values = np.array([trend.value(run) for run in past])
-        if not len(values) or not (values > 0).all() or not trend.value(newest) > 0:
-            continue
-        usual = np.log(values)
-        off = math.log(trend.value(newest)) - float(np.median(usual))
-        spread = 1.4826 * float(np.median(np.abs(usual - np.median(usual))))
-        scatter = max(_floor(trend, history.metric) * math.sqrt(1 + 1 / len(values)), spread)
-        margin = MARGIN_PCT / 100 if trend.is_baseline else _CELL_MARGIN
-        limit = max(COVERED * scatter, math.log1p(margin))
-        offs.append((trend, off, abs(off) > limit))
-    if not offs:
-        return None
-    baselines = [(off, beyond) for trend, off, beyond in offs if trend.is_baseline]
-    cells = [(trend, math.exp(off), beyond) for trend, off, beyond in offs if not trend.is_baseline]
-    floors = [_noise_floor(history, run) for run in range(newest + 1)]
-    known = [floor for floor in floors[:-1] if floor is not None]
-    return Control(
-        past=newest,
-        baseline=math.exp(np.mean([off for off, _ in baselines])) if baselines else None,
-        baseline_moved=2 * sum(beyond for _, beyond in baselines) > len(baselines),
-        moved=tuple(
-            sorted(
-                ((trend, ratio) for trend, ratio, beyond in cells if beyond),
-                key=lambda pair: -pair[1],
-            )
-        ),
-        cells=len(cells),
-        noise_floor=floors[-1],
-        usual_noise_floor=float(np.median(known)) if known else None,
-    )
-
-
-def _noise_floor(history: History, run: int) -> float | None:
-    """Median A/A noise floor of a run over its cells."""
-    of_run = (trend.answers.get(run) for trend in history.trends)
-    floors = [answer.noise_floor for answer in of_run if answer and answer.noise_floor is not None]
-    return float(np.median(floors)) if floors else None
-
-
-# ---- two revisions of one session ----------------------------------------------------------------
-
-
-def moved_together(ratios: Sequence[float], cells: int) -> Iterator[tuple[int, float]]:
-    """How many of so many cells moved to one side, and their mean ratio, where most of them did.
-
-    `ratios`: of the cells that moved.
-    """
-    for side in (
-        [ratio for ratio in ratios if ratio > 1],
-        [ratio for ratio in ratios if ratio < 1],
-    ):
-        if len(side) >= _FEWEST_TOGETHER and len(side) > _MOST_TOGETHER * cells:
-            yield len(side), math.exp(float(np.mean(np.log(side))))
-
-
-def by_usual(times: Mapping[tuple[str, str], float], history: History) -> float | None:
-    """Times by those that the same cells usually have, in the middle; None where none has one.
-
-    `times`: by variant and problem. Usual is the median of a cell's level of today.
-    """
-    logarithms = []
-    for trend in history.trends:
-        runs = [run for run in trend.answers if run >= trend.since][-_PAST_RUNS:]
-        usual = float(np.median([trend.answers[run].value for run in runs]))
-        time = times.get((trend.variant, trend.problem), 0.0)
-        if time > 0:
-            logarithms.append(math.log(time / usual))
-    return math.exp(float(np.median(logarithms))) if logarithms else None
-
-
-def is_usual(factor: float) -> bool:
-    """Whether times that are so much of the usual ones tell of no other machine."""
-    return abs(math.log(factor)) <= math.log1p(_MACHINE_MARGIN)

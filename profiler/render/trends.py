@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import pandas as pd
 from markupsafe import Markup
 
-from profiler.history.trends import Change, History, Trend, find_control
+from profiler.history.control import find_control
+from profiler.history.levels import Change, Trend
+from profiler.history.trends import History
 from profiler.metrics.labels import label
 from profiler.model import Verdict
 from profiler.render.figures.charts import Chart, make_chart
@@ -58,7 +60,7 @@ def render_history(history: History) -> str:
         "left_out": max(0, len(ordered) - MOST_ROWS),
         "changes": [
             (trend.variant, trend.problem, change_words(history, change))
-            for trend in ordered
+            for trend in sorted(history.changed, key=_by_change)
             for change in trend.changes
         ][:MOST_ROWS],
         "runs": tuple(enumerate(history.runs, start=1)),
@@ -99,11 +101,7 @@ def _line(trend: Trend) -> Markup:
 
 def _ends(trend: Trend, run: int) -> tuple[float, float, float]:
     """Low end, number and high end of a cell in a run."""
-    answer = trend.answers[run]
-    value = trend.value(run)
-    low, high = (answer.low, answer.high)
-    if trend.is_relative:
-        low, high = answer.ratio_low, answer.ratio_high
+    low, value, high = trend.ends(run)
     return (value if low is None else low, value, value if high is None else high)
 
 

@@ -51,6 +51,7 @@ class Version:
     space: Space
     cells: tuple[Cell, ...]
     """Those that were asked for."""
+    baseline: Variant
     digests: Mapping[str, str]
     """By name of each variant: of all that a launch of it is made of in Python, or in its
     description; the machine code of what is compiled is not in it."""
@@ -93,7 +94,9 @@ def read_version(repository: Repository, commit: Commit, wanted: Wanted, out: Pa
     cells = plan.cells
     if wanted.only is not None:
         cells = select_cells(cells, wanted.only, None)
-    return Version(commit, tree.resolve(), loaded, space, cells, _digests(loaded, cells))
+    baseline = next(cell.variant for cell in plan.cells if cell.variant.id == plan.baseline)
+    digests = _digests(loaded, cells)
+    return Version(commit, tree.resolve(), loaded, space, cells, baseline, digests)
 
 
 def _inside(repository: Repository, spec: Path) -> Path:
@@ -192,7 +195,8 @@ def write_experiment(
 ) -> Path:
     """Write an experiment of these variants at each version, the oldest first; returns its file.
 
-    The first variant of the oldest version is the baseline. Problems and settings are those of the
+    The baseline is that of the oldest version, or its first variant where that is not among them.
+    Problems and settings are those of the
     newest. `changes`: how their sources differ. Raises UsageError where versions do not fit into
     one session.
     """
@@ -235,6 +239,8 @@ def _data(versions: Sequence[Version], variants: Sequence[str], name: str) -> di
     experiment = newest.loaded.experiment
     several = len(variants) > 1
     old, new = versions[0].commit, newest.commit
+    own = versions[0].baseline.name
+    baseline = own if own in variants else variants[0]
     kept = ("inputs", "collect", "margin_pct", "tolerance", "build")
     given = experiment.model_dump(mode="json", exclude_unset=True, by_alias=True)
     problems = {cell.problem.name: cell.problem for cell in newest.cells}
@@ -246,7 +252,7 @@ def _data(versions: Sequence[Version], variants: Sequence[str], name: str) -> di
         "problems": {
             "list": [{"name": p.name, "params": dict(p.params)} for p in problems.values()]
         },
-        "baseline": version_name(variants[0], old, several=several),
+        "baseline": version_name(baseline, old, several=several),
         **({"exclude": excluded} if excluded else {}),
         **({"questions": ["baseline", "steps"]} if several or len(versions) > 2 else {}),
         **{key: given[key] for key in kept if given.get(key)},

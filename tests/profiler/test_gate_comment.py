@@ -1,6 +1,7 @@
 """The comment of a gate: its words, and how it is put on GitHub and GitLab, by a fake server."""
 
 import json
+import math
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -8,14 +9,14 @@ import pytest
 
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.exports.comment import comment_site
+from profiler.findings.gate_answer import GateAnswer, GateControls, GateRow, find_controls
+from profiler.findings.gates import Gate
 from profiler.findings.verdicts import PairVerdict
 from profiler.history.answers import answers_of_records
 from profiler.history.trends import find_history
 from profiler.model import Verdict
 from profiler.render.words.gate import (
     MOST_ROWS,
-    GateAnswer,
-    GateRow,
     control_sentences,
     gate_markdown,
     gate_marker,
@@ -188,8 +189,10 @@ def test_what_the_environment_does_not_say_is_named(fake, site, changed, words):
 # ---- words ---------------------------------------------------------------------------------------
 
 
-def row(variant="v|1", verdict=Verdict.SAME, ratio=1.0, *, trips=False, before=1e5):
+def row(variant="v|1", verdict=Verdict.SAME, ratio=1.0, *, trips=False, **changed):
+    before = changed.get("before", 1e5)
     times = {"median": before * ratio, "against_median": before}
+    times["noise_floor"] = changed.get("floor", math.nan)
     pair = PairVerdict(verdict, ratio=ratio, low=ratio * 0.99, high=ratio * 1.01, **times)
     return GateRow(variant, "p", pair, trips)
 
@@ -200,11 +203,11 @@ def answer(*rows, **changed):
         "base": "aaa (2026-11-20) before",
         "head": "bbb (2026-11-21) after",
         "machine": "NVIDIA H100",
-        "threshold": "its margin",
+        "gate": Gate(),
         "rows": rows,
         "same": (),
         "left_out": "",
-        "controls": (),
+        "controls": GateControls(),
     }
     return GateAnswer(**{**given, **changed})
 
@@ -235,10 +238,14 @@ def test_unclear_and_same_do_not_trip_and_many_rows_are_counted():
 
 def test_what_moved_together_is_told_from_one_kernel_and_the_machine_from_both():
     rows = [row(str(n), Verdict.SLOWER, 1.04) for n in range(3)]
-    together, noise = control_sentences([*rows, row()], 0.004, None)
+
+    def sentences(*rows, history=None):
+        return list(control_sentences(answer(*rows, controls=find_controls(rows, history))))
+
+    together, noise = sentences(*rows, row(floor=0.004))
     assert together.startswith("3 of 4 cells moved together, by 1.040")
     assert noise == "A/A: the base strays from itself by 0.40\u202f% in this session."
-    assert list(control_sentences([rows[0], row()], None, None)) == []
+    assert sentences(rows[0], row()) == []
     past = find_history(
         answers_of_records(
             [
@@ -254,7 +261,7 @@ def test_what_moved_together_is_told_from_one_kernel_and_the_machine_from_both()
         ),
         "duration_ns",
     )
-    (usual,) = control_sentences([row()], None, past)
+    (usual,) = sentences(row(), history=past)
     assert usual == "The base takes 1.000\u00d7 its usual time: the machine is as it was."
-    (slower,) = control_sentences([row(before=1.1e5)], None, past)
+    (slower,) = sentences(row(before=1.1e5), history=past)
     assert "1.100\u00d7 the time that it usually took (runs: 5): machine, driver" in slower

@@ -13,8 +13,10 @@ from profiler.commands.over_time.history import rebuild, show_history
 from profiler.commands.requests import HistoryRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.history.answers import answers_of_records, answers_of_summary
+from profiler.history.control import find_control
+from profiler.history.levels import Cause
 from profiler.history.store import STORE_FILE, Store
-from profiler.history.trends import Cause, find_control, find_history
+from profiler.history.trends import find_history
 from profiler.render.trends import render_history
 from profiler.render.words.history import change_words, control_words, headline
 
@@ -82,17 +84,52 @@ def test_planted_steps_are_found_where_they_are_and_none_elsewhere():
     series[10:20, 40:] -= 0.05
     series[20:30, 20:40] += 0.03  # and back
     series[30, 33] += 0.5  # one run that was disturbed
-    found = change_points(series, np.full(40, 0.001))
+    found = change_points(series, np.full((40, 60), 0.001))
     assert found[:10] == [(25,)] * 10
     assert found[10:20] == [(40,)] * 10
     assert found[20:30] == [(20, 40)] * 10
     assert found[30:] == [()] * 10
 
 
+def test_runs_of_few_blocks_count_less():
+    series, errors = np.zeros((2, 30)), np.full((2, 30), 0.001)
+    series[:, 20:25] = 0.01
+    errors[1, 20:25] = 0.02  # a level that they do not show
+    assert change_points(series, errors) == [(20, 25), ()]
+
+
+def test_what_moves_a_variant_at_all_problems_stands_out_of_the_noise_of_each():
+    def of_run(number):
+        document = summary(number, {})
+        generator = np.random.default_rng([7, number])
+        base, *others = document["cells"]
+        cells = []
+        for problem in range(9):
+            for cell in (base, *others):
+                factor = 1.007 if cell["variant"] == "b" and number >= 20 else 1.0
+                ratio = factor * np.exp(generator.normal(0, 0.014)) if cell is not base else 1.0
+                ends = {"ratio": ratio, "ratio_low": ratio / 1.028, "ratio_high": ratio * 1.028}
+                times = {"median": 2e4 * ratio, "low": 2e4, "high": 2e4, "n": 8}
+                name = f"{cell['variant']}..p={problem}"
+                metrics = {"duration_ns": {**times, **ends}}
+                cells.append({**cell, "id": name, "problem": f"p={problem}", "metrics": metrics})
+        return answers_of_summary({**document, "cells": cells}, "x", "run", "ncu")
+
+    history = find_history([of_run(number) for number in range(40)], "duration_ns")
+    cells = sum(bool(trend.changes) for trend in history.trends)
+    assert cells < 4, "of 36 cells: of one it is within the noise"
+    (changed,) = history.changed[: -cells or None]
+    assert (changed.variant, changed.cells, changed.problem) == ("b", 9, "over 9 problems")
+    assert abs(changed.changes[0].first - 20) <= 2
+    assert changed.changes[0].cause is Cause.KERNEL
+    assert "and the means of 1 of 4 variants" in headline(history)
+    assert "over 9 problems" in render_history(history)
+
+
 def test_few_runs_and_equal_ones_have_no_changes():
-    assert change_points(np.zeros((2, 60)), np.zeros(2)) == [(), ()]
-    assert change_points(np.array([[0.0, 0, 0, 1, 1]]), np.zeros(1)) == [()]
-    assert change_points(np.array([[0.0, 0, 0, 1, 1, 1]]), np.array([0.001])) == [(3,)]
+    assert change_points(np.zeros((2, 60)), np.full((2, 60), 1e-9)) == [(), ()]
+    assert change_points(np.array([[0.0, 0, 0, 1, 1]]), np.full((1, 5), 0.001)) == [()]
+    assert change_points(np.array([[0.0, 0, 0, 1, 1, 1]]), np.full((1, 6), 0.001)) == [(3,)]
 
 
 # ---- what moved ----------------------------------------------------------------------------------

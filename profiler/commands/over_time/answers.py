@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.commands.output import report_document
 from profiler.errors import ProfilerError, UsageError
 from profiler.history.answers import (
+    SHORT_COMMIT,
     RunAnswers,
     answers_of_records,
     answers_of_summary,
@@ -20,6 +22,7 @@ from profiler.run_folder.archive import open_run
 from profiler.run_folder.folder import RunFolder
 
 if TYPE_CHECKING:
+    from profiler.commands.revisions import MeasuredRevisions
     from profiler.findings.findings import Findings
 
 
@@ -38,6 +41,30 @@ def answers_of_folder(run: RunFolder, summary: Mapping[str, Any], out: Path) -> 
     path = run.path.resolve()
     named = path.relative_to(out.resolve()) if path.is_relative_to(out.resolve()) else path.name
     return answers_of_summary(summary, str(named), "run", collector_of(run.plan()))
+
+
+def answers_of_base(measured: MeasuredRevisions, out: Path) -> RunAnswers:
+    """Answers of the oldest of several revisions that were measured in one session.
+
+    As those of a run of the experiment; without a baseline where the experiment's own was not
+    among what was measured.
+    """
+    if measured.run is None:
+        raise UsageError("nothing was measured")
+    session = answers_of_folder(RunFolder(measured.run.folder), measured.run.document, out)
+    answers = (
+        answer._replace(cell=own.id, variant=own.variant.name)
+        for answer in session.answers
+        if (own := measured.base_cells.get(answer.cell)) is not None
+    )
+    run = replace(
+        session.run,
+        experiment=measured.experiment,
+        source="gate",
+        commit=measured.commits[0].hash[:SHORT_COMMIT],
+        baseline=measured.baseline,
+    )
+    return RunAnswers(run, tuple(answers))
 
 
 def read_answers(path: Path) -> Sequence[RunAnswers]:

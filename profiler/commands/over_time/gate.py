@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,9 @@ from profiler.exports.comment import CommentSite, comment_site
 
 if TYPE_CHECKING:
     from profiler.commands.revisions import MeasuredRevisions
+    from profiler.findings.gate_answer import GateAnswer
     from profiler.findings.gates import Gate
     from profiler.history.trends import History
-    from profiler.render.words.gate import GateAnswer, GateRow
     from profiler.revisions.repository import Repository
     from profiler.sessions.progress import ProgressReporter
 
@@ -41,7 +40,7 @@ def gate(request: GateRequest) -> ExitCode:
     repository = Repository.of(request.spec)
     base = _base(repository, request, os.environ)
     to_run = RunRequest(**{name: getattr(request, name) for name in _SHARED})
-    measured = measure_revisions(to_run, [base, request.head], reporter)
+    measured = measure_revisions(to_run, [base, request.head], reporter, with_baseline=True)
     answer = _answer(measured, threshold, request)
     text = gate_markdown(answer)
     _print(answer, text, request, reporter)
@@ -72,70 +71,53 @@ def _base(repository: Repository, request: GateRequest, environment: Mapping[str
 _GITLAB_TARGET = "CI_MERGE_REQUEST_TARGET_BRANCH_NAME"
 
 
-def _answer(measured: MeasuredRevisions, threshold: Gate, request: GateRequest) -> GateAnswer:
+def _answer(measured: MeasuredRevisions, gate: Gate, request: GateRequest) -> GateAnswer:
+    from profiler.commands.revisions import is_slower
     from profiler.commands.run import left_out_words
-    from profiler.render.words.gate import GateAnswer, control_sentences
-    from profiler.sessions.experiment_files import load_experiment
+    from profiler.findings.gate_answer import GateAnswer, GateRow, find_controls
 
     run = measured.run
-    experiment = load_experiment(request.spec).experiment.name
-    rows = tuple(_rows(measured, threshold))
-    controls: tuple[str, ...] = ()
-    if run is not None:
-        floors = [pair.verdict.noise_floor for pair in measured.comparisons]
-        known = [floor for floor in floors if math.isfinite(floor)]
-        history = _history(measured, experiment, request.out)
-        controls = tuple(control_sentences(rows, max(known, default=None), history))
+    rows = tuple(
+        GateRow(pair.variant, pair.problem, pair.verdict, trips=is_slower(pair.verdict, gate))
+        for pair in measured.comparisons
+    )
     environment = None if run is None else run.findings.report.environment
     return GateAnswer(
-        experiment=experiment,
+        experiment=measured.experiment,
         base=measured.commits[0].words,
         head=measured.commits[-1].words,
         machine=(environment and (environment.gpu or environment.cpu)) or "no machine",
-        threshold=f"{threshold.percent:g}\u202f%" if threshold.percent else "its margin",
+        gate=gate,
         rows=rows,
         same=measured.same,
         left_out=left_out_words(run.left_out) if run is not None and run.left_out else "",
-        controls=controls,
+        controls=find_controls(rows, _history(measured, request.out)),
     )
 
 
-def _rows(measured: MeasuredRevisions, threshold: Gate) -> Iterator[GateRow]:
-    """Every comparison of the newest revision with the oldest; what trips is marked."""
-    import pandas as pd
-
-    from profiler.findings.gates import JUDGED_COLUMNS, regressions
-    from profiler.render.words.gate import GateRow
-
-    judged = [(pair.new.id, pair.verdict) for pair in measured.comparisons]
-    rows = [(cell, pair.verdict, pair.ratio, pair.low, pair.high) for cell, pair in judged]
-    table = pd.DataFrame(rows, columns=["cell", *JUDGED_COLUMNS]).astype({"verdict": object})
-    trips = set(regressions(table, threshold)["cell"])
-    for pair in measured.comparisons:
-        yield GateRow(pair.variant, pair.problem, pair.verdict, trips=pair.new.id in trips)
-
-
-def _history(measured: MeasuredRevisions, experiment: str, out: Path) -> History | None:
+def _history(measured: MeasuredRevisions, out: Path) -> History | None:
     """Earlier runs of the experiment on such a machine, but those of the commit that is judged.
 
-    None where there are none to read.
+    None where there are none to read. The base becomes a run of the history: it is what the branch
+    has. The head does not: nobody knows yet whether it will be.
     """
-    from profiler.commands.over_time.answers import answers_of_folder
+    from profiler.commands.over_time.answers import answers_of_base
     from profiler.history.store import Store
     from profiler.history.trends import find_history
-    from profiler.run_folder.folder import RunFolder
 
-    run, head = measured.run, measured.commits[-1].hash
-    if run is None:
+    if measured.run is None:
         return None
+    store, head = Store.beside(out), measured.commits[-1].hash
     try:
-        here = answers_of_folder(RunFolder(run.folder), run.document, out).run
+        base = answers_of_base(measured, out)
         earlier = [
             of_run
-            for of_run in Store.beside(out).answers(experiment, here.metric)
+            for of_run in store.answers(measured.experiment, base.run.metric)
             if not (of_run.run.commit and head.startswith(of_run.run.commit.rstrip("+")))
         ]
-        return find_history(earlier, here.metric, here.machine)
+        if base.run.baseline is not None:
+            store.add([base])
+        return find_history(earlier, base.run.metric, base.run.machine)
     except (OSError, ProfilerError):
         return None
 

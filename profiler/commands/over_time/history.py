@@ -13,8 +13,10 @@ from profiler.commands.requests import HistoryRequest
 from profiler.commands.targets import write_page
 from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.history.answers import RunAnswers
+from profiler.history.control import find_control
+from profiler.history.levels import Trend
 from profiler.history.store import STORE_FILE, Store
-from profiler.history.trends import History, find_control, find_history
+from profiler.history.trends import History, find_history
 from profiler.model import SCHEMA_VERSION
 from profiler.run_folder.documents import read_json
 from profiler.run_folder.folder import SUMMARY_JSON_FILE, RunFolder, recordings_here, runs
@@ -88,9 +90,8 @@ def _experiment_name(text: str) -> str:
 def _document(history: History) -> dict[str, Any]:
     from profiler.render.words.history import change_words, control_words, headline, since_words
 
-    cells = [
-        {
-            "cell": trend.cell,
+    def row(trend: Trend) -> dict[str, Any]:
+        return {
             "variant": trend.variant,
             "problem": trend.problem,
             "followed_by": "ratio" if trend.is_relative else "value",
@@ -101,8 +102,7 @@ def _document(history: History) -> dict[str, Any]:
             ],
             "answers": [{"run": run, **answer._asdict()} for run, answer in trend.answers.items()],
         }
-        for trend in history.trends
-    ]
+
     return {
         "schema_version": SCHEMA_VERSION,
         "experiment": history.experiment,
@@ -111,7 +111,8 @@ def _document(history: History) -> dict[str, Any]:
         "sentence": headline(history),
         "control": control_words(history, find_control(history)),
         "runs": [asdict(run) for run in history.runs],
-        "cells": cells,
+        "cells": [{"cell": trend.cell, **row(trend)} for trend in history.trends],
+        "variants": [{"cells": trend.cells, **row(trend)} for trend in history.variants],
     }
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from profiler.findings.verdicts import PairVerdict
-from profiler.history.trends import History, by_usual, is_usual, moved_together
+from profiler.findings.gate_answer import GateAnswer, GateRow
+from profiler.history.control import is_usual
 from profiler.model import Verdict
 from profiler.outside_text import escaped_markdown
 from profiler.render.words import numbers
@@ -16,62 +15,18 @@ MOST_ROWS = 20
 _ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNCLEAR, Verdict.NO_DATA, Verdict.SAME)
 
 
-@dataclass(frozen=True)
-class GateRow:
-    """One cell at both revisions."""
-
-    variant: str
-    problem: str
-    pair: PairVerdict
-    """The newest revision against the oldest."""
-    trips: bool
-
-    @property
-    def verdict(self) -> Verdict:
-        """NO DATA where none was given."""
-        return self.pair.verdict or Verdict.NO_DATA
-
-    @property
-    def ratio_words(self) -> tuple[str, str]:
-        """Ratio and interval."""
-        return numbers.ratio(self.pair.ratio), numbers.interval(self.pair.low, self.pair.high)
-
-
-@dataclass(frozen=True)
-class GateAnswer:
-    """What a gate found."""
-
-    experiment: str
-    base: str
-    head: str
-    """Commits in words."""
-    machine: str
-    threshold: str
-    rows: tuple[GateRow, ...]
-    same: tuple[str, ...]
-    """Variants of the same sources, which were not measured."""
-    left_out: str
-    """What the budget had no time for; empty where it had."""
-    controls: tuple[str, ...]
-    """Sentences that tell the machine from the kernel."""
-
-    @property
-    def tripped(self) -> tuple[GateRow, ...]:
-        """The rows that trip the gate."""
-        return tuple(row for row in self.rows if row.trips)
-
-    @property
-    def headline(self) -> str:
-        """How many cells are slower."""
-        count = len(self.rows)
-        if not count:
-            return "nothing differs between the revisions"
-        slower = len(self.tripped)
-        if slower:
-            return f"{slower} of {count} cell{'s' * (count != 1)} slower beyond {self.threshold}"
-        undecided = sum(row.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA) for row in self.rows)
-        rest = f", {undecided} undecided" if undecided else ""
-        return f"none of {count} cell{'s' * (count != 1)} slower beyond {self.threshold}{rest}"
+def headline(answer: GateAnswer) -> str:
+    """How many cells are slower."""
+    count = len(answer.rows)
+    if not count:
+        return "nothing differs between the revisions"
+    percent = answer.gate.percent
+    bound = f"{percent:g}\u202f%" if percent else "its margin"
+    cells = f"{count} cell{'s' * (count != 1)} slower beyond {bound}"
+    if answer.tripped:
+        return f"{len(answer.tripped)} of {cells}"
+    undecided = sum(row.verdict in (Verdict.UNCLEAR, Verdict.NO_DATA) for row in answer.rows)
+    return f"none of {cells}{f', {undecided} undecided' if undecided else ''}"
 
 
 def gate_marker(experiment: str) -> str:
@@ -83,13 +38,13 @@ def gate_markdown(answer: GateAnswer) -> str:
     """The comment, without its marker."""
     sign = "\N{CROSS MARK}" if answer.tripped else "\N{WHITE HEAVY CHECK MARK}"
     blocks = [
-        f"### {sign} {escaped_markdown(answer.experiment)}: {answer.headline}",
+        f"### {sign} {escaped_markdown(answer.experiment)}: {headline(answer)}",
         f"{escaped_markdown(answer.head)} against {escaped_markdown(answer.base)}, side by side in "
         f"one session on {escaped_markdown(answer.machine)}.",
     ]
     if answer.rows:
         blocks.append("\n".join(_table(answer.rows)))
-    blocks += [escaped_markdown(sentence) for sentence in answer.controls]
+    blocks += [escaped_markdown(sentence) for sentence in control_sentences(answer)]
     if answer.same:
         names = ", ".join(map(escaped_markdown, answer.same))
         blocks.append(f"Not measured, the same sources at both: {names}.")
@@ -104,10 +59,10 @@ def gate_markdown(answer: GateAnswer) -> str:
 
 def plain_lines(answer: GateAnswer) -> Iterator[str]:
     """The answer for a console: what trips, and what tells the machine from the kernel."""
-    yield f"{answer.experiment}: {answer.headline}. {answer.head}, against {answer.base}."
+    yield f"{answer.experiment}: {headline(answer)}. {answer.head}, against {answer.base}."
     for row in answer.tripped:
-        yield f"  {row.variant}, {row.problem}: {' '.join(row.ratio_words)}"
-    yield from answer.controls
+        yield f"  {row.variant}, {row.problem}: {' '.join(ratio_words(row))}"
+    yield from control_sentences(answer)
     if answer.left_out:
         yield answer.left_out
 
@@ -124,7 +79,7 @@ def _table(rows: Sequence[GateRow]) -> Iterator[str]:
             escaped_markdown(row.problem),
             numbers.show(row.pair.against_median, "ns"),
             numbers.show(row.pair.median, "ns"),
-            *row.ratio_words,
+            *ratio_words(row),
             f"**{word(row.verdict)}**" if row.trips else word(row.verdict),
         )
         yield f"| {' | '.join(shown)} |"
@@ -135,38 +90,29 @@ def _table(rows: Sequence[GateRow]) -> Iterator[str]:
         yield f"| {len(left_out)} more | | | | | | {words} |"
 
 
-# ---- the machine or the kernel -------------------------------------------------------------------
+def ratio_words(row: GateRow) -> tuple[str, str]:
+    """Ratio and interval."""
+    return numbers.ratio(row.pair.ratio), numbers.interval(row.pair.low, row.pair.high)
 
 
-def control_sentences(
-    rows: Sequence[GateRow], noise_floor: float | None, history: History | None
-) -> Iterator[str]:
+def control_sentences(answer: GateAnswer) -> Iterator[str]:
     """Whether kernels moved together, how noisy the session was, and how the machine is today."""
-    moved = [row.pair.ratio for row in rows if row.verdict in (Verdict.SLOWER, Verdict.FASTER)]
-    for count, mean in moved_together(moved, len(rows)):
+    controls = answer.controls
+    for count, mean in controls.moved_together:
         yield (
-            f"{count} of {len(rows)} cells moved together, by {numbers.ratio(mean)}: what "
+            f"{count} of {len(answer.rows)} cells moved together, by {numbers.ratio(mean)}: what "
             "they share is likelier than one kernel (a header, a flag, a library)."
         )
-    if noise_floor is not None:
+    if controls.noise_floor is not None:
+        percent = f"{100 * controls.noise_floor:.2f}\u202f%"
+        yield f"A/A: the base strays from itself by {percent} in this session."
+    if controls.by_usual is None:
+        return
+    took = f"The base takes {numbers.ratio(controls.by_usual)}"
+    if is_usual(controls.by_usual):
+        yield f"{took} its usual time: the machine is as it was."
+    else:
         yield (
-            f"A/A: the base strays from itself by {100 * noise_floor:.2f}\u202f% in this session."
+            f"{took} the time that it usually took (runs: {controls.earlier_runs}): machine, "
+            "driver, versions or an earlier commit, and not this one, which was measured beside it."
         )
-    if history is not None:
-        yield from _machine_today(rows, history)
-
-
-def _machine_today(rows: Sequence[GateRow], history: History) -> Iterator[str]:
-    """The base's times against those that the same cells had in earlier runs on such a machine."""
-    times = {(row.variant, row.problem): row.pair.against_median for row in rows}
-    factor = by_usual(times, history)
-    if factor is None:
-        return
-    if is_usual(factor):
-        yield f"The base takes {numbers.ratio(factor)} its usual time: the machine is as it was."
-        return
-    yield (
-        f"The base takes {numbers.ratio(factor)} the time that it usually took "
-        f"(runs: {len(history.runs)}): machine, driver, versions or an earlier commit, and not "
-        "this one, which was measured beside it."
-    )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from profiler.history.trends import Cause, Change, Control, History, Trend, find_control
+from profiler.history.control import Control, find_control
+from profiler.history.levels import Cause, Change, Trend
+from profiler.history.trends import History
 from profiler.render.words import numbers
 
 CAUSE_WORDS = {
@@ -43,13 +45,15 @@ def since_words(history: History, trend: Trend) -> str:
 
 def headline(history: History) -> str:
     """How many cells changed their level, and which moved last."""
-    changed = [trend for trend in history.trends if trend.changes]
+    cells = sum(bool(trend.changes) for trend in history.trends)
+    means = len(history.changed) - cells
     runs = f"{len(history.runs)} run{'s' * (len(history.runs) != 1)}"
-    if not changed:
+    if not history.changed:
         return f"No level changed in {runs} of {len(history.trends)} cells."
-    newest = max(changed, key=lambda trend: trend.changes[-1].first)
+    newest = max(history.changed, key=lambda trend: trend.changes[-1].first)
+    also = f", and the means of {means} of {len(history.variants)} variants" if means else ""
     return (
-        f"{len(changed)} of {len(history.trends)} cells changed their level in {runs}; the last: "
+        f"{cells} of {len(history.trends)} cells{also} changed their level in {runs}; the last: "
         f"{newest.variant}, {newest.problem}, {change_words(history, newest.changes[-1])}."
     )
 
@@ -59,7 +63,7 @@ def history_lines(history: History) -> Iterator[str]:
     yield headline(history)
     yield control_words(history, find_control(history))
     changes = sorted(
-        ((change, trend) for trend in history.trends for change in trend.changes),
+        ((change, trend) for trend in history.changed for change in trend.changes),
         key=lambda pair: -pair[0].first,
     )
     for change, trend in changes[:MOST_LISTED]:

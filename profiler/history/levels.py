@@ -1,0 +1,147 @@
+"""The levels of a number over the runs: where each begins, by how much, and how sure that is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from profiler.analyse.between_runs import shifts
+from profiler.analyse.change_points import change_points
+from profiler.analyse.intervals import session_sds
+from profiler.collect.registry import duration_metrics
+from profiler.history.answers import Answer
+from profiler.model import MARGIN_PCT
+
+Floats = npt.NDArray[np.float64]
+
+_HALF_WIDTH = 1.96
+"""Of a 95 % interval, in standard errors."""
+_LEAST_ERROR = 1e-9
+"""Counters may be the same in all runs."""
+
+
+class Cause(StrEnum):
+    """What moved a cell."""
+
+    KERNEL = "kernel"
+    BASELINE = "baseline"
+    """The baseline's kernel: the ratios of the others only show it."""
+    MACHINE = "machine"
+    """Machine, driver or versions: baseline and variants moved together."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A new level of a cell."""
+
+    before: int
+    """The last run of the old level, by its place in the history."""
+    first: int
+    """The first run of the new one."""
+    ratio: float
+    """New level by old one; of durations above 1 is slower."""
+    ratio_low: float
+    ratio_high: float
+    cause: Cause = Cause.KERNEL
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is worth telling: half the margin of verdicts, and not within its error."""
+        large = abs(math.log(self.ratio)) >= math.log1p(MARGIN_PCT / 100) / 2
+        return large and (self.ratio_low > 1 or self.ratio_high < 1)
+
+
+@dataclass(frozen=True)
+class Trend:
+    """One cell over the runs."""
+
+    cell: str
+    variant: str
+    problem: str
+    is_baseline: bool
+    is_relative: bool
+    """Whether it is followed by its ratio to the baseline."""
+    answers: Mapping[int, Answer]
+    """By the place of the run in the history, the oldest first."""
+    changes: tuple[Change, ...] = ()
+    cells: int = 1
+    """Of how many cells it is the mean."""
+
+    def value(self, run: int) -> float:
+        """The number by which it is followed."""
+        return self.ends(run)[1]
+
+    def ends(self, run: int) -> tuple[float | None, float, float | None]:
+        """That number between the ends of its interval; None where these are not known."""
+        answer = self.answers[run]
+        if self.is_relative:
+            return answer.ratio_low, answer.ratio or math.nan, answer.ratio_high
+        return answer.low, answer.value, answer.high
+
+    @property
+    def since(self) -> int:
+        """The first run of the level that it has now."""
+        return self.changes[-1].first if self.changes else next(iter(self.answers))
+
+
+def with_changes(trends: Sequence[Trend], metric: str) -> tuple[Trend, ...]:
+    """Trends with their changes; those with the same runs are looked at together."""
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for place, trend in enumerate(trends):
+        if all(trend.value(run) > 0 for run in trend.answers):
+            groups.setdefault(tuple(trend.answers), []).append(place)
+    found = list(trends)
+    for runs, places in groups.items():
+        series = np.array([[math.log(trends[p].value(run)) for run in runs] for p in places])
+        errors = np.array([_errors(trends[place], metric) for place in places])
+        for place, changes in zip(places, changes_of(series, errors, runs), strict=True):
+            found[place] = replace(trends[place], changes=changes)
+    return tuple(found)
+
+
+def _errors(trend: Trend, metric: str) -> Floats:
+    """Standard error of the logarithm of each number (runs,): of its blocks, or of a session."""
+    floor = session_sd(trend, metric)
+    widths = np.array([_width(*trend.ends(run)) for run in trend.answers]) / (2 * _HALF_WIDTH)
+    # The intervals of runs have the session in them, in quadrature.
+    of_blocks = np.sqrt(np.fmax(widths**2 - floor**2, 0.0))
+    errors: Floats = np.fmax(of_blocks, max(floor, _LEAST_ERROR))
+    return errors
+
+
+def _width(low: float | None, value: float, high: float | None) -> float:
+    return math.log(high / low) if low and high and 0 < low <= value <= high else 0.0
+
+
+def session_sd(trend: Trend, metric: str) -> float:
+    """Standard deviation that unchanged durations are known to have between sessions."""
+    if metric not in duration_metrics().values():
+        return 0.0
+    shorter = min(answer.value / max(1.0, answer.ratio or 1.0) for answer in trend.answers.values())
+    # Where arrays lie differs from problem to problem.
+    return float(session_sds(np.array([shorter]))[0]) / math.sqrt(trend.cells)
+
+
+def changes_of(series: Floats, errors: Floats, runs: Sequence[int]) -> Iterator[tuple[Change, ...]]:
+    """Changes of each row of logarithms (count, runs): those whose interval leaves out no change.
+
+    `errors` (count, runs): as `change_points` takes them.
+    """
+    for row, points in zip(series, change_points(series, errors), strict=True):
+        ends = (0, *points, len(row))
+        found = (
+            _change(row[begin:at], row[at:end], runs[at - 1], runs[at])
+            for begin, at, end in zip(ends, ends[1:], ends[2:], strict=False)
+        )
+        yield tuple(change for change in found if change.is_told)
+
+
+def _change(older: Floats, newer: Floats, before: int, first: int) -> Change:
+    moved = shifts(newer[np.newaxis], older[np.newaxis])
+    ratio, low, high = (float(np.exp(end[0])) for end in (moved.middle, moved.low, moved.high))
+    return Change(before, first, ratio, low, high)
