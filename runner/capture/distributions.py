@@ -7,8 +7,10 @@ unequally often each occurs are kept, because kernels take other times by them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import torch
@@ -29,6 +31,8 @@ Distribution = dict[str, Any]
 
 def extent(tensor: torch.Tensor) -> int:
     """Elements of the storage from the first that a tensor has to its last."""
+    if tensor.is_contiguous():
+        return tensor.numel()
     if not tensor.numel():
         return 0
     return 1 + sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
@@ -36,24 +40,54 @@ def extent(tensor: torch.Tensor) -> int:
 
 def describe(tensor: torch.Tensor) -> Distribution:
     """JSON-ready statistics of the elements; empty for a tensor without any."""
-    return look_at(tensor)()
+    (found,) = look_at([tensor])()
+    return found
 
 
-def look_at(tensor: torch.Tensor) -> Callable[[], Distribution]:
-    """Function that describes a tensor as it is now: of numbers, a sample is copied for it.
+def look_at(tensors: Sequence[torch.Tensor]) -> Callable[[], list[Distribution]]:
+    """Function that describes tensors as they are now: of numbers, samples are copied for it.
 
-    So the statistics can be made after the step that is captured.
+    So the statistics can be made after the step that is captured, and nothing waits for a GPU.
     """
-    tensor = tensor.detach()
-    if not tensor.numel():
-        return dict
-    if tensor.is_floating_point() or tensor.is_complex():
-        return partial(_of_floats, _sampled(tensor).clone())
-    if tensor.dtype == torch.bool:
-        return partial(_of_booleans, tensor.count_nonzero(), tensor.numel())
-    if tensor.numel() <= _MOST_COPIED:
-        return partial(_of_integers, tensor.to(torch.long, copy=True).reshape(-1))
-    return _of_integers(tensor.reshape(-1).long()).copy
+    looks: list[Callable[[], Distribution]] = [dict] * len(tensors)
+    samples: dict[Any, dict[int, torch.Tensor]] = defaultdict(dict)
+    with torch.no_grad():
+        for place, tensor in enumerate(tensors):
+            if not tensor.numel():
+                continue
+            if tensor.is_floating_point() or tensor.is_complex():
+                sample = _sampled(tensor)
+                samples[tensor.dtype, tensor.device, sample.ndim][place] = sample
+            elif tensor.dtype == torch.bool:
+                looks[place] = partial(_of_booleans, tensor.count_nonzero(), tensor.numel())
+            elif tensor.numel() <= _MOST_COPIED:
+                copied = tensor.to(torch.long, copy=True).reshape(-1)
+                looks[place] = partial(_of_integers, copied)
+            else:
+                looks[place] = _of_integers(tensor.reshape(-1).long()).copy
+        copies = [_copied(dtype, parts) for (dtype, _, _), parts in samples.items()]
+
+    def found() -> list[Distribution]:
+        for place, sample in chain.from_iterable(copy() for copy in copies):
+            looks[place] = partial(_of_floats, sample)
+        return [look() for look in looks]
+
+    return found
+
+
+def _copied(
+    dtype: torch.dtype, samples: Mapping[int, torch.Tensor]
+) -> Callable[[], Iterable[tuple[int, torch.Tensor]]]:
+    """Copy samples of one type at once; returns a function that gives them by their places."""
+    places, sizes = list(samples), [len(sample) for sample in samples.values()]
+    as_bits = torch.uint8 if dtype.itemsize == 1 else dtype  # not every device joins 8-bit floats
+    copied = torch.cat([sample.view(as_bits) for sample in samples.values()])
+
+    def copies() -> Iterable[tuple[int, torch.Tensor]]:
+        parts = copied.cpu().view(dtype).split(sizes)
+        return zip(places, (part.reshape(-1) for part in parts), strict=True)
+
+    return copies
 
 
 def _of_booleans(count: torch.Tensor, total: int) -> Distribution:
@@ -67,9 +101,9 @@ def _sampled(tensor: torch.Tensor) -> torch.Tensor:
         step > 1 and extent(tensor) == tensor.numel()
     ):  # to reshape a transposed weight would copy it
         between = step * _ADJACENT
-        shape = (tensor.numel() // between, _ADJACENT)
-        return tensor.as_strided(shape, (between, 1)).reshape(-1)
-    return tensor.reshape(-1)[::step]
+        return tensor.as_strided((tensor.numel() // between, _ADJACENT), (between, 1))
+    flat = tensor.reshape(-1)
+    return flat[::step] if step > 1 else flat
 
 
 def _of_floats(values: torch.Tensor) -> Distribution:

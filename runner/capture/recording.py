@@ -46,6 +46,7 @@ _COLLECTIVE = ("c10d", "_c10d_functional", "_c10d_functional_autograd", "symm_me
 _ALLOCATES = ("aten::empty", "aten::new_empty", "aten::empty_like", "aten::empty_strided")
 _OVERWRITES = ("aten::copy_", "aten::fill_", "aten::zero_")
 _MARKS = ("prim", "profiler")
+_NONE: Arguments = {}
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _WRITE_EVERY_S = 2.0
 _WRITING_SHARE = 50
@@ -117,6 +118,8 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         self._write_at = time.monotonic() + _WRITE_EVERY_S
         self._kinds: dict[Any, str] = {}
         self.calls: dict[Key, Call] = {}
+        self._kept = 0
+        """Calls with a document: the number of the next one."""
         self.left_out: dict[str, Counter[Any]] = defaultdict(Counter)
         """Operators whose calls are not recorded, by why."""
         self.unsettled: list[Described] = []
@@ -135,6 +138,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
     def clear(self) -> None:
         """Forget all calls."""
         self.calls.clear()
+        self._kept = 0
         self.kernels.ns.clear()
         self.left_out.clear()
         self.unsettled.clear()
@@ -147,9 +151,9 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         kwargs = kwargs or {}
         if self._is_inside or self.graphs.compiling:
             return func(*args, **kwargs)
-        if func not in self._kinds:
-            self._kinds[func] = kind_of(func)
-        kind = self._kinds[func]
+        kind = self._kinds.get(func)
+        if kind is None:
+            kind = self._kinds[func] = kind_of(func)
         if kind == MADE_OF_OTHERS:
             with self:
                 return func.decompose(*args, **kwargs)
@@ -163,16 +167,18 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         call = self.calls.get(key)
         if call is not None:
             call.count += 1
-            return self._timed(call, lambda: func(*args, **kwargs))
+            return self._timed(call, func, args, kwargs)
         return self._first(key, args, kwargs)
 
-    def _timed(self, call: Call, make: Callable[[], Any]) -> Any:
+    def _timed(
+        self, call: Call, make: Callable[..., Any], args: Any = (), kwargs: Arguments = _NONE
+    ) -> Any:
         """Make a call, and add what it takes."""
         self._is_inside = True
         begin = time.perf_counter_ns()
         try:
             with self.kernels.of_call(call.number):
-                return make()
+                return make(*args, **kwargs)
         finally:
             call.time_ns += time.perf_counter_ns() - begin
             self._is_inside = False
@@ -195,7 +201,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             call = self.calls.get(launch.key)
             is_first = call is None
             call = call or Call(len(self.calls), launch, left_out=launch.left_out, count=0)
-            described, recorded = self._describe(call, launch) if is_first else (None, [])
+            described = self._describe(call, launch) if is_first else None
         self.calls[launch.key] = call
         call.count += 1
         result = self._timed(call, make)
@@ -209,39 +215,31 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
                 **launch.document,
             }
             with self.paused():
-                self._keep(call, document, described, recorded)
+                self._keep(call, document, described)
         return result
 
-    def _describe(self, call: Call, launch: Launch) -> tuple[Described | None, list[torch.Tensor]]:
-        """Description of what a launch takes, None where it is left out, and the values to keep."""
+    def _describe(self, call: Call, launch: Launch) -> Described | None:
+        """Description of what a launch takes; None where it is left out."""
         if call.left_out:
-            return None, []
+            return None
+        keeps_values = self._values is not None
         try:
-            described = Described(launch.arguments, text=self._values is not None)
+            return Described(launch.arguments, text=keeps_values, values=keeps_values)
         except NotReplayableError as reason:
             call.left_out = str(reason)
-            return None, []
-        self._sees_device_of(launch.arguments)
-        return described, described.values() if self._values is not None else []
+            return None
 
-    def _keep(
-        self,
-        call: Call,
-        document: dict[str, Any],
-        described: Described,
-        recorded: list[torch.Tensor],
-    ) -> None:
+    def _keep(self, call: Call, document: dict[str, Any], described: Described) -> None:
         """Keep what the first call of a signature was called with."""
-        number = sum(other.document is not None for other in self.calls.values())
-        call.document = {"id": number, **document}
+        call.document = {"id": self._kept, **document}
         self.unsettled.append(described)
-        if self._values is not None:
-            torch.save(recorded, self._values / f"{number}.pt")
-        self.write_sometimes()
-
-    def _sees_device_of(self, arguments: Arguments) -> None:
-        if any(tensor.is_cuda for tensor in tensors_in(arguments)):
+        if "cuda" in described.devices:
             self.device = "cuda"
+        if self._values is not None:
+            torch.save(described.values, self._values / f"{self._kept}.pt")
+            described.values.clear()
+        self._kept += 1
+        self.write_sometimes()
 
     def _first(self, key: Key, args: Any, kwargs: Arguments) -> Any:
         """Make the first call of a signature, and keep what it was called with."""
@@ -251,14 +249,13 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             described = Described(
                 arguments,
                 text=self._values is not None or func.namespace == "aten",
+                values=self._values is not None,
                 overwritten=_overwritten(func, arguments),
             )
         except NotReplayableError as reason:
             call.left_out = str(reason)
             return func(*args, **kwargs)
-        self._sees_device_of(arguments)
-        recorded = described.values() if self._values is not None else []
-        result = self._timed(call, lambda: func(*args, **kwargs))
+        result = self._timed(call, func, args, kwargs)
         call.left_out = _left_out_by(func, arguments, result)
         if call.left_out:
             return result
@@ -266,7 +263,7 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
         if self._values is not None:
             new = result if document["has_results"] else None
             document["digest"] = digest([new, *written(func, arguments).values()])
-        self._keep(call, document, described, recorded)
+        self._keep(call, document, described)
         return result
 
     def write_sometimes(self) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import torch
 
-from profiler.runner.capture.distributions import Distribution, extent, look_at
+from profiler.runner.capture.distributions import extent, look_at
 
 ALIGNMENT = 64
 """Bytes: where a tensor begins in its storage counts up to this, which no vector load exceeds."""
@@ -69,26 +70,23 @@ def key_of(func: Any, args: Sequence[Any], kwargs: Arguments) -> Key:
     Raises NotReplayableError where a tensor among the arguments is of a kind that cannot be kept.
     """
     tensors: list[torch.Tensor] = []
-    plain = (_plain_key(args, tensors), _plain_key(tuple(kwargs.items()), tensors))
+    plain = _plain_key((*args, *kwargs.items()), tensors)
     places = [tensor.untyped_storage()._cdata for tensor in tensors]
-    begins = list(map(_begin, tensors))
-    if len(set(places)) < len(tensors):
-        numbers: dict[int, int] = {}
-        places = [numbers.setdefault(place, len(numbers)) for place in places]
-        bases = _bases(places, begins)
-        begins = [begin - bases[place] for place, begin in zip(places, begins, strict=True)]
-    else:
-        places = []  # each in a storage of its own
-        begins = [begin % ALIGNMENT for begin in begins]
-    layouts = [(t.dtype, t.shape, t.stride(), t.device.type) for t in tensors]
-    return (func, plain, tuple(places), *layouts, *begins)
+    begins = [tensor.storage_offset() * tensor.element_size() for tensor in tensors]
+    if len(set(places)) == len(places):  # each in a storage of its own
+        return (func, plain, *[begin % ALIGNMENT for begin in begins])
+    numbers: dict[int, int] = {}
+    places = [numbers.setdefault(place, len(numbers)) for place in places]
+    bases = _bases(places, begins)
+    begins = [begin - bases[place] for place, begin in zip(places, begins, strict=True)]
+    return (func, plain, *begins, *places)
 
 
 def _plain_key(value: Any, tensors: list[torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
         require_plain(value)
         tensors.append(value)
-        return torch.Tensor
+        return (value.dtype, value.shape, value.stride(), _device_type(value.device))
     if isinstance(value, list | tuple):
         return tuple([_plain_key(item, tensors) for item in value])
     if isinstance(value, float):
@@ -98,6 +96,17 @@ def _plain_key(value: Any, tensors: list[torch.Tensor]) -> Any:
     if isinstance(value, torch.Generator):
         return torch.Generator
     return (type(value), value)
+
+
+@cache
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@cache
+def _device_type(device: torch.device) -> str:
+    """`device.type`, which makes a new text each time."""
+    return device.type
 
 
 def _storage(tensor: torch.Tensor) -> int:
@@ -111,20 +120,27 @@ def _begin(tensor: torch.Tensor) -> int:
 
 def _bases(places: Sequence[int], begins: Sequence[int]) -> dict[int, int]:
     """Byte from which on each storage is used, aligned."""
-    pairs = list(zip(places, begins, strict=True))
-    return {
-        place: min(begin for other, begin in pairs if other == place) // ALIGNMENT * ALIGNMENT
-        for place in places
-    }
+    first: dict[int, int] = {}
+    for place, begin in zip(places, begins, strict=True):
+        first[place] = min(begin, first.get(place, begin))
+    return {place: begin // ALIGNMENT * ALIGNMENT for place, begin in first.items()}
 
 
 class Described:
-    """Arguments of a call as JSON, with the parts of storages that they lie in."""
+    """Arguments of a call as JSON, with the parts of storages that they lie in.
+
+    It keeps none of the tensors: they would not be freed as the program frees them.
+    """
 
     def __init__(
-        self, arguments: Arguments, *, text: bool, overwritten: Collection[str] = ()
+        self,
+        arguments: Arguments,
+        *,
+        text: bool,
+        values: bool = False,
+        overwritten: Collection[str] = (),
     ) -> None:
-        """`text`: whether words among the arguments may be kept.
+        """`text`: whether words among the arguments may be kept; `values`: whether elements are.
 
         `overwritten`: names of those that are not read. They may never have been written, so that
         what lies there is of something else.
@@ -132,67 +148,69 @@ class Described:
         Raises NotReplayableError for what cannot be made again.
         """
         self._text = text
-        self._storages: dict[int, int] = {}
         tensors = list(tensors_in(arguments))
-        for tensor in tensors:
-            self._storages.setdefault(_storage(tensor), len(self._storages))
-        places = [self._storages[_storage(tensor)] for tensor in tensors]
+        numbers: dict[int, int] = {}
+        places = [numbers.setdefault(_storage(tensor), len(numbers)) for tensor in tensors]
         begins = list(map(_begin, tensors))
-        self._bases = _bases(places, begins)
-        self._used = dict.fromkeys(self._bases, 0)
-        self._parts: dict[int, torch.Tensor] = {}
+        bases = _bases(places, begins)
+        self._places = iter(
+            [(place, begin - bases[place]) for place, begin in zip(places, begins, strict=True)]
+        )
+        used = dict.fromkeys(bases, 0)
+        parts: dict[int, torch.Tensor] = {}
         for place, begin, tensor in zip(places, begins, tensors, strict=True):
-            end = begin - self._bases[place] + extent(tensor) * tensor.element_size()
-            self._used[place] = max(self._used[place], end)
-            self._parts[place] = tensor
-        self._looks: list[tuple[dict[str, Any], Callable[[], Distribution]]] = []
-        self.arguments = {}
-        for name, value in arguments.items():
-            self._is_read = name not in overwritten
-            self.arguments[name] = self._as_json(value)
+            end = begin - bases[place] + extent(tensor) * tensor.element_size()
+            used[place] = max(used[place], end)
+            parts[place] = tensor
+        self._read: list[dict[str, Any]] = []
+        read: list[torch.Tensor] = []
+        self.arguments = {
+            name: self._as_json(value, None if name in overwritten else read)
+            for name, value in arguments.items()
+        }
+        self._describe = look_at(read)
+        self.devices = [_device_type(tensor.device) for tensor in parts.values()]
         self.storages = [
-            {"bytes": self._used[place], "device": tensor.device.type}
-            for place, tensor in sorted(self._parts.items())
+            {"bytes": size, "device": device}
+            for size, device in zip(used.values(), self.devices, strict=True)
         ]
-
-    def values(self) -> list[torch.Tensor]:
-        """Copies of the used parts of the storages, as bytes in main memory."""
-        return [
+        self.values = [
             torch.empty(0, dtype=torch.uint8, device=tensor.device)
-            .set_(tensor.untyped_storage(), self._bases[place], (self._used[place],), (1,))
+            .set_(tensor.untyped_storage(), bases[place], (used[place],), (1,))
             .to("cpu", copy=True)
-            for place, tensor in sorted(self._parts.items())
+            for place, tensor in parts.items()
+            if values
         ]
+        """Copies of the used parts of the storages, as bytes in main memory."""
 
-    def _as_json(self, value: Any) -> Any:
+    def _as_json(self, value: Any, read: list[torch.Tensor] | None) -> Any:
         if isinstance(value, torch.Tensor):
-            return {"tensor": self._tensor(value)}
+            return {"tensor": self._tensor(value, read)}
         if isinstance(value, list | tuple):
-            return [self._as_json(item) for item in value]
+            return [self._as_json(item, read) for item in value]
         if isinstance(value, str) and not self._text:
             raise NotReplayableError("text among the arguments of an operator that is not torch's")
         return plain_json(value)
 
-    def _tensor(self, tensor: torch.Tensor) -> dict[str, Any]:
-        place = self._storages[_storage(tensor)]
-        begin = _begin(tensor) - self._bases[place]
+    def _tensor(self, tensor: torch.Tensor, read: list[torch.Tensor] | None) -> dict[str, Any]:
+        place, begin = next(self._places)
         document = {
-            "dtype": str(tensor.dtype).removeprefix("torch."),
+            "dtype": _dtype_name(tensor.dtype),
             "shape": list(tensor.shape),
             "stride": list(tensor.stride()),
             "storage": place,
             "offset": begin // tensor.element_size(),
             "values": {},
         }
-        if self._is_read:
-            self._looks.append((document, look_at(tensor)))
+        if read is not None:
+            read.append(tensor)
+            self._read.append(document)
         return document
 
     def settle(self) -> None:
         """Fill in what the tensors hold."""
-        for document, describe in self._looks:
-            document["values"] = describe()
-        self._looks.clear()
+        for document, found in zip(self._read, self._describe(), strict=True):
+            document["values"] = found
 
 
 def plain_json(value: Any) -> Any:
