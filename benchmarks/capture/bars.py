@@ -1,6 +1,6 @@
 """Capture five kinds of models, replay them, and say how each bar of a capture is met.
 
-python benchmarks/capture/bars.py [--size 8] [--device cuda] [--json PATH]
+python benchmarks/capture/bars.py [--size 8] [--device cuda] [--models NAME …] [--json PATH]
 
 On a GPU the time of all captured calls is compared with that of all kernels of a step that
 is not captured, by torch.profiler.
@@ -52,7 +52,7 @@ def replayed_share(document, replays):
 
 
 def overhead(make, size, folder):
-    """Seconds of captured steps by those of others, medians in turn: of two steps, of the second.
+    """Milliseconds of a step that is not captured, and of the first and second that are: medians.
 
     The first of them describes every signature.
     """
@@ -65,16 +65,20 @@ def overhead(make, size, folder):
         with profiler.capture(folder / str(number)):
             first.append(_seconds(step))
             second.append(_seconds(step))
-    base, begun, further = map(statistics.median, (plain, first, second))
-    return (begun + further) / (2 * base), further / base
+    return tuple(1e3 * statistics.median(times) for times in (plain, first, second))
 
 
 def _seconds(step):
+    _wait()
     begin = time.perf_counter()
     step()
+    _wait()
+    return time.perf_counter() - begin
+
+
+def _wait():
     if torch.get_default_device().type == "cuda":
         torch.cuda.synchronize()
-    return time.perf_counter() - begin
 
 
 def busy_share(make, size, document):
@@ -120,7 +124,7 @@ def bars_of(make, size, folder):
     first, second = (captured(make, size, folder / n, values=False) for n in ("a", "b"))
     with_values, drawn = replay_all(folder / "values"), replay_all(folder / "a")
     compared = [replay for replay in with_values if replay.same_bits is not None]
-    whole, further = overhead(make, size, folder / "time")
+    plain, begun, further = overhead(make, size, folder / "time")
     on_gpu = torch.get_default_device().type == "cuda"
     return {
         "model": make.__name__,
@@ -132,8 +136,11 @@ def bars_of(make, size, folder):
         "same_bits": sum(bool(replay.same_bits) for replay in compared),
         "random": sum(call["random"] for call in document["calls"]),
         "same_twice": identity(first) == identity(second),
-        "overhead_two_steps": whole,
-        "overhead_second_step": further,
+        "step_ms": plain,
+        "first_captured_step_ms": begun,
+        "second_captured_step_ms": further,
+        "two_captured_steps_by_others": (begun + further) / (2 * plain),
+        "second_captured_step_by_others": further / plain,
         "busy_share": busy_share(make, size, first) if on_gpu else None,
         "failures": [f"{r.operator}: {r.failure}" for r in (*with_values, *drawn) if r.failure],
         "other_bits": [r.operator for r in compared if not r.same_bits],
@@ -145,11 +152,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=8)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--models", nargs="+", default=[make.__name__ for make in MODELS])
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     torch.set_default_device(options.device)
     rows = []
-    for make in MODELS:
+    for make in (make for make in MODELS if make.__name__ in options.models):
         with tempfile.TemporaryDirectory() as folder:
             rows.append(bars_of(make, options.size, Path(folder)))
         print(json.dumps(rows[-1]), flush=True)

@@ -84,7 +84,7 @@ def _copied(
     copied = torch.cat([sample.view(as_bits) for sample in samples.values()])
 
     def copies() -> Iterable[tuple[int, torch.Tensor]]:
-        parts = copied.cpu().view(dtype).split(sizes)
+        parts = torch.split(copied.cpu().view(dtype), sizes)
         return zip(places, (part.reshape(-1) for part in parts), strict=True)
 
     return copies

@@ -372,11 +372,13 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
 
     def step(self) -> None:
         """End a step of a program that has no optimizer."""
-        steps = self._steps
-        now = time.perf_counter_ns()
-        steps.ended += 1
         if self._complete:
             return
+        steps = self._steps
+        steps.ended += 1
+        if steps.first - 1 <= steps.ended <= steps.first and torch.cuda.is_available():
+            torch.cuda.synchronize()  # the step between is timed, and a GPU is behind the program
+        now = time.perf_counter_ns()
         if self._began:
             steps.recorded += 1
             self._mode.write_sometimes()

@@ -72,7 +72,7 @@ def key_of(func: Any, args: Sequence[Any], kwargs: Arguments) -> Key:
     tensors: list[torch.Tensor] = []
     plain = _plain_key((*args, *kwargs.items()), tensors)
     places = [tensor.untyped_storage()._cdata for tensor in tensors]
-    begins = [tensor.storage_offset() * tensor.element_size() for tensor in tensors]
+    begins = list(map(_begin, tensors))
     if len(set(places)) == len(places):  # each in a storage of its own
         return (func, plain, *[begin % ALIGNMENT for begin in begins])
     numbers: dict[int, int] = {}
