@@ -376,7 +376,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             return
         steps = self._steps
         steps.ended += 1
-        if steps.first - 1 <= steps.ended <= steps.first and torch.cuda.is_available():
+        if steps.first - 1 <= steps.ended <= steps.first and self._mode.device == "cuda":
             torch.cuda.synchronize()  # the step between is timed, and a GPU is behind the program
         now = time.perf_counter_ns()
         if self._began:
