@@ -1,4 +1,4 @@
-"""Writes what each recording says today into `tests/golden`: one file a recording and kind.
+"""Writes what each recording says today into `tests/golden`: one file a recording.
 
     make golden
 
@@ -149,13 +149,20 @@ def _is_row(value):
 
 
 KINDS = {
+    "console": console,
+    "explain": explain,
+    "explain --json": explain_json,
     "summary.json": summary,
-    "page.txt": page,
-    "console.txt": console,
-    "explain.txt": explain,
-    "explain.json": explain_json,
+    "page": page,
 }
-"""End of the name of a golden file → what it holds of findings."""
+"""Heading of a part of a golden file → what it holds of findings."""
+
+
+def answers(recording):
+    """Text of the golden file of a recording: under a heading each, what KINDS make of it."""
+    findings = findings_of_recording(recording)
+    texts = {kind: text_of(findings) for kind, text_of in KINDS.items()}
+    return "".join(f"==== {kind} ====\n{text}" for kind, text in texts.items() if text)
 
 
 def main():
@@ -163,10 +170,7 @@ def main():
     for file in GOLDEN.iterdir():
         file.unlink()
     for name, recording in recordings().items():
-        findings = findings_of_recording(recording)
-        for kind, text_of in KINDS.items():
-            if text := text_of(findings):
-                (GOLDEN / f"{name}.{kind}").write_text(text, "utf-8")
+        (GOLDEN / f"{name}.txt").write_text(answers(recording), "utf-8")
 
 
 if __name__ == "__main__":
