@@ -26,7 +26,7 @@ from kernels import KERNELS, LONGEST_S
 from profiler.runner.device import Device, open_device
 from profiler.runner.visits.bursts import LaunchInTurn, burst_of, new_mark
 from profiler.runner.visits.power import Reading, mean_of, open_meter
-from profiler.runner.visits.settling import Settling, TimedBurst
+from profiler.runner.visits.sustained import Settling, TimedBurst
 
 PRODUCT = "product 4096, normal"
 IDLE = "idle"

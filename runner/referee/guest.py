@@ -29,8 +29,7 @@ from profiler.runner.arrays import as_tensor, leaves
 from profiler.runner.experiment import accepted, experiment_of
 from profiler.runner.import_path import import_file
 from profiler.runner.referee.confine import confine
-from profiler.runner.referee.memory import SharedMemory, place_of
-from profiler.runner.referee.values import of_message
+from profiler.runner.referee.exchange import SharedMemory, of_message, place_of
 
 MOST_BYTES = 1 << 17
 """Of a message."""

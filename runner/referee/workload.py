@@ -22,9 +22,8 @@ from profiler.runner.check import Errors, Tensors, WrongResultError, as_tensors,
 from profiler.runner.experiment import FUNCTION, Experiment
 from profiler.runner.functions import Arguments, FunctionWorkload, InOwnTypes, Widened
 from profiler.runner.protocol import Tolerance
-from profiler.runner.referee.memory import SharedMemory, message_of, places_for
+from profiler.runner.referee.exchange import SharedMemory, as_message, message_of, places_for
 from profiler.runner.referee.party import Party
-from profiler.runner.referee.values import as_message
 from profiler.runner.renewal import NotRenewableError
 from profiler.runner.seal import ImplausibleError
 from profiler.runner.variant_options import VariantOptions

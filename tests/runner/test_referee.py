@@ -20,8 +20,7 @@ from profiler.runner.experiment import experiment_of
 from profiler.runner.failures import ForeignError, diagnose
 from profiler.runner.import_path import import_file
 from profiler.runner.referee.confine import landlock_version
-from profiler.runner.referee.memory import SharedMemory, places_for
-from profiler.runner.referee.values import as_message, of_message
+from profiler.runner.referee.exchange import SharedMemory, as_message, of_message, places_for
 from profiler.runner.referee.workload import RefereedWorkload
 from profiler.runner.renewal import NotRenewableError
 

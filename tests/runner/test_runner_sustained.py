@@ -12,8 +12,7 @@ from profiler.runner.protocol import SUSTAINED_FACTS, JobVisit, record_of
 from profiler.runner.visits import bursts, power, sustained
 from profiler.runner.visits.bursts import LaunchInTurn, burst_of
 from profiler.runner.visits.power import PowerMeter, Reading, mean_power, power_limited_pct
-from profiler.runner.visits.settling import Settling, Span, TimedBurst
-from profiler.runner.visits.sustained import SustainedVisits
+from profiler.runner.visits.sustained import Settling, Span, SustainedVisits, TimedBurst
 
 VISIT = JobVisit("a..p0", 3)
 

@@ -11,8 +11,13 @@ from profiler.errors import EnvironmentUnusable, Interrupted, UsageError
 from profiler.model import Cell, Outcome, Problem, Variant
 from profiler.runner import protocol
 from profiler.sessions.process import Cause, FailingCell, SessionResult
-from profiler.sessions.search.bench import PILOT_LAUNCHES, Bench, Subject, SubjectFailedError
-from profiler.sessions.search.standing_runner import RunnerEndedError
+from profiler.sessions.search.bench import (
+    PILOT_LAUNCHES,
+    Bench,
+    RunnerEndedError,
+    Subject,
+    SubjectFailedError,
+)
 
 PROBLEMS = (Problem("small", "small"), Problem("large", "large"))
 

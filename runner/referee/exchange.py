@@ -1,20 +1,24 @@
-"""Memory that the judge shares with one guest: the arguments of a launch, and its results.
+"""What judge and guest, who do not trust each other, exchange: arguments and results of launches.
 
-Both sides import it. On a CPU it is a file in memory; on a GPU an allocation of its own, because a
-guest can read all of what is shared with it.
+Both sides import it. Arguments are JSON, with tensors by number: nothing is ever unpickled, which
+would run what the other side likes. Tensors lie in shared memory: on a CPU a file in memory; on a
+GPU an allocation of its own, because a guest can read all of what is shared with it.
 """
 
 from __future__ import annotations
 
 import base64
+import dataclasses
 import fcntl
 import mmap
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
+
+from profiler.runner.arrays import as_tensor, is_array
 
 _ALIGNMENT = 256
 """Bytes; that of the allocators of torch and CUDA, so that no kernel finds less."""
@@ -144,3 +148,50 @@ def _on_gpu(size: int, device: torch.device) -> SharedMemory:
 def message_of(places: Iterable[Place]) -> list[dict[str, Any]]:
     """Places as JSON has them."""
     return [asdict(place) for place in places]
+
+
+_PLAIN = (bool, int, float, str, type(None))
+
+
+def as_message(value: Any, number_of: Callable[[torch.Tensor], int]) -> Any:
+    """A value as JSON has it, each tensor by its number.
+
+    Raises TypeError for what is no tensor, number or text, in tuples, lists and mappings.
+    """
+    if is_array(value):
+        if not isinstance(value, torch.Tensor) or value.requires_grad:
+            raise TypeError("the referee passes tensors of torch without gradients")
+        return {"tensor": number_of(as_tensor(value))}
+    if isinstance(value, _PLAIN):
+        return {"plain": value}
+    if isinstance(value, torch.dtype):
+        return {"dtype": str(value).removeprefix("torch.")}
+    if isinstance(value, torch.device):
+        return {"device": str(value)}
+    if isinstance(value, list | tuple):
+        kind = "list" if isinstance(value, list) else "tuple"
+        return {kind: [as_message(item, number_of) for item in value]}
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise TypeError("the referee passes mappings whose keys are texts")
+        return {"mapping": {key: as_message(item, number_of) for key, item in value.items()}}
+    name = type(value).__name__
+    hint = ": pass its fields" if dataclasses.is_dataclass(value) else ""
+    raise TypeError(f"the referee passes tensors, numbers and texts, and no {name}{hint}")
+
+
+def of_message(message: Mapping[str, Any], tensors: Callable[[int], torch.Tensor]) -> Any:
+    """The value of a message."""
+    ((kind, content),) = message.items()
+    if kind == "tensor":
+        return tensors(content)
+    if kind == "dtype":
+        return getattr(torch, content)
+    if kind == "device":
+        return torch.device(content)
+    if kind == "mapping":
+        return {key: of_message(item, tensors) for key, item in content.items()}
+    if kind in ("list", "tuple"):
+        items = [of_message(item, tensors) for item in content]
+        return items if kind == "list" else tuple(items)
+    return content
