@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from profiler.importers.importer import Imported, notices_document
@@ -22,18 +22,6 @@ class ImportedTunings(Imported):
         """The configurations as JSON."""
         return {
             "schema_version": SCHEMA_VERSION,
-            "configurations": [
-                {
-                    "operation": item.operation,
-                    "choice": item.choice,
-                    "config": dict(item.config),
-                    "time_ns": item.time_ns,
-                    "registers": item.registers,
-                    "spills": item.spills,
-                    "shared_bytes": item.shared_bytes,
-                    "best": item.best,
-                }
-                for item in self.configurations
-            ],
+            "configurations": [asdict(item) for item in self.configurations],
             "warnings": notices_document(self.notices),
         }

@@ -246,7 +246,8 @@ def _cubin(image: bytes) -> tuple[dict[str, bytes], bytes]:
     elf = ELFFile(io.BytesIO(image))
     owned: dict[str, list[bytes]] = {}
     rest: list[bytes] = []
-    names = {match["owner"] for match in _matches(elf, r"\.text\.(?P<owner>.+)")}
+    sections = [section.name for section in elf.iter_sections()]
+    names = {name.removeprefix(".text.") for name in sections if name.startswith(".text.")}
     relocations = _relocations(elf)
     for section in elf.iter_sections():
         match = _DEVICE_SECTION.fullmatch(section.name)
@@ -279,12 +280,6 @@ def _kernel_digest(entry: _Entry, kernel: str) -> bytes:
     calls = any(line.target.removeprefix(".text.") in others for line in lines)
     digests = functions.values() if calls else [functions[kernel]]
     return struct.pack("<I", entry.arch) + functions[kernel] + _digest_all([*digests, rest])
-
-
-def _matches(elf: ELFFile, pattern: str) -> Iterator[re.Match[str]]:
-    for section in elf.iter_sections():
-        if match := re.fullmatch(pattern, section.name):
-            yield match
 
 
 def _device_section(section: Section, kind: str) -> bytes:

@@ -36,12 +36,12 @@ _FAULT = re.compile(r'\S.*: static assertion failed with "profiler: (?P<sentence
 _COUNT = re.compile(r"\d+ errors? detected in the compilation of .+")
 
 
-def parse_ptxas_log(text: str, arch: str | None = None) -> tuple[KernelFacts, ...]:
+def parse_ptxas_log(text: str) -> tuple[KernelFacts, ...]:
     """Facts of each `__global__` function in a log of ptxas, in its order.
 
     Names are as ptxas prints them (mangled unless `extern "C"`). Functions that are not kernels are
-    left out. With `arch` (`sm_90`) only what was compiled for it counts; without, a log of several
-    architectures gives a kernel once for each. A fact that the log does not hold is None.
+    left out. A log of several architectures gives a kernel once for each. A fact that the log does
+    not hold is None.
     """
     kernels: dict[tuple[str, str], KernelFacts] = {}
     entry: tuple[str, str] | None = None
@@ -54,9 +54,7 @@ def parse_ptxas_log(text: str, arch: str | None = None) -> tuple[KernelFacts, ..
             function = match["name"]
         elif entry is not None:
             kernels[entry] = _read(line, kernels[entry], function)
-    return tuple(
-        facts for (compiled_for, _), facts in kernels.items() if arch in (None, compiled_for)
-    )
+    return tuple(kernels.values())
 
 
 def _read(line: str, facts: KernelFacts, function: str | None) -> KernelFacts:
