@@ -154,8 +154,8 @@ def errors_of(recording: Path) -> Iterator[tuple[str, int, float]]:
         before = processes[: processes.index(made[0])]
         earlier = [(process.record, process.records) for process in before]
         session = session_of(made[0].record)
-        past = past_of_run(costs_of_sessions(earlier, problem_of), session, collect)
-        rest = rest_of(session, plan.cells, collect, past.sessions, past.checked)
+        past, checked = past_of_run(costs_of_sessions(earlier, problem_of), session, collect)
+        rest = rest_of(session, plan.cells, collect, past, checked)
         later = [record for process in made[1:] for record in process.records]
         first = with_declared(made[0].records, later, problem_of)
         return largest_error([*first, *later], problem_of, rest)

@@ -165,7 +165,7 @@ def _sessions(
         missing_visits = [visit for visit in session.visits if visit not in made]
         missing = Counter(visit.cell for visit in missing_visits)
         checked |= {visit.cell for visit in held_visits.measured}
-        past = past_of_run(costs, session, collect).sessions
+        past, _ = past_of_run(costs, session, collect)
         rest = rest_of(session, plan.cells, collect, past, checked)
         before_s = visits_s = 0.0
         if missing and rest.has_earlier:

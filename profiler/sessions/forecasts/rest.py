@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from profiler.model import Cell
 from profiler.sessions.forecasts.session_costs import (
-    Likeness,
     PastSession,
     SessionCosts,
     SetUp,
@@ -19,8 +18,6 @@ from profiler.sessions.forecasts.session_costs import (
     set_up_seconds,
 )
 
-_MOST_IDLE_S = 3e-4
-"""Most of a warm-up launch that may be the way to the GPU and back."""
 _TELLING_S = 5e-4
 """A launch that takes as long tells how fast this GPU and its kernels are."""
 
@@ -33,37 +30,19 @@ class LaunchTimes:
     ) -> None:
         self._problem_of = problem_of
         self._work: dict[str, Work] = {}
-        shortest: dict[str, float] = {}
+        self._seconds: dict[str, float] = {}
+        """Of the shortest warm-ups, by cell."""
         for session in sessions:
             self._work.update(session.work)
             for cell, seconds in session.warm_ups.items() if warmups else ():
-                shortest[cell] = min(seconds / warmups, shortest.get(cell, seconds))
-        self._seconds = self._without_idle(shortest)
-        self.slowness = self._measured_slowness()
-        """How many times as long as declared work suggests this GPU takes."""
-        self._common_s = self._undeclared()
-        """Seconds of every launch that no declared work accounts for."""
-
-    def _without_idle(self, warm_ups: Mapping[str, float]) -> dict[str, float]:
-        """Seconds of launches by cell, without the way to the GPU and back."""
-        rests = (seconds - self._declared(cell) for cell, seconds in warm_ups.items())
-        idle_s = min((_MOST_IDLE_S, *rests))
-        return {cell: seconds - max(idle_s, 0.0) for cell, seconds in warm_ups.items()}
-
-    def _measured_slowness(self) -> float:
-        """Time ÷ declared time, median of launches that are long enough to tell; 1 without any."""
+                self._seconds[cell] = min(seconds / warmups, self._seconds.get(cell, seconds))
         declared = {cell: self._declared(cell) for cell in self._seconds}
-        ratios = [
-            self._seconds[cell] / seconds
-            for cell, seconds in declared.items()
-            if seconds >= _TELLING_S
-        ]
-        return statistics.median(ratios) if ratios else 1.0
-
-    def _undeclared(self) -> float:
-        """Least of what launches take beyond their declared work; 0 without any."""
-        rests = (s - self.slowness * self._declared(cell) for cell, s in self._seconds.items())
-        return max(min(rests, default=0.0), 0.0)
+        ratios = [self._seconds[cell] / s for cell, s in declared.items() if s >= _TELLING_S]
+        self.slowness = statistics.median(ratios) if ratios else 1.0
+        """How many times as long as declared work suggests this GPU takes."""
+        rests = (self._seconds[cell] - self.slowness * s for cell, s in declared.items())
+        self._common_s = max(min(rests, default=0.0), 0.0)
+        """Least of what launches take beyond their declared work."""
 
     def _declared(self, cell: str) -> float:
         return launch_seconds(self.work(self._problem_of[cell]))
@@ -219,11 +198,11 @@ class Rest:
     # ---- visits ----
 
     def _earlier_overheads(self) -> dict[str, float]:
-        """Overheads by cell, each of the most similar session that has it."""
+        """Overheads by cell, each of the most similar session under the tool that has it."""
         launches = self._launch_times()
         overheads: dict[str, float] = {}
         for session in self._past:
-            if session.likeness > Likeness.OTHER_TOOL:
+            if session.same_tool:
                 overheads |= self._overheads_of(session.costs, session.visit, launches)
         return overheads
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum, StrEnum
+from enum import StrEnum
 
 from profiler.collect.registry import COLLECTORS
 from profiler.metrics.passes import kernel_runs, ncu_launch_seconds
@@ -237,49 +237,40 @@ def set_up_seconds(stage: Stage, work: Work, cells: int) -> float:
     return cells * cell_s + work.flops / _REFERENCE_FLOPS_PER_S
 
 
-class Likeness(IntEnum):
-    """How much the visits of an earlier session tell of those of another."""
-
-    OTHER_TOOL = 0
-    SAME_TOOL = 1
-    SAME_METRICS = 2
-    SAME_SESSION = 3
-
-
 @dataclass(frozen=True)
 class PastSession:
     """A session that is over, by which others are forecast."""
 
     costs: SessionCosts
     visit: TypicalVisit
-    likeness: Likeness
-    """To the session that is forecast."""
+    same_tool: bool
+    """As the session that is forecast, and both explain cells or neither."""
+    likeness: int
+    """1 for the same metrics, and 1 for the same name of the session."""
     checked_before: frozenset[str] = frozenset()
     """Cells that its run had checked until then."""
 
 
-@dataclass(frozen=True)
-class Past:
-    """Sessions of a run, oldest first, as they matter to one that is forecast."""
-
-    sessions: tuple[PastSession, ...] = ()
-    checked: frozenset[str] = frozenset()
-    """Cells that they have compared with their reference."""
-
-
 def past_of_run(
     sessions: Iterable[tuple[AttemptRecord, SessionCosts]], session: SessionPlan, collect: Collect
-) -> Past:
-    """The sessions of a run, by the records of their attempts, for the forecast of one."""
-    past = Past()
+) -> tuple[list[PastSession], frozenset[str]]:
+    """The sessions of a run, oldest first, for the forecast of one; cells that they have checked.
+
+    `sessions`: with the records of their attempts.
+    """
+    past: list[PastSession] = []
+    checked: frozenset[str] = frozenset()
+    explains = session.kind is SessionKind.EXPLAIN
     for record, costs in sessions:
         visit = typical_visit(record.collector, record.kind, record.metrics, collect)
-        of_another_build = record.kind == SessionKind.IN_KERNEL
-        past = Past(
-            (*past.sessions, PastSession(costs, visit, _likeness(record, session), past.checked)),
-            past.checked if of_another_build else past.checked | costs.checked,
-        )
-    return past
+        # Launches that are replayed dozens of times tell nothing of others.
+        alike = (record.kind == SessionKind.EXPLAIN) == explains
+        same_tool = alike and record.collector == session.collector
+        likeness = (record.metrics == session.metrics) + (record.session == session.name)
+        past.append(PastSession(costs, visit, same_tool, likeness, checked))
+        if record.kind != SessionKind.IN_KERNEL:  # of another build
+            checked |= costs.checked
+    return past, checked
 
 
 def costs_of_run(
@@ -308,15 +299,3 @@ def oldest_first(
 ) -> list[tuple[AttemptRecord, SessionCosts]]:
     """Costs of sessions in the order in which these began."""
     return sorted(costs, key=lambda item: item[1].began)
-
-
-def _likeness(record: AttemptRecord, session: SessionPlan) -> Likeness:
-    # Launches that are replayed dozens of times tell nothing of others.
-    one_explains = (record.kind == SessionKind.EXPLAIN) != (session.kind is SessionKind.EXPLAIN)
-    if record.collector != session.collector or one_explains:
-        return Likeness.OTHER_TOOL
-    if record.session == session.name:
-        return Likeness.SAME_SESSION
-    if record.metrics == session.metrics:
-        return Likeness.SAME_METRICS
-    return Likeness.SAME_TOOL

@@ -125,10 +125,9 @@ class Measurement:
         if isinstance(self.book.execution.loaded.experiment.workload, CommandWorkload):
             return None
         collect = self.book.execution.loaded.experiment.collect
-        of_run = past_of_run(self._costs_here(earlier), session, collect)
-        elsewhere = past_of_run(self._costs_elsewhere, session, collect)
-        past = (*elsewhere.sessions, *of_run.sessions)
-        return rest_of(session, self.book.plan.cells, collect, past, of_run.checked)
+        past, checked = past_of_run(self._costs_here(earlier), session, collect)
+        elsewhere, _ = past_of_run(self._costs_elsewhere, session, collect)
+        return rest_of(session, self.book.plan.cells, collect, [*elsewhere, *past], checked)
 
     def _costs_here(self, earlier: Sequence[Loaded]) -> list[tuple[AttemptRecord, SessionCosts]]:
         """Costs of the sessions of this run so far; each is read once, for its journal is whole."""
