@@ -47,10 +47,10 @@ def test_a_program_is_captured_and_its_experiment_measured(train):
     assert counts["aten.addmm.default", (32,), (16, 32), (32, 32)] == 2
     assert counts["aten.add_.Tensor", (32, 32), (32, 32)] == 2
 
-    text = (train.folder / "slow" / "experiment.py").read_text()
-    slowest = re.search(r'Experiment\(\s*"(.+)"', text)[1]  # which one it is differs
+    assert re.search(r"^ +\d+ % of the time: ", done.err, re.MULTILINE)
+    following = re.search(r"next: profiler run (.+)", done.err)[1].split()
     measured = train(
-        *(f"slow/experiment.py:{slowest}", "--timer", "--blocks", "2", "--only", "function=eager"),
+        *(*following, "--blocks", "2", "--only", "function=eager"),
         *("--set", "collect.device=cpu", "--set", "collect.repeats=2", "--json", "-"),
     )
     assert measured.code == 0, measured.err

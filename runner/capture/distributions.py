@@ -26,6 +26,8 @@ _MOST_COPIED = 1 << 20
 _LARGEST_SHUFFLED = 1 << 24
 """Distinct integers are drawn from a shuffled range where that has no more values."""
 
+_INDICES = ("int32", "int64")
+
 Distribution = dict[str, Any]
 
 
@@ -158,9 +160,13 @@ def _of_integers(values: torch.Tensor) -> Distribution:
     return found
 
 
-def is_skewed(like: Mapping[str, Any]) -> bool:
-    """Whether some integers occur more often, or some parts are longer, than by chance."""
-    if "distinct" not in like:
+def is_skewed(tensor: Mapping[str, Any]) -> bool:
+    """Whether a captured tensor has indices of which some are more frequent than by chance.
+
+    Or ends of parts of which some are longer. Integers of a byte or two are seldom indices.
+    """
+    like = tensor["values"]
+    if "distinct" not in like or tensor["dtype"] not in _INDICES:
         return False
     groups = like.get("steps", like["counts"])
     total = sum(size * number for size, number in groups)

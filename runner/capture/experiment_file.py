@@ -6,7 +6,7 @@ import json
 import keyword
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,28 +22,59 @@ _MOST_SHAPES = 3
 """Tensors of a signature that its problem is named by."""
 _SHORT = {"float": "f", "bfloat": "bf", "int": "i", "uint": "u", "complex": "c"}
 _OF_TORCH = "aten"
+_STATE = ("workspace", "reserve")
 
 Document = Mapping[str, Any]
 
 
 def experiment_text(document: Document) -> str:
     """Python source of the experiments of a capture (a `calls.json`)."""
-    ranked = ranked_calls(document)
-    families = families_of(ranked)
-    left = {call["id"] for family in families for call in family.calls[MOST_OF_A_FAMILY:]}
-    kept = [call for call in ranked if call["id"] not in left][:MOST_SIGNATURES]
-    chosen: dict[str, list[Document]] = defaultdict(list)
-    for call in kept:
-        chosen[call["operator"]].append(call)
-    parts = [_head(document, kept, families)]
+    families = families_of(ranked_calls(document))
+    chosen = _chosen(document, families)
+    parts = [_head(document, [call for calls in chosen.values() for call in calls], families)]
     parts += [_experiment(document, name, calls) for name, calls in chosen.items()]
     return "\n\n".join(parts)
 
 
+def shares_of_time(document: Document) -> dict[str, tuple[float, bool]]:
+    """Share of a step's time by operator, and whether it is an experiment; the largest first."""
+    ns = Counter[str]()
+    for call in document["calls"]:
+        ns[_experiment_name(call)] += call["time_ns"]
+    for launch in document["launches"]:
+        ns[f"{launch['kind']} {launch['name']}"] += launch["time_ns"]
+    chosen = _chosen(document, families_of(ranked_calls(document)))
+    total = ns.total() or 1
+    return {name: (taken / total, name in chosen) for name, taken in ns.most_common()}
+
+
+def _chosen(document: Document, families: Sequence[Family]) -> dict[str, list[Document]]:
+    """Calls that become problems, by the name of their experiment."""
+    left = {call["id"] for family in families for call in family.calls[MOST_OF_A_FAMILY:]}
+    kept = [call for call in ranked_calls(document) if call["id"] not in left][:MOST_SIGNATURES]
+    chosen: dict[str, list[Document]] = defaultdict(list)
+    for call in kept:
+        chosen[_experiment_name(call)].append(call)
+    return chosen
+
+
 def ranked_calls(document: Document) -> list[Document]:
     """Calls that can be compared, those that take most of a step first."""
-    calls = [c for c in document["calls"] if not (c["random"] or c.get("for_host"))]
+    calls = [
+        call
+        for call in document["calls"]
+        if not (call["random"] or call.get("for_host") or _state(call))
+    ]
     return sorted(calls, key=lambda call: (-call["time_ns"], call["id"]))
+
+
+def _state(call: Document) -> str:
+    """Argument that is what another call left in a library's own form, as of recurrent layers.
+
+    It cannot be drawn, and is written although schemas do not say so; empty without any.
+    """
+    found = (name for name in _STATE if isinstance(call["arguments"].get(name), Mapping))
+    return next(found, "")
 
 
 @dataclass(frozen=True)
@@ -133,6 +164,14 @@ def _head(document: Document, kept: Sequence[Document], families: Iterable[Famil
             f"{random} calls of random operators were captured and are not compared: they need a "
             "check of their own."
         )
+    of_state = Counter[str]()
+    for call in filter(_state, document["calls"]):
+        of_state[f"{call['operator']} ({_state(call)})"] += call["count"]
+    if of_state:
+        words.append(
+            f"In no experiment, as they take what another call left in a form of its library: "
+            f"{_counts(of_state)}."
+        )
     words += [
         f"{launch['kind']} {launch['name']}: {launch['count']} launches, "
         f"{100 * launch['time_ns'] / total:.0f} % of the time, in no experiment "
@@ -163,8 +202,7 @@ def _counts(counts: Mapping[str, int]) -> str:
     return named + (", …" if len(shown) > _MOST_SHAPES else "")
 
 
-def _experiment(document: Document, operator: str, calls: Sequence[Document]) -> str:
-    name = _name(operator) if "kind" not in calls[0] else _name_of_launch(calls[0])
+def _experiment(document: Document, name: str, calls: Sequence[Document]) -> str:
     rows = [_problem(call, document["steps"]) for call in calls]
     uniform = [row for row, call in zip(rows, calls, strict=True) if _is_skewed(call)]
     if uniform:
@@ -210,7 +248,7 @@ def {function}_inputs(call, device, seed{indices}):
 def _is_skewed(call: Document) -> bool:
     """Whether a call has indices of which some are far more frequent than others."""
     tensors = _tensors(list(call["arguments"].values()))
-    return any(is_skewed(tensor["values"]) for tensor in tensors)
+    return any(map(is_skewed, tensors))
 
 
 Form = tuple[list[str], str, bool, str]
@@ -278,8 +316,10 @@ def _of_kernel(function: str, call: Document) -> Form:
     return [variant], taken, True, f"calls.same_as({function}_triton)"
 
 
-def _name_of_launch(call: Document) -> str:
-    """`triton-layers-add_kernel`, `compiled-graph_0-forward`."""
+def _experiment_name(call: Document) -> str:
+    """`addmm`, `triton-layers-add_kernel`, `compiled-graph_0-forward`."""
+    if "kind" not in call:
+        return _name(call["operator"])
     parts = call["operator"].split(".")
     parts = ["triton", *parts[-2:]] if "launch" in call else parts
     return re.sub(r"[^A-Za-z0-9_-]", "-", "-".join(parts))

@@ -9,7 +9,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,11 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from profiler.runner.capture.experiment_file import EXPERIMENT_FILE, experiment_text
+from profiler.runner.capture.experiment_file import (
+    EXPERIMENT_FILE,
+    experiment_text,
+    shares_of_time,
+)
 from profiler.runner.capture.folder import CALLS_FILE, SCHEMA_VERSION, VALUES_FOLDER, write_json
 from profiler.runner.capture.kernel_times import KernelTimes
 from profiler.runner.capture.launches import CompiledGraphs, Launch, seen_by
@@ -48,6 +52,8 @@ _OVERWRITES = ("aten::copy_", "aten::fill_", "aten::zero_")
 _MARKS = ("prim", "profiler")
 _NONE: Arguments = {}
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+_SHOWN = 5
+"""Operators of most time that are told of."""
 _WRITE_EVERY_S = 2.0
 _WRITING_SHARE = 50
 """Between two writes there are as many times what the last one took."""
@@ -111,7 +117,7 @@ def call_document(
 class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
     """Counts and times the calls of each signature, and describes the first of each."""
 
-    def __init__(self, values: Path | None, write: Callable[[], None]) -> None:
+    def __init__(self, values: Path | None, write: Callable[[], object]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._values = values
         self._write = write
@@ -275,6 +281,15 @@ class _Mode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no
             self._write_at = end + max(_WRITE_EVERY_S, _WRITING_SHARE * (end - begin))
 
 
+def _with_tf32() -> list[str]:
+    """What multiplies float32 on a GPU as TF32: it is no part of a call, but of its time."""
+    found: dict[str, bool] = {}
+    with suppress(AttributeError, RuntimeError):  # a program may set it by names old and new
+        found["matmul"] = torch.backends.cuda.matmul.fp32_precision == "tf32"
+        found["cudnn"] = torch.backends.cudnn.allow_tf32
+    return [name for name, is_so in found.items() if is_so]
+
+
 def _left_out_by(func: Any, arguments: Arguments, result: Any) -> str:
     """Why a call is left out by what it returned: all of it lies in storages of its arguments."""
     results = list(tensors_in(result))
@@ -417,12 +432,19 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         self._mode.kernels.once_known(self._write_all)
 
     def _write_all(self) -> None:
-        self._write(complete=True)
-        sys.stderr.write(f"profiler: captured {self._said()} into {self.folder}\n")
-
-    def _said(self) -> str:
-        calls = sum(call.count for call in self._mode.calls.values() if call.document)
-        return f"{calls} calls of {len(self._documents())} signatures"
+        document = self._write(complete=True)
+        count = sum(call["count"] for call in document["calls"])
+        signatures = len(document["calls"])
+        lines = [f"captured {count} calls of {signatures} signatures into {self.folder}"]
+        shares = shares_of_time(document)
+        for name, (share, is_experiment) in list(shares.items())[:_SHOWN]:
+            why = "" if is_experiment else ", in no experiment"
+            lines.append(f"  {100 * share:3.0f} % of the time: {name}{why}")
+        first = next((name for name, (_, is_experiment) in shares.items() if is_experiment), None)
+        if first is not None:
+            on_cpu = " --timer" if document["device"] == "cpu" else ""
+            lines.append(f"  next: profiler run {self.folder / EXPERIMENT_FILE}:{first}{on_cpu}")
+        sys.stderr.write("profiler: " + "\n".join(lines) + "\n")
 
     def _documents(self) -> list[dict[str, Any]]:
         """Every call with how often and how long: of kernels, where they were timed."""
@@ -456,7 +478,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
                 found[call.left_out][str(key[0])] += call.count
         return found
 
-    def _write(self, *, complete: bool) -> None:
+    def _write(self, *, complete: bool) -> dict[str, Any]:
         steps = self._steps
         with self._mode.paused():
             for described in self._mode.unsettled:
@@ -468,6 +490,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             "torch": str(torch.__version__),
             "device": self._mode.device,
             "threads": torch.get_num_threads(),
+            "tf32": _with_tf32(),
             "first_step": steps.first if self._began else 0,
             "steps": max(1, steps.recorded),
             "has_steps": steps.ended > 0,
@@ -481,3 +504,4 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         }
         write_json(self.folder / CALLS_FILE, document)
         (self.folder / EXPERIMENT_FILE).write_text(experiment_text(document), encoding="utf-8")
+        return document

@@ -6,7 +6,7 @@ A captured folder names operators, and nothing else of it is run.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ CAPTURED, UNIFORM = "captured", "uniform"
 _NAMED = ("dtype", "layout", "memory_format")
 _RELATIVE = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 3e-2}
 """How far a result may be off, by what it is and by the root mean square of all that is right."""
+_OF_CUDNN = re.compile("convolution|cudnn")
 _RELATIVE_NARROW, _RELATIVE_WIDE = 0.2, 1e-7
 
 
@@ -44,6 +45,11 @@ class CapturedCalls:
         self.calls: dict[int, Mapping[str, Any]] = {
             call["id"]: call for call in self.document["calls"]
         }
+        self._tf32: Sequence[str] = self.document.get("tf32", ["cudnn"])
+        if "matmul" in self._tf32:
+            torch.set_float32_matmul_precision("high")
+        if "cudnn" not in self._tf32:
+            torch.backends.cudnn.allow_tf32 = False
         self._graphs: dict[tuple[int, bool], Callable[..., Any]] = {}
 
     def inputs(
@@ -123,7 +129,7 @@ class CapturedCalls:
             right = []
         if [result.shape for result in results] != [result.shape for result in right]:
             right = list(tensors_in(self.launch(call, _copied(inputs))))
-        return _difference(results, right)
+        return _difference(results, right, self._relative(call))
 
     def same_as(self, function: Callable[..., Any]) -> Callable[..., str | None]:
         """A check against what a variant gives for the same inputs, in their own types."""
@@ -132,9 +138,21 @@ class CapturedCalls:
             outputs: Any, inputs: Mapping[str, Any], problem: Mapping[str, Any]
         ) -> str | None:
             right = function(problem["call"], **_copied(inputs))
-            return _difference(list(tensors_in(outputs)), list(tensors_in(right)))
+            return _difference(list(tensors_in(outputs)), list(tensors_in(right)), _RELATIVE)
 
         return check
+
+    def _relative(self, call: int) -> Mapping[torch.dtype, float]:
+        """How far results of a call may be off, by type: of TF32 as of float16, as many digits."""
+        uses_cudnn = "cudnn" in self._tf32 and bool(_OF_CUDNN.search(self._operators(call)))
+        if self.document["device"] == "cuda" and ("matmul" in self._tf32 or uses_cudnn):
+            return {**_RELATIVE, torch.float32: _RELATIVE[torch.float16]}
+        return _RELATIVE
+
+    def _operators(self, call: int) -> str:
+        captured = self.calls[call]
+        nodes = captured.get("graph", {}).get("nodes", ())
+        return " ".join([captured["operator"], *(node["operator"] for node in nodes)])
 
     def recorded(self, call: int) -> list[torch.Tensor] | None:
         """Bytes of the storages of a call; None where values were not kept."""
@@ -256,7 +274,7 @@ class _Made:
         place = (storage.untyped_storage(), captured["offset"])
         tensor = whole.set_(*place, captured["shape"], captured["stride"])
         like = captured["values"]
-        is_replaced = self._is_uniform and is_skewed(like)
+        is_replaced = self._is_uniform and is_skewed(captured)
         if (self._drawn or is_replaced) and (count := extent(tensor)):
             flat = torch.empty(0, dtype=dtype, device=storage.device).set_(*place, (count,), (1,))
             on_device = storage.device.type == self._device.type
@@ -293,21 +311,27 @@ def _copied(value: Any) -> Any:
     return {k: _copied(v) for k, v in value.items()} if isinstance(value, Mapping) else value
 
 
-def _difference(results: list[torch.Tensor], right: list[torch.Tensor]) -> str | None:
+def _difference(
+    results: list[torch.Tensor],
+    right: list[torch.Tensor],
+    relative: Mapping[torch.dtype, float],
+) -> str | None:
     if len(results) != len(right):
         return f"{len(results)} results in place of {len(right)}"
     pairs = zip(results, right, strict=True)
-    return next(filter(None, (_wrong(*pair) for pair in pairs)), None)
+    return next(filter(None, (_wrong(*pair, relative) for pair in pairs)), None)
 
 
-def _wrong(result: torch.Tensor, right: torch.Tensor) -> str | None:
+def _wrong(
+    result: torch.Tensor, right: torch.Tensor, by_type: Mapping[torch.dtype, float]
+) -> str | None:
     if result.shape != right.shape:
         return f"a result of {tuple(result.shape)} in place of {tuple(right.shape)}"
     if not right.is_floating_point():
         different = int((result != right).sum())
         return f"{different} elements are wrong" if different else None
     narrow = result.element_size() == 1
-    relative = _RELATIVE_NARROW if narrow else _RELATIVE.get(result.dtype, _RELATIVE_WIDE)
+    relative = _RELATIVE_NARROW if narrow else by_type.get(result.dtype, _RELATIVE_WIDE)
     got, wanted = result.double(), right.double()
     finite = wanted.isfinite() & got.isfinite()
     same = (got == wanted) | (got.isnan() & wanted.isnan())

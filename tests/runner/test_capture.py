@@ -149,6 +149,43 @@ def test_in_inference_mode_the_same_operators_are_seen(tmp_path):
     assert operators == ["aten.addmm.default", "aten.clone.default", "aten._to_copy.default"]
 
 
+def test_what_a_library_hands_from_call_to_call_is_in_no_experiment(tmp_path):
+    layer, x = torch.nn.LSTM(4, 4), torch.randn(3, 2, 4)
+
+    def program():
+        with torch.autocast("cpu"):
+            layer(x)[0].sum().backward()
+
+    document = in_program(program, tmp_path / "c")
+
+    (call,) = (c for c in document["calls"] if "rnn_layer_backward" in c["operator"])
+    assert call["id"] not in {ranked["id"] for ranked in ranked_calls(document)}
+    text = (tmp_path / "c" / "experiment.py").read_text()
+    assert f"in a form of its library: 1 {call['operator']} (workspace)." in text
+
+
+def test_results_of_tf32_are_compared_as_such(tmp_path):
+    precision = torch.get_float32_matmul_precision()
+    x = torch.randn(64, 64)
+    try:
+        torch.set_float32_matmul_precision("high")
+        document = in_program(lambda: x @ x, tmp_path / "c")
+        torch.set_float32_matmul_precision("highest")
+        assert document["tf32"] == ["matmul", "cudnn"]
+        accepted = {}
+        for device in ("cpu", "cuda"):
+            document["device"] = device  # that of the numbers below is a CPU in both
+            (tmp_path / "c" / "calls.json").write_text(json.dumps(document))
+            calls = CapturedCalls(tmp_path / "c")
+            assert torch.get_float32_matmul_precision() == "high"
+            inputs = calls.inputs(0, torch.device("cpu"))
+            near = inputs["self"] @ inputs["mat2"] * (1 + 1e-3)
+            accepted[device] = calls.check(near, inputs, {"call": 0}) is None
+        assert accepted == {"cpu": False, "cuda": True}
+    finally:
+        torch.set_float32_matmul_precision(precision)
+
+
 def test_a_number_of_an_optimizer_makes_no_other_signature(tmp_path):
     x = torch.ones(4)
 
