@@ -48,19 +48,24 @@ def captured_sentences(findings: Findings) -> tuple[Sentence, ...]:
 
 
 def captured_step_sentence(findings: Findings) -> Sentence:
-    """What the step would take with the variant that makes it shortest."""
+    """What of the step is the operator, and what it would take with the best other variant."""
     step = findings.captured_step
-    if step is None or not step.times:
+    if step is None:
         return ()
-    best = step.times[0]
     step_ns = step.step_with(1.0)
     of_step = "" if step_ns is None else f" of {numbers.show(step_ns, 'ns')}"
-    projected = step.step_with(best.ratio)
-    becomes = "" if projected is None else f"; the step would take {numbers.show(projected, 'ns')}"
-    return sentence_of(
+    baseline = (
         f"In the captured step {strong(step.baseline.label)} takes "
-        f"{numbers.show(step.baseline_ns, 'ns')}{of_step} (calls by duration), and "
-        f"{strong(best.variant.label)} {strong(numbers.ratio(best.ratio))} of that "
+        f"{numbers.show(step.baseline_ns, 'ns')}{of_step} (calls by duration)"
+    )
+    if not step.times:
+        return sentence_of(f"{baseline}.")
+    best = step.times[0]
+    ends = [step.step_with(ratio) for ratio in (best.ratio, best.low, best.high)]
+    shown = [numbers.show(end, "ns") for end in ends if end is not None]
+    becomes = "; the step would take {} ({} to {})".format(*shown) if shown else ""
+    return sentence_of(
+        f"{baseline}, and {strong(best.variant.label)} {strong(numbers.ratio(best.ratio))} of that "
         f"({numbers.interval(best.low, best.high)}){becomes}."
     )
 
