@@ -10,7 +10,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -52,6 +52,8 @@ _OVERWRITES = ("aten::copy_", "aten::fill_", "aten::zero_")
 _MARKS = ("prim", "profiler")
 _NONE: Arguments = {}
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
+_TIMED = 8
+"""Steps without a capture that are timed: one alone waits for its own first launches."""
 _SHOWN = 5
 """Operators of most time that are told of."""
 _WRITE_EVERY_S = 2.0
@@ -323,10 +325,16 @@ class Steps:
     recorded: int = 0
     """Of the steps that count, those that were recorded."""
     uncaptured_ns: int | None = None
-    """What the last step took before recording began."""
+    """Mean of the last steps before recording began, `_TIMED` at most."""
     leader: Any = None
     """The optimizer that stepped first: with its step ends a step of the program."""
-    began_ns: int = field(default_factory=time.perf_counter_ns)
+    began_ns: int = 0
+    """When the steps began that are timed."""
+
+    @property
+    def timed_from(self) -> int:
+        """Steps that have ended when those begin; the first is recorded, and takes longer."""
+        return max(1, self.first - _TIMED)
 
 
 class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a function
@@ -391,14 +399,11 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             return
         steps = self._steps
         steps.ended += 1
-        if steps.first - 1 <= steps.ended <= steps.first and self._mode.device == "cuda":
-            torch.cuda.synchronize()  # the step between is timed, and a GPU is behind the program
-        now = time.perf_counter_ns()
         if self._began:
             steps.recorded += 1
             self._mode.write_sometimes()
-        elif steps.ended > 1:
-            steps.uncaptured_ns = now - steps.began_ns
+        else:
+            self._time_uncaptured()
         if steps.ended == 1 and not self._began:
             self._recording.close()
         if steps.ended == steps.first:
@@ -407,7 +412,17 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
             self._resume()
         elif steps.ended == steps.end:
             self._finish()
-        steps.began_ns = time.perf_counter_ns()
+        if steps.ended == steps.timed_from:
+            steps.began_ns = time.perf_counter_ns()
+
+    def _time_uncaptured(self) -> None:
+        """Time the steps before the first that is captured, to their end on a GPU."""
+        steps = self._steps
+        if steps.ended in (steps.timed_from, steps.first) and self._mode.device == "cuda":
+            torch.cuda.synchronize()
+        if steps.ended == steps.first > steps.timed_from:
+            elapsed = time.perf_counter_ns() - steps.began_ns
+            steps.uncaptured_ns = elapsed // (steps.first - steps.timed_from)
 
     def _optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         del args, kwargs

@@ -553,7 +553,12 @@ def test_steps_end_with_those_of_the_first_optimizer(tmp_path):
             second.step()
 
     documents = {}
-    for name, window, steps in [("few", (2, 4), 1), ("window", (2, 4), 6), ("all", None, 3)]:
+    for name, window, steps in [
+        ("few", (2, 4), 1),
+        ("window", (2, 4), 6),
+        ("late", (20, 21), 21),
+        ("all", None, 3),
+    ]:
         with profiler.capture(tmp_path / name, steps=window):
             program(steps)
         documents[name] = read_calls(tmp_path / name)
@@ -562,7 +567,12 @@ def test_steps_end_with_those_of_the_first_optimizer(tmp_path):
         name: (document["first_step"], document["steps"], document["uncaptured_step_ns"] is None)
         for name, document in documents.items()
     }
-    assert shown == {"few": (0, 1, True), "window": (2, 2, False), "all": (0, 3, True)}
+    assert shown == {
+        "few": (0, 1, True),
+        "window": (2, 2, False),
+        "late": (20, 1, False),
+        "all": (0, 3, True),
+    }
     counts = {call["operator"]: call["count"] for call in documents["window"]["calls"]}
     assert counts["aten.addmm.default"] == 2
 
