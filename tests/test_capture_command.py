@@ -79,6 +79,8 @@ def test_a_program_that_is_killed_leaves_a_capture_that_can_be_read(train):
         (["-o", "c", "--steps", "4:2", "--", "python", "train.py"], "--steps 4:2"),
         (["-o", "c", "--", "python", "-c", "1"], "a file or a module"),
         (["-o", "c", "--", "cat"], "cat is no program of Python"),
+        (["-o", "c", "--", "python", "-u", "trian.py"], "There is no file trian.py"),
+        (["train.py"], "profiler capture -o FOLDER -- python train.py"),
     ],
 )
 def test_what_cannot_be_captured_is_refused(train, arguments, words):
@@ -87,6 +89,7 @@ def test_what_cannot_be_captured_is_refused(train, arguments, words):
     done = train("capture", *arguments)
     assert done.code == 2
     assert words in done.err
+    assert not (train.folder / "c").exists()
 
 
 def test_a_python_without_torch_is_named(train):

@@ -33,7 +33,7 @@ def capture(request: CaptureRequest) -> ExitCode:
 def _rank(request: CaptureRequest) -> ExitCode:
     """Print what takes most time in a trace, and what of it a live capture records."""
     trace = Path(request.program[0])
-    if len(request.program) > 1 or not trace.is_file():
+    if len(request.program) > 1 or not trace.is_file() or trace.suffix == ".py":
         raise UsageError(
             "capture takes a program and -o FOLDER, or a trace.",
             remedy="As in: profiler capture -o FOLDER -- python train.py",
@@ -83,7 +83,7 @@ def _python_and_program(words: Sequence[str]) -> tuple[list[str], list[str]]:
     word, rest = words[0], list(words[1:])
     if not _PYTHON.fullmatch(Path(word).name):
         if word.endswith(".py"):
-            return [sys.executable], [word, *rest]
+            return [sys.executable], [_existing(word), *rest]
         return _of_script(word, rest)
     flags: list[str] = []
     while rest and rest[0].startswith("-") and rest[0] != "-m":
@@ -93,7 +93,16 @@ def _python_and_program(words: Sequence[str]) -> tuple[list[str], list[str]]:
         raise UsageError(
             "capture runs a file or a module of Python.", remedy="As in: -- python train.py"
         )
+    if rest[0] != "-m":
+        _existing(rest[0])
     return [word, *flags], rest
+
+
+def _existing(program: str) -> str:
+    """A file that is there; else nothing is begun, and no folder is left behind."""
+    if not Path(program).exists():
+        raise UsageError(f"There is no file {program}.", remedy="As in: -- python train.py")
+    return program
 
 
 def _of_script(word: str, rest: list[str]) -> tuple[list[str], list[str]]:
