@@ -19,6 +19,8 @@ import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
@@ -64,8 +66,22 @@ FASTER = {
 """The step of a model, an operator of it, and a faster kernel for that."""
 
 
-def captured(step, folder):
-    """Capture two steps."""
+def alone(function, *arguments):
+    """Result of a function in a process of its own, which leaves the GPU to the next."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def step_of(make, size, device):
+    """Step of a model, the same each time."""
+    torch.set_default_device(device)
+    torch.manual_seed(0)
+    return make(size)
+
+
+def captured(folder, *model):
+    """Capture two steps of a model."""
+    step = step_of(*model)
     with profiler.capture(folder, steps=(10, 12)):
         for _ in range(12):
             step()
@@ -111,8 +127,9 @@ def milliseconds(step, device):
     return 1e3 * (time.perf_counter() - begin) / STEPS
 
 
-def measured(step, operator, kernel, device):
+def measured(operator, kernel, *model):
     """Milliseconds of a step without and with the kernel, their ratio and its 95 % interval."""
+    step, device = step_of(*model), model[-1]
     pairs = []
     for _ in range(ROUNDS):
         plain = milliseconds(step, device)
@@ -152,21 +169,16 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", type=Path, default=Path("faster"))
     options, of_run = parser.parse_known_args()
-    torch.set_default_device(options.device)
     make, operator, kernel = FASTER[options.model]
-    torch.manual_seed(0)
-    step = make(options.size)
+    model = (make, options.size, options.device)
     folder = options.out / options.model
-    captured(step, folder)
+    alone(captured, folder, *model)
     name = fill_in(folder / "experiment.py", operator, kernel)
-    real = measured(step, operator, kernel, options.device)
-    del step
-    if options.device == "cuda":
-        torch.cuda.empty_cache()
     command = ["-m", "profiler", "run", f"{folder / 'experiment.py'}:{name}", "--live"]
     summary = folder / "summary.json"
     command += [*of_run, "--out", str(folder / "reports"), "--json", str(summary)]
     subprocess.run([sys.executable, *command], check=True)
+    real = alone(measured, operator, kernel, *model)
     page = projected(json.loads(summary.read_text()))
     row = {"model": options.model, "operator": operator, "projected": page, "measured": real}
     print(json.dumps(row, indent=1))
