@@ -18,8 +18,12 @@ CAUSES = Path(__file__).parent / "recordings/causes"
 
 
 @cache
+def finished_recording(recording):
+    return read_run(open_run(recording))
+
+
 def report_of_recording(recording):
-    return read_run(open_run(recording)).report
+    return finished_recording(recording).report
 
 
 _FINDINGS = {}

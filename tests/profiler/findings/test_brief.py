@@ -7,16 +7,41 @@ import math
 from pathlib import Path
 
 import pytest
-from recorded import RECORDINGS
+from recorded import RECORDINGS, findings_of_recording, finished_recording
 
+from profiler.commands import report
 from profiler.commands.check import check
 from profiler.commands.requests import CheckRequest
 from profiler.errors import ExitCode, ProfilerError, UsageError
+from profiler.findings import find
 from profiler.findings.brief import MOST_BYTES, BriefDocument, blocks_to_settle
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import Verdict
 
 TRANSPOSE = RECORDINGS / "transpose.zip"
+
+
+@pytest.fixture
+def _found_once(monkeypatch):
+    """Whole recordings are read and found once in a worker; what is asked of a part is not."""
+    real_read, real_find, whole = report.read_run, find.find, {}
+
+    def read_run(run, **part):
+        if any(part.values()):
+            return real_read(run, **part)
+        finished = finished_recording(run.archive)
+        whole[id(finished.report)] = run.archive
+        return finished
+
+    def found(report):
+        recording = whole.get(id(report))
+        return real_find(report) if recording is None else findings_of_recording(recording)
+
+    monkeypatch.setattr(report, "read_run", read_run)
+    monkeypatch.setattr(find, "find", found)
+
+
+of_recordings = pytest.mark.usefixtures("_found_once")
 
 
 def checked(capsys, target, **fields):
@@ -87,6 +112,7 @@ def test_an_error_is_in_the_document(capsys, tmp_path, name, text, says):
     assert document["verdicts"] == document["failures"] == document["answer"] == []
 
 
+@of_recordings
 def test_a_bound_fails_a_recording_by_its_interval(capsys):
     code, document = checked(capsys, TRANSPOSE, fail_on="duration>1s")
     assert code == document["exit_code"] == ExitCode.COMPLETE
@@ -94,6 +120,7 @@ def test_a_bound_fails_a_recording_by_its_interval(capsys):
     assert code == document["exit_code"] == ExitCode.GATE_TRIPPED
 
 
+@of_recordings
 def test_references_that_are_slower_trip_no_gate(capsys):
     hopper = RECORDINGS / "hopper.zip"
     code, document = checked(capsys, hopper, fail_on="regression", only="variant=sdpa_flash")
@@ -103,6 +130,7 @@ def test_references_that_are_slower_trip_no_gate(capsys):
     assert code == ExitCode.GATE_TRIPPED
 
 
+@of_recordings
 @pytest.mark.parametrize(
     ("gate", "says"),
     [
@@ -116,12 +144,14 @@ def test_a_bound_that_does_not_fit_names_what_there_is(gate, says):
         check(CheckRequest(TRANSPOSE, fail_on=gate))
 
 
+@of_recordings
 def test_another_variant_may_be_compared_with(capsys):
     _, document = checked(capsys, TRANSPOSE, against="padded")
     assert document["baseline"] == "padded"
     assert {row["variant"] for row in document["verdicts"]}.isdisjoint({"padded"})
 
 
+@of_recordings
 def test_a_lone_kernel_of_a_run_is_told_what_it_loses_time_to(capsys):
     planted = Path(__file__).parents[3] / "benchmarks/why/recording.zip"
     _, document = checked(capsys, planted, only="case=tail_wave,planted=1", against="planted")

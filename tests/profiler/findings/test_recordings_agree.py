@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+from functools import cache
 from pathlib import Path
 
 import lxml.html
@@ -72,6 +73,26 @@ def findings(request):
     return findings_of_recording(request.param)
 
 
+@pytest.fixture(scope="module")
+def printed(findings):
+    """What a run prints at its end on a terminal of so many columns."""
+
+    @cache
+    def text(width):
+        stream = io.StringIO()
+        Console(file=stream, width=width, color_system=None).print(final_summary(findings))
+        return stream.getvalue()
+
+    return text
+
+
+@pytest.fixture(scope="module")
+def document(findings):
+    """What `check --json` writes of a recording."""
+    sentences = tuple(map(spoken, first_answer(findings)))
+    return brief(Checked(ExitCode.COMPLETE, findings, sentences))
+
+
 def test_there_are_recordings_of_all_experiments_that_have_one():
     assert len(RUNS) >= 14
 
@@ -81,12 +102,12 @@ def test_no_cell_of_an_experiment_is_implausible(findings):
     assert Outcome.IMPLAUSIBLE not in outcomes
 
 
-def test_a_program_gets_the_same_numbers_in_4_kb(findings):
-    sentences = tuple(map(spoken, first_answer(findings)))
-    document = json.loads(json.dumps(brief(Checked(ExitCode.COMPLETE, findings, sentences))))
-    assert len(json.dumps(document)) < MOST_BYTES
+def test_a_program_gets_the_same_numbers_in_4_kb(findings, document):
+    text = json.dumps(document)
+    assert len(text) < MOST_BYTES
+    document = json.loads(text)
     BriefDocument.model().model_validate(document)
-    assert document["answer"][0] == sentences[0]
+    assert document["answer"][0] == spoken(first_answer(findings)[0])
     cells = json.loads(summary_text(findings))["cells"]
     of_summary = {(cell["variant"], cell["problem"]): cell for cell in cells}
     for row in document["verdicts"]:
@@ -174,10 +195,8 @@ def same(value, wanted, digits=None):
     return value == wanted or (digits is not None and value == float(f"{wanted:.{digits}g}"))
 
 
-def test_the_summary_holds_at_80_columns(findings):
-    stream = io.StringIO()
-    Console(file=stream, width=80, color_system=None).print(final_summary(findings))
-    lines = stream.getvalue().splitlines()
+def test_the_summary_holds_at_80_columns(findings, printed):
+    lines = printed(80).splitlines()
     assert max(map(cell_len, lines)) <= 80
     assert lines == [line.rstrip() for line in lines]
     assert len(lines) <= 50
@@ -188,21 +207,16 @@ def test_the_summary_holds_at_80_columns(findings):
 
 
 @pytest.mark.parametrize(("width", "most"), [(100, 12), (80, 16)])
-def test_the_answer_is_found_in_ten_seconds(findings, width, most):
-    stream = io.StringIO()
-    Console(file=stream, width=width, color_system=None).print(final_summary(findings))
-    lines = stream.getvalue().splitlines()
+def test_the_answer_is_found_in_ten_seconds(printed, width, most):
+    lines = printed(width).splitlines()
     rule = next(place for place, line in enumerate(lines) if set(line.strip()) == {"\u2500"})
     before_the_table = max(place for place, line in enumerate(lines[:rule]) if not line.strip())
     assert before_the_table <= most
 
 
-def test_the_answer_is_the_same_text_everywhere(findings, tmp_path):
+def test_the_answer_is_the_same_text_everywhere(findings, printed, document, tmp_path):
     sentences = [plain(spoken(sentence)) for sentence in first_answer(findings)]
-    stream = io.StringIO()
-    Console(file=stream, width=400, color_system=None).print(final_summary(findings))
-    console = plain(stream.getvalue())
-    checked = brief(Checked(ExitCode.COMPLETE, findings, sentences))["answer"]
+    console = plain(printed(400))
     markdown, notebook = (
         plain(run_markdown(findings).replace("\\", "")),
         text_of(run_html(findings)),
@@ -223,7 +237,7 @@ def test_the_answer_is_the_same_text_everywhere(findings, tmp_path):
     shown = plain(page.text_content())
     for card in cards(findings):
         assert plain(card.answer + card.detail) in shown
-    for sentence, short in zip(sentences, checked, strict=True):
+    for sentence, short in zip(sentences, document["answer"], strict=True):
         assert sentence in console
         assert sentence in markdown.replace("**", "")
         assert sentence in notebook
