@@ -56,13 +56,25 @@ def with_verdicts(findings, against):
     return dataclasses.replace(findings, verdicts=verdicts)
 
 
+@pytest.fixture(scope="module")
+def find_once():
+    """Findings of the same replay, which each test changes in its own way."""
+    found = []
+
+    def find(report, real=find_module.find):
+        if not found:
+            found.append(real(report))
+        return found[0]
+
+    return find
+
+
 @pytest.fixture
-def replay(tmp_path, monkeypatch):
+def replay(tmp_path, monkeypatch, find_once):
     """Replay a recording; `change` is laid over its findings. Gives code, stderr."""
 
     def run(gate, change):
-        real = find_module.find
-        monkeypatch.setattr(find_module, "find", lambda report: change(real(report)))
+        monkeypatch.setattr(find_module, "find", lambda report: change(find_once(report)))
         out, err = io.StringIO(), io.StringIO()
         reporter = ProgressReporter(
             Console(file=out, width=200), Console(file=err, width=200), quiet=True

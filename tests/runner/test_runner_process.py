@@ -18,10 +18,10 @@ def test_a_good_run_ends_with_0(bench, select):
 
 
 def test_a_crash_leaves_a_journal_that_names_the_failing_cell(bench, select):
-    finished, records = bench.run_process(bench.job(["plain", "segfault"]))
+    code, err, records = bench.run_fork(bench.job(["plain", "segfault"]))
 
-    assert finished.returncode == -signal.SIGSEGV
-    assert "rowsum.py" in finished.stderr
+    assert code == -signal.SIGSEGV
+    assert "rowsum.py" in err
     last = records[-1]
     assert (last["event"], last["cell"], last["phase"]) == ("started", "segfault..p0", "check")
     assert select(records, event="finished", phase="check", cell="plain..p0")
@@ -99,9 +99,9 @@ def test_a_bad_job_is_one_message_and_exit_code_2(runner_process, tmp_path, text
 def test_a_journal_that_cannot_be_opened(bench, tmp_path):
     job = bench.job(["plain"], journal=str(tmp_path / "no" / "folder" / "journal.jsonl"))
 
-    finished, records = bench.run_process(job)
+    code, _, records = bench.run_fork(job)
 
-    assert finished.returncode == protocol.EXIT_HOST_FAULT
+    assert code == protocol.EXIT_HOST_FAULT
     assert not records
 
 

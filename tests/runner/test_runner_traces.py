@@ -19,9 +19,9 @@ LAUNCHES = 3
 
 
 @pytest.fixture(scope="module")
-def softmax(tmp_path_factory, workbench):
+def softmax(tmp_path_factory, workbench, fork_server):
     """The softmax workload, two cells and two blocks, as the orchestrator would run it."""
-    bench = workbench(tmp_path_factory.mktemp("softmax"))
+    bench = workbench(tmp_path_factory.mktemp("softmax"), fork_server)
     problem = {"rows": 16, "columns": 256, "dtype": "float32"}
     names = ["torch", "torch-naive"]
     job = bench.job(
@@ -35,8 +35,8 @@ def softmax(tmp_path_factory, workbench):
             JobVisit("torch", 1, 1),
         ),
     )
-    finished, records = bench.run_process(job)
-    assert finished.returncode == 0, finished.stderr
+    code, err, records = bench.run_fork(job)
+    assert code == 0, err
     return bench.folder, records
 
 

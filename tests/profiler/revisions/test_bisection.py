@@ -28,8 +28,8 @@ def test_the_command_has_the_limits_of_the_search():
 @pytest.mark.parametrize("name", KINDS)
 def test_culprits_and_no_others_are_named(name):
     kind, _, failing = KINDS[name]
-    score = scored(kind, 12, size=0.02, drift=0.01, failing=failing)
-    assert (score.found, score.wrong) == (12, 0)
+    score = scored(kind, 6, size=0.02, drift=0.01, failing=failing)
+    assert (score.found, score.wrong) == (6, 0)
     assert max(score.sessions) <= 8
 
 
