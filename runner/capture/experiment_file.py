@@ -48,6 +48,19 @@ def shares_of_time(document: Document) -> dict[str, tuple[float, bool]]:
     return {name: (taken / total, name in chosen) for name, taken in ns.most_common()}
 
 
+def gaps_sentence(document: Document) -> str:
+    """How much of a step its kernels take on a GPU; empty where that was not measured."""
+    step_ns = document["uncaptured_step_ns"]
+    if document["device"] != "cuda" or step_ns is None:
+        return ""
+    rows = (*document["calls"], *document["launches"])
+    busy_ns = sum(row["time_ns"] for row in rows) / document["steps"]
+    return (
+        f"A step took {step_ns / 1e6:.2f} ms before it was captured, its kernels "
+        f"{busy_ns / 1e6:.2f} ms: what is between them no faster kernel makes shorter."
+    )
+
+
 def _chosen(document: Document, families: Sequence[Family]) -> dict[str, list[Document]]:
     """Calls that become problems, by the name of their experiment."""
     left = {call["id"] for family in families for call in family.calls[MOST_OF_A_FAMILY:]}
@@ -158,6 +171,7 @@ def _head(document: Document, kept: Sequence[Document], families: Iterable[Famil
         f"These {len(kept)} of {len(document['calls'])} signatures take "
         f"{share:.0f} % of the time of all operators of a step.",
         *(family.sentence() for family in families),
+        *filter(None, [gaps_sentence(document)]),
     ]
     if random:
         words.append(

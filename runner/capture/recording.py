@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from profiler.runner.capture.experiment_file import (
     EXPERIMENT_FILE,
     experiment_text,
+    gaps_sentence,
     shares_of_time,
 )
 from profiler.runner.capture.folder import CALLS_FILE, SCHEMA_VERSION, VALUES_FOLDER, write_json
@@ -451,6 +452,7 @@ class capture(AbstractContextManager["capture"]):  # noqa: N801 - called like a 
         count = sum(call["count"] for call in document["calls"])
         signatures = len(document["calls"])
         lines = [f"captured {count} calls of {signatures} signatures into {self.folder}"]
+        lines += filter(None, [gaps_sentence(document)])
         shares = shares_of_time(document)
         for name, (share, is_experiment) in list(shares.items())[:_SHOWN]:
             why = "" if is_experiment else ", in no experiment"

@@ -19,7 +19,7 @@ import torch
 import profiler
 from profiler.runner.capture import kernel_times, recording
 from profiler.runner.capture.distributions import describe, draw
-from profiler.runner.capture.experiment_file import families_of, ranked_calls
+from profiler.runner.capture.experiment_file import families_of, gaps_sentence, ranked_calls
 from profiler.runner.capture.folder import CapturedFolderError, read_calls
 from profiler.runner.capture.kernel_times import sums
 from profiler.runner.capture.replay import CapturedCalls, replay_all
@@ -219,6 +219,21 @@ def test_signatures_that_differ_in_one_size_are_one_family(tmp_path):
     text = (tmp_path / "c" / "experiment.py").read_text()
     assert "10 signatures of aten.mm.default differ in one size alone (6 to 24): the 4" in text
     assert text.count('"call"') == 4 + 4 + 2
+
+
+def test_what_no_kernel_makes_shorter_is_said():
+    document = {
+        "device": "cuda",
+        "uncaptured_step_ns": 5_500_000,
+        "steps": 2,
+        "calls": [{"time_ns": 6_000_000}],
+        "launches": [{"time_ns": 2_000_000}],
+    }
+    assert gaps_sentence(document).startswith(
+        "A step took 5.50 ms before it was captured, its kernels 4.00 ms"
+    )
+    assert not gaps_sentence({**document, "device": "cpu"})
+    assert not gaps_sentence({**document, "uncaptured_step_ns": None})
 
 
 def test_what_only_tells_the_host_a_number_is_in_no_experiment(tmp_path):
