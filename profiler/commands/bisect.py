@@ -37,6 +37,10 @@ DURATION = "duration_ns"
 
 def bisect_command(request: BisectRequest) -> ExitCode:
     """Bisect, print what was found, and write it; SOME_CELLS_FAILED where it stays open."""
+    from profiler.commands.over_time.axes import AXES, bisect_axis, environments_of
+
+    if request.revisions in AXES or environments_of(request.revisions) is not None:
+        return bisect_axis(request)
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     found = Bisecting.of(request, reporter).run()
     write_json_target(found.document, request.json_target)
@@ -77,7 +81,8 @@ class Bisecting:
         if not (good and dots and bad):
             raise UsageError(
                 f"{request.revisions}: must look like GOOD..BAD, as in v1.0..HEAD",
-                remedy="GOOD is a commit at which the kernel was fast, BAD a later one.",
+                remedy="GOOD is a commit at which the kernel was fast, BAD a later one; or name "
+                "what else changed: driver, torch, … (docs/revisions.md#other-axes).",
             )
         repository = Repository.of(request.spec)
         history = repository.history(repository.commit(good), repository.commit(bad))

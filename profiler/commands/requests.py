@@ -465,7 +465,12 @@ class BisectRequest:
     """Find the commit that made a kernel slower: commits are measured side by side."""
 
     revisions: Annotated[
-        str, Argument(metavar="GOOD..BAD", help="Git revisions: fast at GOOD, slow at BAD.")
+        str,
+        Argument(
+            metavar="GOOD..BAD",
+            help="Git revisions: fast at GOOD, slow at BAD. Or what recorded runs differ by "
+            "(driver, torch, nvcc, \u2026), or environments to measure in (NAME=PYTHON,\u2026).",
+        ),
     ]
     spec: Spec
     cell: Annotated[
@@ -486,7 +491,7 @@ class BisectRequest:
     device: Device = None
     commits: Annotated[
         int, Option("--commits", metavar="N", min=3, max=65, help="Commits in one session.")
-    ] = 9
+    ] = 10
     sessions: Annotated[int, Option("--sessions", metavar="N", min=1, help="Most sessions.")] = 16
     out: Out = DEFAULT_OUT
     json_target: Json = None

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from profiler.model import Verdict
 
-COMMITS_A_SESSION = 9
-"""Eight gaps: a history of 65 commits takes two surveys, and each has few enough comparisons."""
+COMMITS_A_SESSION = 10
+"""Nine gaps: a history of 82 commits takes two surveys, and each has few enough comparisons."""
 MOST_SESSIONS = 16
 MOST_REPEATS = 2
-"""Sessions of two neighbours alone that stay UNCLEAR."""
+"""Sessions of neighbours that stay UNCLEAR."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,10 @@ Prepare = Callable[[Sequence[int]], Sequence[str | None]]
 Measure = Callable[[Sequence[int], int], Survey]
 """Measures commits at these places, the oldest first; the number says how many sessions of the same
 commits there were before."""
+
+
+_Pair = tuple[int, int]
+"""An earlier and a later commit."""
 
 
 class State(StrEnum):
@@ -128,6 +132,16 @@ class Bisection:
         return self.whole.ratio / math.prod(found)
 
 
+@dataclass(frozen=True)
+class _Gap:
+    """Two commits that steps lie between."""
+
+    before: int
+    after: int
+    known: Change | None = None
+    """Between the two; None: nobody knows yet whether there is any."""
+
+
 class _OutOfSessionsError(Exception):
     """No session may be made any more."""
 
@@ -142,14 +156,16 @@ class _Search:
     sessions: int = 0
     skipped: set[int] = field(default_factory=set)
     programs: dict[int, str] = field(default_factory=dict)
-    steps: dict[tuple[int, int], Step] = field(default_factory=dict)
+    steps: dict[_Pair, Step] = field(default_factory=dict)
     attempts: Counter[tuple[int, ...]] = field(default_factory=Counter)
     whole: Change | None = None
 
     def run(self) -> Bisection:
         short = False
         try:
-            self._look_into(0, self.last)
+            gaps = [_Gap(0, self.last)]
+            while gaps:
+                gaps = self._look_into(gaps)
             for step in list(self.steps.values()):
                 self._confirm(step)
         except _OutOfSessionsError:
@@ -162,40 +178,58 @@ class _Search:
             out_of_sessions=short,
         )
 
-    def _look_into(self, first: int, last: int, known: Change | None = None) -> None:
-        """Find the steps between the ends, or two commits that differ by a known change."""
-        points, survey = self._surveyed(first, last, known)
-        if self.whole is None and len(points) > 1:
-            self.whole = self._repeated(points[0], points[-1], survey.whole)
-        for (before, after), first_seen in zip(pairwise(points), survey.steps, strict=True):
-            change = self._repeated(before, after, first_seen)
+    def _look_into(self, gaps: Sequence[_Gap]) -> list[_Gap]:
+        """Look between the ends of gaps, of as many as a session takes.
+
+        Returns the gaps that are left then, behind them those that it shows.
+        """
+        spans: list[list[int]] = []
+        for gap in gaps:
+            points = self._points(gap.before, gap.after)
+            if spans and len({*points, *chain.from_iterable(spans)}) > self.commits:
+                break
+            spans.append(points)
+        steps = self._surveyed(dict(zip(gaps, spans, strict=False)))
+        if steps is None:
+            return list(gaps)
+        shown = []
+        for (before, after), change in steps.items():
             if change.is_open:
                 self.steps[before, after] = Step(before, after, change, State.UNCLEAR)
             elif change.differs and self._between(before, after):
-                self._look_into(before, after, change)
+                shown.append(_Gap(before, after, change))
             elif change.differs:
                 self.steps[before, after] = Step(before, after, change, State.NOT_CONFIRMED)
+        return [*gaps[len(spans) :], *shown]
 
-    def _surveyed(self, first: int, last: int, known: Change | None) -> tuple[list[int], Survey]:
-        """Commits between two, both among them, and what a session says of them.
+    def _surveyed(
+        self, spans: Mapping[_Gap, Sequence[int]]
+    ) -> dict[tuple[int, int], Change] | None:
+        """Changes between neighbours in gaps; None where commits failed, which are skipped now.
 
-        Again without those that turn out to fail, until none does. Where they are two programs
-        alone, of which the change is known, nothing is measured.
+        Of a gap of two programs alone, whose change is known, nothing is measured.
         """
-        while True:
-            points = self._points(first, last)
-            if len(points) < 2:
-                return points, Survey((), UNCHANGED)
-            if known is not None and len(self._distinct(points)) == 2:
-                steps = (
-                    UNCHANGED if self.programs[a] == self.programs[b] else known
-                    for a, b in pairwise(points)
-                )
-                return points, Survey(tuple(steps), known)
-            survey = self._measured(points)
-            if not survey.failed:
-                return points, survey
-            self.skipped.update(survey.failed)
+        steps: dict[_Pair, Change] = {}
+        measured: set[int] = set()
+        for gap, points in spans.items():
+            if gap.known is not None and len(self._distinct(points)) == 2:
+                for before, after in pairwise(points):
+                    same = self.programs[before] == self.programs[after]
+                    steps[before, after] = UNCHANGED if same else gap.known
+            else:
+                steps |= dict.fromkeys(pairwise(points), UNCHANGED)
+                measured.update(points)
+        places = sorted(measured)
+        if len(places) > 1:
+            survey = self._measured(places)
+            if survey.failed:
+                self.skipped.update(survey.failed)
+                return None
+            survey = self._settled(places, survey, steps)
+            self.whole = self.whole or survey.whole
+            of_survey = zip(pairwise(places), survey.steps, strict=True)
+            steps |= {pair: change for pair, change in of_survey if pair in steps}
+        return steps
 
     def _points(self, first: int, last: int) -> list[int]:
         """Usable commits that are spread evenly from one to another, as many as a session takes."""
@@ -233,16 +267,27 @@ class _Search:
         changed = [b for a, b in pairwise(points) if self.programs[a] != self.programs[b]]
         return [points[0], *changed]
 
-    def _repeated(self, before: int, after: int, change: Change) -> Change:
-        """A change, measured alone again while it is unclear."""
+    def _settled(self, points: Sequence[int], survey: Survey, wanted: Collection[_Pair]) -> Survey:
+        """A survey whose wanted steps, where unclear, were measured again, together and alone."""
         for _ in range(MOST_REPEATS):
-            if not change.is_open:
+            steps = dict(zip(pairwise(points), survey.steps, strict=True))
+            unclear = [pair for pair, change in steps.items() if change.is_open and pair in wanted]
+            ends = set(chain.from_iterable(unclear))
+            if self.whole is None and survey.whole.is_open:
+                ends |= {points[0], points[-1]}
+            if not ends:
                 break
-            survey = self._measured((before, after))
-            if survey.failed:
+            again = sorted(ends)
+            made = self._measured(again)
+            if made.failed:
                 break
-            change = survey.whole
-        return change
+            measured = dict(zip(pairwise(again), made.steps, strict=True))
+            is_whole = (again[0], again[-1]) == (points[0], points[-1])
+            survey = Survey(
+                tuple(measured[p] if p in unclear else change for p, change in steps.items()),
+                made.whole if is_whole and survey.whole.is_open else survey.whole,
+            )
+        return survey
 
     def _between(self, before: int, after: int) -> bool:
         """Whether a usable commit lies between two."""
@@ -254,7 +299,7 @@ class _Search:
         if step.state is State.UNCLEAR:
             return
         key = (step.before, step.after)
-        change = self._repeated(*key, self._measured(key).whole)
+        change = self._settled(key, self._measured(key), [key]).steps[0]
         agrees = change.verdict is step.change.verdict
         state = State.FOUND if agrees else State.UNCLEAR if change.is_open else State.NOT_CONFIRMED
         self.steps[key] = Step(*key, change, state)

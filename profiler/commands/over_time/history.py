@@ -63,7 +63,7 @@ def _list(store: Store, color: str) -> ExitCode:
 
 def _history(store: Store, request: HistoryRequest) -> History:
     """The history that is asked for; raises UsageError where there are no runs of it."""
-    name = _experiment_name(str(request.experiment))
+    name = experiment_name(str(request.experiment))
     recorded = store.runs(name)
     if not recorded:
         known = ", ".join(sorted({run.experiment for run in store.runs()})) or "none"
@@ -78,7 +78,7 @@ def _history(store: Store, request: HistoryRequest) -> History:
     return found
 
 
-def _experiment_name(text: str) -> str:
+def experiment_name(text: str) -> str:
     """Name of an experiment that is named by its file, or by itself."""
     if not Path(text.partition(":")[0]).is_file():
         return text
@@ -124,7 +124,7 @@ def _recordings(request: HistoryRequest) -> tuple[Path, ...]:
     found = recordings_here()
     if request.rebuild:
         return tuple(found.values())
-    name = None if request.experiment is None else _experiment_name(request.experiment)
+    name = None if request.experiment is None else experiment_name(request.experiment)
     return (found[name],) if name in found else ()
 
 

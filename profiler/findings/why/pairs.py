@@ -54,6 +54,8 @@ __all__ = [
 
 _LEAST_CHANGE = 0.02
 """Causes that changed by less than this part of the difference went with none of it."""
+_OF_SHARE = 1 / 3
+"""Part of the time for a lower share of a roof from which on a cause goes with it."""
 OFF_TIMING = 0.1
 """Part of the larger of both differences that the explained one may be off the timed one: of 81
 pairs in the recordings of 2026-11-25 (NVIDIA H200 and H100) 78 are within 0.093, the others at 0.28
@@ -178,6 +180,20 @@ class PairWhy:
         moved = [change for change in changes if towards * change.difference_ns > least_ns]
         by_difference = sorted(moved, key=lambda change: -abs(change.difference_ns))
         return reasons_first(by_difference, lambda change: change.name)
+
+    @property
+    def cause_under_roof(self) -> CauseChange | None:
+        """What goes with another share of the roof, where that is most of the difference.
+
+        The cause that makes the largest part of it, _OF_SHARE or more; a share alone names none.
+        """
+        roof = self.roof_account
+        if roof is None or abs(roof.share_ns) < max(abs(roof.amount_ns), abs(roof.ceiling_ns)):
+            return None
+        return next(
+            (c for c in self.causes if c.difference_ns / roof.share_ns >= _OF_SHARE),
+            None,
+        )
 
     @cached_property
     def classes(self) -> pd.DataFrame:

@@ -33,7 +33,6 @@ from profiler.render.words.why import (
     practical_words,
     roof_words,
     signed_share,
-    slower_name,
     wait_words,
     waited_for,
     why_sentence,
@@ -169,8 +168,7 @@ def _account(pair: PairWhy, account: Account, bar: int) -> Iterator[str | _Prose
     named = rows[: len(account.parts[:_MOST_PARTS])]
     rows.append(("together", account.difference_ns))
     yield _Prose(
-        "Where the difference is (one launch each under ncu; "
-        f"shares are of the time of {slower_name(pair, account)})"
+        "Where the difference is (one launch each under ncu; shares are of the slower one's time)"
     )
     for words in (pooled_words(account), kernel_times(pair), clock_words(pair)):
         if words:

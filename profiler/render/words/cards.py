@@ -393,7 +393,7 @@ def _account_card(findings: Findings) -> Card | None:
     if pair.roof_account is None:
         parts = [(part_words(part), part.ns) for part in pair.account.parts]
     else:
-        parts = roof_parts(pair.roof_account)
+        parts = roof_parts(pair, pair.roof_account)
     largest, ns = next((part for part in parts if part[1] * difference > 0), parts[0])
     place = f" at {pair.cell.problem.name}" if len(findings.programs.problems) > 1 else ""
     # The cards beside it are of other launches: of the confirmation, at other clocks.

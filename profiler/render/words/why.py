@@ -191,22 +191,30 @@ def account_words(account: Account) -> str:
     return ", ".join(parts)
 
 
-def roof_parts(account: RoofAccount) -> list[tuple[str, float]]:
+def roof_parts(pair: PairWhy, account: RoofAccount) -> list[tuple[str, float]]:
     """Parts of the difference of two kernels under one roof in words, in ns, the largest first."""
+    cause = pair.cause_under_roof
+    named = "" if cause is None else cause_words(cause.name)
     amount = "bytes" if account.first.unit == BYTES else "operations"
     parts = [
         (account.amount_ns, (f"more {amount}", f"fewer {amount}")),
-        (account.share_ns, ("a lower share of the roof", "a higher share of the roof")),
+        (
+            account.share_ns,
+            (
+                f"a lower share of the roof{named and f' through {named}'}",
+                f"a higher share of the roof{named and f', less of {named}'}",
+            ),
+        ),
         (account.ceiling_ns, ("a lower roof (clock)", "a higher roof (clock)")),
     ]
     in_order = sorted(parts, key=lambda part: -abs(part[0]))
     return [(adds if ns >= 0 else takes, ns) for ns, (adds, takes) in in_order]
 
 
-def roof_account_words(account: RoofAccount) -> str:
+def roof_account_words(pair: PairWhy, account: RoofAccount) -> str:
     """The parts of two kernels under one roof, and how near each is to it."""
     first, second = account.first, account.second
-    parts = roof_parts(account)
+    parts = roof_parts(pair, account)
     difference = sum(ns for _, ns in parts)
     words = ", ".join(
         f"{name} ({numbers.signed_time(ns)})"
@@ -261,7 +269,7 @@ def why_sentence(pair: PairWhy) -> str:
     parts = (
         account_words(account)
         if pair.roof_account is None
-        else roof_account_words(pair.roof_account)
+        else roof_account_words(pair, pair.roof_account)
     )
     direction = "less" if difference < 0 else "more"
     time = numbers.show(abs(difference), "ns")

@@ -214,10 +214,22 @@ def test_kernels_whose_caches_were_emptied_otherwise_where_they_were_timed(pair)
 
 def test_under_a_roof_parts_that_are_next_to_nothing_are_left_out(pair):
     assert 0 < abs(pair.roof_account.ceiling_ns) < 3
-    assert plain(words.roof_account_words(pair.roof_account)) == (
-        "a higher share of the roof (-47.61 µs), fewer bytes (-1.665 µs). Both are limited by "
-        "bandwidth of device memory: 1.048 GB at 78.0 % of its roof against 1.053 GB at 66.6 %"
+    assert plain(words.roof_account_words(pair, pair.roof_account)) == (
+        "a higher share of the roof, less of waiting at barriers (-47.61 µs), fewer bytes "
+        "(-1.665 µs). Both are limited by bandwidth of device memory: 1.048 GB at 78.0 % of its "
+        "roof against 1.053 GB at 66.6 %"
     )
+
+
+def test_a_lower_share_of_a_roof_names_what_goes_with_it(pair):
+    """A barrier that was planted in a kernel that device memory limits was not named."""
+    slower = dataclasses.replace(pair.verdict, verdict=Verdict.SLOWER)
+    planted = dataclasses.replace(pair, verdict=slower, first=pair.second, second=pair.first)
+    largest, _ = words.roof_parts(planted, planted.roof_account)[0]
+    assert largest == "a lower share of the roof through waiting at barriers"
+    small = (dataclasses.replace(planted.causes[0], first_ns=20e3, second_ns=10e3),)
+    vars(planted)["causes"] = small
+    assert planted.cause_under_roof is None, "of 47 µs it makes 10"
 
 
 def test_nothing_of_a_roof_is_nothing_of_a_practical_one():
@@ -232,8 +244,9 @@ def test_nothing_of_a_roof_is_nothing_of_a_practical_one():
 def test_the_card_has_the_largest_part_and_whose_it_is(findings, pair):
     """Under one roof it once named the roof twice and no number."""
     assert plain_card(findings) == (
-        "a higher share of the roof: -47.61 µs, the largest part of a net -49.28 µs against torch "
-        "(explain session); limited by bandwidth of device memory, 78.0 % of its roof"
+        "a higher share of the roof, less of waiting at barriers: -47.61 µs, the largest "
+        "part of a net -49.28 µs against torch (explain session); limited by bandwidth of device "
+        "memory, 78.0 % of its roof"
     )
     other = dataclasses.replace(pair.cell.variant, id="other", label="vector-b256-r1-v8")
     cell = dataclasses.replace(pair.cell, variant=other)
@@ -380,7 +393,7 @@ def test_the_text_has_the_answer_the_account_and_the_tree(findings, pair):
     text = explain_text(findings, pair.cell, pair.first, pair)
     assert "0.839\u00d7 [0.836, 0.844]" in text
     assert "▼ FASTER" in text
-    assert "(one launch each under ncu; shares are of the time of torch)" in text
+    assert "(one launch each under ncu; shares are of the slower one's time)" in text
     assert "together" in text
     assert "What limits vector-b256-r1-v4" in text
     assert "64.7\u202f%  vector.cu:35  [for the load in line 32]  value[k][i] = " in text

@@ -57,14 +57,14 @@ def test_a_commit_that_fails_while_it_is_measured_is_skipped():
     history = History(levels(12))
 
     def measure(places, attempt):
-        failed = tuple(place for place in places if place in (8, 16))
+        failed = tuple(place for place in places if place in (7, 14))
         if failed:
             return Survey((), Change(Verdict.NO_DATA), failed)
         return history.measure(places, attempt)
 
     found = bisect(COMMITS, history.prepare, measure)
     assert [step.after for step in found.culprits] == [12]
-    assert set(found.skipped) == {8, 16}
+    assert set(found.skipped) == {7, 14}
 
 
 def test_a_step_that_the_second_session_does_not_show_is_no_culprit():
