@@ -18,7 +18,8 @@ class Cluster:
     def __init__(self, command_line):
         self.line = command_line
         self.folder = command_line.folder
-        shutil.copy(Path(__file__).with_name("cluster_worker.py"), self.folder)
+        for module in ("cluster_worker.py", "hasty_coordinator.py"):
+            shutil.copy(Path(__file__).with_name(module), self.folder)
         self.port = free_port()
         self.scheduler = None
         self.workers = []
@@ -55,9 +56,9 @@ class Cluster:
         wait_for(lambda: _is_decided(worker.written()[1]))
         return worker
 
-    def start_coordinator(self, spec, *flags, **environment):
+    def start_coordinator(self, spec, *flags, module="profiler", **environment):
         arguments = ("run", spec, "--workers", self.address, "--no-report", *flags)
-        self.coordinators.append(self._start("profiler", *arguments, **environment))
+        self.coordinators.append(self._start(module, *arguments, **environment))
         return self.coordinators[-1]
 
     def measure(self, spec, *flags, **environment):

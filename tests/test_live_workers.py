@@ -395,7 +395,7 @@ def test_a_lost_scheduler_ends_the_run_which_goes_on_with_the_next(other_cluster
     cluster = other_cluster
     spec = write_tiles(cluster.line, rows=ROWS[:2])
     worker = cluster.start_worker("one")
-    coordinator = cluster.start_coordinator(spec)
+    coordinator = cluster.start_coordinator(spec, module="hasty_coordinator")
     (run,) = wait_for(cluster.line.runs)
     wait_for(lambda: list(run.glob("raw/*/session.json")))
     end(cluster.scheduler)
