@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 
 import pytest
 from whole_runs import TESTS
@@ -193,17 +192,6 @@ def test_the_base_of_a_gate_is_a_run_of_the_history(history):
     assert cells["mine"]["followed_by"] == "ratio"
     assert cells["mine"]["cell"] == "mine..rows=64"
     assert cells["mine"]["answers"][0]["value"] == pytest.approx(4000, rel=0.01)
-
-
-def test_environments_are_measured_one_after_the_other_and_compared(history):
-    profiler, _, _ = history
-    two = f"old={sys.executable},new={sys.executable}"
-    done = profiler("bisect", two, "mine.py", "--json", "-", "--set", "collect.blocks=6")
-    assert done.code in (0, 4), done.err
-    (step,) = done.json["steps"]
-    assert (step["older"], step["newer"], step["control"]) == ("old", "new", "plain")
-    assert (step["refused"], step["cells"], step["moved"]) == ("", 1, [])
-    assert len(list(profiler.folder.glob("reports/.environments/*/sums/*/run.json"))) == 2
 
 
 @pytest.mark.parametrize(

@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
-from itertools import pairwise
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from profiler.commands.bisect_sessions import CommitSessions, finite
 from profiler.commands.output import write_json_target
-from profiler.commands.requests import BisectRequest, RunRequest
-from profiler.commands.revisions import MeasuredRevisions, measure_versions, pair_verdict
-from profiler.errors import EnvironmentUnusable, ExitCode, SpecError, UsageError
-from profiler.machine.environment import resolved_architecture
-from profiler.model import SCHEMA_VERSION, Outcome, Verdict
-from profiler.revisions.bisection import Bisection, Change, Step, Survey, bisect
-from profiler.revisions.experiment import FOLDER, Version, Wanted, read_version
+from profiler.commands.requests import BisectRequest
+from profiler.errors import ExitCode, UsageError
+from profiler.model import SCHEMA_VERSION, Verdict
+from profiler.revisions.bisection import bisect
 from profiler.revisions.journal import Journal
-from profiler.revisions.programs import build_programs
-from profiler.revisions.report import Account, bisection_lines, cause_of, skipped_line
+from profiler.revisions.report import Account, bisection_lines, cause_of
 from profiler.revisions.repository import Commit, Repository
+from profiler.revisions.steps import Bisection, Change, Step
+from profiler.revisions.versions import FOLDER
 from profiler.run_folder.folder import require_folder, write_json
-from profiler.sessions.execution import build_root
 from profiler.sessions.experiment_files import file_and_name
 from profiler.sessions.progress import ProgressReporter
-
-if TYPE_CHECKING:
-    from profiler.findings.findings import Findings
-    from profiler.model import Cell
-
-DURATION = "duration_ns"
 
 
 def bisect_command(request: BisectRequest) -> ExitCode:
@@ -66,13 +55,9 @@ class Bisecting:
 
     request: BisectRequest
     reporter: ProgressReporter
-    repository: Repository
     history: tuple[Commit, ...]
     folder: Path
-    journal: Journal
-    only: str | None
-    versions: dict[int, Version] = field(default_factory=dict)
-    """Those that were read, by their place in the history."""
+    sessions: CommitSessions
 
     @classmethod
     def of(cls, request: BisectRequest, reporter: ProgressReporter) -> Bisecting:
@@ -96,7 +81,8 @@ class Bisecting:
         name = f"bisect-{history[0].short}-{history[-1].short}-{digest}"
         folder = request.out.resolve() / FOLDER / name
         journal = Journal(folder / "journal.jsonl")
-        return cls(request, reporter, repository, history, folder, journal, request.cell)
+        sessions = CommitSessions(request, reporter, repository, history, journal, request.cell)
+        return cls(request, reporter, history, folder, sessions)
 
     def run(self) -> Bisected:
         """Measure until the steps are found; what an earlier process measured is not again."""
@@ -110,17 +96,16 @@ class Bisecting:
         if cell is None:
             found = Bisection(Change(Verdict.SAME, 1.0, 1.0, 1.0), (), (), sessions=1)
         else:
-            self.only = f"cell={cell}"
-            self.versions.clear()
+            self.sessions.follow(cell)
             found = bisect(
                 len(self.history),
-                self._prepare,
-                self._measure,
+                self.sessions.prepare,
+                self.sessions.measure,
                 commits_a_session=self.request.commits,
                 most_sessions=self.request.sessions,
             )
         accounts = {step.after: self._account(step) for step in found.steps}
-        reasons = {place: self._why_skipped(place) for place in found.skipped}
+        reasons = {place: self.sessions.why_skipped(place) for place in found.skipped}
         what = (cell, self.request.metric)
         lines = tuple(bisection_lines(found, self.history, what, accounts, reasons))
         document = {
@@ -129,7 +114,7 @@ class Bisecting:
             "cell": cell,
             "metric": self.request.metric,
             "sessions": found.sessions,
-            "whole": _finite(asdict(found.whole)),
+            "whole": finite(asdict(found.whole)),
             "steps": [self._step_document(step, accounts[step.after]) for step in found.steps],
             "skipped": [
                 {"commit": self.history[place].hash, "reason": reason}
@@ -146,19 +131,19 @@ class Bisecting:
 
     def _cell(self) -> str | None:
         """Id of the cell to follow: the only one, else the one that changed most."""
-        answer = self.journal.answer(("cell", self.request.cell), self._chosen_cell)
+        answer = self.sessions.journal.answer(("cell", self.request.cell), self._chosen_cell)
         return None if answer is None else str(answer)
 
     def _chosen_cell(self) -> str | None:
-        ends = [self._version(0), self._version(len(self.history) - 1)]
+        ends = [self.sessions.version(0), self.sessions.version(len(self.history) - 1)]
         common = [cell for cell in ends[1].cells if cell.id in {c.id for c in ends[0].cells}]
         if len(common) == 1:
             return common[0].id
-        measured = self._measured(ends, explained=False)
+        measured = self.sessions.measured(ends, explained=False)
         if measured.run is None:
             return None
         findings = measured.run.findings
-        changes = [(c, self._change(findings, c.new, c.old)) for c in measured.comparisons]
+        changes = [(c, self.sessions.change(findings, c.new, c.old)) for c in measured.comparisons]
         moved = [(compared, change) for compared, change in changes if change.differs]
         if not moved:
             return None
@@ -171,168 +156,16 @@ class Bisecting:
             if (cell.variant.name, cell.problem.name) == (most.variant, most.problem)
         )
 
-    # ---- programs and sessions ----
-
-    def _version(self, place: int) -> Version:
-        if place not in self.versions:
-            wanted = Wanted(self.request.spec, self.request.overrides, self.only)
-            commit = self.history[place]
-            self.versions[place] = read_version(self.repository, commit, wanted, self.request.out)
-        return self.versions[place]
-
-    def _prepare(self, places: Sequence[int]) -> list[str | None]:
-        """Program of each commit, None where it cannot be built; builds those that are missing."""
-        missing = [place for place in places if self._question(place) not in self.journal]
-        programs: dict[int, tuple[str | None, str]] = {}
-        versions: dict[int, Version] = {}
-        for place in missing:
-            try:
-                versions[place] = self._version(place)
-            except (SpecError, UsageError) as error:
-                programs[place] = None, error.message
-        if versions:
-            arch = resolved_architecture(next(iter(versions.values())).loaded.experiment.build.arch)
-            root = build_root(self.request.out.resolve())
-            built = build_programs([*versions.values()], arch, root)
-            programs |= dict(zip(versions, built, strict=True))
-        for place, answer in programs.items():
-            self.journal.answer(self._question(place), partial(list, answer))
-            if answer[0] is None:
-                self.reporter.say(skipped_line(self.history[place], answer[1]))
-        return [self.journal.answer(self._question(place), list)[0] for place in places]
-
-    def _question(self, place: int) -> tuple[str, str]:
-        return ("program", self.history[place].hash)
-
-    def _why_skipped(self, place: int) -> str:
-        _, build = self.journal.answer(self._question(place), lambda: [None, ""])
-        return str(build) or self._failure(place)
-
-    def _failure(self, place: int) -> str:
-        return str(self.journal.answer(("failed", self.history[place].hash), str))
-
-    def _measure(self, places: Sequence[int], attempt: int) -> Survey:
-        question = ("survey", *(self.history[place].hash for place in places), attempt)
-        record = self.journal.answer(question, partial(self._survey, places, attempt))
-        return Survey(
-            steps=tuple(_change(step) for step in record["steps"]),
-            whole=_change(record["whole"]),
-            failed=tuple(places[number] for number in record["failed"]),
-        )
-
-    def _survey(self, places: Sequence[int], attempt: int) -> dict[str, Any]:
-        """One session, as the journal keeps it."""
-        names = ", ".join(self.history[place].short for place in places)
-        self.reporter.say(f"Session of {len(places)} commits: {names}")
-        versions = [self._version(place) for place in places]
-        pair = len(places) == 2
-        measured = self._measured(versions, explained=pair, attempt=attempt)
-        if measured.run is None:
-            raise EnvironmentUnusable("The commits of a session have the same sources.")
-        findings = measured.run.findings
-        programs = findings.programs
-        cells = {cell.variant.name: cell for cell in programs.plan.cells}
-        in_order = [cells.get(commit.short) for commit in measured.commits]
-        failed = [
-            number
-            for number, cell in enumerate(in_order)
-            if cell is None or not programs.correct(cell)
-        ]
-        for number in failed:
-            self._note_failure(places[number], findings, in_order[number])
-        if failed:
-            none = asdict(Change(Verdict.NO_DATA))
-            return {"steps": [], "whole": _finite(none), "failed": failed}
-        pairs = [*pairwise(in_order), (in_order[0], in_order[-1])]
-        changes = [self._change(findings, new, old) for old, new in pairs if old and new]
-        return {
-            "steps": [_finite(asdict(change)) for change in changes[:-1]],
-            "whole": _finite(asdict(changes[-1])),
-            "failed": [],
-            "page": None if measured.run.page is None else str(measured.run.page),
-            "why": _why(findings) if pair and findings.report.details.profiles else [],
-        }
-
-    def _note_failure(self, place: int, findings: Findings, cell: Cell | None) -> None:
-        """Keep why a commit gave no right result; raises where nobody knows."""
-        if cell is None:
-            reason = "its cell was not planned"
-        else:
-            status = findings.programs.status(cell)
-            if status.outcome is Outcome.NOT_MEASURED:
-                raise EnvironmentUnusable(
-                    f"The session ended before {self.history[place].short} was measured.",
-                    remedy="The same command goes on.",
-                )
-            reason = f"{status.outcome.value}: {status.cause}"
-        self.journal.answer(("failed", self.history[place].hash), lambda: reason)
-        self.reporter.say(skipped_line(self.history[place], reason))
-
-    def _measured(
-        self, versions: Sequence[Version], *, explained: bool, attempt: int = 0
-    ) -> MeasuredRevisions:
-        """Measure versions; once more, with twice the blocks, where there was an attempt before."""
-        if attempt:
-            blocks = 2 * max(versions[-1].loaded.experiment.collect.blocks)
-            versions = [_with_blocks(version, blocks) for version in versions]
-        asked = RunRequest(
-            spec=self.request.spec,
-            fresh=attempt > 0,
-            live=True,
-            out=self.request.out,
-            timer=self.request.timer,
-            fast=self.request.fast,
-            no_explain=not explained,
-            no_report=not explained,
-            quiet=self.request.quiet,
-        )
-        return measure_versions(asked, self.repository, versions, self.reporter)
-
-    def _change(self, findings: Findings, new: Cell, old: Cell) -> Change:
-        """The metric in one cell against another."""
-        if self.request.metric != DURATION:
-            return self._metric_change(findings, new, old)
-        pair = pair_verdict(findings, new, old)
-        return Change(pair.verdict or Verdict.NO_DATA, pair.ratio, pair.low, pair.high)
-
-    def _metric_change(self, findings: Findings, new: Cell, old: Cell) -> Change:
-        """Medians differ where they do by more than the margin, and their intervals do not meet.
-
-        More is called SLOWER.
-        """
-        names = [label.name for label in findings.numbers.metrics]
-        if self.request.metric not in names:
-            raise UsageError(
-                f"--metric {self.request.metric}: not measured; there are {', '.join(names)}"
-            )
-        after, before = (findings.numbers.value(c, self.request.metric) for c in (new, old))
-        if not (after.present and before.present and before.median):
-            return Change(Verdict.NO_DATA)
-        ratio = after.median / before.median
-        margin = self._version(0).loaded.experiment.margin_pct / 100
-        intervals_meet = after.low <= before.high and after.high >= before.low
-        differs = abs(ratio - 1) > margin and not intervals_meet
-        verdict = Verdict.SAME if not differs else Verdict.SLOWER if ratio > 1 else Verdict.FASTER
-        low, high = after.low / before.high, after.high / before.low
-        return Change(verdict, ratio, low, high)
-
     # ---- what it is ----
 
     def _account(self, step: Step) -> Account:
         """Cause, files and last session of a step."""
         places = (step.before, step.after)
-        hashes = tuple(self.history[place].hash for place in places)
-        records = []
-        attempt = 0
-        while ("survey", *hashes, attempt) in self.journal:
-            records.append(self.journal.answer(("survey", *hashes, attempt), dict))
-            attempt += 1
-        programs = [self.journal.answer(self._question(place), list)[0] for place in places]
-        files = self.repository.changed_files(*(self.history[place] for place in places))
-        last = records[-1] if records else {}
+        commits = (self.history[place] for place in places)
+        last = self.sessions.last_record(*places)
         return Account(
-            cause=cause_of(*map(str, programs)),
-            files=files,
+            cause=cause_of(*(str(self.sessions.program(place)) for place in places)),
+            files=self.sessions.repository.changed_files(*commits),
             why=tuple(last.get("why", ())),
             page=last.get("page"),
         )
@@ -342,36 +175,6 @@ class Bisecting:
             "commit": self.history[step.after].hash,
             "parent": self.history[step.before].hash,
             "state": step.state.value,
-            **_finite(asdict(step.change)),
+            **finite(asdict(step.change)),
             **asdict(account),
         }
-
-
-def _with_blocks(version: Version, blocks: int) -> Version:
-    """A version whose session has so many blocks."""
-    loaded = version.loaded
-    collect = loaded.experiment.collect.model_copy(update={"blocks": (blocks,)})
-    experiment = loaded.experiment.model_copy(update={"collect": collect})
-    return replace(version, loaded=replace(loaded, experiment=experiment))
-
-
-def _why(findings: Findings) -> list[str]:
-    """Why the later of a pair takes as long as it does, as its page says it first."""
-    from profiler.render.words.cards import first_answer
-    from profiler.render.words.sentences import spoken
-
-    sentences = map(spoken, first_answer(findings))
-    return [sentence for sentence in sentences if sentence.startswith("Why")]
-
-
-def _change(record: dict[str, Any]) -> Change:
-    numbers = (record[name] for name in ("ratio", "low", "high"))
-    return Change(Verdict(record["verdict"]), *(math.nan if n is None else n for n in numbers))
-
-
-def _finite(record: dict[str, Any]) -> dict[str, Any]:
-    """A record with None where a number is not known, as JSON has it."""
-    return {
-        key: None if isinstance(value, float) and not math.isfinite(value) else value
-        for key, value in record.items()
-    }

@@ -23,17 +23,16 @@ from profiler.commands.run import WrittenRun, print_results, written_run
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.gates import Gate, parse_gate
 from profiler.model import Verdict
-from profiler.revisions.experiment import (
+from profiler.revisions.experiment import version_name, write_experiment
+from profiler.revisions.repository import WORKING_TREE, Commit, Repository
+from profiler.revisions.versions import (
     Version,
     Wanted,
     read_version,
     same_sources,
     shared_variants,
     source_changes,
-    version_name,
-    write_experiment,
 )
-from profiler.revisions.repository import WORKING_TREE, Commit, Repository
 from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:

@@ -1,193 +1,31 @@
 """One experiment of several revisions: each variant once for each, measured in one session.
 
-The experiment of each revision is read from a tree of its own; what is written is an ordinary
-experiment file, beside a workload and a space that hand every call on to those of the revision.
+What is written is an ordinary experiment file, beside a workload and a space that hand every call
+on to those of the revision.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profiler.errors import SpecError, UsageError
+from profiler.errors import UsageError
 from profiler.kernels.cuda_file.torch_syntax import split_function
-from profiler.model import Cell, Variant
-from profiler.planning.cell_filter import select_cells
-from profiler.planning.plan import make_plan
-from profiler.planning.space import Space, load_space, space_of
-from profiler.planning.spec import CudaWorkload, LoadedSpec, ModuleWorkload
+from profiler.model import Variant
+from profiler.planning.spec import CudaWorkload, ModuleWorkload
 from profiler.planning.spec.source import as_yaml
 from profiler.planning.spec.workloads import is_file_name
-from profiler.revisions.repository import Commit, Repository
+from profiler.revisions.repository import Commit
+from profiler.revisions.versions import FOLDER, Version
 from profiler.run_folder.folder import write_atomic
 from profiler.runner.protocol import LAUNCHER, REVISION
-from profiler.sessions.experiment_files import file_and_name, load_experiment
-from profiler.sessions.recorded_sources import recorded_sources
 
-FOLDER = ".revisions"
-"""Under the folder of runs: trees of commits, and experiments of several of them."""
 _OF_LAUNCH = ("source", "kernel", "launches", "grid", "block", "shared")
 """Settings of a `.cu` file that a variant may have of its own."""
 _LONGEST_NAME = 40
-_SOURCE_SUFFIXES = ("py", "cu", "cuh", "h", "hpp", "yaml", "yml")
-_LONGEST_DIFF = 64 * 1024
-"""Characters: a page shows it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Version:
-    """An experiment as one commit has it."""
-
-    commit: Commit
-    tree: Path
-    """Folder with the files of the commit."""
-    loaded: LoadedSpec
-    space: Space
-    cells: tuple[Cell, ...]
-    """Those that were asked for."""
-    baseline: Variant
-    digests: Mapping[str, str]
-    """By name of each variant: of all that a launch of it is made of in Python, or in its
-    description; the machine code of what is compiled is not in it."""
-
-    @property
-    def variants(self) -> dict[str, Variant]:
-        """Variants of its cells by name."""
-        return {cell.variant.name: cell.variant for cell in self.cells}
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is asked for of each revision."""
-
-    spec: Path
-    """The experiment in the user's working tree; `mine.py:name` names one of several."""
-    overrides: tuple[str, ...] = ()
-    only: str | None = None
-
-
-def read_version(repository: Repository, commit: Commit, wanted: Wanted, out: Path) -> Version:
-    """The experiment of a commit; `out`: the folder of runs.
-
-    A commit that does not have it gets the file as it lies there now, among its own files. Raises
-    SpecError and UsageError where it is wrong at this commit.
-    """
-    inside = _inside(repository, wanted.spec)
-    file, _ = file_and_name(wanted.spec)
-    tree = repository.tree(commit, out.resolve() / FOLDER / "trees")
-    if file.is_file() and not repository.has(commit, inside.with_name(file.name)):
-        (tree / inside).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, tree / inside.with_name(file.name))
-    try:
-        loaded = load_experiment(tree / inside, overrides=wanted.overrides)
-        space = space_of(loaded)
-        plan = make_plan(loaded, space)
-    except SpecError as error:
-        words = error.message.replace(f"{tree}{os.sep}", "")
-        raise SpecError(f"at {commit.short}: {words}", remedy=error.remedy) from error
-    cells = plan.cells
-    if wanted.only is not None:
-        cells = select_cells(cells, wanted.only, None)
-    baseline = next(cell.variant for cell in plan.cells if cell.variant.id == plan.baseline)
-    digests = _digests(loaded, cells)
-    return Version(commit, tree.resolve(), loaded, space, cells, baseline, digests)
-
-
-def _inside(repository: Repository, spec: Path) -> Path:
-    """Path of the spec in its repository, with the name of an experiment behind it."""
-    try:
-        return spec.resolve().relative_to(repository.root.resolve())
-    except ValueError as error:
-        raise UsageError(f"{spec}: lies outside of the repository {repository.root}") from error
-
-
-def _digests(loaded: LoadedSpec, cells: Sequence[Cell]) -> dict[str, str]:
-    """Digest by name of each variant: of its function, else of the workload's files."""
-    experiment = loaded.experiment
-    sources, _ = recorded_sources(experiment, loaded.base, cells)
-    variants = {cell.variant.name: cell.variant for cell in cells}
-    if isinstance(experiment.workload, CudaWorkload):
-        shared = experiment.workload.model_dump(mode="json")
-        files: Mapping[str, str] = {}
-    else:
-        shared, files = None, sources.files
-    return {
-        name: _digest(
-            sources.variants.get(variant.id) or sorted(files.items()),
-            shared,
-            dict(variant.params),
-            dict(variant.env),
-        )
-        for name, variant in variants.items()
-    }
-
-
-def _digest(*parts: Any) -> str:
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
-
-
-def is_compiled(version: Version) -> bool:
-    """Whether the profiler compiles a variant of this version before anything runs."""
-    return any(version.space.recipe(variant.params) for variant in version.variants.values())
-
-
-def same_sources(versions: Sequence[Version]) -> tuple[str, ...]:
-    """Names of the variants that are made of the same sources in all versions.
-
-    Of what is compiled only a build can tell, which compares machine code.
-    """
-    if any(map(is_compiled, versions)):
-        return ()
-    first, *others = versions
-    return tuple(
-        name
-        for name, digest in first.digests.items()
-        if others and all(other.digests.get(name) == digest for other in others)
-    )
-
-
-def shared_variants(versions: Sequence[Version]) -> tuple[str, ...]:
-    """Names of the variants that all versions have, in the order of the newest."""
-    return tuple(
-        name for name in versions[-1].variants if all(name in v.variants for v in versions)
-    )
-
-
-def source_changes(repository: Repository, versions: Sequence[Version]) -> str:
-    """How sources differ between the oldest and the newest version, as `git diff` prints it.
-
-    Those in the folders of experiment, workload and compiled sources; cut where it is very long.
-    """
-    folders: set[str] = set()
-    for version in versions:
-        tree = version.tree
-        files = [version.loaded.path, *_named_files(version)]
-        inside = [file.resolve() for file in files if file.resolve().is_relative_to(tree)]
-        folders |= {file.parent.relative_to(tree).as_posix() for file in inside}
-    pathspecs = [
-        f":(glob){'' if folder == '.' else f'{folder}/'}**/*.{suffix}"
-        for folder in sorted(folders)
-        for suffix in _SOURCE_SUFFIXES
-    ]
-    diff = repository.diff(versions[0].commit, versions[-1].commit, pathspecs)
-    return diff if len(diff) <= _LONGEST_DIFF else f"{diff[:_LONGEST_DIFF]}\n[cut here]\n"
-
-
-def _named_files(version: Version) -> Iterator[Path]:
-    """Files that a workload names: its own, and the sources of what is compiled."""
-    workload = version.loaded.experiment.workload
-    if isinstance(workload, ModuleWorkload):
-        yield Path(workload.target(version.loaded.base))
-    for variant in version.variants.values():
-        recipe = version.space.recipe(variant.params)
-        if recipe is not None:
-            yield from (*recipe.sources, *recipe.included)
 
 
 def write_experiment(
@@ -327,7 +165,7 @@ _SPACE = '''"""Written by the profiler: hands every call on to the space of a re
 
 from pathlib import Path
 
-from profiler.revisions.experiment import merged_space
+from profiler.revisions.space import merged_space
 
 globals().update(merged_space(Path(__file__).parent, {spaces}))
 '''
@@ -373,34 +211,6 @@ def _file_of(version: Version, workload: ModuleWorkload) -> Path:
         "revision",
         remedy="Name its file, relative to the experiment: ./my_package/workload.py.",
     )
-
-
-def merged_space(here: Path, spaces: Mapping[str, tuple[str, str, str | None]]) -> dict[str, Any]:
-    """Functions of a space whose variants name a revision.
-
-    `spaces`: folder of the experiment from `here`, workload and space, by revision.
-    """
-    loaded = {
-        revision: load_space(ModuleWorkload(module=module, space=space), (here / base).resolve())
-        for revision, (base, module, space) in spaces.items()
-    }
-    newest = loaded[next(reversed(loaded))]
-
-    def own(params: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in params.items() if key not in (REVISION, LAUNCHER)}
-
-    def of(params: Mapping[str, Any]) -> Space:
-        return loaded.get(str(params[REVISION]), newest)
-
-    return {
-        "check_variant": lambda params: of(params).check_variant(own(params)),
-        "check_problem": newest.check_problem,
-        "check_cell": lambda params, problem: of(params).check_cell(own(params), problem),
-        "recipe": lambda params: of(params).recipe(own(params)),
-        "check_kernels": lambda params, problem, names: of(params).check_kernels(
-            own(params), problem, names
-        ),
-    }
 
 
 # ---- a `.cu` file --------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 from profiler.kernels.recipe import Recipe
 from profiler.model import Variant
 from profiler.planning.spec import CudaWorkload
-from profiler.revisions.experiment import Version
+from profiler.revisions.versions import Version
 from profiler.sessions.builds.libraries import build_variants
 
 Program = tuple[str | None, str]

@@ -1,6 +1,7 @@
 """`profiler bisect driver SPEC`: recorded runs that differ by something else than the sources."""
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from profiler.commands.bisect import bisect_command
+from profiler.commands.over_time import axes
 from profiler.commands.over_time.answers import read_answers
 from profiler.commands.over_time.axes import environments_of
 from profiler.commands.requests import BisectRequest
@@ -68,6 +70,20 @@ def test_environments_are_named_with_their_interpreters():
     }
     assert environments_of("v1.0..HEAD") is None
     assert environments_of("driver") is None
+
+
+def test_each_environment_is_measured_by_its_interpreter_and_all_are_compared(asked, monkeypatch):
+    def copied(python, arguments):
+        out = Path(arguments[arguments.index("--out") + 1])
+        (run,) = Path.cwd().glob(f"**/sums/{python.name}")
+        shutil.copytree(run, out / "sums" / run.name)
+
+    monkeypatch.setattr(axes, "run_in_environment", copied)
+    _, found = asked("old=/x/copy-1,new=/y/copy-2")
+    (step,) = found["steps"]
+    assert (step["older"], step["newer"], step["control"]) == ("old", "new", "plain")
+    assert (step["refused"], step["moved"]) == ("", [])
+    assert [text.partition(" ")[0] for text in step["differs"]] == ["driver", "cuda_driver"]
 
 
 def test_what_an_environment_cannot_do_is_said(tmp_path):

@@ -9,14 +9,9 @@ from profiler.errors import SpecError, UsageError
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
-from profiler.revisions.experiment import (
-    Wanted,
-    read_version,
-    shared_variants,
-    source_changes,
-    write_experiment,
-)
+from profiler.revisions.experiment import write_experiment
 from profiler.revisions.repository import Repository
+from profiler.revisions.versions import Wanted, read_version, shared_variants, source_changes
 
 CUDA = {
     "name": "sums",
