@@ -73,10 +73,19 @@ def gated(repository, monkeypatch, tmp_path):
             findings=findings, folder=tmp_path, document={}, left_out=("looks",)
         )
 
-        def measure(request, names, reporter):
+        def measure(request, names, reporter, *, with_baseline):
+            assert with_baseline, "the next gate finds the base in the history"
             asked.append((request, tuple(names), dict(os.environ)))
             commits = tuple(map(Repository.of(request.spec).commit, names))
-            return MeasuredRevisions(commits, written, (), comparisons)
+            return MeasuredRevisions(
+                experiment="tiles",
+                baseline="a",
+                base_cells={},
+                commits=commits,
+                run=written,
+                same=(),
+                comparisons=comparisons,
+            )
 
         monkeypatch.setattr(revisions, "measure_revisions", measure)
         given = {"spec": repository / "tiles.yaml", "out": tmp_path, "quiet": True, **fields}
@@ -118,7 +127,7 @@ def test_the_machine_of_today_is_held_against_earlier_runs_but_those_of_this_com
     runs = [run("0123abcd", 5e4, 1), run("", 5e4, 2), run(head, 1e5, 3), run(f"{head}+", 1e5, 4)]
     Store.beside(tmp_path).add(runs)
     here = SimpleNamespace(run=runs[0].run)
-    monkeypatch.setattr(answers, "answers_of_folder", lambda *_: here)
+    monkeypatch.setattr(answers, "answers_of_base", lambda *_: here)
     gated(pair(Verdict.SAME))
     words = "The base takes 2.000\u00d7 the time that it usually took (runs: 2)"
     assert words in capsys.readouterr().out
