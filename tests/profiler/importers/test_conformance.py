@@ -32,6 +32,8 @@ from small_files import EACH, FORMATS, KERNELS, NS, choices, event, raw_row, tri
 
 WITH_RECORDS = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
 Facts = Counter[tuple[str, float | None]]
+READ: dict[tuple[str | bytes, str], tuple[Facts, str]] = {}
+"""What was imported of a file's content and name."""
 
 
 def fake_tool(path: Path, does: str) -> str:
@@ -51,9 +53,18 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def read(tmp_path: Path) -> Callable[..., tuple[Facts, str]]:
-    """What is imported of a file, as names with times, and all that is said of the rest."""
+    """What is imported of a file, as names with times, and all that is said of the rest.
+
+    Of the same file it is the same: most tests hold another one against the whole, read once.
+    """
 
     def imported(content: str | bytes, name: str = "given.txt") -> tuple[Facts, str]:
+        if (content, name) not in READ:
+            READ[content, name] = read_anew(content, name)
+        facts, rest = READ[content, name]
+        return facts.copy(), rest
+
+    def read_anew(content: str | bytes, name: str) -> tuple[Facts, str]:
         path, target = tmp_path / name, tmp_path / "out.json"
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         read, notices = read_files([path])
