@@ -8,11 +8,10 @@ difference is named, because any of them may be what moved the kernel.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from profiler.commands.output import write_json_target
 from profiler.commands.over_time.history import experiment_name
@@ -20,7 +19,7 @@ from profiler.commands.requests import BisectRequest
 from profiler.errors import ExitCode, UsageError
 from profiler.history.answers import VERSION_FIELDS
 from profiler.history.store import Store
-from profiler.model import SCHEMA_VERSION, Verdict
+from profiler.model import Verdict
 from profiler.run_folder.folder import recordings_here, runs
 from profiler.sessions.environments import run_in_environment
 from profiler.sessions.progress import ProgressReporter
@@ -31,9 +30,8 @@ if TYPE_CHECKING:
 
 AXES = (*VERSION_FIELDS, "card")
 _ENVIRONMENT = re.compile(r"([\w.+-]+)=([^,]+)")
-_MOST_CELLS = 10
-_OF_A_RUN = ("spec",)
-"""What `compare` names and is nothing that moves a kernel."""
+_SWITCHES = ("timer", "fast", "quiet")
+_TO = " \N{RIGHTWARDS ARROW} "
 
 
 def environments_of(text: str) -> dict[str, Path] | None:
@@ -47,37 +45,36 @@ def bisect_axis(request: BisectRequest) -> ExitCode:
     """Print which steps along an axis moved which cells; SOME_CELLS_FAILED where it stays open."""
     from profiler.comparison.runs import read_runs
     from profiler.findings.runs.comparison import compare
+    from profiler.findings.runs.document import comparison_document
 
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     environments = environments_of(request.revisions)
-    if environments is None:
-        found = _recorded(request)
-    else:
-        found = {
-            name: _measured(name, python, request, reporter)
-            for name, python in environments.items()
-        }
+    found = (
+        _recorded(request)
+        if environments is None
+        else {name: _measured(name, at, request, reporter) for name, at in environments.items()}
+    )
     if len(found) < 2:
         raise UsageError(
             f"{request.revisions}: there are runs of {', '.join(found) or 'none'} alone",
             remedy="Two values are needed; `profiler history` names the runs.",
         )
     comparison = compare(read_runs(tuple(found.values()), only=request.cell))
-    steps = [_step(comparison, step, tuple(found)) for step in comparison.steps]
-    lines = [line for step in steps for line in _lines(step)]
-    document = {"schema_version": SCHEMA_VERSION, "axis": request.revisions, "steps": steps}
-    write_json_target({**document, "answer": lines}, request.json_target)
+    write_json_target(comparison_document(comparison, None), request.json_target)
     if request.json_target != "-":
-        for line in lines:
-            reporter.results.print(line, markup=False, highlight=False, soft_wrap=True)
-    is_open = any(step["refused"] or step["unclear"] for step in steps)
+        for step in comparison.steps:
+            for line in _lines(comparison, step, tuple(found)):
+                reporter.results.print(line, markup=False, highlight=False, soft_wrap=True)
+    verdicts = [change.verdict for step in comparison.steps for change in step.cells.values()]
+    refused = any(step.refused is not None for step in comparison.steps)
+    is_open = refused or Verdict.UNCLEAR in verdicts
     return ExitCode.SOME_CELLS_FAILED if is_open else ExitCode.COMPLETE
 
 
 def _recorded(request: BisectRequest) -> dict[str, Path]:
     """Newest run of each value of an axis, on the kind of machine of the newest run."""
-    name, axis = experiment_name(str(request.spec)), request.revisions
-    known = Store.beside(request.out).runs(name)
+    axis = request.revisions
+    known = Store.beside(request.out).runs(experiment_name(str(request.spec)))
     recordings = recordings_here()
     newest: dict[str, Path] = {}
     for run in known:
@@ -96,68 +93,41 @@ def _numbers(version: str) -> tuple[list[int], str]:
 def _measured(name: str, python: Path, request: BisectRequest, reporter: ProgressReporter) -> Path:
     """Run of the experiment in an environment, which goes on where it was interrupted."""
     out = request.out.resolve() / ".environments" / name
-    flags = {"--only": request.cell, "--out": str(out)}
-    arguments = [part for flag, value in flags.items() if value for part in (flag, value)]
+    arguments = [str(request.spec), "--no-report", "--out", str(out)]
+    arguments += [] if request.cell is None else ["--only", request.cell]
     arguments += [part for text in request.overrides for part in ("--set", text)]
-    arguments += [flag for flag, given in _SWITCHES.items() if getattr(request, given)]
+    arguments += [f"--{switch}" for switch in _SWITCHES if getattr(request, switch)]
     reporter.say(f"Measures in {name}: {python}")
-    run_in_environment(python, [str(request.spec), *arguments, "--no-report"])
+    run_in_environment(python, arguments)
     return runs(out, experiment_name(str(request.spec)))[-1].path
 
 
-_SWITCHES = {"--timer": "timer", "--fast": "fast", "--quiet": "quiet"}
-
-
-def _step(comparison: RunComparison, step: RunStep, values: Sequence[str]) -> dict[str, Any]:
-    """One step along the axis, as JSON has it."""
+def _lines(comparison: RunComparison, step: RunStep, values: Sequence[str]) -> Iterator[str]:
+    """What moved from one value of the axis to the next, and what else differs between them."""
     older, newer = step.older, step.newer
+    ends = f"{values[older]}{_TO}{values[newer]}"
+    if step.refused is not None:
+        yield f"{ends}: not comparable: {step.refused_words}"
+        return
+    judged = [change for change in step.all.ranked if not change.is_control]
+    moved = [change for change in judged if change.decided]
+    unclear = sum(change.verdict is Verdict.UNCLEAR for change in judged)
+    open_words = f", {unclear} UNCLEAR" if unclear else ""
+    yield f"{ends}: {len(moved)} of {len(judged)} cells moved{open_words}."
+    for change in moved:
+        interval = f"[{change.ratio_low:.3f}, {change.ratio_high:.3f}]"
+        yield f"  {change.cell.id}: {str(change.verdict).upper()} {change.ratio:.3f} {interval}"
+    control = [change.durations.raw_ratio for change in step.cells.values() if change.is_control]
+    if control:
+        times = f"{min(control):.3f} to {max(control):.3f}\N{MULTIPLICATION SIGN}"
+        yield f"  Against {step.control}, which itself takes {times} its time (not judged)."
     differs = [
         "another card"
         if other.field == "gpu_uuid"
-        else f"{other.field} {other.values[older]} \N{RIGHTWARDS ARROW} {other.values[newer]}"
+        else f"{other.field} {other.values[older]}{_TO}{other.values[newer]}"
         for other in comparison.differences
-        if other.values[older] != other.values[newer] and other.field not in _OF_A_RUN
+        if other.values[older] != other.values[newer]
     ]
-    judged = [change for change in step.cells.values() if not change.is_control]
-    control = [change.durations.raw_ratio for change in step.cells.values() if change.is_control]
-    logarithms = [math.log(ratio) for ratio in control if ratio > 0]
-    return {
-        "older": values[older],
-        "newer": values[newer],
-        "differs": differs,
-        "refused": step.refused_words,
-        "cells": len(judged),
-        "unclear": sum(change.verdict is Verdict.UNCLEAR for change in judged),
-        "control": step.control,
-        "control_ratio": math.exp(sum(logarithms) / len(logarithms)) if logarithms else None,
-        "moved": [
-            {
-                "cell": change.cell.id,
-                "verdict": str(change.verdict),
-                "ratio": change.ratio,
-                "low": change.ratio_low,
-                "high": change.ratio_high,
-            }
-            for change in sorted(judged, key=lambda change: -abs(math.log(change.ratio or 1)))
-            if change.verdict in (Verdict.SLOWER, Verdict.FASTER)
-        ],
-    }
-
-
-def _lines(step: Mapping[str, Any]) -> Iterator[str]:
-    ends = f"{step['older']} \N{RIGHTWARDS ARROW} {step['newer']}"
-    if step["refused"]:
-        yield f"{ends}: not comparable: {step['refused']}"
-        return
-    unclear = f", {step['unclear']} UNCLEAR" if step["unclear"] else ""
-    yield f"{ends}: {len(step['moved'])} of {step['cells']} cells moved{unclear}."
-    for moved in step["moved"][:_MOST_CELLS]:
-        numbers = f"{moved['ratio']:.3f} [{moved['low']:.3f}, {moved['high']:.3f}]"
-        yield f"  {moved['cell']}: {moved['verdict'].upper()} {numbers}"
-    if step["control_ratio"] is not None:
-        times = f"{step['control_ratio']:.3f}\N{MULTIPLICATION SIGN}"
-        yield f"  Against {step['control']}, which itself takes {times} its time (not judged)."
-    differs = step["differs"]
     if len(differs) > 1:
         yield f"  Any of these may be it: {', '.join(differs)}."
     elif differs:
