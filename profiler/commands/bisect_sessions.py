@@ -9,7 +9,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from profiler.commands.requests import BisectRequest, RunRequest
+from profiler.commands.requests import BisectRequest, run_request
 from profiler.commands.revisions import MeasuredRevisions, measure_versions, pair_verdict
 from profiler.errors import EnvironmentUnusable, SpecError, UsageError
 from profiler.machine.environment import resolved_architecture
@@ -167,17 +167,9 @@ class CommitSessions:
         if attempt:
             blocks = 2 * max(versions[-1].loaded.experiment.collect.blocks)
             versions = [_with_blocks(version, blocks) for version in versions]
-        asked = RunRequest(
-            spec=self.request.spec,
-            fresh=attempt > 0,
-            live=True,
-            out=self.request.out,
-            timer=self.request.timer,
-            fast=self.request.fast,
-            no_explain=not explained,
-            no_report=not explained,
-            quiet=self.request.quiet,
-        )
+        unseen = not explained
+        flags = {"fresh": attempt > 0, "live": True, "no_explain": unseen, "no_report": unseen}
+        asked = run_request(self.request, **flags)
         return measure_versions(asked, self.repository, versions, self.reporter)
 
     def change(self, findings: Findings, new: Cell, old: Cell) -> Change:

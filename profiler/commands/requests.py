@@ -7,7 +7,7 @@ same request by its fields.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -503,6 +503,19 @@ class BisectRequest:
     def overrides(self) -> tuple[str, ...]:
         """`key=value` texts of --set, and of the flags that are short for one."""
         return _overrides(self)
+
+
+_OF_THE_COMMAND = ("fail_on", "markdown_target", "json_target")
+"""Of what a command prints about its runs, not of the runs."""
+
+
+def run_request(
+    request: CompareRequest | GateRequest | BisectRequest, **changes: Any
+) -> RunRequest:
+    """Request to run what another command measures: with the fields that both have."""
+    own = {own.name for own in fields(request)}.difference(_OF_THE_COMMAND)
+    shared = {f.name: getattr(request, f.name) for f in fields(RunRequest) if f.name in own}
+    return RunRequest(**{**shared, **changes})
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.commands.requests import CompareRequest, RunRequest
+from profiler.commands.requests import CompareRequest, RunRequest, run_request
 from profiler.commands.run import WrittenRun, print_results, written_run
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.gates import Gate, parse_gate
@@ -83,11 +83,7 @@ def compare_revisions(request: CompareRequest, spec: Path) -> ExitCode:
     if len(revisions) == 1:
         revisions.append(WORKING_TREE)
     gate = None if request.fail_on is None else parse_gate(request.fail_on)
-    asked = RunRequest(
-        spec=spec,
-        **{name: getattr(request, name) for name in _SHARED},
-        out=request.reports,
-    )
+    asked = run_request(request, spec=spec, out=request.reports, json_target=request.json_target)
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     measured = measure_revisions(asked, revisions, reporter)
     if measured.run is None:
@@ -102,13 +98,6 @@ def compare_revisions(request: CompareRequest, spec: Path) -> ExitCode:
     for comparison in slower:
         reporter.warn(f"--fail-on {gate}: {_comparison_line(comparison)}")
     return ExitCode.GATE_TRIPPED if slower else measured.run.exit_code
-
-
-_SHARED = (
-    *("only", "baseline", "blocks", "settings", "timer", "fast", "device"),
-    *("json_target", "no_report", "quiet", "color"),
-)
-"""Fields that a comparison of revisions and a run have in common."""
 
 
 def _comparison_line(comparison: RevisionComparison) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from profiler.commands.requests import GateRequest, RunRequest
+from profiler.commands.requests import GateRequest, run_request
 from profiler.commands.targets import write_for_flag
 from profiler.errors import ExitCode, ProfilerError, UsageError
 from profiler.exports.comment import CommentSite, comment_site
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from profiler.revisions.repository import Repository
     from profiler.sessions.progress import ProgressReporter
 
-_SHARED = ("spec", "only", "settings", "timer", "fast", "device", "budget_s", "out", "color")
-"""Fields that a request to run has, too."""
 _BASES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 
 
@@ -39,8 +37,9 @@ def gate(request: GateRequest) -> ExitCode:
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     repository = Repository.of(request.spec)
     base = _base(repository, request, os.environ)
-    to_run = RunRequest(**{name: getattr(request, name) for name in _SHARED})
-    measured = measure_revisions(to_run, [base, request.head], reporter, with_baseline=True)
+    measured = measure_revisions(
+        run_request(request), [base, request.head], reporter, with_baseline=True
+    )
     answer = _answer(measured, threshold, request)
     text = gate_markdown(answer)
     _print(answer, text, request, reporter)
