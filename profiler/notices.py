@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from textwrap import shorten
 from typing import Any
 
 
@@ -593,8 +594,13 @@ def in_one_line(folded: Sequence[FoldedNotice]) -> str:
     counted = ", ".join(
         f"{count} {_COUNTED[kind]}{'s' if count > 1 else ''}" for kind, count in counts.items()
     )
-    clauses = "; ".join(_first_clause(notice.text) for notice in ordered)
-    return f"{counted} (in full with --verbose, and in the page): {clauses.rstrip('.')}."
+    clauses = [_first_clause(notice.text).rstrip(".") for notice in ordered]
+    named = "; ".join(shorten(clause, _LONGEST_CLAUSE, placeholder="\u2026") for clause in clauses)
+    return f"{counted} (in full with --verbose, and in the page): {named}."
+
+
+_LONGEST_CLAUSE = 64
+"""Characters of a clause among others in one line."""
 
 
 def _first_clause(sentence: str) -> str:

@@ -144,9 +144,11 @@ def _has_one_type(column: pd.Series[Any]) -> bool:
 
 def print_notices(notices: Sequence[Notice], color: str, *, verbose: bool = True) -> None:
     """Print notices to stderr, one in a line; all in one line unless `verbose`."""
+    from profiler.render.console.terminal import Paragraph
+
     errors = make_console(color, stderr=True)
     for line in notice_lines(notices, verbose=verbose):
-        errors.print(line, markup=False, soft_wrap=True)
+        errors.print(line if verbose else Paragraph(line), markup=False, soft_wrap=verbose)
 
 
 def notice_lines(notices: Sequence[Notice], *, verbose: bool) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from profiler.planning.problem_names import problem_key
 from profiler.render.console.terminal import TextTable, add_rest_caption, columns, plain, table
 from profiler.render.kinds.timeline import timeline_tables
 from profiler.render.tables.builds import compiler_message, variants_text
+from profiler.render.tables.timers import timer_table
 from profiler.render.words import numbers
 from profiler.render.words.comparisons import ties_words
 from profiler.render.words.outcomes import OUTCOME_WORDS
@@ -40,6 +41,8 @@ def run_tables(findings: Findings, *, verbose: bool) -> list[RenderableType]:
     kind_tables, timelines = findings.report.settings.page_kind.console, timeline_tables(findings)
     if kind_tables:
         parts += load_part(kind_tables)(findings)
+    elif findings.timers is not None and findings.timers.compared and not verbose:
+        parts.append(_timers_table(findings))
     elif findings.ranking.winners and (verbose or not timelines):
         parts += _variant_tables(findings, verbose=verbose)
     parts += timelines
@@ -49,6 +52,23 @@ def run_tables(findings: Findings, *, verbose: bool) -> list[RenderableType]:
     if failed:
         parts.append(_failed_table(programs, failed, _MOST_FAILED if verbose else _FEW_FAILED))
     return parts
+
+
+def _timers_table(findings: Findings) -> TextTable:
+    """Each timer by the first one, over all cells."""
+    compared = timer_table(findings)
+    reference = compared.reference if compared else ""
+    rich_table = table(f"Times by other timers \u00f7 that by {reference}, over all cells")
+    columns(rich_table, "timer", name=True)
+    columns(rich_table, "mean", right=True)
+    columns(rich_table, "least", right=True)
+    columns(rich_table, "at", drop=2)
+    columns(rich_table, "most", right=True)
+    columns(rich_table, "at", drop=1)
+    for row in compared.overall if compared else ():
+        rich_table.add_row(plain(row.name), *(plain(datum.text) for datum in row.data[:-1]))
+    rich_table.caption = "Mean: the geometric one. The versions are in the page."
+    return rich_table
 
 
 def _variant_tables(findings: Findings, *, verbose: bool) -> list[TextTable]:
@@ -240,8 +260,12 @@ def _top_title(programs: Programs, rows: Sequence[VariantRank]) -> str:
     """Title that says over how many problems the means are."""
     total = len(programs.problems)
     fewest = min((len(row.ratios) for row in rows if row.ratios), default=total)
-    span = f" over {total}" if fewest == total else f", each over its own {fewest} to {total}"
-    return f"Geometric means{span} problems{_axes(programs)}"
+    if fewest == total:
+        return f"Geometric means over {total} problems{_axes(programs)}"
+    return (
+        f"Geometric means over the problems that a variant has, {fewest} to {total}"
+        f"{_axes(programs)}"
+    )
 
 
 def _verdict_caption(findings: Findings) -> str:

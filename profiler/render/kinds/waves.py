@@ -42,15 +42,15 @@ from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import answer, numbers
 from profiler.render.words.sentences import Sentence, sentence_of, strong
 
+_PER_SM = f"{RULE_BLOCKS_PER_SM:g} blocks per SM"
 GRID_HEADS = (
     *("waves", "blocks", "blocks per SM", "time", "ideal time", "tail efficiency"),
     "achieved occupancy",
 )
 NEED_HEADS = (
-    *("good from, waves", "good from, blocks per SM", "up to, waves"),
-    *("grids of the rule", "their least", "at, waves", "the rule"),
+    *("waves needed", "blocks per SM needed", "measured up to waves"),
+    *(f"grids of {_PER_SM} and more", "their least rate", "at waves", "the rule"),
 )
-_PER_SM = f"{RULE_BLOCKS_PER_SM:g} blocks per SM"
 _MOST_SENTENCES = 4
 
 

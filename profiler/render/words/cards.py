@@ -15,7 +15,7 @@ from profiler.findings.counters import (
     mean_ratio,
     nearest_roof,
 )
-from profiler.findings.findings import CellNumbers, Findings, KindFindings, Programs, Ranking
+from profiler.findings.findings import CellNumbers, Findings, Ranking
 from profiler.findings.kinds.grids import DRAM
 from profiler.findings.ranking import VariantRank
 from profiler.findings.verdicts import PairVerdict
@@ -26,7 +26,7 @@ from profiler.model import Problem, Variant, Verdict
 from profiler.render.tables.captured_step import captured_sentences
 from profiler.render.tables.timers import timer_cards
 from profiler.render.words import numbers
-from profiler.render.words.answer import coverage_sentence, where
+from profiler.render.words.answer import coverage_sentence
 from profiler.render.words.comparisons import (
     bias_words,
     noun,
@@ -39,9 +39,10 @@ from profiler.render.words.headline import (
     blocks_that_fill,
     headline,
     kind_sentence,
+    lead_words,
     reference_clause,
 )
-from profiler.render.words.names import key_to_names
+from profiler.render.words.names import label_keys, usual_words
 from profiler.render.words.sentences import Card, Sentence, card_sentence, sentence_of, spoken
 from profiler.render.words.verdict_words import CSS, word
 from profiler.render.words.verdicts import (
@@ -66,26 +67,37 @@ def cards(findings: Findings) -> tuple[Card, ...]:
     """Best, by how much, is it real, why."""
     if findings.timers is not None and findings.timers.compared:
         return timer_cards(findings, findings.timers)
+    if cards_of_waves := _waves_cards(findings):
+        return cards_of_waves
     return (
-        *(_waves_cards(findings) or (_best_card(findings), _difference_card(findings))),
+        _best_card(findings),
+        _difference_card(findings),
         _reality_card(findings),
         _why_card(findings),
     )
 
 
 def first_answer(findings: Findings) -> tuple[Sentence, ...]:
-    """What a run says first, wherever it is asked: a sentence, the cards, what was measured.
+    """What a run says first, wherever it is asked: a sentence, the cards, what was not measured.
 
-    The last is what one must know to read the names in it, where they are not plain.
+    What one must know to read the names, where they are not plain, follows the sentence.
     """
-    key = key_to_names(findings.programs)
+    key = " ".join(filter(None, (label_keys(findings.programs), usual_words(findings.programs))))
     return (
         headline(findings),
+        *([sentence_of(key)] if key else []),
         *map(card_sentence, cards(findings)),
         *captured_sentences(findings),
-        sentence_of(f"{spoken(coverage_sentence(findings.programs))}{_never_tried(findings)}"),
-        *([sentence_of(key)] if key else []),
+        *([coverage] if (coverage := _coverage(findings)) else []),
     )
+
+
+def _coverage(findings: Findings) -> Sentence:
+    """How many cells were measured, where not all were, and what a search left out."""
+    programs, untried = findings.programs, _never_tried(findings)
+    if programs.measured_count() == len(programs.plan.cells) and not untried:
+        return ()
+    return sentence_of(f"{spoken(coverage_sentence(programs))}{untried}")
 
 
 def _never_tried(findings: Findings) -> str:
@@ -107,12 +119,15 @@ def _best_card(findings: Findings) -> Card:
     row = findings.ranking.leader
     if row is None:
         return Card("Best", "nothing", "no correct result was measured")
+    farthest = _coverage_words(findings, row)
     details = [
         "the baseline" if row is findings.ranking.baseline_rank else "",
         _wins_words(findings, row),
-        _coverage_words(findings, row),
+        farthest,
+        _elsewhere(findings.ranking, row),
         _ties(findings.ranking, row),
-        _reference_words(findings) if kind_sentence(findings) else "",
+        "" if farthest else _next_words(findings, row),
+        _reference_words(findings),
     ]
     detail = "; ".join(filter(None, details))
     return Card(_place(findings.ranking, row), row.variant.label, detail)
@@ -139,13 +154,70 @@ def _coverage_words(findings: Findings, row: VariantRank) -> str:
         return f"measured at {len(row.ratios)}"
     if row.regret is None or row.regret.worst <= 1 or not findings.ranking.tunes:
         return ""
-    return f"used {where(row)}, {worst_of_the_best(findings.numbers, row.regret.worst)}"
+    return f"at each of them {worst_of_the_best(findings.numbers, row.regret.worst)}"
+
+
+def _elsewhere(ranking: Ranking, row: VariantRank) -> str:
+    """Who is first at the problems that the leader is not planned for; empty without such.
+
+    Where the run tunes, which one to use there.
+    """
+    others = [
+        winner.cell.variant.label
+        for problem, winner in ranking.deciding_winners.items()
+        if problem not in row.planned
+    ]
+    if not others:
+        return ""
+    leaders = [rows[0] for rows in ranking.rival_groups if rows[0].planned.isdisjoint(row.planned)]
+    if ranking.tunes and len(leaders) == 1:
+        return f"for the other {len(others)} problems {leaders[0].variant.label}"
+    counted = Counter(others).most_common(_MOST_ELSEWHERE)
+    firsts = ", ".join(f"{label} is first at {count}" for label, count in counted)
+    return f"of the other {len(others)}, which it cannot run, {firsts}"
+
+
+_MOST_ELSEWHERE = 2
+
+
+def _next_words(findings: Findings, row: VariantRank) -> str:
+    """The next of those that run on the same problems, and whether it was shown to be slower."""
+    ranking = findings.ranking
+    total = len(row.planned)
+    group = next((rows for rows in ranking.rival_groups if row in rows), ())
+    following = next(
+        (
+            other
+            for other in group
+            if other is not row and other.regret and other.variant != findings.programs.baseline
+        ),
+        None,
+    )
+    if total < _FEWEST_PROBLEMS or following is None or following.regret is None:
+        return ""
+    held = len(ranking.contenders.get(following.variant.id, frozenset()) & row.planned)
+    worse = "lower" if findings.numbers.primary.better == "higher" else "slower"
+    shown = f"not shown {worse}" if held == total else f"shown {worse} at {total - held}"
+    return f"next {following.variant.label}, {shown}"
+
+
+_FEWEST_PROBLEMS = 2
+"""At one problem, those that are not told apart are named, and the table has the rest."""
 
 
 def _reference_words(findings: Findings) -> str:
-    """The absolute best, where a reference other than the baseline is ahead, and how far."""
-    clause = reference_clause(findings.numbers, answer_of(findings.ranking).reference)
-    return spoken(sentence_of(clause)).removeprefix("; ")
+    """How far the best of the references is, where it is another than the baseline.
+
+    Where it is ahead, the sentence above says so, but on a kind of page that has its own.
+    """
+    lead = answer_of(findings.ranking).reference
+    if lead is None or lead.variant == findings.programs.baseline:
+        return ""
+    if lead.ratio > 1:
+        return f"the best reference, {lead.variant.label}, {lead_words(findings.numbers, lead)}"
+    if not kind_sentence(findings):
+        return ""
+    return spoken(sentence_of(reference_clause(findings.numbers, lead))).removeprefix("; ")
 
 
 def _place(ranking: Ranking, row: VariantRank) -> str:
@@ -156,7 +228,7 @@ def _place(ranking: Ranking, row: VariantRank) -> str:
         winner for winner in ranking.deciding_winners.values() if winner.cell.variant == row.variant
     ]
     alone = len(winners) == len(row.planned) and all(winner.best for winner in winners)
-    return "Best" if alone else "Best, or not told apart"
+    return "Best" if alone else "Best or tied"
 
 
 def _ties(ranking: Ranking, row: VariantRank) -> str:
@@ -173,7 +245,7 @@ def _ties(ranking: Ranking, row: VariantRank) -> str:
 
 
 def _waves_cards(findings: Findings) -> tuple[Card, ...]:
-    """How many blocks are enough, and what fewer cost; nothing on a page without waves."""
+    """How many blocks are enough, what fewer cost, how that was measured; nothing without waves."""
     needs = findings.kind.waves.needs if findings.kind.waves else ()
     enough = [need for need in needs if not numbers.is_missing(need.waves)]
     least = min(enough, key=lambda need: need.rule_least, default=None)
@@ -185,8 +257,41 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
     detail = "; ".join(blocks[:_MOST_NEEDS]) if len(enough) > 1 else waves
     cost = f"{numbers.show(100 * least.rule_least, '%')} of the rate"
     where = f"{labels[least.variant]} at {least.rule_least_at:.4g} waves"
-    idle = f"of {where}, the least: multiprocessors idle in the last wave"
-    return (Card("How many", answer, detail), Card("What fewer give", cost, idle))
+    grids = sum(need.rule_grids for need in enough)
+    idle = f"of full waves, in {where}, the least of {grids} grids that follow it"
+    return (
+        Card("How many", answer, detail),
+        Card("What the rule leaves", cost, idle),
+        Card("Is it real", *_duration_evidence(findings)),
+        Card("Why", "the last wave", f"multiprocessors idle in it{_roof_clause(findings)}"),
+    )
+
+
+def _roof_clause(findings: Findings) -> str:
+    """The nearest roof of the leader at the problem that takes longest, after a semicolon."""
+    problem, row = findings.ranking.largest_problem, findings.ranking.leader
+    if problem is None or row is None:
+        return ""
+    roof = nearest_roof_words(findings, row.variant, problem, whose=row.variant.label)
+    return f"; {roof}" if roof else ""
+
+
+def _duration_evidence(findings: Findings) -> tuple[str, str]:
+    """How many durations were measured, of how many blocks, and their widest interval."""
+    values = [
+        findings.numbers.value(cell, findings.numbers.primary.name)
+        for cell in findings.programs.correct_cells.values()
+    ]
+    known = [value for value in values if value.present and not numbers.is_missing(value.high)]
+    if not known:
+        return "not known", "durations have no intervals"
+    widest = max((value.high - value.low) / 2 / value.median for value in known)
+    blocks = sorted({value.n for value in known})
+    span = block_words(blocks[0]) if len(blocks) == 1 else f"{blocks[0]} to {blocks[-1]} blocks"
+    detail = (
+        f"medians of {span}; the widest of their 95\u202f% intervals is \u00b1{percent(widest)}"
+    )
+    return f"{len(known)} durations", detail
 
 
 _MOST_NEEDS = 4
@@ -205,24 +310,28 @@ def _difference_card(findings: Findings) -> Card:
     against = f"the {noun(findings.numbers)} of {baseline.label}"
     if findings.ranking.baseline_rank:
         against += f" in {row.variant.label}, first of the rest"
-    source = f"{_source(findings.programs, row.verdicts)}{_selection_words(findings.ranking, row)}"
+    source = f"{_source(row.verdicts)}{_selection_words(findings.ranking, row)}"
     if len(row.ratios) == 1:
         value = row.best[1]
         between = numbers.interval(value.ratio_low, value.ratio_high)
         words = " ".join(filter(None, (against, between)))
         return Card(question, numbers.ratio(value.ratio), f"{words}{source}")
-    span = f"{numbers.ratio(row.best[1].ratio)} to {numbers.ratio(row.worst[1].ratio)}"
+    least, most = (
+        f"{numbers.ratio(value.ratio)} at {problem.name}"
+        for problem, value in (row.best, row.worst)
+    )
+    span = f"{least} to {most}"
     return Card(question, numbers.ratio(row.geometric_mean), f"{against}; {span}{source}")
 
 
-def _source(programs: Programs, verdicts: Sequence[PairVerdict]) -> str:
-    """Source of a ratio: the confirmation or the timing blocks."""
+def _source(verdicts: Sequence[PairVerdict]) -> str:
+    """Whether a ratio is of the confirmation; else it is of the timing blocks."""
     judged = [pair for pair in verdicts if pair.verdict is not None]
     if not judged:
         return ""
     final = sum(pair.final for pair in judged)
     if not final:
-        return "; not confirmed" if programs.plan.problems_to_confirm else ""
+        return "; not confirmed"
     return "; confirmed" if final == len(judged) else f"; confirmed at {final} of {len(judged)}"
 
 
@@ -248,11 +357,7 @@ def _reality_card(findings: Findings) -> Card:
         return Card(question, "not known", "no ratio to a baseline")
     judged = [pair for pair in row.planned_verdicts if pair.verdict is not None]
     if judged and any(pair.verdict is not Verdict.NO_DATA for pair in judged):
-        card = _verdict_card(question, judged)
-        if findings.kind.waves is None or findings.programs.baseline is None:
-            return card
-        both = f"{row.variant.label} against {findings.programs.baseline.label}"
-        return replace(card, detail=f"{both}; {card.detail}")
+        return _verdict_card(question, judged)
     if findings.verdicts.given:
         return Card(question, "not known", "only the baseline was measured")
     return _interval_card(question, findings.numbers, row)
@@ -276,15 +381,15 @@ def _verdict_card(question: str, verdicts: Sequence[PairVerdict]) -> Card:
         others = [(verdict, number) for verdict, number in others if word(verdict) not in both]
     rest = [f"{words[verdict]} at {number}" for verdict, number in others]
     margins = _span("margin \u00b1", [pair.margin for pair in verdicts], "")
-    details = [", ".join(rest), margins, _offsets(verdicts), _blocks(verdicts)]
+    details = [", ".join(rest), f"{margins}{_offsets(verdicts)}", _blocks(verdicts)]
     detail = "; ".join(filter(None, details))
     return Card(question, answer, detail, "" if others else CSS[first])
 
 
 def _offsets(verdicts: Sequence[PairVerdict]) -> str:
-    """At how many problems the margin is made by offsets that one session does not see."""
+    """At how many problems the margin is what sessions differ by, which one session cannot see."""
     count = sum(pair.rests_on_offsets for pair in verdicts)
-    return f"for offsets between sessions at {count}" if count else ""
+    return f", at {count} what sessions differ by" if count else ""
 
 
 def _blocks(verdicts: Sequence[PairVerdict]) -> str:
@@ -368,7 +473,6 @@ def _why_card(findings: Findings) -> Card:
     card = (
         _account_card(findings)
         or _with_roof(_busy_card(findings), roof)
-        or _with_roof(_tail_card(findings.kind), roof)
         or _limit_card(findings, row.variant, problem)
         or _with_roof(_traffic_card(findings, row.variant, problem), roof)
         or _roof_card(findings, row.variant, problem)
@@ -395,17 +499,31 @@ def _account_card(findings: Findings) -> Card | None:
     else:
         parts = roof_parts(pair, pair.roof_account)
     largest, ns = next((part for part in parts if part[1] * difference > 0), parts[0])
+    against_it = next((part for part in parts if part[1] * ns < 0), ("", 0.0))
     place = f" at {pair.cell.problem.name}" if len(findings.programs.problems) > 1 else ""
     # The cards beside it are of other launches: of the confirmation, at other clocks.
-    times = (
-        f"{numbers.signed_time(ns)}, the largest part of a net {numbers.signed_time(difference)}"
-    )
     against = f"against {pair.against.variant.label}{place} (explain session)"
-    detail = f"{times} {against}; {limit_and_roof(pair.first)}"
+    sum_of_parts = _net_words(ns, against_it, difference)
+    detail = f"{sum_of_parts} {against}; {limit_and_roof(pair.first)}"
     # What is explained need not be the leader, nor of the type that the best of all is of.
     is_leader = ranking.leader is not None and pair.cell.variant == ranking.leader.variant
     question = "Why" if is_leader else f"Why {pair.cell.variant.label}, not the leader"
     return Card(question, largest, detail)
+
+
+def _net_words(largest_ns: float, against_it: tuple[str, float], difference_ns: float) -> str:
+    """The largest part of a difference, what goes most against it, and the difference itself.
+
+    Of small parts against it nothing is said: `-4.2 ms of -4.4 ms`.
+    """
+    words, ns = against_it
+    largest, net = numbers.signed_time(largest_ns), numbers.signed_time(difference_ns)
+    if abs(ns) < _SMALL_AGAINST * abs(difference_ns) and abs(largest_ns) <= abs(difference_ns):
+        return f"{largest} of {net}"
+    return f"{largest}, and {words}, {numbers.signed_time(ns)}: in all {net}"
+
+
+_SMALL_AGAINST = 0.1
 
 
 def _busy_card(findings: Findings) -> Card | None:
@@ -495,18 +613,6 @@ def _bandwidth_card(cell_numbers: CellNumbers, variant: Variant, problem: Proble
     near = busy >= IDLE_PCT
     detail = f"{numbers.show(busy, '%')} of it at {problem.name}"
     return Card("Why", "near DRAM bandwidth" if near else "not DRAM bandwidth", detail)
-
-
-def _tail_card(kind: KindFindings) -> Card | None:
-    """The least rate that the last wave leaves, on a page of waves; None elsewhere."""
-    needs = kind.waves.needs if kind.waves else ()
-    measured = [need for need in needs if not numbers.is_missing(need.rule_least)]
-    if not measured:
-        return None
-    least = min(measured, key=lambda need: need.rule_least)
-    share = numbers.show(100 * least.rule_least, "%")
-    detail = f"multiprocessors idle in it: down to {share} at {least.rule_least_at:.4g} waves"
-    return Card("Why", "the last wave", detail)
 
 
 _STALLS = {"wait": "fixed-latency dependencies"}

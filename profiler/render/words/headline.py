@@ -21,7 +21,7 @@ from profiler.render.words.answer import NOTHING_MEASURED
 from profiler.render.words.comparisons import noun, step_name, ties_words, value_name
 from profiler.render.words.sentences import Sentence, sentence_of, spoken, strong
 from profiler.render.words.verdict_words import word
-from profiler.render.words.verdicts import counts_clause, opposed, symbol, word_of
+from profiler.render.words.verdicts import counted, counts_clause, opposed, symbol, word_of
 
 
 def headline(findings: Findings) -> Sentence:
@@ -248,9 +248,10 @@ _MOST_EFFECTS = 4
 
 
 def _effect_words(step_effect: StepEffect) -> str:
-    """A step after the largest, in short: its ratio, and its verdict where it is one alone."""
+    """A step after the largest, in short: its ratio, and its verdicts by their symbols."""
     ratio = numbers.ratio(step_effect.overall.ratio)
-    return f"{step_name(step_effect.step)} {ratio} {symbol(step_effect.verdicts)}".rstrip()
+    verdicts = symbol(step_effect.verdicts) or f"({counted(step_effect.verdicts)})"
+    return f"{step_name(step_effect.step)} {ratio} {verdicts}".removesuffix(" ()")
 
 
 def _waves(findings: Findings) -> Sentence:
@@ -262,9 +263,9 @@ def _waves(findings: Findings) -> Sentence:
     answer, waves = blocks_that_fill(enough)
     held = sum(need.rule_holds is True for need in needs)
     return sentence_of(
-        f"It takes {strong(answer)} to keep at least {numbers.show(100 * GOOD, '%')} of the rate "
-        f"of full waves ({who}{waves}); {RULE_BLOCKS_PER_SM:g} blocks per SM are always enough "
-        f"for {held or 'none'} of {len(needs)} variants."
+        f"A grid needs {strong(answer)} ({who}{waves}) to reach {numbers.show(100 * GOOD, '%')} of "
+        f"the rate of full waves, and from there on; the rule of {RULE_BLOCKS_PER_SM:g} blocks per "
+        f"SM holds for {held or 'none'} of {len(needs)} variants."
     )
 
 
@@ -291,5 +292,17 @@ def _timers(findings: Findings) -> Sentence:
     furthest = table.furthest
     return sentence_of(
         f"Of {len(table.timers)} timers, {strong(furthest.timer)} differs most from "
-        f"{table.reference}: {strong(furthest.ratio)} at {furthest.where} ({furthest.times})."
+        f"{table.reference}: {strong(furthest.ratio)} at {furthest.where} ({furthest.times})"
+        f"{_versions(findings, table.reference)}."
+    )
+
+
+def _versions(findings: Findings, reference: str) -> str:
+    """Clause on the versions that the timers timed, by the reference; empty without a baseline."""
+    row, baseline = findings.ranking.best_rank, findings.programs.baseline
+    if row is None or baseline is None or row.best is None or row.variant == baseline:
+        return ""
+    return (
+        f"; by {reference}, {row.variant.label} takes {numbers.ratio(row.geometric_mean)} the time "
+        f"of {baseline.label}{counts_clause(row.planned_verdicts)}"
     )
