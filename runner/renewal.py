@@ -188,7 +188,7 @@ def require_same(
         raise ImplausibleError(
             f"after its last visit its inputs were overwritten in place, and {wrong} of {total} "
             "elements of its result are not those of the new inputs: kept from earlier launches, "
-            "left out, or not ready when its stream was"
+            "made from a copy that its setup took, left out, or not ready when its stream was"
         )
 
 

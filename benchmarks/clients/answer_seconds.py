@@ -4,8 +4,9 @@
 
 RMSNorm of torch, `torch.compile`, Liger-Kernel and a Triton kernel of one's own, at three sizes;
 the same again after that kernel was edited; a kernel of a `.cu` file against torch at two sizes.
-Caches of compilers are empty at the beginning. Beside the first: the same launches by
-`triton.testing.do_bench`, and by nsight-python where it is installed, each with empty caches too.
+Durations and counters by CUPTI, why by ncu; caches of compilers are empty at the beginning. Beside
+the first: the same launches by `triton.testing.do_bench`, and by nsight-python where it is
+installed, each with empty caches too.
 Exits 1 where a bar is missed.
 """
 
@@ -65,7 +66,7 @@ def main() -> int:
         folder = Path(name)
         norm = shutil.copytree(HERE / "rms_norm", folder / "rms_norm")
         run = ("-m", "profiler", "run")
-        live = ("--live", "--out", str(folder / "reports"))
+        live = ("--live", "--fast", "--out", str(folder / "reports"))
         caches = folder / "caches"
         file = norm / "rms_norm.py"
         rows.append(("RMSNorm, 15 cells", seconds_of(norm, caches, *run, file.name, *live), 60))

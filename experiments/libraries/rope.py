@@ -16,7 +16,7 @@ def rotated(x, cos, sin):
     first, second = x.chunk(2, -1)
     return x * cos[:, None] + torch.cat([-second, first], -1) * sin[:, None]
 
-@rope.variant(baseline=True, tags="torch", tolerance={"bfloat16": {"absolute": 3e-2}})
+@rope.variant(baseline=True, tags="torch", tolerance={"bfloat16": {"absolute": 4e-2}})
 def eager(q, k, cos, sin):
     return rotated(q, cos, sin), rotated(k, cos, sin)
 

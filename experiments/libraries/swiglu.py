@@ -1,4 +1,4 @@
-"""SwiGLU of gates and values side by side. Packages: torch, liger-kernel, flashinfer-python."""
+"""SwiGLU of gates and values. Packages: torch, liger-kernel."""
 
 import torch
 import torch.nn.functional as F
@@ -9,22 +9,17 @@ swiglu = profiler.Experiment("swiglu", problems={"rows": 4096, "columns": [1024,
 
 @swiglu.inputs
 def normal_bfloat16(rows, columns):
-    return torch.randn(rows, 2 * columns).bfloat16()
+    return torch.randn(rows, columns).bfloat16(), torch.randn(rows, columns).bfloat16()
 
 @swiglu.variant(baseline=True, tags="torch", tolerance={"bfloat16": {"relative": 2e-2}})
-def eager(x):
-    return F.silu(x.chunk(2, -1)[0]) * x.chunk(2, -1)[1]
+def eager(gate, value):
+    return F.silu(gate) * value
 
 @swiglu.variant(setup=True, tags="torch")
-def compiled(x):
-    return lambda run=torch.compile(eager, dynamic=False): run(x)
+def compiled(gate, value):
+    return lambda run=torch.compile(eager, dynamic=False): run(gate, value)
 
 @swiglu.variant(setup=True, tags="library")
-def liger(x):
+def liger(gate, value):
     from liger_kernel.transformers.functional import liger_swiglu
-    return lambda halves=[half.contiguous() for half in x.chunk(2, -1)]: liger_swiglu(*halves)
-
-@swiglu.variant(setup=True, tags="library")
-def flashinfer(x):
-    from flashinfer.activation import silu_and_mul
-    return lambda: silu_and_mul(x)
+    return lambda: liger_swiglu(gate, value)
