@@ -95,7 +95,7 @@ def first_answer(findings: Findings) -> tuple[Sentence, ...]:
 def _coverage(findings: Findings) -> Sentence:
     """How many cells were measured, where not all were, and what a search left out."""
     programs, untried = findings.programs, _never_tried(findings)
-    if programs.measured_count() == len(programs.plan.cells) and not untried:
+    if 0 < programs.measured_count() == len(programs.plan.cells) and not untried:
         return ()
     return sentence_of(f"{spoken(coverage_sentence(programs))}{untried}")
 
