@@ -28,11 +28,11 @@ from profiler.sessions.forecasts.forecast import (
     START_S,
     Forecast,
     SessionVisits,
-    VisitForecast,
     around_visits,
     first_command,
     forecast,
     further_seconds,
+    visit_lines,
     visit_seconds,
 )
 from profiler.sessions.forecasts.launch_counts import Launches
@@ -197,11 +197,8 @@ PARTED = {"command": "./sgemm", "parts": {"size": [1, 2], "launches": 51}}
     ],
 )
 def test_the_first_visit_of_a_program_tells_what_the_rest_takes(workload, visits, seconds, lines):
-    said = []
-    forecast = VisitForecast(CommandWorkload.model_validate(workload), said.append, visits)
-    forecast.visited(seconds, 306)
-    forecast.visited(seconds, 306)
-    assert said == lines
+    workload = CommandWorkload.model_validate(workload)
+    assert list(visit_lines(workload, visits, seconds, 306)) == lines
 
 
 def test_a_plan_forecasts_a_program_by_its_newest_run(tmp_path):

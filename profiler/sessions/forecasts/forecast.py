@@ -6,7 +6,7 @@ import math
 import shlex
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -296,24 +296,6 @@ _SHORT_REST_S = 30.0
 """A rest that takes no longer than this needs no forecast."""
 _LONG_VISIT_S = 20.0
 """Visits from here on have a line on what to limit."""
-
-
-@dataclass
-class VisitForecast:
-    """Prints, after the first visit of an external command, what the rest of the session takes."""
-
-    workload: CommandWorkload
-    say: Callable[[str], None]
-    visits: int
-    """Visits of the session that are to be made."""
-    _said: bool = False
-
-    def visited(self, seconds: float, launches: int) -> None:
-        """Take the duration of a visit and the number of launches that ncu profiled in it."""
-        if not self._said:
-            self._said = True
-            for line in visit_lines(self.workload, self.visits, seconds, launches):
-                self.say(line)
 
 
 def visit_lines(

@@ -20,7 +20,7 @@ from profiler.run_folder.folder import JOURNAL_FILE, AttemptRecord, AttemptResul
 from profiler.run_folder.load.loaded import Loaded, median_durations
 from profiler.runner import protocol
 from profiler.sessions.attempt import reserved_attempt
-from profiler.sessions.forecasts.forecast import VisitForecast
+from profiler.sessions.forecasts.forecast import visit_lines
 from profiler.sessions.measuring.attempt_book import AttemptBook
 from profiler.sessions.measuring.work import Meanwhile, ProgramTurn, Turns, Work, turns_of
 from profiler.sessions.process import SessionResult
@@ -76,7 +76,6 @@ class ProgramSessions:
         for cell, (outcome, cause) in failed.items():
             turns.failed.add(cell)
             progress.failed(cell, f"{outcome}: {cause}")
-        forecast = VisitForecast(self.workload, self.reporter.say, len(work.missing))
         made = defaultdict(list)
         for loaded in work.earlier:
             if loaded.attempt.record.visit is not None:
@@ -90,13 +89,20 @@ class ProgramSessions:
             has_samples = has_samples or bool(loaded.visits())
             made[turn.visit.cell].append(loaded)
             if failure is None:
+                is_first = not turns.measured
                 turns.measured.add(turn.visit.cell)
                 progress.durations_ns |= median_durations(made[turn.visit.cell])
                 progress.visited(turn.visit.cell)
-                forecast.visited(end.seconds, loaded.launches)
+                if is_first:
+                    self._forecast(len(work.missing), end.seconds, loaded.launches)
             else:
                 turns.failed.add(turn.visit.cell)
                 progress.failed(turn.visit.cell, f"{failure[0]}: {failure[1]}")
+
+    def _forecast(self, visits: int, seconds: float, launches: int) -> None:
+        """Print what the rest of a session takes, by its first visit."""
+        for line in visit_lines(self.workload, visits, seconds, launches):
+            self.reporter.say(line)
 
     def _make_turn(
         self, turn: ProgramTurn, turns: Turns, *, may_match: bool
