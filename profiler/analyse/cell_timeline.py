@@ -10,7 +10,7 @@ import pandas as pd
 
 from profiler.analyse.samples import (
     SAMPLE_COLUMNS,
-    Origin,
+    SampleOrigin,
     command_identity,
     distinct_names,
     part_id,
@@ -64,7 +64,12 @@ _KERNEL = "kernel"
 
 
 def samples_from_timeline(
-    operations: pd.DataFrame, launches: pd.DataFrame, visit: Visit, origin: Origin, *, on_host: bool
+    operations: pd.DataFrame,
+    launches: pd.DataFrame,
+    visit: Visit,
+    origin: SampleOrigin,
+    *,
+    on_host: bool,
 ) -> pd.DataFrame:
     """One row per launch of a visit, `repeat` its number and `duration_ns` that of its kernels.
 
@@ -95,7 +100,9 @@ def samples_from_timeline(
     return typed_samples(frame[[*SAMPLE_COLUMNS, "duration_ns"]])
 
 
-def samples_from_program(operations: pd.DataFrame, visit: Visit, origin: Origin) -> pd.DataFrame:
+def samples_from_program(
+    operations: pd.DataFrame, visit: Visit, origin: SampleOrigin
+) -> pd.DataFrame:
     """One row per kernel of an external command, told apart as those that ncu saw.
 
     Each combination of kernel, grid and block is a cell of its own; its launches are repeats.

@@ -31,7 +31,7 @@ import pandas as pd
 from profiler.analyse.combine import Ranges, combine_metrics
 from profiler.analyse.derived import add_derived
 from profiler.analyse.phases import VISIT
-from profiler.analyse.samples import SAMPLE_COLUMNS, Origin
+from profiler.analyse.samples import SAMPLE_COLUMNS, SampleOrigin
 from profiler.analyse.timeline import merged_name, numbered_prefixes
 from profiler.model import Environment, SessionKind
 from profiler.parse.nvtx_cells import NvtxRange
@@ -78,7 +78,7 @@ def _no_visits() -> pd.DataFrame:
 
 
 def range_visits(
-    launches: pd.DataFrame, origin: Origin, finished: Collection[_Visit] | None = None
+    launches: pd.DataFrame, origin: SampleOrigin, finished: Collection[_Visit] | None = None
 ) -> pd.DataFrame:
     """One row per visit and path of ranges inside it: VISIT_COLUMNS and the metrics.
 
@@ -201,7 +201,10 @@ def _prefixes(visits: Iterable[tuple[_Visit | None, Path]]) -> dict[str, tuple[s
 
 
 def _combined(
-    launches: pd.DataFrame, keys: Sequence[_Key], numbers: npt.NDArray[np.intp], origin: Origin
+    launches: pd.DataFrame,
+    keys: Sequence[_Key],
+    numbers: npt.NDArray[np.intp],
+    origin: SampleOrigin,
 ) -> pd.DataFrame:
     inside = numbers != _NO_GROUP
     ranges = Ranges(launches[inside].reset_index(drop=True), numbers[inside], len(keys))

@@ -63,7 +63,7 @@ _NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
-class Origin:
+class SampleOrigin:
     """The session that samples are of, and the metrics that it was asked for."""
 
     session: str
@@ -114,7 +114,7 @@ def typed_samples(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def samples_from_launches(
-    launches: pd.DataFrame, origin: Origin, finished: Collection[_Visit] | None = None
+    launches: pd.DataFrame, origin: SampleOrigin, finished: Collection[_Visit] | None = None
 ) -> pd.DataFrame:
     """One row per visit, a range of our NVTX domain, its kernels combined by the catalogue.
 
@@ -131,7 +131,7 @@ def samples_of_files(
     launches: pd.DataFrame,
     rows: Sequence[range],
     finished: Sequence[Collection[_Visit]],
-    origin: Origin,
+    origin: SampleOrigin,
 ) -> tuple[pd.DataFrame, list[range]]:
     """Samples of each of some files, as `samples_from_launches` has them, in one frame.
 
@@ -151,7 +151,7 @@ def samples_of_files(
 
 
 def _samples_of_visits(
-    launches: pd.DataFrame, visits: Sequence[_Visit], codes: Codes, origin: Origin
+    launches: pd.DataFrame, visits: Sequence[_Visit], codes: Codes, origin: SampleOrigin
 ) -> pd.DataFrame:
     """One row per visit; `codes`: the visit of each launch, -1 where it is of none."""
     if not visits:
@@ -221,12 +221,16 @@ def distinct_names(names: Iterable[object], codes: Iterable[int], count: int) ->
     return [KERNEL_SEPARATOR.join(distinct) for distinct in of_samples]
 
 
-def _with_metrics(identity: Mapping[str, Any], ranges: Ranges, origin: Origin) -> pd.DataFrame:
+def _with_metrics(
+    identity: Mapping[str, Any], ranges: Ranges, origin: SampleOrigin
+) -> pd.DataFrame:
     columns = combine_metrics(ranges, origin.metrics, origin.compute_capability)
     return pd.DataFrame({**identity, **columns})
 
 
-def samples_from_command(launches: pd.DataFrame, origin: Origin, visit: Visit) -> pd.DataFrame:
+def samples_from_command(
+    launches: pd.DataFrame, origin: SampleOrigin, visit: Visit
+) -> pd.DataFrame:
     """One row per launch of an external command, its cell by kernel, grid and block.
 
     Each combination is a cell of its own, `<cell>..<kernel>..g<grid>..b<block>`; its launches are
@@ -251,7 +255,7 @@ def _kernels(launches: pd.DataFrame) -> list[str]:
     return [kernel if isinstance(kernel, str) else "" for kernel in launches["kernel"]]
 
 
-def command_identity(origin: Origin, visit: Visit, cells: list[str]) -> dict[str, Any]:
+def command_identity(origin: SampleOrigin, visit: Visit, cells: list[str]) -> dict[str, Any]:
     """Where samples of a visit of a command come from; those of one cell are its repeats."""
     return {
         **origin.columns,
@@ -263,7 +267,7 @@ def command_identity(origin: Origin, visit: Visit, cells: list[str]) -> dict[str
 
 
 def samples_of_parts(
-    launches: pd.DataFrame, origin: Origin, visit: Visit, parts: PartSamples
+    launches: pd.DataFrame, origin: SampleOrigin, visit: Visit, parts: PartSamples
 ) -> pd.DataFrame:
     """One row per sample of a part of an external command, the cell being `<cell>..<part>`.
 
@@ -399,7 +403,9 @@ def _launches_in_ranges(kernels: Iterable[tuple[Mapping[str, Any], str]]) -> pd.
 # ---- from the timer ------------------------------------------------------------------------------
 
 
-def samples_from_journal(records: Iterable[Mapping[str, Any]], origin: Origin) -> pd.DataFrame:
+def samples_from_journal(
+    records: Iterable[Mapping[str, Any]], origin: SampleOrigin
+) -> pd.DataFrame:
     """One row per timed launch of a journal's finished visits, with `duration_ns`.
 
     Of visits back to back with what NVML knew of the GPU meanwhile, as far as it knew.

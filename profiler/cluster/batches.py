@@ -13,7 +13,7 @@ from functools import cached_property
 
 from distributed import Future
 
-from profiler.cluster.giving import Given, Share, Work
+from profiler.cluster.giving import Given, Share, WorkItem
 from profiler.cluster.parcels import Batch, part_of
 from profiler.errors import ProfilerError
 from profiler.model import Environment
@@ -28,18 +28,18 @@ from profiler.search.live.journal import (
 )
 from profiler.search.live.state import LiveSearch
 from profiler.sessions.search.background_builds import BackgroundBuilds, Built
-from profiler.sessions.search.loop import LOOK_EVERY, Budget, Lookahead, failed_build
-from profiler.sessions.search.search import Search
+from profiler.sessions.search.loop import LOOK_EVERY, Lookahead, SearchBudget, failed_build
+from profiler.sessions.search.search import ExperimentSearch
 
 BATCH = LOOK_EVERY
 """Configurations of a batch: so the incumbent is measured as often as in a search on one GPU."""
 
 
 @dataclass(kw_only=True)
-class Batches(Share):
+class BatchShare(Share):
     """Gives batches to workers, and what they send to the search."""
 
-    search: Search
+    search: ExperimentSearch
     live: LiveSearch
     builds: BackgroundBuilds
     finalists: tuple[str, ...] = ()
@@ -54,8 +54,8 @@ class Batches(Share):
     """Names of workers on which a batch failed."""
 
     @cached_property
-    def _budget(self) -> Budget:
-        return Budget(self.live, self.search.plan)
+    def _budget(self) -> SearchBudget:
+        return SearchBudget(self.live, self.search.plan)
 
     @cached_property
     def _lookahead(self) -> Lookahead:
@@ -104,7 +104,7 @@ class Batches(Share):
             proposed.append(self.live.propose())
         self._build(proposed)
 
-    def take_next(self, worker: str) -> Work | None:
+    def take_next(self, worker: str) -> WorkItem | None:
         """A whole batch; what is left at the end is shared out among those that are free."""
         if worker in self._excluded or not self._ready:
             return None
@@ -113,9 +113,9 @@ class Batches(Share):
         idle = max(1, len(self._usable) - len(self.given))
         size = min(BATCH, math.ceil(len(self._ready) / idle))
         batch, self._ready = self._ready[:size], self._ready[size:]
-        return Work(batch)
+        return WorkItem(batch)
 
-    def submit(self, work: Work, address: str) -> Future[None]:
+    def submit(self, work: WorkItem, address: str) -> Future[None]:
         """Give a batch to the worker at an address, beside the baseline and the best so far."""
         search, terms, best = self.search, self.search.terms, self.live.best()
         incumbent = best.variant if best is not None and best.variant in self._built else None

@@ -13,11 +13,11 @@ from pathlib import Path
 from distributed import CancelledError, Client
 from distributed.comm.core import CommClosedError
 
-from profiler.cluster.batches import Batches
+from profiler.cluster.batches import BatchShare
 from profiler.cluster.giving import Team, as_profiler_error, scheduler_lost
 from profiler.cluster.on_worker import describe_machine, device_among, device_of
 from profiler.cluster.parcels import path_from_here
-from profiler.cluster.problems import Problems, homes_of, keys_by_cell
+from profiler.cluster.problems import ProblemShare, homes_of, keys_by_cell
 from profiler.cluster.request import ClusterRequest
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.locks import take_lock
@@ -42,7 +42,7 @@ from profiler.sessions.measuring.work import Meanwhile
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds
 from profiler.sessions.search.bench import STAGE as SEARCH_STAGE
-from profiler.sessions.search.search import Search, run_of_search, terms_of
+from profiler.sessions.search.search import ExperimentSearch, run_of_search, terms_of
 
 _FIRST_WORKER_S = 60.0
 """How long to wait for a first worker."""
@@ -214,7 +214,7 @@ def _measure(team: Team) -> Generator[None, None, None]:
     if search is None:
         _find_run(team, earlier if homes else None)
     _begin(team, builds, keys_by_cell(homes))
-    problems = Problems(team=team, builds=builds, stamped=stamped, homes=homes)
+    problems = ProblemShare(team=team, builds=builds, stamped=stamped, homes=homes)
     try:
         with request.seconds.stage(STAGE):
             yield from problems.measure()
@@ -233,14 +233,14 @@ def _search(team: Team, plan: SearchPlan) -> Iterator[None]:
     terms = terms_of(everything, plan, keys_of(_of_any_gpu(team.request), builds))
     _find_run(team, run_of_search(_earlier_runs(everything).get(team.device), terms))
     _begin(team, builds, {})
-    search = Search(everything, plan, builds, terms, reporter)
+    search = ExperimentSearch(everything, plan, builds, terms, reporter)
     live = search.opened(team.run)
     with (
         closing(BackgroundBuilds(search.build)) as background,
         everything.seconds.stage(SEARCH_STAGE),
         everything.seconds.step(SEARCHES),
     ):
-        batches = Batches(team=team, search=search, live=live, builds=background)
+        batches = BatchShare(team=team, search=search, live=live, builds=background)
         yield from batches.measure()
     judged = judged_plan(experiment, everything.plan, batches.finalists)
     team.request = replace(everything, plan=judged)

@@ -18,8 +18,8 @@ from distributed import Client, Future, Queue
 
 from profiler.cluster.on_worker import device_among, require_device, resources_of
 from profiler.cluster.parcels import (
-    Order,
     Parcel,
+    TaskOrder,
     content_hash,
     path_from_here,
     unpacked,
@@ -112,7 +112,7 @@ class Team:
         stamped = {id_: path for id_, path in stamped.items() if id_ in variants}
         needed = filter(None, (*(build.library for build in builds), *stamped.values()))
         libraries = {path: self.library(path) for path in needed}
-        order = Order(
+        order = TaskOrder(
             run=self.id,
             spec_text=loaded.text,
             spec_path=path_from_here(loaded.path),
@@ -138,7 +138,7 @@ class Team:
 
 
 @dataclass(eq=False)
-class Work:
+class WorkItem:
     """Problems to measure, cells of them to explain, or a batch of a search: for one worker."""
 
     ids: list[str]
@@ -167,7 +167,7 @@ class Work:
 class Given:
     """Work that a worker has."""
 
-    work: Work
+    work: WorkItem
     worker: str
     """Its name: that of its GPU."""
     address: str
@@ -223,11 +223,11 @@ class Share(ABC):
         """Find out what may be given now; returns whether anything is left to give."""
 
     @abstractmethod
-    def take_next(self, worker: str) -> Work | None:
+    def take_next(self, worker: str) -> WorkItem | None:
         """The next work for a worker that has none; None where there is none for it now."""
 
     @abstractmethod
-    def submit(self, work: Work, address: str) -> Future[None]:
+    def submit(self, work: WorkItem, address: str) -> Future[None]:
         """Give work to the worker at an address."""
 
     @abstractmethod

@@ -24,8 +24,8 @@ from distributed import Queue, Worker, get_worker
 import profiler
 from profiler.cluster.parcels import (
     Batch,
-    Order,
     Parcel,
+    TaskOrder,
     content_hash,
     packed,
     spec_of_text,
@@ -122,7 +122,7 @@ def measure(text: str, libraries: Mapping[str, bytes], earlier: Parcel | None) -
     `libraries` by the hashes of their contents; `earlier`: the run of the coordinator, with the
     attempts that count.
     """
-    order = checked_dataclass("the order of the coordinator", text.encode(), Order)
+    order = checked_dataclass("the order of the coordinator", text.encode(), TaskOrder)
     folder = _folder_of(get_worker())
     folder.mkdir(parents=True, exist_ok=True)
     task = _prepared(order, libraries, folder)
@@ -162,7 +162,7 @@ class _Reporter(ProgressReporter):
 class _Task:
     """An order that this machine can carry out."""
 
-    order: Order
+    order: TaskOrder
     folder: Path
     """Folder of the worker."""
     request: MeasureRequest
@@ -187,7 +187,7 @@ class _Task:
         queue.close()
 
 
-def _prepared(order: Order, libraries: Mapping[str, bytes], folder: Path) -> _Task:
+def _prepared(order: TaskOrder, libraries: Mapping[str, bytes], folder: Path) -> _Task:
     """The task of an order, with its libraries laid down.
 
     Raises EnvironmentUnusable where this machine is not the one asked for, or where a library or a

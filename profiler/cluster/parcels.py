@@ -39,7 +39,7 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class TaskOrder:
     """All versions of some problems, cells to explain, or a batch of a search: for one GPU."""
 
     run: str

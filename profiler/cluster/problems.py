@@ -11,7 +11,7 @@ from typing import Any
 
 from distributed import Future
 
-from profiler.cluster.giving import Given, Share, Work
+from profiler.cluster.giving import Given, Share, WorkItem
 from profiler.cluster.parcels import WITHOUT_EXPLANATIONS, Parcel, packed, part_of
 from profiler.errors import ProfilerError, UsageError
 from profiler.model import BuildResult, Environment, Params, Plan, SessionStep, Span
@@ -107,14 +107,14 @@ class Pace:
 
 
 @dataclass(kw_only=True)
-class Problems(Share):
+class ProblemShare(Share):
     """Gives problems to workers, and takes what they send into one run folder."""
 
     builds: Sequence[BuildResult]
     stamped: Mapping[str, str]
     """Variant id → path of its library with stamps."""
     homes: Homes
-    open: list[Work] = field(default_factory=list)
+    open: list[WorkItem] = field(default_factory=list)
     """What no worker has, in the order in which it is given."""
     pace: Pace = field(default_factory=Pace)
     _reader: AttemptReader = field(default_factory=AttemptReader)
@@ -129,7 +129,7 @@ class Problems(Share):
                 self._done += 1
                 self.team.reporter.say(f"{problem}: nothing is missing.")
             else:
-                self.open.append(Work([problem], self._gpu(problem)))
+                self.open.append(WorkItem([problem], self._gpu(problem)))
         self.team.keep(self.builds, self.stamped)
         yield from super().measure()
         self.open = list(self._to_explain())
@@ -156,7 +156,7 @@ class Problems(Share):
             reader=self._reader,
         )
 
-    def _to_explain(self) -> Iterator[Work]:
+    def _to_explain(self) -> Iterator[WorkItem]:
         """The cells that the answer is about, by the GPU that measured them."""
         wanted = cells_to_explain(
             self.team.run,
@@ -175,7 +175,7 @@ class Problems(Share):
                 by_gpu.setdefault(self._gpu(problem_of[cell]), []).append(cell)
         for gpu, cells in by_gpu.items():
             problems = list(dict.fromkeys(problem_of[cell] for cell in cells))
-            yield Work(problems, gpu, cells=tuple(cells), is_whole=True)
+            yield WorkItem(problems, gpu, cells=tuple(cells), is_whole=True)
 
     # ---- giving ----
 
@@ -197,7 +197,7 @@ class Problems(Share):
                 self.team.failures[work.ids[0]] = work.error
         return bool(self.open)
 
-    def _alone(self, work: Work, **changes: Any) -> Iterator[Work]:
+    def _alone(self, work: WorkItem, **changes: Any) -> Iterator[WorkItem]:
         """Work for each problem that is not measured, from its beginning.
 
         Samples of two GPUs are not mixed.
@@ -207,9 +207,9 @@ class Problems(Share):
                 self._done += 1
             else:
                 self.homes.pop(problem, None)
-                yield replace(Work([problem]), **changes)
+                yield replace(WorkItem([problem]), **changes)
 
-    def take_next(self, worker: str) -> Work | None:
+    def take_next(self, worker: str) -> WorkItem | None:
         """The longest problems that a worker may take, as many as a task should have.
 
         Problems go on where they were begun, and are explained nowhere else.
@@ -225,9 +225,9 @@ class Problems(Share):
         out = sum(len(given.work.ids) for given in self.given)
         together = together[: self.pace.problems_of_task(len(together), out, len(self.workers))]
         self.open = [work for work in self.open if work not in together]
-        return Work([problem for work in together for problem in work.ids], first.home)
+        return WorkItem([problem for work in together for problem in work.ids], first.home)
 
-    def submit(self, work: Work, address: str) -> Future[None]:
+    def submit(self, work: WorkItem, address: str) -> Future[None]:
         """Give problems to the worker at an address, with the attempts at them that count."""
         return self.team.submit(
             address,
@@ -240,7 +240,7 @@ class Problems(Share):
             explain=work.cells or None,
         )
 
-    def _earlier(self, work: Work) -> Parcel | None:
+    def _earlier(self, work: WorkItem) -> Parcel | None:
         """The run, with the attempts at problems whose keys are those of today."""
         homes = {problem: self.homes[problem] for problem in work.ids if problem in self.homes}
         if not homes:
@@ -314,7 +314,7 @@ class Problems(Share):
             reporter.warn(f"{work} failed on {given.address} ({ending}): {error.message}")
             self.open += self._alone(work, is_whole=True, failed_on=failed_on, error=error)
 
-    def _one_by_one(self, work: Work) -> Iterator[Work]:
+    def _one_by_one(self, work: WorkItem) -> Iterator[WorkItem]:
         """Work that explains the cells of one problem each."""
         problem_of = self.team.request.plan.problem_of
         for problem in work.ids:

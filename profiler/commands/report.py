@@ -30,7 +30,7 @@ from profiler.planning.cell_filter import select_cells
 from profiler.planning.spec import load_spec
 from profiler.run_folder.archive import naming_archive, open_run
 from profiler.run_folder.folder import RunFolder, create_run, why_read_only
-from profiler.run_folder.load.assemble import Finished, assemble
+from profiler.run_folder.load.assemble import AssembledRun, assemble
 from profiler.run_folder.recording import write_recording
 from profiler.run_folder.redact import private_names, private_texts
 from profiler.sessions.progress import make_console
@@ -69,7 +69,9 @@ def _warn(text: str) -> None:
     make_console("auto", stderr=True).print(text, markup=False, soft_wrap=True)
 
 
-def read_run(run: RunFolder, *, baseline: str | None = None, only: str | None = None) -> Finished:
+def read_run(
+    run: RunFolder, *, baseline: str | None = None, only: str | None = None
+) -> AssembledRun:
     """Report of a run folder or a recording, by the spec and the plan that lie in it.
 
     `baseline`: another variant that ratios refer to, by its name or id. `only`: the cells to read,

@@ -62,7 +62,7 @@ from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
     from profiler.findings.findings import Findings
-    from profiler.run_folder.load.assemble import Finished
+    from profiler.run_folder.load.assemble import AssembledRun
     from profiler.run_folder.load.report import Report
 
 _SHOWN_SETTINGS = ("collect.metrics",)
@@ -175,7 +175,7 @@ def left_out_words(steps: Sequence[str]) -> str:
 
 def _written(
     request: RunRequest,
-    finished: Finished,
+    finished: AssembledRun,
     folder: Path,
     reporter: ProgressReporter,
     seconds: SecondsRecorder | None,
@@ -290,7 +290,7 @@ def _measure(
     machine: Machine,
     reporter: ProgressReporter,
     seconds: SecondsRecorder,
-) -> tuple[Finished, Path]:
+) -> tuple[AssembledRun, Path]:
     """Build and measure what is missing, and read the run folder."""
     _warn_unready(planned, machine, reporter)
     execution = Execution(
@@ -316,7 +316,7 @@ def _warn_unready(planned: _Planned, machine: Machine, reporter: ProgressReporte
 
 def _measure_beside(
     early: EarlyStart | None, request: RunRequest, execution: Execution, reporter: ProgressReporter
-) -> tuple[Finished, Path]:
+) -> tuple[AssembledRun, Path]:
     """Build and measure while the process of the first session loads, if there is one."""
     from profiler.sessions.builds.plan_builds import build_all
 
@@ -444,7 +444,7 @@ def _require_measured_by_workers(report: Report, failures: Sequence[ProfilerErro
 # ---- replaying -----------------------------------------------------------------------------------
 
 
-def _replay(request: RunRequest, recording: RunFolder) -> tuple[Finished, Path]:
+def _replay(request: RunRequest, recording: RunFolder) -> tuple[AssembledRun, Path]:
     """Read a recording; results go to a new folder, and settings of a measurement do nothing."""
     ignored = tuple(override for override in request.overrides if _only_measures(override))
     shown = tuple(override for override in request.overrides if override not in ignored)

@@ -61,7 +61,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Machine:
+class InspectedMachine:
     """Where the checks look; tests look elsewhere."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -80,9 +80,9 @@ class Machine:
         return Path(path) if path else None
 
 
-def examine(machine: Machine | None = None, gpu: Gpu | None = None) -> tuple[Check, ...]:
+def examine(machine: InspectedMachine | None = None, gpu: Gpu | None = None) -> tuple[Check, ...]:
     """Run all checks, in the order in which things are needed. `gpu` None: look for one."""
-    machine = machine or Machine()
+    machine = machine or InspectedMachine()
     gpu = gpu or find_gpu(machine.environ)
     # Each of these starts programs: together they take as long as the slowest.
     with ThreadPoolExecutor() as pool:
@@ -114,7 +114,7 @@ def examine(machine: Machine | None = None, gpu: Gpu | None = None) -> tuple[Che
     )
 
 
-def check_cupti(machine: Machine, gpu: Gpu | None, *, is_ready: bool) -> Check:
+def check_cupti(machine: InspectedMachine, gpu: Gpu | None, *, is_ready: bool) -> Check:
     """Have CUPTI count one kernel; only `--fast` needs it. `is_ready`: torch and nvcc are there."""
     name = "CUPTI"
     if gpu is None or not is_ready:
@@ -150,7 +150,7 @@ def check_gpu(gpu: Gpu | None) -> Check:
     return Check("GPU", Status.OK, detail, essential=True)
 
 
-def check_ncu(machine: Machine) -> Check:
+def check_ncu(machine: InspectedMachine) -> Check:
     """Look for Nsight Compute of a version that has all options."""
     try:
         path = find_ncu(machine.environ, machine.root)
@@ -162,7 +162,7 @@ def check_ncu(machine: Machine) -> Check:
     return Check("ncu", Status.OK, f"{version} ({path})", essential=True)
 
 
-def check_counters(machine: Machine, gpu: Gpu | None) -> Check:
+def check_counters(machine: InspectedMachine, gpu: Gpu | None) -> Check:
     """Read whether this user may read performance counters; only a real kernel proves it."""
     name = "counter permission"
     params = machine.root / "proc/driver/nvidia/params"
@@ -186,7 +186,7 @@ def check_counters(machine: Machine, gpu: Gpu | None) -> Check:
     )
 
 
-def _may_profile(machine: Machine, gpu: Gpu | None) -> bool:
+def _may_profile(machine: InspectedMachine, gpu: Gpu | None) -> bool:
     """Whether this process has a capability that the driver accepts (root alone is not enough)."""
     try:
         status = (machine.root / "proc/self/status").read_text(encoding="utf-8")
@@ -217,7 +217,7 @@ def check_clocks(gpu: Gpu | None) -> Check:
     )
 
 
-def check_lock(machine: Machine, gpu: Gpu | None) -> Check:
+def check_lock(machine: InspectedMachine, gpu: Gpu | None) -> Check:
     """Check whether another run is using the GPU."""
     try:
         free = is_free(gpu.uuid if gpu is not None else None, machine.lock_folder)
@@ -248,7 +248,7 @@ def check_processes(gpu: Gpu | None) -> Check:
     )
 
 
-def check_nvcc(machine: Machine) -> Check:
+def check_nvcc(machine: InspectedMachine) -> Check:
     """Look for the CUDA compiler; workloads without CUDA sources run without it."""
     try:
         path = find_nvcc(machine.environ)
@@ -261,7 +261,7 @@ def check_nvcc(machine: Machine) -> Check:
     return Check("nvcc", Status.OK, f"{version} ({path})")
 
 
-def check_host_compiler(machine: Machine) -> Check:
+def check_host_compiler(machine: InspectedMachine) -> Check:
     """Look for the C++ compiler that nvcc uses."""
     name = machine.environ.get("NVCC_CCBIN") or "g++"
     path = machine.which(name)
@@ -272,7 +272,7 @@ def check_host_compiler(machine: Machine) -> Check:
     return Check("host compiler", Status.OK, str(path))
 
 
-def check_ninja(machine: Machine) -> Check:
+def check_ninja(machine: InspectedMachine) -> Check:
     """Look for ninja, which comes with its Python package."""
     version = package_version("ninja")
     beside_python = Path(machine.python).with_name("ninja")
@@ -281,7 +281,7 @@ def check_ninja(machine: Machine) -> Check:
     return Check("ninja", Status.OK, version or "on PATH")
 
 
-def check_torch(machine: Machine, gpu: Gpu | None = None) -> Check:
+def check_torch(machine: InspectedMachine, gpu: Gpu | None = None) -> Check:
     """Ask torch in a process of its own, or read what it said when last imported."""
     remedy = "pip install torch, a CUDA build."
     described = () if gpu is None else (gpu.uuid, gpu.driver)
@@ -322,7 +322,7 @@ def check_nvtx() -> Check:
     return Check("nvtx", Status.OK, version, essential=True)
 
 
-def check_disk(machine: Machine) -> Check:
+def check_disk(machine: InspectedMachine) -> Check:
     """Look at the space where runs are written."""
     folder = next(path for path in (machine.out, *machine.out.absolute().parents) if path.exists())
     free = shutil.disk_usage(folder).free
@@ -332,7 +332,7 @@ def check_disk(machine: Machine) -> Check:
     return Check("disk", Status.OK, detail)
 
 
-def check_nsys(machine: Machine) -> Check:
+def check_nsys(machine: InspectedMachine) -> Check:
     """Look for an Nsight Systems that can record and make a report; only timelines need one."""
     try:
         path = nsys.find_nsys(machine.environ, machine.root)

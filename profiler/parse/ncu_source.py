@@ -29,7 +29,7 @@ from profiler.errors import ParseError
 from profiler.metrics.catalogue import STALL_CAUSES
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.ncu_numbers import MISSING, NumberStyle, detect_style, parse_number
-from profiler.parse.ncu_source_rows import Block, SourceRows, read_rows
+from profiler.parse.ncu_source_rows import SourceBlock, SourceRows, read_rows
 
 ADDRESS, SASS, OPCODE = "address", "sass", "opcode"
 FILE, LINE, TEXT = "file", "line", "text"
@@ -297,7 +297,7 @@ def _of_cells(name: str, numbers: _Numbers | None) -> tuple[Notice, ...]:
 
 
 def _listings(
-    blocks: Sequence[Block], kernels: Sequence[str] | None, numbers: _Numbers | None
+    blocks: Sequence[SourceBlock], kernels: Sequence[str] | None, numbers: _Numbers | None
 ) -> Iterable[Listing]:
     """One listing per launch; `numbers`: None for those without counters."""
     of_lines = [block for block in blocks if block.file is not None]
@@ -308,9 +308,9 @@ def _listings(
     return [Listing(tables[0].kernel, _frame(tables, numbers)) for tables in launches]
 
 
-def _launches_of_lines(blocks: Sequence[Block]) -> list[list[Block]]:
+def _launches_of_lines(blocks: Sequence[SourceBlock]) -> list[list[SourceBlock]]:
     """Tables of each launch: a file that comes again belongs to the next one."""
-    launches: list[list[Block]] = []
+    launches: list[list[SourceBlock]] = []
     for block in blocks:
         current = launches[-1] if launches else []
         is_same = bool(current) and current[0].kernel == block.kernel
@@ -321,7 +321,9 @@ def _launches_of_lines(blocks: Sequence[Block]) -> list[list[Block]]:
     return launches
 
 
-def _without_copies(blocks: Sequence[Block], kernels: Sequence[str] | None) -> list[Block]:
+def _without_copies(
+    blocks: Sequence[SourceBlock], kernels: Sequence[str] | None
+) -> list[SourceBlock]:
     """Blocks without the second listing of a launch.
 
     By number where the launches are known: a run of launches of one kernel has as many listings or
@@ -336,7 +338,7 @@ def _without_copies(blocks: Sequence[Block], kernels: Sequence[str] | None) -> l
     launches = _runs(kernels) if kernels is not None else None
     if launches is not None and len(runs) != len(launches):
         launches = None
-    unique: list[Block] = []
+    unique: list[SourceBlock] = []
     start = 0
     for position, (_, count) in enumerate(runs):
         run = blocks[start : start + count]
@@ -354,20 +356,20 @@ def _runs(names: Iterable[str]) -> list[tuple[str, int]]:
     return [(name, len(list(group))) for name, group in itertools.groupby(names)]
 
 
-def _code(block: Block) -> tuple[str, int | None]:
+def _code(block: SourceBlock) -> tuple[str, int | None]:
     """What tells one kernel's code from another's of the same name."""
     return block.kernel, block.addresses[0] if block.addresses else None
 
 
-def _doubled_by_content(blocks: Sequence[Block]) -> set[tuple[str, int | None]]:
+def _doubled_by_content(blocks: Sequence[SourceBlock]) -> set[tuple[str, int | None]]:
     """Code that is listed twice for each launch."""
-    listings: dict[tuple[str, int | None], list[Block]] = {}
+    listings: dict[tuple[str, int | None], list[SourceBlock]] = {}
     for block in blocks:
         listings.setdefault(_code(block), []).append(block)
     return {code for code, blocks in listings.items() if _are_pairs(blocks)}
 
 
-def _are_pairs(blocks: Sequence[Block]) -> bool:
+def _are_pairs(blocks: Sequence[SourceBlock]) -> bool:
     """Whether the second of each two listings is a copy, which a file's end may have cut."""
     pairs = list(zip(blocks[::2], blocks[1::2], strict=False))
     return (
@@ -383,9 +385,11 @@ def _are_pairs(blocks: Sequence[Block]) -> bool:
     )
 
 
-def _distinct(run: Sequence[Block], doubled: set[tuple[str, int | None]]) -> list[Block]:
+def _distinct(
+    run: Sequence[SourceBlock], doubled: set[tuple[str, int | None]]
+) -> list[SourceBlock]:
     """Listings of a run without copies."""
-    unique: list[Block] = []
+    unique: list[SourceBlock] = []
     seen: dict[tuple[str, int | None], int] = {}
     for block in run:
         code = _code(block)
@@ -398,7 +402,7 @@ def _distinct(run: Sequence[Block], doubled: set[tuple[str, int | None]]) -> lis
 # Frames
 
 
-def _style(blocks: Sequence[Block]) -> NumberStyle:
+def _style(blocks: Sequence[SourceBlock]) -> NumberStyle:
     """Notation of the numbers of a page, by those that are more than digits."""
     texts: set[str] = set()
     for block in blocks:
@@ -407,17 +411,17 @@ def _style(blocks: Sequence[Block]) -> NumberStyle:
     return detect_style(texts)
 
 
-def _frame(tables: Sequence[Block], numbers: _Numbers | None) -> pd.DataFrame:
+def _frame(tables: Sequence[SourceBlock], numbers: _Numbers | None) -> pd.DataFrame:
     """Instructions of one launch, each once, in the order of addresses; None: without counters.
 
     Where an instruction stands in several files, the last counts: ncu prints the file of the kernel
     first, so that it is the inlined function's. In a file the first line that has it counts.
     """
-    rows: dict[int, tuple[Block, int]] = {}
+    rows: dict[int, tuple[SourceBlock, int]] = {}
     for table in reversed(tables):
         for place, address in enumerate(table.addresses):
             rows.setdefault(address, (table, place))
-    by_header: dict[tuple[str, ...], list[tuple[Block, int]]] = {}
+    by_header: dict[tuple[str, ...], list[tuple[SourceBlock, int]]] = {}
     for _, (table, place) in sorted(rows.items()):
         by_header.setdefault(table.header, []).append((table, place))
     frames = [_rows_frame(header, found, numbers) for header, found in by_header.items()]
@@ -462,7 +466,7 @@ class _Numbers(dict[str, float]):
 
 
 def _rows_frame(
-    header: tuple[str, ...], found: Sequence[tuple[Block, int]], numbers: _Numbers | None
+    header: tuple[str, ...], found: Sequence[tuple[SourceBlock, int]], numbers: _Numbers | None
 ) -> pd.DataFrame:
     """COLUMNS of rows under one header, and reasons that the catalogue does not have.
 

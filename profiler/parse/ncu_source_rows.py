@@ -33,7 +33,7 @@ _QUOTES = _SEPARATOR.count('"')
 
 
 @dataclass
-class Block:
+class SourceBlock:
     """One table of the page: instructions of one kernel, or those of one file in one kernel."""
 
     kernel: str
@@ -51,7 +51,7 @@ class Block:
 class SourceRows:
     """Tables of a file, in its order."""
 
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[SourceBlock] = field(default_factory=list)
     texts: dict[str, dict[int, str]] = field(default_factory=dict)
     """Source text by file and line, wherever a page prints it."""
     messages: dict[str, None] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class _Reader:
         self._source = source
         self._kernel: str | None = None
         self._file: str | None = None
-        self._block: Block | None = None
+        self._block: SourceBlock | None = None
         self._text_at = 0
         self._address_at = 0
         self._quotes = 0
@@ -158,7 +158,7 @@ class _Reader:
             return False
         self._address_at = cells.index("Address")
         self._text_at = cells.index("Source")
-        self._block = Block(self._kernel, self._file, tuple(cells))
+        self._block = SourceBlock(self._kernel, self._file, tuple(cells))
         self._quotes = _QUOTES * len(cells)
         self._line = self._text = None
         self.tables.blocks.append(self._block)
@@ -178,7 +178,7 @@ class _Reader:
         elif self._file is not None:
             self.tables.texts.setdefault(self._file, {})[number] = text
 
-    def _add_row(self, block: Block, body: str) -> None:
+    def _add_row(self, block: SourceBlock, body: str) -> None:
         row = self._fitted(block, body)
         if row is None:
             self._reject()
@@ -195,13 +195,13 @@ class _Reader:
             return
         self._append(block, row, match[1])
 
-    def _append(self, block: Block, row: list[str], address: str) -> None:
+    def _append(self, block: SourceBlock, row: list[str], address: str) -> None:
         block.rows.append(row)
         block.addresses.append(int(address, 16))
         block.line_numbers.append(self._line)
         block.line_texts.append(self._text)
 
-    def _fitted(self, block: Block, body: str) -> list[str] | None:
+    def _fitted(self, block: SourceBlock, body: str) -> list[str] | None:
         """Cells of a row as wide as its header, None where it is too short.
 
         Only the text can hold quotes, and those at its ends shift where a row is split: it is what

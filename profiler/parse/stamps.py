@@ -43,7 +43,7 @@ _SM, _BEGIN, _END = 1, 2, STAMPS_END
 
 
 @dataclass(frozen=True)
-class Operation:
+class StampedOperation:
     """Something asynchronous: under way from the start of an activity to the end of another."""
 
     name: str
@@ -57,7 +57,7 @@ class KernelStamps:
 
     groups: Mapping[int, str]
     """Names of the groups that recorded, by number; those without one are `group <n>`."""
-    operations: tuple[Operation, ...]
+    operations: tuple[StampedOperation, ...]
     spans: pd.DataFrame
     """SPAN_COLUMNS, in the order of block, group and time."""
     ends: pd.DataFrame
@@ -240,12 +240,12 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def _operations(text: str, activities: tuple[str, ...]) -> tuple[Operation, ...]:
+def _operations(text: str, activities: tuple[str, ...]) -> tuple[StampedOperation, ...]:
     """Operations of `name: activity to activity; …`; ValueError for one of another form."""
     operations = []
     for part in filter(str.strip, text.split(";")):
         match = _OPERATION.fullmatch(part)
         if match is None or not {match["begins"], match["ends"]} <= set(activities):
             raise ValueError(f"no operation between two activities: {part.strip()!r}")
-        operations.append(Operation(match["name"], match["begins"], match["ends"]))
+        operations.append(StampedOperation(match["name"], match["begins"], match["ends"]))
     return tuple(operations)

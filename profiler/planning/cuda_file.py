@@ -44,7 +44,7 @@ _ATTRIBUTES = ("__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__block_
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """A file and what it includes by quotes, without comments."""
 
     words: frozenset[str]
@@ -86,7 +86,7 @@ def cuda_notes(loaded: LoadedSpec, plan: Plan) -> tuple[str, ...]:
 
 
 @cache
-def read_source(path: Path) -> Source:
+def read_source(path: Path) -> SourceFile:
     """Look into a file and the files that it includes by quotes, as far as they are there."""
     texts: dict[Path, str] = {}
     waiting, complete = [path], True
@@ -109,7 +109,7 @@ def read_source(path: Path) -> Source:
     words, kernels = frozenset(_WORD.findall(source)), tuple(_kernels(source))
     # That the file itself can be read is looked at with all sources.
     headers = (file for file in dict.fromkeys(unreadable) if file != path)
-    return Source(words, kernels, complete, tuple(headers))
+    return SourceFile(words, kernels, complete, tuple(headers))
 
 
 def _kernels(text: str) -> Iterator[str]:
@@ -190,7 +190,7 @@ def _unread(description: CudaFile, variant: Variant) -> Iterator[tuple[str, str]
         )
 
 
-def _close_word(name: str, source: Source) -> str:
+def _close_word(name: str, source: SourceFile) -> str:
     close = difflib.get_close_matches(name, source.words, n=1)
     return f"; it has '{close[0]}'" if close else ""
 

@@ -19,7 +19,7 @@ from profiler.errors import UsageError
 from profiler.kernels.arithmetic import Arithmetic, parse
 from profiler.model import SCHEMA_VERSION
 from profiler.search.space import SearchSpace, Value, value_key
-from profiler.search.strategies import History, make_strategy
+from profiler.search.strategies import SearchHistory, make_strategy
 from profiler.search.t1 import TuningProblem
 from profiler.search.t4 import RecordedResult, Statistic
 
@@ -151,7 +151,7 @@ def _has_names(space: SearchSpace, result: RecordedResult) -> bool:
 
 def replay(recorded: RecordedSpace, strategy_name: str, budget: int, seed: int) -> Replay:
     """Search a recorded space with a number of evaluations; a failed one counts as one."""
-    history = History(recorded.space)
+    history = SearchHistory(recorded.space)
     strategy = make_strategy(strategy_name, history, seed)
     evaluations: list[Evaluation] = []
     seconds: list[float] = []

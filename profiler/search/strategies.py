@@ -29,7 +29,7 @@ from profiler.search.gaussian_process import (
 from profiler.search.space import Configurations, SearchSpace
 
 
-class History:
+class SearchHistory:
     """Values by configuration; smaller is better. A proposed one is seen before its value is."""
 
     def __init__(self, space: SearchSpace) -> None:
@@ -80,7 +80,7 @@ DRAWS = 8
 class Exhaustive:
     """Every configuration, in the order of the space."""
 
-    def __init__(self, history: History, rng: np.random.Generator) -> None:
+    def __init__(self, history: SearchHistory, rng: np.random.Generator) -> None:
         del rng  # there is one order
         self._history = history
         self._next = 0
@@ -96,7 +96,7 @@ class Exhaustive:
 class RandomSearch:
     """Configurations in random order, each once."""
 
-    def __init__(self, history: History, rng: np.random.Generator) -> None:
+    def __init__(self, history: SearchHistory, rng: np.random.Generator) -> None:
         self._history = history
         self._order = iter(rng.permutation(len(history.space)).tolist())
 
@@ -113,7 +113,7 @@ class AlignedSizes:
     Warps, vectors, banks and sectors are powers of two: a size with many factors of two fills them.
     """
 
-    def __init__(self, history: History, rng: np.random.Generator) -> None:
+    def __init__(self, history: SearchHistory, rng: np.random.Generator) -> None:
         self._history = history
         self._rng = rng
         self._factors = _factors_of_two(history.space)
@@ -163,7 +163,7 @@ def _thread_pools() -> ThreadpoolController:
 class ModelSearch:
     """Proposes where the expected improvement of the logarithm is largest."""
 
-    def __init__(self, history: History, rng: np.random.Generator) -> None:
+    def __init__(self, history: SearchHistory, rng: np.random.Generator) -> None:
         self._history = history
         self._rng = rng
         self._model = GaussianProcess(Embedding(history.space))
@@ -266,7 +266,7 @@ class Strategy(Protocol):
 class Portfolio:
     """Aligned sizes, the model and random draws at first; from there on the model alone."""
 
-    def __init__(self, history: History, rng: np.random.Generator) -> None:
+    def __init__(self, history: SearchHistory, rng: np.random.Generator) -> None:
         for_random, for_model, for_aligned = rng.spawn(3)
         model = ModelSearch(history, for_model)
         self._turns: Iterator[Strategy] = itertools.chain(
@@ -281,7 +281,7 @@ class Portfolio:
         return next(self._turns).ask()
 
 
-STRATEGIES: Mapping[str, Callable[[History, np.random.Generator], Strategy]] = {
+STRATEGIES: Mapping[str, Callable[[SearchHistory, np.random.Generator], Strategy]] = {
     "portfolio": Portfolio,
     "model": ModelSearch,
     "random": RandomSearch,
@@ -289,7 +289,7 @@ STRATEGIES: Mapping[str, Callable[[History, np.random.Generator], Strategy]] = {
 }
 
 
-def make_strategy(name: str, history: History, seed: int) -> Strategy:
+def make_strategy(name: str, history: SearchHistory, seed: int) -> Strategy:
     """The strategy of a name; the same seed gives the same proposals to the same values.
 
     Raises UsageError for another name.

@@ -40,7 +40,7 @@ _COMPILER_CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "
 
 
 @dataclass(frozen=True)
-class Session:
+class SessionTemplate:
     """What the attempts of one session have in common."""
 
     job: protocol.Job
@@ -69,7 +69,7 @@ class Session:
 
 
 @dataclass(frozen=True)
-class Standing:
+class StandingProcess:
     """A process of the runner that has ended its session and waits for another job."""
 
     collector: str
@@ -98,13 +98,13 @@ class Standing:
 
 
 def run_attempt(  # noqa: PLR0913 - the last three by keyword
-    session: Session,
+    session: SessionTemplate,
     visits: Sequence[Visit],
     folder: Path,
     on_record: Callable[[Record], None] = ignore,
     *,
     waiting: Waiting | None = None,
-    standing: Standing | None = None,
+    standing: StandingProcess | None = None,
     on_start: Callable[[], None] = lambda: None,
 ) -> SessionResult:
     """Run one process that makes these visits, and save what it left if its tool was killed.
@@ -143,14 +143,14 @@ def run_attempt(  # noqa: PLR0913 - the last three by keyword
         recover(session.collector, folder)
 
 
-def hand_visits(session: Session, visits: Sequence[Visit], waiting: Waiting) -> None:
+def hand_visits(session: SessionTemplate, visits: Sequence[Visit], waiting: Waiting) -> None:
     """Let a process that waits make these visits."""
     write_job(_job(session, visits, waiting.folder / JOURNAL), waiting.folder / JOB)
     waiting.open(*protocol.GATES)
 
 
 def start_waiting(
-    session: Session,
+    session: SessionTemplate,
     folder: Path,
     *,
     inherits: int | None = None,
@@ -257,7 +257,7 @@ def journal_visits(folder: Path) -> frozenset[Visit]:
     )
 
 
-def _job(session: Session, visits: Sequence[Visit], journal: Path) -> protocol.Job:
+def _job(session: SessionTemplate, visits: Sequence[Visit], journal: Path) -> protocol.Job:
     """Job of one process, with the cells that it visits and those of other problems announced."""
     visited = {visit.cell for visit in visits}
     problems = {cell.problem for cell in session.job.cells if cell.id in visited}

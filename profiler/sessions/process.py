@@ -36,7 +36,7 @@ _HARD_STOP_S = 20.0
 """Longer than the guard needs after its grace (SIGTERM, 10 s, SIGKILL)."""
 
 
-class Cause(StrEnum):
+class EndCause(StrEnum):
     """Why a session ended."""
 
     FINISHED = "finished"
@@ -62,7 +62,7 @@ class SessionResult:
 
     returncode: int
     """Exit code; negative: the signal that ended the process that was started."""
-    cause: Cause
+    cause: EndCause
     failing_cell: FailingCell | None
     seconds: float
     standing: subprocess.Popen[bytes] | None = None
@@ -136,7 +136,7 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
         if timed_out:
             stop(process, limits.grace_s)
         elif process.returncode is None:
-            return SessionResult(0, Cause.FINISHED, None, time.monotonic() - started, process)
+            return SessionResult(0, EndCause.FINISHED, None, time.monotonic() - started, process)
         follow()
     records = tuple(protocol.read_journal(journal)) if journal is not None else None
     return SessionResult(
@@ -184,16 +184,16 @@ def failing_cell(records: Iterable[Record]) -> FailingCell | None:
     return open_step
 
 
-def cause_of(returncode: int, records: tuple[Record, ...] | None, *, timed_out: bool) -> Cause:
+def cause_of(returncode: int, records: tuple[Record, ...] | None, *, timed_out: bool) -> EndCause:
     """Why a process ended, by its exit code and the records of its journal (None: it has none)."""
     said_so = any(record.get("event") == protocol.SESSION_FINISHED for record in records or ())
     if timed_out:  # after the last visit it is the tool that hangs, and no cell
-        return Cause.DIED if said_so else Cause.TIMED_OUT
+        return EndCause.DIED if said_so else EndCause.TIMED_OUT
     if returncode == protocol.EXIT_CONTEXT_LOST:
-        return Cause.CONTEXT_LOST
+        return EndCause.CONTEXT_LOST
     if records is None:
-        return Cause.FINISHED if returncode == 0 else Cause.DIED
-    return Cause.FINISHED if said_so and returncode == 0 else Cause.DIED
+        return EndCause.FINISHED if returncode == 0 else EndCause.DIED
+    return EndCause.FINISHED if said_so and returncode == 0 else EndCause.DIED
 
 
 def start(  # noqa: PLR0913 - all but the command by keyword

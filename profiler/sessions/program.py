@@ -29,7 +29,7 @@ from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import JOURNAL_FILE
 from profiler.runner import protocol
 from profiler.sessions.attempt import has_started, start_at_gates
-from profiler.sessions.process import Cause, SessionResult, run_session, start
+from profiler.sessions.process import EndCause, SessionResult, run_session, start
 from profiler.sessions.recovery import ending, fault_of_host, signal_of
 from profiler.sessions.waiting import Waiting, is_locked
 from profiler.sessions.watchdog import Limits, Record
@@ -116,18 +116,18 @@ class Program:
         Raises EnvironmentUnusable where the tool's messages say that the machine or the filter is
         at fault; `may_match`: the filter lets kernels of other visits through, or may do so.
         """
-        if end.cause is Cause.TIMED_OUT:
+        if end.cause is EndCause.TIMED_OUT:
             return Outcome.TIMED_OUT, "did not end within the time limit"
-        if measured and end.cause is Cause.FINISHED:
+        if measured and end.cause is EndCause.FINISHED:
             return None
         error = fault_of_host(folder, end, by_runner=False) or self.tool.diagnose(
             folder, end.returncode
         )
-        if error is None and end.cause is Cause.FINISHED and not may_match:
+        if error is None and end.cause is EndCause.FINISHED and not may_match:
             error = self.tool.nothing_seen(folder)
         if error is not None:
             raise error
-        if end.cause is Cause.FINISHED:
+        if end.cause is EndCause.FINISHED:
             return Outcome.NO_KERNEL, "it launched no kernel that the filter lets through"
         return self._fault(folder, end)
 
@@ -206,20 +206,20 @@ def ended_before_its_turn(folder: Path, end: SessionResult) -> bool:
 
     Nothing is known where somebody deleted the folder, and nothing gained where it stood still.
     """
-    return folder.exists() and end.cause is not Cause.TIMED_OUT and not has_started(folder)
+    return folder.exists() and end.cause is not EndCause.TIMED_OUT and not has_started(folder)
 
 
 def tool_was_killed(end: SessionResult) -> bool:
     """Whether a signal ended the tool itself; that of a program is its exit code."""
-    return end.cause is Cause.DIED and end.returncode < 0
+    return end.cause is EndCause.DIED and end.returncode < 0
 
 
 def _by_exit_code(program: Program, end: SessionResult) -> SessionResult:
     """The end of a visit, by the exit code that the workload names for success."""
-    if end.cause not in (Cause.FINISHED, Cause.DIED):
+    if end.cause not in (EndCause.FINISHED, EndCause.DIED):
         return end
     succeeded = end.returncode == program.workload.success
-    return replace(end, cause=Cause.FINISHED if succeeded else Cause.DIED)
+    return replace(end, cause=EndCause.FINISHED if succeeded else EndCause.DIED)
 
 
 def run_check(
@@ -227,9 +227,9 @@ def run_check(
 ) -> tuple[SessionResult, tuple[Outcome, str] | None]:
     """Run the check of a command: how it ended, and outcome and cause where it did not pass."""
     end = _run(program, command, folder)
-    if end.cause is Cause.FINISHED:
+    if end.cause is EndCause.FINISHED:
         return end, None
-    if end.cause is Cause.TIMED_OUT:
+    if end.cause is EndCause.TIMED_OUT:
         return end, (Outcome.TIMED_OUT, "its check did not end within the time limit")
     printed = tail("\n".join(read_text(folder / name) for name in (STDOUT, STDERR)), lines=3)
     how = f"its check {ending(end.returncode)}"

@@ -21,7 +21,7 @@ from profiler.errors import EnvironmentUnusable, Interrupted, ProfilerError, Usa
 from profiler.model import Outcome, Visit
 from profiler.runner import protocol
 from profiler.sessions.attempt import JOURNAL, journal_visits
-from profiler.sessions.process import Cause, FailingCell, SessionResult, failing_cell
+from profiler.sessions.process import EndCause, FailingCell, SessionResult, failing_cell
 from profiler.sessions.watchdog import Record
 
 MAX_VISITS_PER_SESSION = 1500
@@ -36,7 +36,7 @@ _STALLS = 2
 
 
 @dataclass(frozen=True)
-class Failure:
+class CellFailure:
     """Why a cell will not be measured any further."""
 
     cell: str
@@ -50,7 +50,7 @@ class Ended:
 
     folder: Path
     result: SessionResult
-    blamed: Failure | None
+    blamed: CellFailure | None
     """What the end of the process is blamed on; failures that the runner survived are in the
     journal."""
     hit: tuple[str, ...]
@@ -62,7 +62,7 @@ class Recovered:
     """Outcome of a list of visits."""
 
     measured: frozenset[Visit]
-    failures: Mapping[str, Failure]
+    failures: Mapping[str, CellFailure]
     """By cell id."""
 
 
@@ -140,7 +140,7 @@ class _State:
     has_samples: bool
     missing: tuple[Visit, ...] = ()
     measured: set[Visit] = field(default_factory=set)
-    failures: dict[str, Failure] = field(default_factory=dict)
+    failures: dict[str, CellFailure] = field(default_factory=dict)
     strikes: Counter[str] = field(default_factory=Counter)
     stalls: int = 0
 
@@ -155,7 +155,7 @@ class _State:
         self._fail(_failed(records))
         blamed, hit = self._blame(folder, result)
         self._fail(hit)
-        if result.cause is Cause.FINISHED:
+        if result.cause is EndCause.FINISHED:
             self._fail(_unseen(finished, got, self.failures))
         progress = (
             len(self.failures) + len(self.measured) + sum(self.strikes.values()) > progress_before
@@ -176,7 +176,7 @@ class _State:
         got: Set[Visit],
         lost: Set[Visit],
     ) -> None:
-        ended_well = result.cause is Cause.FINISHED
+        ended_well = result.cause is EndCause.FINISHED
         if ended_well and not lost:
             error = session_failed(result, records)
         else:
@@ -189,15 +189,15 @@ class _State:
 
     def _blame(
         self, folder: Path, result: SessionResult
-    ) -> tuple[Failure | None, Sequence[Failure]]:
+    ) -> tuple[CellFailure | None, Sequence[CellFailure]]:
         """Failure of the cell that was running when the process ended before its time.
 
         And those of all cells that fail by it: where the step was one of their whole problem.
         """
         failing = result.failing_cell
-        if failing is None or result.cause is Cause.FINISHED or failing.cell in self.failures:
+        if failing is None or result.cause is EndCause.FINISHED or failing.cell in self.failures:
             return None, ()
-        if result.cause is Cause.DIED and may_be_innocent(result, self.collector):
+        if result.cause is EndCause.DIED and may_be_innocent(result, self.collector):
             # A second time with the same cell is no chance.
             self.strikes[failing.cell] += 1
             if self.strikes[failing.cell] < 2:
@@ -206,14 +206,14 @@ class _State:
         where = f"in {failing.phase}"
         if failing.block is not None:
             where += f" of block {failing.block}"
-        failure = Failure(failing.cell, outcome, f"{cause}, {where}")
+        failure = CellFailure(failing.cell, outcome, f"{cause}, {where}")
         if failing.phase not in protocol.PROBLEM_PHASES:
             return failure, (failure,)
         problem = self.problem_of[failing.cell]
         siblings = (cell for cell, other in self.problem_of.items() if other == problem)
         return failure, [replace(failure, cell=cell) for cell in siblings]
 
-    def _fail(self, failures: Iterable[Failure]) -> None:
+    def _fail(self, failures: Iterable[CellFailure]) -> None:
         for failure in failures:
             self.failures.setdefault(failure.cell, failure)
 
@@ -221,8 +221,8 @@ class _State:
         self.stalls = 0 if progress else self.stalls + 1
         if self.stalls < _STALLS:
             return
-        how = "finished" if result.cause is Cause.FINISHED else ending(result.returncode)
-        if result.cause is Cause.TIMED_OUT:
+        how = "finished" if result.cause is EndCause.FINISHED else ending(result.returncode)
+        if result.cause is EndCause.TIMED_OUT:
             how = "was silent for too long"
         raise EnvironmentUnusable(
             f"Session {self.session} made no progress in {_STALLS} attempts in a row "
@@ -231,25 +231,25 @@ class _State:
         )
 
 
-def _failed(records: Iterable[Record]) -> list[Failure]:
+def _failed(records: Iterable[Record]) -> list[CellFailure]:
     """Failures that the runner recorded itself, by cell, whether or not it survived them."""
     return [
-        Failure(str(record["cell"]), Outcome(record["outcome"]), str(record.get("cause", "")))
+        CellFailure(str(record["cell"]), Outcome(record["outcome"]), str(record.get("cause", "")))
         for record in records
         if record.get("event") == protocol.FAILED
     ]
 
 
 def _unseen(
-    finished: Set[Visit], got: Set[Visit], failures: Mapping[str, Failure]
-) -> list[Failure]:
+    finished: Set[Visit], got: Set[Visit], failures: Mapping[str, CellFailure]
+) -> list[CellFailure]:
     """Failures of cells that the runner finished and of which the tool has no result.
 
     A cell of which only some visits were seen is visited again.
     """
     seen = {visit.cell for visit in got}
     return [
-        Failure(cell, Outcome.NO_KERNEL, "its range launched no kernel that the tool saw")
+        CellFailure(cell, Outcome.NO_KERNEL, "its range launched no kernel that the tool saw")
         for cell in sorted({visit.cell for visit in finished} - seen - failures.keys())
     ]
 
@@ -260,7 +260,7 @@ def fault_of_no_cell(
     """Error of the machine, of the workload as a whole, or an end from outside; None elsewhere."""
     error = session_failed(result, records) or fault_of_host(folder, result)
     error = error or collector.diagnose(folder, result.returncode)
-    if error is None and result.cause is Cause.DIED:
+    if error is None and result.cause is EndCause.DIED:
         error = ended_from_outside(folder, result)
     return error
 
@@ -309,7 +309,7 @@ def fault_of_host(
     Where a session dies while nothing can be written beside it, nobody knows what of: a tool cannot
     write its report, a library that was written by halves kills who loads it.
     """
-    if result.cause is not Cause.DIED:
+    if result.cause is not EndCause.DIED:
         return None
     cause = _why_nothing_is_written(folder)
     if cause is None and by_runner and result.returncode == protocol.EXIT_HOST_FAULT:
@@ -350,7 +350,7 @@ def may_be_innocent(result: SessionResult, collector: Collector) -> bool:
 
 def fault_of_end(collector: Collector, folder: Path, result: SessionResult) -> tuple[Outcome, str]:
     """Outcome and cause of what was running when a process ended before its time."""
-    if result.cause is Cause.TIMED_OUT:
+    if result.cause is EndCause.TIMED_OUT:
         return Outcome.TIMED_OUT, "made no progress within the time limit"
     fault = collector.cell_fault(folder)
     if fault is not None:

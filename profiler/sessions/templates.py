@@ -19,7 +19,7 @@ from profiler.planning.session_plans import NCU, flushed_by_runner, ncu_cache_co
 from profiler.planning.spec import CommandWorkload
 from profiler.run_folder.folder import COMPILED_FOLDER
 from profiler.runner import protocol
-from profiler.sessions.attempt import Session
+from profiler.sessions.attempt import SessionTemplate
 from profiler.sessions.execution import Execution, build_root
 from profiler.sessions.sources import watched_folders
 from profiler.sessions.timeline_tools import TimelineTools
@@ -46,9 +46,9 @@ class Templates:
     lock_file: Path | None = None
     """Lock file that is held while anything of a session lives (`GpuLock.session_file`)."""
 
-    def session(self, session: SessionPlan, checked: Set[str] = frozenset()) -> Session:
+    def session(self, session: SessionPlan, checked: Set[str] = frozenset()) -> SessionTemplate:
         """What a session's attempts are made from; what is `checked` is not compared once more."""
-        return Session(
+        return SessionTemplate(
             job=self._job(session, checked),
             collector=self.collector(session),
             metrics=self.metrics(session),

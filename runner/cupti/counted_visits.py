@@ -13,7 +13,7 @@ from profiler.runner.cupti.range_profiler import CountersError, RangeProfiler, l
 from profiler.runner.device import Device
 from profiler.runner.protocol import Job, JobVisit
 from profiler.runner.timing import Launch
-from profiler.runner.visits.base import Attempt, MakeVisit, Visits
+from profiler.runner.visits.base import MakeVisit, VisitAttempt, Visits
 
 MOST_TOGETHER = 32
 """Visits that are counted together: all are made again where the process ends among them."""
@@ -60,7 +60,7 @@ class CountedVisits(Visits):
         return copied
 
     def make_all(
-        self, visits: Sequence[JobVisit], attempt: Attempt
+        self, visits: Sequence[JobVisit], attempt: VisitAttempt
     ) -> Iterator[tuple[JobVisit, list[dict[str, Any]]]]:
         """Give each visit with its kernels (see `RangeProfiler.kernels`), in their order.
 
@@ -87,7 +87,7 @@ class CountedVisits(Visits):
             self._profiler.make_room(room)
 
     def _counted(
-        self, visits: Sequence[JobVisit], attempt: Attempt
+        self, visits: Sequence[JobVisit], attempt: VisitAttempt
     ) -> tuple[Sequence[JobVisit], list[tuple[JobVisit, list[dict[str, Any]]]]]:
         """The first of these visits, as many as fit, and the kernels of those that went well."""
         tried, made = self._first_pass(visits, attempt)
@@ -99,7 +99,7 @@ class CountedVisits(Visits):
         return tried, [(visit, kernels[number]) for number, visit in made.items()]
 
     def _counted_alone(
-        self, made: Mapping[int, JobVisit], attempt: Attempt, error: CountersError
+        self, made: Mapping[int, JobVisit], attempt: VisitAttempt, error: CountersError
     ) -> list[tuple[JobVisit, list[dict[str, Any]]]]:
         """Kernels of visits made one by one; the one that cannot be counted fails with why."""
         if len(made) > 1:
@@ -114,7 +114,7 @@ class CountedVisits(Visits):
         return []
 
     def _first_pass(
-        self, visits: Sequence[JobVisit], attempt: Attempt
+        self, visits: Sequence[JobVisit], attempt: VisitAttempt
     ) -> tuple[Sequence[JobVisit], dict[int, JobVisit]]:
         """The visits that were tried, and by number those that went well."""
         self._profiler.begin()
@@ -129,7 +129,7 @@ class CountedVisits(Visits):
         return visits, made
 
     def _kernels_of(
-        self, made: Mapping[int, JobVisit], attempt: Attempt
+        self, made: Mapping[int, JobVisit], attempt: VisitAttempt
     ) -> Mapping[int, list[dict[str, Any]]]:
         """Kernels by number of the visit, after as many passes as they take.
 

@@ -18,7 +18,7 @@ MakeVisit = Callable[[Launch], Mapping[str, Any]]
 """Launches, and gives the fields of its record in the journal."""
 
 
-class Attempt(Protocol):
+class VisitAttempt(Protocol):
     """Does something with the launch of a visit, in a phase of the journal."""
 
     def __call__(self, visit: JobVisit, phase: str, make: MakeVisit) -> bool:
@@ -46,7 +46,7 @@ class Visits(ABC):
 
     @abstractmethod
     def make_all(
-        self, visits: Sequence[JobVisit], attempt: Attempt
+        self, visits: Sequence[JobVisit], attempt: VisitAttempt
     ) -> Iterable[tuple[JobVisit, list[dict[str, Any]]]]:
         """Make visits in their order, each by `attempt`; gives those that were counted later.
 
@@ -61,7 +61,7 @@ class SingleVisits(Visits):
     """Makes each visit by itself: its record in the journal has all that it gives."""
 
     def make_all(
-        self, visits: Sequence[JobVisit], attempt: Attempt
+        self, visits: Sequence[JobVisit], attempt: VisitAttempt
     ) -> Iterable[tuple[JobVisit, list[dict[str, Any]]]]:
         """Make visits in their order; none is counted later."""
         for visit in visits:

@@ -15,7 +15,7 @@ from profiler.collect.timer import runner_argv
 from profiler.runner import protocol
 from profiler.runner.failures import diagnose
 from profiler.sessions import recovery
-from profiler.sessions.process import MAX_OUTPUT_BYTES, Cause, SessionResult, cap_output
+from profiler.sessions.process import MAX_OUTPUT_BYTES, EndCause, SessionResult, cap_output
 
 WORKLOAD = """\
 import os, pathlib, resource
@@ -162,7 +162,7 @@ def test_a_session_that_dies_where_nothing_can_be_written_blames_the_host(
     def full(**_):
         raise of_os(errno.ENOSPC)
 
-    result = SessionResult(code, Cause.DIED, None, 1.0)
+    result = SessionResult(code, EndCause.DIED, None, 1.0)
     assert (recovery.fault_of_host(tmp_path, result) is None) == (code != protocol.EXIT_HOST_FAULT)
     monkeypatch.setattr(recovery.tempfile, "TemporaryFile", full)
     assert "No space left" in str(recovery.fault_of_host(tmp_path, result))
@@ -170,7 +170,7 @@ def test_a_session_that_dies_where_nothing_can_be_written_blames_the_host(
 
 
 def test_an_exit_code_of_a_program_is_its_own(tmp_path):
-    result = SessionResult(protocol.EXIT_HOST_FAULT, Cause.DIED, None, 1.0)
+    result = SessionResult(protocol.EXIT_HOST_FAULT, EndCause.DIED, None, 1.0)
     assert recovery.fault_of_host(tmp_path, result, by_runner=False) is None
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from profiler.collect import Command
 from profiler.runner import protocol
-from profiler.sessions.process import Cause, run_session
+from profiler.sessions.process import EndCause, run_session
 from profiler.sessions.watchdog import Limits
 
 WORKLOAD = """\
@@ -73,7 +73,7 @@ def test_the_runner_ends_a_few_seconds_after_its_last_record(tmp_path, left):
     )
     records = list(protocol.read_journal(journal))
     assert records[-1]["event"] == protocol.SESSION_FINISHED
-    assert (result.cause, result.returncode) == (Cause.FINISHED, 0)
+    assert (result.cause, result.returncode) == (EndCause.FINISHED, 0)
     if left != "processes":
         assert "was ended after 0.3 s" in (tmp_path / "stderr.txt").read_text()
 
@@ -101,7 +101,7 @@ def test_a_runner_that_crashes_beside_its_child_is_no_cell_that_timed_out(tmp_pa
         limits=Limits(step_s=20, startup_s=20, grace_s=1, linger_s=0.1),
         journal=journal,
     )
-    assert (result.cause, result.failing_cell.cell) == (Cause.DIED, "a..p")
+    assert (result.cause, result.failing_cell.cell) == (EndCause.DIED, "a..p")
 
 
 def test_a_tool_that_hangs_after_the_last_record_is_not_a_cell_that_timed_out(tmp_path):
@@ -113,7 +113,7 @@ def test_a_tool_that_hangs_after_the_last_record_is_not_a_cell_that_timed_out(tm
         limits=Limits(step_s=0.3, startup_s=3, grace_s=0.1),
         journal=journal,
     )
-    assert result.cause is Cause.DIED
+    assert result.cause is EndCause.DIED
     assert result.failing_cell is None
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from profiler.errors import EnvironmentUnusable
 from profiler.machine import doctor
-from profiler.machine.doctor import Check, Machine, Status, essential_missing, examine
+from profiler.machine.doctor import Check, InspectedMachine, Status, essential_missing, examine
 from profiler.machine.environment import Gpu
 from profiler.machine.installs import duration_by_cupti
 from profiler.machine.locks import gpu_lock
@@ -51,7 +51,7 @@ def machine(tmp_path, monkeypatch):
     driver.mkdir(parents=True)
     (driver / "params").write_text("Mobile: 4294967295\nRmProfilingAdminOnly: 0\n")
     (tmp_path / "locks").mkdir()
-    return Machine(
+    return InspectedMachine(
         environ={"PROFILER_NCU": str(FAKE_NCU), "PATH": f"{tools}:/usr/bin:/bin"},
         root=tmp_path,
         python=str(python),
@@ -96,7 +96,7 @@ def test_nvcc_is_found_where_a_build_finds_it(machine, tmp_path, monkeypatch):
 
 def test_names_are_unique_and_everything_missing_has_a_remedy(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "find_gpu", lambda environ: None)
-    bare = Machine(
+    bare = InspectedMachine(
         environ={"PATH": ""},
         root=tmp_path,
         python=str(tmp_path / "none"),

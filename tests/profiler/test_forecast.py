@@ -35,7 +35,7 @@ from profiler.sessions.forecasts.forecast import (
     visit_lines,
     visit_seconds,
 )
-from profiler.sessions.forecasts.launch_counts import Launches
+from profiler.sessions.forecasts.launch_counts import ExpectedLaunches
 
 SOFTMAX = Path(__file__).parents[2] / "experiments" / "softmax.yaml"
 
@@ -62,7 +62,7 @@ def test_nothing_is_measured_where_there_is_no_run(softmax, tmp_path):
 
 def test_later_looks_cost_what_the_visits_of_the_first_do():
     first = Forecast("ncu-timing", visits=100, measured=0, seconds=8.0, visits_s=2.0)
-    parts = [Launches("later look", 10, 100), Launches("confirmation", 20, 20)]
+    parts = [ExpectedLaunches("later look", 10, 100), ExpectedLaunches("confirmation", 20, 20)]
     assert further_seconds(parts, first) == pytest.approx(2 * NEXT_S + 30 * 0.02)
     assert further_seconds(parts, replace(first, measured=100)) == 0.0
 

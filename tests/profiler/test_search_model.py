@@ -14,8 +14,8 @@ from profiler.search.gaussian_process import (
 from profiler.search.space import SearchSpace
 from profiler.search.strategies import (
     MOST_OBSERVATIONS,
-    History,
     ModelSearch,
+    SearchHistory,
     log_expected_improvement,
 )
 
@@ -99,7 +99,7 @@ def test_failed_ones_count_as_the_slowest():
 
 def test_more_observations_than_the_model_takes_repeat_nothing():
     space = SearchSpace.of_configurations([{"x": x, "y": y} for x in range(30) for y in range(20)])
-    history = History(space)
+    history = SearchHistory(space)
     search = ModelSearch(history, np.random.default_rng(1))
     for configuration in range(0, 600, 2):
         history.tell(configuration, 1.0 + abs(configuration - 301))

@@ -21,7 +21,7 @@ from profiler.search.strategies import (
     RANDOM,
     STRATEGIES,
     AlignedSizes,
-    History,
+    SearchHistory,
     make_strategy,
 )
 from profiler.search.t1 import TuningProblem, t1_document
@@ -71,7 +71,7 @@ def test_a_seed_gives_the_same_proposals(name):
 @given(st.data())
 def test_proposals_before_values_and_values_of_others_repeat_nothing(name, data):
     space = bowl()[0].space
-    history = History(space)
+    history = SearchHistory(space)
     strategy = make_strategy(name, history, seed=data.draw(st.integers(0, 5)))
     open_proposals = []
     proposed = set()
@@ -96,9 +96,9 @@ def test_proposals_before_values_and_values_of_others_repeat_nothing(name, data)
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_space_of_one_and_one_where_all_fails_are_searched_to_their_end(name):
     lonely = SearchSpace.of_configurations([{"x": 1}])
-    history = History(lonely)
+    history = SearchHistory(lonely)
     assert make_strategy(name, history, 1).ask() == 0
-    history = History(bowl((3, 2, 2))[0].space)
+    history = SearchHistory(bowl((3, 2, 2))[0].space)
     strategy = make_strategy(name, history, 1)
     while history.unseen_count:
         configuration = strategy.ask()
@@ -136,7 +136,7 @@ def test_no_value_has_a_say_in_the_random_turns_of_a_portfolio(seed):
     proposals = []
     random_turns = range(ALIGNED + EARLY, ALIGNED + EARLY + RANDOM)
     for sign in (1, -1):
-        history = History(space)
+        history = SearchHistory(space)
         strategy = make_strategy("portfolio", history, seed)
         proposals.append([])
         for _ in range(random_turns[-1] + 10):
@@ -160,7 +160,7 @@ def test_no_value_has_a_say_in_the_random_turns_of_a_portfolio(seed):
 
 def aligned_draws(configurations, count, seed=1):
     """Configurations by their sizes alone, in the order in which they are proposed."""
-    history = History(SearchSpace.of_configurations(configurations))
+    history = SearchHistory(SearchSpace.of_configurations(configurations))
     aligned = AlignedSizes(history, np.random.default_rng(seed))
     return [history.space.params(aligned.ask()) for _ in range(count)]
 
@@ -186,12 +186,12 @@ def test_where_sizes_say_nothing_all_are_proposed_alike(values):
 @pytest.mark.parametrize("name", ["tpe", "local"])
 def test_a_removed_strategy_says_what_to_use(name):
     with pytest.raises(UsageError, match=f"--strategy {name}: {name} was removed: use portfolio"):
-        make_strategy(name, History(bowl()[0].space), 1)
+        make_strategy(name, SearchHistory(bowl()[0].space), 1)
 
 
 def test_an_unknown_strategy_is_named():
     with pytest.raises(UsageError, match="--strategy best: there are portfolio"):
-        make_strategy("best", History(bowl()[0].space), 1)
+        make_strategy("best", SearchHistory(bowl()[0].space), 1)
 
 
 def test_a_replay_counts_evaluations_to_a_share_of_the_best():

@@ -33,7 +33,7 @@ class MissingTime:
 
 
 @dataclass(frozen=True)
-class GridCell:
+class RunGridCell:
     """One cell of a grid in both runs."""
 
     row: object
@@ -54,11 +54,11 @@ class VariantGrid:
 
     variant: Variant
     grid: Grid
-    cells: tuple[GridCell, ...]
+    cells: tuple[RunGridCell, ...]
     """Row by row; cells that neither run has are left out."""
 
     @property
-    def measured(self) -> tuple[GridCell, ...]:
+    def measured(self) -> tuple[RunGridCell, ...]:
         """Cells with a time in both runs, by their ratio, the lowest first."""
         return tuple(
             sorted((cell for cell in self.cells if cell.ratio > 0), key=lambda cell: cell.ratio)
@@ -173,7 +173,7 @@ class _Join:
 
     def cells(
         self, variant: Variant, grid: Grid, ids: Mapping[tuple[str, str], str]
-    ) -> Iterator[GridCell]:
+    ) -> Iterator[RunGridCell]:
         """Cells of a variant in a grid, row by row; `ids` by variant and problem."""
         for row, column in itertools.product(grid.row_values, grid.column_values):
             problem = grid.problems.get((row, column))
@@ -181,7 +181,7 @@ class _Join:
             if cell is not None:
                 yield self._cell(row, column, cell)
 
-    def _cell(self, row: object, column: object, cell: str) -> GridCell:
+    def _cell(self, row: object, column: object, cell: str) -> RunGridCell:
         missing = tuple(self._missing(cell))
         change = self.step.cells.get(cell)
         ratios = (math.nan, math.nan, math.nan)
@@ -189,7 +189,7 @@ class _Join:
             times = change.durations
             ratios = times.raw_ratio, times.raw_low, times.raw_high
         ratio, low, high = ratios
-        return GridCell(
+        return RunGridCell(
             row=row,
             column=column,
             cell=cell,

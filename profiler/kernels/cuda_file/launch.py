@@ -29,7 +29,7 @@ class _Argument(ctypes.Structure):
     _fields_ = (("whole", ctypes.c_longlong), ("real", ctypes.c_double))
 
 
-class KernelLaunch:
+class CudaLaunch:
     """One kernel with its arguments; calling it starts it once.
 
     `number`: of the kernel among those of the library; `stream` gives the handle of the stream to

@@ -18,7 +18,7 @@ from profiler.kernels.cuda_file.description import (
     TensorArgument,
     read_description,
 )
-from profiler.kernels.cuda_file.launch import KernelLaunch
+from profiler.kernels.cuda_file.launch import CudaLaunch
 from profiler.kernels.cuda_file.tensors import (
     filled_name,
     in_higher_precision,
@@ -98,7 +98,7 @@ class CudaFileWorkload:
         scratch = {t.name: self._scratch(t, {**variant, **problem}, device) for t in of_scratch}
         tensors = {**inputs, **scratch}
         launches = [
-            KernelLaunch(
+            CudaLaunch(
                 library,
                 number,
                 description.launch_shape(step, problem),

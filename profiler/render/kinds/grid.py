@@ -26,10 +26,10 @@ from profiler.render.kinds.grid_figures import grid_pairs_of, saved_chart, slice
 from profiler.render.kinds.versions import View
 from profiler.render.tables.grids import (
     GridHeat,
+    GridQuantity,
     KernelList,
     Kernels,
     MetricHeats,
-    Quantity,
     grid_kernels,
     metric_heats,
     pair_heat,
@@ -125,7 +125,7 @@ def _pair_heats(
 
 
 def _metric_heats(
-    programs: Programs, grid: Grid, quantities: Sequence[Quantity]
+    programs: Programs, grid: Grid, quantities: Sequence[GridQuantity]
 ) -> tuple[MetricHeats, ...]:
     heats = (metric_heats(programs, quantity, grid, programs.variants) for quantity in quantities)
     return tuple(heat for heat in heats if heat is not None)
@@ -134,18 +134,22 @@ def _metric_heats(
 # ---- what is shown of every cell -----------------------------------------------------------------
 
 
-def _quantities(numbers: CellNumbers, pairs: GridPairs, kernels: Kernels) -> tuple[Quantity, ...]:
-    def median(name: str) -> Quantity:
+def _quantities(
+    numbers: CellNumbers, pairs: GridPairs, kernels: Kernels
+) -> tuple[GridQuantity, ...]:
+    def median(name: str) -> GridQuantity:
         metric = label(name)
-        return Quantity(metric.label, metric.unit, lambda cell: numbers.value(cell, name).median)
+        return GridQuantity(
+            metric.label, metric.unit, lambda cell: numbers.value(cell, name).median
+        )
 
     def letter(cell: Cell) -> str:
         return kernels.letter(cell)
 
     first = (
-        Quantity(TIME, label(DURATION).unit, median(DURATION).of),
-        Quantity(KERNELS, "", median("kernels").of, letter),
-        Quantity(TRAFFIC, "byte", lambda cell: pairs.moved.get(cell.id, NAN)),
+        GridQuantity(TIME, label(DURATION).unit, median(DURATION).of),
+        GridQuantity(KERNELS, "", median("kernels").of, letter),
+        GridQuantity(TRAFFIC, "byte", lambda cell: pairs.moved.get(cell.id, NAN)),
     )
     if len(numbers.programs.cells) > MOST_CELLS_EVERY_METRIC:
         return first

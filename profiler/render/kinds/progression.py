@@ -234,7 +234,7 @@ def _extremes(overall: Effect) -> list[Datum]:
 
 
 @dataclass(frozen=True)
-class Panel:
+class StepPanel:
     """One of the small multiples: the sum of its metrics."""
 
     metrics: tuple[Label, ...]
@@ -255,11 +255,11 @@ class Panel:
         return self.label if numbers.says_unit(self.unit) else with_unit(self.metrics[0], self.unit)
 
 
-def panels_of(numbers: CellNumbers) -> tuple[Panel, ...]:
+def panels_of(numbers: CellNumbers) -> tuple[StepPanel, ...]:
     """The primary metric and the small multiples of which all metrics were collected."""
     present = {metric.name for metric in numbers.metrics}
     wanted = dict.fromkeys([(numbers.primary.name,), *MULTIPLES])
-    return tuple(Panel(labels(names)) for names in wanted if present.issuperset(names))
+    return tuple(StepPanel(labels(names)) for names in wanted if present.issuperset(names))
 
 
 def _multiples(
@@ -285,7 +285,7 @@ def _multiples(
 
 
 def multiples_table(
-    findings: Findings, ladder: Sequence[Rung], problem: Problem, panels: Sequence[Panel]
+    findings: Findings, ladder: Sequence[Rung], problem: Problem, panels: Sequence[StepPanel]
 ) -> pd.DataFrame:
     """Rows for `ladder_figures.multiples`; a panel that no version has is left out."""
     rows = [
@@ -306,14 +306,14 @@ def multiples_table(
     return table[table.groupby("panel")["value"].transform("count") > 0]
 
 
-def _value(numbers: CellNumbers, rung: Rung, problem: Problem, panel: Panel) -> float:
+def _value(numbers: CellNumbers, rung: Rung, problem: Problem, panel: StepPanel) -> float:
     """Sum of the metrics; NaN where one is missing."""
     correct = numbers.programs.correct(numbers.programs.by_place.get((rung.variant.id, problem.id)))
     values = [numbers.at(rung.variant, problem, metric.name).median for metric in panel.metrics]
     return sum(values) if correct else NAN
 
 
-def _median(numbers: CellNumbers, rung: Rung, problem: Problem, panel: Panel) -> Datum:
+def _median(numbers: CellNumbers, rung: Rung, problem: Problem, panel: StepPanel) -> Datum:
     value = _value(numbers, rung, problem, panel)
     cell = numbers.programs.by_place.get((rung.variant.id, problem.id))
     return Datum.quantity(value, panel.unit, why_missing(numbers, cell, panel.metrics[0].name))
@@ -349,7 +349,7 @@ def _version(rung: Rung) -> str:
 def _ledger_data(numbers: CellNumbers, rung: Rung, problem: Problem) -> list[Datum]:
     place = numbers.programs.problem_numbers[problem.id]
     return [
-        _median(numbers, rung, problem, Panel((numbers.primary,))),
+        _median(numbers, rung, problem, StepPanel((numbers.primary,))),
         _step(rung.step),
         counts_datum(rung.step.verdicts if rung.step else ()),
         _step_there(rung.step, place),

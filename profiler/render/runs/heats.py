@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from profiler.findings.kinds.grids import Grid
 from profiler.findings.runs.comparison import RunComparison
-from profiler.findings.runs.grids import GridCell, MissingTime, RunGrids, VariantGrid
+from profiler.findings.runs.grids import MissingTime, RunGridCell, RunGrids, VariantGrid
 from profiler.findings.runs.steps import RunStep
 from profiler.model import Outcome, Verdict
 from profiler.render.runs.rows import MACHINE_WORDS, ChangeRow, Names, change_row, ratio_words
@@ -121,16 +121,16 @@ class _Drawing:
             rows=tuple(self._twin(cell) for cell in variant_grid.cells),
         )
 
-    def _row(self, cell: GridCell) -> ChangeRow | None:
+    def _row(self, cell: RunGridCell) -> ChangeRow | None:
         control = self.names.variant_name(self.grids.control)
         return None if cell.change is None else change_row(cell.change, control, self.names)
 
-    def _judged_datum(self, cell: GridCell | None) -> Datum:
+    def _judged_datum(self, cell: RunGridCell | None) -> Datum:
         if cell is None or cell.change is None or cell.missing:
             return self._time_datum(cell)
         return heat_datum(self._row(cell), self.scale, judged=True)
 
-    def _time_datum(self, cell: GridCell | None) -> Datum:
+    def _time_datum(self, cell: RunGridCell | None) -> Datum:
         """The ratio of two times in its colour; a cross and the outcome where one is lacking."""
         if cell is None:
             return ABSENT
@@ -148,7 +148,7 @@ class _Drawing:
         css = self.scale.css(cell.ratio)
         return Datum(numbers.short_ratio(cell.ratio), numbers.raw(cell.ratio), title, css)
 
-    def _twin(self, cell: GridCell) -> TwinRow:
+    def _twin(self, cell: RunGridCell) -> TwinRow:
         row = self._row(cell)
         outcomes = {missing.run: missing.outcome for missing in cell.missing}
         first, second = self.grids.numbers
@@ -181,7 +181,7 @@ def _missing_words(missing: MissingTime) -> str:
     return f"run {missing.run}: {_outcome_words(missing.outcome)}"
 
 
-def _causes(cell: GridCell) -> str:
+def _causes(cell: RunGridCell) -> str:
     return "; ".join(
         f"run {missing.run}: {missing.cause}" for missing in cell.missing if missing.cause
     )
@@ -208,7 +208,7 @@ def _overview(grids: RunGrids, names: Names) -> Iterator[Row]:
             yield Row(grid.name, data, names.marks[variant.variant.id])
 
 
-def _end(grid: Grid, cell: GridCell) -> Datum:
+def _end(grid: Grid, cell: RunGridCell) -> Datum:
     where = grid.place(cell.row, cell.column)
     return Datum(f"{numbers.short_ratio(cell.ratio)} ({where})", numbers.raw(cell.ratio))
 

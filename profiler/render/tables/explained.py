@@ -72,7 +72,7 @@ class PartRow:
 
 
 @dataclass(frozen=True)
-class Tree:
+class KernelTree:
     """Limit of one cell, as tables."""
 
     name: str
@@ -123,7 +123,7 @@ class ExplainedRun:
     """Every explained pair and cell of a page."""
 
     pairs: tuple[Explained, ...]
-    trees: tuple[Tree, ...]
+    trees: tuple[KernelTree, ...]
     listings: Markup
     """Every instruction of every kernel, packed; empty without a source page."""
     estimated: str = ESTIMATED
@@ -261,9 +261,9 @@ def _causes(why: CellWhy) -> tuple[Row, ...]:
     )
 
 
-def _tree(name: str, cell: str, why: CellWhy, number: int) -> Tree:
+def _tree(name: str, cell: str, why: CellWhy, number: int) -> KernelTree:
     kernel = why.kernels[0]
-    return Tree(
+    return KernelTree(
         name=name,
         cell=cell,
         limit=limit_of_cell(why),

@@ -116,7 +116,7 @@ def lacking(programs: Programs, cell: Cell, *, named: bool = False) -> Datum:
 
 
 @dataclass(frozen=True)
-class Quantity:
+class GridQuantity:
     """A number of every cell that a heat map shows."""
 
     name: str
@@ -127,7 +127,7 @@ class Quantity:
 
 
 def metric_heats(
-    programs: Programs, quantity: Quantity, grid: Grid, variants: Sequence[Variant]
+    programs: Programs, quantity: GridQuantity, grid: Grid, variants: Sequence[Variant]
 ) -> MetricHeats | None:
     """A heat map for every variant; None where there is no number at all."""
     values = {
@@ -160,7 +160,9 @@ def metric_heats(
     )
 
 
-def _magnitude(quantity: Quantity, cell: Cell, value: float, scale: tuple[float, float]) -> Datum:
+def _magnitude(
+    quantity: GridQuantity, cell: Cell, value: float, scale: tuple[float, float]
+) -> Datum:
     if not math.isfinite(value):
         return Datum(title="not collected for this cell", css="none")
     text = f"{short_value(value, quantity.unit)} {quantity.note(cell)}".strip()
@@ -184,7 +186,7 @@ def shade_class(value: float, scale: tuple[float, float]) -> str:
     return f"b{min(SHADES - 1, int(SHADES * place))}"
 
 
-def _legend(quantity: Quantity, scale: tuple[float, float]) -> tuple[str, ...]:
+def _legend(quantity: GridQuantity, scale: tuple[float, float]) -> tuple[str, ...]:
     """The least value of each class."""
     low, high = scale
     if high <= low:

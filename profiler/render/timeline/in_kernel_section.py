@@ -19,7 +19,7 @@ from profiler.render.tables.rows import Datum, Row
 from profiler.render.timeline.picture import GPU, PictureRow, bars_within, joined_bars
 from profiler.render.timeline.still_figure import (
     PHASE_NAMES,
-    Panel,
+    TimelinePanel,
     phase_colour,
     phase_name,
     timeline_figure,
@@ -261,14 +261,14 @@ def _panel(
     window: tuple[float, float],
     colours: Mapping[str, int],
     title: str,
-) -> Panel | None:
+) -> TimelinePanel | None:
     bars, rows = _bars(inside, block, colours)
     start, end = int(window[0]), int(np.ceil(window[1]))
     shown = joined_bars(bars_within(bars, (start, end)), (end - start) / _PIXELS)
     if shown.empty:
         return None
     caption = f"block {block}, {title}, from {numbers.show(float(start), 'ns')}"
-    return Panel(title=caption, rows=rows, first=0, bars=shown, window=(start, end))
+    return TimelinePanel(title=caption, rows=rows, first=0, bars=shown, window=(start, end))
 
 
 def _bars(

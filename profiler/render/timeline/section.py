@@ -31,8 +31,8 @@ from profiler.render.timeline.picture import (
 )
 from profiler.render.timeline.still_figure import (
     PHASE_NAMES,
-    Panel,
     Shares,
+    TimelinePanel,
     phase_name,
     timeline_figure,
 )
@@ -297,7 +297,7 @@ def _colours(timeline: CellTimelineFindings) -> str:
     return "An operation has the colour of the phase that launched it."
 
 
-def _panels(device: str, picture: Picture, window: UnitWindow) -> list[Panel]:
+def _panels(device: str, picture: Picture, window: UnitWindow) -> list[TimelinePanel]:
     """Host and GPU on one axis where that can be read, else each on its own."""
     host = [place for place, row in enumerate(picture.rows) if row.kind in (RANGE, API)]
     gpu = [place for place, row in enumerate(picture.rows) if row.kind in (SPAN, GPU)]
@@ -320,13 +320,13 @@ def _panel(
     places: Sequence[int],
     kinds: Sequence[str],
     window: tuple[int, int],
-) -> Panel:
+) -> TimelinePanel:
     least = (window[1] - window[0]) / _PIXELS
     frames = [joined_bars(bars_within(picture.bars[kind], window), least) for kind in kinds]
     filled = [frame for frame in frames if len(frame)]
     bars = pd.concat(filled, ignore_index=True) if filled else frames[0]
     rows = tuple(picture.rows[place] for place in places)
-    return Panel(title=title, rows=rows, first=places[0], bars=bars, window=window)
+    return TimelinePanel(title=title, rows=rows, first=places[0], bars=bars, window=window)
 
 
 def _twin(cell: NamedTimeline, picture: Picture, window: UnitWindow) -> SmallTable:

@@ -58,7 +58,7 @@ _TICKS = 8
 
 
 @dataclass(frozen=True)
-class Panel:
+class TimelinePanel:
     """Rows over one time axis. `bars`: `start_ns end_ns short row phase`; `window`: its ends."""
 
     title: str
@@ -79,7 +79,7 @@ class Shares:
 
 
 def timeline_figure(
-    panels: Sequence[Panel],
+    panels: Sequence[TimelinePanel],
     shares: Shares | None = None,
     keys: Sequence[Handle] = (),
     row_in: float = _ROW_IN,
@@ -106,7 +106,7 @@ def _axes(drawing: Drawing, top_in: float, height_in: float) -> Axes:
     return Axes(drawing, _LEFT_IN * POINTS, top_in * POINTS, right, bottom)
 
 
-def _draw_shares(axes: Axes, shares: Shares, panels: Sequence[Panel]) -> None:
+def _draw_shares(axes: Axes, shares: Shares, panels: Sequence[TimelinePanel]) -> None:
     across, upwards = axes.across(shares.span), axes.upwards((0.0, 1.0))
     _time_axis(axes, across, shares.span, 0)
     at = (axes.left - TICK_GAP, axes.top + BASELINE * TEXT_SIZE)
@@ -123,7 +123,7 @@ def _draw_shares(axes: Axes, shares: Shares, panels: Sequence[Panel]) -> None:
     _unit_and_title(axes, shares.span, shares.title)
 
 
-def _draw_panel(axes: Axes, panel: Panel) -> None:
+def _draw_panel(axes: Axes, panel: TimelinePanel) -> None:
     across = axes.across(panel.window)
     rows = RowAxes(axes, max(len(panel.rows), 1), 0.5)
     _time_axis(axes, across, panel.window, panel.window[0])
@@ -133,7 +133,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     _unit_and_title(axes, panel.window, panel.title)
 
 
-def _draw_bars(rows: RowAxes, across: Scale, panel: Panel) -> None:
+def _draw_bars(rows: RowAxes, across: Scale, panel: TimelinePanel) -> None:
     inches = WIDTH_IN - _LEFT_IN - _RIGHT_IN
     per_inch = max(panel.window[1] - panel.window[0], 1) / inches
     names = panel.bars["short"].astype(object).tolist()
@@ -244,7 +244,7 @@ def seconds_figure(runs: Mapping[str, Sequence[Span]]) -> Drawing:
 
 def _panel_of_spans(
     title: str, spans: Sequence[Span], first: int, window: tuple[int, int]
-) -> Panel:
+) -> TimelinePanel:
     rows = list(dict.fromkeys(span.row for span in spans))
     bars = pd.DataFrame(
         {
@@ -255,7 +255,7 @@ def _panel_of_spans(
             "phase": [_PHASES.get(span.step, -1) for span in spans],
         }
     )
-    return Panel(title, tuple(PictureRow(GPU, row) for row in rows), first, bars, window)
+    return TimelinePanel(title, tuple(PictureRow(GPU, row) for row in rows), first, bars, window)
 
 
 def _spans_of(rows: Sequence[str], spans: Sequence[Span]) -> list[Span]:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from profiler.analyse.range_counters import range_visits
 from profiler.analyse.samples import (
-    Origin,
+    SampleOrigin,
     impossible_durations,
     metric_columns,
     samples_of_files,
@@ -81,7 +81,9 @@ def read_together(
     return read
 
 
-def _origin_of_all(attempts: Sequence[Attempt], compute_capability: str | None) -> Origin | None:
+def _origin_of_all(
+    attempts: Sequence[Attempt], compute_capability: str | None
+) -> SampleOrigin | None:
     """The session under ncu that all of these are attempts at; None where there is no such one."""
     first = attempts[0].record
     of_runner = first.collector == ncu.KIND.name and first.kind in _SAMPLED
@@ -92,11 +94,11 @@ def _origin_of_all(attempts: Sequence[Attempt], compute_capability: str | None) 
             record.visit,
         ):
             return None
-    return Origin(*asked[:4], compute_capability) if of_runner else None
+    return SampleOrigin(*asked[:4], compute_capability) if of_runner else None
 
 
 def _is_plain(
-    tables: AlikeTables, journals: Sequence[protocol.JournalContent], origin: Origin
+    tables: AlikeTables, journals: Sequence[protocol.JournalContent], origin: SampleOrigin
 ) -> bool:
     """Whether rows are launches of visits and nothing else: no roofs, ranges, streams, passes."""
     launches = tables.joined.launches
@@ -112,7 +114,7 @@ def _is_plain(
 
 
 def _samples(
-    tables: AlikeTables, journals: Sequence[protocol.JournalContent], origin: Origin
+    tables: AlikeTables, journals: Sequence[protocol.JournalContent], origin: SampleOrigin
 ) -> list[pd.DataFrame] | None:
     """Samples of each file; None where some have no values, or durations that are none."""
     finished = [set(protocol.finished_visits(journal.records)) for journal in journals]

@@ -50,7 +50,7 @@ from profiler.search.live.journal import SearchRecord, read_search
 
 
 @dataclass(frozen=True, eq=False)
-class Finished:
+class AssembledRun:
     """A report, and the exit code of the process."""
 
     report: Report
@@ -64,7 +64,7 @@ def assemble(
     *,
     replay: bool = False,
     reader: AttemptReader | None = None,
-) -> Finished:
+) -> AssembledRun:
     """Report of the cells of a plan, from a run folder.
 
     `replay`: the folder is a recording, made on whatever machine. The keys that count are those of
@@ -163,7 +163,7 @@ def assemble(
         ),
         search=search,
     )
-    return Finished(safe_frames(report), _exit_code(results))
+    return AssembledRun(safe_frames(report), _exit_code(results))
 
 
 def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:

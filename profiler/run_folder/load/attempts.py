@@ -14,7 +14,7 @@ import pandas as pd
 from profiler.analyse.parts import PartSamples, part_samples
 from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.samples import (
-    Origin,
+    SampleOrigin,
     cell_of_part,
     empty_samples,
     impossible_durations,
@@ -104,7 +104,7 @@ def _with_profiles(loaded: Loaded, table: NcuTable | None) -> Loaded:
 def _with_samples(loaded: Loaded, table: NcuTable | None, compute_capability: str | None) -> Loaded:
     """Results of a session whose visits have samples."""
     attempt, record = loaded.attempt, loaded.attempt.record
-    origin = Origin(
+    origin = SampleOrigin(
         record.session, record.collector, record.kind, record.metrics, compute_capability
     )
     parts = _part_samples(attempt, table)
@@ -354,7 +354,7 @@ def _with_values(samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def _samples(
-    loaded: Loaded, table: NcuTable | None, origin: Origin, parts: PartSamples | None
+    loaded: Loaded, table: NcuTable | None, origin: SampleOrigin, parts: PartSamples | None
 ) -> pd.DataFrame:
     kind = COLLECTORS.get(origin.collector)
     in_journal = kind is not None and kind.in_journal
@@ -373,7 +373,7 @@ def _samples(
     return samples_of_parts(launches, origin, visit, parts)
 
 
-def _ranges(loaded: Loaded, table: NcuTable, origin: Origin) -> pd.DataFrame:
+def _ranges(loaded: Loaded, table: NcuTable, origin: SampleOrigin) -> pd.DataFrame:
     """Counters of ranges inside visits; an external command has no visits of ours."""
     if loaded.attempt.record.visit is not None:
         return empty_range_visits()

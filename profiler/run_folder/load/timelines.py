@@ -14,7 +14,7 @@ from profiler.analyse.cell_timeline import (
     samples_from_program,
     samples_from_timeline,
 )
-from profiler.analyse.samples import Origin, empty_samples
+from profiler.analyse.samples import SampleOrigin, empty_samples
 from profiler.collect.nsys import PRIVATE_FOLDER
 from profiler.collect.registry import COLLECTORS
 from profiler.model import SessionKind, Visit
@@ -96,7 +96,7 @@ def _cuts(
 
 def _samples(attempt: Attempt, visit: Visit, part: Cut, facts: TimelineFacts) -> pd.DataFrame:
     record, operations = attempt.record, part.attribution.operations
-    origin = Origin(record.session, record.collector, SessionKind.TIMELINE)
+    origin = SampleOrigin(record.session, record.collector, SessionKind.TIMELINE)
     if record.visit is not None:
         return samples_from_program(operations, visit, origin)
     rows = operations.assign(launch_row=window_of(launch_times(operations), part.launches))

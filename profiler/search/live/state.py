@@ -31,7 +31,7 @@ from profiler.search.live.journal import (
     with_origin,
 )
 from profiler.search.space import SearchSpace
-from profiler.search.strategies import History, make_strategy
+from profiler.search.strategies import SearchHistory, make_strategy
 
 
 class LiveSearch:
@@ -48,7 +48,7 @@ class LiveSearch:
         self._space = SearchSpace.of_configurations(list(variants.values()))
         self._id_of = {self._configuration(params): id_ for id_, params in variants.items()}
         self._params = variants
-        self._history = History(self._space)
+        self._history = SearchHistory(self._space)
         self._strategy = make_strategy(terms.strategy, self._history, terms.seed)
         self._journal = journal
         self._records: list[Record] = []

@@ -25,7 +25,7 @@ from profiler.planning.spec import Collect, CommandWorkload, Experiment
 from profiler.run_folder.folder import AttemptRecord, RunFolder, runs
 from profiler.run_folder.seconds import PROFILER, seconds_around_visits, session_seconds
 from profiler.sessions.attempt import JOB
-from profiler.sessions.forecasts.launch_counts import Launches
+from profiler.sessions.forecasts.launch_counts import ExpectedLaunches
 from profiler.sessions.forecasts.rest import Rest
 from profiler.sessions.forecasts.session_costs import (
     PastSession,
@@ -140,7 +140,7 @@ def forecast(
     return tuple(_sessions(plan, experiment.collect, held, same_gpu))
 
 
-def further_seconds(parts: Sequence[Launches], first_look: Forecast) -> float:
+def further_seconds(parts: Sequence[ExpectedLaunches], first_look: Forecast) -> float:
     """Seconds of later looks and the confirmation by their launches, which cost what others do.
 
     0 where the first look has nothing left to go by.

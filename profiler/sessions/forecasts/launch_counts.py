@@ -24,7 +24,7 @@ many visits as a block of the first look."""
 
 
 @dataclass(frozen=True)
-class Launches:
+class ExpectedLaunches:
     """Expected and largest number of launches of one part of a run."""
 
     part: str
@@ -63,7 +63,7 @@ def launches_note(plan: Plan) -> str:
     return f"Expected: {GO_ON:.0%} of the cells go on to each later look."
 
 
-def launch_counts(plan: Plan) -> tuple[Launches, ...]:
+def launch_counts(plan: Plan) -> tuple[ExpectedLaunches, ...]:
     """Launches of each part of a plan, and of all together last."""
     timing = [session for session in plan.sessions if session.kind is SessionKind.TIMING]
     first = sum(len(session.visits) for session in timing)
@@ -71,19 +71,21 @@ def launch_counts(plan: Plan) -> tuple[Launches, ...]:
     stamped = _visits_of(plan, SessionKind.IN_KERNEL)
     others = sum(len(session.visits) for session in plan.sessions) - first - recorded - stamped
     blocks = f"{plan.looks[0]} blocks" if plan.looks else "all blocks"
-    parts = [Launches(f"first look, {blocks} of every cell", first, first)]
+    parts = [ExpectedLaunches(f"first look, {blocks} of every cell", first, first)]
     parts += after_first_look(plan)
     if others:
-        parts.append(Launches("counters", others, others))
+        parts.append(ExpectedLaunches("counters", others, others))
     if recorded:
-        parts.append(Launches("timelines, each of several in a row", recorded, recorded))
+        parts.append(ExpectedLaunches("timelines, each of several in a row", recorded, recorded))
     if stamped:
-        parts.append(Launches("in-kernel timelines, of kernels with stamps", stamped, stamped))
-    total = Launches("together", sum(p.expected for p in parts), sum(p.most for p in parts))
+        parts.append(
+            ExpectedLaunches("in-kernel timelines, of kernels with stamps", stamped, stamped)
+        )
+    total = ExpectedLaunches("together", sum(p.expected for p in parts), sum(p.most for p in parts))
     return (*parts, total)
 
 
-def after_first_look(plan: Plan) -> list[Launches]:
+def after_first_look(plan: Plan) -> list[ExpectedLaunches]:
     """Launches of the later looks and of the confirmation; none where nothing is judged."""
     timing = [session for session in plan.sessions if session.kind is SessionKind.TIMING]
     if not any(is_judged(plan, session) for session in timing):
@@ -95,17 +97,17 @@ def _visits_of(plan: Plan, kind: SessionKind) -> int:
     return sum(len(session.visits) for session in plan.sessions if session.kind is kind)
 
 
-def _later_looks(plan: Plan) -> Iterator[Launches]:
+def _later_looks(plan: Plan) -> Iterator[ExpectedLaunches]:
     fields = _fields(plan)
     for before, after in itertools.pairwise(plan.looks):
         expected = sum(field.visits(_some(field.rivals), int(field.baseline)) for field in fields)
         most = sum(field.visits(field.rivals, field.references) for field in fields)
         added = after - before
         title = f"blocks {before + 1} to {after} of cells whose question is open"
-        yield Launches(title, expected * added, most * added)
+        yield ExpectedLaunches(title, expected * added, most * added)
 
 
-def _finals(plan: Plan) -> Iterator[Launches]:
+def _finals(plan: Plan) -> Iterator[ExpectedLaunches]:
     if min(plan.final_blocks, plan.looks[-1] if plan.looks else 0) < FEWEST_BLOCKS:
         return
     fields = [field for field in _fields(plan) if field.is_confirmed]
@@ -116,7 +118,7 @@ def _finals(plan: Plan) -> Iterator[Launches]:
         most += field.visits(finalists, field.references)
     if most:
         title = f"confirmation, {plan.final_blocks} blocks of the finalists and references"
-        yield Launches(title, expected * plan.final_blocks, most * plan.final_blocks)
+        yield ExpectedLaunches(title, expected * plan.final_blocks, most * plan.final_blocks)
 
 
 def _some(cells: int) -> int:

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from profiler.model import Cell
 from profiler.sessions.forecasts.session_costs import (
+    DeclaredWork,
     PastSession,
     SessionCosts,
     SetUp,
-    Stage,
+    SetUpStage,
     TypicalVisit,
-    Work,
     launch_seconds,
     set_up_seconds,
 )
@@ -29,7 +29,7 @@ class LaunchTimes:
         self, sessions: Iterable[SessionCosts], problem_of: Mapping[str, str], warmups: int
     ) -> None:
         self._problem_of = problem_of
-        self._work: dict[str, Work] = {}
+        self._work: dict[str, DeclaredWork] = {}
         self._seconds: dict[str, float] = {}
         """Of the shortest warm-ups, by cell."""
         for session in sessions:
@@ -47,9 +47,9 @@ class LaunchTimes:
     def _declared(self, cell: str) -> float:
         return launch_seconds(self.work(self._problem_of[cell]))
 
-    def work(self, problem: str) -> Work:
+    def work(self, problem: str) -> DeclaredWork:
         """FLOPs and bytes that are declared of a launch at a problem; 0 where none are."""
-        return self._work.get(problem, Work(0.0, 0.0))
+        return self._work.get(problem, DeclaredWork(0.0, 0.0))
 
     def of(self, cell: str) -> float:
         """Seconds of a launch of a cell; 0 where nothing tells."""
@@ -66,7 +66,7 @@ _OF_FIRST_AGAIN = 0.02
 _LOADING_S = 2.0
 """Most that the first check of a process takes to load what later ones find loaded."""
 
-Kind = tuple[Stage, bool]
+Kind = tuple[SetUpStage, bool]
 """A stage, and whether its problem was prepared by an earlier session of the run."""
 
 
@@ -77,7 +77,7 @@ class SetUps:
         self._launches = launches
         self._earlier: dict[Kind, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         """Seconds per cell by problem, of problems that were not the first of a process."""
-        self._first: dict[Stage, list[float]] = defaultdict(list)
+        self._first: dict[SetUpStage, list[float]] = defaultdict(list)
         """Seconds at the first problems of processes."""
         self._scale: dict[Kind, float] = {}
         """Share of what is expected that set-ups take now."""
@@ -136,7 +136,7 @@ def _set_ups(session: SessionCosts, prepared: Set[str]) -> Iterator[tuple[Kind, 
 def _lasting_seconds(kind: Kind, first: SetUp) -> float:
     """What a later problem would take, by the first of a process."""
     stage, again = kind
-    if stage is Stage.PREPARE:
+    if stage is SetUpStage.PREPARE:
         return first.seconds * (_OF_FIRST_AGAIN if again else _OF_FIRST)
     return first.seconds - _LOADING_S
 
@@ -272,23 +272,23 @@ class Rest:
 
     def _stages_left(
         self, remaining: Mapping[str, int], now: SessionCosts
-    ) -> Iterator[tuple[Stage, str, int]]:
+    ) -> Iterator[tuple[SetUpStage, str, int]]:
         """Stages that come before the last visit, each with its problem and number of cells."""
-        checks = now.set_ups[Stage.CHECK].items()
+        checks = now.set_ups[SetUpStage.CHECK].items()
         unchecked = {problem: len(check.cells) for problem, check in checks}
         new: dict[str, list[str]] = defaultdict(list)
         for cell, visits in remaining.items():
-            if visits and self._problem_of[cell] not in now.set_ups[Stage.PREPARE]:
+            if visits and self._problem_of[cell] not in now.set_ups[SetUpStage.PREPARE]:
                 new[self._problem_of[cell]].append(cell)
         for problem, cells in new.items():
-            yield Stage.PREPARE, problem, len(cells)
+            yield SetUpStage.PREPARE, problem, len(cells)
             if count := sum(cell not in self._checked for cell in cells):
-                yield Stage.CHECK, problem, count
+                yield SetUpStage.CHECK, problem, count
                 unchecked[problem] = count
         last = self._problem_of[tuple(remaining)[-1]]
         for problem, count in unchecked.items() if self._rechecks else ():
-            if problem != last and problem not in now.set_ups[Stage.RECHECK]:
-                yield Stage.RECHECK, problem, count
+            if problem != last and problem not in now.set_ups[SetUpStage.RECHECK]:
+                yield SetUpStage.RECHECK, problem, count
 
 
 def _overhead(seconds: float, visit: TypicalVisit, launch_s: float) -> float:

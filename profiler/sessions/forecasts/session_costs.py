@@ -16,7 +16,7 @@ from profiler.runner import protocol
 from profiler.sessions.watchdog import Record
 
 
-class Stage(StrEnum):
+class SetUpStage(StrEnum):
     """Part of the set-up of a problem."""
 
     PREPARE = "prepare"
@@ -29,10 +29,10 @@ class Stage(StrEnum):
 
 _STAGE_OF_PHASE = {
     **dict.fromkeys(
-        (protocol.INPUTS, protocol.PREPARE, protocol.DESCRIBE, protocol.WARMUP), Stage.PREPARE
+        (protocol.INPUTS, protocol.PREPARE, protocol.DESCRIBE, protocol.WARMUP), SetUpStage.PREPARE
     ),
-    **dict.fromkeys((protocol.REFERENCE, protocol.CHECK), Stage.CHECK),
-    **dict.fromkeys((protocol.RELAUNCH, protocol.RECHECK), Stage.RECHECK),
+    **dict.fromkeys((protocol.REFERENCE, protocol.CHECK), SetUpStage.CHECK),
+    **dict.fromkeys((protocol.RELAUNCH, protocol.RECHECK), SetUpStage.RECHECK),
 }
 _WITH_WORK = (protocol.DECLARE, protocol.DESCRIBE)
 _ROOFS = (protocol.ROOF_STARTED, protocol.ROOF_FINISHED, protocol.ROOF_FAILED)
@@ -51,7 +51,7 @@ class SetUp:
 
 
 @dataclass(frozen=True)
-class Work:
+class DeclaredWork:
     """What a workload declares of one launch at a problem; 0 where it declares nothing."""
 
     flops: float
@@ -68,13 +68,13 @@ class SessionCosts:
     """By cell."""
     first_visits: dict[str, list[float]] = field(default_factory=dict)
     """Of each process: its tool takes up to a second for it, where others take 20 ms."""
-    set_ups: dict[Stage, dict[str, SetUp]] = field(
-        default_factory=lambda: {stage: {} for stage in Stage}
+    set_ups: dict[SetUpStage, dict[str, SetUp]] = field(
+        default_factory=lambda: {stage: {} for stage in SetUpStage}
     )
     """By problem, in the order in which they came."""
     warm_ups: dict[str, float] = field(default_factory=dict)
     """By cell, all warm-up launches together."""
-    work: dict[str, Work] = field(default_factory=dict)
+    work: dict[str, DeclaredWork] = field(default_factory=dict)
     """By problem."""
     roofs_s: float = 0.0
     """Of launches for practical roofs, before the first problem."""
@@ -99,7 +99,7 @@ class SessionCosts:
     @property
     def checked(self) -> set[str]:
         """Cells that were compared with their reference."""
-        return {cell for check in self.set_ups[Stage.CHECK].values() for cell in check.cells}
+        return {cell for check in self.set_ups[SetUpStage.CHECK].values() for cell in check.cells}
 
 
 class CostReader:
@@ -156,7 +156,7 @@ class CostReader:
         visits.setdefault(cell, []).append(max(at - self._visit_began, 0.0))
         self._has_visits = True
 
-    def _set_up(self, stage: Stage, problem: str, cell: str, seconds: float) -> None:
+    def _set_up(self, stage: SetUpStage, problem: str, cell: str, seconds: float) -> None:
         new = SetUp(is_first=problem == self._first_problem)
         set_up = self.costs.set_ups[stage].setdefault(problem, new)
         set_up.seconds += seconds
@@ -164,7 +164,7 @@ class CostReader:
 
     def _declared(self, problem: str, record: Record) -> None:
         flops, bytes_ = (_amount(record.get(name)) for name in ("flops", "bytes"))
-        self.costs.work[problem] = Work(flops, bytes_)
+        self.costs.work[problem] = DeclaredWork(flops, bytes_)
 
 
 def _amount(value: object) -> float:
@@ -224,14 +224,14 @@ def typical_visit(
     return TypicalVisit(tool.visit_s, launches)
 
 
-def launch_seconds(work: Work) -> float:
+def launch_seconds(work: DeclaredWork) -> float:
     """What a launch takes that declares this work."""
     return work.flops / _FLOPS_PER_S + work.bytes / _BYTES_PER_S
 
 
-def set_up_seconds(stage: Stage, work: Work, cells: int) -> float:
+def set_up_seconds(stage: SetUpStage, work: DeclaredWork, cells: int) -> float:
     """What a stage takes for the cells of a problem at which a launch declares this work."""
-    if stage is Stage.PREPARE:
+    if stage is SetUpStage.PREPARE:
         return cells * (_PREPARED_S + launch_seconds(work))
     cell_s = _CHECKED_S + launch_seconds(work) + work.bytes / _COMPARED_BYTES_PER_S
     return cells * cell_s + work.flops / _REFERENCE_FLOPS_PER_S

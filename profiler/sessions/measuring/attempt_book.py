@@ -36,7 +36,7 @@ from profiler.runner import protocol
 from profiler.sessions.attempt import recover
 from profiler.sessions.execution import Execution
 from profiler.sessions.measuring.after_attempt import check_kernels, keep_pages
-from profiler.sessions.process import Cause, SessionResult
+from profiler.sessions.process import EndCause, SessionResult
 from profiler.sessions.templates import Templates
 from profiler.sessions.waiting import Waiting, clear_abandoned
 
@@ -249,7 +249,7 @@ class AttemptBook:
     def keep_files(self, session: SessionPlan, folder: Path, result: SessionResult) -> None:
         """Keep what a later reader needs of the tool's own files."""
         if session.kind is SessionKind.TIMELINE:
-            ended_well = result.cause is Cause.FINISHED
+            ended_well = result.cause is EndCause.FINISHED
             self.templates.timelines.keep(session.collector, folder, ended_well=ended_well)
         if session.kind is SessionKind.EXPLAIN:
             with self.execution.seconds.step("keeps pages"):

@@ -18,8 +18,8 @@ from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult
 from profiler.runner import protocol
 from profiler.sessions.attempt import (
     JOBS,
-    Session,
-    Standing,
+    SessionTemplate,
+    StandingProcess,
     hand_visits,
     has_started,
     reserved_attempt,
@@ -46,7 +46,7 @@ class RunnerSessions:
     say: Callable[[str], None]
     meanwhile: Meanwhile
     room: WaitingRoom[SessionPlan] = field(init=False)
-    standing: Standing | None = None
+    standing: StandingProcess | None = None
     """The process that made the session before, where it can go on with another."""
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class RunnerSessions:
         """Make the missing visits of a session, in as many processes as that takes."""
         _RunnerSession(self, work, progress).run()
 
-    def take_standing(self, session: SessionPlan) -> Standing | None:
+    def take_standing(self, session: SessionPlan) -> StandingProcess | None:
         """The process that goes on with a session; where it cannot, it is ended."""
         standing, self.standing = self.standing, None
         if standing is None:
@@ -131,7 +131,7 @@ class _RunnerSession:
     row: RunnerSessions
     work: Work
     progress: VisitProgress
-    _template: Session = field(init=False)
+    _template: SessionTemplate = field(init=False)
     _handed: set[Visit] = field(default_factory=set)
     """Visits that a process was told to make."""
 
@@ -192,7 +192,7 @@ class _RunnerSession:
         self,
         visits: Sequence[Visit],
         waiting: Waiting | None = None,
-        standing: Standing | None = None,
+        standing: StandingProcess | None = None,
     ) -> tuple[Path, SessionResult]:
         """Have one process make its visits; its folder, and how it ended."""
         book, session = self.book, self.work.session
@@ -235,7 +235,7 @@ class _RunnerSession:
                 on_start=lambda: self.row.started(following),
             )
         if result.standing is not None:
-            self.row.standing = Standing(session.collector, result.standing, jobs)
+            self.row.standing = StandingProcess(session.collector, result.standing, jobs)
         else:
             jobs.unlink(missing_ok=True)
         book.execution.seconds.session(

@@ -24,10 +24,10 @@ from profiler.run_folder.folder import SEARCH_JOURNAL_FILE, RunFolder
 from profiler.runner import protocol
 from profiler.runner.protocol import JobCell, JobVisit
 from profiler.runner.standing.orders import Order, append_order
-from profiler.sessions.attempt import JOB, JOURNAL, Session, write_job
+from profiler.sessions.attempt import JOB, JOURNAL, SessionTemplate, write_job
 from profiler.sessions.execution import Execution
 from profiler.sessions.process import (
-    Cause,
+    EndCause,
     SessionResult,
     cap_output,
     cause_of,
@@ -58,7 +58,7 @@ class RunnerEndedError(Exception):
 class StandingRunner:
     """A process behind its guard, and the file that its orders go to."""
 
-    def __init__(self, session: Session, folder: Path) -> None:
+    def __init__(self, session: SessionTemplate, folder: Path) -> None:
         """Start the process; its files go to `folder`."""
         self.folder = folder
         self._limits = session.limits
@@ -296,7 +296,7 @@ class Bench:
             )
 
     def _may_try_again(self, end: RunnerEndedError) -> bool:
-        return end.result.cause is Cause.DIED and may_be_innocent(end.result, self.collector)
+        return end.result.cause is EndCause.DIED and may_be_innocent(end.result, self.collector)
 
 
 def _beside(baseline: Subject, subject: Subject, number: int) -> Iterator[JobVisit]:
@@ -369,7 +369,7 @@ def standing_bench(
     collect, collector = execution.loaded.experiment.collect, COLLECTORS[TIMER].create(Tools())
     job = runner_job(execution, run.path, session=STAGE, collector=TIMER)
     folder = (run.path.resolve() / SEARCH_JOURNAL_FILE).parent
-    session = Session(
+    session = SessionTemplate(
         job=replace(job, repeats=collect.repeats),
         collector=collector,
         metrics=(),

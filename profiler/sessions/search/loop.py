@@ -22,7 +22,7 @@ from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds, Built
 from profiler.sessions.search.bench import STAGE, Bench, Subject, standing_bench
 from profiler.sessions.search.evaluator import evaluate, look_again
-from profiler.sessions.search.search import Search, run_of_search, terms_of
+from profiler.sessions.search.search import ExperimentSearch, run_of_search, terms_of
 
 MOST_AHEAD = 16
 """Proposals without a result, whatever the number of cores: each knows nothing of the others."""
@@ -66,7 +66,7 @@ def _smoothed(before: float, seconds: float) -> float:
 
 
 @dataclass
-class Budget:
+class SearchBudget:
     """Proposals or time that a search has left, over all executions."""
 
     search: LiveSearch
@@ -115,11 +115,11 @@ class SearchLoop:
     """Proposals that have no result, in their order."""
     _subjects: dict[str, Subject] = field(default_factory=dict)
     """Configurations that were measured, by variant id."""
-    _budget: Budget = field(init=False)
+    _budget: SearchBudget = field(init=False)
 
     def run(self) -> tuple[str, ...]:
         """Evaluate proposals until the budget is spent; gives the ids of the finalists."""
-        self._budget = Budget(self.search, self.plan, self.clock)
+        self._budget = SearchBudget(self.search, self.plan, self.clock)
         self._submit(self.search.pending)
         while self._propose_ahead():
             variant, built = self.builds.take_first(self._waiting)
@@ -193,7 +193,7 @@ def measure_searched(request: MeasureRequest, reporter: ProgressReporter) -> Run
     with gpu_held(request.machine, request.seconds, reporter.say) as lock:
         run = _run_folder(request, terms, reporter)
         begin(run, fixed, builds, keys)
-        search = Search(request, plan, builds, terms, reporter)
+        search = ExperimentSearch(request, plan, builds, terms, reporter)
         with request.seconds.stage(STAGE), request.seconds.step(SEARCHES):
             finalists = _search(search, run, lock.session_file)
         judged = replace(request, plan=judged_plan(experiment, request.plan, finalists))
@@ -226,7 +226,7 @@ def _run_folder(request: MeasureRequest, terms: Terms, reporter: ProgressReporte
 # ---- the search ----------------------------------------------------------------------------------
 
 
-def _search(search: Search, run: RunFolder, lock_file: Path) -> tuple[str, ...]:
+def _search(search: ExperimentSearch, run: RunFolder, lock_file: Path) -> tuple[str, ...]:
     """Ids of the finalists; raises Interrupted on Ctrl-C."""
     live = search.opened(run)
     builds = BackgroundBuilds(search.build)

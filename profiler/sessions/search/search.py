@@ -136,7 +136,7 @@ def run_of_search(run: RunFolder | None, terms: Terms) -> RunFolder | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class ExperimentSearch:
     """A search of an experiment, and what it is done with."""
 
     request: MeasureRequest

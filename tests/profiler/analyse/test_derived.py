@@ -17,7 +17,7 @@ from profiler.analyse.derived import (
     add_status_facts,
     add_wholes,
 )
-from profiler.analyse.samples import Origin, missing_metrics, samples_from_launches
+from profiler.analyse.samples import SampleOrigin, missing_metrics, samples_from_launches
 from profiler.analyse.summary import summarise
 from profiler.metrics import passes
 from profiler.metrics.catalogue import CATALOGUE, Combine, Metric, PassClass
@@ -28,7 +28,7 @@ SESSION = {"session": "timing-0", "collector": "ncu", "kind": "timing"}
 
 
 def _samples(launches, metrics=("duration_ns",)):
-    return samples_from_launches(pd.DataFrame(launches), Origin(**SESSION, metrics=metrics))
+    return samples_from_launches(pd.DataFrame(launches), SampleOrigin(**SESSION, metrics=metrics))
 
 
 # ---- an entry is enough --------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def _counted(session, *visits, kind="counters", **raw):
     launches = [launch(ours(*visit), gpu__time_duration=1.0, **raw) for visit in visits]
     metrics = ("l2_hit_sectors",) if "lts__t_sectors_lookup_hit" in raw else ("l2_bytes",)
     facts = SESSION | {"session": session, "kind": kind}
-    return samples_from_launches(pd.DataFrame(launches), Origin(**facts, metrics=metrics))
+    return samples_from_launches(pd.DataFrame(launches), SampleOrigin(**facts, metrics=metrics))
 
 
 def _hit_rates(*frames):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from profiler.analyse.parts import launch_window, part_samples, path_params
-from profiler.analyse.samples import Origin, samples_of_parts
+from profiler.analyse.samples import SampleOrigin, samples_of_parts
 from profiler.model import OrderedParts, RangeParts, SessionKind, Visit
 from profiler.parse.ncu_csv import read_ncu_csv
 from profiler.parse.nvtx_cells import NvtxRange, RangeKind
@@ -118,7 +118,7 @@ def test_samples_name_kernel_grid_and_block_of_what_was_taken():
     parts = OrderedParts("shape", tuple(range(20)), launches=3, skip=1, take=2)
     # The capture holds all 60; a session with these parts lets the first of them pass.
     seen = table.launches.iloc[1:].reset_index(drop=True)
-    origin = Origin("ncu-timing", "ncu", SessionKind.TIMING, ("duration_ns",), "9.0")
+    origin = SampleOrigin("ncu-timing", "ncu", SessionKind.TIMING, ("duration_ns",), "9.0")
     of_parts = part_samples(seen, parts, counted=True)
     samples = samples_of_parts(seen, origin, Visit("v..p", 3, 1), of_parts)
     assert len(samples) == 40

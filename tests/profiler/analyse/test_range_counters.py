@@ -16,7 +16,7 @@ from profiler.analyse.range_counters import (
     range_visits,
     tree_paths,
 )
-from profiler.analyse.samples import Origin
+from profiler.analyse.samples import SampleOrigin
 from profiler.analyse.timeline import merge_numbered, numbered_prefixes, range_tree
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.queries import ncu_name
@@ -56,7 +56,7 @@ def launch(nvtx, ns, read=0.0, registers=32.0, occupancy=50.0):
 
 
 def visits_of(*rows, session="timing", kind="timing", metrics=METRICS, finished=None):
-    origin = Origin(session, "ncu", kind, metrics, "9.0")
+    origin = SampleOrigin(session, "ncu", kind, metrics, "9.0")
     return range_visits(pd.DataFrame(list(rows)), origin, finished)
 
 
@@ -111,7 +111,7 @@ class TestPaths:
     def test_a_real_capture(self):
         """Pushed in turn: outer, the visit, inner_0, azz@lib, the launch, deep."""
         table = read_ncu_csv(RECORDINGS / "ncu_raw_nvtx_domains.csv.gz")
-        found = range_visits(table.launches, Origin("s", "ncu", "timing", ["duration_ns"]))
+        found = range_visits(table.launches, SampleOrigin("s", "ncu", "timing", ["duration_ns"]))
         kernels = {
             (cell, path): count
             for cell, path, count in found[["cell", "path", "kernels"]].itertuples(index=False)

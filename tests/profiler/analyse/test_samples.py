@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from profiler.analyse.derived import add_derived
 from profiler.analyse.samples import (
     SAMPLE_COLUMNS,
-    Origin,
+    SampleOrigin,
     check_samples,
     command_cells,
     empty_samples,
@@ -33,14 +33,14 @@ from profiler.errors import ProfilerError
 from profiler.model import CellStatus, Environment, Outcome, Visit
 from profiler.parse.ncu_csv import read_ncu_csv
 
-TIMER = Origin("timer-0", "timer", "timing")
+TIMER = SampleOrigin("timer-0", "timer", "timing")
 SESSION = {"session": "timing-0", "collector": "ncu", "kind": "timing"}
 ALL = ("duration_ns", "registers", "l1_hit_pct", "dram_read_bytes", "stall_wait", "l2_hit_sectors")
 STALL = "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio"
 
 
 def _samples(launches, metrics=ALL):
-    return samples_from_launches(pd.DataFrame(launches), Origin(**SESSION, metrics=metrics))
+    return samples_from_launches(pd.DataFrame(launches), SampleOrigin(**SESSION, metrics=metrics))
 
 
 def test_one_row_per_cell_and_block_in_launch_order():
@@ -70,7 +70,7 @@ def test_streams_are_counted_in_each_visit_not_over_all_of_them():
 
 def test_unfinished_visits_are_left_out_where_they_are_known():
     launches = pd.DataFrame([launch(ours("a", block), gpu__time_duration=1.0) for block in (0, 1)])
-    origin = Origin(**SESSION, metrics=("duration_ns",))
+    origin = SampleOrigin(**SESSION, metrics=("duration_ns",))
     frame = samples_from_launches(launches, origin, [("a", 0, 0)])
     assert list(frame["block"]) == [0]
 
@@ -129,7 +129,7 @@ def test_both_arms_of_a_block_are_samples_of_their_own():
 
 def test_of_two_arms_only_the_finished_one_counts():
     launches = pd.DataFrame([launch(ours("a", 0, arm), gpu__time_duration=1.0) for arm in (0, 1)])
-    origin = Origin(**SESSION, metrics=("duration_ns",))
+    origin = SampleOrigin(**SESSION, metrics=("duration_ns",))
     frame = samples_from_launches(launches, origin, [("a", 0, 1)])
     assert list(frame["arm"]) == [1]
 
@@ -181,7 +181,7 @@ def test_sectors_of_local_memory_become_bytes():
 
 def test_an_architecture_has_its_own_names():
     raw = launch(ours("a", 0), dram__bytes_op_read=7.0)
-    origin = Origin(**SESSION, metrics=("dram_read_bytes",), compute_capability="12.0")
+    origin = SampleOrigin(**SESSION, metrics=("dram_read_bytes",), compute_capability="12.0")
     frame = samples_from_launches(pd.DataFrame([raw]), origin)
     assert frame["dram_read_bytes"][0] == 7.0
 
@@ -192,7 +192,7 @@ def test_derived_and_build_metrics_are_no_columns_of_launches():
 
 
 def test_no_launches_give_an_empty_frame_of_samples():
-    frame = samples_from_launches(pd.DataFrame(), Origin(**SESSION, metrics=ALL))
+    frame = samples_from_launches(pd.DataFrame(), SampleOrigin(**SESSION, metrics=ALL))
     assert frame.empty
     check_samples(frame)
 
@@ -223,7 +223,7 @@ def test_durations_of_a_range_always_add_up(rows):
 
 
 def _command(launches):
-    origin = Origin(**SESSION, metrics=("duration_ns",))
+    origin = SampleOrigin(**SESSION, metrics=("duration_ns",))
     return samples_from_command(pd.DataFrame(launches), origin, Visit("v..p", 3))
 
 
@@ -251,7 +251,7 @@ def test_a_range_replay_row_has_no_shape():
 
 def test_a_command_has_the_arm_of_its_visit():
     launches = pd.DataFrame([launch(())])
-    frame = samples_from_command(launches, Origin(**SESSION), Visit("v..p", 2, 1))
+    frame = samples_from_command(launches, SampleOrigin(**SESSION), Visit("v..p", 2, 1))
     assert list(zip(frame["block"], frame["arm"], strict=True)) == [(2, 1)]
 
 
@@ -277,7 +277,7 @@ def test_the_same_part_of_two_commands_is_the_same_problem():
         grids = ("(8, 1, 1)", "(16, 1, 1)")
         launches = pd.DataFrame([launch(()) | {"grid_size": grid} for grid in grids])
         cell = f"{variant}..p"
-        return samples_from_command(launches, Origin(**SESSION), Visit(cell, 0))
+        return samples_from_command(launches, SampleOrigin(**SESSION), Visit(cell, 0))
 
     cells = [make_cell("v"), make_cell("w")]
     found = command_cells(pd.concat([of("v"), of("w")]), cells)
@@ -289,7 +289,7 @@ def test_the_same_part_of_two_commands_is_the_same_problem():
 def test_a_cell_does_not_take_the_parts_of_one_whose_id_begins_alike():
     cells = [make_cell("v"), make_cell("v", "p..q")]
     launches = pd.DataFrame([launch(())])
-    samples = samples_from_command(launches, Origin(**SESSION), Visit("v..p..q", 0))
+    samples = samples_from_command(launches, SampleOrigin(**SESSION), Visit("v..p..q", 0))
     (found,) = command_cells(samples, cells)
     assert found.problem.id == "p..q"
 
@@ -420,7 +420,7 @@ def test_a_captured_gemm_and_softmax_in_one_range():
     # Sectors of 32 bytes: this capture counted them, and no bytes.
     launches["lts__t_bytes.sum"] = 32 * launches["lts__t_sectors.sum"]
     metrics = ("duration_ns", "registers", "compute_throughput_pct", "l2_hit_sectors", "l2_bytes")
-    origin = Origin(**SESSION, metrics=metrics, compute_capability="9.0")
+    origin = SampleOrigin(**SESSION, metrics=metrics, compute_capability="9.0")
     samples = samples_from_launches(launches, origin)
     row = add_derived(samples, {}, Environment()).iloc[0]
     assert row["kernels"] == 2

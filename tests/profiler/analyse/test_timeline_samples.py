@@ -8,10 +8,10 @@ from profiler.analyse.cell_timeline import (
     samples_from_program,
     samples_from_timeline,
 )
-from profiler.analyse.samples import Origin, check_samples
+from profiler.analyse.samples import SampleOrigin, check_samples
 from profiler.model import Visit
 
-NSYS = Origin("nsys", "nsys", "timeline")
+NSYS = SampleOrigin("nsys", "nsys", "timeline")
 VISIT = Visit("a..p", 2, 1)
 LAUNCHES = pd.DataFrame({"launch": [0, 1, 2], "start_ns": [0, 100, 200], "end_ns": [90, 190, 240]})
 
@@ -55,7 +55,7 @@ def test_a_launch_without_kernels_has_no_duration():
 
 
 def test_on_a_cpu_the_launch_itself_is_timed():
-    torch = Origin("torch", "torch", "timeline")
+    torch = SampleOrigin("torch", "torch", "timeline")
     found = samples_from_timeline(WORK_OF_LAUNCHES.iloc[:0], LAUNCHES, VISIT, torch, on_host=True)
     assert found["duration_ns"].tolist() == [90.0, 90.0, 40.0]
     assert found["kernels"].isna().all(), "nobody counted any, which is not the same as none"

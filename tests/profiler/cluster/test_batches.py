@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from profiler.cluster.batches import BATCH, Batches
+from profiler.cluster.batches import BATCH, BatchShare
 from profiler.cluster.giving import Given
 from profiler.cluster.parcels import packed
 from profiler.errors import EnvironmentUnusable, ProfilerError
@@ -43,7 +43,7 @@ class InstantBuilds:
 
 
 @dataclass(kw_only=True)
-class Searching(Batches):
+class Searching(BatchShare):
     """A search that takes down the batches it gave."""
 
     folder: Path

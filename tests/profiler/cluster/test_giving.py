@@ -11,7 +11,7 @@ from unittest.mock import MagicMock, Mock
 import pytest
 from distributed import Future
 
-from profiler.cluster.giving import Given, Share, Team, Work
+from profiler.cluster.giving import Given, Share, Team, WorkItem
 from profiler.cluster.on_worker import device_of, resources_of
 from profiler.cluster.parcels import Parcel, packed
 from profiler.errors import EnvironmentUnusable, ProfilerError
@@ -28,7 +28,7 @@ SPAN = Span("ncu-timing.001", "measures", 0.0, 1.0)
 class Pieces(Share):
     """Work that is a word."""
 
-    open: list[Work]
+    open: list[WorkItem]
     done: list[tuple[str, str]] = field(default_factory=list)
     failures: list[tuple[str, str]] = field(default_factory=list)
     taken: list[int] = field(default_factory=list)
@@ -38,11 +38,11 @@ class Pieces(Share):
     def prepare(self) -> bool:
         return bool(self.open)
 
-    def take_next(self, worker: str) -> Work | None:
+    def take_next(self, worker: str) -> WorkItem | None:
         del worker
         return self.open.pop(0) if self.open else None
 
-    def submit(self, work: Work, address: str) -> Future[None]:
+    def submit(self, work: WorkItem, address: str) -> Future[None]:
         return self.team.submit(address, Mock(variants=()), ())
 
     def take(self, given: Given, arrived: RunFolder, environment: Environment) -> None:
@@ -77,7 +77,7 @@ class Pieces(Share):
 def pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Pieces]:
     monkeypatch.setattr("profiler.cluster.giving.source_hashes", Mock())
     monkeypatch.setattr("profiler.cluster.giving.path_from_here", Mock())
-    monkeypatch.setattr("profiler.cluster.giving.Order", Mock())
+    monkeypatch.setattr("profiler.cluster.giving.TaskOrder", Mock())
     monkeypatch.setattr("profiler.cluster.giving.asdict", Mock(return_value={}))
     run = RunFolder(tmp_path / "mine")
     run.path.mkdir()
@@ -87,7 +87,7 @@ def pieces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Pie
         team.run = run
         client: Any = team.client
         client.submit.side_effect = lambda *_, **__: Mock(status="pending")
-        share = Pieces(team=team, open=[Work([word]) for word in work])
+        share = Pieces(team=team, open=[WorkItem([word]) for word in work])
         queue: Any = Mock()
         queue.get.side_effect = lambda **_: [share.sent.pop(0) for _ in share.sent[:]]
         team.queue = queue

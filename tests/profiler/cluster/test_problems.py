@@ -9,14 +9,14 @@ from unittest.mock import Mock
 
 import pytest
 
-from profiler.cluster.giving import Given, Work
+from profiler.cluster.giving import Given, WorkItem
 from profiler.cluster.on_worker import STAGE
 from profiler.cluster.problems import (
     LONGEST_WAIT_S,
     SHORTEST_WAIT_S,
     TASK_S,
     Pace,
-    Problems,
+    ProblemShare,
 )
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Environment, SessionStep, Span
@@ -29,41 +29,41 @@ PROBLEM_OF = {f"cell {number}": number for number in "0123456789"}
 
 
 @pytest.fixture
-def problems() -> Problems:
+def problems() -> ProblemShare:
     plan = Mock(cells=(), sessions=(), problem_of=PROBLEM_OF, problems=range(10))
     request = Mock(plan=plan, seconds=SecondsRecorder())
     team: Any = Mock(request=request, failures={})
-    return Problems(
+    return ProblemShare(
         team=team, builds=(), stamped={}, homes={}, workers={A: "tcp://a", B: "tcp://b"}
     )
 
 
-def given(work: Work, worker: str, ago_s: float = 0.0) -> Given:
+def given(work: WorkItem, worker: str, ago_s: float = 0.0) -> Given:
     return Given(work, worker, f"tcp://{worker}", Mock(), since=time.monotonic() - ago_s)
 
 
-def ids(work: Work | None) -> list[str]:
+def ids(work: WorkItem | None) -> list[str]:
     return [] if work is None else work.ids
 
 
-def warned(problems: Problems) -> list[str]:
+def warned(problems: ProblemShare) -> list[str]:
     warn = cast(Any, problems.team).reporter.warn
     return [call.args[0] for call in warn.call_args_list]
 
 
-def pass_by(problems: Problems, seconds: float) -> None:
+def pass_by(problems: ProblemShare, seconds: float) -> None:
     """Have seconds go by for what waits."""
     for work in problems.open:
         work.waits_until -= seconds
 
 
-def lose(problems: Problems, worker: str, lost: Given) -> None:
+def lose(problems: ProblemShare, worker: str, lost: Given) -> None:
     del problems.workers[worker]
     problems.put_back(lost)
 
 
-def test_a_problem_goes_on_where_it_was_begun_if_that_gpu_is_there(problems: Problems) -> None:
-    problems.open = [Work(["small"], A), Work(["large"])]
+def test_a_problem_goes_on_where_it_was_begun_if_that_gpu_is_there(problems: ProblemShare) -> None:
+    problems.open = [WorkItem(["small"], A), WorkItem(["large"])]
     assert ids(problems.take_next(B)) == ["large"]
     assert problems.take_next(B) is None
     del problems.workers[A]
@@ -71,8 +71,8 @@ def test_a_problem_goes_on_where_it_was_begun_if_that_gpu_is_there(problems: Pro
     assert ids(problems.take_next(B)) == ["small"]
 
 
-def test_what_failed_on_its_gpu_goes_to_another_and_then_to_none(problems: Problems) -> None:
-    problems.finish(given(Work(["small"], A), A), FULL)
+def test_what_failed_on_its_gpu_goes_to_another_and_then_to_none(problems: ProblemShare) -> None:
+    problems.finish(given(WorkItem(["small"], A), A), FULL)
     assert problems.prepare()
     assert problems.take_next(A) is None
     again = problems.take_next(B)
@@ -84,26 +84,26 @@ def test_what_failed_on_its_gpu_goes_to_another_and_then_to_none(problems: Probl
     assert "no other worker can take it" in warned(problems)[1]
 
 
-def test_what_only_a_worker_that_left_could_take_is_given_up(problems: Problems) -> None:
-    problems.finish(given(Work(["large"]), A), FULL)
+def test_what_only_a_worker_that_left_could_take_is_given_up(problems: ProblemShare) -> None:
+    problems.finish(given(WorkItem(["large"]), A), FULL)
     del problems.workers[B]
     assert not problems.prepare()
     assert problems.team.failures == {"large": FULL}
 
 
 def test_of_a_task_that_failed_what_is_missing_is_given_one_by_one(
-    problems: Problems, monkeypatch: pytest.MonkeyPatch
+    problems: ProblemShare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Problems, "_is_measured", lambda _, problem: problem == "1")
-    problems.finish(given(Work(["0", "1", "2"]), A), FULL)
+    monkeypatch.setattr(ProblemShare, "_is_measured", lambda _, problem: problem == "1")
+    problems.finish(given(WorkItem(["0", "1", "2"]), A), FULL)
     assert [ids(problems.take_next(B)) for _ in range(3)] == [["0"], ["2"], []]
 
 
 def test_what_a_lost_worker_had_waits_for_its_gpu_and_then_begins_anew(
-    problems: Problems, monkeypatch: pytest.MonkeyPatch
+    problems: ProblemShare, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problems.open = [Work(["4"])]
-    lose(problems, A, given(Work(["0", "1", "2"]), A, ago_s=60))
+    problems.open = [WorkItem(["4"])]
+    lose(problems, A, given(WorkItem(["0", "1", "2"]), A, ago_s=60))
     assert problems.prepare()
     assert ids(problems.take_next(B)) == ["4"]
     assert problems.take_next(B) is None
@@ -113,7 +113,7 @@ def test_what_a_lost_worker_had_waits_for_its_gpu_and_then_begins_anew(
     assert back is not None
     lose(problems, A, given(back, A, ago_s=60))
     pass_by(problems, 61)
-    monkeypatch.setattr(Problems, "_is_measured", lambda _, problem: problem == "1")
+    monkeypatch.setattr(ProblemShare, "_is_measured", lambda _, problem: problem == "1")
     problems.homes["0"] = Environment(), {}
     assert problems.prepare()
     assert [ids(problems.take_next(B)) for _ in range(3)] == [["0"], ["2"], []]
@@ -125,9 +125,9 @@ def test_what_a_lost_worker_had_waits_for_its_gpu_and_then_begins_anew(
     ("measured_s", "waits_s"), [(1.0, 1.0), (60.0, 60.0), (3600.0, LONGEST_WAIT_S)]
 )
 def test_a_gpu_is_waited_for_as_long_as_it_had_measured(
-    measured_s: float, waits_s: float, problems: Problems
+    measured_s: float, waits_s: float, problems: ProblemShare
 ) -> None:
-    lose(problems, A, given(Work(["0"]), A, ago_s=measured_s))
+    lose(problems, A, given(WorkItem(["0"]), A, ago_s=measured_s))
     pass_by(problems, waits_s - 0.5)
     problems.prepare()
     assert problems.take_next(B) is None
@@ -136,11 +136,11 @@ def test_a_gpu_is_waited_for_as_long_as_it_had_measured(
     assert problems.take_next(B) is not None
 
 
-def to_explain(home: str | None = A, ids: Sequence[str] = ("1",)) -> Work:
-    return Work([*ids], home, cells=tuple(f"cell {id_}" for id_ in ids), is_whole=True)
+def to_explain(home: str | None = A, ids: Sequence[str] = ("1",)) -> WorkItem:
+    return WorkItem([*ids], home, cells=tuple(f"cell {id_}" for id_ in ids), is_whole=True)
 
 
-def test_cells_wait_for_the_gpu_that_measured_them(problems: Problems) -> None:
+def test_cells_wait_for_the_gpu_that_measured_them(problems: ProblemShare) -> None:
     """A worker that dies is there again within seconds, at another address."""
     problems.open = [to_explain()]
     assert problems.prepare(), "it is there"
@@ -158,7 +158,7 @@ def test_cells_wait_for_the_gpu_that_measured_them(problems: Problems) -> None:
     assert problems.take_next(A) is not None
 
 
-def test_cells_of_a_processor_are_explained_by_any_worker(problems: Problems) -> None:
+def test_cells_of_a_processor_are_explained_by_any_worker(problems: ProblemShare) -> None:
     problems.open = [to_explain(home=None)]
     assert problems.prepare()
     cells = problems.take_next(B)
@@ -168,7 +168,7 @@ def test_cells_of_a_processor_are_explained_by_any_worker(problems: Problems) ->
     assert problems.take_next(A) is cells
 
 
-def test_cells_whose_worker_dies_wait_and_those_that_fail_do_not(problems: Problems) -> None:
+def test_cells_whose_worker_dies_wait_and_those_that_fail_do_not(problems: ProblemShare) -> None:
     cells = to_explain()
     lose(problems, A, given(cells, A))
     pass_by(problems, SHORTEST_WAIT_S - 1)
@@ -180,7 +180,7 @@ def test_cells_whose_worker_dies_wait_and_those_that_fail_do_not(problems: Probl
     assert warned(problems)[1:] == ["Not explained: 1: tcp://GPU-a: a full disk"]
 
 
-def test_cells_that_fail_together_are_explained_problem_by_problem(problems: Problems) -> None:
+def test_cells_that_fail_together_are_explained_problem_by_problem(problems: ProblemShare) -> None:
     problems.finish(given(to_explain(ids=("1", "2")), A), FULL)
     works = [problems.take_next(A) for _ in range(2)]
     assert [(ids(work), work and work.cells) for work in works] == [
@@ -192,7 +192,9 @@ def test_cells_that_fail_together_are_explained_problem_by_problem(problems: Pro
 # ---- how many problems a task has ----------------------------------------------------------------
 
 
-def measured(problems: Problems, work: Work | None, worker: str, start_s: float = 4.0) -> None:
+def measured(
+    problems: ProblemShare, work: WorkItem | None, worker: str, start_s: float = 4.0
+) -> None:
     """Have work end whose problems take a second each, after its start."""
     assert work is not None
     ended, end_s = given(work, worker), start_s + len(work.ids)
@@ -203,8 +205,8 @@ def measured(problems: Problems, work: Work | None, worker: str, start_s: float 
     problems.finish(ended, None)
 
 
-def test_tasks_are_shared_out_by_what_the_first_took(problems: Problems) -> None:
-    problems.open = [Work([str(number)]) for number in range(10)]
+def test_tasks_are_shared_out_by_what_the_first_took(problems: ProblemShare) -> None:
+    problems.open = [WorkItem([str(number)]) for number in range(10)]
     first, second = problems.take_next(A), problems.take_next(B)
     assert (ids(first), ids(second)) == (["0"], ["1"]), "nobody knows how long they take"
     measured(problems, first, A)

@@ -8,7 +8,7 @@ import stamped
 
 from profiler.errors import ParseError
 from profiler.model import Visit
-from profiler.parse.stamps import Operation, kernel_stamps, read_stamps
+from profiler.parse.stamps import StampedOperation, kernel_stamps, read_stamps
 from profiler.runner.protocol import STAMPS_FILE
 
 SECOND = 1_000_000_000
@@ -74,7 +74,7 @@ def test_a_group_whose_end_is_not_there_is_left_out():
 def test_names():
     decoded = kernel_stamps(stamped.line([group([(1, 1100)]), group([(1, 1100)], number=6)]))
     assert decoded.groups == {0: "consumer 1", 6: "group 6"}
-    assert decoded.operations == (Operation("Q K^T", "start_scores", "wait_for_scores"),)
+    assert decoded.operations == (StampedOperation("Q K^T", "start_scores", "wait_for_scores"),)
 
 
 def test_a_kernel_that_wrote_nothing_has_no_rows():

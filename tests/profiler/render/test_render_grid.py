@@ -21,7 +21,7 @@ from profiler.render.kinds.grid import grid_view, overview
 from profiler.render.kinds.grid_figures import grid_pairs_of, saved_table, slice_table
 from profiler.render.page import render_page
 from profiler.render.tables import grids as grid_tables
-from profiler.render.tables.grids import Kernels, Quantity, metric_heats, pair_heat
+from profiler.render.tables.grids import GridQuantity, Kernels, metric_heats, pair_heat
 from profiler.render.tables.heats import scale_of
 from profiler.render.words.verdicts import details, word_of
 
@@ -193,7 +193,7 @@ def test_same_says_within_which_margin(pairs):
 
 
 def test_magnitudes_share_one_logarithmic_scale(findings, pairs):
-    quantity = Quantity(
+    quantity = GridQuantity(
         "Time", "ns", lambda cell: findings.numbers.value(cell, "duration_ns").median
     )
     found = metric_heats(findings.programs, quantity, pairs.grids[0], findings.programs.variants)
@@ -203,7 +203,7 @@ def test_magnitudes_share_one_logarithmic_scale(findings, pairs):
     low, high = (pick(data, key=lambda d: float(d.raw or 0)) for pick in (min, max))
     assert (low.css, high.css) == ("b0", "b6")
     assert low.text.endswith("\N{MICRO SIGN}s")
-    nothing = Quantity("Nothing", "", lambda _: math.nan)
+    nothing = GridQuantity("Nothing", "", lambda _: math.nan)
     assert (
         metric_heats(findings.programs, nothing, pairs.grids[0], findings.programs.variants) is None
     )

@@ -16,7 +16,7 @@ from profiler.metrics.labels import label
 from profiler.render.figures import ladder_figures, svg
 from profiler.render.kinds.progression import (
     LEDGER_HEADS,
-    Panel,
+    StepPanel,
     counter_bars,
     ladder_table,
     ledger,
@@ -112,7 +112,7 @@ def test_small_multiples_share_their_places(climbing, ladder):
     table = multiples_table(climbing, ladder, problem, panels)
     assert set(table["panel"]) == {panel.label for panel in panels}
     assert "Tensor pipe" not in set(table["panel"]), "it was not collected"
-    nowhere = multiples_table(climbing, ladder, problem, [Panel((label("stack_bytes"),))])
+    nowhere = multiples_table(climbing, ladder, problem, [StepPanel((label("stack_bytes"),))])
     assert nowhere.empty
     places = table.groupby("panel")["place"].apply(list)
     assert all(one == list(range(len(ladder))) for one in places)

@@ -8,7 +8,7 @@ import pytest
 from profiler.collect.ncu import Ncu
 from profiler.collect.timer import Timer
 from profiler.runner.protocol import Job, JobCell
-from profiler.sessions.attempt import Session
+from profiler.sessions.attempt import SessionTemplate
 from profiler.sessions.watchdog import Limits
 
 FAKE_NCU = Path(__file__).parents[2] / "fake_ncu/ncu"
@@ -88,6 +88,6 @@ def make_session():
         )
         job = Job("s", workload, collector.name, "cpu", 0, "", job_cells, ())
         limits = Limits(step_s=step_s, startup_s=60, grace_s=10)
-        return Session(job, collector, ("gpu__time_duration.sum",), limits)
+        return SessionTemplate(job, collector, ("gpu__time_duration.sum",), limits)
 
     return make

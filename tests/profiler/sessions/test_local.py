@@ -16,7 +16,7 @@ from profiler.collect import Command
 from profiler.errors import Interrupted
 from profiler.machine import signals
 from profiler.machine.signals import heed_signals, raise_if_signalled, received_signal
-from profiler.sessions.process import Cause, FailingCell, failing_cell, members, run_session
+from profiler.sessions.process import EndCause, FailingCell, failing_cell, members, run_session
 from profiler.sessions.watchdog import Limits
 
 PATIENT = Limits(step_s=60, startup_s=60, grace_s=5)
@@ -69,7 +69,7 @@ def test_finished_session_reports_records_in_order_and_keeps_output(target, tmp_
         limits=PATIENT,
         on_record=lambda record: seen.append(record["event"]),
     )
-    assert (result.cause, result.returncode, result.failing_cell) == (Cause.FINISHED, 0, None)
+    assert (result.cause, result.returncode, result.failing_cell) == (EndCause.FINISHED, 0, None)
     assert seen == ["session_started", "started", "finished", "session_finished"]
     assert (tmp_path / "out/stdout.txt").read_text() == "to stdout\n"
     assert (tmp_path / "out/stderr.txt").read_text() == "to stderr\n"
@@ -91,7 +91,7 @@ def test_death_by_signal_names_signal_and_failing_cell(target, tmp_path, signum)
         os.kill(os.getpid(), {int(signum)})
     """)
     result = run_session(command, folder=tmp_path, journal=journal, limits=PATIENT)
-    assert result.cause is Cause.DIED
+    assert result.cause is EndCause.DIED
     assert result.returncode == -signum
     assert result.failing_cell == FailingCell("b", "measure", 3)
 
@@ -101,19 +101,19 @@ def test_exit_code_of_a_lost_context_is_its_own_cause(target, tmp_path):
         start(); step("started", "a"); step("failed", "a", outcome="illegal_address"); sys.exit(75)
     """)
     result = run_session(command, folder=tmp_path, journal=journal, limits=PATIENT)
-    assert (result.cause, result.failing_cell) == (Cause.CONTEXT_LOST, None)
+    assert (result.cause, result.failing_cell) == (EndCause.CONTEXT_LOST, None)
 
 
 def test_exit_code_zero_without_the_last_record_is_not_finished(target, tmp_path):
     command, journal = target("start()")
     result = run_session(command, folder=tmp_path, journal=journal, limits=PATIENT)
-    assert result.cause is Cause.DIED
+    assert result.cause is EndCause.DIED
 
 
 def test_hang_is_ended_and_blamed(target, tmp_path):
     command, journal = target("start(); step('started', 'a', 1); time.sleep(600)")
     result = run_session(command, folder=tmp_path, journal=journal, limits=HASTY)
-    assert result.cause is Cause.TIMED_OUT
+    assert result.cause is EndCause.TIMED_OUT
     assert result.failing_cell == FailingCell("a", "measure", 1)
     assert not alive(pids(journal)[0])
 
@@ -122,7 +122,7 @@ def test_hang_before_the_first_record_has_its_own_limit(target, tmp_path):
     command, journal = target("time.sleep(600)")
     limits = Limits(step_s=0.1, startup_s=0.5, grace_s=0.2)
     result = run_session(command, folder=tmp_path, journal=journal, limits=limits)
-    assert (result.cause, result.failing_cell) == (Cause.TIMED_OUT, None)
+    assert (result.cause, result.failing_cell) == (EndCause.TIMED_OUT, None)
 
 
 def test_everything_below_a_hanging_session_is_ended_even_in_other_groups(target, tmp_path):
@@ -146,7 +146,7 @@ def test_processes_left_by_a_session_that_ended_well_are_ended(target, tmp_path)
         say("child", pid=child.pid); say("session_finished")
     """)
     result = run_session(command, folder=tmp_path, journal=journal, limits=PATIENT)
-    assert result.cause is Cause.FINISHED
+    assert result.cause is EndCause.FINISHED
     assert not alive(pids(journal)[1])
 
 
@@ -164,7 +164,7 @@ def test_a_tool_may_write_its_results_after_its_target_was_ended(target, tmp_pat
     command = Command((sys.executable, "-c", TOOL, str(rows), *inner.argv))
     result = run_session(command, folder=tmp_path, journal=journal, limits=HASTY)
     assert rows.read_text() == "rows after target -9"
-    assert (result.cause, result.returncode) == (Cause.TIMED_OUT, 9)
+    assert (result.cause, result.returncode) == (EndCause.TIMED_OUT, 9)
 
 
 def test_without_journal_the_innermost_process_is_ended_first(tmp_path):
@@ -174,7 +174,7 @@ def test_without_journal_the_innermost_process_is_ended_first(tmp_path):
     limits = Limits(step_s=4.0, grace_s=10)
     result = run_session(command, folder=tmp_path, journal=None, limits=limits)
     assert rows.read_text() == "rows after target -9"
-    assert (result.cause, result.failing_cell) == (Cause.TIMED_OUT, None)
+    assert (result.cause, result.failing_cell) == (EndCause.TIMED_OUT, None)
 
 
 def test_a_session_that_ignores_sigterm_is_killed(target, tmp_path, monkeypatch):
@@ -186,14 +186,14 @@ def test_a_session_that_ignores_sigterm_is_killed(target, tmp_path, monkeypatch)
     monkeypatch.setattr("profiler.sessions.process._HARD_STOP_S", 0.5)
     limits = Limits(step_s=3.0, startup_s=60, grace_s=0.2)
     result = run_session(command, folder=tmp_path, journal=journal, limits=limits)
-    assert result.cause is Cause.TIMED_OUT
+    assert result.cause is EndCause.TIMED_OUT
     assert not alive(pids(journal)[1])
 
 
 def test_command_that_cannot_be_started_says_so(tmp_path):
     command = Command((str(tmp_path / "absent"),))
     result = run_session(command, folder=tmp_path, journal=None, limits=PATIENT)
-    assert (result.cause, result.returncode) == (Cause.DIED, 127)
+    assert (result.cause, result.returncode) == (EndCause.DIED, 127)
     assert "cannot start" in (tmp_path / "stderr.txt").read_text()
 
 

@@ -8,7 +8,7 @@ import pytest
 from profiler.collect.timer import Timer
 from profiler.model import Outcome, Visit
 from profiler.runner.protocol import Job, JobCell
-from profiler.sessions.attempt import Session, journal_visits, run_attempt
+from profiler.sessions.attempt import SessionTemplate, journal_visits, run_attempt
 from profiler.sessions.recovery import run_visits
 from profiler.sessions.watchdog import Limits
 
@@ -29,7 +29,7 @@ def measure(tmp_path):
         )
         workload = str(TESTS / "runner/workloads/rowsum.py")
         job = Job("timing", workload, collector.name, "cpu", 1, "", cells, (), warmups=1)
-        session = Session(job, collector, METRICS, Limits(step_s=10, grace_s=10))
+        session = SessionTemplate(job, collector, METRICS, Limits(step_s=10, grace_s=10))
         folders = (tmp_path / f"timing.{number}" for number in count())
         visits = [Visit(cell.id, block) for block in range(2) for cell in cells]
 

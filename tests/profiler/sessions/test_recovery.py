@@ -12,7 +12,7 @@ from profiler.errors import EnvironmentUnusable, Interrupted, UsageError
 from profiler.model import Outcome, Visit
 from profiler.runner.protocol import parse_range_name
 from profiler.sessions.attempt import journal_visits, run_attempt
-from profiler.sessions.process import Cause, FailingCell, SessionResult
+from profiler.sessions.process import EndCause, FailingCell, SessionResult
 from profiler.sessions.recovery import (
     chunk,
     ended_from_outside,
@@ -236,21 +236,26 @@ def scripted(tmp_path, timer):
 
 def test_progress_forgives_an_earlier_stall(scripted):
     visits = [Visit("a", 0), Visit("a", 1), Visit("a", 2)]
-    died = (1, Cause.DIED, None)
-    script = [(*died, []), (*died, visits[:1]), (*died, []), (0, Cause.FINISHED, None, visits[1:])]
+    died = (1, EndCause.DIED, None)
+    script = [
+        (*died, []),
+        (*died, visits[:1]),
+        (*died, []),
+        (0, EndCause.FINISHED, None, visits[1:]),
+    ]
     assert scripted(visits, script).measured == set(visits)
 
 
 @pytest.mark.parametrize(("sent", "blamed"), [(signal.SIGKILL, False), (signal.SIGSEGV, True)])
 def test_a_kill_from_outside_is_held_against_a_cell_only_the_second_time(scripted, sent, blamed):
     visits = [Visit("a", 0), Visit("b", 0)]
-    died = (-sent, Cause.DIED, FailingCell("a", "measure", 0), [])
-    recovered = scripted(visits, [died, (0, Cause.FINISHED, None, visits[blamed:])])
+    died = (-sent, EndCause.DIED, FailingCell("a", "measure", 0), [])
+    recovered = scripted(visits, [died, (0, EndCause.FINISHED, None, visits[blamed:])])
     assert recovered.failures.keys() == ({"a"} if blamed else set())
 
 
 def test_a_second_kill_of_the_same_cell_is_no_chance(scripted):
-    died = (-signal.SIGKILL, Cause.DIED, FailingCell("a", "measure", 0), [])
+    died = (-signal.SIGKILL, EndCause.DIED, FailingCell("a", "measure", 0), [])
     failures = scripted([Visit("a", 0)], [died, died]).failures
     assert failures["a"].cause == "the process was killed by SIGKILL, in measure of block 0"
 
@@ -266,7 +271,7 @@ def test_a_visit_that_was_not_seen_is_made_again(tmp_path, timer):
         record = {"event": "finished", "phase": "measure"}
         lines = [{**record, "cell": visit.cell, "block": visit.block} for visit in batch]
         (folder / "journal.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
-        return folder, SessionResult(0, Cause.FINISHED, None, 1.0)
+        return folder, SessionResult(0, EndCause.FINISHED, None, 1.0)
 
     recovered = run_visits(
         visits,
@@ -283,7 +288,7 @@ def test_a_visit_that_was_not_seen_is_made_again(tmp_path, timer):
 @pytest.mark.parametrize("code", [130, 143, -2, -15])
 def test_a_session_ended_from_outside_is_an_interruption(scripted, code):
     with pytest.raises(Interrupted):
-        scripted([Visit("a", 0)], [(code, Cause.DIED, FailingCell("a", "measure", 0), [])])
+        scripted([Visit("a", 0)], [(code, EndCause.DIED, FailingCell("a", "measure", 0), [])])
 
 
 @pytest.mark.parametrize(
@@ -298,7 +303,7 @@ def test_a_cell_that_signals_its_own_process_is_blamed_the_second_time(
     started = {"event": "started", "cell": cell, "phase": phase}
     lines = [json.dumps(started)] if cell else []
     (tmp_path / "s.001" / "journal.jsonl").write_text("".join(f"{line}\n" for line in lines))
-    end = SessionResult(130, Cause.DIED, FailingCell("a", "check"), 1.0)
+    end = SessionResult(130, EndCause.DIED, FailingCell("a", "check"), 1.0)
     assert isinstance(ended_from_outside(tmp_path / "s.001", end), Interrupted)
     assert (ended_from_outside(tmp_path / "s.002", end) is None) == is_blamed
 
@@ -306,8 +311,8 @@ def test_a_cell_that_signals_its_own_process_is_blamed_the_second_time(
 def test_each_attempt_is_reported_with_its_blame(scripted):
     seen = []
     script = [
-        (-11, Cause.DIED, FailingCell("a", "prepare"), []),
-        (0, Cause.FINISHED, None, [Visit("b", 0)]),
+        (-11, EndCause.DIED, FailingCell("a", "prepare"), []),
+        (0, EndCause.FINISHED, None, [Visit("b", 0)]),
     ]
     scripted([Visit("a", 0), Visit("b", 0)], script, ended=seen.append)
     assert [(end.hit, end.blamed and end.blamed.cell) for end in seen] == [
@@ -332,7 +337,7 @@ runner: other..p: illegal_address in check: RuntimeError: CUDA error: an illegal
     ],
 )
 def test_a_cell_is_not_blamed_for_what_another_said(scripted, last, outcome, cause):
-    script = [(3, Cause.DIED, FailingCell("a", "check"), [])]
+    script = [(3, EndCause.DIED, FailingCell("a", "check"), [])]
     found = scripted([Visit("a", 0)], script, stderr=SURVIVED + last).failures["a"]
     assert found.outcome is outcome
     assert cause in found.cause

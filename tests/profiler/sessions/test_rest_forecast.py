@@ -18,8 +18,8 @@ from profiler.sessions.forecasts.forecast import rest_of
 from profiler.sessions.forecasts.rest import LaunchTimes
 from profiler.sessions.forecasts.session_costs import (
     CostReader,
+    DeclaredWork,
     SessionCosts,
-    Work,
     costs_of_sessions,
     past_of_run,
 )
@@ -292,6 +292,8 @@ def test_a_second_run_knows_each_cell_and_problem_of_the_first():
 def test_what_every_launch_takes_beyond_its_declared_work_is_expected_of_the_next_one():
     seen, unseen = CELLS[0].id, CELLS[-1].id
     problems = (CELLS[0].problem.id, CELLS[-1].problem.id)
-    work = {problem: Work(3e9 * size, 0.0) for size, problem in enumerate(problems, start=1)}
+    work = {
+        problem: DeclaredWork(3e9 * size, 0.0) for size, problem in enumerate(problems, start=1)
+    }
     costs = SessionCosts(warm_ups={seen: 0.15}, work=work)
     assert LaunchTimes([costs], PROBLEM_OF, 1).of(unseen) == pytest.approx(0.15, rel=0.01)

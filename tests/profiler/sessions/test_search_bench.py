@@ -10,7 +10,7 @@ from profiler.collect.registry import COLLECTORS
 from profiler.errors import EnvironmentUnusable, Interrupted, UsageError
 from profiler.model import Cell, Outcome, Problem, Variant
 from profiler.runner import protocol
-from profiler.sessions.process import Cause, FailingCell, SessionResult
+from profiler.sessions.process import EndCause, FailingCell, SessionResult
 from profiler.sessions.search.bench import (
     PILOT_LAUNCHES,
     Bench,
@@ -79,7 +79,7 @@ class FakeRunner:
         self.ended.append("ended")
 
 
-def died(cell, returncode=-signal.SIGSEGV, cause=Cause.DIED):
+def died(cell, returncode=-signal.SIGSEGV, cause=EndCause.DIED):
     failing = None if cell is None else FailingCell(cell, "check")
     return SessionResult(returncode, cause, failing, 1.0)
 
@@ -146,7 +146,7 @@ def test_a_subject_that_ends_the_runner_is_told_from_it(benches):
 
 
 def test_a_lost_context_is_blamed_on_the_cell_that_the_journal_names(benches, tmp_path):
-    lost = died(None, protocol.EXIT_CONTEXT_LOST, Cause.CONTEXT_LOST)
+    lost = died(None, protocol.EXIT_CONTEXT_LOST, EndCause.CONTEXT_LOST)
     bench, runners = benches({"new..small": lost})
     record = json.dumps(failed("new..small", "illegal_address"))
     bench._standing()
@@ -158,7 +158,7 @@ def test_a_lost_context_is_blamed_on_the_cell_that_the_journal_names(benches, tm
 
 
 def test_a_hang_is_the_subjects(benches):
-    bench, _ = benches({"new..large": died("new..large", -9, Cause.TIMED_OUT)})
+    bench, _ = benches({"new..large": died("new..large", -9, EndCause.TIMED_OUT)})
     with pytest.raises(SubjectFailedError) as caught:
         bench.block(NEW, check=True)
     assert caught.value.outcome is Outcome.TIMED_OUT

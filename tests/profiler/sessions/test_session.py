@@ -13,7 +13,7 @@ from profiler.collect.ncu import LOG, REPORT
 from profiler.model import Visit
 from profiler.planning.spec import CommandWorkload
 from profiler.sessions.attempt import journal_visits, recover, run_attempt
-from profiler.sessions.process import Cause
+from profiler.sessions.process import EndCause
 from profiler.sessions.program import Program, run_check
 from profiler.sessions.watchdog import Limits
 
@@ -36,7 +36,7 @@ def ranges(folder):
 
 def test_every_visit_has_a_row_under_ncu(make_session, ncu, tmp_path):
     result = run_attempt(make_session(ncu, CELLS), VISITS, tmp_path / "1")
-    assert result.cause is Cause.FINISHED
+    assert result.cause is EndCause.FINISHED
     assert ranges(tmp_path / "1") == [f"cell={visit.cell};block={visit.block}" for visit in VISITS]
     assert journal_visits(tmp_path / "1") == set(VISITS)
     assert (tmp_path / "1" / REPORT).exists()
@@ -84,7 +84,7 @@ def test_a_program_sees_the_gpu_that_was_asked_for(ncu, tmp_path):
 def test_rows_before_a_crash_are_kept(make_session, ncu, tmp_path):
     visits = [Visit("a..p", 0), Visit("segv..p", 0), Visit("a..p", 1), Visit("segv..p", 1)]
     result = run_attempt(make_session(ncu, ("a..p", "segv..p")), visits, tmp_path)
-    assert (result.cause, result.returncode) == (Cause.DIED, signal.SIGSEGV)
+    assert (result.cause, result.returncode) == (EndCause.DIED, signal.SIGSEGV)
     assert len(rows(tmp_path)) == 3
 
 
@@ -92,14 +92,14 @@ def test_rows_before_a_hang_are_kept(make_session, ncu, tmp_path):
     visits = [Visit("a..p", 0), Visit("hang..p", 0)]
     session = make_session(ncu, ("a..p", "hang..p"), step_s=4.0)
     result = run_attempt(session, visits, tmp_path)
-    assert (result.cause, result.failing_cell.cell) == (Cause.TIMED_OUT, "hang..p")
+    assert (result.cause, result.failing_cell.cell) == (EndCause.TIMED_OUT, "hang..p")
     assert ranges(tmp_path) == ["cell=a..p;block=0"]
 
 
 def test_rows_of_a_killed_ncu_come_from_its_report(make_session, ncu, tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_NCU_DIE_AFTER", "2")
     result = run_attempt(make_session(ncu, CELLS), VISITS, tmp_path)
-    assert (result.cause, result.returncode) == (Cause.DIED, -signal.SIGKILL)
+    assert (result.cause, result.returncode) == (EndCause.DIED, -signal.SIGKILL)
     assert len(rows(tmp_path)) == 2
     log = (tmp_path / LOG).read_text()
     assert log.index("==PROF== Connected") < log.index('"ID"')
@@ -132,7 +132,7 @@ def test_ncu_ended_from_outside_still_prints_its_rows(
             os.kill(tool, signum)
 
     result = run_attempt(make_session(ncu, ("a..p", "hang..p")), visits, tmp_path, end)
-    assert (result.cause, result.returncode) == (Cause.DIED, 9)
+    assert (result.cause, result.returncode) == (EndCause.DIED, 9)
     assert len(rows(tmp_path)) == 1
 
 

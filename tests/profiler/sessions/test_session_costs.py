@@ -3,7 +3,7 @@
 import pytest
 
 from profiler.runner import protocol
-from profiler.sessions.forecasts.session_costs import Stage, Work, read_costs
+from profiler.sessions.forecasts.session_costs import DeclaredWork, SetUpStage, read_costs
 
 PROBLEM_OF = {"a": "small", "b": "small", "c": "large"}
 START = {"event": protocol.SESSION_STARTED, "time": 100.0}
@@ -52,12 +52,12 @@ def test_set_ups_are_told_apart_by_stage_and_problem():
         *step(protocol.INPUTS, "c", 113, 114),
     ]
     costs = read_costs(records, PROBLEM_OF)
-    prepared = costs.set_ups[Stage.PREPARE]
+    prepared = costs.set_ups[SetUpStage.PREPARE]
     assert (prepared["small"].seconds, prepared["small"].cells) == (4.5, {"a", "b"})
     assert (prepared["large"].seconds, prepared["large"].cells) == (2.0, {"c"})
     assert (prepared["small"].is_first, prepared["large"].is_first) == (True, False)
-    assert costs.set_ups[Stage.CHECK]["small"].seconds == 4.0
-    assert costs.set_ups[Stage.RECHECK]["small"].seconds == 3.0  # with the inputs before it
+    assert costs.set_ups[SetUpStage.CHECK]["small"].seconds == 4.0
+    assert costs.set_ups[SetUpStage.RECHECK]["small"].seconds == 3.0  # with the inputs before it
     assert costs.warm_ups == {"a": 0.5}
     assert costs.checked == {"a"}
 
@@ -67,7 +67,7 @@ def test_work_is_declared_before_the_first_problem_or_when_a_cell_is_described()
     declared = step(protocol.DECLARE, large, 100, 100, bytes=8.0)
     described = step(protocol.DESCRIBE, "a", 101, 102, flops=5.0, bytes=None)
     costs = read_costs([START, *declared, *described], PROBLEM_OF)
-    assert costs.work == {"large": Work(0.0, 8.0), "small": Work(5.0, 0.0)}
+    assert costs.work == {"large": DeclaredWork(0.0, 8.0), "small": DeclaredWork(5.0, 0.0)}
 
 
 def test_roofs_are_of_no_problem():
@@ -79,11 +79,11 @@ def test_roofs_are_of_no_problem():
         *step(protocol.INPUTS, "a", 104, 105),
     ]
     costs = read_costs(records, PROBLEM_OF)
-    assert (costs.roofs_s, costs.set_ups[Stage.PREPARE]["small"].seconds) == (4.0, 1.0)
+    assert (costs.roofs_s, costs.set_ups[SetUpStage.PREPARE]["small"].seconds) == (4.0, 1.0)
 
 
 def test_a_clock_that_was_set_back_takes_nothing_away():
     records = [START, *visit("a", 101, 102), *visit("a", 103, 90), *step("prepare", "c", 95, 80)]
     costs = read_costs(records, PROBLEM_OF)
     assert costs.visits == {"a": [0.0]}
-    assert costs.set_ups[Stage.PREPARE]["large"].seconds == 5.0
+    assert costs.set_ups[SetUpStage.PREPARE]["large"].seconds == 5.0
