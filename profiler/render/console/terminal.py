@@ -186,10 +186,20 @@ def _longest_word(text: Text) -> int:
 
 
 def _wrapped(console: Console, text: Text, width: int) -> Iterator[Text]:
-    """Lines of a text, none wider than the width, without blanks at their ends."""
-    for line in text.wrap(console, max(width, 1), overflow="fold"):
+    """Lines of a text, none wider than the width, without blanks at their ends.
+
+    A number and its unit stay together: rich takes the blank between them for one to break at.
+    """
+    joined = text.copy()
+    joined.plain = text.plain.replace(_NARROW_BLANK, _NO_BLANK)
+    for line in joined.wrap(console, max(width, 1), overflow="fold"):
+        line.plain = line.plain.replace(_NO_BLANK, _NARROW_BLANK)
         line.rstrip()
         yield line
+
+
+_NARROW_BLANK, _NO_BLANK = "\u202f", "\ue000"
+"""The blank before a unit, and what stands for it while lines are broken, of the same width."""
 
 
 @dataclass(frozen=True)

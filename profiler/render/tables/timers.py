@@ -32,6 +32,8 @@ class Furthest:
     where: str
     times: str
     """Both times."""
+    difference: str
+    """Of both, signed."""
     parts: str
     """Of the wall clock: how much of its error is host time, and how much is due to caches, clocks
     and recording; empty where that is not known."""
@@ -138,6 +140,7 @@ def _furthest(programs: Programs, timers: TimerComparison, error: TimerError) ->
         ratio=numbers.ratio(error.ratio),
         where=f"{cell.variant.label} at {cell.problem.name}",
         times=f"{numbers.show(error.median, 'ns')} against {numbers.show(error.reference, 'ns')}",
+        difference=numbers.signed_time(error.median - error.reference),
         parts=", ".join(filter(None, (host, caches))),
         host=host,
         caches=caches,
@@ -210,6 +213,9 @@ def _why_card(findings: Findings, furthest: Furthest | None) -> Card:
     """The parts of the largest error where they are known, else what differs between timers."""
     answer = "what each one times"
     detail = "kernels alone, or launches and gaps too; caches and clocks differ"
+    if furthest is not None and not furthest.host:
+        answer = f"{furthest.difference} there are no time of kernels by ncu"
+        detail = "launches, gaps, caches and clocks, which only a timeline of nsys splits"
     if furthest is not None and furthest.host:
         answer, detail = furthest.host, furthest.caches
     return Card("Why", answer, "; ".join(filter(None, [detail, _roof(findings)])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from profiler.findings.answer import answer_of
@@ -16,7 +16,9 @@ from profiler.findings.counters import (
     nearest_roof,
 )
 from profiler.findings.findings import CellNumbers, Findings, Ranking
+from profiler.findings.kinds.contrasts import contrasts
 from profiler.findings.kinds.grids import DRAM
+from profiler.findings.kinds.waves import RULE_BLOCKS_PER_SM
 from profiler.findings.ranking import VariantRank
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import NEAR_ROOF
@@ -42,7 +44,7 @@ from profiler.render.words.headline import (
     lead_words,
     reference_clause,
 )
-from profiler.render.words.names import label_keys, usual_words
+from profiler.render.words.names import label_keys, shared_words, usual_words
 from profiler.render.words.sentences import Card, Sentence, card_sentence, sentence_of, spoken
 from profiler.render.words.verdict_words import CSS, word
 from profiler.render.words.verdicts import (
@@ -82,7 +84,8 @@ def first_answer(findings: Findings) -> tuple[Sentence, ...]:
 
     What one must know to read the names, where they are not plain, follows the sentence.
     """
-    key = " ".join(filter(None, (label_keys(findings.programs), usual_words(findings.programs))))
+    words = (label_keys, usual_words, *([shared_words] if findings.search else []))
+    key = " ".join(filter(None, (of_names(findings.programs) for of_names in words)))
     return (
         headline(findings),
         *([sentence_of(key)] if key else []),
@@ -95,9 +98,10 @@ def first_answer(findings: Findings) -> tuple[Sentence, ...]:
 def _coverage(findings: Findings) -> Sentence:
     """How many cells were measured, where not all were, and what a search left out."""
     programs, untried = findings.programs, _never_tried(findings)
-    if 0 < programs.measured_count() == len(programs.plan.cells) and not untried:
-        return ()
-    return sentence_of(f"{spoken(coverage_sentence(programs))}{untried}")
+    whole = 0 < programs.measured_count() == len(programs.plan.cells)
+    return sentence_of(
+        " ".join(filter(None, ("" if whole else spoken(coverage_sentence(programs)), untried)))
+    )
 
 
 def _never_tried(findings: Findings) -> str:
@@ -105,11 +109,13 @@ def _never_tried(findings: Findings) -> str:
     cover = findings.search.coverage if findings.search else None
     if cover is None or not cover.untried:
         return ""
-    text = f" Of the configurations {cover.untried:,} were never tried"
     if cover.better_share is None:
-        return f"{text}: how many are better is not known."
+        return f"{cover.untried:,} were never tried: how many are better is not known."
     most = int(cover.better_share * cover.configurations)
-    return f"{text}: fewer than {most:,} are better ({100 * CONFIDENCE:.0f} % confidence)."
+    return (
+        f"Of the {cover.untried:,} never tried fewer than {most:,} are better "
+        f"({100 * CONFIDENCE:.0f}\u202f% confidence)."
+    )
 
 
 # ---- best ----------------------------------------------------------------------------------------
@@ -143,10 +149,21 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
         return f"first, or its interval overlaps the first one's, at {first} {of_all}"
     standing = standing_of(row.variant, winners)
     which = "highest" if findings.numbers.primary.better == "higher" else "lowest"
-    parts = [f"{which} at {standing.wins} {of_all}"]
+    parts = [f"{which} at {standing.wins or 'none'} {of_all}"]
     parts += [f"same at {standing.same}"] if standing.same else []
-    parts += [f"not told apart at {standing.not_told_apart}"] if standing.not_told_apart else []
-    return ", ".join(parts)
+    parts += [f"undecided at {standing.not_told_apart}"] if standing.not_told_apart else []
+    return f"{', '.join(parts)}{_first_instead(findings.ranking, row)}"
+
+
+def _first_instead(ranking: Ranking, row: VariantRank) -> str:
+    """Who is first at most of the problems where the leader was shown to be slower, in brackets."""
+    held = ranking.contenders.get(row.variant.id, frozenset())
+    winners = (ranking.deciding_winners.get(problem) for problem in row.planned - held)
+    labels = Counter(winner.cell.variant.label for winner in winners if winner)
+    if not labels:
+        return ""
+    ((label, count),) = labels.most_common(1)
+    return f" (elsewhere {label}{f' at {count}' if len(labels) > 1 else ''})"
 
 
 def _coverage_words(findings: Findings, row: VariantRank) -> str:
@@ -154,7 +171,7 @@ def _coverage_words(findings: Findings, row: VariantRank) -> str:
         return f"measured at {len(row.ratios)}"
     if row.regret is None or row.regret.worst <= 1 or not findings.ranking.tunes:
         return ""
-    return f"at each of them {worst_of_the_best(findings.numbers, row.regret.worst)}"
+    return worst_of_the_best(findings.numbers, row.regret.worst)
 
 
 def _elsewhere(ranking: Ranking, row: VariantRank) -> str:
@@ -171,9 +188,14 @@ def _elsewhere(ranking: Ranking, row: VariantRank) -> str:
         return ""
     leaders = [rows[0] for rows in ranking.rival_groups if rows[0].planned.isdisjoint(row.planned)]
     if ranking.tunes and len(leaders) == 1:
-        return f"for the other {len(others)} problems {leaders[0].variant.label}"
+        return f"for the other {len(others)} {leaders[0].variant.label}"
     counted = Counter(others).most_common(_MOST_ELSEWHERE)
-    firsts = ", ".join(f"{label} is first at {count}" for label, count in counted)
+    means = {rank.variant.label: rank.geometric_mean for rank in ranking.ranks}
+    baseline = f" of {ranking.programs.baseline.label}" if ranking.programs.baseline else ""
+    firsts = ", ".join(
+        f"{label} ({numbers.ratio(means.get(label))}{baseline}) is first at {count}"
+        for label, count in counted
+    )
     return f"of the other {len(others)}, which it cannot run, {firsts}"
 
 
@@ -198,7 +220,10 @@ def _next_words(findings: Findings, row: VariantRank) -> str:
     held = len(ranking.contenders.get(following.variant.id, frozenset()) & row.planned)
     worse = "lower" if findings.numbers.primary.better == "higher" else "slower"
     shown = f"not shown {worse}" if held == total else f"shown {worse} at {total - held}"
-    return f"next {following.variant.label}, {shown}"
+    mean = following.geometric_mean / row.geometric_mean
+    compared = len(following.ratios) == len(row.ratios) and mean > 0
+    ratio = f" ({numbers.ratio(mean)})" if compared else ""
+    return f"next {following.variant.label}{ratio}, {shown}"
 
 
 _FEWEST_PROBLEMS = 2
@@ -214,7 +239,8 @@ def _reference_words(findings: Findings) -> str:
     if lead is None or lead.variant == findings.programs.baseline:
         return ""
     if lead.ratio > 1:
-        return f"the best reference, {lead.variant.label}, {lead_words(findings.numbers, lead)}"
+        words = lead_words(findings.numbers, lead).removesuffix(" of these")
+        return f"the best reference, {lead.variant.label}, {words}"
     if not kind_sentence(findings):
         return ""
     return spoken(sentence_of(reference_clause(findings.numbers, lead))).removeprefix("; ")
@@ -255,13 +281,13 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
     blocks = [f"{labels[need.variant]}: {blocks_that_fill([need])[0]}" for need in enough]
     answer, waves = blocks_that_fill(enough)
     detail = "; ".join(blocks[:_MOST_NEEDS]) if len(enough) > 1 else waves
-    cost = f"{numbers.show(100 * least.rule_least, '%')} of the rate"
+    cost = f"{numbers.show(100 * least.rule_least, '%')} of the full rate"
     where = f"{labels[least.variant]} at {least.rule_least_at:.4g} waves"
     grids = sum(need.rule_grids for need in enough)
-    idle = f"of full waves, in {where}, the least of {grids} grids that follow it"
+    idle = f"at worst: {where}, of {grids} such grids"
     return (
         Card("How many", answer, detail),
-        Card("What the rule leaves", cost, idle),
+        Card(f"What {RULE_BLOCKS_PER_SM:g} blocks per SM give", cost, idle),
         Card("Is it real", *_duration_evidence(findings)),
         Card("Why", "the last wave", f"multiprocessors idle in it{_roof_clause(findings)}"),
     )
@@ -331,7 +357,7 @@ def _source(verdicts: Sequence[PairVerdict]) -> str:
         return ""
     final = sum(pair.final for pair in judged)
     if not final:
-        return "; not confirmed"
+        return "; not remeasured"
     return "; confirmed" if final == len(judged) else f"; confirmed at {final} of {len(judged)}"
 
 
@@ -357,14 +383,20 @@ def _reality_card(findings: Findings) -> Card:
         return Card(question, "not known", "no ratio to a baseline")
     judged = [pair for pair in row.planned_verdicts if pair.verdict is not None]
     if judged and any(pair.verdict is not Verdict.NO_DATA for pair in judged):
-        return _verdict_card(question, judged)
+        problems = {id(pair): at[0].name for at, pair in zip(row.ratios, row.verdicts, strict=True)}
+        return _verdict_card(question, judged, problems)
     if findings.verdicts.given:
         return Card(question, "not known", "only the baseline was measured")
     return _interval_card(question, findings.numbers, row)
 
 
-def _verdict_card(question: str, verdicts: Sequence[PairVerdict]) -> Card:
-    """The most frequent verdict, then the others, the margin and the number of blocks."""
+def _verdict_card(
+    question: str, verdicts: Sequence[PairVerdict], problems: Mapping[int, str]
+) -> Card:
+    """The most frequent verdict, then the others, the margin and the number of blocks.
+
+    `problems`: names by the identity of a verdict; where few have another verdict, they are named.
+    """
     if len(verdicts) == 1:
         css = CSS[verdicts[0].verdict] if verdicts[0].verdict else ""
         return Card(question, word_of(verdicts[0]), reason_and_blocks(verdicts[0]), css)
@@ -379,17 +411,33 @@ def _verdict_card(question: str, verdicts: Sequence[PairVerdict]) -> Card:
     if both := opposed(verdicts):
         answer = f"{both} of {total}"
         others = [(verdict, number) for verdict, number in others if word(verdict) not in both]
-    rest = [f"{words[verdict]} at {number}" for verdict, number in others]
+    rest = [
+        f"{words[verdict]} at {_named_or_counted(verdict, number, verdicts, problems)}"
+        for verdict, number in others
+    ]
     margins = _span("margin \u00b1", [pair.margin for pair in verdicts], "")
     details = [", ".join(rest), f"{margins}{_offsets(verdicts)}", _blocks(verdicts)]
     detail = "; ".join(filter(None, details))
     return Card(question, answer, detail, "" if others else CSS[first])
 
 
+def _named_or_counted(
+    verdict: Verdict | None,
+    count: int,
+    verdicts: Sequence[PairVerdict],
+    problems: Mapping[int, str],
+) -> str:
+    named = [problems.get(id(pair), "") for pair in verdicts if pair.verdict is verdict]
+    return " and ".join(named) if count <= _FEW_NAMED and all(named) else str(count)
+
+
+_FEW_NAMED = 2
+
+
 def _offsets(verdicts: Sequence[PairVerdict]) -> str:
     """At how many problems the margin is what sessions differ by, which one session cannot see."""
     count = sum(pair.rests_on_offsets for pair in verdicts)
-    return f", at {count} what sessions differ by" if count else ""
+    return f" (wider at {count}, as sessions differ)" if count else ""
 
 
 def _blocks(verdicts: Sequence[PairVerdict]) -> str:
@@ -498,32 +546,44 @@ def _account_card(findings: Findings) -> Card | None:
         parts = [(part_words(part), part.ns) for part in pair.account.parts]
     else:
         parts = roof_parts(pair, pair.roof_account)
-    largest, ns = next((part for part in parts if part[1] * difference > 0), parts[0])
-    against_it = next((part for part in parts if part[1] * ns < 0), ("", 0.0))
+    largest = next((part for part in parts if part[1] * difference > 0), parts[0])
     place = f" at {pair.cell.problem.name}" if len(findings.programs.problems) > 1 else ""
-    # The cards beside it are of other launches: of the confirmation, at other clocks.
-    against = f"against {pair.against.variant.label}{place} (explain session)"
-    sum_of_parts = _net_words(ns, against_it, difference)
-    detail = f"{sum_of_parts} {against}; {limit_and_roof(pair.first)}"
-    # What is explained need not be the leader, nor of the type that the best of all is of.
+    against = pair.against.variant.label
+    # What is explained need not be the leader, nor of the type that the best of all is of, and a
+    # page on steps or layouts asks for something else first.
     is_leader = ranking.leader is not None and pair.cell.variant == ranking.leader.variant
     question = "Why" if is_leader else f"Why {pair.cell.variant.label}, not the leader"
-    return Card(question, largest, detail)
+    detail = _parts_words(parts, largest, difference)
+    if kind_sentence(findings) or contrasts(ranking, findings.report.settings):
+        question += f" against {against}"
+    else:
+        detail += f" against {against}"
+    # The cards beside it are of other launches: of the confirmation, at other clocks.
+    detail += f"{place} (under ncu)"
+    return Card(question, largest[0], f"{detail}; {limit_and_roof(pair.first)}")
 
 
-def _net_words(largest_ns: float, against_it: tuple[str, float], difference_ns: float) -> str:
-    """The largest part of a difference, what goes most against it, and the difference itself.
+def _parts_words(
+    parts: Sequence[tuple[str, float]], largest: tuple[str, float], difference_ns: float
+) -> str:
+    """The largest part of a difference, the next ones while much is left, the rest, and the sum."""
+    others = sorted((part for part in parts if part != largest), key=lambda part: -abs(part[1]))
 
-    Of small parts against it nothing is said: `-4.2 ms of -4.4 ms`.
-    """
-    words, ns = against_it
-    largest, net = numbers.signed_time(largest_ns), numbers.signed_time(difference_ns)
-    if abs(ns) < _SMALL_AGAINST * abs(difference_ns) and abs(largest_ns) <= abs(difference_ns):
-        return f"{largest} of {net}"
-    return f"{largest}, and {words}, {numbers.signed_time(ns)}: in all {net}"
+    def rest(count: int) -> float:
+        left = difference_ns - largest[1] - sum(ns for _, ns in others[:count])
+        return left if abs(left) > _SMALL_REST * abs(difference_ns) else 0.0
+
+    count = next((count for count in range(_MOST_OTHER_PARTS + 1) if not rest(count)), 1)
+    named = [f"{words}, {numbers.signed_time(ns)}" for words, ns in others[:count]]
+    named += [f"the rest {numbers.signed_time(rest(count))}"] if rest(count) else []
+    first, total = numbers.signed_time(largest[1]), numbers.signed_time(difference_ns)
+    return f"{'; '.join([first, *named])}; in all {total}" if named else f"{first} of {total}"
 
 
-_SMALL_AGAINST = 0.1
+_MOST_OTHER_PARTS = 2
+"""Parts beside the largest that are named where they leave a small rest; else one, and the rest."""
+_SMALL_REST = 0.1
+"""Share of the difference up to which nothing is said of what is left."""
 
 
 def _busy_card(findings: Findings) -> Card | None:
@@ -534,10 +594,10 @@ def _busy_card(findings: Findings) -> Card | None:
     units = (difference.unit, difference.other)
     shares = [numbers.show(100 * unit.busy_share, "%") for unit in units]
     idle = [numbers.show(unit.idle_ns, "ns") for unit in units]
-    answer = f"{findings.timelines.device} busy {shares[0]}"
+    answer = f"{findings.timelines.device} busy {shares[0]} of the time"
     place = f" at {difference.cell.problem.name}" if len(findings.programs.problems) > 1 else ""
     against = f"{shares[1]} and {idle[1]} in {difference.against.variant.label}{place}"
-    return Card("Why", answer, f"of the time, {idle[0]} idle; {against}")
+    return Card("Why", answer, f"{idle[0]} idle; {against}")
 
 
 _FAR = 1.5

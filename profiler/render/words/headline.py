@@ -119,8 +119,8 @@ def _inside(findings: Findings, variant: Variant) -> str:
         return ""
     own, other = (numbers.show(100 * sum(share[2:]), "%") for share in shares)
     return (
-        f"; two or more of its warpgroups have operations under way {strong(own)} of the time, "
-        f"{other} in {both[1].label}"
+        f"; two or more warpgroups have operations under way {strong(own)} of the time in "
+        f"{both[0].label}, {other} in {both[1].label}"
     )
 
 
@@ -219,7 +219,7 @@ def _steps_words(findings: Findings) -> str:
         and 2 * sum(pair.verdict is Verdict.SLOWER for pair in rung.step.verdicts)
         > len(rung.step.verdicts)
     ]
-    told = (("the step that gains most is ", gains), ("the one that loses most ", losses))
+    told = (("the step that gains most is ", gains), ("the one that loses most is ", losses))
     return "; ".join(f"{opening}{_step_words(rungs[0])}" for opening, rungs in told if rungs)
 
 

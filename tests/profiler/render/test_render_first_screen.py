@@ -101,10 +101,10 @@ def test_nothing_correct_is_said_plainly():
 def test_waves_say_from_where_on_all_are_good():
     text = words_of(find(make_waves()))
     assert text.startswith(
-        "It takes 8.5 to 34 blocks per SM to keep at least 90.0\u202f% of the rate"
+        "A grid needs 8.5 to 34 blocks per SM (8.5 waves) to reach 90.0\u202f% of the rate"
     )
     never = words_of(find(make_waves((1, 2, 4, 8, 8.01))))
-    assert "It takes" not in never, "where none is good, the sentence is another"
+    assert "A grid needs" not in never, "where none is good, the sentence is another"
 
 
 def test_a_reference_is_faster_only_where_verdicts_show_it(findings):

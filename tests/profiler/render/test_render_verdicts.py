@@ -257,7 +257,7 @@ def test_every_reason_has_words(reason):
 def test_the_card_says_where_its_ratio_is_from(again, report):
     confirmed, timed = cards(again)[1].detail, cards(find(report))[1].detail
     assert confirmed.endswith("; confirmed")
-    assert "; not confirmed" in timed
+    assert "; not remeasured" in timed
     assert bias_words(0.002) == "0.20\u202f% too low"
     assert bias_words(0.0005) == "", "less than a tenth of the least margin"
 

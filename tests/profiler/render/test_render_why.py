@@ -245,7 +245,7 @@ def test_the_card_has_the_largest_part_and_whose_it_is(findings, pair):
     """Under one roof it once named the roof twice and no number."""
     assert plain_card(findings) == (
         "a higher share of the roof, less of waiting at barriers: -47.61 µs of -49.28 µs against "
-        "torch (explain session); limited by bandwidth of device memory, 78.0 % of its roof"
+        "torch (under ncu); limited by bandwidth of device memory, 78.0 % of its roof"
     )
     other = dataclasses.replace(pair.cell.variant, id="other", label="vector-b256-r1-v8")
     cell = dataclasses.replace(pair.cell, variant=other)
