@@ -333,7 +333,7 @@ def test_equal_kernels_are_hardly_ever_told_apart():
 RUN = st.lists(st.floats(-0.2, 0.2), min_size=0, max_size=12)
 
 
-@settings(max_examples=15)
+@settings(max_examples=30)
 @given(older=RUN, newer=RUN, floor=st.sampled_from([0.0, 0.03, float("nan")]))
 def test_swapping_the_runs_flips_the_verdict(older, newer, floor):
     there = judge(older, newer, clock_floor=floor, control_floor=floor)
@@ -347,7 +347,7 @@ def test_swapping_the_runs_flips_the_verdict(older, newer, floor):
     assert there["detectable"] == pytest.approx(back["detectable"], nan_ok=True)
 
 
-@settings(max_examples=15)
+@settings(max_examples=30)
 @given(older=RUN, newer=RUN, scale=st.floats(-3, 3))
 def test_scaling_both_runs_changes_nothing(older, newer, scale):
     plain = judge(older, newer)
@@ -356,7 +356,7 @@ def test_scaling_both_runs_changes_nothing(older, newer, scale):
     assert scaled["ratio"] == pytest.approx(plain["ratio"], nan_ok=True)
 
 
-@settings(max_examples=15)
+@settings(max_examples=30)
 @given(values=st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=12))
 def test_identical_runs_are_never_different(values):
     row = judge(values, values)

@@ -175,7 +175,7 @@ def test_a_baseline_stands_for_its_own_problem_only():
 
 
 @given(times)
-@settings(max_examples=10)
+@settings(max_examples=20)
 def test_identical_data_has_the_ratio_one(values):
     samples = samples_of({A.id: values, B.id: values})
     row = _row(summarise(samples, cells=CELLS, baseline="a"), B)
@@ -183,7 +183,7 @@ def test_identical_data_has_the_ratio_one(values):
 
 
 @given(times, times)
-@settings(max_examples=10)
+@settings(max_examples=20)
 def test_swapping_inverts_the_ratio(first, second):
     samples = samples_of({A.id: first, B.id: second})
     forth = _row(summarise(samples, cells=CELLS, baseline="a"), B)
@@ -192,7 +192,7 @@ def test_swapping_inverts_the_ratio(first, second):
 
 
 @given(times, times, st.floats(1e-3, 1e3))
-@settings(max_examples=10)
+@settings(max_examples=20)
 def test_the_unit_of_time_changes_no_ratio_and_no_rank(first, second, factor):
     samples = samples_of({A.id: first, B.id: second})
     scaled = samples.assign(duration_ns=samples["duration_ns"] * factor)
@@ -203,7 +203,7 @@ def test_the_unit_of_time_changes_no_ratio_and_no_rank(first, second, factor):
 
 
 @given(st.permutations(range(12)), times, times, times)
-@settings(max_examples=10)
+@settings(max_examples=20)
 def test_the_order_of_samples_changes_nothing(order, first, second, third):
     samples = samples_of({A.id: first, B.id: second, C.id: third})
     shuffled = samples.iloc[order]

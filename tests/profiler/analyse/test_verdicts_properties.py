@@ -47,7 +47,7 @@ def judged(times, floor=np.nan, looks=1, *, cycles=True):
     return compare(blocks, pairs, looks=looks)
 
 
-@settings(max_examples=15)
+@settings(max_examples=30)
 @given(measured(), FLOORS, LOOKS, st.booleans())
 def test_swapping_the_sides_flips_the_verdict(times, floor, looks, cycles):
     there = judged(times, floor, looks, cycles=cycles)
@@ -60,7 +60,7 @@ def test_swapping_the_sides_flips_the_verdict(times, floor, looks, cycles):
     np.testing.assert_allclose(back["p_faster"], there["p_slower"])
 
 
-@settings(max_examples=15)
+@settings(max_examples=30)
 @given(measured(), st.floats(1e-6, 1e6), st.floats(1e-6, 1e6), FLOORS, LOOKS)
 def test_the_unit_of_time_changes_nothing(times, factor, cycles_factor, floor, looks):
     scaled = times.copy()
@@ -86,7 +86,7 @@ def test_equal_ratios_stay_equal_in_any_unit():
         np.testing.assert_allclose(one[name], other[name], rtol=1e-12)
 
 
-@settings(max_examples=12)
+@settings(max_examples=25)
 @given(measured(), FLOORS, LOOKS)
 def test_identical_data_is_the_same_or_unclear(times, floor, looks):
     times = times.assign(after=times["before"], cycles_after=times["cycles_before"])
@@ -96,7 +96,7 @@ def test_identical_data_is_the_same_or_unclear(times, floor, looks):
     assert (measured_ones["ratio"] == 1).all()
 
 
-@settings(max_examples=12)
+@settings(max_examples=25)
 @given(measured(most=FEWEST_BLOCKS - 1), st.floats(0.01, 100), LOOKS)
 def test_few_blocks_never_give_a_verdict(times, factor, looks):
     found = judged(times.assign(after=times["after"] * factor), looks=looks)
@@ -104,7 +104,7 @@ def test_few_blocks_never_give_a_verdict(times, factor, looks):
     assert set(found["reason"]) <= {Reason.FEW_BLOCKS, Reason.NOT_MEASURED}
 
 
-@settings(max_examples=12)
+@settings(max_examples=25)
 @given(measured(), st.integers(0, 2**32 - 1), FLOORS, LOOKS)
 def test_the_order_of_the_blocks_changes_nothing(times, seed, floor, looks):
     shuffled = times.sample(frac=1, random_state=seed)
@@ -112,7 +112,7 @@ def test_the_order_of_the_blocks_changes_nothing(times, seed, floor, looks):
     pd.testing.assert_frame_equal(one, other)
 
 
-@settings(max_examples=15)
+@settings(max_examples=30)
 @given(
     measured(fewest=1),
     st.lists(st.sampled_from([np.nan, 0.0, np.inf]), min_size=1, max_size=8),
@@ -134,7 +134,7 @@ def test_missing_and_zero_values_are_blocks_that_were_not_measured(times, bad, s
     assert not np.isinf(found[list(COLUMNS[2:])].to_numpy(dtype=float)).any()
 
 
-@settings(max_examples=12)
+@settings(max_examples=25)
 @given(measured(fewest=1), st.integers(-20, 20).map(lambda power: 2.0**power))
 def test_the_race_has_one_best_that_contends_in_any_unit(times, factor):
     arms = pd.DataFrame(
