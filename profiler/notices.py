@@ -599,7 +599,7 @@ def in_one_line(folded: Sequence[FoldedNotice]) -> str:
     return f"{counted} (in full with --verbose, and in the page): {named}."
 
 
-_LONGEST_CLAUSE = 80
+_LONGEST_CLAUSE = 120
 """Characters of a clause among others in one line."""
 
 
