@@ -168,15 +168,14 @@ def _overall(programs: Programs, timers: TimerComparison) -> tuple[Row, ...]:
 # ---- the four cards where timers are what a run compares -----------------------------------------
 
 
-def timer_cards(findings: Findings, timers: TimerComparison) -> tuple[Card, ...]:
-    """Which timer is nearest to the primary one, how far others are, on what, and why."""
+def timer_cards(findings: Findings, timers: TimerComparison, evidence: Card) -> tuple[Card, ...]:
+    """Which timer is nearest to the primary one, how far others are, on what evidence, and why."""
     table = timer_table(findings)
     furthest = table.furthest if table else None
-    cells = timers.medians["cell"].nunique()
     return (
         _nearest_card(timers),
         _furthest_card(timers, furthest),
-        Card("Is it real", f"{cells} cells", "medians over blocks; no verdict mixes timers"),
+        evidence,
         _why_card(findings, furthest),
     )
 
@@ -214,8 +213,8 @@ def _why_card(findings: Findings, furthest: Furthest | None) -> Card:
     answer = "what each one times"
     detail = "kernels alone, or launches and gaps too; caches and clocks differ"
     if furthest is not None and not furthest.host:
-        answer = f"{furthest.difference} there are no time of kernels by ncu"
-        detail = "launches, gaps, caches and clocks, which only a timeline of nsys splits"
+        answer = f"{furthest.difference} there are not kernel time by ncu"
+        detail = "but launches, gaps, caches and clocks together (a timeline of nsys splits them)"
     if furthest is not None and furthest.host:
         answer, detail = furthest.host, furthest.caches
     return Card("Why", answer, "; ".join(filter(None, [detail, _roof(findings)])))

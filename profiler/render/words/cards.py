@@ -68,7 +68,9 @@ _LEAST_SAVED = 0.9
 def cards(findings: Findings) -> tuple[Card, ...]:
     """Best, by how much, is it real, why."""
     if findings.timers is not None and findings.timers.compared:
-        return timer_cards(findings, findings.timers)
+        answer, detail = _duration_evidence(findings)
+        evidence = Card("Is it real", answer, f"{detail}; a verdict compares times of one timer")
+        return timer_cards(findings, findings.timers, evidence)
     if cards_of_waves := _waves_cards(findings):
         return cards_of_waves
     return (
@@ -594,10 +596,11 @@ def _busy_card(findings: Findings) -> Card | None:
     units = (difference.unit, difference.other)
     shares = [numbers.show(100 * unit.busy_share, "%") for unit in units]
     idle = [numbers.show(unit.idle_ns, "ns") for unit in units]
-    answer = f"{findings.timelines.device} busy {shares[0]} of the time"
+    saved = numbers.signed_time(difference.unit.idle_ns - difference.other.idle_ns)
+    answer = f"{findings.timelines.device} less idle, {saved}"
     place = f" at {difference.cell.problem.name}" if len(findings.programs.problems) > 1 else ""
-    against = f"{shares[1]} and {idle[1]} in {difference.against.variant.label}{place}"
-    return Card("Why", answer, f"{idle[0]} idle; {against}")
+    against = f"{idle[1]} and {shares[1]} in {difference.against.variant.label}{place}"
+    return Card("Why", answer, f"{idle[0]} idle and {shares[0]} busy against {against}")
 
 
 _FAR = 1.5
