@@ -13,7 +13,7 @@ from profiler.findings.values import NAN
 from profiler.model import Cell
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.words import numbers
-from profiler.render.words.counters import nearest_roof_words
+from profiler.render.words.counters import leader_roof_words
 from profiler.render.words.sentences import Card
 
 WALL_CLOCK_HEADS = (
@@ -33,7 +33,7 @@ class Furthest:
     times: str
     """Both times."""
     difference: str
-    """Of both, signed."""
+    """Time of the timer less that of the reference, signed."""
     parts: str
     """Of the wall clock: how much of its error is host time, and how much is due to caches, clocks
     and recording; empty where that is not known."""
@@ -217,12 +217,4 @@ def _why_card(findings: Findings, furthest: Furthest | None) -> Card:
         detail = "but launches, gaps, caches and clocks together (a timeline of nsys splits them)"
     if furthest is not None and furthest.host:
         answer, detail = furthest.host, furthest.caches
-    return Card("Why", answer, "; ".join(filter(None, [detail, _roof(findings)])))
-
-
-def _roof(findings: Findings) -> str:
-    """Clause on the nearest roof of the leader at the problem that takes longest; empty without."""
-    problem, row = findings.ranking.largest_problem, findings.ranking.leader
-    if problem is None or row is None:
-        return ""
-    return nearest_roof_words(findings, row.variant, problem, whose=row.variant.label)
+    return Card("Why", answer, "; ".join(filter(None, [detail, leader_roof_words(findings)])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from profiler.findings.answer import answer_of
@@ -36,7 +36,12 @@ from profiler.render.words.comparisons import (
     ties_words,
     worst_of_the_best,
 )
-from profiler.render.words.counters import limit_and_roof, nearest_roof_words, practical_of
+from profiler.render.words.counters import (
+    leader_roof_words,
+    limit_and_roof,
+    nearest_roof_words,
+    practical_of,
+)
 from profiler.render.words.headline import (
     blocks_that_fill,
     headline,
@@ -287,21 +292,13 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
     where = f"{labels[least.variant]} at {least.rule_least_at:.4g} waves"
     grids = sum(need.rule_grids for need in enough)
     idle = f"at worst: {where}, of {grids} such grids"
+    why = ["multiprocessors idle in it", leader_roof_words(findings)]
     return (
         Card("How many", answer, detail),
         Card(f"What {RULE_BLOCKS_PER_SM:g} blocks per SM give", cost, idle),
         Card("Is it real", *_duration_evidence(findings)),
-        Card("Why", "the last wave", f"multiprocessors idle in it{_roof_clause(findings)}"),
+        Card("Why", "the last wave", "; ".join(filter(None, why))),
     )
-
-
-def _roof_clause(findings: Findings) -> str:
-    """The nearest roof of the leader at the problem that takes longest, after a semicolon."""
-    problem, row = findings.ranking.largest_problem, findings.ranking.leader
-    if problem is None or row is None:
-        return ""
-    roof = nearest_roof_words(findings, row.variant, problem, whose=row.variant.label)
-    return f"; {roof}" if roof else ""
 
 
 def _duration_evidence(findings: Findings) -> tuple[str, str]:
@@ -314,8 +311,7 @@ def _duration_evidence(findings: Findings) -> tuple[str, str]:
     if not known:
         return "not known", "durations have no intervals"
     widest = max((value.high - value.low) / 2 / value.median for value in known)
-    blocks = sorted({value.n for value in known})
-    span = block_words(blocks[0]) if len(blocks) == 1 else f"{blocks[0]} to {blocks[-1]} blocks"
+    span = _block_span(value.n for value in known)
     detail = (
         f"medians of {span}; the widest of their 95\u202f% intervals is \u00b1{percent(widest)}"
     )
@@ -443,12 +439,15 @@ def _offsets(verdicts: Sequence[PairVerdict]) -> str:
 
 
 def _blocks(verdicts: Sequence[PairVerdict]) -> str:
-    blocks = sorted({pair.blocks for pair in verdicts if pair.blocks})
-    ends = dict.fromkeys((blocks[0], blocks[-1])) if blocks else ()
-    if not ends:
-        return ""
-    first, *last = ends
-    return f"{first} to {last[0]} blocks" if last else block_words(first)
+    return _block_span(pair.blocks for pair in verdicts if pair.blocks)
+
+
+def _block_span(counts: Iterable[int]) -> str:
+    """`8 blocks`, `8 to 32 blocks`; empty without any."""
+    in_order = sorted(set(counts))
+    if len(in_order) < 2:
+        return "".join(map(block_words, in_order))
+    return f"{in_order[0]} to {in_order[-1]} blocks"
 
 
 def evidence(findings: Findings) -> str:
@@ -495,12 +494,8 @@ def _span(prefix: str, values: Sequence[float], without: str) -> str:
 
 def _interval_card(question: str, numbers: CellNumbers, row: VariantRank) -> Card:
     """For metrics that no verdict is given on."""
-    sizes = [numbers.at(row.variant, problem, numbers.primary.name).n for problem, _ in row.ratios]
-    blocks = (
-        block_words(min(sizes))
-        if min(sizes) == max(sizes)
-        else f"{min(sizes)} to {max(sizes)} blocks"
-    )
+    values = (numbers.at(row.variant, at, numbers.primary.name) for at, _ in row.ratios)
+    blocks = _block_span(value.n for value in values)
     detail = (
         f"95\u202f% intervals of the ratio exclude 1; {blocks} a cell; no verdict is given "
         f"on {numbers.primary.label.lower()}"

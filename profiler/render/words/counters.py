@@ -70,6 +70,14 @@ def limit_and_roof(why: CellWhy) -> str:
     return f"{limited}; nearest roof: {roof_words(roof.name)}, {share}"
 
 
+def leader_roof_words(findings: Findings) -> str:
+    """Clause on the nearest roof of the leader at the problem that takes longest; empty without."""
+    problem, row = findings.ranking.largest_problem, findings.ranking.leader
+    if problem is None or row is None:
+        return ""
+    return nearest_roof_words(findings, row.variant, problem, whose=row.variant.label)
+
+
 def nearest_roof_words(
     findings: Findings, variant: Variant, problem: Problem, *, whose: str = ""
 ) -> str:
