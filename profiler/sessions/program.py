@@ -282,14 +282,19 @@ class ProgramEnd:
             self.on_end()
 
     def _has_come(self) -> bool:
-        """Whether nothing of the program is left: the cheapest question comes first."""
+        """Whether only its tool is left: the cheapest question comes first.
+
+        Where the tool has gone as well, as one that was killed, nothing is gained by going on
+        before its guard has, and the visit may have to be made again first.
+        """
         if self._started is None:
             self._started = next(protocol.read_journal(self.folder / JOURNAL_FILE), None)
         if self._started is None or is_locked(self._gate, fcntl.LOCK_EX):
             return False
         if _lives(int(self._started["pid"])):
             return False
-        return not _lives_below(self.guard, since=int(self._started["start_time"]))
+        starts = _start_times_below(self.guard)
+        return bool(starts) and max(starts) <= int(self._started["start_time"])
 
     @property
     def _gate(self) -> Path:
@@ -304,16 +309,16 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def _lives_below(guard: int, *, since: int) -> bool:
-    """Whether a process lives below another that started after a time: the tool's own did not.
+def _start_times_below(guard: int) -> list[int]:
+    """When each living process below another started, in ticks of the system's clock.
 
-    `since`: in ticks of the system's clock; a holder waits for one before it is the program.
+    Those of a tool started before its program: a holder waits for a tick before it becomes that.
     """
     try:
         below = psutil.Process(guard).children(recursive=True)
     except psutil.Error:
-        return False
-    return any(_lives(process.pid) and _start_time(process.pid) > since for process in below)
+        return []
+    return [_start_time(process.pid) for process in below if _lives(process.pid)]
 
 
 def _start_time(pid: int) -> int:
