@@ -150,7 +150,7 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
     """At how many problems it wins, is the same as the winner, or is not told apart from it."""
     total = len(row.planned)
     winners = planned_winners(findings.ranking, row)
-    of_all = f"of {total} problem{'s' if total > 1 else ''}"
+    of_all = f"of {total}"
     if not all(winner.judged for winner in winners):
         first = len(findings.ranking.contenders.get(row.variant.id, ()))
         return f"first, or its interval overlaps the first one's, at {first} {of_all}"
@@ -229,8 +229,8 @@ def _next_words(findings: Findings, row: VariantRank) -> str:
     shown = f"not shown {worse}" if held == total else f"shown {worse} at {total - held}"
     mean = following.geometric_mean / row.geometric_mean
     compared = len(following.ratios) == len(row.ratios) and mean > 0
-    ratio = f" ({numbers.ratio(mean)})" if compared else ""
-    return f"next {following.variant.label}{ratio}, {shown}"
+    of_leader = f", {numbers.ratio(mean)} its {noun(findings.numbers)}" if compared else ""
+    return f"next {following.variant.label}{of_leader}, {shown}"
 
 
 _FEWEST_PROBLEMS = 2
@@ -382,18 +382,20 @@ def _reality_card(findings: Findings) -> Card:
     judged = [pair for pair in row.planned_verdicts if pair.verdict is not None]
     if judged and any(pair.verdict is not Verdict.NO_DATA for pair in judged):
         problems = {id(pair): at[0].name for at, pair in zip(row.ratios, row.verdicts, strict=True)}
-        return _verdict_card(question, judged, problems)
+        baseline = findings.programs.baseline
+        return _verdict_card(question, judged, problems, baseline.label if baseline else "")
     if findings.verdicts.given:
         return Card(question, "not known", "only the baseline was measured")
     return _interval_card(question, findings.numbers, row)
 
 
 def _verdict_card(
-    question: str, verdicts: Sequence[PairVerdict], problems: Mapping[int, str]
+    question: str, verdicts: Sequence[PairVerdict], problems: Mapping[int, str], baseline: str
 ) -> Card:
     """The most frequent verdict, then the others, the margin and the number of blocks.
 
     `problems`: names by the identity of a verdict; where few have another verdict, they are named.
+    `baseline`: name of what they are against; empty where it has none.
     """
     if len(verdicts) == 1:
         css = CSS[verdicts[0].verdict] if verdicts[0].verdict else ""
@@ -405,7 +407,8 @@ def _verdict_card(
         verdict: word_of_all([pair for pair in verdicts if pair.verdict is verdict])
         for verdict in by_verdict
     }
-    answer = f"{words[first]} at {all_problems(total) if count == total else f'{count} of {total}'}"
+    every = all_problems(total).removesuffix(" problems")
+    answer = f"{words[first]} at {every if count == total else f'{count} of {total}'}"
     if both := opposed(verdicts):
         answer = f"{both} of {total}"
         others = [(verdict, number) for verdict, number in others if word(verdict) not in both]
@@ -414,7 +417,9 @@ def _verdict_card(
         for verdict, number in others
     ]
     margins = _span("margin \u00b1", [pair.margin for pair in verdicts], "")
-    details = [", ".join(rest), f"{margins}{_offsets(verdicts)}", _blocks(verdicts)]
+    against = f"against {baseline}" if baseline else ""
+    rests_on = ", ".join(filter(None, (against, f"{margins}{_offsets(verdicts)}")))
+    details = [", ".join(rest), rests_on, _blocks(verdicts)]
     detail = "; ".join(filter(None, details))
     return Card(question, answer, detail, "" if others else CSS[first])
 

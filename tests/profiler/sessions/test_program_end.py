@@ -96,9 +96,23 @@ def test_what_a_program_leaves_running_is_waited_for(tmp_path, leaves):
     with started(tmp_path, *leaves) as (end, guard, ends):
         assert guard.stdout.readline() == b"ended\n"
         assert looked(end, ends, 0.3) is None
-        for process in psutil.Process(guard.pid).children(recursive=True):
+        for process in below(guard)[1:]:  # the first is the tool's own
             process.kill()
         assert looked(end, ends, 60) is not None
+
+
+def test_the_end_of_the_tool_as_well_is_none_to_go_on_from(tmp_path):
+    with started(tmp_path, "/bin/sh", "-c", "exit 0") as (end, guard, ends):
+        assert guard.stdout.readline() == b"ended\n"
+        for process in below(guard):
+            process.kill()
+        assert looked(end, ends, 0.3) is None
+
+
+def below(guard):
+    """Processes below a guard, the oldest first."""
+    children = psutil.Process(guard.pid).children(recursive=True)
+    return sorted(children, key=lambda process: process.create_time())
 
 
 def wait_for(condition):
