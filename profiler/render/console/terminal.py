@@ -7,6 +7,7 @@ column is never left out. No line is wider than the terminal, and none ends in b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -16,6 +17,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from profiler.outside_text import safe
+from profiler.render.words.verdict_words import SYMBOLS
 
 NAME_WIDTH = 24
 """Characters that a column of names keeps."""
@@ -188,18 +190,28 @@ def _longest_word(text: Text) -> int:
 def _wrapped(console: Console, text: Text, width: int) -> Iterator[Text]:
     """Lines of a text, none wider than the width, without blanks at their ends.
 
-    A number and its unit stay together: rich takes the blank between them for one to break at.
+    A number stays with its unit, a symbol with its word, a count with what it counts, and a line
+    begins with no sign that stands between two parts of a name, where there is room.
     """
     joined = text.copy()
-    joined.plain = text.plain.replace(_NARROW_BLANK, _NO_BLANK)
+    joined.plain = text.plain.replace(_NARROW_BLANK, _UNIT)
+    together = _JOINTS.sub(_JOINT, joined.plain)
+    if max(map(cell_len, together.split()), default=0) <= width:
+        joined.plain = together
     for line in joined.wrap(console, max(width, 1), overflow="fold"):
-        line.plain = line.plain.replace(_NO_BLANK, _NARROW_BLANK)
+        line.plain = line.plain.replace(_UNIT, _NARROW_BLANK).replace(_JOINT, " ")
         line.rstrip()
         yield line
 
 
-_NARROW_BLANK, _NO_BLANK = "\u202f", "\ue000"
-"""The blank before a unit, and what stands for it while lines are broken, of the same width."""
+_NARROW_BLANK = "\u202f"
+"""The blank before a unit: rich breaks lines there."""
+_UNIT, _JOINT = "\ue000", "\ue001"
+"""Stand for blanks while lines are broken, and are as wide."""
+_JOINTS = re.compile(
+    rf"(?<=[{''.join(SYMBOLS.values())}]) (?=\w)|(?<=\d) (?=\u00d7)|(?<=\u00d7) (?=\d)| (?=\u00b7)"
+    r"|(?<=\d) (?=(?:block|problem|warp)s?\b)"
+)
 
 
 @dataclass(frozen=True)

@@ -193,11 +193,13 @@ def _nearest_card(timers: TimerComparison) -> Card:
 
 def _furthest_card(timers: TimerComparison, furthest: Furthest | None) -> Card:
     """Where any timer is furthest from ncu; without ncu, how far each is in the mean."""
-    if furthest is not None:
-        return Card("By how much", furthest.ratio, f"by {furthest.timer}, {furthest.where}")
     others = [name for name in timers.collectors if name != timers.nearest]
-    means = (f"{timers.title(name)} {_mean_words(timers, name)}" for name in others)
-    return Card("By how much", f"{len(others)} others", "; ".join(means))
+    means = {name: f"{timers.title(name)} {_mean_words(timers, name)}" for name in others}
+    if furthest is not None:
+        rest = [words for name, words in means.items() if timers.title(name) != furthest.timer]
+        detail = "; ".join([f"by {furthest.timer}, {furthest.where}", *rest])
+        return Card("By how much", furthest.ratio, detail)
+    return Card("By how much", f"{len(others)} others", "; ".join(means.values()))
 
 
 def _mean_words(timers: TimerComparison, collector: str) -> str:
@@ -205,7 +207,7 @@ def _mean_words(timers: TimerComparison, collector: str) -> str:
     rows = {row["collector"]: row for row in timers.overall.to_dict("records")}
     row = rows[collector]
     ends = f"{numbers.ratio(row['least'])} to {numbers.ratio(row['most'])}"
-    return f"{numbers.ratio(row['mean'])} ({ends})"
+    return f"mean {numbers.ratio(row['mean'])} ({ends})"
 
 
 def _why_card(findings: Findings, furthest: Furthest | None) -> Card:

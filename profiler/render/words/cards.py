@@ -46,7 +46,6 @@ from profiler.render.words.headline import (
     blocks_that_fill,
     headline,
     kind_sentence,
-    lead_words,
     reference_clause,
 )
 from profiler.render.words.names import label_keys, shared_words, usual_words
@@ -55,6 +54,7 @@ from profiler.render.words.verdict_words import CSS, word
 from profiler.render.words.verdicts import (
     all_problems,
     block_words,
+    counted,
     opposed,
     percent,
     reason_and_blocks,
@@ -74,7 +74,7 @@ def cards(findings: Findings) -> tuple[Card, ...]:
     """Best, by how much, is it real, why."""
     if findings.timers is not None and findings.timers.compared:
         answer, detail = _duration_evidence(findings)
-        evidence = Card("Is it real", answer, f"{detail}; a verdict compares times of one timer")
+        evidence = Card("Is it real", answer, f"{detail}; no verdict mixes timers")
         return timer_cards(findings, findings.timers, evidence)
     if cards_of_waves := _waves_cards(findings):
         return cards_of_waves
@@ -120,7 +120,7 @@ def _never_tried(findings: Findings) -> str:
         return f"{cover.untried:,} were never tried: how many are better is not known."
     most = int(cover.better_share * cover.configurations)
     return (
-        f"Of the {cover.untried:,} never tried fewer than {most:,} are better "
+        f"Of the {cover.untried:,} never tried, fewer than {most:,} are better "
         f"({100 * CONFIDENCE:.0f}\u202f% confidence)."
     )
 
@@ -133,10 +133,10 @@ def _best_card(findings: Findings) -> Card:
     if row is None:
         return Card("Best", "nothing", "no correct result was measured")
     farthest = _coverage_words(findings, row)
+    wins = _wins_words(findings, row)
     details = [
         "the baseline" if row is findings.ranking.baseline_rank else "",
-        _wins_words(findings, row),
-        farthest,
+        *((wins, farthest) if answer_of(findings.ranking).wins else (farthest, wins)),
         _elsewhere(findings.ranking, row),
         _ties(findings.ranking, row),
         "" if farthest else _next_words(findings, row),
@@ -147,7 +147,7 @@ def _best_card(findings: Findings) -> Card:
 
 
 def _wins_words(findings: Findings, row: VariantRank) -> str:
-    """At how many problems it wins, is the same as the winner, or is not told apart from it."""
+    """At how many problems it wins, and at how many more it was not shown to be slower."""
     total = len(row.planned)
     winners = planned_winners(findings.ranking, row)
     of_all = f"of {total}"
@@ -155,22 +155,34 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
         first = len(findings.ranking.contenders.get(row.variant.id, ()))
         return f"first, or its interval overlaps the first one's, at {first} {of_all}"
     standing = standing_of(row.variant, winners)
-    which = "highest" if findings.numbers.primary.better == "higher" else "lowest"
+    higher = findings.numbers.primary.better == "higher"
+    which, worse = ("highest", "lower") if higher else ("lowest", "slower")
+    if not standing.wins and not standing.same and not standing.not_told_apart:
+        return f"{worse} than the {which} at all {total}"
     parts = [f"{which} at {standing.wins or 'none'} {of_all}"]
-    parts += [f"same at {standing.same}"] if standing.same else []
-    parts += [f"undecided at {standing.not_told_apart}"] if standing.not_told_apart else []
+    more = standing.same + standing.not_told_apart
+    parts += [f"not shown {worse} at {more} more"] if more else []
     return f"{', '.join(parts)}{_first_instead(findings.ranking, row)}"
 
 
 def _first_instead(ranking: Ranking, row: VariantRank) -> str:
-    """Who is first at most of the problems where the leader was shown to be slower, in brackets."""
-    held = ranking.contenders.get(row.variant.id, frozenset())
-    winners = (ranking.deciding_winners.get(problem) for problem in row.planned - held)
-    labels = Counter(winner.cell.variant.label for winner in winners if winner)
+    """Who is first where the leader was shown to be slower, in brackets; not where a run tunes.
+
+    That asks for one variant, and how far from the best it is.
+    """
+    if ranking.tunes:
+        return ""
+    lost = row.planned - ranking.contenders.get(row.variant.id, frozenset())
+    labels = Counter(
+        winner.cell.variant.label
+        for problem, winner in ranking.deciding_winners.items()
+        if problem in lost
+    )
     if not labels:
         return ""
-    ((label, count),) = labels.most_common(1)
-    return f" (elsewhere {label}{f' at {count}' if len(labels) > 1 else ''})"
+    named = [f"{label} at {count}" for label, count in labels.most_common(_MOST_ELSEWHERE)]
+    rest = labels.total() - sum(count for _, count in labels.most_common(_MOST_ELSEWHERE))
+    return f" (elsewhere {', '.join([*named, *([f'others at {rest}'] if rest else [])])})"
 
 
 def _coverage_words(findings: Findings, row: VariantRank) -> str:
@@ -182,10 +194,7 @@ def _coverage_words(findings: Findings, row: VariantRank) -> str:
 
 
 def _elsewhere(ranking: Ranking, row: VariantRank) -> str:
-    """Who is first at the problems that the leader is not planned for; empty without such.
-
-    Where the run tunes, which one to use there.
-    """
+    """Who leads at the problems that the leader is not planned for; empty without such."""
     others = [
         winner.cell.variant.label
         for problem, winner in ranking.deciding_winners.items()
@@ -194,16 +203,17 @@ def _elsewhere(ranking: Ranking, row: VariantRank) -> str:
     if not others:
         return ""
     leaders = [rows[0] for rows in ranking.rival_groups if rows[0].planned.isdisjoint(row.planned)]
-    if ranking.tunes and len(leaders) == 1:
-        return f"for the other {len(others)} {leaders[0].variant.label}"
-    counted = Counter(others).most_common(_MOST_ELSEWHERE)
-    means = {rank.variant.label: rank.geometric_mean for rank in ranking.ranks}
-    baseline = f" of {ranking.programs.baseline.label}" if ranking.programs.baseline else ""
-    firsts = ", ".join(
-        f"{label} ({numbers.ratio(means.get(label))}{baseline}) is first at {count}"
-        for label, count in counted
-    )
-    return f"of the other {len(others)}, which it cannot run, {firsts}"
+    opening = f"at the other {len(others)}, which it cannot run,"
+    if len(leaders) == 1:
+        (leader,) = leaders
+        ratio = f"{numbers.ratio(leader.geometric_mean)}"
+        shown = counted(leader.planned_verdicts)
+        baseline = ranking.programs.baseline
+        of_baseline = f" ({ratio} of {baseline.label}, {shown})" if baseline and shown else ""
+        return f"{opening} {leader.variant.label}{of_baseline}"
+    (first, count), *rest = Counter(others).most_common(_MOST_ELSEWHERE)
+    firsts = "".join(f", {label} at {number}" for label, number in rest)
+    return f"{opening} {first} is first at {count}{firsts}"
 
 
 _MOST_ELSEWHERE = 2
@@ -246,8 +256,8 @@ def _reference_words(findings: Findings) -> str:
     if lead is None or lead.variant == findings.programs.baseline:
         return ""
     if lead.ratio > 1:
-        words = lead_words(findings.numbers, lead).removesuffix(" of these")
-        return f"the best reference, {lead.variant.label}, {words}"
+        took = f"{numbers.ratio(lead.ratio)} the lowest {noun(findings.numbers)}s"
+        return f"the best reference, {lead.variant.label}, takes {took}"
     if not kind_sentence(findings):
         return ""
     return spoken(sentence_of(reference_clause(findings.numbers, lead))).removeprefix("; ")
@@ -285,20 +295,26 @@ def _waves_cards(findings: Findings) -> tuple[Card, ...]:
     if least is None or numbers.is_missing(least.rule_least):
         return ()
     labels = {variant.id: variant.label for variant in findings.programs.variants}
-    blocks = [f"{labels[need.variant]}: {blocks_that_fill([need])[0]}" for need in enough]
+    blocks = [f"{need.blocks_per_sm:.4g} for {_quoted(labels[need.variant])}" for need in enough]
     answer, waves = blocks_that_fill(enough)
-    detail = "; ".join(blocks[:_MOST_NEEDS]) if len(enough) > 1 else waves
+    known = not any(numbers.is_missing(need.blocks_per_sm) for need in enough)
+    detail = "; ".join(blocks[:_MOST_NEEDS]) if known and len(enough) > 1 else waves
     cost = f"{numbers.show(100 * least.rule_least, '%')} of the full rate"
-    where = f"{labels[least.variant]} at {least.rule_least_at:.4g} waves"
+    where = f"{_quoted(labels[least.variant])} at {least.rule_least_at:.4g} waves"
     grids = sum(need.rule_grids for need in enough)
-    idle = f"at worst: {where}, of {grids} such grids"
+    idle = f"at worst ({where}), of {grids} grids with that many or more"
     why = ["multiprocessors idle in it", leader_roof_words(findings)]
     return (
         Card("How many", answer, detail),
-        Card(f"What {RULE_BLOCKS_PER_SM:g} blocks per SM give", cost, idle),
+        Card(f"With {RULE_BLOCKS_PER_SM:g} blocks per SM", cost, idle),
         Card("Is it real", *_duration_evidence(findings)),
         Card("Why", "the last wave", "; ".join(filter(None, why))),
     )
+
+
+def _quoted(label: str) -> str:
+    """A label that may read as a number of blocks itself."""
+    return f"\u201c{label}\u201d"
 
 
 def _duration_evidence(findings: Findings) -> tuple[str, str]:
@@ -356,7 +372,7 @@ def _source(verdicts: Sequence[PairVerdict]) -> str:
     final = sum(pair.final for pair in judged)
     if not final:
         return "; not remeasured"
-    return "; confirmed" if final == len(judged) else f"; confirmed at {final} of {len(judged)}"
+    return "; confirmed" if final == len(judged) else f"; remeasured at {final} of {len(judged)}"
 
 
 def _selection_words(ranking: Ranking, row: VariantRank) -> str:
@@ -522,7 +538,7 @@ def _why_card(findings: Findings) -> Card:
     roof = nearest_roof_words(findings, row.variant, problem)
     card = (
         _account_card(findings)
-        or _with_roof(_busy_card(findings), roof)
+        or _with_roof(_busy_card(findings), leader_roof_words(findings))
         or _limit_card(findings, row.variant, problem)
         or _with_roof(_traffic_card(findings, row.variant, problem), roof)
         or _roof_card(findings, row.variant, problem)
@@ -562,30 +578,40 @@ def _account_card(findings: Findings) -> Card | None:
         detail += f" against {against}"
     # The cards beside it are of other launches: of the confirmation, at other clocks.
     detail += f"{place} (under ncu)"
-    return Card(question, largest[0], f"{detail}; {limit_and_roof(pair.first)}")
+    return Card(question, largest[0], f"{detail}; now {limit_and_roof(pair.first)}")
 
 
 def _parts_words(
     parts: Sequence[tuple[str, float]], largest: tuple[str, float], difference_ns: float
 ) -> str:
-    """The largest part of a difference, the next ones while much is left, the rest, and the sum."""
+    """The largest part of a difference, the next while much is left, the rest, and the sum.
+
+    Where many would have to be named, the largest of those in the other direction, and the rest.
+    """
     others = sorted((part for part in parts if part != largest), key=lambda part: -abs(part[1]))
 
-    def rest(count: int) -> float:
-        left = difference_ns - largest[1] - sum(ns for _, ns in others[:count])
-        return left if abs(left) > _SMALL_REST * abs(difference_ns) else 0.0
+    def rest(named: Sequence[tuple[str, float]]) -> float:
+        return difference_ns - largest[1] - sum(ns for _, ns in named)
 
-    count = next((count for count in range(_MOST_OTHER_PARTS + 1) if not rest(count)), 1)
-    named = [f"{words}, {numbers.signed_time(ns)}" for words, ns in others[:count]]
-    named += [f"the rest {numbers.signed_time(rest(count))}"] if rest(count) else []
+    firsts = [others[:count] for count in range(_MOST_OTHER_PARTS + 1)]
+    few = (named for named in firsts if abs(rest(named)) <= _SMALL_REST * abs(difference_ns))
+    contrary = (part for part in others if part[1] * difference_ns < 0)
+    named = next(few, None)
+    if named is None:
+        named = [next(contrary, others[0])]
+    words = [f"{part}, {numbers.signed_time(ns)}" for part, ns in named]
+    if abs(rest(named)) > _NO_REST * abs(difference_ns):
+        words.append(f"the rest {numbers.signed_time(rest(named))}")
     first, total = numbers.signed_time(largest[1]), numbers.signed_time(difference_ns)
-    return f"{'; '.join([first, *named])}; in all {total}" if named else f"{first} of {total}"
+    return f"{'; '.join([first, *words])}; in all {total}" if words else f"{first} of {total}"
 
 
 _MOST_OTHER_PARTS = 2
-"""Parts beside the largest that are named where they leave a small rest; else one, and the rest."""
+"""Parts beside the largest that are named where they leave a small rest."""
 _SMALL_REST = 0.1
-"""Share of the difference up to which nothing is said of what is left."""
+"""Share of the difference that no further part is named for."""
+_NO_REST = 0.005
+"""Share of the difference below which a sum is complete."""
 
 
 def _busy_card(findings: Findings) -> Card | None:
@@ -599,8 +625,8 @@ def _busy_card(findings: Findings) -> Card | None:
     saved = numbers.signed_time(difference.unit.idle_ns - difference.other.idle_ns)
     answer = f"{findings.timelines.device} less idle, {saved}"
     place = f" at {difference.cell.problem.name}" if len(findings.programs.problems) > 1 else ""
-    against = f"{idle[1]} and {shares[1]} in {difference.against.variant.label}{place}"
-    return Card("Why", answer, f"{idle[0]} idle and {shares[0]} busy against {against}")
+    against = f"{idle[1]} ({shares[1]} busy) in {difference.against.variant.label}{place}"
+    return Card("Why", answer, f"as recorded, {idle[0]} ({shares[0]} busy) against {against}")
 
 
 _FAR = 1.5

@@ -100,7 +100,7 @@ def _busy(findings: Findings) -> str:
         numbers.show(100 * (1 - unit.busy_share), "%") for unit in (idle.other, idle.unit)
     )
     return (
-        f"; the {findings.timelines.device} is idle {strong(other)} of the time in "
+        f"; the {findings.timelines.device} is idle {strong(other)} of the recorded time in "
         f"{idle.against.variant.label}, {own} in {idle.cell.variant.label}"
     )
 
@@ -201,8 +201,8 @@ def _ladder(findings: Findings) -> Sentence:
     best = next((rung for rung in measured if rung.variant == findings.ranking.best), measured[-1])
     what = noun(findings.numbers)
     return sentence_of(
-        f"{len(kind.ladder)} versions go from {numbers.ratio(measured[0].ratio)} to "
-        f"{strong(numbers.ratio(best.ratio))} the {what} of {baseline.label}, with "
+        f"{len(kind.ladder)} versions go from {numbers.ratio(measured[0].ratio)} the {what} of "
+        f"{baseline.label} to {strong(numbers.ratio(best.ratio))} with "
         f"{strong(best.variant.label)}; {steps}."
     )
 
@@ -248,10 +248,16 @@ _MOST_EFFECTS = 4
 
 
 def _effect_words(step_effect: StepEffect) -> str:
-    """A step after the largest, in short: its ratio, and its verdicts by their symbols."""
-    ratio = numbers.ratio(step_effect.overall.ratio)
-    verdicts = symbol(step_effect.verdicts) or f"({counted(step_effect.verdicts)})"
-    return f"{step_name(step_effect.step)} {ratio} {verdicts}".removesuffix(" ()")
+    """A step after the largest, in short: its ratio, and its verdicts by their symbols.
+
+    Where those differ, the least and the most that it is for a pair of variants.
+    """
+    name, overall = step_name(step_effect.step), step_effect.overall
+    if alike := symbol(step_effect.verdicts):
+        return f"{name} {numbers.ratio(overall.ratio)} {alike}"
+    ends = f"{numbers.ratio(overall.smallest)} to {numbers.ratio(overall.largest)}"
+    verdicts = f" ({ends}; {counted(step_effect.verdicts)})" if step_effect.verdicts else ""
+    return f"{name} {numbers.ratio(overall.ratio)}{verdicts}"
 
 
 def _waves(findings: Findings) -> Sentence:
@@ -264,7 +270,7 @@ def _waves(findings: Findings) -> Sentence:
     held = sum(need.rule_holds is True for need in needs)
     return sentence_of(
         f"A grid needs {strong(answer)} ({who}{waves}) to reach {numbers.show(100 * GOOD, '%')} of "
-        f"the rate of full waves, and from there on; the rule of {RULE_BLOCKS_PER_SM:g} blocks per "
+        f"the rate of full waves and stay there; the rule of {RULE_BLOCKS_PER_SM:g} blocks per "
         f"SM holds for {held or 'none'} of {len(needs)} variants."
     )
 

@@ -31,7 +31,7 @@ def shared_words(programs: Programs) -> str:
         return ""
     texts = ", ".join(chip.text for chip in names.shared)
     every = len(names.family) == len(programs.plan.variants)
-    which = "variants" if every else "configurations"
+    which = "variants" if every else "compared"
     return f"All {len(names.family)} {which} have {texts}."
 
 

@@ -202,7 +202,7 @@ def roof_parts(pair: PairWhy, account: RoofAccount) -> list[tuple[str, float]]:
             account.share_ns,
             (
                 f"a lower share of the roof{named and f' through {named}'}",
-                f"a higher share of the roof{named and f', less of {named}'}",
+                f"a higher share of the roof{named and f' with less {named}'}",
             ),
         ),
         (account.ceiling_ns, ("a lower roof (clock)", "a higher roof (clock)")),

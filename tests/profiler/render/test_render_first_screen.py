@@ -142,7 +142,7 @@ def test_cards_of_timers_are_about_timers(findings):
     questions = [card.question for card in shown]
     assert questions == ["Nearest to ncu", "By how much", "Is it real", "Why"]
     assert (shown[0].answer, shown[1].answer) == ("nsys timeline", "2 others")
-    assert shown[0].detail == "0.900\u00d7 (0.900\u00d7 to 0.900\u00d7) the time by ncu"
+    assert shown[0].detail == "mean 0.900\u00d7 (0.900\u00d7 to 0.900\u00d7) the time by ncu"
 
 
 # ---- figures -------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def test_what_all_share_is_said_once(findings, tree):
     words = key_to_names(findings.programs)
     assert words == (
         "Names: tile_m\u00d7tile_n \u00b7 load_tiles \u00b7 buffer. "
-        "All 6 configurations have FP16, async."
+        "All 6 compared have FP16, async."
     )
     assert sum(words in text for text in tree.itertext()) == 1
     assert (

@@ -91,7 +91,7 @@ def test_four_cards(findings):
         "Is it real",
         "Why",
     ]
-    assert found[2].answer == "\u25bc FASTER at all 12 problems"
+    assert found[2].answer == "\u25bc FASTER at all 12"
     assert found[2].css == "is-faster"
     assert "8 blocks" in found[2].detail
     assert found[3].answer == "limited by memory"

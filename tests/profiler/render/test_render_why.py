@@ -215,7 +215,7 @@ def test_kernels_whose_caches_were_emptied_otherwise_where_they_were_timed(pair)
 def test_under_a_roof_parts_that_are_next_to_nothing_are_left_out(pair):
     assert 0 < abs(pair.roof_account.ceiling_ns) < 3
     assert plain(words.roof_account_words(pair, pair.roof_account)) == (
-        "a higher share of the roof, less of waiting at barriers (-47.61 µs), fewer bytes "
+        "a higher share of the roof with less waiting at barriers (-47.61 µs), fewer bytes "
         "(-1.665 µs). Both are limited by bandwidth of device memory: 1.048 GB at 78.0 % of its "
         "roof against 1.053 GB at 66.6 %"
     )
@@ -244,8 +244,9 @@ def test_nothing_of_a_roof_is_nothing_of_a_practical_one():
 def test_the_card_has_the_largest_part_and_whose_it_is(findings, pair):
     """Under one roof it once named the roof twice and no number."""
     assert plain_card(findings) == (
-        "a higher share of the roof, less of waiting at barriers: -47.61 µs of -49.28 µs against "
-        "torch (under ncu); limited by bandwidth of device memory, 78.0 % of its roof"
+        "a higher share of the roof with less waiting at barriers: -47.61 µs; the rest -1.668 µs; "
+        "in all -49.28 µs against torch (under ncu); now limited by bandwidth of device memory, "
+        "78.0 % of its roof"
     )
     other = dataclasses.replace(pair.cell.variant, id="other", label="vector-b256-r1-v8")
     cell = dataclasses.replace(pair.cell, variant=other)
