@@ -158,7 +158,7 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
     higher = findings.numbers.primary.better == "higher"
     which, worse = ("highest", "lower") if higher else ("lowest", "slower")
     if not standing.wins and not standing.same and not standing.not_told_apart:
-        return f"{worse} than the {which} at all {total}"
+        return f"{worse} at all {total}{_first_instead(findings.ranking, row)}"
     parts = [f"{which} at {standing.wins or 'none'} {of_all}"]
     more = standing.same + standing.not_told_apart
     parts += [f"not shown {worse} at {more} more"] if more else []
@@ -166,12 +166,10 @@ def _wins_words(findings: Findings, row: VariantRank) -> str:
 
 
 def _first_instead(ranking: Ranking, row: VariantRank) -> str:
-    """Who is first where the leader was shown to be slower, in brackets; not where a run tunes.
+    """Who is first where the leader was shown to be slower, and how far from it, in brackets.
 
-    That asks for one variant, and how far from the best it is.
+    Where a run tunes it asks for one variant: how far that is from the best is said anyway.
     """
-    if ranking.tunes:
-        return ""
     lost = row.planned - ranking.contenders.get(row.variant.id, frozenset())
     labels = Counter(
         winner.cell.variant.label
@@ -180,9 +178,19 @@ def _first_instead(ranking: Ranking, row: VariantRank) -> str:
     )
     if not labels:
         return ""
+    if ranking.tunes:
+        place = "mostly" if len(lost) == len(row.planned) else "elsewhere"
+        return f" ({place} behind {labels.most_common(1)[0][0]})"
     named = [f"{label} at {count}" for label, count in labels.most_common(_MOST_ELSEWHERE)]
     rest = labels.total() - sum(count for _, count in labels.most_common(_MOST_ELSEWHERE))
-    return f" (elsewhere {', '.join([*named, *([f'others at {rest}'] if rest else [])])})"
+    named += [f"others at {rest}"] if rest else []
+    far = row.regret is not None and row.regret.worst >= _FAR_FROM_BEST
+    loss = f"; up to {numbers.ratio(row.regret.worst)} theirs" if far and row.regret else ""
+    return f" (elsewhere {', '.join(named)}{loss})"
+
+
+_FAR_FROM_BEST = 1.1
+"""Times the lowest at one problem from which it is said beside who is first there."""
 
 
 def _coverage_words(findings: Findings, row: VariantRank) -> str:
@@ -203,17 +211,21 @@ def _elsewhere(ranking: Ranking, row: VariantRank) -> str:
     if not others:
         return ""
     leaders = [rows[0] for rows in ranking.rival_groups if rows[0].planned.isdisjoint(row.planned)]
-    opening = f"at the other {len(others)}, which it cannot run,"
-    if len(leaders) == 1:
-        (leader,) = leaders
-        ratio = f"{numbers.ratio(leader.geometric_mean)}"
-        shown = counted(leader.planned_verdicts)
-        baseline = ranking.programs.baseline
-        of_baseline = f" ({ratio} of {baseline.label}, {shown})" if baseline and shown else ""
-        return f"{opening} {leader.variant.label}{of_baseline}"
+    opening = f"at the {len(others)} it cannot run"
+    known = {leader.variant.label: _short_ratio(ranking, leader) for leader in leaders}
+    if len(leaders) == 1 and (ranking.tunes or set(others) == set(known)):
+        return f"{opening}: {''.join(label + ratio for label, ratio in known.items())}"
     (first, count), *rest = Counter(others).most_common(_MOST_ELSEWHERE)
-    firsts = "".join(f", {label} at {number}" for label, number in rest)
-    return f"{opening} {first} is first at {count}{firsts}"
+    firsts = "".join(f", {label}{known.get(label, '')} at {number}" for label, number in rest)
+    return f"{opening}: {first}{known.get(first, '')} at {count}{firsts}"
+
+
+def _short_ratio(ranking: Ranking, row: VariantRank) -> str:
+    """The mean ratio of a variant to the baseline, and its verdicts, in brackets."""
+    baseline, verdicts = ranking.programs.baseline, counted(row.planned_verdicts)
+    if baseline is None or not verdicts:
+        return ""
+    return f" ({numbers.ratio(row.geometric_mean)} of {baseline.label}, {verdicts})"
 
 
 _MOST_ELSEWHERE = 2
@@ -257,7 +269,7 @@ def _reference_words(findings: Findings) -> str:
         return ""
     if lead.ratio > 1:
         took = f"{numbers.ratio(lead.ratio)} the lowest {noun(findings.numbers)}s"
-        return f"the best reference, {lead.variant.label}, takes {took}"
+        return f"{lead.variant.label}, the best reference, {took}"
     if not kind_sentence(findings):
         return ""
     return spoken(sentence_of(reference_clause(findings.numbers, lead))).removeprefix("; ")
@@ -615,18 +627,19 @@ _NO_REST = 0.005
 
 
 def _busy_card(findings: Findings) -> Card | None:
-    """Busy share and idle time in the timelines of the best and of the baseline; None without."""
+    """Idle time, and its share, in the timelines of the best and of the baseline; None without."""
     difference = idle_difference(findings)
     if difference is None:
         return None
     units = (difference.unit, difference.other)
-    shares = [numbers.show(100 * unit.busy_share, "%") for unit in units]
+    shares = [numbers.show(100 * (1 - unit.busy_share), "%") for unit in units]
     idle = [numbers.show(unit.idle_ns, "ns") for unit in units]
     saved = numbers.signed_time(difference.unit.idle_ns - difference.other.idle_ns)
     answer = f"{findings.timelines.device} less idle, {saved}"
     place = f" at {difference.cell.problem.name}" if len(findings.programs.problems) > 1 else ""
-    against = f"{idle[1]} ({shares[1]} busy) in {difference.against.variant.label}{place}"
-    return Card("Why", answer, f"as recorded, {idle[0]} ({shares[0]} busy) against {against}")
+    against = f"{idle[1]} ({shares[1]}) in {difference.against.variant.label}"
+    detail = f"{idle[0]} idle ({shares[0]}) against {against}, as recorded{place}"
+    return Card("Why", answer, detail)
 
 
 _FAR = 1.5

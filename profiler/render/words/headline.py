@@ -99,9 +99,11 @@ def _busy(findings: Findings) -> str:
     other, own = (
         numbers.show(100 * (1 - unit.busy_share), "%") for unit in (idle.other, idle.unit)
     )
+    several = len(findings.programs.problems) > 1
+    where = f" (recorded at {idle.cell.problem.name})" if several else ""
     return (
-        f"; the {findings.timelines.device} is idle {strong(other)} of the recorded time in "
-        f"{idle.against.variant.label}, {own} in {idle.cell.variant.label}"
+        f"; the {findings.timelines.device} is idle {strong(other)} of the time in "
+        f"{idle.against.variant.label}, {own} in {idle.cell.variant.label}{where}"
     )
 
 
@@ -255,7 +257,7 @@ def _effect_words(step_effect: StepEffect) -> str:
     name, overall = step_name(step_effect.step), step_effect.overall
     if alike := symbol(step_effect.verdicts):
         return f"{name} {numbers.ratio(overall.ratio)} {alike}"
-    ends = f"{numbers.ratio(overall.smallest)} to {numbers.ratio(overall.largest)}"
+    ends = f"pairs {numbers.ratio(overall.smallest)} to {numbers.ratio(overall.largest)}"
     verdicts = f" ({ends}; {counted(step_effect.verdicts)})" if step_effect.verdicts else ""
     return f"{name} {numbers.ratio(overall.ratio)}{verdicts}"
 
