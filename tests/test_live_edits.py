@@ -1,5 +1,6 @@
 """Whole runs of which one kernel is edited: what is measured again, and what is not."""
 
+import json
 import os
 import shutil
 
@@ -73,3 +74,57 @@ def test_an_edited_kernel_is_measured_again_and_nothing_else(profiler, project):
     again = measured_after_edit(profiler, project, "quick")
     sessions = ("ncu-timing", "ncu-counters-together", "ncu-final", "ncu-explain")
     assert again == {session: {"quick"} for session in sessions}
+
+
+FUNCTIONS = """
+import torch
+import profiler
+
+e = profiler.Experiment(
+    "mine", problems={"n": [64, 128]}, collect={"device": "cpu", "blocks": 6, "warmups": 0}
+)
+
+
+@e.inputs
+def inputs(n):
+    return torch.randn(n)
+
+
+@e.variant(baseline=True)
+def plain(x):
+    return x + x
+
+
+@e.variant
+def doubled(x):
+    return 2 * x
+
+
+@e.variant
+def summed(x):
+    return x.add(x)
+"""
+
+
+def test_an_edited_function_is_measured_again_and_no_other(profiler):
+    """The key of a cell once held the whole file, and an edit of one function measured it anew."""
+    file = profiler.folder / "mine.py"
+    file.write_text(FUNCTIONS)
+    times = {**ENVIRONMENT, "FAKE_NCU_TIMES": "plain=9000,doubled=9500,summed=7000"}
+    options = ("--set", "collect.explain=false", "--set", "collect.metrics=[duration_ns]")
+    assert profiler.measure(file, *options, **times).code == 0
+    (run,) = profiler.runs()
+    before = set(attempts(run))
+    file.write_text(FUNCTIONS.replace("2 * x", "x * 2  # the other way round"))
+    planned = profiler("plan", file, *options, **times)
+    assert "mine.py edited since" in planned.out, planned.out
+    done = profiler.measure(file, *options, **times)
+    assert done.code == 0, done.err
+    assert profiler.runs() == [run]
+    again = {cell for folder in set(attempts(run)) - before for cell, *_ in visits_of(folder)}
+    assert {cell.partition("..")[0] for cell in again} == {"doubled"}
+    cells = json.loads((run / "summary.json").read_text())["cells"]
+    assert [cell["outcome"] for cell in cells] == ["measured"] * 6
+    visits = [visit for folder in attempts(run) for visit in visits_of(folder)]
+    profiler.measure(file, *options, **times)
+    assert [visit for folder in attempts(run) for visit in visits_of(folder)] == visits

@@ -191,6 +191,9 @@ class AttemptRecord:
     """Whether launches after the last that is taken were profiled: their number is known then."""
     time_limit_s: float | None = None
     """How long one visit could take."""
+    parted: Mapping[str, str] = field(default_factory=dict)
+    """Files of which keys hash parts, by the name that the journal has: their digests then. An edit
+    of another part changes the file, and no key."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """How timelines were made: launches, capture, version of the tool. They are no part of a cell's
     key, because no other session depends on them."""

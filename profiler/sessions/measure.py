@@ -226,7 +226,10 @@ def _record_updated(measurement: Measurement, record: RunRecord) -> Iterator[Non
 
 def _say_edited(run: RunFolder, record: RunRecord, reporter: ProgressReporter) -> None:
     """Name the files on whose account earlier sessions do not count any more."""
-    edited = edited_files(run.attempts(), record.opened)
+    attempts = run.attempts()
+    parted = {name for attempt in attempts for name in attempt.record.parted}
+    whole = {name: digest for name, digest in record.opened.items() if name not in parted}
+    edited = edited_files(attempts, whole)
     if edited:
         reporter.say(
             f"Edited since they were read: {', '.join(sorted(edited))}. "

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import copy
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from profiler.model import Cell
-from profiler.planning.python_files import definitions, is_experiment
+from profiler.planning.function_sources import function_sources
+from profiler.planning.python_files import is_experiment
 from profiler.planning.spec import CommandWorkload, Experiment, ModuleWorkload
 from profiler.run_folder.folder import Sources
 from profiler.runner.experiment import FUNCTION
@@ -96,130 +96,3 @@ def _function_digests(file: Path, text: str | None, cells: Sequence[Cell]) -> di
         for name, source in function_sources(tree, tuple(set(functions.values()))).items()
     }
     return {variant: digests[function] for variant, function in functions.items()}
-
-
-_SHARED_ROLES = frozenset({"inputs", "outputs"})
-"""Decorators of an experiment that mark what the launches of all variants get."""
-
-
-def function_sources(tree: ast.Module, functions: Sequence[str]) -> dict[str, str]:
-    """Source of each function by name: its own, and all that it uses of the file, imports too.
-
-    Without comments, and without the decorators of the experiment. The functions that make inputs
-    and outputs count as used, and so do statements that bind no name, because they act on all. A
-    function that is not found has the source of the whole file.
-    """
-    file = _File(tree)
-    return {name: file.source_of(name) for name in functions}
-
-
-class _File:
-    def __init__(self, tree: ast.Module) -> None:
-        self._tree = tree
-        self._statements: dict[str, list[ast.stmt]] = {}
-        for name, statement in definitions(tree.body):
-            self._statements.setdefault(name, []).append(statement)
-        self._experiments = {
-            name
-            for name, statements in self._statements.items()
-            if any(_makes_experiment(statement) for statement in statements)
-        }
-
-    def source_of(self, function: str) -> str:
-        starts = list(self._marked(lambda role, name: role == "variant" and name == function))
-        if not starts:
-            return ast.unparse(self._tree)
-        shared = self._marked(lambda role, _: role in _SHARED_ROLES)
-        waiting = [*starts, *shared, *self._acting_on_all()]
-        used: dict[ast.stmt, None] = {}
-        while waiting:
-            statement = waiting.pop()
-            if statement not in used:
-                used[statement] = None
-                waiting += self._used_by(statement)
-        in_order = sorted(used, key=lambda statement: statement.lineno)
-        return "\n".join(ast.unparse(self._plain(statement)) for statement in in_order)
-
-    def _marked(self, wanted: Callable[[str, str], bool]) -> Iterator[ast.stmt]:
-        """Statements with a function of the experiment, by its role and name."""
-        for statement in self._tree.body:
-            if any(wanted(role, name) for role, name in self._roles(statement)):
-                yield statement
-
-    def _roles(self, statement: ast.stmt) -> Iterator[tuple[str, str]]:
-        """Role and name of each function that a statement gives to the experiment.
-
-        Without a `profiler.Experiment` they are the functions of the file, by their names.
-        """
-        plain_name = statement.name if isinstance(statement, ast.FunctionDef) else ""
-        if plain_name and not self._experiments:
-            yield plain_name if plain_name in _SHARED_ROLES else "variant", plain_name
-        for node in ast.walk(statement):
-            if not isinstance(node, ast.Attribute) or not self._is_experiment(node.value):
-                continue
-            yield node.attr, plain_name
-            for call in ast.walk(statement):
-                if isinstance(call, ast.Call) and call.func is node:
-                    yield from ((node.attr, name) for name in _given_name(call))
-
-    def _acting_on_all(self) -> Iterator[ast.stmt]:
-        """Statements that bind no name of the file and mark no function: settings, say."""
-        bound = {id(s) for statements in self._statements.values() for s in statements}
-        for statement in self._tree.body:
-            if id(statement) in bound or _is_text(statement) or _is_script(statement):
-                continue
-            if not any(True for _ in self._roles(statement)):
-                yield statement
-
-    def _used_by(self, statement: ast.stmt) -> Iterator[ast.stmt]:
-        for node in ast.walk(self._plain(statement)):
-            if isinstance(node, ast.Name) and node.id not in self._experiments:
-                yield from self._statements.get(node.id, ())
-
-    def _plain(self, statement: ast.stmt) -> ast.stmt:
-        """A statement without the decorators of the experiment."""
-        if not isinstance(statement, ast.FunctionDef):
-            return statement
-        plain = copy.copy(statement)
-        plain.decorator_list = [
-            decorator
-            for decorator in statement.decorator_list
-            if not self._is_experiment(_root(decorator))
-        ]
-        return plain
-
-    def _is_experiment(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and node.id in self._experiments
-
-
-def _root(node: ast.expr) -> ast.expr:
-    """`e` of `e.variant(...)`."""
-    while isinstance(node, ast.Call | ast.Attribute):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node
-
-
-def _given_name(call: ast.Call) -> Iterator[str]:
-    for keyword in call.keywords:
-        if keyword.arg == "name" and isinstance(keyword.value, ast.Constant):
-            yield str(keyword.value.value)
-
-
-def _makes_experiment(statement: ast.stmt) -> bool:
-    value = getattr(statement, "value", None)
-    if not isinstance(value, ast.Call):
-        return False
-    called = value.func
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-    return name == "Experiment"
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
-def _is_script(statement: ast.stmt) -> bool:
-    """Whether it is `if __name__ == "__main__"`, which no measuring process runs."""
-    return isinstance(statement, ast.If) and any(
-        isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test)
-    )

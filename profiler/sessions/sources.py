@@ -17,7 +17,9 @@ from profiler import runner
 from profiler.collect.programs import find_program
 from profiler.errors import SpecError
 from profiler.model import Cell
+from profiler.planning.function_sources import measured_sources
 from profiler.planning.plan import command_values
+from profiler.planning.python_files import is_experiment
 from profiler.planning.spec import (
     CommandWorkload,
     CudaWorkload,
@@ -25,9 +27,10 @@ from profiler.planning.spec import (
     LoadedSpec,
     ModuleWorkload,
 )
-from profiler.planning.spec.workloads import is_file_name
+from profiler.planning.spec.workloads import Workload, is_file_name
 from profiler.run_folder.folder import Attempt
 from profiler.runner import protocol
+from profiler.runner.experiment import FUNCTION
 from profiler.runner.import_path import search_folders
 from profiler.runner.protocol import file_digest
 
@@ -47,13 +50,59 @@ def _hash_file(file: Path) -> bytes:
 
 
 def source_hashes(experiment: Experiment, base: Path, cells: Sequence[Cell]) -> dict[str, str]:
-    """Hash of the source files of each cell, by cell id; `base` is the folder of the spec."""
-    if not isinstance(experiment.workload, CommandWorkload):
-        shared = hash_files(source_files(experiment, base, cells[0])) if cells else ""
-        return {cell.id: shared for cell in cells}
-    files = {cell.id: source_files(experiment, base, cell) for cell in cells}
-    hashes = {names: hash_files(names) for names in set(files.values())}
-    return {cell: hashes[names] for cell, names in files.items()}
+    """Hash of the sources of each cell, by cell id; `base` is the folder of the spec.
+
+    Of a Python experiment with functions a cell has the part that could change what is measured of
+    its own function; of any other workload, whole files.
+    """
+    if isinstance(experiment.workload, CommandWorkload):
+        files = {cell.id: source_files(experiment, base, cell) for cell in cells}
+        hashes = {names: hash_files(names) for names in set(files.values())}
+        return {cell: hashes[names] for cell, names in files.items()}
+    shared = set(source_files(experiment, base, cells[0])) if cells else set()
+    parts = _parts_by_function(experiment.workload, base, cells)
+    if parts is None:
+        return dict.fromkeys((cell.id for cell in cells), hash_files(shared))
+    file, by_function = parts
+    others = hash_files(shared - {file})
+    return {cell.id: others + _hash_text(by_function[_function(cell)]) for cell in cells}
+
+
+def parted_files(experiment: Experiment, base: Path, cells: Sequence[Cell]) -> dict[str, str]:
+    """Digest of each file of which cells have parts, by the name that journals have for it."""
+    parts = _parts_by_function(experiment.workload, base, cells)
+    if parts is None:
+        return {}
+    file = parts[0].resolve()
+    return {
+        f"{label}:{file.relative_to(folder).as_posix()}": file_digest(file)
+        for label, folder in watched_folders(experiment, base).items()
+        if file.is_relative_to(folder)
+    }
+
+
+def _parts_by_function(
+    workload: Workload, base: Path, cells: Sequence[Cell]
+) -> tuple[Path, dict[str, str]] | None:
+    """File of a Python experiment, and what could change each of its functions; None of others."""
+    entry = _entry(workload, base) if isinstance(workload, ModuleWorkload) else None
+    if entry is None or not cells:
+        return None
+    try:
+        tree = ast.parse(entry.file.read_bytes())
+    except (SyntaxError, ValueError, OSError):  # the runner will say so
+        return None
+    if not is_experiment(tree):
+        return None
+    return entry.file, measured_sources(tree, {_function(cell) for cell in cells})
+
+
+def _function(cell: Cell) -> str:
+    return str(cell.variant.params.get(FUNCTION))
+
+
+def _hash_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def source_files(experiment: Experiment, base: Path, cell: Cell) -> tuple[Path, ...]:

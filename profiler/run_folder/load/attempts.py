@@ -142,11 +142,15 @@ def _counted(
     opened: Mapping[str, str],
     read: Mapping[str, str],
 ) -> set[str]:
-    """Cells of an attempt that count, as `AttemptReader.load` has them; `read`: files it opened."""
+    """Cells of an attempt that count, as `AttemptReader.load` has them; `read`: files it opened.
+
+    Of a file that keys have parts of, the content counts that they were made from.
+    """
     record = attempt.record
     if settings.get(record.collector, record.settings) != record.settings:
         return set()
-    if any(opened.get(file, digest) != digest for file, digest in read.items()):
+    contents = {**opened, **record.parted}
+    if any(contents.get(file, digest) != digest for file, digest in read.items()):
         return set()
     return {cell for cell, key in record.keys.items() if keys.get(cell) == key}
 

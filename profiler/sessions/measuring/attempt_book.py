@@ -37,6 +37,7 @@ from profiler.sessions.attempt import recover
 from profiler.sessions.execution import Execution
 from profiler.sessions.measuring.after_attempt import check_kernels, keep_pages
 from profiler.sessions.process import EndCause, SessionResult
+from profiler.sessions.sources import parted_files
 from profiler.sessions.templates import Templates
 from profiler.sessions.waiting import Waiting, clear_abandoned
 
@@ -64,6 +65,8 @@ class AttemptBook:
     on_attempt: Callable[[Path], None] | None = None
     """Called with the folder of each attempt when all of its files are written."""
     templates: Templates = field(init=False)
+    parted: Mapping[str, str] = field(init=False)
+    """See `AttemptRecord.parted`: as the files are when this is made, right after the keys."""
     _ended: dict[Path, Loaded] = field(default_factory=dict)
     """Attempts that have ended, by folder: what stands in one is read once."""
     _gathered: tuple[Sequence[Loaded], Results] | None = None
@@ -76,6 +79,8 @@ class AttemptBook:
     """Processes on the GPU during the newest attempt."""
 
     def __post_init__(self) -> None:
+        loaded = self.execution.loaded
+        self.parted = parted_files(loaded.experiment, loaded.base, self.plan.cells)
         self.templates = Templates(
             self.execution,
             self.run.path,
@@ -219,6 +224,7 @@ class AttemptBook:
             metrics=session.metrics,
             time_limit_s=self.execution.loaded.experiment.collect.time_limit_s,
             keys={cell: self.keys[cell] for cell in dict.fromkeys(v.cell for v in visits)},
+            parted=self.parted,
         )
 
     @contextmanager
